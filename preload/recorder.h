@@ -45,8 +45,10 @@ uint32_t ct_stack(void);
 // ct_record returns, unless another thread is just writing (then that one does it next).
 void ct_record(struct ct_event *event);
 
-// Publishes the AMEND of an earlier event of this thread that was published before its call.
-void ct_amend(uint64_t event_t_ns, int32_t result);
+// Publishes the AMEND of an event of this thread that was published before its call. The caller has
+// set amends_ns to that event's t_ns, and what is known by now: result (if the call failed),
+// duration_ns (if it was measured), stack. A reader replaces these fields of the event.
+void ct_amend(struct ct_event *correction);
 
 // ---- what the writer asks of the hooks ------------------------------------------------------
 
