@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+# cutrace's build. Each folder describes its own outputs in a module.mk; this file has the toolchain, the
+# flags, the dependencies and the targets for people.
+#
+#   make [all]            build/libcutrace.so, build/cutrace, build/cutrace-report
+#   make check            build and run every test (check-full: the campaigns whole)
+#   make bench            measurements
+#   make lint             format, clang-tidy, shellcheck, layers, hook table against the CUDA headers
+#   make install          PREFIX=/usr/local DESTDIR=
+#   make clean            removes the outputs; distclean also the downloaded dependencies
+#
+#   BUILD=build           where outputs go          CC=gcc|clang           CROSS=aarch64-linux-gnu
+#   SAN=address,undefined or SAN=thread             COVERAGE=1             WERROR=0|1
+#   CUDA_INC=/path        the folder of cuda.h      DEBUG=1  (-O0)
+
+.SUFFIXES:
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+# ---------------------------------------------------------------- toolchain
+CROSS ?=
+ifeq ($(origin CC),default)
+CC := $(CROSS:%=%-)gcc
+endif
+ifeq ($(origin AR),default)
+AR := $(CROSS:%=%-)ar
+endif
+OBJCOPY ?= $(CROSS:%=%-)objcopy
+READELF ?= $(CROSS:%=%-)readelf
+NM ?= $(CROSS:%=%-)nm
+# How to run a program that was built: nothing, or the emulator of the cross build.
+RUN ?= $(if $(CROSS),qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS))
+TRIPLET := $(or $(CROSS),$(shell gcc -dumpmachine))
+ARCH := $(firstword $(subst -, ,$(TRIPLET)))
+
+# ---------------------------------------------------------------- where things go
+empty :=
+comma := ,
+SAN ?=
+COVERAGE ?=
+DEBUG ?=
+BUILD ?= build
+BUILD_ROOT := $(BUILD)
+VARIANT := $(if $(SAN),-san-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)$(if $(CROSS),-$(CROSS))
+override BUILD := $(BUILD_ROOT)$(if $(VARIANT),/$(patsubst -%,%,$(VARIANT)))
+DEPS_DIR ?= build/deps
+BUILD_DEPS := $(DEPS_DIR)
+
+# ---------------------------------------------------------------- flags
+WERROR ?= 1
+WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wformat=2 -Wstrict-prototypes \
+    -Wmissing-prototypes -Wold-style-definition -Wundef $(if $(filter 1,$(WERROR)),-Werror)
+OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
+SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
+COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
+# Overridable from outside: CFLAGS and LDFLAGS are the packager's.
+CFLAGS ?=
+LDFLAGS ?=
+CFLAGS_ALL = -std=gnu11 $(WARNINGS) $(OPTIMISE) $(SAN_FLAGS) $(COV_FLAGS) -pthread -Iinclude $(CFLAGS)
+LDFLAGS_ALL = $(SAN_FLAGS) $(COV_FLAGS) -pthread -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
+# Automatic dependency files.
+DEPFLAGS = -MMD -MP
+
+# ---------------------------------------------------------------- dependencies
+# CUDA headers: CUDA_INC, $CUDA_HOME, the toolkit, the distribution's, or else NVIDIA's pip packages.
+ifndef CUDA_INC
+CUDA_INC := $(patsubst %/cuda.h,%,$(firstword $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/include/cuda.h) \
+    /usr/local/cuda/include/cuda.h /usr/include/cuda.h)))
+endif
+ifeq ($(CUDA_INC),)
+CUDA_INC := $(DEPS_DIR)/cuda-13/include
+CUDA_FETCH := 13
+endif
+# As system headers (no warnings from them); the system's own folder must not be named again.
+CUDA_CFLAGS := $(if $(filter /usr/include,$(CUDA_INC)),,-isystem $(CUDA_INC))
+
+LIBUNWIND := $(DEPS_DIR)/libunwind-$(TRIPLET)
+UNWIND_CFLAGS := -DUNW_LOCAL_ONLY -isystem $(LIBUNWIND)/include
+UNWIND_LIBS := $(LIBUNWIND)/lib/libunwind.a
+ifeq ($(CROSS),)
+SYSROOT_DEBS :=
+ZSTD_LIBS := $(shell $(CC) -print-file-name=libzstd.a)
+else
+# Debian's packages for the other architecture, unpacked beside ours (the system is not made multi-arch).
+SYSROOT_DEBS := $(DEPS_DIR)/$(CROSS)
+ZSTD_LIBS := $(SYSROOT_DEBS)/usr/lib/$(CROSS)/libzstd.a
+CFLAGS_ALL += -isystem $(SYSROOT_DEBS)/usr/include
+LDFLAGS_ALL += -L$(SYSROOT_DEBS)/usr/lib/$(CROSS)
+RUN += -E LD_LIBRARY_PATH=$(abspath $(SYSROOT_DEBS)/usr/lib/$(CROSS))
+endif
+CMOCKA_LIBS := -lcmocka
+
+# ---------------------------------------------------------------- the preload library's own flags
+# It must load where the build machine's glibc is unknown: versioned functions are asked for by their oldest
+# version (2.28 at most), in the sources by a force-included header, in the archives by objcopy. Those
+# versions live in libdl and libpthread before glibc 2.34, so both must stay in NEEDED although a newer
+# linker sees them as empty.
+GLIBC_MAX := 28
+GENERATED := $(BUILD)/generated
+PRELOAD_ARCHIVES := $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a
+PRELOAD_CFLAGS = -fPIC -fvisibility=hidden $(if $(SAN)$(COVERAGE),,-include $(GENERATED)/glibc_symvers.h)
+PRELOAD_INCLUDES = -Iinclude -Ipreload $(CUDA_CFLAGS) $(UNWIND_CFLAGS)
+PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -Wl,-z,relro -Wl,-z,now \
+    -Wl,-z,noexecstack -Wl,--exclude-libs,ALL -Wl,--hash-style=both -Wl,-z,text
+PRELOAD_LIBS = $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES) -Wl,--no-as-needed \
+    $(shell $(CC) -print-file-name=libdl.so.2) $(shell $(CC) -print-file-name=libpthread.so.0) -Wl,--as-needed
+
+.PHONY: all check check-full bench install uninstall clean distclean lint format print-exports deps help
+all:
+
+# Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
+# as a prerequisite, and the stamp is rewritten (here, while this file is read) only if its text differs.
+MAKEFILES_USED := Makefile $(wildcard */module.mk */*/module.mk)
+FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRELOAD_CFLAGS) \
+    $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
+FLAGS_STAMP := $(BUILD)/flags
+ifeq ($(filter clean distclean help lint format,$(MAKECMDGOALS)),)
+$(shell mkdir -p $(BUILD); printf '%s\n' '$(subst ','"'"',$(FLAGS_TEXT))' >$(FLAGS_STAMP).new; \
+    if cmp -s $(FLAGS_STAMP).new $(FLAGS_STAMP); then rm $(FLAGS_STAMP).new; \
+    else mv $(FLAGS_STAMP).new $(FLAGS_STAMP); fi)
+
+# The dependencies are built before anything else is looked at: make remakes an included file first.
+include $(BUILD)/dependencies.mk
+endif
+$(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 scripts/glibc-symvers.sh $(FLAGS_STAMP)
+	@mkdir -p $(GENERATED)
+	@$(if $(CUDA_FETCH),scripts/fetch-cuda-headers.sh $(CUDA_FETCH) $(DEPS_DIR))
+	@scripts/build-libunwind.sh $(DEPS_DIR) $(CROSS)
+	@$(if $(CROSS),scripts/fetch-cross-libraries.sh $(CROSS) $(DEPS_DIR))
+	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) redefine >$(GENERATED)/redefine
+	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) header >$(GENERATED)/symvers.new
+	@cmp -s $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h || \
+	    cp $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h
+	@$(OBJCOPY) --redefine-syms=$(GENERATED)/redefine $(UNWIND_LIBS) $(GENERATED)/libunwind.a
+	@$(OBJCOPY) --redefine-syms=$(GENERATED)/redefine $(ZSTD_LIBS) $(GENERATED)/libzstd.a
+	@echo '# dependencies are ready' >$@
+$(FLAGS_STAMP) $(MAKEFILES_USED): ;
+deps: $(BUILD)/dependencies.mk
+
+.EXTRA_PREREQS := $(FLAGS_STAMP)
+
+$(BUILD)/preload/glibc_compat.o: preload/glibc_compat.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
+-include $(BUILD)/preload/glibc_compat.d
+
+# ---------------------------------------------------------------- the folders' own rules
+-include preload/module.mk
+-include tools/module.mk
+-include tests/sim/module.mk
+-include tests/unit/module.mk
+-include tests/ways/module.mk
+-include tests/cli/module.mk
+-include tests/golden/module.mk
+-include tests/fuzz/module.mk
+-include tests/bench/module.mk
+
+all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
+
+# ---------------------------------------------------------------- tests
+# A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
+TESTS ?=
+JOBS ?= $(shell nproc)
+check: all $(TESTS)
+	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
+	    CC='$(CC)' SAN='$(SAN)' tests/run-suites.sh $(SUITES)
+check-full: CUTRACE_FULL := 1
+check-full: check
+
+bench: all $(BENCHES)
+	@$(if $(BENCHES),set -e; for b in $(BENCHES); do CUTRACE_BUILD=$(abspath $(BUILD)) $$b; done,echo 'bench: nothing to measure yet')
+
+# The list of symbols that libcutrace.so exports, from the hook table: the expected output of nm -D.
+print-exports:
+	@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/hooks.def"' scripts/print-exports.h | \
+	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u
+
+# ---------------------------------------------------------------- checks of the sources
+lint:
+	scripts/lint.sh
+
+format:
+	scripts/check-format.sh --fix
+
+# ---------------------------------------------------------------- installation
+PREFIX ?= /usr/local
+DESTDIR ?=
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/doc/cutrace
+	install -m 755 $(BUILD)/cutrace $(BUILD)/cutrace-report $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILD)/libcutrace.so $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 README.md LICENSE include/cutrace/FORMAT.md $(DESTDIR)$(PREFIX)/share/doc/cutrace/
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/cutrace bin/cutrace-report lib/libcutrace.so)
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/cutrace
+
+clean:
+	@if [ -d $(BUILD) ]; then find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +; fi
+
+distclean: clean
+	rm -rf $(DEPS_DIR)
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile

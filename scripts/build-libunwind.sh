@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds libunwind static and position-independent from the distribution's source package: Debian's own
+# libunwind.a is not position-independent, and its shared library would take over the host's C++ exceptions.
+#
+# Usage: build-libunwind.sh DEPS [CROSS]     result: DEPS/libunwind-TRIPLET/{include,lib/libunwind.a}
+# Elsewhere than on the pinned distributions: LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz
+set -eu
+
+deps=$1
+cross=${2:-}
+scripts=$(cd "$(dirname "$0")" && pwd)
+pins=$scripts/libunwind.sha256
+mkdir -p "$deps"
+deps=$(cd "$deps" && pwd)
+cc=${cross:+$cross-}gcc
+triplet=$($cc -dumpmachine)
+prefix=$deps/libunwind-$triplet
+
+# Two makes may share one folder of dependencies.
+exec 9>"$deps/libunwind.lock"
+flock 9
+[ -e "$prefix/done" ] && exit 0
+
+# shellcheck disable=SC1091
+. /etc/os-release
+distribution=$ID-$VERSION_ID
+work=$deps/libunwind-src
+rm -rf "$work/tree" "$prefix"
+mkdir -p "$work"
+cd "$work"
+
+verify() { # NAME-IN-THE-PINS FILE
+    want=$(awk -v d="$distribution" -v f="$1" '$1 == d && $3 == f {print $4}' "$pins")
+    if [ "$want" != "$(sha256sum "$2" | cut -d' ' -f1)" ]; then
+        echo "build-libunwind: $2 is not the file pinned in $pins (want ${want:-none})" >&2
+        rm -f "$2"
+        return 1
+    fi
+}
+
+unpack_package() {
+    version=$(awk -v d="$distribution" '$1 == d {print $2; exit}' "$pins")
+    if [ -z "$version" ]; then
+        echo "build-libunwind: no libunwind is pinned for $distribution; set LIBUNWIND_TARBALL to" >&2
+        echo "libunwind 1.6.2's release archive (https://download.savannah.nongnu.org/releases/libunwind/)" >&2
+        return 1
+    fi
+    files=$(awk -v d="$distribution" '$1 == d {print $3}' "$pins")
+    for file in $files; do
+        if [ ! -e "$file" ]; then
+            "$scripts/apt-private.sh" "$deps/apt" update
+            "$scripts/apt-private.sh" "$deps/apt" source --download-only "libunwind=$version"
+            break
+        fi
+    done
+    for file in $files; do verify "$file" "$file"; done
+    dpkg-source --no-check -x "libunwind_$version.dsc" tree
+}
+
+if [ -n "${LIBUNWIND_TARBALL:-}" ]; then
+    distribution=debian-12
+    cp "$LIBUNWIND_TARBALL" libunwind.tar.gz
+    verify libunwind_1.6.2.orig.tar.gz libunwind.tar.gz
+    mkdir tree
+    tar -xzf libunwind.tar.gz -C tree --strip-components=1
+else
+    unpack_package
+fi
+
+# Equal times: a patch to configure.ac must not ask for autoconf.
+find tree -exec touch -d @1000000000 {} +
+chmod 755 tree/src/ia64/mk_cursor_i 2>/dev/null || :
+mkdir -p "tree/build"
+cd tree/build
+../configure ${cross:+--host="$cross"} --prefix="$prefix" --libdir="$prefix/lib" CC="$cc" \
+    CFLAGS="-O2 -g -fPIC -fvisibility=hidden -fcommon -U_FORTIFY_SOURCE" \
+    --disable-shared --enable-static --with-pic --disable-cxx-exceptions --disable-minidebuginfo \
+    --disable-zlibdebuginfo --disable-documentation --disable-tests --disable-coredump --disable-ptrace \
+    --disable-setjmp >configure.log 2>&1 || {
+    tail -n 30 configure.log >&2
+    exit 1
+}
+make -j"$(nproc)" >make.log 2>&1 && make install >>make.log 2>&1 || {
+    tail -n 30 make.log >&2
+    exit 1
+}
+cp ../COPYING "$prefix/"
+touch "$prefix/done"
+cd "$work"
+rm -rf tree

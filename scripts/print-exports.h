@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expands the hook table into the names that the library exports; used by `make print-exports` only.
+#define CT_HOOK(symbol, ...) CT_EXPORT symbol
+#define CT_RTHOOK(symbol, ...) CT_EXPORT symbol
+CT_EXPORT dlsym
+CT_EXPORT dlvsym
+#include CT_HOOKS_DEF
