@@ -161,9 +161,12 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 # A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
 TESTS ?=
 JOBS ?= $(shell nproc)
+# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
+SUITES ?= $(if $(SAN)$(CROSS),unit)
 check: all $(TESTS)
 	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
-	    CC='$(CC)' SAN='$(SAN)' tests/run-suites.sh $(SUITES)
+	    CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' \
+	    tests/run-suites.sh $(SUITES)
 check-full: CUTRACE_FULL := 1
 check-full: check
 
@@ -171,9 +174,14 @@ bench: all $(BENCHES)
 	@$(if $(BENCHES),set -e; for b in $(BENCHES); do CUTRACE_BUILD=$(abspath $(BUILD)) $$b; done,echo 'bench: nothing to measure yet')
 
 # The list of symbols that libcutrace.so exports, from the hook table: the expected output of nm -D.
-print-exports:
-	@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/hooks.def"' scripts/print-exports.h | \
-	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u
+EXPORTS := $(BUILD)/exports.txt
+$(EXPORTS): preload/hooks.def scripts/print-exports.h
+	@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/hooks.def"' \
+	    -DCUDA_VERSION=$$(sed -n 's/^#define CUDA_VERSION *//p' $(CUDA_INC)/cuda.h) scripts/print-exports.h | \
+	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u >$@
+print-exports: $(EXPORTS)
+	@cat $(EXPORTS)
+TESTS += $(EXPORTS)
 
 # ---------------------------------------------------------------- checks of the sources
 lint:

@@ -13,6 +13,7 @@ if [ "$1" = --arch ]; then
     arch=$2
     shift 2
 fi
+# shellcheck disable=SC1091
 . /etc/os-release
 
 # Prints "TRUST-OPTIONS URI" for every system mirror of the distribution's release pocket, from one-line

@@ -81,10 +81,12 @@ cd tree/build
     tail -n 30 configure.log >&2
     exit 1
 }
-make -j"$(nproc)" >make.log 2>&1 && make install >>make.log 2>&1 || {
+if ! env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j"$(nproc)" >make.log 2>&1 || ! env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make install >>make.log 2>&1; then
     tail -n 30 make.log >&2
     exit 1
-}
+fi
+# It would hide the compiler's own.
+rm -f "$prefix/include/unwind.h"
 cp ../COPYING "$prefix/"
 touch "$prefix/done"
 cd "$work"

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs what building and testing cutrace needs and this machine lacks, and nothing else.
+# Debian 12 and Ubuntu 22.04 (apt, with sudo where needed); elsewhere it says what to install by hand.
+#
+# Usage: setup.sh [build|all]     build: to build and test (default)   all: also lint and the aarch64 check
+set -eu
+
+want=${1:-build}
+case $want in
+build | all) ;;
+*)
+    echo "usage: setup.sh [build|all]" >&2
+    exit 2
+    ;;
+esac
+
+# Each line: the package, then a command that succeeds where what it brings is there already.
+needs() {
+    cat <<'LIST'
+gcc                   command -v gcc
+libc6-dev             has_header stdio.h
+make                  command -v make
+binutils              command -v readelf && command -v objcopy
+dpkg-dev              command -v dpkg-source
+util-linux            command -v flock
+xz-utils              command -v xz
+ca-certificates       test -e /etc/ssl/certs/ca-certificates.crt
+libzstd-dev           has_header zstd.h && has_archive libzstd.a
+libxxhash-dev         has_header xxhash.h
+libcmocka-dev         has_header_after "stdarg.h stddef.h setjmp.h stdint.h" cmocka.h
+zstd                  command -v zstd
+bats                  command -v bats
+python3               command -v python3
+g++                   command -v g++
+LIST
+    if ! has_cuda_headers || [ "$want" = all ]; then
+        echo 'python3-venv          python3 -m pip --version || python3 -c "import venv, ensurepip"'
+    fi
+    [ "$want" = all ] || return 0
+    cat <<'LIST'
+clang                 command -v clang
+clang-format          command -v clang-format
+clang-tidy            command -v clang-tidy
+shellcheck            command -v shellcheck
+gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+qemu-user             command -v qemu-aarch64
+LIST
+}
+
+has_header() {
+    echo "#include <$1>" | gcc -E -x c - >/dev/null 2>&1
+}
+has_header_after() {
+    # shellcheck disable=SC2086 # a list
+    { printf '#include <%s>\n' $1 "$2"; } | gcc -E -x c - >/dev/null 2>&1
+}
+has_archive() {
+    [ "$(gcc -print-file-name="$1" 2>/dev/null)" != "$1" ]
+}
+has_cuda_headers() {
+    for folder in "${CUDA_HOME:+$CUDA_HOME/include}" /usr/local/cuda/include /usr/include; do
+        if [ -n "$folder" ] && [ -e "$folder/cuda.h" ]; then return 0; fi
+    done
+    return 1
+}
+
+list=$(needs)
+missing=$(printf '%s\n' "$list" | while read -r package test; do
+    eval "$test" >/dev/null 2>&1 || echo "$package"
+done)
+if [ -z "$missing" ]; then
+    echo "setup: everything is there"
+    exit 0
+fi
+# shellcheck disable=SC2086 # one line
+echo "setup: missing:" $missing
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    cat >&2 <<'TEXT'
+setup: this is not Debian or Ubuntu; please install by hand what stands above (Debian's package names):
+  gcc, make, binutils           the C compiler (C11), GNU make 4.3 or newer, readelf and objcopy
+  libzstd (headers, libzstd.a)  position-independent static library
+  xxhash (header), cmocka       for the library's tables and for the unit tests
+  zstd, bats, python3, g++      for the tests
+  libunwind                     not the package: download the 1.6.2 release archive and say
+                                LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz make
+TEXT
+    exit 1
+fi
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || {
+        # shellcheck disable=SC2086 # one line
+        echo "setup: neither root nor sudo; run as root: apt-get install --no-install-recommends" $missing >&2
+        exit 1
+    }
+    sudo='sudo -E'
+fi
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # lists
+install_missing() {
+    $sudo apt-get install -qq -y --no-install-recommends $missing >/dev/null
+}
+# The package lists may be absent or too old.
+install_missing 2>/dev/null || {
+    $sudo apt-get update -qq
+    install_missing
+}
+
+list=$(needs)
+left=$(printf '%s\n' "$list" | while read -r package test; do
+    eval "$test" >/dev/null 2>&1 || echo "$package"
+done)
+if [ -n "$left" ]; then
+    # shellcheck disable=SC2086 # one line
+    echo "setup: still missing after installing:" $left >&2
+    exit 1
+fi
+echo "setup: done"
