@@ -114,7 +114,7 @@ MAKEFILES_USED := Makefile $(wildcard */module.mk */*/module.mk)
 FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRELOAD_CFLAGS) \
     $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
 FLAGS_STAMP := $(BUILD)/flags
-ifeq ($(filter clean distclean help lint format,$(MAKECMDGOALS)),)
+ifneq ($(filter-out clean distclean help lint format show-%,$(or $(MAKECMDGOALS),all)),)
 $(shell mkdir -p $(BUILD); printf '%s\n' '$(subst ','"'"',$(FLAGS_TEXT))' >$(FLAGS_STAMP).new; \
     if cmp -s $(FLAGS_STAMP).new $(FLAGS_STAMP); then rm $(FLAGS_STAMP).new; \
     else mv $(FLAGS_STAMP).new $(FLAGS_STAMP); fi)
@@ -208,6 +208,10 @@ clean:
 
 distclean: clean
 	rm -rf $(DEPS_DIR)
+
+# The value of a variable of this file, for the scripts.
+show-%:
+	@echo $($*)
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile

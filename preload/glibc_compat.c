@@ -23,27 +23,22 @@ int __lxstat(int version, const char *path, struct stat *out);
 int __fxstat(int version, int fd, struct stat *out);
 int __fxstatat(int version, int dir, const char *path, struct stat *out, int flags);
 
-CT_HIDDEN int stat(const char *restrict path, struct stat *restrict out)
-{
+CT_HIDDEN int stat(const char *restrict path, struct stat *restrict out) {
     return __xstat(CT_STAT_VERSION, path, out);
 }
 
-CT_HIDDEN int lstat(const char *restrict path, struct stat *restrict out)
-{
+CT_HIDDEN int lstat(const char *restrict path, struct stat *restrict out) {
     return __lxstat(CT_STAT_VERSION, path, out);
 }
 
-CT_HIDDEN int fstat(int fd, struct stat *out)
-{
+CT_HIDDEN int fstat(int fd, struct stat *out) {
     return __fxstat(CT_STAT_VERSION, fd, out);
 }
 
-CT_HIDDEN int fstatat(int dir, const char *restrict path, struct stat *restrict out, int flags)
-{
+CT_HIDDEN int fstatat(int dir, const char *restrict path, struct stat *restrict out, int flags) {
     return __fxstatat(CT_STAT_VERSION, dir, path, out, flags);
 }
 
-CT_HIDDEN pid_t gettid(void)
-{
+CT_HIDDEN pid_t gettid(void) {
     return (pid_t)syscall(SYS_gettid);
 }

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs clang-tidy over the C sources, each with the include paths of its folder. Arguments: files (default all).
+set -eu
+cd "$(dirname "$0")/.."
+
+CUDA_INC=${CUDA_INC:-$(make -s show-CUDA_INC)}
+UNWIND_CFLAGS=$(make -s show-UNWIND_CFLAGS)
+GENERATED=$(make -s show-GENERATED)
+export CUDA_INC UNWIND_CFLAGS GENERATED
+
+list_files() {
+    if [ $# = 0 ]; then find preload tools tests -name '*.c' | LC_ALL=C sort; else printf '%s\n' "$@"; fi
+}
+# shellcheck disable=SC2016 # expanded by the inner shell
+list_files "$@" | xargs -P "$(nproc)" -n 1 sh -c '
+    case $1 in
+    tools/*) flags="-Iinclude -Itools" ;;
+    preload/*) flags="-Iinclude -Ipreload" ;;
+    *) flags="-Iinclude -Ipreload -Itools -Itests/sim" ;;
+    esac
+    out=$(clang-tidy --quiet "$1" -- -std=gnu11 $flags -isystem "$CUDA_INC" -I"$GENERATED" $UNWIND_CFLAGS 2>&1) || {
+        printf "%s\n" "$out" >&2
+        exit 1
+    }' sh
