@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# All checks of the sources, as TAP: format, clang-tidy, shellcheck, layers, hook table against CUDA headers.
+# Without PyPI the comparison with the newest headers is a loud skip, or a failure where CI=true.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+count=0 failed=0
+
+step() { # NAME COMMAND...
+    local name=$1 out
+    shift
+    count=$((count + 1))
+    if out=$("$@" 2>&1); then
+        echo "ok $count - lint: $name"
+        printf '%s\n' "$out" | grep '^#' || :
+    else
+        failed=$((failed + 1))
+        echo "not ok $count - lint: $name"
+        printf '%s\n' "$out" | sed 's/^/#   /'
+    fi
+}
+
+shell_files() {
+    find . -path ./build -prune -o -path './build-*' -prune -o -path ./.git -prune -o \
+        -type f \( -name '*.sh' -o -path './.ci/*' \) -print | LC_ALL=C sort
+}
+shell_check() {
+    shell_files | xargs -d '\n' shellcheck
+}
+heads() { # every source says its licence
+    find include preload tools tests scripts Makefile .ci -type f \
+        \( -name '*.[chS]' -o -name '*.def' -o -name '*.sh' -o -name '*.py' -o -name '*.mk' -o -name '*.bats' \
+        -o -name Makefile -o -path '.ci/*' \) -exec grep -L 'SPDX-License-Identifier: Apache-2.0' {} + |
+        grep . && return 1
+    return 0
+}
+
+CUDA_INC=${CUDA_INC:-$(make -s show-CUDA_INC)}
+DEPS=${DEPS_DIR:-build/deps}
+export CUDA_INC
+make -s deps >/dev/null || { echo "not ok 1 - lint: dependencies"; exit 1; }
+
+step "sources have the form of .clang-format" scripts/check-format.sh
+step "clang-tidy" scripts/check-tidy.sh
+step "shellcheck" shell_check
+step "licence heads" heads
+step "layers" scripts/check-layers.sh
+step "hook table against the CUDA headers in use" scripts/check-api.py "$CUDA_INC"
+if newest=$(scripts/fetch-cuda-headers.sh newest "$DEPS" 2>/dev/null); then
+    step "hook table against the newest CUDA headers" scripts/check-api.py "$CUDA_INC" "$newest"
+else
+    count=$((count + 1))
+    if [ "${CI:-}" = true ]; then
+        failed=$((failed + 1))
+        echo "not ok $count - lint: hook table against the newest CUDA headers: PyPI cannot be reached"
+    else
+        echo "ok $count - lint: hook table against the newest CUDA headers # SKIP PyPI cannot be reached"
+        echo "lint: NOT CHECKED against the newest CUDA headers: PyPI cannot be reached" >&2
+    fi
+fi
+echo "1..$count"
+[ "$failed" = 0 ]
