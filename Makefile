@@ -30,6 +30,8 @@ READELF ?= $(CROSS:%=%-)readelf
 NM ?= $(CROSS:%=%-)nm
 # How to run a program that was built: nothing, or the emulator of the cross build.
 RUN ?= $(if $(CROSS),qemu-$(firstword $(subst -, ,$(CROSS))) -L /usr/$(CROSS))
+# gcc 12's ThreadSanitizer cannot place its shadow where the kernel randomises addresses by 32 bits.
+RUN += $(if $(findstring thread,$(SAN)),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 TRIPLET := $(or $(CROSS),$(shell gcc -dumpmachine))
 ARCH := $(firstword $(subst -, ,$(TRIPLET)))
 
@@ -105,7 +107,7 @@ PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -
 PRELOAD_LIBS = $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES) -Wl,--no-as-needed \
     $(shell $(CC) -print-file-name=libdl.so.2) $(shell $(CC) -print-file-name=libpthread.so.0) -Wl,--as-needed
 
-.PHONY: all check check-full bench install uninstall clean distclean lint format print-exports deps help
+.PHONY: all build-tests check check-full bench install uninstall clean distclean lint format print-exports deps help
 all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
@@ -163,7 +165,8 @@ TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
 SUITES ?= $(if $(SAN)$(CROSS),unit)
-check: all $(TESTS)
+build-tests: all $(TESTS)
+check: build-tests
 	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
 	    CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' \
 	    tests/run-suites.sh $(SUITES)
