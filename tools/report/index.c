@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the chunks of a trace. Frames follow one another; where they do not (damage), the next valid
+// prefix is searched for. Nothing that the file says is believed before the checksum of its prefix fits.
+#include "index.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "memory.h"
+#include "xxh64.h"
+
+enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
+
+struct walk {
+    struct ct_index *index;
+    const struct ct_source *source;
+    uint16_t newest;     // highest version above ours that a valid prefix names
+    uint16_t suspicious; // the same, of a prefix whose checksum does not fit
+    uint64_t newest_at;
+};
+
+static uint32_t le32(const uint8_t *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+void ct_index_damage(struct ct_index *x, uint64_t offset, uint64_t bytes, const char *what) {
+    CT_GROW(x->damage, x->damages, x->damage_capacity);
+    x->damage[x->damages++] = (struct ct_damage){offset, bytes, what};
+}
+
+static int prefix_valid(struct walk *w, uint64_t at, const uint8_t *prefix) {
+    struct ct_chunk head;
+    const uint32_t length = le32(prefix + 4);
+    if (le32(prefix) != CT_PREFIX_MAGIC || length < sizeof head || length > 65536 ||
+        memcmp(prefix + 8, CT_CHUNK_MAGIC, 8) != 0)
+        return 0;
+    memcpy(&head, prefix + 8, sizeof head);
+    const int fits = head.checksum == ct_xxh64(&head, offsetof(struct ct_chunk, checksum));
+    if (head.version > CT_FORMAT_VERSION) {
+        uint16_t *newest = fits ? &w->newest : &w->suspicious;
+        if (head.version > *newest) {
+            *newest = head.version;
+            w->newest_at = at;
+        }
+        return 0;
+    }
+    return fits && head.version > 0 && head.header_bytes >= sizeof head &&
+           head.header_bytes <= length;
+}
+
+// Adds the chunk whose valid prefix lies at an offset, and moves behind its body.
+static enum found add_chunk(struct walk *w, uint64_t *at, const uint8_t *prefix) {
+    struct ct_index *x = w->index;
+    struct ct_indexed c = {.offset = *at};
+    memcpy(&c.head, prefix + 8, sizeof c.head);
+    c.body = *at + 8 + le32(prefix + 4);
+    if (c.body > w->source->bytes || c.head.body_bytes > w->source->bytes - c.body)
+        return FOUND_CUT;
+    *at = c.body + c.head.body_bytes;
+    if (c.head.raw_bytes > CT_MAX_BODY || c.head.dict_seq > c.head.seq ||
+        c.head.events > CT_MAX_EVENTS || c.head.flags & CT_CHUNK_REQUIRED) {
+        ct_index_damage(x, c.offset, *at - c.offset,
+                        c.head.flags & CT_CHUNK_REQUIRED ? "chunk with an unknown feature"
+                                                         : "chunk with impossible sizes");
+        return FOUND_CHUNK;
+    }
+    CT_GROW(x->chunks, x->count, x->capacity);
+    x->chunks[x->count++] = c;
+    return FOUND_CHUNK;
+}
+
+// What lies at an offset; moves behind it unless it is damaged or cut.
+static enum found look(struct walk *w, uint64_t *at) {
+    uint8_t prefix[CT_PREFIX_BYTES];
+    const size_t got = ct_source_read(w->source, *at, prefix, sizeof prefix);
+    if (got < 8)
+        return FOUND_CUT;
+    if (got == sizeof prefix && prefix_valid(w, *at, prefix))
+        return add_chunk(w, at, prefix);
+    const uint32_t magic = le32(prefix), length = le32(prefix + 4);
+    if ((magic & CT_SKIPPABLE_MASK) != CT_SKIPPABLE_MAGIC || magic == CT_PREFIX_MAGIC) {
+        const int begun = magic == CT_PREFIX_MAGIC && got < sizeof prefix;
+        return begun ? FOUND_CUT : FOUND_DAMAGE;
+    }
+    if (magic == CT_FILLER_MAGIC && length > 7)
+        return FOUND_DAMAGE;
+    if (length > w->source->bytes - *at - 8)
+        return FOUND_CUT;
+    *at += 8 + (uint64_t)length;
+    return FOUND_FRAME;
+}
+
+// Offset of the next valid prefix at or behind `from`, or the end of the source.
+static uint64_t next_prefix(struct walk *w, uint64_t from) {
+    enum { BLOCK = 1 << 16 };
+    uint8_t *block = ct_resize(NULL, BLOCK + CT_PREFIX_BYTES, 1);
+    uint64_t at = (from + CT_CHUNK_ALIGN - 1) & ~(uint64_t)(CT_CHUNK_ALIGN - 1);
+    uint64_t result = w->source->bytes;
+    for (; at < w->source->bytes && result == w->source->bytes; at += BLOCK) {
+        const size_t got = ct_source_read(w->source, at, block, BLOCK + CT_PREFIX_BYTES);
+        if (got == 0)
+            break; // unreadable: the rest is lost
+        for (size_t i = 0; i < BLOCK && i + CT_PREFIX_BYTES <= got; i += CT_CHUNK_ALIGN)
+            if (memcmp(block + i + 8, CT_CHUNK_MAGIC, 8) == 0 &&
+                prefix_valid(w, at + i, block + i)) {
+                result = at + i;
+                break;
+            }
+    }
+    free(block);
+    return result;
+}
+
+static void walk(struct walk *w) {
+    const uint64_t end = w->source->bytes;
+    for (uint64_t at = 0; at < end;) {
+        const uint64_t before = at;
+        const enum found found = look(w, &at);
+        if (found == FOUND_CHUNK || found == FOUND_FRAME)
+            continue;
+        at = next_prefix(w, before + CT_CHUNK_ALIGN);
+        if (found == FOUND_CUT && at == end)
+            w->index->cut = 1;
+        ct_index_damage(w->index, before, at - before,
+                        at == end && found == FOUND_CUT ? "the file ends inside a chunk"
+                                                        : "bytes that are no chunk");
+    }
+}
+
+static int by_seq(const void *a, const void *b) {
+    const struct ct_indexed *x = a, *y = b;
+    if (x->head.seq != y->head.seq)
+        return x->head.seq < y->head.seq ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int by_id(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// The trace that the file is: the one at its beginning, or the one with the most chunks.
+static uint64_t choose_trace(const struct ct_index *x) {
+    if (x->chunks[0].offset == 0)
+        return x->chunks[0].head.trace_id;
+    uint64_t *ids = ct_resize(NULL, x->count, sizeof *ids), best = 0;
+    for (size_t i = 0; i < x->count; i++)
+        ids[i] = x->chunks[i].head.trace_id;
+    qsort(ids, x->count, sizeof *ids, by_id);
+    for (size_t i = 0, most = 0, run = 0; i < x->count; i++) {
+        run = i && ids[i] == ids[i - 1] ? run + 1 : 1;
+        if (run > most) {
+            most = run;
+            best = ids[i];
+        }
+    }
+    free(ids);
+    return best;
+}
+
+// Leaves the chunks of one trace, each number once.
+static void order(struct ct_index *x) {
+    x->trace_id = choose_trace(x);
+    qsort(x->chunks, x->count, sizeof *x->chunks, by_seq);
+    size_t kept = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        const struct ct_indexed *c = &x->chunks[i];
+        if (c->head.trace_id != x->trace_id) {
+            x->foreign++;
+        } else if (kept && x->chunks[kept - 1].head.seq == c->head.seq) {
+            ct_index_damage(x, c->offset, c->body + c->head.body_bytes - c->offset,
+                            "chunk whose number occurred before");
+        } else {
+            if (kept)
+                x->missing += c->head.seq - x->chunks[kept - 1].head.seq - 1;
+            x->chunks[kept++] = *c;
+        }
+    }
+    x->count = kept;
+}
+
+int ct_index_read(struct ct_index *x, const struct ct_source *source, struct ct_error *error) {
+    *x = (struct ct_index){0};
+    struct walk w = {.index = x, .source = source};
+    const char *name = source->name;
+    if (source->bytes == 0)
+        return ct_fail(error, CT_BAD_TRACE,
+                       "%s: is empty (0 bytes); record again, the process ended before it wrote",
+                       name);
+    walk(&w);
+    if (w.newest || (!x->count && w.suspicious))
+        return ct_fail(error, CT_BAD_TRACE,
+                       "%s: offset %" PRIu64 ": format version %u, this program reads up to %u; "
+                       "use the cutrace-report of the version that recorded it",
+                       name, w.newest_at, w.newest ? w.newest : w.suspicious, CT_FORMAT_VERSION);
+    if (!x->count) {
+        const int cut = x->cut || (x->damages && x->damage[0].offset > 0);
+        return ct_fail(error, CT_BAD_TRACE,
+                       "%s: offset 0: no readable chunk in %" PRIu64 " bytes; %s", name,
+                       source->bytes,
+                       cut ? "the trace is cut or damaged from its first chunk on"
+                           : "this is no cutrace trace (a recompressed one cannot be read)");
+    }
+    order(x);
+    return 0;
+}
+
+void ct_index_free(struct ct_index *x) {
+    free(x->chunks);
+    free(x->damage);
+    *x = (struct ct_index){0};
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes JSON: valid UTF-8 and whole numbers whatever a trace contains.
+#ifndef CT_JSON_H
+#define CT_JSON_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct ct_json {
+    FILE *out;
+    int comma; // a value stands before the place where the next one goes
+};
+
+// `key` is NULL inside a list. Keys are literals of this program and are written as they are.
+void ct_json_open(struct ct_json *j, const char *key, char bracket);
+void ct_json_close(struct ct_json *j, char bracket);
+void ct_json_number(struct ct_json *j, const char *key, uint64_t value);
+void ct_json_signed(struct ct_json *j, const char *key, int64_t value);
+void ct_json_hex(struct ct_json *j, const char *key, uint64_t value);
+void ct_json_bool(struct ct_json *j, const char *key, int value);
+void ct_json_null(struct ct_json *j, const char *key);
+void ct_json_text(struct ct_json *j, const char *key, const char *text);
+// Bytes of a trace: what is not UTF-8 becomes U+FFFD.
+void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length);
+// A key that comes from a trace; a value follows with key "".
+void ct_json_key(struct ct_json *j, const char *bytes, size_t length);
+void ct_json_end(struct ct_json *j); // newline
+
+#endif

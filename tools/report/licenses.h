@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The licences of what is linked in, as text.
+#ifndef CT_LICENSES_H
+#define CT_LICENSES_H
+
+#include <stdio.h>
+
+void ct_licenses(FILE *out);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The views: each turns a trace, or what the analyses found in it, into text or JSON on `out`.
+#ifndef CT_VIEWS_H
+#define CT_VIEWS_H
+
+#include "options.h"
+#include "sites.h"
+#include "term.h"
+#include "trace.h"
+
+struct ct_view {
+    const struct ct_options *options;
+    const struct ct_term *term;
+    struct ct_trace *trace;
+    struct ct_sites *sites;
+    FILE *out;
+    uint64_t from_ns, to_ns; // of the events, as --from and --to ask
+};
+
+// Each returns an exit code.
+int ct_view_summary(struct ct_view *v);
+int ct_view_oom(struct ct_view *v);
+int ct_view_top(struct ct_view *v);
+int ct_view_timeline(struct ct_view *v);
+int ct_view_frag(struct ct_view *v);
+int ct_view_dump(struct ct_view *v);
+int ct_view_info(struct ct_view *v);
+int ct_view_check(struct ct_view *v);
+
+// Whether nothing is missing from the trace, from the start of the process to its end.
+int ct_trace_whole(const struct ct_trace *t);
+const char *ct_op_name(uint32_t op);
+
+#endif

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// cutrace: starts a program with libcutrace.so preloaded, and then is that program.
+//
+// The program replaces this one (exec), so its exit code and signals reach the caller as they are. What is
+// set here stays in the environment: the children of the program are to be traced, too.
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "version.h"
+
+enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+
+static const struct {
+    const char *name, *value, *help;
+} variables[] = {
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help},
+#include <cutrace/options.def>
+};
+
+static const char *default_output(void) {
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (strcmp(variables[i].name, "OUTPUT") == 0)
+            return variables[i].value;
+    return "";
+}
+
+// Words of `text` in lines of at most `width` columns, each line behind `indent` blanks.
+static void put_wrapped(FILE *out, const char *text, int indent, int width) {
+    int column = indent;
+    fprintf(out, "%*s", indent, "");
+    while (*text) {
+        const int n = (int)strcspn(text, " ");
+        if (column > indent && column + 1 + n > width) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(out, "%s%.*s", column > indent ? " " : "", n, text);
+        text += n;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+static void help(FILE *out) {
+    fputs("usage: cutrace run [-o PATTERN] [--] COMMAND [ARGUMENT...]\n"
+          "Runs a program and records what it and its children do with GPU memory: one trace for\n"
+          "each process that uses CUDA. Read the traces with cutrace-report.\n\n"
+          "  -o, --output=PATTERN   file of the trace; the same as CUTRACE_OUTPUT\n"
+          "  -h, --help             this text\n"
+          "  -V, --version          the version\n\n"
+          "The exit code is the program's; 125 if it could not be traced, 126 if it could not be\n"
+          "executed, 127 if it was not found.\n\n"
+          "environment (CUTRACE=0 switches the tracer off):\n",
+          out);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        fprintf(out, "  CUTRACE_%s%s%s\n", variables[i].name, *variables[i].value ? "=" : "",
+                variables[i].value);
+        put_wrapped(out, variables[i].help, 6, 96);
+    }
+}
+
+__attribute__((format(printf, 2, 3))) _Noreturn static void fail(int code, const char *format,
+                                                                 ...) {
+    va_list args;
+    fputs("cutrace: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(code);
+}
+
+static char *joined(const char *a, const char *b, const char *c) {
+    const size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
+    char *text = malloc(n);
+    if (!text)
+        fail(OWN_FAILURE, "out of memory");
+    (void)snprintf(text, n, "%s%s%s", a, b, c);
+    return text;
+}
+
+// Absolute path of the library: beside this program, or where `make install` puts it.
+static char *find_library(void) {
+    static const char *const places[] = {"/",
+                                         "/../lib/",
+                                         "/../lib/cutrace/",
+                                         "/../lib64/",
+                                         "/../lib/x86_64-linux-gnu/",
+                                         "/../lib/aarch64-linux-gnu/"};
+    char self[PATH_MAX], path[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        fail(OWN_FAILURE, "cannot tell where this program lies: %s", strerror(errno));
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *candidate = joined(self, places[i], "libcutrace.so");
+        char *found = realpath(candidate, path);
+        free(candidate);
+        if (found && access(found, R_OK) == 0)
+            return joined(found, "", "");
+    }
+    fail(OWN_FAILURE, "libcutrace.so is neither in %s nor in the lib folder beside it", self);
+}
+
+// LD_PRELOAD with the library first, and every other one where it was.
+static void set_preload(const char *library) {
+    if (strpbrk(library, " :"))
+        fail(OWN_FAILURE, "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move it",
+             library);
+    char *value = joined(library, "", ""), *before = getenv("LD_PRELOAD");
+    char *copy = joined(before ? before : "", "", ""), *rest = copy, *one;
+    while ((one = strsep(&rest, " :")))
+        if (*one && strcmp(one, library) != 0)
+            value = joined(value, ":", one);
+    if (setenv("LD_PRELOAD", value, 1))
+        fail(OWN_FAILURE, "cannot set LD_PRELOAD: %s", strerror(errno));
+    free(copy);
+    free(value);
+}
+
+// A relative pattern is meant from here, wherever the program goes before it uses CUDA.
+static char *absolute(const char *pattern) {
+    char here[PATH_MAX], *escaped, *to;
+    if (*pattern == '/' || !getcwd(here, sizeof here))
+        return joined(pattern, "", "");
+    escaped = to = malloc(2 * strlen(here) + 1);
+    if (!escaped)
+        fail(OWN_FAILURE, "out of memory");
+    for (const char *p = here; *p; p++) {
+        if (*p == '%')
+            *to++ = '%';
+        *to++ = *p;
+    }
+    *to = 0;
+    char *path = joined(escaped, strcmp(escaped, "/") ? "/" : "", pattern);
+    free(escaped);
+    return path;
+}
+
+static void set_output(const char *asked) {
+    const char *set = getenv("CUTRACE_OUTPUT"), *quiet = getenv("CUTRACE_QUIET");
+    if (asked || !set || !*set) {
+        char *path = absolute(asked ? asked : default_output());
+        if (setenv("CUTRACE_OUTPUT", path, 1))
+            fail(OWN_FAILURE, "cannot set CUTRACE_OUTPUT: %s", strerror(errno));
+        free(path);
+    }
+    if (!quiet || !*quiet || strcmp(quiet, "0") == 0)
+        fprintf(stderr, "cutrace: the traces go to %s (%%e program, %%p process)\n",
+                getenv("CUTRACE_OUTPUT"));
+}
+
+int main(int argc, char **argv) {
+    const char *output = NULL;
+    int i = 1;
+    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        help(stdout);
+        return fflush(stdout) ? OWN_FAILURE : 0;
+    }
+    if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+        printf("cutrace %s\n", CT_VERSION);
+        return fflush(stdout) ? OWN_FAILURE : 0;
+    }
+    if (argc < 2 || strcmp(argv[1], "run") != 0) {
+        help(stderr);
+        return OWN_FAILURE;
+    }
+    for (i = 2; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        if (!strcmp(argv[i], "--")) {
+            i++;
+            break;
+        }
+        if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+            help(stdout);
+            return 0;
+        }
+        if ((!strcmp(argv[i], "-o") || !strcmp(argv[i], "--output")) && i + 1 < argc)
+            output = argv[++i];
+        else if (!strncmp(argv[i], "-o", 2) && argv[i][2])
+            output = argv[i] + 2;
+        else if (!strncmp(argv[i], "--output=", 9))
+            output = argv[i] + 9;
+        else
+            fail(OWN_FAILURE, "run: unknown option or no value: %s; see cutrace --help", argv[i]);
+    }
+    if (i >= argc)
+        fail(OWN_FAILURE, "run: no command; see cutrace --help");
+    char *library = find_library();
+    set_preload(library);
+    set_output(output);
+    execvp(argv[i], argv + i);
+    const int code = errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+    fail(code, "%s: %s", argv[i], strerror(errno));
+}
