@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scope of a driver call: entering and leaving it, and what every event carries.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "driver.h"
+#include "hooks.h"
+
+// How deep this thread is in recorded driver calls. What a driver or an interposer calls from inside
+// one is part of it.
+static __thread int depth;
+static __thread unsigned gives; // for the sampled durations
+#define GIVE_SAMPLE 64          // one in so many give-backs is timed
+
+static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS]; // last memory-sample of a device
+
+int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
+    ct_runtime_sees(op);
+    if (depth || !ct_enabled())
+        return 0;
+    depth = 1;
+    call->saved_errno = errno;
+    call->start_ns = 0;
+    call->event.present = 0;
+    CT_SET(&call->event, op, op);
+    const uint32_t runtime = ct_runtime_name();
+    CT_SET(&call->event, api, runtime ? runtime : ct_hook_name(id));
+    return 1;
+}
+
+int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
+    if (!ct_enter(call, id, op))
+        return 0;
+    call->start_ns = ct_now();
+    errno = call->saved_errno;
+    return 1;
+}
+
+void ct_leave(struct ct_call *call) {
+    depth = 0;
+    errno = call->saved_errno;
+}
+
+// ---- taking ---------------------------------------------------------------------------------
+
+static int is_allocation(uint32_t op) {
+    return op == CT_OP_ALLOC || op == CT_OP_CREATE;
+}
+
+void ct_took(struct ct_call *call, CUresult result) {
+    struct ct_event *e = &call->event;
+    uint64_t context;
+    int device;
+    call->saved_errno = errno;
+    CT_SET(e, t_ns, ct_now());
+    CT_SET(e, result, (int32_t)result);
+    if (call->start_ns)
+        CT_SET(e, duration_ns, e->t_ns - call->start_ns);
+    if (!CT_HAS(e, context) && ct_here(&context, &device)) {
+        CT_SET(e, context, context);
+        if (!CT_HAS(e, device) && device != CT_NO_DEVICE_ORDINAL)
+            CT_SET(e, device, device);
+    }
+    if (CT_HAS(e, device))
+        ct_know_device(e->device);
+    size_t free_bytes, total_bytes;
+    if (result != CUDA_SUCCESS && is_allocation(e->op) && ct_mem_info(&free_bytes, &total_bytes)) {
+        CT_SET(e, free_bytes, free_bytes);
+        CT_SET(e, total_bytes, total_bytes);
+    }
+    CT_SET(e, stack, ct_stack());
+    ct_record(e);
+    if (result == CUDA_SUCCESS && is_allocation(e->op))
+        ct_sample(call, 0);
+    ct_leave(call);
+}
+
+// ---- giving back ----------------------------------------------------------------------------
+
+void ct_gives(struct ct_call *call) {
+    struct ct_event *e = &call->event;
+    if (ct_free_stacks())
+        CT_SET(e, stack, ct_stack());
+    CT_SET(e, result, 0);
+    CT_SET(e, t_ns, ct_now());
+    ct_record(e);
+    call->start_ns = ++gives % GIVE_SAMPLE ? 0 : e->t_ns;
+    errno = call->saved_errno;
+}
+
+void ct_gave(struct ct_call *call, CUresult result) {
+    call->saved_errno = errno;
+    if (result != CUDA_SUCCESS || call->start_ns) {
+        const uint64_t event_ns = call->event.t_ns;
+        struct ct_event amend = {.present = 0};
+        CT_SET(&amend, amends_ns, event_ns);
+        if (call->start_ns)
+            CT_SET(&amend, duration_ns, ct_now() - call->start_ns);
+        if (result != CUDA_SUCCESS) {
+            CT_SET(&amend, result, (int32_t)result);
+            CT_SET(&amend, stack, ct_stack());
+        }
+        ct_amend(&amend);
+    }
+    ct_leave(call);
+}
+
+// ---- how much memory is free ----------------------------------------------------------------
+
+int ct_mem_info(size_t *free_bytes, size_t *total_bytes) {
+    // Behind our wrapper, so that a limiter in the chain is asked: it is its answer that binds.
+    ct_fn_cuMemGetInfo_v2 *mem_info = (ct_fn_cuMemGetInfo_v2 *)ct_next(CT_ID_cuMemGetInfo_v2);
+    return mem_info && !ct_capturing() && mem_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+}
+
+void ct_measure(struct ct_call *call) {
+    size_t free_bytes, total_bytes;
+    if (ct_mem_info(&free_bytes, &total_bytes))
+        CT_SET(&call->event, free_before_bytes, free_bytes);
+    call->start_ns = ct_now();
+    errno = call->saved_errno;
+}
+
+// After the real call: completes what ct_measure began and publishes.
+void ct_measured(struct ct_call *call, CUresult result) {
+    size_t free_bytes, total_bytes;
+    call->saved_errno = errno;
+    if (ct_mem_info(&free_bytes, &total_bytes)) {
+        CT_SET(&call->event, free_bytes, free_bytes);
+        CT_SET(&call->event, total_bytes, total_bytes);
+    }
+    errno = call->saved_errno;
+    ct_took(call, result);
+}
+
+static int sample_is_due(int device, uint64_t now) {
+    _Atomic uint64_t *at = &sampled_ns[device];
+    uint64_t last = atomic_load_explicit(at, memory_order_relaxed);
+    return now - last >= ct_sample_interval_ns() &&
+           atomic_compare_exchange_strong_explicit(at, &last, now, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+static void publish_sample(const struct ct_call *call, uint64_t context, int device,
+                           size_t free_bytes, size_t total_bytes) {
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
+    CT_SET(&e, api, call->event.api);
+    CT_SET(&e, device, device);
+    CT_SET(&e, context, context);
+    CT_SET(&e, free_bytes, free_bytes);
+    CT_SET(&e, total_bytes, total_bytes);
+    ct_record(&e);
+}
+
+void ct_sample(struct ct_call *call, int force) {
+    uint64_t context;
+    int device;
+    size_t free_bytes, total_bytes;
+    if (!ct_here(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
+        return;
+    const int due = sample_is_due(device, ct_now());
+    if ((due || force) && ct_mem_info(&free_bytes, &total_bytes))
+        publish_sample(call, context, device, free_bytes, total_bytes);
+}
+
+void ct_sampled(struct ct_call *call, size_t free_bytes, size_t total_bytes) {
+    uint64_t context;
+    int device;
+    if (ct_here(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
+        sample_is_due(device, ct_now()))
+        publish_sample(call, context, device, free_bytes, total_bytes);
+}

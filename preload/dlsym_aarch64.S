@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlsym and dlvsym for aarch64: look-ups that are none of ours go on by a branch. See dlsym_x86_64.S.
+
+#ifdef __aarch64__
+
+    .text
+
+.macro INTERPOSE name, wants, hook, real, find
+    .globl \name
+    .type \name, %function
+    .p2align 4
+\name:
+    hint #34 // bti c
+    cbz x1, 1f
+    ldrb w9, [x1]
+    cmp w9, #'c'
+    b.ne 1f
+    ldrb w9, [x1, #1]
+    cmp w9, #'u'
+    b.ne 1f
+    ldrb w9, [x1, #2]
+    sub w9, w9, #'A'
+    cmp w9, #25
+    b.hi 1f
+    stp x29, x30, [sp, #-48]!
+    stp x0, x1, [sp, #16]
+    str x2, [sp, #32]
+    bl \wants
+    mov w9, w0
+    ldr x2, [sp, #32]
+    ldp x0, x1, [sp, #16]
+    ldp x29, x30, [sp], #48
+    cbz w9, 1f
+    b \hook
+1:
+    adrp x9, \real
+    ldr x9, [x9, :lo12:\real]
+    cbz x9, 2f
+    br x9
+2:
+    stp x29, x30, [sp, #-48]!
+    stp x0, x1, [sp, #16]
+    str x2, [sp, #32]
+    bl \find
+    mov x9, x0
+    ldr x2, [sp, #32]
+    ldp x0, x1, [sp, #16]
+    ldp x29, x30, [sp], #48
+    br x9
+    .size \name, . - \name
+.endm
+
+INTERPOSE dlsym, ct_dlsym_wants, ct_dlsym_hook, ct_real_dlsym, ct_find_dlsym
+INTERPOSE dlvsym, ct_dlsym_wants, ct_dlvsym_hook, ct_real_dlvsym, ct_find_dlvsym
+
+#endif
+    .section .note.GNU-stack, "", %progbits

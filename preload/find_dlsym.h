@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dlsym and dlvsym behind our own. Callable at any time, also before our constructor.
+#ifndef CT_FIND_DLSYM_H
+#define CT_FIND_DLSYM_H
+
+typedef void *ct_dlsym_fn(void *handle, const char *name);
+typedef void *ct_dlvsym_fn(void *handle, const char *name, const char *version);
+
+// The next definition in load order (perhaps another interposer's), for what the host asks.
+ct_dlsym_fn *ct_chain_dlsym(void);
+ct_dlvsym_fn *ct_chain_dlvsym(void);
+
+// The C library's own, for what we ask.
+ct_dlsym_fn *ct_libc_dlsym(void);
+
+// For the assembly only.
+void *ct_find_dlsym(void);
+void *ct_find_dlvsym(void);
+extern void *ct_real_dlsym, *ct_real_dlvsym;
+
+#endif
