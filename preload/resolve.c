@@ -116,11 +116,18 @@ void *ct_driver_symbol(const char *symbol) {
 
 // ---- substitution ---------------------------------------------------------------------------
 
-// Our entry for a row, in place of `answer`, which becomes the function behind it. Another answer
-// than before (a second interposer) cannot have the same entry: it passes.
+static int same_object(const void *a, const void *b) {
+    Dl_info of_a, of_b;
+    return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+// Our entry for a row, in place of `answer`, which becomes the function behind it. A second answer from the
+// same object (an export here, an internal address there) is the same function; one from another object (a
+// second interposer) cannot have the same entry, and passes.
 static void *hand_out(enum ct_hook_id id, void *answer) {
     void *expected = NULL;
-    if (!atomic_compare_exchange_strong(&resolved_of[id], &expected, answer) && expected != answer) {
+    if (!atomic_compare_exchange_strong(&resolved_of[id], &expected, answer) &&
+        expected != answer && !same_object(expected, answer)) {
         count_unwrapped(ct_hooks[id].symbol, -1);
         return answer;
     }
@@ -177,20 +184,24 @@ static int row_by_name(const char *base, int version, uint64_t flags) {
     return best;
 }
 
+// The exported symbol that begins at an address; NULL if there is none.
+static const ElfW(Sym) *symbol_at(void *address) {
+    Dl_info info;
+    const ElfW(Sym) *symbol = NULL;
+    return dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) && info.dli_saddr == address
+               ? symbol
+               : NULL;
+}
+
 void *ct_substitute(const char *base, int version, uint64_t flags, void *answer) {
     if (!answer || !base || !*base || ct_is_own(answer) || !ct_enabled())
         return answer; // a driver linked without -Bsymbolic hands back our own wrapper
     learn_exports(answer);
     int row = row_by_address(answer);
-    if (row < 0) {
-        Dl_info info;
-        const ElfW(Sym) *symbol = NULL;
-        // An export of a driver under a name that has no row is a function that we do not wrap; only
-        // an address that is no export may be one of ours under cover.
-        const int is_export = dladdr1(answer, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-                              info.dli_saddr == answer && info.dli_sname;
-        row = is_export ? -1 : row_by_name(base, version, flags);
-    }
+    // An export without a row is a function that we do not wrap; only an address that is no export may be one
+    // that we do, under cover.
+    if (row < 0 && !symbol_at(answer))
+        row = row_by_name(base, version, flags);
     if (row < 0) {
         count_unwrapped(base, version);
         return answer;
@@ -218,19 +229,15 @@ int ct_dlsym_wants(void *handle, const char *name) {
     return 0;
 }
 
-// Whether an address is a function of exactly this name: a library may export a variable `cuMemAlloc` (loaders
-// such as cuew do), and a stub may answer with something else altogether.
-static int is_function_named(void *address, const char *name) {
-    Dl_info info;
-    const ElfW(Sym) *symbol = NULL;
-    return dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-           info.dli_saddr == address && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-           info.dli_sname && !strcmp(info.dli_sname, name);
+// A library may export a variable under a driver function's name: loaders such as cuew do.
+static int is_function(void *address) {
+    const ElfW(Sym) *symbol = symbol_at(address);
+    return symbol && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
 }
 
 static void *answer_for(const char *name, void *answer) {
     const int row = row_by_symbol(name);
-    if (!answer || ct_is_own(answer) || row < 0 || !is_function_named(answer, name))
+    if (!answer || ct_is_own(answer) || row < 0 || !is_function(answer))
         return answer;
     return hand_out((enum ct_hook_id)row, answer);
 }
