@@ -156,6 +156,7 @@ $(BUILD)/preload/glibc_compat.o: preload/glibc_compat.c
 -include tests/golden/module.mk
 -include tests/fuzz/module.mk
 -include tests/bench/module.mk
+-include tests/demo/module.mk
 
 all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 

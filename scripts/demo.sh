@@ -21,7 +21,7 @@ run make -s -j"$(nproc)" build-tests
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say "3. A program that runs out of device memory, under cutrace"
-demo=build/tests/ways/demo
+demo=build/tests/demo/demo
 if [ -e /dev/nvidiactl ] && ldconfig -p | grep -q 'libcuda\.so\.1'; then
     echo "(on this machine's GPU)"
 else
