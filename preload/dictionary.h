@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called in it.
+// Drainer only.
+#ifndef CT_DICTIONARY_H
+#define CT_DICTIONARY_H
+
+#include <cutrace/codec.h>
+
+#include "modules.h"
+
+// Starts a generation: every definition is made again when it is next used.
+void ct_dictionary_begin(void);
+
+// Whether the process's own tables are so full that a new generation should begin.
+int ct_dictionary_is_full(void);
+
+// Ids in the file; a definition is put into the chunk under construction where it is missing. 0: none.
+uint32_t ct_dictionary_name(uint32_t name);     // of ct_name, ct_text
+uint32_t ct_dictionary_stack(uint32_t stack);   // of ct_stack
+uint32_t ct_dictionary_thread(uint32_t number); // of struct ct_ring
+
+// Bytes of definitions in the chunk under construction.
+size_t ct_dictionary_pending(void);
+#define CT_DICTIONARY_FULL (4u << 20) // no more stacks should be added to the chunk then
+
+// Writes the sections of definitions made since the last call. Returns -1 if there is no room in out.
+int ct_dictionary_write(struct ct_out *out);
+
+// ---- symbols --------------------------------------------------------------------------------
+
+// Frames that have neither a symbol nor the verdict that there is none.
+size_t ct_dictionary_unresolved(void);
+
+// The next module, from *n on, that such frames are waiting for and whose symbols are not loaded.
+struct ct_module *ct_dictionary_wants(size_t *n);
+
+// Whether such frames lie in no known module.
+int ct_dictionary_lost_frames(void);
+
+// Resolves what can be resolved with the tables that are loaded and defines those frames again.
+// `final`: frames in no known module will never be resolved.
+void ct_dictionary_resolve(int final);
+
+// All addresses may mean something else now.
+void ct_dictionary_forget_frames(void);
+
+// Best short name of where a stack comes from: a symbol, or module+0xoffset. Returns its length, or 0.
+size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size);
+
+void ct_dictionary_forked(void);
+
+#endif

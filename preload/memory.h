@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the recorder: its own mappings, never the host's heap.
+#ifndef CT_MEMORY_H
+#define CT_MEMORY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Zeroed pages that cost memory only where they are touched, or NULL. Keeps errno.
+void *ct_pages(size_t bytes);
+void ct_pages_free(void *pages, size_t bytes);
+
+// Address space that is handed out front to back and never given back piecewise.
+struct ct_arena {
+    char *_Atomic base;
+    size_t bytes;
+    _Atomic size_t used;
+};
+
+// n bytes aligned to 8, or NULL when the arena is full. Lock-free; maps the arena at its first use.
+void *ct_arena_take(struct ct_arena *arena, size_t n);
+
+// A NUL-terminated copy of n bytes in the arena, or NULL.
+char *ct_arena_text(struct ct_arena *arena, const char *text, size_t n);
+
+#endif

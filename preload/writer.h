@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the rings into the file: draining, and the thread that does it.
+#ifndef CT_WRITER_H
+#define CT_WRITER_H
+
+#include "shield.h"
+
+// The drain lock. Everything that is "drainer only" in the other headers belongs to its holder. Hooks only
+// ever try it. Takes up the shield, too. Returns 0, or -EBUSY.
+int ct_drain_try(struct ct_shield *shield);
+// Waits up to `ms` milliseconds for it; for the writer thread, exit and fork.
+int ct_drain_wait(struct ct_shield *shield, unsigned ms);
+void ct_drain_leave(struct ct_shield *shield);
+
+enum ct_drain_how {
+    CT_DRAIN_EVENTS = 0,
+    CT_DRAIN_INFO = 1,  // with INFO, whatever its age
+    CT_DRAIN_FINAL = 2, // marks the last chunk as the end
+};
+
+// Moves what has been published into the file. Lock held.
+void ct_drain(enum ct_drain_how how);
+
+// Opens the trace and writes its first chunk, if it is not open yet. Lock held. 0 or -errno.
+int ct_drain_open(void);
+
+// Gives symbols to the frames that have none. Lock not held; one thread at a time, others wait for it
+// up to `ms` milliseconds. Returns 0 or -EBUSY.
+int ct_resolve_symbols(unsigned ms);
+
+// Whether a chunk waits for the disk to take it.
+int ct_drain_is_stuck(void);
+
+// A forked child, whose forking thread held the lock or not.
+void ct_drain_forked(void);
+
+// ---- the thread (thread.c) --------------------------------------------------------------------
+
+// Starts the writer thread; a failure means that producers drain for themselves.
+int ct_writer_start(void);
+
+// Wakes it: because there is something again (it then waits for more), or to work at once.
+void ct_writer_notice(void);
+void ct_writer_hurry(void);
+extern _Atomic int ct_writer_sleeps; // it must be told that there is something again
+
+// Ends it; does not wait.
+void ct_writer_stop(void);
+void ct_writer_forked(void);
+
+#endif
