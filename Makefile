@@ -117,9 +117,11 @@ FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) 
     $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
 FLAGS_STAMP := $(BUILD)/flags
 ifneq ($(filter-out clean distclean help lint format show-%,$(or $(MAKECMDGOALS),all)),)
+ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 $(shell mkdir -p $(BUILD); printf '%s\n' '$(subst ','"'"',$(FLAGS_TEXT))' >$(FLAGS_STAMP).new; \
     if cmp -s $(FLAGS_STAMP).new $(FLAGS_STAMP); then rm $(FLAGS_STAMP).new; \
     else mv $(FLAGS_STAMP).new $(FLAGS_STAMP); fi)
+endif
 
 # The dependencies are built before anything else is looked at: make remakes an included file first.
 include $(BUILD)/dependencies.mk

@@ -104,4 +104,4 @@ mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 write_configuration
 export APT_CONFIG="$folder/apt.conf"
-exec apt-get -q "$@"
+exec apt-get -qq "$@"

@@ -27,6 +27,7 @@ flock 9
 distribution=$ID-$VERSION_ID
 work=$deps/libunwind-src
 rm -rf "$work/tree" "$prefix"
+echo "build-libunwind: building for $triplet (once; a quarter of a minute)"
 mkdir -p "$work"
 cd "$work"
 
@@ -51,11 +52,12 @@ unpack_package() {
         if [ ! -e "$file" ]; then
             "$scripts/apt-private.sh" "$deps/apt" update
             "$scripts/apt-private.sh" "$deps/apt" source --download-only "libunwind=$version"
+            rm -rf "$deps/apt" # 50 MB of package lists
             break
         fi
     done
     for file in $files; do verify "$file" "$file"; done
-    dpkg-source --no-check -x "libunwind_$version.dsc" tree
+    dpkg-source -q --no-check -x "libunwind_$version.dsc" tree
 }
 
 if [ -n "${LIBUNWIND_TARBALL:-}" ]; then
@@ -81,7 +83,8 @@ cd tree/build
     tail -n 30 configure.log >&2
     exit 1
 }
-if ! env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -j"$(nproc)" >make.log 2>&1 || ! env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make install >>make.log 2>&1; then
+unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that called us
+if ! make -j"$(nproc)" >make.log 2>&1 || ! make install >>make.log 2>&1; then
     tail -n 30 make.log >&2
     exit 1
 fi

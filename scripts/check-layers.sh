@@ -42,8 +42,9 @@ refuse "the contract includes its users" \
 # CUDA types stop at the recorder's interface.
 recording=$(make -s show-PRELOAD_RECORDING)
 refuse "preload/module.mk has no PRELOAD_RECORDING" "$([ -n "$recording" ] || echo 'it is empty')"
-for file in $recording; do
-    refuse "the recording side knows a CUDA type" \
-        "$(printf '%s\n' "$preload" | grep -E "^$file .*/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$" || :)"
+for name in $recording; do
+    refuse "the recording side knows a CUDA type" "$(printf '%s\n' "$preload" |
+        grep -E "^preload/$name\.c .*/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$" || :)"
+    [ -e "preload/$name.c" ] || refuse "PRELOAD_RECORDING names no file" "preload/$name.c"
 done
 exit $status

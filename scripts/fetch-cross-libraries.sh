@@ -28,5 +28,5 @@ cd "$target/debs"
 "$scripts/apt-private.sh" "$deps/apt-$arch" --arch "$arch" download "libzstd-dev:$arch" "libxxhash-dev:$arch" \
     "libcmocka-dev:$arch" "libcmocka0:$arch"
 for package in *.deb; do dpkg-deb -x "$package" "$target"; done
-rm -rf "$target/debs"
+rm -rf "$target/debs" "$deps/apt-$arch"
 touch "$target/done"
