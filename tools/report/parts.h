@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts that several views have in common, as text and as JSON.
+#ifndef CT_PARTS_H
+#define CT_PARTS_H
+
+#include "capacity.h"
+#include "groups.h"
+#include "verdict.h"
+#include "views.h"
+
+// Text that is cut at the terminal's width (never when piped); `column` is where it begins.
+void ct_put_label(struct ct_view *v, const char *label, size_t column);
+struct ct_short ct_since(const struct ct_view *v, uint64_t t_ns); // "+312.400 s"
+struct ct_short ct_size(const struct ct_view *v, uint64_t bytes);
+struct ct_short ct_device_text(int device); // "GPU 0", "unknown GPU"
+// The wall clock at a time of the events, or "" if the trace does not tell.
+struct ct_short ct_wall(const struct ct_view *v, uint64_t t_ns);
+void ct_api_text(const struct ct_view *v, uint32_t api, char *to, size_t size);
+// "a <- b <- c": the asker and its callers, at most `most`.
+void ct_put_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
+// One sentence, without a newline.
+void ct_put_why(struct ct_view *v, const struct ct_refusal *r, const struct ct_verdict *verdict);
+void ct_put_groups(struct ct_view *v, const struct ct_groups *g, uint64_t whole, unsigned rows);
+
+struct ct_scan_request ct_request(const struct ct_view *v);
+uint64_t ct_lost_events(const struct ct_view *v, const struct ct_scan *s);
+// The only device that was seen, or the one asked for, or the one with the highest peak; -1 if none.
+int ct_main_device(const struct ct_view *v, const struct ct_scan *s);
+// One line: whether the trace is whole.
+void ct_put_trace_line(struct ct_view *v, const struct ct_scan *s);
+
+void ct_json_head(struct ct_json *j,
+                  const struct ct_view *v); // opens the document: schema, trace, process
+void ct_json_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s);
+void ct_json_refusal(struct ct_json *j, struct ct_view *v, const char *key,
+                     const struct ct_refusal *r, int budget);
+void ct_json_device(struct ct_json *j, const char *key, int device);
+void ct_json_capacity(struct ct_json *j, const struct ct_capacity *c);
+void ct_json_split(struct ct_json *j, const char *key, const struct ct_split *s);
+void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value);
+
+#endif

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// summary: the verdict first, then what it rests on, in at most 24 lines.
+#include <inttypes.h>
+
+#include "moment.h"
+#include "parts.h"
+
+struct summary {
+    struct ct_view *v;
+    struct ct_scan scan;
+    const struct ct_refusal *crossing; // or NULL
+    int device;                        // that the text is about; -1 = none was seen
+    struct ct_capacity capacity;       // of that device
+    struct ct_moment moment;           // at the crossing, or at the peak
+};
+
+// ---- text ------------------------------------------------------------------------------------------
+
+static void put_api(struct summary *s, uint32_t api) {
+    char text[100];
+    ct_api_text(s->v, api, text, sizeof text);
+    fputs(text, s->v->out);
+}
+
+static void put_budget_verdict(struct summary *s) {
+    const struct ct_view *v = s->v;
+    const struct ct_refusal *c = s->crossing;
+    fprintf(v->out, "%s%s would have crossed %s at %s: ", v->term->red,
+            ct_device_text(c->device).text, ct_size(v, v->options->capacity).text,
+            ct_since(v, c->t_ns).text);
+    if (c->op == CT_OP_MEMORY_SAMPLE) {
+        fprintf(v->out, "a reading showed more than that in use%s\n", v->term->reset);
+        return;
+    }
+    fprintf(v->out, "%s to ", c->bytes_known ? ct_size(v, c->bytes).text : "memory");
+    put_api(s, c->api);
+    fprintf(v->out, " was the first too much%s\n", v->term->reset);
+}
+
+static void put_refusal_verdict(struct summary *s) {
+    const struct ct_view *v = s->v;
+    const struct ct_refusal *c = s->crossing;
+    const struct ct_verdict w = ct_verdict_of(c, 0);
+    fprintf(v->out, "%s%s refused %s to ", v->term->red, ct_device_text(c->device).text,
+            c->bytes_known ? ct_size(v, c->bytes).text : "memory");
+    put_api(s, c->api);
+    fprintf(v->out, " at %s", ct_since(v, c->t_ns).text);
+    if (w.why == CT_WHY_FULL || w.why == CT_WHY_ENOUGH)
+        fprintf(v->out, ": %s of %s was free", ct_size(v, w.free).text,
+                s->capacity.bytes ? ct_size(v, s->capacity.bytes).text : "-");
+    if (c->recovered)
+        fprintf(v->out, "; a retry succeeded %s later",
+                ct_duration(c->recovered_t_ns - c->t_ns).text);
+    fprintf(v->out, "%s\n", v->term->reset);
+}
+
+static void put_quiet_verdict(struct summary *s) {
+    const struct ct_view *v = s->v;
+    const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
+    fputs(v->term->bold, v->out);
+    if (!d || !d->peak_known) {
+        fputs("No GPU memory was allocated, and none was refused", v->out);
+    } else {
+        if (v->options->capacity)
+            fprintf(v->out, "Nothing crossed %s. ", ct_size(v, v->options->capacity).text);
+        else
+            fputs("No allocation was refused. ", v->out);
+        fprintf(v->out, "%s: %s", ct_device_text(s->device).text, ct_size(v, d->peak_bytes).text);
+        if (s->capacity.bytes)
+            fprintf(v->out, " of %s (%s)", ct_size(v, s->capacity.bytes).text,
+                    ct_percent(d->peak_bytes, s->capacity.bytes).text);
+        fprintf(v->out, " allocated at the peak, at %s", ct_since(v, d->peak_t_ns).text);
+    }
+    fprintf(v->out, "%s\n", v->term->reset);
+}
+
+static void put_asker(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_names *n = &v->trace->names;
+    const struct ct_refusal *c = s->crossing;
+    const struct ct_thread *thread = &n->threads[c->thread];
+    const struct ct_short wall = ct_wall(v, c->t_ns);
+    fprintf(v->out, "  event      %" PRIu64, c->event);
+    if (c->thread)
+        fprintf(v->out, ", thread %" PRIu64, thread->tid);
+    if (thread->name) {
+        fputs(" ", v->out);
+        ct_put_clean(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
+    }
+    fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
+    fputs("  asked by   ", v->out);
+    if (c->stack)
+        ct_put_callers(v, c->stack, 3, 13);
+    else
+        fputs("- (no stack was recorded)", v->out);
+    putc('\n', v->out);
+}
+
+static void put_need(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_refusal *c = s->crossing;
+    const int budget = v->options->capacity != 0;
+    const struct ct_verdict w = ct_verdict_of(c, budget);
+    if (w.rounded_known && w.rounded != c->bytes)
+        fprintf(v->out, "  needed     %s, as a multiple of %s (inferred)\n",
+                ct_size(v, w.rounded).text, w.step == 512 ? "512 bytes" : "2 MiB");
+    fputs("  why        ", v->out);
+    ct_put_why(v, c, &w);
+    putc('\n', v->out);
+    size_t recovered = 0;
+    for (size_t i = 0; i < s->scan.refusal_count; i++)
+        recovered += (size_t)s->scan.refusals[i].recovered;
+    if (s->scan.refusal_count > 1 && !budget)
+        fprintf(v->out, "  refusals   %zu in all, %zu followed by a successful retry\n",
+                s->scan.refusal_count, recovered);
+}
+
+static void put_share(struct summary *s, const char *name, uint64_t bytes, const char *note) {
+    struct ct_view *v = s->v;
+    const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
+    fprintf(v->out, "  %-10s %12s %8s%s%s\n", name, ct_size(v, bytes).text,
+            ct_percent(bytes, whole).text, *note ? "  " : "", note);
+}
+
+static void put_capacity(struct summary *s, const char *when) {
+    struct ct_view *v = s->v;
+    const struct ct_capacity *c = &s->capacity;
+    const struct ct_string *name = ct_device_name(v->trace, s->device);
+    fprintf(v->out, "%s%s", v->term->bold, ct_device_text(s->device).text);
+    if (name->length) {
+        fputs(" (", v->out);
+        ct_put_clean(v->out, name->at, name->length < 60 ? name->length : 60);
+        fputs(")", v->out);
+    }
+    fprintf(v->out, " %s%s: ", when, v->term->reset);
+    if (!c->bytes) {
+        fputs("capacity -\n", v->out);
+        return;
+    }
+    if (v->options->capacity)
+        fprintf(v->out, "%s asked about; has ", ct_size(v, v->options->capacity).text);
+    fprintf(v->out, "%s by %s", ct_size(v, c->bytes).text, c->binds);
+    if (c->disagree) {
+        fputs("; others say:", v->out);
+        if (c->total && c->total != c->bytes)
+            fprintf(v->out, " cuDeviceTotalMem %s", ct_size(v, c->total).text);
+        if (c->meminfo && c->meminfo != c->bytes)
+            fprintf(v->out, " cuMemGetInfo %s", ct_size(v, c->meminfo).text);
+        if (c->nvml && c->nvml != c->bytes)
+            fprintf(v->out, " NVML %s", ct_size(v, c->nvml).text);
+    }
+    putc('\n', v->out);
+}
+
+static void put_split(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_split *m = &s->moment.split;
+    const struct ct_device_now *d = &s->scan.end.device[s->device];
+    char note[200];
+    put_share(s, "tracked", m->tracked, "this process's allocations");
+    if (!m->used_known) {
+        fputs("  free       - (no reading of the device's memory)\n", v->out);
+        return;
+    }
+    size_t at = (size_t)snprintf(note, sizeof note,
+                                 m->split_known ? "this process: contexts, modules, rounding"
+                                                : "contexts, modules, rounding, other processes");
+    if (d->context_known || d->module_known)
+        (void)snprintf(note + at, sizeof note - at, " (measured: contexts %s, modules %s)",
+                       d->context_known ? ct_size(v, d->context_bytes).text : "-",
+                       d->module_known ? ct_size(v, d->module_bytes).text : "-");
+    put_share(s, "untracked", m->split_known ? m->untracked : m->unexplained, note);
+    if (m->split_known)
+        put_share(s, "others", m->others, "other processes, by NVML");
+    put_share(s, "free", m->free,
+              m->moved_on ? "inferred: the last reading and what was tracked since" : "");
+}
+
+static void put_live(struct summary *s, const char *when, unsigned rows) {
+    struct ct_view *v = s->v;
+    struct ct_groups groups;
+    fprintf(v->out, "%slive %s%s: %s in %s allocations\n", v->term->bold, when, v->term->reset,
+            ct_size(v, s->moment.bytes).text, ct_count(s->moment.count).text);
+    if (!s->moment.count)
+        return;
+    ct_groups_of(&groups, v->sites, s->moment.holdings, s->moment.holding_count);
+    ct_put_groups(v, &groups, s->moment.bytes, rows);
+    ct_groups_free(&groups);
+}
+
+static void put_others(struct summary *s) {
+    struct ct_view *v = s->v;
+    const char *separator = "other devices: ";
+    for (int d = 0, shown = 0; d < CT_DEVICES && shown < 4; d++) {
+        if (d == s->device || !s->scan.device[d].seen)
+            continue;
+        fprintf(v->out, "%s%s peak %s", separator, ct_device_text(d).text,
+                ct_size(v, s->scan.device[d].peak_bytes).text);
+        separator = "; ";
+        shown++;
+    }
+    if (*separator == ';')
+        putc('\n', v->out);
+}
+
+static void put_next(struct summary *s) {
+    struct ct_view *v = s->v;
+    const char *command = s->crossing && !v->options->capacity ? "oom" : "top";
+    fprintf(v->out, "%snext: cutrace-report %s ", v->term->dim, command);
+    ct_put_clean(v->out, v->trace->source.name, strlen(v->trace->source.name));
+    fprintf(v->out, " (also: top, timeline, frag, dump)%s\n", v->term->reset);
+}
+
+static void put_text(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
+    if (s->crossing && v->options->capacity)
+        put_budget_verdict(s);
+    else if (s->crossing)
+        put_refusal_verdict(s);
+    else
+        put_quiet_verdict(s);
+    if (s->crossing) {
+        put_asker(s);
+        put_need(s);
+    }
+    if (d) {
+        const char *when = s->crossing ? "at that moment" : "at the peak";
+        put_capacity(s, when);
+        put_split(s);
+        put_live(s, when, v->options->top && v->options->top < 5 ? v->options->top : 5);
+        if (s->crossing && d->peak_known)
+            fprintf(v->out, "peak: %s allocated on %s at %s\n", ct_size(v, d->peak_bytes).text,
+                    ct_device_text(s->device).text, ct_since(v, d->peak_t_ns).text);
+        put_others(s);
+    }
+    ct_put_trace_line(v, &s->scan);
+    put_next(s);
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------
+
+static void json_device(struct ct_json *j, struct summary *s, int d) {
+    const struct ct_capacity c = ct_capacity_of(s->v->trace, &s->scan.end, d);
+    const struct ct_device_scan *scan = &s->scan.device[d];
+    const struct ct_device_now *now = &s->scan.end.device[d];
+    const struct ct_live_device *live = &s->scan.end.live.device[d];
+    const struct ct_split split = ct_replay_split(&s->scan.end, d);
+    ct_json_open(j, NULL, '{');
+    ct_json_device(j, "ordinal", d);
+    ct_json_capacity(j, &c);
+    ct_json_number(j, "live_bytes", live->live_bytes);
+    ct_json_number(j, "live_allocations", live->live_allocations);
+    ct_json_number(j, "managed_bytes", live->managed_bytes);
+    ct_json_number(j, "pooled_bytes", live->pooled_bytes);
+    ct_json_number(j, "pool_bytes", live->pool_bytes);
+    ct_json_known(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
+    ct_json_known(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    ct_json_known(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
+    ct_json_known(j, "free_bytes_min", now->free_known, now->free_min);
+    ct_json_known(j, "context_bytes", now->context_known, now->context_bytes);
+    ct_json_known(j, "module_bytes", now->module_known, now->module_bytes);
+    ct_json_known(j, "limit_bytes", now->limit_known, now->limit_bytes);
+    ct_json_split(j, "memory", &split);
+    ct_json_close(j, '}');
+}
+
+static void json_holdings(struct ct_json *j, struct summary *s, const char *key) {
+    char label[400];
+    ct_json_open(j, key, '[');
+    for (size_t i = 0; i < s->moment.holding_count; i++) {
+        const struct ct_holding *h = &s->moment.holdings[i];
+        if (s->v->options->top && i >= s->v->options->top)
+            break;
+        ct_site_label(s->v->sites, h->stack, label, sizeof label);
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "bytes", h->bytes);
+        ct_json_number(j, "count", h->count);
+        ct_json_text(j, "site", label);
+        ct_json_stack(j, s->v->sites, "stack", h->stack);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+static void put_json(struct summary *s) {
+    struct ct_json json = {.out = s->v->out}, *j = &json;
+    const int budget = s->v->options->capacity != 0;
+    ct_json_head(j, s->v);
+    ct_json_trace(j, s->v, &s->scan);
+    ct_json_known(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_json_open(j, "devices", '[');
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->scan.device[d].seen)
+            json_device(j, s, d);
+    ct_json_close(j, ']');
+    ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
+    ct_json_open(j, "ooms", '[');
+    for (size_t i = 0; i < s->scan.refusal_count; i++)
+        ct_json_refusal(j, s->v, NULL, &s->scan.refusals[i], 0);
+    ct_json_close(j, ']');
+    if (s->crossing)
+        ct_json_refusal(j, s->v, "crossing", s->crossing, budget);
+    else
+        ct_json_null(j, "crossing");
+    json_holdings(j, s, s->crossing ? "live_at_crossing" : "live_at_peak");
+    if (!s->crossing) {
+        ct_json_open(j, "live_at_crossing", '[');
+        ct_json_close(j, ']');
+    }
+    ct_json_close(j, '}');
+    ct_json_end(j);
+}
+
+int ct_view_summary(struct ct_view *v) {
+    struct summary s = {.v = v};
+    const struct ct_scan_request request = ct_request(v);
+    ct_scan_run(&s.scan, v->trace, &request);
+    s.crossing = ct_scan_crossing(&s.scan);
+    s.device = s.crossing ? s.crossing->device : ct_main_device(v, &s.scan);
+    if (s.device >= 0) {
+        s.capacity = ct_capacity_of(v->trace, &s.scan.end, s.device);
+        if (s.crossing)
+            ct_moment_at(&s.moment, v->trace, s.crossing->event, 1, s.device, s.capacity.bytes);
+        else if (s.scan.device[s.device].peak_known)
+            ct_moment_at(&s.moment, v->trace, s.scan.device[s.device].peak_event, 0, s.device,
+                         s.capacity.bytes);
+    }
+    if (s.crossing)
+        s.moment.split = s.crossing->split; // it knows the reading that came with the refusal
+    if (v->options->json)
+        put_json(&s);
+    else
+        put_text(&s);
+    ct_moment_free(&s.moment);
+    ct_scan_free(&s.scan);
+    return CT_OK;
+}
