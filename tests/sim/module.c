@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules and libraries: code takes device memory when it is loaded, or, with lazy loading, when
+// its first function is needed. Any image is accepted and none is run.
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GLOBAL_BYTES 256 // size of every __device__ variable
+
+struct module {
+    struct sim_object o;
+    struct library *library; // that it was made for, or NULL
+    bool loaded;
+};
+
+struct library {
+    struct sim_object o;
+};
+
+struct function { // kernels of a library are functions without a module
+    struct sim_object o;
+    struct module *module;
+    struct library *library;
+    char name[64];
+};
+
+struct global {
+    struct sim_object o;
+    struct module *module;
+    struct sim_range *memory;
+    char name[64];
+};
+
+// ---- loading ----------------------------------------------------------------------------------------
+
+static CUresult load(struct module *m)
+{
+    if (m->loaded)
+        return CUDA_SUCCESS;
+    if (!sim_charge(m->o.device, sim_param.module))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->loaded = true;
+    return CUDA_SUCCESS;
+}
+
+static struct module *new_module(struct sim_context *ctx, struct library *library, CUresult *result)
+{
+    struct module *m = sim_object_new(sizeof *m, SIM_MODULE, ctx, ctx->o.device);
+    m->library = library;
+    *result = sim_param.lazy_modules ? CUDA_SUCCESS : load(m);
+    if (*result)
+        sim_object_delete(m);
+    return *result ? NULL : m;
+}
+
+static struct module *unloading;
+
+static void end_function(void *object)
+{
+    struct function *f = object;
+    if (f->module == unloading)
+        sim_object_delete(f);
+}
+
+static void end_global(void *object)
+{
+    struct global *g = object;
+    if (g->module != unloading)
+        return;
+    sim_memory_give(g->memory);
+    sim_object_delete(g);
+}
+
+static void end_module(void *object)
+{
+    struct module *m = object;
+    unloading = m;
+    sim_object_each(NULL, SIM_FUNCTION, end_function);
+    sim_object_each(NULL, SIM_GLOBAL, end_global);
+    if (m->loaded)
+        sim_discharge(m->o.device, sim_param.module);
+    sim_object_delete(m);
+}
+
+void sim_module_end_context(struct sim_context *ctx)
+{
+    sim_object_each(ctx, SIM_MODULE, end_module);
+}
+
+static void load_module(struct sim_call *c, CUmodule *out, const void *image)
+{
+    if (!c->result)
+        c->result = sim_capture_unsafe();
+    if (!c->result && (!out || !image))
+        c->result = CUDA_ERROR_INVALID_VALUE;
+    if (!c->result) {
+        struct module *m = new_module(sim_owner(c->ctx), NULL, &c->result);
+        if (m) {
+            *out = (CUmodule)m;
+            sim_set_object(c, m);
+        }
+    }
+}
+
+CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
+{
+    SIM_BEGIN("module-load", CONTEXT);
+    if (!c.result && fname && access(fname, R_OK) != 0)
+        c.result = CUDA_ERROR_FILE_NOT_FOUND;
+    load_module(&c, module, fname);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+{
+    SIM_BEGIN("module-load", CONTEXT);
+    load_module(&c, module, image);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+                                    CUjit_option *options, void **optionValues)
+{
+    SIM_BEGIN("module-load", CONTEXT);
+    (void)numOptions, (void)options, (void)optionValues;
+    load_module(&c, module, image);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+    SIM_BEGIN("module-load", CONTEXT);
+    load_module(&c, module, fatCubin);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
+{
+    SIM_BEGIN("module-unload", CONTEXT);
+    struct module *m = sim_object_find(hmod, SIM_MODULE);
+    sim_set_object(&c, hmod);
+    if (m)
+        sim_set_device(&c, m->o.device);
+    if (!c.result && (!m || m->library))
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result)
+        end_module(m);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    SIM_BEGIN(NULL, INIT);
+    if (!c.result && !mode)
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result)
+        *mode = sim_param.lazy_modules ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
+    return sim_end(&c);
+}
+
+// ---- functions and variables ------------------------------------------------------------------------
+
+// A name that begins with "missing" is in no module.
+static bool exists(const char *name)
+{
+    return strncmp(name, "missing", 7) != 0;
+}
+
+static const char *wanted_name;
+static const void *wanted_owner;
+static void *found;
+
+static void match_function(void *object)
+{
+    struct function *f = object;
+    const void *owner = f->module ? (void *)f->module : (void *)f->library;
+    if (owner == wanted_owner && strcmp(f->name, wanted_name) == 0)
+        found = f;
+}
+
+static void match_global(void *object)
+{
+    struct global *g = object;
+    if (g->module == wanted_owner && strcmp(g->name, wanted_name) == 0)
+        found = g;
+}
+
+static void *look_for(enum sim_kind kind, const void *owner, const char *name,
+                      void (*match)(void *object))
+{
+    wanted_name = name;
+    wanted_owner = owner;
+    found = NULL;
+    sim_object_each(NULL, kind, match);
+    return found;
+}
+
+static struct function *function_of(struct module *m, struct library *library, const char *name)
+{
+    enum sim_kind kind = m ? SIM_FUNCTION : SIM_KERNEL;
+    struct function *f = look_for(kind, m ? (void *)m : (void *)library, name, match_function);
+    if (!f) {
+        f = sim_object_new(sizeof *f, kind, NULL, m ? m->o.device : 0);
+        f->module = m;
+        f->library = library;
+        strncpy(f->name, name, sizeof f->name - 1);
+    }
+    return f;
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    SIM_BEGIN(NULL, CONTEXT);
+    struct module *m = sim_object_find(hmod, SIM_MODULE);
+    if (!c.result && !m)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result && (!hfunc || !name))
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result && !exists(name))
+        c.result = CUDA_ERROR_NOT_FOUND;
+    if (!c.result)
+        c.result = load(m);
+    if (!c.result)
+        *hfunc = (CUfunction)function_of(m, NULL, name);
+    return sim_end(&c);
+}
+
+static struct global *global_of(struct module *m, const char *name, CUresult *result)
+{
+    struct global *g = look_for(SIM_GLOBAL, m, name, match_global);
+    if (g)
+        return g;
+    struct sim_range *memory = sim_memory_take(m->o.device, GLOBAL_BYTES, result);
+    if (!memory)
+        return NULL;
+    memory->kind = SIM_RANGE_GLOBAL;
+    g = sim_object_new(sizeof *g, SIM_GLOBAL, NULL, m->o.device);
+    g->module = m;
+    g->memory = memory;
+    strncpy(g->name, name, sizeof g->name - 1);
+    return g;
+}
+
+static CUresult get_global(struct sim_call *c, struct module *m, CUdeviceptr *dptr, size_t *bytes,
+                           const char *name)
+{
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!exists(name))
+        return CUDA_ERROR_NOT_FOUND;
+    CUresult result = load(m);
+    struct global *g = result ? NULL : global_of(m, name, &result);
+    (void)c;
+    if (g && dptr)
+        *dptr = g->memory->base;
+    if (g && bytes)
+        *bytes = GLOBAL_BYTES;
+    return result;
+}
+
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
+                                      const char *name)
+{
+    SIM_BEGIN(NULL, CONTEXT);
+    struct module *m = sim_object_find(hmod, SIM_MODULE);
+    if (!c.result && !m)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result)
+        c.result = get_global(&c, m, dptr, bytes, name);
+    return sim_end(&c);
+}
+
+// ---- libraries: code that is loaded into each context that needs it ---------------------------------
+
+static struct library *wanted_library;
+static struct sim_context *wanted_context;
+
+static void match_module(void *object)
+{
+    struct module *m = object;
+    if (m->library == wanted_library && m->o.ctx == wanted_context)
+        found = m;
+}
+
+static struct module *module_of(struct library *l, struct sim_context *ctx, CUresult *result)
+{
+    found = NULL;
+    wanted_library = l;
+    wanted_context = ctx;
+    sim_object_each(NULL, SIM_MODULE, match_module);
+    return found ? found : new_module(ctx, l, result);
+}
+
+static CUresult load_library(const char *api, CUlibrary *out, const void *code, bool missing_file)
+{
+    struct sim_call c;
+    sim_begin(&c, api, "module-load", SIM_NEED_INIT);
+    if (!c.result && (!out || !code))
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result && missing_file)
+        c.result = CUDA_ERROR_FILE_NOT_FOUND;
+    if (!c.result) {
+        struct library *l = sim_object_new(sizeof *l, SIM_LIBRARY, NULL, 0);
+        if (c.ctx && !sim_param.lazy_modules)
+            module_of(l, sim_owner(c.ctx), &c.result);
+        if (c.result) {
+            sim_object_delete(l);
+        } else {
+            *out = (CUlibrary)l;
+            sim_set_object(&c, l);
+        }
+    }
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+                                   void **jitOptionsValues, unsigned int numJitOptions,
+                                   CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions)
+{
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+    return load_library(__func__, library, code, false);
+}
+
+CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+                                       CUjit_option *jitOptions, void **jitOptionsValues,
+                                       unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                                       void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+    return load_library(__func__, library, fileName, fileName && access(fileName, R_OK) != 0);
+}
+
+static void end_library_module(void *object)
+{
+    struct module *m = object;
+    if (m->library == wanted_library)
+        end_module(m);
+}
+
+static void end_kernel(void *object)
+{
+    struct function *f = object;
+    if (f->library == wanted_library)
+        sim_object_delete(f);
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
+{
+    SIM_BEGIN("module-unload", INIT);
+    struct library *l = sim_object_find(library, SIM_LIBRARY);
+    sim_set_object(&c, library);
+    if (!c.result && !l)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result) {
+        wanted_library = l;
+        sim_object_each(NULL, SIM_MODULE, end_library_module);
+        sim_object_each(NULL, SIM_KERNEL, end_kernel);
+        sim_object_delete(l);
+    }
+    return sim_end(&c);
+}
+
+// Begins a call on a library that needs its module in the current context.
+static struct module *begin_library(struct sim_call *c, const char *api, CUlibrary library)
+{
+    sim_begin(c, api, NULL, SIM_NEED_CONTEXT);
+    struct library *l = sim_object_find(library, SIM_LIBRARY);
+    if (!c->result && !l)
+        c->result = CUDA_ERROR_INVALID_HANDLE;
+    return c->result ? NULL : module_of(l, sim_owner(c->ctx), &c->result);
+}
+
+CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+    struct sim_call c;
+    struct module *m = begin_library(&c, __func__, library);
+    if (!c.result && !pMod)
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result)
+        c.result = load(m);
+    if (!c.result)
+        *pMod = (CUmodule)m;
+    return sim_end(&c);
+}
+
+static CUresult library_variable(const char *api, CUdeviceptr *dptr, size_t *bytes,
+                                 CUlibrary library, const char *name)
+{
+    struct sim_call c;
+    struct module *m = begin_library(&c, api, library);
+    if (!c.result)
+        c.result = get_global(&c, m, dptr, bytes, name);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                                    const char *name)
+{
+    return library_variable(__func__, dptr, bytes, library, name);
+}
+
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                                     const char *name)
+{
+    return library_variable(__func__, dptr, bytes, library, name);
+}
+
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    SIM_BEGIN(NULL, INIT);
+    struct library *l = sim_object_find(library, SIM_LIBRARY);
+    if (!c.result && !l)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result && (!pKernel || !name))
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result && !exists(name))
+        c.result = CUDA_ERROR_NOT_FOUND;
+    if (!c.result)
+        *pKernel = (CUkernel)function_of(NULL, l, name);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    SIM_BEGIN(NULL, CONTEXT);
+    struct function *k = sim_object_find(kernel, SIM_KERNEL);
+    struct module *m = NULL;
+    if (!c.result && !k)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result && !pFunc)
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result)
+        m = module_of(k->library, sim_owner(c.ctx), &c.result);
+    if (!c.result)
+        c.result = load(m);
+    if (!c.result)
+        *pFunc = (CUfunction)function_of(m, NULL, k->name);
+    return sim_end(&c);
+}
+
+CUresult sim_function_load(CUfunction function, struct sim_context *ctx)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct function *f = sim_object_find(function, SIM_FUNCTION);
+    struct function *k = f ? NULL : sim_object_find(function, SIM_KERNEL);
+    if (f)
+        return load(f->module);
+    if (!k)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct module *m = module_of(k->library, sim_owner(ctx), &result);
+    return m ? load(m) : result;
+}
+
+#if CUDA_VERSION >= 12040
+CUresult CUDAAPI cuFuncLoad(CUfunction function)
+{
+    SIM_BEGIN(NULL, CONTEXT);
+    if (!c.result)
+        c.result = sim_function_load(function, c.ctx);
+    return sim_end(&c);
+}
+#endif
+
+// ---- the linker: what it makes is host memory --------------------------------------------------------
+
+struct link {
+    struct sim_object o;
+    char image[64];
+};
+
+CUresult CUDAAPI cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
+                                 void **optionValues, CUlinkState *stateOut)
+{
+    SIM_BEGIN(NULL, CONTEXT);
+    (void)numOptions, (void)options, (void)optionValues;
+    if (!c.result && !stateOut)
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result)
+        *stateOut = (CUlinkState)sim_object_new(sizeof(struct link), SIM_LINK, NULL, c.device);
+    return sim_end(&c);
+}
+
+static CUresult on_link(const char *api, CUlinkState state, void **image, size_t *size, bool end)
+{
+    struct sim_call c;
+    sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
+    struct link *l = sim_object_find(state, SIM_LINK);
+    if (!c.result && !l)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result && image)
+        *image = l->image;
+    if (!c.result && size)
+        *size = sizeof l->image;
+    if (!c.result && end)
+        sim_object_delete(l);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
+                                  const char *name, unsigned int numOptions, CUjit_option *options,
+                                  void **optionValues)
+{
+    (void)type, (void)data, (void)size, (void)name;
+    (void)numOptions, (void)options, (void)optionValues;
+    return on_link(__func__, state, NULL, NULL, false);
+}
+
+CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
+{
+    return on_link(__func__, state, cubinOut, sizeOut, false);
+}
+
+CUresult CUDAAPI cuLinkDestroy(CUlinkState state)
+{
+    return on_link(__func__, state, NULL, NULL, true);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of the simulation: SIM_* environment variables, read once (README.md lists them).
+#ifndef SIM_PARAM_H
+#define SIM_PARAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_MAX_DEVICES 8
+
+struct sim_param {
+    int devices;
+    int driver_version;
+    uint64_t memory[SIM_MAX_DEVICES];
+    uint64_t total_mem;  // what cuDeviceTotalMem says when it is not the memory, else 0
+    uint64_t nvml_total; // the same for NVML
+    uint64_t context, granularity, chunk, pool_grow, module, graph, array_pad;
+    uint64_t neighbour;
+    bool lazy_modules, limit_charges, managed_at_once, backed;
+    bool symbolic, alias, reentrant;
+    const char *shm, *ledger, *log, *fail, *nvml, *latency;
+};
+
+extern struct sim_param sim_param;
+void sim_param_read(void); // safe to call any number of times
+
+#endif
