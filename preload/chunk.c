@@ -84,6 +84,8 @@ static ZSTD_CCtx *compressor(int level) {
     kept = workspace ? ZSTD_initStaticCCtx(workspace, bytes) : NULL;
     kept_level = level;
     if (kept) {
+        // A static context begins with zeros, not with the defaults (among them: content size in the header).
+        (void)ZSTD_CCtx_reset(kept, ZSTD_reset_session_and_parameters);
         (void)ZSTD_CCtx_setParameter(kept, ZSTD_c_compressionLevel, level);
         (void)ZSTD_CCtx_setParameter(kept, ZSTD_c_checksumFlag, 1);
     }
