@@ -47,7 +47,7 @@ static void load_driver(void) {
 // Not inlined, so that the call stacks in the trace have the names of the source.
 #define STAGE __attribute__((noinline)) static
 
-STAGE device_ptr allocate(size_t bytes) {
+static inline __attribute__((always_inline)) device_ptr allocate(size_t bytes) {
     device_ptr p = 0;
     return cu.mem_alloc(&p, bytes) == 0 ? p : 0;
 }
