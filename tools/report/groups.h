@@ -19,6 +19,9 @@ struct ct_groups {
     struct ct_set set;
 };
 
+// Where one frame stands for much of what is held and its callers differ (a program's own allocation
+// function), lets the labels of those stacks show as many callers as it takes to tell them apart.
+void ct_groups_refine(struct ct_sites *s, const struct ct_holding *holdings, size_t n);
 // The group of a stack; valid until the next call.
 struct ct_group *ct_groups_at(struct ct_groups *g, struct ct_sites *s, uint32_t stack);
 void ct_groups_of(struct ct_groups *g, struct ct_sites *s, const struct ct_holding *holdings,

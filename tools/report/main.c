@@ -55,7 +55,7 @@ static void set_range(struct ct_view *v) {
 }
 
 static int report(const struct ct_options *o, const struct ct_term *term, const char *path) {
-    struct ct_trace trace = {.progress = ct_progress};
+    struct ct_trace trace = {.details = o->command == CT_COMMAND_dump, .progress = ct_progress};
     struct ct_sites sites;
     struct ct_error error;
     int status;

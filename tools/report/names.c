@@ -67,7 +67,8 @@ static uint32_t intern_module(struct ct_names *n, const struct ct_module *m) {
     return *slot;
 }
 
-// The identity of a frame. The symbol is no part of it: it may become known later.
+// The identity of a native frame is its pc and what lies there. A writer that does not know the module
+// and symbol yet writes the frame without them and again later, so what is unknown fits anything.
 static int same_frame(const void *owner, uint32_t id, const void *key) {
     const struct ct_frame *a = &((const struct ct_names *)owner)->frames[id];
     const struct ct_frame *b = key;
@@ -75,21 +76,32 @@ static int same_frame(const void *owner, uint32_t id, const void *key) {
         return 0;
     if (a->kind == CT_FRAME_PYTHON)
         return a->function == b->function && a->file == b->file && a->line == b->line;
-    return a->pc == b->pc && a->module == b->module && a->offset == b->offset;
+    return a->pc == b->pc &&
+           (!a->module || !b->module || (a->module == b->module && a->offset == b->offset));
+}
+
+static void learn(struct ct_frame *known, const struct ct_frame *f) {
+    if (f->module) {
+        known->module = f->module;
+        known->offset = f->offset;
+    }
+    if (f->function) {
+        known->function = f->function;
+        known->symbol_offset = f->symbol_offset;
+    }
 }
 
 static uint32_t intern_frame(struct ct_names *n, const struct ct_frame *f) {
     const uint64_t h = f->kind == CT_FRAME_PYTHON
                            ? ((uint64_t)f->function << 32 | f->file) ^ ct_mix(f->line)
-                           : f->pc ^ (uint64_t)f->module << 48;
+                           : f->pc;
     uint32_t *slot = ct_set_slot(&n->frame_set, ct_mix(h), same_frame, n, f);
     if (!*slot) {
         CT_GROW(n->frames, n->frame_count, n->frame_cap);
         n->frames[n->frame_count] = *f;
         *slot = (uint32_t)n->frame_count++;
-    } else if (f->kind == CT_FRAME_NATIVE && f->function) {
-        n->frames[*slot].function = f->function;
-        n->frames[*slot].symbol_offset = f->symbol_offset;
+    } else if (f->kind == CT_FRAME_NATIVE) {
+        learn(&n->frames[*slot], f);
     }
     return *slot;
 }

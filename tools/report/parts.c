@@ -57,7 +57,8 @@ void ct_put_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t col
     char line[2000] = "", label[400];
     const struct ct_names *n = &v->trace->names;
     size_t at = 0;
-    const uint32_t first = ct_stack_asker(v->sites, stack), count = n->stacks[stack].count;
+    const uint32_t first = ct_stack_asker(v->sites, stack);
+    const uint32_t count = first + ct_stack_callers(v->sites, stack);
     for (uint32_t i = first; i < count && i < first + most; i++) {
         ct_frame_label(v->sites, ct_stack_frame(n, stack, i), label, sizeof label);
         at += (size_t)snprintf(line + at, sizeof line - at, "%s%.380s", i > first ? " <- " : "",

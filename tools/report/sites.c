@@ -18,6 +18,7 @@ void ct_sites_free(struct ct_sites *s) {
         free(s->demangled[i]);
     free(s->demangled);
     free(s->asker);
+    free(s->depth);
     *s = (struct ct_sites){0};
 }
 
@@ -185,12 +186,28 @@ uint32_t ct_stack_asker(struct ct_sites *s, uint32_t stack) {
     return s->asker[stack] - 1;
 }
 
+uint32_t ct_stack_callers(struct ct_sites *s, uint32_t stack) {
+    const uint32_t first = ct_stack_asker(s, stack);
+    uint32_t end = s->names->stacks[stack].count;
+    while (end > first + 1 && is_passed_over(s, ct_stack_frame(s->names, stack, end - 1)))
+        end--;
+    return end - first;
+}
+
 void ct_site_label(struct ct_sites *s, uint32_t stack, char *to, size_t size) {
+    char label[400];
     if (!stack || !s->names->stacks[stack].count) {
         (void)snprintf(to, size, "(no stack)");
         return;
     }
-    ct_frame_label(s, ct_stack_frame(s->names, stack, ct_stack_asker(s, stack)), to, size);
+    const uint32_t first = ct_stack_asker(s, stack), callers = ct_stack_callers(s, stack);
+    const uint32_t depth = stack < s->depth_count && s->depth[stack] ? s->depth[stack] : 1;
+    size_t at = 0;
+    for (uint32_t i = 0; i < depth && i < callers && at + 8 < size; i++) {
+        ct_frame_label(s, ct_stack_frame(s->names, stack, first + i), label, sizeof label);
+        at += (size_t)snprintf(to + at, size - at, "%s%s", i ? " <- " : "", label);
+    }
+    ct_clean(to, size, to, strlen(to)); // a label cut in the middle of a character
 }
 
 static void json_string(struct ct_json *j, const char *key, const struct ct_string *s) {

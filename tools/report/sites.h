@@ -10,6 +10,8 @@ struct ct_sites {
     const struct ct_names *names;
     char **demangled; // by string id; NULL = not asked for yet
     size_t demangled_count;
+    uint8_t *depth; // by stack id: frames that the label of its site shows, 0 = one; see groups.h
+    size_t depth_count;
     uint32_t *asker; // by stack id: place of the frame + 1, 0 = not asked for yet
     size_t asker_count;
 };
@@ -25,8 +27,10 @@ void ct_base_name(const struct ct_names *n, uint32_t path, char *to, size_t size
 void ct_frame_label(struct ct_sites *s, const struct ct_frame *frame, char *to, size_t size);
 // Place in the stack of the first frame that is neither ours, nor CUDA's, nor an allocator's.
 uint32_t ct_stack_asker(struct ct_sites *s, uint32_t stack);
+// Frames from that one on which are not passed over at the end, like _start: at least one.
+uint32_t ct_stack_callers(struct ct_sites *s, uint32_t stack);
 const struct ct_frame *ct_stack_frame(const struct ct_names *n, uint32_t stack, uint32_t place);
-// Label of that frame; "(no stack)" for stack 0.
+// Label of that frame, followed by its callers where ct_sites.depth asks for them.
 void ct_site_label(struct ct_sites *s, uint32_t stack, char *to, size_t size);
 // The contract's list of {name,file,line,module,offset}, or null.
 void ct_json_stack(struct ct_json *j, struct ct_sites *s, const char *key, uint32_t stack);

@@ -8,27 +8,57 @@
 
 struct ct_amend {
     uint64_t t_ns;
-    uint32_t thread;
+    uint64_t duration_ns;
+    uint32_t thread, stack;
     int32_t result;
-    uint32_t before; // earlier entry with the same hash, 0 = none
+    uint32_t present; // of AMENDS_*
+    uint32_t before;  // earlier entry with the same hash, 0 = none
 };
+
+enum { AMENDS_RESULT = 1, AMENDS_DURATION = 2, AMENDS_STACK = 4 };
 
 static uint64_t amend_key(uint32_t thread, uint64_t t_ns) {
     return t_ns ^ (uint64_t)thread << 44;
 }
 
-static const struct ct_amend *amend_find(const struct ct_trace *t, uint32_t thread, uint64_t t_ns) {
-    const uint64_t *at = ct_map_get(&t->amends, amend_key(thread, t_ns));
-    for (uint64_t i = at ? *at : 0; i; i = t->amend_list[i].before)
-        if (t->amend_list[i].thread == thread && t->amend_list[i].t_ns == t_ns)
-            return &t->amend_list[i];
-    return NULL;
+// Puts what later records said about an event into it; the last word counts.
+static void amend(const struct ct_trace *t, struct ct_event *e) {
+    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const uint64_t *at = ct_map_get(&t->amends, amend_key(thread, e->t_ns));
+    uint32_t done = 0;
+    for (uint64_t i = at ? *at : 0; i; i = t->amend_list[i].before) {
+        const struct ct_amend *a = &t->amend_list[i];
+        if (a->thread != thread || a->t_ns != e->t_ns)
+            continue;
+        const uint32_t set = a->present & ~done;
+        if (set & AMENDS_RESULT)
+            CT_SET(e, result, a->result);
+        if (set & AMENDS_DURATION)
+            CT_SET(e, duration_ns, a->duration_ns);
+        if (set & AMENDS_STACK)
+            CT_SET(e, stack, a->stack);
+        done |= a->present;
+    }
 }
 
 static void amend_add(struct ct_trace *t, const struct ct_event *e) {
     const uint32_t thread =
         CT_HAS(e, thread) ? ct_names_id(&t->names, CT_SECTION_THREADS, e->thread) : 0;
-    if (!CT_HAS(e, amends_ns) || !CT_HAS(e, result))
+    struct ct_amend a = {.t_ns = CT_HAS(e, amends_ns) ? e->amends_ns : 0, .thread = thread};
+    if (CT_HAS(e, result)) {
+        a.present |= AMENDS_RESULT;
+        a.result = e->result;
+    }
+    // Durations are sampled for give-backs that succeed: many, and only a list of events shows them.
+    if (t->details && CT_HAS(e, duration_ns)) {
+        a.present |= AMENDS_DURATION;
+        a.duration_ns = e->duration_ns;
+    }
+    if (t->details && CT_HAS(e, stack)) {
+        a.present |= AMENDS_STACK;
+        a.stack = ct_names_id(&t->names, CT_SECTION_STACKS, e->stack);
+    }
+    if (!a.t_ns || !a.present)
         return;
     if (!t->amend_count)
         t->amend_count = 1; // 0 means none
@@ -37,8 +67,8 @@ static void amend_add(struct ct_trace *t, const struct ct_event *e) {
             ct_resize(t->amend_list, t->amend_cap = t->amend_cap ? t->amend_cap * 2 : 16,
                       sizeof *t->amend_list);
     uint64_t *at = ct_map_at(&t->amends, amend_key(thread, e->amends_ns));
-    t->amend_list[t->amend_count] =
-        (struct ct_amend){e->amends_ns, thread, e->result, (uint32_t)*at};
+    a.before = (uint32_t)*at;
+    t->amend_list[t->amend_count] = a;
     *at = t->amend_count++;
 }
 
@@ -186,7 +216,8 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
 }
 
 int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error) {
-    const struct ct_trace blank = {.progress = t->progress, .progress_user = t->progress_user};
+    const struct ct_trace blank = {
+        .details = t->details, .progress = t->progress, .progress_user = t->progress_user};
     *t = blank;
     if (ct_source_open(&t->source, path, error))
         return -1;
@@ -238,11 +269,8 @@ static void resolve(struct ct_trace *t, struct ct_event *e) {
     t->last_ns = e->t_ns;
     if (!CT_HAS(e, op))
         e->op = 0;
-    if (t->amend_count) {
-        const struct ct_amend *a = amend_find(t, CT_HAS(e, thread) ? e->thread : 0, e->t_ns);
-        if (a)
-            CT_SET(e, result, a->result);
-    }
+    if (t->amend_count)
+        amend(t, e);
 }
 
 int ct_trace_next(struct ct_trace *t, struct ct_event *e, uint64_t *number) {

@@ -16,6 +16,7 @@ struct ct_trace {
     uint64_t t_first_ns, t_last_ns;
     uint64_t start_ns; // origin of the times that people read
     int ended;         // the process ended in good order and the last chunk is here
+    int details; // set before opening: durations and stacks of give-backs that came later count, too
     void (*progress)(void *user, uint64_t done, uint64_t total); // bytes of the file; may be NULL
     void *progress_user;
     // where it is read

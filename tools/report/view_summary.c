@@ -183,6 +183,7 @@ static void put_live(struct summary *s, const char *when, unsigned rows) {
             ct_size(v, s->moment.bytes).text, ct_count(s->moment.count).text);
     if (!s->moment.count)
         return;
+    ct_groups_refine(v->sites, s->moment.holdings, s->moment.holding_count);
     ct_groups_of(&groups, v->sites, s->moment.holdings, s->moment.holding_count);
     ct_put_groups(v, &groups, s->moment.bytes, rows);
     ct_groups_free(&groups);

@@ -46,6 +46,17 @@ static void json_groups(struct ct_view *v, struct ct_json *j, const struct ct_gr
     ct_json_close(j, ']');
 }
 
+// By what was taken in all, so that the labels fit every column.
+static void refine(struct ct_view *v, const struct ct_scan *s) {
+    struct ct_holding *all = ct_resize(NULL, s->stack_count, sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < s->stack_count; i++)
+        if (s->stacks[i].taken_count || s->stacks[i].live_count)
+            all[n++] = (struct ct_holding){(uint32_t)i, s->stacks[i].taken_bytes, 1};
+    ct_groups_refine(v->sites, all, n);
+    free(all);
+}
+
 // One device at a time: a scan of its own, so that each stack's totals are the device's.
 static void top(struct ct_view *v, int device, struct ct_json *j) {
     struct ct_scan s;
@@ -55,6 +66,7 @@ static void top(struct ct_view *v, int device, struct ct_json *j) {
     request.device = device;
     ct_scan_run(&s, v->trace, &request);
     ct_moment_at(&peak, v->trace, s.device[device].peak_event, 0, device, 0);
+    refine(v, &s);
     for (size_t i = 0; i < peak.holding_count; i++) {
         struct ct_group *g = ct_groups_at(&groups, v->sites, peak.holdings[i].stack);
         g->bytes += peak.holdings[i].bytes;
