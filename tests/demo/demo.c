@@ -66,8 +66,8 @@ STAGE device_ptr attention_workspace(size_t bytes) {
     return allocate(bytes);
 }
 
-STAGE device_ptr remember_prefix(size_t bytes) {
-    return allocate(bytes);
+STAGE device_ptr remember_prefix(size_t unit) {
+    return allocate(unit / 2);
 }
 
 // One request: a workspace that replaces that of an older one, and a prefix that stays.
@@ -79,7 +79,7 @@ STAGE int serve(int request, size_t unit) {
     *slot = attention_workspace(unit * (1 + (size_t)request * 7 % 5));
     if (!*slot)
         return 0;
-    return request % 3 != 0 || remember_prefix(unit / 2) != 0;
+    return request % 3 != 0 || remember_prefix(unit) != 0;
 }
 
 int main(void) {
