@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the hook table with the memory-affecting functions that CUDA headers declare.
 
-Usage: check-api.py INCLUDE-FOLDER...
+Usage: check-api.py [--all] INCLUDE-FOLDER...
 
 A function of cuda.h or cuda_runtime_api.h (every exported variant: _v2, _ptsz, ...) whose name says that
 it may take, give back, map, reserve, share or resize memory must have a row in preload/hooks.def or a
 reason in preload/excluded.def. The name patterns are below; a name that they catch by accident is a line in
-excluded.def, which is cheaper than one that they miss. Rows that no given header declares are errors
-too: a misspelt row would never be called.
+excluded.def, which is cheaper than one that they miss.
+
+--all: the folders are the oldest and the newest CUDA that is supported, so that a row which none of them
+declares is an error too: a misspelt row would never be called.
 """
 import os
 import re
@@ -111,7 +113,8 @@ def main():
         if not re.match(r'"[^"]{8,}', rest):
             problems.append(f"{symbol}: excluded without a reason")
     everywhere = set()
-    for include in sys.argv[1:]:
+    folders = [argument for argument in sys.argv[1:] if argument != "--all"]
+    for include in folders:
         names = declared(include)
         everywhere |= names
         affecting = {name for name in names if memory_affecting(name)}
@@ -122,7 +125,7 @@ def main():
             problems.append(f"{symbol}: declared in CUDA {version(include)}, neither hooked nor excluded")
         print(f"# CUDA {version(include)} ({include}): {len(affecting)} of {len(names)} functions affect "
               f"memory, {len(affecting & set(hooked))} hooked, {len(affecting & set(excluded))} excluded")
-    for symbol in sorted((set(hooked) | set(excluded)) - everywhere):
+    for symbol in sorted((set(hooked) | set(excluded)) - everywhere if "--all" in sys.argv else []):
         problems.append(f"{symbol}: no header declares it")
     for problem in problems:
         print(problem, file=sys.stderr)

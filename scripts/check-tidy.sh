@@ -20,6 +20,6 @@ list_files "$@" | xargs -P "$(nproc)" -n 1 sh -c '
     *) flags="-Iinclude -Ipreload -Itools -Itests/sim" ;;
     esac
     out=$(clang-tidy --quiet "$1" -- -std=gnu11 $flags -isystem "$CUDA_INC" -I"$GENERATED" $UNWIND_CFLAGS 2>&1) || {
-        printf "%s\n" "$out" >&2
+        printf "%s\n" "$out" | grep -A 2 -E " (error|warning): " >&2
         exit 1
     }' sh

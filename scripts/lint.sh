@@ -46,8 +46,10 @@ step "shellcheck" shell_check
 step "licence heads" heads
 step "layers" scripts/check-layers.sh
 step "hook table against the CUDA headers in use" scripts/check-api.py "$CUDA_INC"
-if newest=$(scripts/fetch-cuda-headers.sh newest "$DEPS" 2>/dev/null); then
-    step "hook table against the newest CUDA headers" scripts/check-api.py "$CUDA_INC" "$newest"
+if newest=$(scripts/fetch-cuda-headers.sh newest "$DEPS" 2>/dev/null) &&
+    oldest=$(scripts/fetch-cuda-headers.sh 12 "$DEPS" 2>/dev/null); then
+    step "hook table against CUDA 12's and the newest CUDA headers" \
+        scripts/check-api.py --all "$oldest" "$CUDA_INC" "$newest"
 else
     count=$((count + 1))
     if [ "${CI:-}" = true ]; then

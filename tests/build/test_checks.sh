@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The checks themselves: the test runner, the layer check and the hook-table check must notice planted faults.
+set -u
+
+root=${CUTRACE_ROOT:?run by make check}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset MAKEFLAGS MAKELEVEL MFLAGS
+count=0
+
+check() { # NAME PROBLEM-TEXT (empty: passed)
+    count=$((count + 1))
+    if [ -z "$2" ]; then
+        echo "ok $count - $1"
+    else
+        echo "not ok $count - $1"
+        printf '%s\n' "$2" | head -n 40 | sed 's/^/#   /'
+    fi
+}
+
+# ---- the runner, on suites that fail in every way it knows
+fake=$work/fake
+mkdir -p "$fake/tests/x" "$fake/build"
+suite() { # NAME, body on standard input
+    { echo '#!/bin/sh'; cat; } >"$fake/tests/x/test_$1.sh"
+    chmod +x "$fake/tests/x/test_$1.sh"
+}
+runner() { # hang-seconds
+    CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build CUTRACE_HANG=$1 JOBS=4 "$root/tests/run-suites.sh" 2>&1
+}
+suite good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b # SKIP why"'
+out=$(runner 100)
+status=$?
+check "the runner counts passed and skipped tests" \
+    "$([ "$status $(tail -n 1 <<<"$out")" = "0 1 passed, 0 failed, 1 skipped" ] || echo "$status: $out")"
+
+expect_failure() { # NAME TEXT: with this suite beside the good one, one test has failed and TEXT is said
+    local out status
+    out=$(runner "${3:-100}")
+    status=$?
+    rm "$fake/tests/x/test_bad.sh"
+    check "the runner notices $1" "$(
+        [ "$status" = 1 ] || echo "exit status $status"
+        [[ $(tail -n 1 <<<"$out") =~ ^[0-9]+\ passed,\ 1\ failed ]] || echo "$out"
+        grep -qF "$2" <<<"$out" || echo "not said: $2"
+    )"
+}
+suite bad <<<'echo 1..1; echo not ok 1 - broken; echo detail >&2; exit 1'
+expect_failure "a failed test, and shows its output" "| detail"
+suite bad <<<'exit 0'
+expect_failure "a suite without a result" "no TAP result"
+suite bad <<<'echo ok 1 - a'
+expect_failure "a suite without a plan" "1 results of 0 planned"
+suite bad <<<'echo 1..3; echo ok 1 - a'
+expect_failure "a suite that ends early" "1 results of 3 planned"
+suite bad <<<'echo 1..1; echo ok 1 - a; exit 3'
+expect_failure "a suite that fails without a failed test" "exit status 3"
+suite bad <<<'echo 1..1; echo ok 1 - a; kill -9 $$'
+expect_failure "a suite that is killed" "exit status 137"
+suite bad <<<'echo 1..1; echo ok 1 - a; exec sleep 1000'
+expect_failure "a suite that hangs" "hang guard" 1
+suite bad <<<'echo 1..1; echo ok 1 - a'
+chmod -x "$fake/tests/x/test_bad.sh"
+expect_failure "a suite that cannot be executed" "is not executable"
+
+# ---- layers and hook table, on a copy of the sources
+copy=$work/copy
+mkdir "$copy"
+cp -r "$root/Makefile" "$root/include" "$root/preload" "$root/tools" "$root/scripts" "$copy/"
+mkdir -p "$copy/tests"
+cuda=${CUDA_INC:-$(make -s -C "$root" show-CUDA_INC)}
+[ -n "${cuda##/*}" ] && cuda=$root/$cuda
+layers() {
+    CUDA_INC=$cuda "$copy/scripts/check-layers.sh" 2>&1
+}
+check "the layers are clean" "$(layers || echo "exit status $?")"
+planted() { # NAME FILE LINE TEXT
+    local out
+    cp "$copy/$2" "$work/saved"
+    printf '%s\n' "$3" >>"$copy/$2"
+    out=$(layers)
+    check "the layer check notices $1" "$(grep -qF "$4" <<<"$out" || echo "$out")"
+    cp "$work/saved" "$copy/$2"
+}
+planted "the library including the report" preload/ring.c '#include "../tools/report/text.h"' \
+    "preload includes tools or tests"
+planted "the report including the library" tools/report/main.c '#include "ring.h"' \
+    "tools includes preload or tests"
+planted "a CUDA type in the recorder" preload/ring.h '#include <cuda.h>' \
+    "the recording side knows a CUDA type"
+
+api() {
+    "$copy/scripts/check-api.py" "$@" "$cuda" 2>&1
+}
+edited() { # NAME FILE SED-EXPRESSION TEXT
+    local out
+    cp "$copy/$2" "$work/saved"
+    sed -i "$3" "$copy/$2"
+    out=$(api --all)
+    check "the hook-table check notices $1" \
+        "$(cmp -s "$copy/$2" "$work/saved" && echo 'nothing was edited'; grep -qF "$4" <<<"$out" || echo "$out")"
+    cp "$work/saved" "$copy/$2"
+}
+check "every memory function of the CUDA headers in use is hooked or excluded" "$(api >"$work/api" || cat "$work/api")"
+edited "a row that is gone" preload/hooks.def 's/^CT_HOOK(cuMemAlloc_v2,/CT_GONE(cuMemAlloc_v2,/' \
+    "cuMemAlloc_v2: declared in CUDA"
+edited "a runtime row that is gone" preload/hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
+    "cudaMalloc: declared in CUDA"
+edited "an exclusion that is gone" preload/excluded.def '/(cuMemAlloc,/d' "cuMemAlloc: declared in CUDA"
+edited "an exclusion without a reason" preload/excluded.def 's/^CT_EXCLUDE(cuMemAlloc, ".*"/CT_EXCLUDE(cuMemAlloc, ""/' \
+    "cuMemAlloc: excluded without a reason"
+edited "a misspelt row" preload/hooks.def 's/^CT_HOOK(cuMemFree_v2,/CT_HOOK(cuMemFre_v2,/' \
+    "cuMemFre_v2: no header declares it"
+echo "1..$count"
