@@ -35,7 +35,10 @@ newer_than() { # FILE MAX
     }'
 }
 
-echo "1..13"
+echo "1..14"
+file_kind=$(readelf -W -h "$library" 2>&1 | sed -n 's/^ *Type: *//p')
+check "libcutrace.so is a shared library" "$([[ $file_kind == DYN* ]] || echo "$library: ${file_kind:-not an ELF file}")"
+[[ $file_kind == DYN* ]] || exit 1
 check "libcutrace.so needs only the C library's files" "$(needed "$library" | grep -Ev "$libc_file")"
 check "libcutrace.so names libdl and libpthread, where glibc before 2.34 keeps the old versions" \
     "$(for name in libdl.so.2 libpthread.so.0; do

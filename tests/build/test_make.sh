@@ -23,8 +23,12 @@ check() { # NAME PROBLEM-TEXT (empty: passed)
         printf '%s\n' "$2" | head -n 40 | sed 's/^/#   /'
     fi
 }
+# Plans are made on a copy, since some recipes run under make -n too and others are using the build.
+mkdir "$work/copy"
+find "$build" -mindepth 1 -maxdepth 1 ! -name deps ! -name tests -exec cp -a {} "$work/copy/" \;
+find "$work/copy" -name '*.d' -exec sed -i "s|${build#"$root"/}/|$work/copy/|g" {} + -exec touch -d @0 {} +
 plan() { # what make would compile or link, given changed files
-    make -n -C "$root" "BUILD=${build#"$root"/}" "$@" 2>&1 | grep -E ' -o [^ ]+' | grep -oE '[^ ]+$|-o [^ ]+' |
+    make -n -C "$root" "BUILD=$work/copy" "$@" 2>&1 | grep -E ' -o [^ ]+' | grep -oE '[^ ]+$|-o [^ ]+' |
         sed -n 's/^-o //p' | sort -u
 }
 lacks() { # NAME LIST: says so if no line of the list ends in the name
