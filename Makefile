@@ -112,7 +112,7 @@ all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
 # as a prerequisite, and the stamp is rewritten (here, while this file is read) only if its text differs.
-MAKEFILES_USED := Makefile $(wildcard */module.mk */*/module.mk)
+MAKEFILES_USED := Makefile $(wildcard preload/module.mk tools/module.mk tests/*/module.mk)
 FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRELOAD_CFLAGS) \
     $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
 FLAGS_STAMP := $(BUILD)/flags
@@ -149,16 +149,7 @@ $(BUILD)/preload/glibc_compat.o: preload/glibc_compat.c
 -include $(BUILD)/preload/glibc_compat.d
 
 # ---------------------------------------------------------------- the folders' own rules
--include preload/module.mk
--include tools/module.mk
--include tests/sim/module.mk
--include tests/unit/module.mk
--include tests/ways/module.mk
--include tests/cli/module.mk
--include tests/golden/module.mk
--include tests/fuzz/module.mk
--include tests/bench/module.mk
--include tests/demo/module.mk
+include $(wildcard preload/module.mk tools/module.mk tests/*/module.mk)
 
 all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 
