@@ -185,7 +185,7 @@ class Trace:
             function, file, line = self.string(f[0]), self.string(f[1]), f[2]
             return self.define(4, f, lambda: varint(1) + varint(function) + varint(file) + varint(line))
         symbol, path = f[0], f[1]
-        offset = f[2] if len(f) > 2 else 0x1000 + sum((symbol or "").encode()) * 16
+        offset = f[2] if len(f) > 2 else 0x1000 + sum(symbol if isinstance(symbol, bytes) else (symbol or "").encode()) * 16
         module, base = self.module(path) if path else (0, 0)
         name = self.string(symbol) if symbol else 0
         return self.define(4, f, lambda: varint(0) + varint(base + offset) + varint(module) + varint(offset) +

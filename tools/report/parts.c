@@ -273,6 +273,7 @@ void ct_json_capacity(struct ct_json *j, const struct ct_capacity *c) {
 void ct_json_split(struct ct_json *j, const char *key, const struct ct_split *s) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "tracked_bytes", s->tracked);
+    ct_json_number(j, "managed_bytes", s->managed);
     ct_json_known(j, "used_bytes", s->used_known, s->used);
     ct_json_known(j, "free_bytes", s->used_known, s->free);
     ct_json_known(j, "untracked_bytes", s->split_known, s->untracked);

@@ -82,7 +82,8 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
 
 struct ct_split ct_replay_split(const struct ct_replay *r, int device) {
     const struct ct_device_now *d = &r->device[device];
-    struct ct_split s = {.tracked = ct_live_tracked(&r->live.device[device])};
+    struct ct_split s = {.tracked = ct_live_tracked(&r->live.device[device]),
+                         .managed = r->live.device[device].managed_bytes};
     if (!d->last.known)
         return s;
     const struct ct_reading *l = &d->last;

@@ -44,7 +44,9 @@ static inline int ct_device_index(const struct ct_event *e) {
 
 // How a device's memory is used now. What is unknown has its flag unset.
 struct ct_split {
-    uint64_t tracked; // this process's allocations
+    uint64_t
+        tracked; // by allocations of this process: pools with what they reserve, no managed memory
+    uint64_t managed; // of this process; where it resides is not known
     uint64_t
         used; // of the device by everybody: the last reading, moved on by what was tracked since
     uint64_t free, total;

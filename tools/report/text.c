@@ -55,10 +55,10 @@ struct ct_short ct_duration(uint64_t ns) {
         FORMAT(s, "%" PRIu64 " ns", ns);
     else if (ns < 10000000)
         FORMAT(s, "%" PRIu64 " us", ns / 1000);
-    else if (ns < UINT64_C(10000000000))
+    else if (ns < 1000000000)
         FORMAT(s, "%" PRIu64 " ms", ns / 1000000);
     else
-        FORMAT(s, "%" PRIu64 " s", ns / 1000000000);
+        return ct_seconds(ns);
     return s;
 }
 

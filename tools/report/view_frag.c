@@ -135,7 +135,7 @@ static void put_device(struct ct_view *v, const struct ct_scan *s, const struct 
     put_pools(v, &end);
     put_refusals(v, s, d);
     fprintf(v->out, "  %sover time %12s %12s %8s %12s %12s%s\n", v->term->dim, "allocated", "gaps",
-            "number", "largest", "free", v->term->reset);
+            "number", "largest", "free (about)", v->term->reset);
     for (unsigned i = 0; i < h->count; i++) {
         const struct sample *p = &samples[i];
         fprintf(v->out, "  %-9s %12s %12s %8s %12s %12s\n", ct_since(v, p->t_ns).text,

@@ -157,7 +157,12 @@ static void put_split(struct summary *s) {
     const struct ct_split *m = &s->moment.split;
     const struct ct_device_now *d = &s->scan.end.device[s->device];
     char note[200];
-    put_share(s, "tracked", m->tracked, "this process's allocations");
+    (void)snprintf(note, sizeof note, "this process's allocations");
+    if (m->managed)
+        (void)snprintf(note, sizeof note,
+                       "this process's allocations (without %s of managed memory, which migrates)",
+                       ct_size(v, m->managed).text);
+    put_share(s, "tracked", m->tracked, note);
     if (!m->used_known) {
         fputs("  free       - (no reading of the device's memory)\n", v->out);
         return;

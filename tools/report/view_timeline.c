@@ -24,7 +24,8 @@ static void put_row(struct ct_view *v, const struct ct_plot_column *c, unsigned 
     const struct glyphs *g = v->term->utf8 ? &glyphs_utf8 : &glyphs_ascii;
     const unsigned limit = capacity ? height(capacity, top) : ROWS + 1;
     if (row == ROWS || row == ROWS / 2 || row == 1)
-        fprintf(v->out, "%*s |", LEFT - 2, ct_size(v, top / ROWS * row).text);
+        fprintf(v->out, "%*s |", LEFT - 2,
+                ct_size(v, (uint64_t)((unsigned __int128)top * row / ROWS)).text);
     else
         fprintf(v->out, "%*s |", LEFT - 2, "");
     for (unsigned i = 0; i < n; i++) {
