@@ -214,7 +214,7 @@ static uint64_t start_ns(void) {
         ticks = ticks * 10 + (uint64_t)(*at - '0');
     const long hertz = sysconf(_SC_CLK_TCK);
     const uint64_t since_boot = hertz > 0 ? ticks * (1000000000u / (uint64_t)hertz) : 0;
-    const uint64_t asleep = now(CLOCK_BOOTTIME) - now(CLOCK_MONOTONIC);
+    const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 

@@ -28,8 +28,9 @@ static _Atomic int decision;
 static _Atomic int started;        // the trace is being or has been opened in this process
 static _Atomic int has_thread;     // the writer thread runs
 static _Atomic int exiting;        // events are written at once
-static _Atomic int watching_forks; // once for a process and all its children
-static _Atomic int *alive;         // on a page that is empty in a child, however it was made
+enum { UNWATCHED, SETTING_UP, WATCHING };
+static _Atomic int watching; // once for a process and all its children
+static _Atomic int *_Atomic alive;        // on a page that is empty in a child, however it was made
 
 // ---- switches -------------------------------------------------------------------------------
 
@@ -114,18 +115,35 @@ static void after_fork_in_child(void) {
     errno = saved;
 }
 
-static void watch_forks(void) {
-    int not_yet = 0;
-    if (!atomic_compare_exchange_strong(&watching_forks, &not_yet, 1))
-        return;
-    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    // A fork that does not go through the C library (clone) is noticed by this page alone.
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    _Atomic int *mark = ct_pages(page);
-    if (mark && !madvise(mark, page, MADV_WIPEONFORK)) {
-        atomic_store(mark, 1);
-        alive = mark;
+static __attribute__((noinline)) int watch_forks(void) {
+    const int saved = errno;
+    int not_yet = UNWATCHED;
+    if (alive && !atomic_load(alive)) {
+        // No handler has run: what another thread was doing then is done by nobody now.
+        if (ct_stacks_busy())
+            ct_stacks_off();
+        start_afresh();
     }
+    if (atomic_compare_exchange_strong(&watching, &not_yet, SETTING_UP)) {
+        // A fork that does not go through the C library (clone) is noticed by this page alone.
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        _Atomic int *mark = ct_pages(page);
+        if (mark && !madvise(mark, page, MADV_WIPEONFORK)) {
+            atomic_store(mark, 1);
+            alive = mark;
+        }
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        atomic_store(&watching, WATCHING);
+    }
+    errno = saved;
+    return atomic_load(&watching) == WATCHING;
+}
+
+int ct_watching_forks(void) {
+    if (atomic_load_explicit(&watching, memory_order_acquire) == WATCHING &&
+        (!alive || atomic_load_explicit(alive, memory_order_relaxed)))
+        return 1;
+    return watch_forks();
 }
 
 // ---- first event ----------------------------------------------------------------------------
@@ -133,12 +151,10 @@ static void watch_forks(void) {
 static __attribute__((noinline)) void start(void) {
     struct ct_shield shield;
     int not_yet = 0;
-    if (alive && !atomic_load(alive))
-        start_afresh();
+    (void)ct_watching_forks();
     if (!ct_enabled() || !atomic_compare_exchange_strong(&started, &not_yet, 1))
         return;
     const int saved = errno;
-    watch_forks();
     if (!ct_drain_try(&shield)) {
         (void)ct_drain_open();
         ct_drain_leave(&shield);
@@ -171,9 +187,14 @@ static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
 }
 
 static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
-    // A full ring: empty it and try once more.
-    if (rc == -ENOSPC && !drain_here(CT_DRAIN_EVENTS))
+    // A full ring: this thread empties it, or lets the one that is emptying it go on for a moment.
+    for (int i = 0; rc == -ENOSPC && i < 16; i++) {
+        if (drain_here(CT_DRAIN_EVENTS))
+            sched_yield();
+        else
+            i = 16; // nothing more can be done
         rc = ct_ring_publish(event);
+    }
     if (rc)
         ct_ring_lose(1);
 }

@@ -42,9 +42,13 @@ static void add_device(struct line *l, const struct ct_refusal *r) {
     const double unit = large ? 1073741824.0 : 1048576.0;
     const char *before = ": ";
     if (r->free != UNKNOWN) {
-        add(l, ": free %.2f %s", (double)r->free / unit, large ? "GiB" : "MiB");
+        add(l, ": free ");
+        if (large && r->free < UINT64_C(10) << 20) // too little to show in the unit of the rest
+            add_size(l, r->free);
+        else
+            add(l, "%.2f %s", (double)r->free / unit, large ? "GiB" : "MiB");
         if (r->total != UNKNOWN)
-            add(l, " of %.2f", (double)r->total / unit);
+            add(l, " of %.2f%s", (double)r->total / unit, large && r->free < UINT64_C(10) << 20 ? " GiB" : "");
         before = ", ";
     }
     if (r->tracked != UNKNOWN) {

@@ -12,6 +12,7 @@
 #include "options.h"
 #include "recorder.h"
 #include "ring.h"
+#include "writer.h"
 
 #include <libunwind.h>
 
@@ -147,8 +148,8 @@ static struct own own_text(void) {
 static size_t skip_own(const uintptr_t *frames, size_t n) {
     const struct own own = own_text();
     size_t skip = 0;
-    if (!own.end) // linked into a program: only this file's frame
-        return n ? 1 : 0;
+    if (!own.end) // linked into a program: only this file's two frames
+        return n < 2 ? n : 2;
     while (skip < n && frames[skip] - own.start < own.end - own.start)
         skip++;
     return skip;
@@ -168,7 +169,9 @@ static __attribute__((noinline)) uint32_t capture(struct ct_ring *ring) {
 }
 
 uint32_t ct_stack(void) {
-    if (CT_NUMBER(STACKS) == CT_STACKS_OF_OFF || atomic_load_explicit(&off, memory_order_relaxed))
+    if (!ct_enabled() || CT_NUMBER(STACKS) == CT_STACKS_OF_OFF || atomic_load_explicit(&off, memory_order_relaxed))
+        return 0;
+    if (!ct_watching_forks()) // one in the middle of the first unwinding would be the child's deadlock
         return 0;
     struct ct_ring *ring = ct_ring_mine();
     if (!ring || atomic_load_explicit(&ring->unwinding, memory_order_relaxed))
@@ -182,7 +185,7 @@ uint32_t ct_stack(void) {
 
 // ---- fork -----------------------------------------------------------------------------------
 
-static int someone_is_inside(void) {
+int ct_stacks_busy(void) {
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
         if (atomic_load(&r->unwinding))
             return 1;
@@ -193,7 +196,7 @@ int ct_stacks_hold(void) {
     const struct timespec pause = {0, 100000};
     atomic_store(&held, 1);
     for (int i = 0; i < 200; i++) {
-        if (!someone_is_inside())
+        if (!ct_stacks_busy())
             return 0;
         nanosleep(&pause, NULL);
     }

@@ -33,6 +33,9 @@ extern _Atomic uint64_t ct_stacks_full;
 int ct_stacks_hold(void);
 void ct_stacks_release(void);
 
+// Whether some thread is inside the unwinder.
+int ct_stacks_busy(void);
+
 // Switches stacks off in this process from now on.
 void ct_stacks_off(void);
 

@@ -48,4 +48,10 @@ extern _Atomic int ct_writer_sleeps; // it must be told that there is something 
 void ct_writer_stop(void);
 void ct_writer_forked(void);
 
+// ---- fork (recorder.c) ------------------------------------------------------------------------
+
+// Whether a fork of this process will be noticed; sees to it at the first call. A process that was
+// forked behind the C library's back is set up here, too.
+int ct_watching_forks(void);
+
 #endif

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that drives the recorder with made-up pointers and keeps its own account, for test_recorder.py.
+//
+// Usage: recorder_program WHAT [NUMBER...]; the account goes to standard output, one line for each event that was
+// recorded: "tid t_ns op ptr bytes result" (decimal), in the order of each thread.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <recorder.h>
+
+#define ADDRESSES 64
+
+struct line {
+    uint64_t t_ns, ptr, bytes;
+    unsigned op;
+    int result;
+};
+
+struct account {
+    struct line *lines;
+    size_t n, room;
+    int tid;
+};
+
+static void note(struct account *a, const struct ct_event *e) {
+    if (a->n == a->room) {
+        a->room = a->room ? a->room * 2 : 1024;
+        a->lines = realloc(a->lines, a->room * sizeof *a->lines);
+    }
+    a->lines[a->n++] = (struct line){e->t_ns, CT_HAS(e, ptr) ? e->ptr : 0, CT_HAS(e, bytes) ? e->bytes : 0, e->op,
+                                     CT_HAS(e, result) ? e->result : 0};
+}
+
+static void tell(struct account *a) {
+    for (size_t i = 0; i < a->n; i++)
+        printf("%d %llu %u %llu %llu %d\n", a->tid, (unsigned long long)a->lines[i].t_ns, a->lines[i].op,
+               (unsigned long long)a->lines[i].ptr, (unsigned long long)a->lines[i].bytes, a->lines[i].result);
+    a->n = 0;
+}
+
+static void account_begin(struct account *a) {
+    *a = (struct account){.tid = (int)syscall(SYS_gettid)};
+}
+
+// ---- a driver: addresses are handed out again at once -------------------------------------------
+
+static pthread_mutex_t driver = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t free_list[ADDRESSES];
+static int free_n;
+
+static uint64_t driver_take(void) {
+    pthread_mutex_lock(&driver);
+    const uint64_t ptr = free_n ? free_list[--free_n] : 0;
+    pthread_mutex_unlock(&driver);
+    return ptr;
+}
+
+static void driver_give(uint64_t ptr) {
+    pthread_mutex_lock(&driver);
+    free_list[free_n++] = ptr;
+    pthread_mutex_unlock(&driver);
+}
+
+static void driver_fill(void) {
+    free_n = 0;
+    for (int i = 0; i < ADDRESSES; i++)
+        free_list[free_n++] = UINT64_C(0x7f0000000000) + (uint64_t)i * 0x200000;
+}
+
+// ---- hooks, as simple as they can be ----------------------------------------------------------------
+
+static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t ptr, uint64_t bytes, int result) {
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, op, CT_OP_ALLOC);
+    CT_SET(&e, api, ct_name("cuMemAlloc_v2"));
+    CT_SET(&e, device, 0);
+    CT_SET(&e, bytes, bytes);
+    CT_SET(&e, space, CT_SPACE_DEVICE);
+    CT_SET(&e, result, result);
+    if (!result)
+        CT_SET(&e, ptr, ptr);
+    CT_SET(&e, stack, ct_stack());
+    ct_record(&e);
+    if (a)
+        note(a, &e);
+}
+
+// As the hooks do it: timed first, published before the call.
+static __attribute__((noinline)) uint64_t record_free(struct account *a, uint64_t ptr) {
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, t_ns, ct_now());
+    CT_SET(&e, op, CT_OP_FREE);
+    CT_SET(&e, api, ct_name("cuMemFree_v2"));
+    CT_SET(&e, device, 0);
+    CT_SET(&e, ptr, ptr);
+    ct_record(&e);
+    if (a)
+        note(a, &e);
+    return e.t_ns;
+}
+
+static void record_amend(struct account *a, uint64_t t_ns, int result) {
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, amends_ns, t_ns);
+    CT_SET(&e, result, result);
+    ct_amend(&e);
+    if (a)
+        for (size_t i = a->n; i-- > 0;)
+            if (a->lines[i].t_ns == t_ns) {
+                a->lines[i].result = result;
+                break;
+            }
+}
+
+// ---- work for a thread ------------------------------------------------------------------------------
+
+struct job {
+    struct account account;
+    unsigned rounds, seed;
+    int flush;
+};
+
+static void *work(void *argument) {
+    struct job *j = argument;
+    uint64_t mine[8] = {0};
+    account_begin(&j->account);
+    for (unsigned i = 0; i < j->rounds; i++) {
+        const unsigned at = (unsigned)rand_r(&j->seed) % 8;
+        if (mine[at]) {
+            const uint64_t t = record_free(&j->account, mine[at]);
+            if (rand_r(&j->seed) % 50 == 0) { // the driver does not take it back
+                record_amend(&j->account, t, 1);
+                continue;
+            }
+            driver_give(mine[at]);
+            mine[at] = 0;
+        } else if ((mine[at] = driver_take())) {
+            record_alloc(&j->account, mine[at], 1 + (unsigned)rand_r(&j->seed) % 100000, 0);
+        } else if (rand_r(&j->seed) % 100 == 0) {
+            record_alloc(&j->account, 0, 12345, 2);
+        }
+        if (j->flush && rand_r(&j->seed) % 300 == 0)
+            (void)ct_flush();
+        if (rand_r(&j->seed) % 64 == 0)
+            sched_yield();
+    }
+    for (int i = 0; i < 8; i++)
+        if (mine[i]) {
+            record_free(&j->account, mine[i]);
+            driver_give(mine[i]);
+        }
+    return NULL;
+}
+
+static void threads(unsigned n, unsigned rounds) {
+    pthread_t thread[64];
+    static struct job jobs[64];
+    driver_fill();
+    for (unsigned i = 0; i < n; i++) {
+        jobs[i] = (struct job){.rounds = rounds, .seed = i + 1, .flush = i == 0};
+        pthread_create(&thread[i], NULL, work, &jobs[i]);
+    }
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    for (unsigned i = 0; i < n; i++)
+        tell(&jobs[i].account);
+}
+
+// Many threads, one after the other: rings are handed on.
+static void short_threads(unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        pthread_t thread;
+        struct job job = {.rounds = 20, .seed = i};
+        if (i == 0)
+            driver_fill();
+        pthread_create(&thread, NULL, work, &job);
+        pthread_join(thread, NULL);
+        tell(&job.account);
+    }
+}
+
+static void some(struct account *a, unsigned n, uint64_t from) {
+    for (unsigned i = 0; i < n; i++)
+        record_alloc(a, from + i * 4096, 4096, 0);
+}
+
+static void wait_ms(unsigned ms) {
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static void *forever(void *unused) {
+    (void)unused;
+    for (uint64_t i = 0;; i++) {
+        record_alloc(NULL, 0x600000000000 + i % 100 * 4096, 4096, 0);
+        record_free(NULL, 0x600000000000 + i % 100 * 4096);
+    }
+    return NULL;
+}
+
+static void flush(void) {
+    while (ct_flush()) // another thread is just writing
+        wait_ms(1);
+}
+
+static void fork_once(unsigned n) {
+    struct account a;
+    account_begin(&a);
+    some(&a, n, 0x100000);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (!child) {
+        account_begin(&a);
+        some(&a, n, 0x200000);
+        flush();
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    some(&a, n, 0x300000);
+    tell(&a);
+    exit(status);
+}
+
+// Forks while other threads record. Every child must record and end; nobody may hang.
+static void fork_storm(unsigned forks, unsigned n) {
+    pthread_t thread;
+    for (unsigned i = 0; i < n; i++)
+        pthread_create(&thread, NULL, forever, NULL);
+    for (unsigned i = 0; i < forks; i++) {
+        int status = 0;
+        const pid_t child = fork();
+        if (!child) {
+            some(NULL, 3, 0x100000);
+            flush();
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        if (status)
+            exit(9);
+    }
+    exit(0);
+}
+
+// A child that the C library knows nothing of.
+static void clone_once(void) {
+    some(NULL, 3, 0x100000);
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (!child) {
+        some(NULL, 5, 0x200000);
+        flush();
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    some(NULL, 4, 0x300000);
+    exit(status);
+}
+
+// The disk is full, or the file may not grow: everything goes on, and the loss is told.
+static void limit(unsigned n, unsigned then) {
+    struct account a;
+    account_begin(&a);
+    some(&a, 10, 0x100000);
+    (void)ct_flush();
+    const struct rlimit before = {RLIM_INFINITY, RLIM_INFINITY}, none = {64, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_FSIZE, &none))
+        exit(3);
+    for (unsigned i = 0; i < n; i++)
+        record_alloc(NULL, 0x200000 + i % 1000 * 4096, 1, 0);
+    if (setrlimit(RLIMIT_FSIZE, &before))
+        exit(3);
+    (void)ct_flush();
+    some(&a, then, 0x900000000);
+    tell(&a);
+}
+
+// The host closes all descriptors and opens its own file where ours was.
+static void close_all(const char *file) {
+    struct account a;
+    account_begin(&a);
+    some(&a, 10, 0x100000);
+    (void)ct_flush();
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    int fd;
+    while ((fd = open(file, O_CREAT | O_RDWR, 0600)) < 1000 && fd >= 0)
+        ;
+    some(&a, 10, 0x200000);
+    tell(&a);
+}
+
+static _Atomic int in_handler;
+
+static void handler(int signal_number) {
+    (void)signal_number;
+    atomic_fetch_add(&in_handler, 1);
+    record_alloc(NULL, 0x400000, 1, 0);
+}
+
+static void signals(unsigned rounds) {
+    struct sigaction action = {.sa_handler = handler};
+    sigaction(SIGALRM, &action, NULL);
+    const struct itimerval often = {{0, 50}, {0, 50}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (unsigned i = 0; i < rounds; i++)
+        record_alloc(NULL, 0x100000, 2, 0);
+    const struct itimerval never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("handled %d\n", atomic_load(&in_handler));
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    const unsigned n = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 1;
+    const unsigned m = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 0) : 0;
+    struct account a;
+    account_begin(&a);
+    if (!ct_enabled())
+        return 7;
+    if (!strcmp(what, "threads"))
+        threads(n, m);
+    else if (!strcmp(what, "short-threads"))
+        short_threads(n);
+    else if (!strcmp(what, "allocs"))
+        some(&a, n, 0x100000), tell(&a);
+    else if (!strcmp(what, "quiet-allocs")) // without an account, which takes memory itself
+        some(NULL, n, 0x100000);
+    else if (!strcmp(what, "refuse-and-die")) {
+        some(&a, n, 0x100000);
+        record_alloc(&a, 0, 1 << 30, 2);
+        tell(&a);
+        fflush(stdout);
+        kill(getpid(), SIGKILL);
+    } else if (!strcmp(what, "wait-and-die")) {
+        some(&a, n, 0x100000);
+        tell(&a);
+        fflush(stdout);
+        wait_ms(m);
+        kill(getpid(), SIGKILL);
+    } else if (!strcmp(what, "exit-while")) {
+        pthread_t thread;
+        for (unsigned i = 0; i < n; i++)
+            pthread_create(&thread, NULL, forever, NULL);
+        wait_ms(m);
+        exit(0);
+    } else if (!strcmp(what, "fork"))
+        fork_once(n);
+    else if (!strcmp(what, "fork-storm"))
+        fork_storm(n, m);
+    else if (!strcmp(what, "clone"))
+        clone_once();
+    else if (!strcmp(what, "limit"))
+        limit(n, m);
+    else if (!strcmp(what, "close-all"))
+        close_all(argv[2]);
+    else if (!strcmp(what, "signals"))
+        signals(n);
+    else if (!strcmp(what, "late-amend")) {
+        const uint64_t t = record_free(&a, 0x1000);
+        (void)ct_flush();
+        record_amend(&a, t, 1);
+        tell(&a);
+    } else if (!strcmp(what, "nothing"))
+        printf("%llu\n", (unsigned long long)ct_now());
+    else
+        return 2;
+    return 0;
+}

@@ -1,0 +1,425 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder as a whole: recorder_program's own account against the trace, read by an independent reader."""
+import collections
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import read_trace  # noqa: E402
+
+ROOT = os.environ.get("CUTRACE_ROOT", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+BUILD = os.environ.get("CUTRACE_BUILD", os.path.join(ROOT, "build"))
+PROGRAM = os.path.join(BUILD, "tests", "unit", "programs", "recorder_program")
+FULL = bool(os.environ.get("CUTRACE_FULL"))
+OPS = {2: "alloc", 3: "free"}
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(f):
+    TESTS.append(f)
+    return f
+
+
+class Run:
+    """One run of the program in a folder of its own."""
+
+    def __init__(self, *arguments, env=None, status=0, output="t.zst", before=(), preexec=None, folder=None):
+        self.folder = folder or tempfile.mkdtemp()
+        e = {k: v for k, v in os.environ.items() if not k.startswith("CUTRACE_") and k != "LD_PRELOAD"}
+        e.update(CUTRACE_OUTPUT=os.path.join(self.folder, output))
+        e.update(env or {})
+        p = subprocess.run([*before, PROGRAM, *map(str, arguments)], cwd=self.folder, env=e, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, timeout=100, preexec_fn=preexec)
+        self.stderr = p.stderr.decode()
+        self.stdout = p.stdout.decode()
+        assert p.returncode == status, f"exit status {p.returncode}\n{self.stderr}"
+        self.account = collections.defaultdict(list)  # tid -> events of this thread
+        for line in self.stdout.splitlines():
+            if re.fullmatch(r"[-\d ]+", line) and line.count(" ") == 5:
+                tid, t, op, ptr, size, result = map(int, line.split())
+                self.account[tid].append((t, OPS[op], ptr, size, result))
+
+    def files(self):
+        return sorted(f for f in os.listdir(self.folder) if ".zst" in f)
+
+    def trace(self, name="t.zst"):
+        path = os.path.join(self.folder, name)
+        subprocess.run(["zstd", "-tq", path], check=True)
+        return read_trace.Trace(path)
+
+
+def by_thread(trace):
+    out = collections.defaultdict(list)
+    for e in trace.amended():
+        if e["op"] in OPS.values():
+            out[e["thread"]["tid"]].append((e["t_ns"], e["op"], e.get("ptr", 0), e.get("bytes", 0), e.get("result", 0)))
+    return out
+
+
+def lost(trace):
+    n = collections.Counter()
+    for e in trace.events:
+        if e["op"] == "lost":
+            n[e["thread"]["tid"] if "thread" in e else 0] += e["count"]
+    return n
+
+
+def equal(run, trace, amends_may_be_lost=False):
+    """Every event of the account is in the trace, in the thread's order, or counted as lost."""
+    got, gone = by_thread(trace), lost(trace)
+    assert sum(map(len, run.account.values())) > 0
+    for tid, told in run.account.items():
+        told_by_time = dict((e[0], e) for e in told)
+        differing = sum(told_by_time.get(e[0]) != e for e in got[tid])
+        missing = len(told) - len(got[tid])
+        assert missing + differing <= gone[tid], f"thread {tid}: {missing} missing, {differing} differ, {gone[tid]} lost"
+        if not gone[tid]:
+            assert got[tid] == told
+        times = [e[0] for e in got[tid]]
+        assert all(a < b for a, b in zip(times, times[1:])), "times of a thread do not increase"
+    assert set(got) <= set(run.account)
+
+
+def ordered(trace):
+    times = [e["t_ns"] for e in trace.events]
+    assert all(a <= b for a, b in zip(times, times[1:])), "the stream is not in the order of time"
+
+
+def replays(trace):
+    """No address is taken while it is taken, or given back while it is not."""
+    live = set()
+    for e in trace.amended():
+        if e.get("result", 0) != 0 or "ptr" not in e:
+            continue
+        if e["op"] == "alloc":
+            assert e["ptr"] not in live, f"{e['ptr']:x} taken twice at {e['t_ns']}"
+            live.add(e["ptr"])
+        elif e["op"] == "free":
+            assert e["ptr"] in live, f"{e['ptr']:x} given back twice at {e['t_ns']}"
+            live.remove(e["ptr"])
+
+
+@test
+def one_thread_is_recorded_completely():
+    run = Run("allocs", 5000)
+    trace = run.trace()
+    equal(run, trace)
+    assert trace.heads[-1]["flags"] & 1 and not any(h["flags"] & 1 for h in trace.heads[:-1])
+    assert trace.info["recorder.end"] == "exit" and trace.info["recorder.lost_events"] == "0"
+
+
+@test
+def threads_that_share_addresses_come_in_the_driver_s_order():
+    for round_number in range(20 if FULL else 4):
+        run = Run("threads", 2 + round_number % 7, 20000, env={"CUTRACE_FLUSH_MS": "10"})
+        trace = run.trace()
+        ordered(trace)
+        equal(run, trace)
+        if not lost(trace):
+            replays(trace)
+
+
+@test
+def slow_threads_lose_nothing():
+    run = Run("threads", 8, 800)
+    trace = run.trace()
+    assert not lost(trace)
+    ordered(trace)
+    equal(run, trace)
+    replays(trace)
+
+
+@test
+def failed_give_backs_are_amended():
+    run = Run("threads", 2, 3000, env={"CUTRACE_FLUSH_MS": "10"})
+    assert sum(e[4] == 1 for t in run.account.values() for e in t) > 10
+    equal(run, run.trace())
+
+
+@test
+def an_amendment_after_the_chunk_is_a_record():
+    run = Run("late-amend")
+    trace = run.trace()
+    assert len(trace.amends) == 1 and trace.amends[0]["result"] == 1
+    equal(run, trace)
+
+
+@test
+def threads_that_end_hand_their_rings_on():
+    run = Run("short-threads", 300)
+    trace = run.trace()
+    equal(run, trace)
+    assert len(run.account) >= 290
+
+
+@test
+def stacks_are_named():
+    trace = Run("allocs", 100).trace()
+    names = [f["symbol"] for f in trace.stack(trace.events[-1])]
+    assert names[:3] == ["record_alloc", "some", "main"], names
+    assert os.path.basename(trace.stack(trace.events[0])[0]["module"]["path"]) == "recorder_program"
+    build_id = subprocess.run(["readelf", "-n", PROGRAM], stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert trace.stack(trace.events[0])[0]["module"]["build_id"] in build_id
+    depth = Run("allocs", 10, env={"CUTRACE_STACK_DEPTH": "2"}).trace()
+    assert [len(depth.stack(e)) for e in depth.events] == [2] * 10
+    off = Run("allocs", 10, env={"CUTRACE_STACKS": "off"}).trace()
+    assert not any("stack" in e for e in off.events)
+
+
+@test
+def a_refused_allocation_is_on_disk_before_the_call_returns():
+    for n in (0, 1, 100, 9000):
+        run = Run("refuse-and-die", n, status=-signal.SIGKILL)
+        trace = run.trace()
+        equal(run, trace)
+        last = trace.events[-1]
+        assert last["op"] == "alloc" and last["result"] == 2
+        assert trace.stack(last)[0]["pc"]
+        assert "recorder.end" not in trace.info
+        line = re.fullmatch(r"cutrace: GPU 0 refused 1\.00 GiB to cuMemAlloc_v2( \([^)]*\))?: this process "
+                            r"[\d.]+ GiB tracked; run: cutrace-report (\S+)\n", run.stderr)
+        assert line and line[2] == os.path.join(run.folder, "t.zst"), run.stderr
+    assert Run("refuse-and-die", 1, status=-signal.SIGKILL, env={"CUTRACE_QUIET": "1"}).stderr == ""
+
+
+@test
+def events_are_on_disk_after_the_flush_interval():
+    run = Run("wait-and-die", 1000, 800, status=-signal.SIGKILL)
+    equal(run, run.trace())
+
+
+@test
+def a_program_may_exit_while_threads_record():
+    for i in range(20 if FULL else 5):
+        run = Run("exit-while", 3, 20 * i)
+        trace = run.trace()
+        ordered(trace)
+        assert trace.heads[-1]["flags"] & 1 and not any(h["flags"] & 1 for h in trace.heads[:-1])
+
+
+@test
+def a_full_ring_is_drained_or_counted():
+    # The writer sleeps for a minute: the producers drain for themselves.
+    run = Run("threads", 1, 100000, env={"CUTRACE_FLUSH_MS": "60000"})
+    trace = run.trace()
+    equal(run, trace)
+    assert not lost(trace)
+
+
+@test
+def dictionaries_begin_anew_every_16_mib():
+    run = Run("threads", 2, 600000)
+    trace = run.trace()
+    assert sum(h["raw"] for h in trace.heads) > 16 << 20
+    assert any(h["dict_seq"] for h in trace.heads)
+    equal(run, trace)
+
+
+@test
+def a_file_that_may_not_grow_loses_no_chunk_and_says_so():
+    run = Run("limit", 50000, 100)
+    trace = run.trace()
+    ordered(trace)
+    assert "the file size limit is reached" in run.stderr and run.stderr.count("\n") == 1, run.stderr
+    recorded = sum(e["op"] == "alloc" for e in trace.events)
+    assert recorded + sum(lost(trace).values()) == 10 + 50000 + 100
+    assert sum(lost(trace).values()) > 10000
+    assert by_thread(trace)[next(iter(run.account))][-100:] == run.account[next(iter(run.account))][-100:]
+
+
+@test
+def a_full_disk_is_survived():
+    if os.geteuid() != 0:
+        raise Skip("needs root to mount a small file system")
+    folder = tempfile.mkdtemp()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("cannot mount a small file system")
+    try:
+        run = Run("threads", 2, 60000, folder=folder)
+        assert "no space left on the device" in run.stderr
+        trace = run.trace()
+        ordered(trace)
+        assert len(trace.events) > 1000
+        assert not trace.heads[-1]["flags"] & 1
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@test
+def a_forked_child_has_a_file_of_its_own():
+    run = Run("fork", 50, output="t.%p.zst")
+    traces = [run.trace(f) for f in run.files()]
+    assert len(traces) == 2
+    parent, child = sorted(traces, key=lambda t: "process.parent_trace" in t.info)
+    equal(run, parent)
+    assert child.info["process.parent_trace"] == f"{parent.heads[0]['trace_id']:016x}"
+    assert [e["ptr"] for e in child.events] == [0x200000 + i * 4096 for i in range(50)]
+    assert child.info["process.pid"] != parent.info["process.pid"]
+    assert [f["symbol"] for f in child.stack(child.events[0])][0] in ("record_alloc", None)
+
+
+@test
+def a_child_made_behind_the_c_library_s_back_too():
+    run = Run("clone", output="t.%p.zst")
+    traces = [run.trace(f) for f in run.files()]
+    assert sorted(len(t.events) for t in traces) == [5, 7]
+
+
+@test
+def a_storm_of_forks_ends():
+    run = Run("fork-storm", 1000 if FULL else 60, 3, output="t.%p.zst")
+    files = run.files()
+    assert len(files) == (1001 if FULL else 61), len(files)
+    for f in files[:60]:
+        ordered(run.trace(f))
+    shutil.rmtree(run.folder)
+
+
+@test
+def a_closed_descriptor_never_writes_into_the_host_s_file():
+    folder = tempfile.mkdtemp()
+    victim = os.path.join(folder, "victim")
+    run = Run("close-all", victim)
+    assert os.path.getsize(victim) == 0
+    equal(run, run.trace())
+
+
+@test
+def signal_handlers_may_record():
+    run = Run("signals", 300000)
+    trace = run.trace()
+    ordered(trace)
+    handled = int(run.stdout.split()[1])
+    recorded = sum(e["op"] == "alloc" for e in trace.events)
+    assert handled > 10 and recorded + sum(lost(trace).values()) == 300000 + handled
+
+
+@test
+def nothing_happens_without_an_event():
+    run = Run("nothing")
+    assert run.files() == [] and run.stderr == ""
+    assert Run("allocs", 5, status=7, env={"CUTRACE": "0"}).files() == []
+
+
+@test
+def the_file_is_private_and_new():
+    run = Run("allocs", 5)
+    assert stat.S_IMODE(os.stat(os.path.join(run.folder, "t.zst")).st_mode) == 0o600
+    again = Run("allocs", 6, folder=run.folder)
+    assert run.files() == ["t.zst", "t.zst.1"]
+    assert len(run.trace("t.zst.1").events) == 6 and len(run.trace().events) == 5
+    os.symlink("/etc/passwd", os.path.join(run.folder, "t.zst.2"))
+    Run("allocs", 7, folder=run.folder)
+    assert len(run.trace("t.zst.3").events) == 7
+    assert again.stderr == ""
+    deep = Run("allocs", 1, output="a/b%p/c.zst")
+    assert os.path.isdir(os.path.join(deep.folder, "a"))
+
+
+@test
+def an_unwritable_target_has_a_substitute():
+    tmp = tempfile.mkdtemp()
+    run = Run("allocs", 5, env={"CUTRACE_OUTPUT": "/proc/nowhere/x.%p.zst", "TMPDIR": tmp})
+    (name,) = os.listdir(tmp)
+    assert re.fullmatch(r"x\.\d+\.zst", name)
+    assert run.stderr == f"cutrace: cannot write /proc/nowhere/x.%p.zst: no such folder; writing {tmp}/{name}\n"
+    assert len(read_trace.Trace(os.path.join(tmp, name)).events) == 5
+
+
+@test
+def secrets_stay_out():
+    canary = "cAnArY"
+    run = Run("allocs", 5, "--gpu-memory-utilization", "0.9", "--api-key", canary, "--max_model_len=4096",
+              "--model", f"/home/{canary}/m", "--dtype", f"/{canary}",
+              env={"CUDA_VISIBLE_DEVICES": "0,1", "VLLM_API_KEY": canary, "VLLM_CACHE_ROOT": f"/home/{canary}", "HF_TOKEN": canary,
+                   "NCCL_SOCKET_IFNAME": "eth0", "VLLM_HOST_IP": "10.0.0.7", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+                   "MY_NUMBER": "7", "CUTRACE_ENV_ALLOW": "MY_*", "NCCL_COMM_ID": "10.1.2.3:77"})
+    trace = run.trace()
+    raw = b"".join(body for _, body in read_trace.chunks(trace.data))
+    for word in (canary, "10.0.0.7", "10.1.2.3", os.uname().nodename):
+        assert word.encode() not in raw, word
+    assert trace.info["process.argv"] == "--gpu-memory-utilization 0.9 --max_model_len=4096 --dtype", trace.info["process.argv"]
+    assert trace.info["process.env.PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+    assert trace.info["process.env.CUDA_VISIBLE_DEVICES"] == "0,1" and trace.info["process.env.MY_NUMBER"] == "7"
+    assert trace.info["process.env.NCCL_SOCKET_IFNAME"] == "eth0"
+    full = Run("allocs", 5, "--model", "x y", env={"CUTRACE_ARGV": "full"}).trace()
+    assert full.info["process.argv"].endswith("allocs 5 --model x y")
+    assert "process.argv" not in Run("allocs", 5, "--dtype", "half", env={"CUTRACE_ARGV": "off"}).trace().info
+
+
+@test
+def options_are_checked_and_told():
+    run = Run("allocs", 5, env={"CUTRACE_STAKS": "off", "CUTRACE_STACK_DEPTH": "9999", "CUTRACE_COMPRESS": "3"})
+    assert sorted(run.stderr.splitlines()) == [
+        "cutrace: CUTRACE_STACK_DEPTH=9999 is no valid value, using 64",
+        "cutrace: unknown variable CUTRACE_STAKS (did you mean CUTRACE_STACKS?)"], run.stderr
+    trace = run.trace()
+    assert {k: v for k, v in trace.info.items() if k.startswith("option.")} == {"option.COMPRESS": "3"}
+    assert "CUTRACE_OUTPUT" in Run("nothing", env={"CUTRACE_HELP": "1"}).stderr
+
+
+@test
+def the_host_s_heap_is_not_touched():
+    """Calls of malloc and its like while events are recorded, counted by gdb-free means: an interposer."""
+    source = r"""
+    #include <stddef.h>
+    #include <stdio.h>
+    #include <unistd.h>
+    extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t); extern void *__libc_realloc(void *, size_t);
+    extern void __libc_free(void *);
+    static _Atomic long calls;
+    void *malloc(size_t n) { calls++; return __libc_malloc(n); }
+    void *calloc(size_t a, size_t b) { calls++; return __libc_calloc(a, b); }
+    void *realloc(void *p, size_t n) { calls++; return __libc_realloc(p, n); }
+    void free(void *p) { calls++; __libc_free(p); }
+    __attribute__((destructor)) static void done(void) {
+        char line[64]; int n = snprintf(line, sizeof line, "calls %ld\n", calls); (void)!write(2, line, n); }
+    """
+    if os.environ.get("SAN"):
+        raise Skip("the sanitizer has a heap of its own")
+    folder = tempfile.mkdtemp()
+    library = os.path.join(folder, "count.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=source.encode(), check=True)
+
+    def calls(n):
+        run = Run("quiet-allocs", n, env={"LD_PRELOAD": library})
+        return int(re.search(r"calls (\d+)", run.stderr)[1])
+    few, many = calls(10), calls(30000)
+    assert many - few < 20, (few, many)  # the start of the writer thread, which a short run may not see
+
+
+def main():
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    wanted = sys.argv[1:]
+    for number, f in enumerate(TESTS, 1):
+        name = f.__name__.replace("_s_", "'s_").replace("_", " ")
+        if wanted and f.__name__ not in wanted:
+            print(f"ok {number} - {name} # SKIP not asked for")
+            continue
+        try:
+            f()
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as e:
+            print(f"ok {number} - {name} # SKIP {e}", flush=True)
+        except Exception:
+            failed += 1
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
+            print(f"not ok {number} - {name}", flush=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
