@@ -1,17 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the SIM_* environment variables.
+// Reads the SIM_* environment variables, and the file that SIM_PARAMS names.
 #include "param.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct sim_param sim_param;
 
+// What was measured on a GPU: one `NAME value` per line, `#` begins a comment.
+static char file_text[32768];
+static struct {
+    const char *name, *value;
+} file_values[128];
+static size_t file_count;
+
+static void read_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, file_text, sizeof file_text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0 || n == sizeof file_text - 1) {
+        fprintf(stderr, "sim: SIM_PARAMS=%s cannot be read\n", path);
+        exit(2);
+    }
+    char *next_line = NULL, *next_word = NULL;
+    for (char *line = strtok_r(file_text, "\n", &next_line); line && file_count < 128;
+         line = strtok_r(NULL, "\n", &next_line)) {
+        line[strcspn(line, "#")] = '\0';
+        const char *name = strtok_r(line, " \t", &next_word);
+        const char *value = name ? strtok_r(NULL, " \t", &next_word) : NULL;
+        if (value) {
+            file_values[file_count].name = name;
+            file_values[file_count++].value = value;
+        }
+    }
+}
+
+// The environment wins over the file.
 static const char *text(const char *name)
 {
     const char *value = getenv(name);
-    return value && *value ? value : NULL;
+    if (value && *value)
+        return value;
+    for (size_t i = 0; i < file_count; i++)
+        if (!strcmp(file_values[i].name, name))
+            return file_values[i].value;
+    return NULL;
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -44,6 +83,8 @@ static bool modules_are_lazy(void)
 static void read_all(void)
 {
     struct sim_param *p = &sim_param;
+    if (text("SIM_PARAMS"))
+        read_file(text("SIM_PARAMS"));
     p->devices = (int)number("SIM_DEVICES", 1);
     if (p->devices < 0 || p->devices > SIM_MAX_DEVICES)
         p->devices = SIM_MAX_DEVICES;
