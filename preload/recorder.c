@@ -133,8 +133,12 @@ static __attribute__((noinline)) int watch_forks(void) {
             alive = mark;
         }
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        ct_stacks_init();
         atomic_store(&watching, WATCHING);
     }
+    // Another thread is at it: a matter of microseconds, unless a fork has left it behind.
+    for (int i = 0; i < 1000 && atomic_load(&watching) == SETTING_UP; i++)
+        sched_yield();
     errno = saved;
     return atomic_load(&watching) == WATCHING;
 }

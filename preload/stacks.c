@@ -123,43 +123,71 @@ uint32_t ct_stack_intern(const uintptr_t *frames, size_t n) {
 
 // ---- capture --------------------------------------------------------------------------------
 
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-struct own {
-    uintptr_t start, end; // executable addresses of this library; empty in a program (a unit test)
-};
+// Executable addresses of this library; end is 1 in a program (a unit test), which has no frames of ours only.
+static _Atomic uintptr_t own_start, own_end;
 
-static struct own own_text(void) {
-    const ElfW(Ehdr) *header = &__ehdr_start;
-    const ElfW(Phdr) *p = (const void *)((const char *)header + header->e_phoff);
-    uintptr_t base = 0;
-    struct own own = {0, 0};
+static __attribute__((noinline)) void find_own(void) {
+    const ElfW(Ehdr) *header = (const void *)__ehdr_start;
+    const ElfW(Phdr) *p = (const void *)(__ehdr_start + header->e_phoff);
+    uintptr_t base = 0, start = 0, end = 0;
+    int program = 0;
     for (unsigned i = 0; i < header->e_phnum; i++) {
-        if (p[i].p_type == PT_INTERP)
-            return (struct own){0, 0};
+        program |= p[i].p_type == PT_INTERP;
         if (p[i].p_type == PT_LOAD && p[i].p_offset == 0)
             base = (uintptr_t)header - p[i].p_vaddr;
-        if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X)
-            own = (struct own){p[i].p_vaddr, p[i].p_vaddr + p[i].p_memsz};
+        if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X) {
+            start = p[i].p_vaddr;
+            end = start + p[i].p_memsz;
+        }
     }
-    return (struct own){own.start + base, own.end + base};
+    atomic_store(&own_start, program ? 0 : base + start);
+    atomic_store(&own_end, program ? 1 : base + end);
 }
 
 static size_t skip_own(const uintptr_t *frames, size_t n) {
-    const struct own own = own_text();
     size_t skip = 0;
-    if (!own.end) // linked into a program: only this file's two frames
+    const uintptr_t start = atomic_load_explicit(&own_start, memory_order_relaxed);
+    const uintptr_t end = atomic_load_explicit(&own_end, memory_order_relaxed);
+    if (end == 1) // linked into a program: only this file's two frames
         return n < 2 ? n : 2;
-    while (skip < n && frames[skip] - own.start < own.end - own.start)
+    while (skip < n && frames[skip] - start < end - start)
         skip++;
     return skip;
 }
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+// The fast path keeps a cache for each thread, which its thread-specific destructor takes down after the
+// sanitizer has taken down the thread.
+static int unwind(uintptr_t *frames, int most) {
+    unw_context_t context;
+    unw_cursor_t cursor;
+    int n = 0;
+    unw_word_t pc;
+    unw_getcontext(&context);
+    if (unw_init_local(&cursor, &context))
+        return 0;
+    do {
+        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) || !pc)
+            break;
+        frames[n++] = pc;
+    } while (n < most && unw_step(&cursor) > 0);
+    return n;
+}
+#define CT_UNWIND(frames, most) unwind(frames, most)
+#else
+#define CT_UNWIND(frames, most) unw_backtrace((void **)(frames), most)
+#endif
 
 static __attribute__((noinline)) uint32_t capture(struct ct_ring *ring) {
     const size_t depth = CT_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_NUMBER(STACK_DEPTH) : CT_MAX_STACK;
     const int most = (int)depth + 16; // frames of our own come on top
     const int saved = errno;
-    const int n = unw_backtrace((void **)ring->frames, most);
+    const int n = CT_UNWIND(ring->frames, most);
     errno = saved;
     if (n <= 0)
         return 0;
@@ -168,10 +196,18 @@ static __attribute__((noinline)) uint32_t capture(struct ct_ring *ring) {
     return ct_stack_intern(ring->frames + skip, left < depth ? left : depth);
 }
 
+void ct_stacks_init(void) {
+    unw_context_t context;
+    unw_cursor_t cursor;
+    unw_getcontext(&context);
+    (void)unw_init_local(&cursor, &context);
+    find_own();
+}
+
 uint32_t ct_stack(void) {
     if (!ct_enabled() || CT_NUMBER(STACKS) == CT_STACKS_OF_OFF || atomic_load_explicit(&off, memory_order_relaxed))
         return 0;
-    if (!ct_watching_forks()) // one in the middle of the first unwinding would be the child's deadlock
+    if (!ct_watching_forks()) // sets up the unwinder, too
         return 0;
     struct ct_ring *ring = ct_ring_mine();
     if (!ring || atomic_load_explicit(&ring->unwinding, memory_order_relaxed))

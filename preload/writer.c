@@ -52,7 +52,7 @@ static struct {
     size_t sources_n;
 
     uint8_t *body, *chunk;
-    size_t chunk_bytes; // of a chunk that is built and not in the file yet
+    _Atomic size_t chunk_bytes; // of a chunk that is built and not in the file yet
     struct ct_chunk head, last_head;
     uint64_t last_at; // offset of the last chunk, if it is marked as the end
     int ended;

@@ -39,6 +39,7 @@ class Run:
         self.folder = folder or tempfile.mkdtemp()
         e = {k: v for k, v in os.environ.items() if not k.startswith("CUTRACE_") and k != "LD_PRELOAD"}
         e.update(CUTRACE_OUTPUT=os.path.join(self.folder, output))
+        e["TSAN_OPTIONS"] = e.get("TSAN_OPTIONS", "") + " die_after_fork=0"
         e.update(env or {})
         p = subprocess.run([*before, PROGRAM, *map(str, arguments)], cwd=self.folder, env=e, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, timeout=100, preexec_fn=preexec)
