@@ -81,13 +81,13 @@ def xxh64(data):
 
 
 def raw_zstd_frame(body):
-    """A zstd frame of stored blocks, with content size and without checksum: no program needed."""
-    out = struct.pack("<IBQ", 0xFD2FB528, 0xE0, len(body))  # single segment, 8-byte content size
+    """A zstd frame of stored blocks with content size and checksum: the same bytes on every machine."""
+    out = struct.pack("<IBQ", 0xFD2FB528, 0xE4, len(body))  # single segment, 8-byte content size, checksum
     blocks = [body[i:i + 65536] for i in range(0, len(body), 65536)] or [b""]
     for i, block in enumerate(blocks):
         head = len(block) << 3 | (1 if i == len(blocks) - 1 else 0)
         out += struct.pack("<I", head)[:3] + block
-    return out
+    return out + struct.pack("<Q", xxh64(body))[:4]
 
 
 def zstd_frame(body):

@@ -74,6 +74,8 @@ void ct_put_why(struct ct_view *v, const struct ct_refusal *r, const struct ct_v
     case CT_WHY_FULL:
         fprintf(v->out, "%s more than the %s that was free", ct_size(v, w->rounded - w->free).text,
                 ct_size(v, w->free).text);
+        if (r->reading_known && w->rounded > r->total)
+            fputs("; the whole device has less", v->out);
         break;
     case CT_WHY_ENOUGH:
         fprintf(v->out,

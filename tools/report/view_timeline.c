@@ -22,7 +22,7 @@ static unsigned height(uint64_t value, uint64_t top) {
 static void put_row(struct ct_view *v, const struct ct_plot_column *c, unsigned n, unsigned row,
                     uint64_t top, uint64_t capacity) {
     const struct glyphs *g = v->term->utf8 ? &glyphs_utf8 : &glyphs_ascii;
-    const unsigned limit = capacity ? height(capacity, top) : ROWS + 1;
+    const unsigned limit = capacity && capacity <= top ? height(capacity, top) : ROWS + 1;
     if (row == ROWS || row == ROWS / 2 || row == 1)
         fprintf(v->out, "%*s |", LEFT - 2,
                 ct_size(v, (uint64_t)((unsigned __int128)top * row / ROWS)).text);
@@ -59,17 +59,21 @@ static void put_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     const struct ct_scan_request *q = &s->request;
     const struct ct_capacity capacity = ct_capacity_of(v->trace, &s->end, device);
     const uint64_t limit = v->options->capacity ? v->options->capacity : capacity.bytes;
-    uint64_t top = limit;
+    uint64_t top = 0;
     for (unsigned i = 0; i < q->columns; i++) {
         top = c[i].live_known && c[i].live_max > top ? c[i].live_max : top;
         top = c[i].used_known && c[i].used_max > top ? c[i].used_max : top;
     }
+    // The whole device is the scale, unless that would leave most of the plot empty.
+    if (limit > top && limit / 4 <= top)
+        top = limit;
+    else if (limit > top)
+        top = top / 4 * 5;
+    const struct glyphs *g = v->term->utf8 ? &glyphs_utf8 : &glyphs_ascii;
     fprintf(v->out,
-            "%s%s%s: %s least, %s most allocated in each column, %s other use of the device\n",
+            "%s%s%s, capacity %s: %s least and %s most allocated in a column, %s other use\n",
             v->term->bold, ct_device_text(device).text, v->term->reset,
-            v->term->utf8 ? glyphs_utf8.full : glyphs_ascii.full,
-            v->term->utf8 ? glyphs_utf8.range : glyphs_ascii.range,
-            v->term->utf8 ? glyphs_utf8.untracked : glyphs_ascii.untracked);
+            limit ? ct_size(v, limit).text : "-", g->full, g->range, g->untracked);
     for (unsigned row = ROWS; row > 0; row--)
         put_row(v, c, q->columns, row, top, limit);
     fprintf(v->out, "%*s +", LEFT - 2, "");
