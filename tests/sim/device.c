@@ -3,7 +3,6 @@
 #include "sim.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 
@@ -102,10 +101,8 @@ static CUresult uuid(const char *api, CUuuid *out, CUdevice dev)
 {
     struct sim_call c;
     ask(&c, api, out, dev);
-    if (!c.result) {
-        memcpy(out->bytes, "simulated-gpu-00", 16);
-        out->bytes[15] = (char)('0' + dev);
-    }
+    if (!c.result)
+        sim_uuid(dev, (unsigned char *)out->bytes);
     return sim_end(&c);
 }
 

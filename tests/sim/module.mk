@@ -11,7 +11,8 @@ SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
 
 TESTS += sim
 .PHONY: sim
-sim: $(SIM_OUT)/libcuda.so.1
+sim: $(addprefix $(SIM_OUT)/,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 \
+    libcudart.so libsimcudart.a)
 
 $(SIM_OUT)/%.o: tests/sim/%.c
 	@mkdir -p $(@D)
@@ -23,4 +24,33 @@ $(SIM_OUT)/libcuda.so.1: $(SIM_DRIVER_OBJECTS) tests/sim/libcuda.map
 	    $(if $(SAN),,-Wl,-z,defs) -Wl,--version-script=tests/sim/libcuda.map \
 	    -o $@ $(SIM_DRIVER_OBJECTS) -ldl
 
--include $(SIM_DRIVER_OBJECTS:.o=.d)
+# For programs that are linked with -lcuda.
+$(SIM_OUT)/libcuda.so: $(SIM_OUT)/libcuda.so.1
+	ln -sf libcuda.so.1 $@
+
+SIM_NVML_OBJECTS := $(SIM_OUT)/nvml.o $(SIM_OUT)/param.o $(SIM_OUT)/shared.o
+$(SIM_OUT)/libnvidia-ml.so.1: $(SIM_NVML_OBJECTS) tests/sim/libnvidia-ml.map
+	$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libnvidia-ml.so.1 $(if $(SAN),,-Wl,-z,defs) \
+	    -Wl,--version-script=tests/sim/libnvidia-ml.map -o $@ $(SIM_NVML_OBJECTS) -ldl
+
+# The stand-in runtime (not NVIDIA's): shared, once more under the name of an older version so that two can
+# share a process, and static. A program that links the archive hides its symbols with
+# -Wl,--exclude-libs,libsimcudart.a, as NVIDIA's static runtime does by itself.
+SIM_RUNTIME_OBJECTS := $(patsubst %,$(SIM_OUT)/runtime/%.o,driver device memory pool stream array code)
+
+$(SIM_OUT)/libcudart.so.%.map: tests/sim/module.mk
+	@mkdir -p $(@D)
+	@printf 'libcudart.so.$* {\nglobal:\n    cuda*;\n    __cuda*;\nlocal:\n    *;\n};\n' >$@
+
+$(SIM_OUT)/libcudart.so.%: $(SIM_OUT)/libcudart.so.%.map $(SIM_RUNTIME_OBJECTS)
+	$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcudart.so.$* -Wl,-Bsymbolic $(if $(SAN),,-Wl,-z,defs) \
+	    -Wl,--version-script=$< -o $@ $(SIM_RUNTIME_OBJECTS) -ldl
+
+$(SIM_OUT)/libcudart.so: $(SIM_OUT)/libcudart.so.13
+	ln -sf libcudart.so.13 $@
+
+$(SIM_OUT)/libsimcudart.a: $(SIM_RUNTIME_OBJECTS)
+	@rm -f $@
+	$(AR) rcs $@ $(SIM_RUNTIME_OBJECTS)
+
+-include $(SIM_RUNTIME_OBJECTS:.o=.d) $(SIM_OUT)/nvml.d $(SIM_DRIVER_OBJECTS:.o=.d)

@@ -252,6 +252,12 @@ void sim_export_delete(uint64_t key)
     unlock(s);
 }
 
+void sim_uuid(int device, unsigned char bytes[16])
+{
+    memcpy(bytes, "simulated-gpu-00", 16);
+    bytes[15] = (unsigned char)('0' + device);
+}
+
 unsigned sim_processes(struct sim_process *out, unsigned capacity)
 {
     unsigned n = 0;

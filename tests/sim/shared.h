@@ -49,6 +49,8 @@ uint64_t sim_export_new(uint64_t key, uint64_t size, int device); // key 0: make
 bool sim_export_find(uint64_t key, struct sim_export *found);
 void sim_export_delete(uint64_t key);
 
+void sim_uuid(int device, unsigned char bytes[16]); // the same for the driver and NVML
+
 // A copy of the table without the dead, for NVML.
 unsigned sim_processes(struct sim_process *out, unsigned capacity);
 

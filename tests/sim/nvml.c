@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated libnvidia-ml.so.1: the same devices and the same memory as the simulated driver, from
+// the file of SIM_SHM or from the driver in this process. Numbers as in NVIDIA's nvml.h.
+#include "shared.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SUCCESS = 0,
+    UNINITIALIZED = 1,
+    INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    NO_PERMISSION = 4,
+    NOT_FOUND = 6,
+    INSUFFICIENT_SIZE = 7,
+    DRIVER_NOT_LOADED = 9,
+    GPU_IS_LOST = 15,
+};
+
+struct memory {
+    unsigned long long total, free, used;
+};
+struct memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+struct process_info {
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct device {
+    int index;
+};
+
+static struct device devices[SIM_MAX_DEVICES];
+static int initialised;
+
+#define API __attribute__((visibility("default")))
+
+API int nvmlInit_v2(void);
+API int nvmlInit(void);
+API int nvmlInitWithFlags(unsigned flags);
+API int nvmlShutdown(void);
+API const char *nvmlErrorString(int result);
+API int nvmlSystemGetDriverVersion(char *version, unsigned length);
+API int nvmlDeviceGetCount_v2(unsigned *count);
+API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device);
+API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device);
+API int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device);
+API int nvmlDeviceGetIndex(struct device *device, unsigned *index);
+API int nvmlDeviceGetName(struct device *device, char *name, unsigned length);
+API int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length);
+API int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending);
+API int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory);
+API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory);
+API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                                struct process_info *infos);
+
+// ---- starting and refusing ------------------------------------------------------------------------
+
+static int refuses(const char *how)
+{
+    return sim_param.nvml && strcmp(sim_param.nvml, how) == 0;
+}
+
+// The driver may be loaded later than this library, so this is asked again each time.
+static void find_state(void)
+{
+    if (sim_param.shm)
+        return;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    struct sim_shared *(*shared)(void) = NULL;
+    if (driver)
+        *(void **)&shared = dlsym(driver, "sim_driver_shared");
+    if (shared)
+        sim_shared_use(shared());
+    if (driver)
+        dlclose(driver);
+}
+
+int nvmlInit_v2(void)
+{
+    sim_param_read();
+    if (refuses("absent"))
+        return DRIVER_NOT_LOADED;
+    if (refuses("refused"))
+        return NO_PERMISSION;
+    for (int i = 0; i < SIM_MAX_DEVICES; i++)
+        devices[i].index = i;
+    __atomic_add_fetch(&initialised, 1, __ATOMIC_RELAXED);
+    return SUCCESS;
+}
+
+int nvmlInit(void)
+{
+    return nvmlInit_v2();
+}
+
+int nvmlInitWithFlags(unsigned flags)
+{
+    (void)flags;
+    return nvmlInit_v2();
+}
+
+int nvmlShutdown(void)
+{
+    if (__atomic_load_n(&initialised, __ATOMIC_RELAXED) == 0)
+        return UNINITIALIZED;
+    __atomic_sub_fetch(&initialised, 1, __ATOMIC_RELAXED);
+    return SUCCESS;
+}
+
+const char *nvmlErrorString(int result)
+{
+    switch (result) {
+    case SUCCESS:
+        return "Success";
+    case UNINITIALIZED:
+        return "Uninitialized";
+    case INVALID_ARGUMENT:
+        return "Invalid Argument";
+    case NOT_SUPPORTED:
+        return "Not Supported";
+    case NO_PERMISSION:
+        return "Insufficient Permissions";
+    case NOT_FOUND:
+        return "Not Found";
+    case INSUFFICIENT_SIZE:
+        return "Insufficient Size";
+    case DRIVER_NOT_LOADED:
+        return "Driver Not Loaded";
+    case GPU_IS_LOST:
+        return "GPU is lost";
+    default:
+        return "Unknown Error";
+    }
+}
+
+// What every question checks; SIM_NVML=slow makes each take 200 ms.
+static int ready(void)
+{
+    if (__atomic_load_n(&initialised, __ATOMIC_RELAXED) == 0)
+        return UNINITIALIZED;
+    if (refuses("slow"))
+        nanosleep(&(struct timespec){0, 200000000}, NULL);
+    return SUCCESS;
+}
+
+static int check(const struct device *device, const void *out)
+{
+    int result = ready();
+    if (result)
+        return result;
+    int known = device >= devices && device < devices + sim_param.devices;
+    return known && out ? SUCCESS : INVALID_ARGUMENT;
+}
+
+// ---- devices ------------------------------------------------------------------------------------------
+
+int nvmlSystemGetDriverVersion(char *version, unsigned length)
+{
+    int result = ready();
+    if (!result)
+        snprintf(version, length, "580.00.00-simulated");
+    return result;
+}
+
+int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    int result = ready();
+    if (!result && !count)
+        return INVALID_ARGUMENT;
+    if (!result)
+        *count = (unsigned)sim_param.devices;
+    return result;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
+{
+    int result = ready();
+    if (!result && (!device || index >= (unsigned)sim_param.devices))
+        return INVALID_ARGUMENT;
+    if (!result)
+        *device = &devices[index];
+    return result;
+}
+
+static void uuid_text(int device, char *text, size_t size)
+{
+    unsigned char b[16];
+    sim_uuid(device, b);
+    snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+             b[14], b[15]);
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device)
+{
+    int result = ready();
+    if (result)
+        return result;
+    if (!uuid || !device)
+        return INVALID_ARGUMENT;
+    for (int i = 0; i < sim_param.devices; i++) {
+        char text[64];
+        uuid_text(i, text, sizeof text);
+        if (strcmp(text, uuid) == 0) {
+            *device = &devices[i];
+            return SUCCESS;
+        }
+    }
+    return NOT_FOUND;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device)
+{
+    unsigned domain, bus;
+    int result = ready();
+    if (result)
+        return result;
+    if (!id || !device || sscanf(id, "%x:%x", &domain, &bus) != 2)
+        return INVALID_ARGUMENT;
+    if (bus < 1 || bus > (unsigned)sim_param.devices)
+        return NOT_FOUND;
+    *device = &devices[bus - 1];
+    return SUCCESS;
+}
+
+int nvmlDeviceGetIndex(struct device *device, unsigned *index)
+{
+    int result = check(device, index);
+    if (!result)
+        *index = (unsigned)device->index;
+    return result;
+}
+
+int nvmlDeviceGetName(struct device *device, char *name, unsigned length)
+{
+    int result = check(device, name);
+    if (!result)
+        snprintf(name, length, "Simulated GPU %d", device->index);
+    return result;
+}
+
+int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length)
+{
+    char text[64];
+    int result = check(device, uuid);
+    if (result)
+        return result;
+    uuid_text(device->index, text, sizeof text);
+    if (length <= strlen(text))
+        return INSUFFICIENT_SIZE;
+    memcpy(uuid, text, strlen(text) + 1);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending)
+{
+    (void)pending;
+    int result = check(device, current);
+    return result ? result : NOT_SUPPORTED;
+}
+
+// ---- memory ------------------------------------------------------------------------------------------
+
+static int memory_of(const struct device *device, const void *out, struct memory *m)
+{
+    int result = check(device, out);
+    if (!result && refuses("lost"))
+        result = GPU_IS_LOST;
+    if (result)
+        return result;
+    find_state();
+    m->total = sim_param.nvml_total ? sim_param.nvml_total : sim_param.memory[device->index];
+    m->used = sim_used(device->index);
+    m->free = m->used < m->total ? m->total - m->used : 0;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
+{
+    struct memory m;
+    int result = memory_of(device, memory, &m);
+    if (!result)
+        *memory = m;
+    return result;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
+{
+    struct memory m;
+    int result = memory_of(device, memory, &m);
+    if (result)
+        return result;
+    if (memory->version != (sizeof *memory | 2u << 24))
+        return 25; // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+    memory->total = m.total;
+    memory->reserved = 0;
+    memory->free = m.free;
+    memory->used = m.used;
+    return SUCCESS;
+}
+
+// Our processes, and the neighbour of SIM_NEIGHBOUR_MB under a pid that no process has.
+static unsigned list(int device, struct process_info *out, unsigned capacity)
+{
+    struct sim_process all[SIM_MAX_PROCESSES];
+    unsigned n = sim_processes(all, SIM_MAX_PROCESSES), count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (!all[i].contexts[device])
+            continue;
+        if (count < capacity)
+            out[count] = (struct process_info){(unsigned)all[i].pid, all[i].used[device], ~0u, ~0u};
+        count++;
+    }
+    if (sim_param.neighbour) {
+        if (count < capacity)
+            out[count] = (struct process_info){4194304, sim_param.neighbour, ~0u, ~0u};
+        count++;
+    }
+    return count;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                            struct process_info *infos)
+{
+    int result = check(device, count);
+    if (!result && refuses("noprocesses"))
+        result = NOT_SUPPORTED;
+    if (result)
+        return result;
+    find_state();
+    unsigned capacity = infos ? *count : 0;
+    *count = list(device->index, infos, capacity);
+    return *count > capacity ? INSUFFICIENT_SIZE : SUCCESS;
+}
