@@ -65,7 +65,7 @@ check "install puts every file under DESTDIR and PREFIX" \
 LIST
 )$([ -e "$work/root/opt" ] || cat "$work/log")"
 # shellcheck disable=SC2016 # the launched shell expands it
-seen=$("$work/root/opt/cutrace/bin/cutrace" run -- sh -c 'echo "$LD_PRELOAD"' 2>&1)
+seen=$("$work/root/opt/cutrace/bin/cutrace" run -- sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
 check "the installed launcher finds the installed library" \
     "$([ "$(realpath -q "${seen%%:*}")" = "$work/root/opt/cutrace/lib/libcutrace.so" ] || echo "LD_PRELOAD=$seen")"
 make -s -C "$root" "BUILD=${build#"$root"/}" DESTDIR="$work/root" PREFIX=/opt/cutrace uninstall >/dev/null 2>&1
