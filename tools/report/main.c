@@ -15,11 +15,6 @@ static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #include "options.def"
 };
 
-int ct_trace_whole(const struct ct_trace *t) {
-    return t->ended && !t->index.damages && !t->index.missing && !t->missing_events &&
-           t->index.chunks[0].head.seq == 0;
-}
-
 static void put_line(const char *text) {
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);

@@ -196,6 +196,11 @@ static void overview(struct ct_trace *t) {
         t->start_ns = t->t_first_ns;
 }
 
+int ct_trace_whole(const struct ct_trace *t) {
+    return t->ended && !t->index.damages && !t->index.missing && !t->missing_events &&
+           t->index.chunks[0].head.seq == 0;
+}
+
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     ct_names_init(&t->names);
     t->dctx = ZSTD_createDCtx();

@@ -41,6 +41,8 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error);
 void ct_trace_rewind(struct ct_trace *t);
 // Next event: 1, or 0 behind the last one. Its ids (thread, api, stack, text) are those of `names`.
 int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
+// Whether nothing is missing, from the start of the process to its end, as far as chunks tell.
+int ct_trace_whole(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);
 
 #endif

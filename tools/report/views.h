@@ -27,8 +27,6 @@ int ct_view_dump(struct ct_view *v);
 int ct_view_info(struct ct_view *v);
 int ct_view_check(struct ct_view *v);
 
-// Whether nothing is missing from the trace, from the start of the process to its end.
-int ct_trace_whole(const struct ct_trace *t);
 const char *ct_op_name(uint32_t op);
 
 #endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Feeds arbitrary bytes to the report: every view, as text and as JSON, must come to an end.
+//
+// With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER). Else it mutates the given seeds by
+// itself, always in the same way: fuzz_reader RUNS SEED-FILE...; the number of a run that crashes is in
+// the file named by CT_FUZZ_LAST, and "fuzz_reader =RUN SEED-FILE..." repeats it alone.
+//
+// An input is a whole file, or (first byte odd) the body of a chunk, around which a valid chunk is put, so that
+// checksums do not hide the decoder from the mutations.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "report/views.h"
+#include "report/xxh64.h"
+
+static FILE *nowhere;
+static struct ct_term term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
+
+static void view_all(struct ct_trace *t) {
+    static int (*const views[])(struct ct_view *) = {
+#define CT_COMMAND(name, help) ct_view_##name,
+#include "report/options.def"
+    };
+    struct ct_sites sites;
+    ct_sites_init(&sites, &t->names);
+    for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
+        struct ct_options o = {
+            .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
+        struct ct_view v = {
+            .options = &o, .term = &term, .trace = t, .sites = &sites, .out = nowhere};
+        o.capacity = i % 3 ? 0 : 1 << 20;
+        term.utf8 = term.is_terminal = (int)(i % 4 == 0);
+        v.to_ns = UINT64_MAX;
+        views[i / 2](&v);
+    }
+    ct_sites_free(&sites);
+}
+
+// A file of one chunk with this body. The caller frees it.
+static uint8_t *wrap(const uint8_t *body, size_t n, size_t *size) {
+    const size_t bound = ZSTD_compressBound(n);
+    uint8_t *file = calloc(1, CT_PREFIX_BYTES + bound);
+    struct ct_chunk head = {.version = 1,
+                            .header_bytes = sizeof head,
+                            .flags = CT_CHUNK_LAST | CT_CHUNK_AMENDS,
+                            .events = 1,
+                            .t_first_ns = 1,
+                            .t_last_ns = UINT64_C(1) << 40,
+                            .raw_bytes = n};
+    if (!file)
+        abort();
+    memcpy(head.magic, CT_CHUNK_MAGIC, 8);
+    const size_t packed = ZSTD_compress(file + CT_PREFIX_BYTES, bound, body, n, 1);
+    head.body_bytes = packed;
+    head.checksum = ct_xxh64(&head, offsetof(struct ct_chunk, checksum));
+    const uint32_t frame[2] = {CT_PREFIX_MAGIC, sizeof head};
+    memcpy(file, frame, 8);
+    memcpy(file + 8, &head, sizeof head);
+    *size = CT_PREFIX_BYTES + packed;
+    return file;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    struct ct_trace t = {.details = 1};
+    struct ct_error error;
+    if (!nowhere && !(nowhere = fopen("/dev/null", "w")))
+        abort();
+    if (n && data[0] & 1) {
+        size_t size;
+        uint8_t *file = wrap(data + 1, n - 1, &size);
+        ct_source_memory(&t.source, "fuzz", file, size);
+        free(file);
+    } else {
+        ct_source_memory(&t.source, "fuzz", data + (n > 0), n - (n > 0));
+    }
+    if (ct_trace_open_source(&t, &error) == 0)
+        view_all(&t);
+    ct_trace_close(&t);
+    return 0;
+}
+
+#ifndef CT_LIBFUZZER
+
+enum { INPUT_MAX = 1 << 16, MAX_SEEDS = 256 };
+
+struct seed {
+    uint8_t *bytes;
+    size_t size;
+};
+
+static struct seed seeds[MAX_SEEDS];
+static size_t seed_count;
+static uint64_t state;
+
+static uint64_t draw(uint64_t below) {
+    state += UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t z = state;
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (z ^ z >> 31) % below;
+}
+
+static void add_seed(const void *bytes, size_t n, int is_body) {
+    if (seed_count == MAX_SEEDS || n + 1 > INPUT_MAX)
+        return;
+    struct seed *s = &seeds[seed_count++];
+    s->bytes = malloc(n + 1);
+    if (!s->bytes)
+        abort();
+    s->bytes[0] = (uint8_t)is_body;
+    memcpy(s->bytes + 1, bytes, n);
+    s->size = n + 1;
+}
+
+// The file itself, and the bodies of its chunks.
+static void load(const char *path) {
+    static uint8_t file[1 << 20], body[INPUT_MAX];
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        perror(path);
+        exit(2);
+    }
+    const size_t n = fread(file, 1, sizeof file, f);
+    fclose(f);
+    add_seed(file, n, 0);
+    for (size_t at = 0; at + 8 < n; at += 8) {
+        if (memcmp(file + at, CT_CHUNK_MAGIC, 8) != 0)
+            continue;
+        const size_t frame = at + sizeof(struct ct_chunk);
+        const size_t got = ZSTD_decompress(body, sizeof body, file + frame,
+                                           ZSTD_findFrameCompressedSize(file + frame, n - frame));
+        if (!ZSTD_isError(got))
+            add_seed(body, got, 1);
+    }
+}
+
+static size_t mutate(uint8_t *at, size_t n) {
+    static const uint8_t values[] = {0, 1, 2, 0x7f, 0x80, 0xff, 7, 8, 9, 64};
+    for (uint64_t times = 1 + draw(8); times--;) {
+        const size_t place = 1 + draw(n > 1 ? n - 1 : 1), length = 1 + draw(16);
+        switch (draw(6)) {
+        case 0:
+            at[place] ^= (uint8_t)(1 << draw(8));
+            break;
+        case 1:
+            at[place] = values[draw(sizeof values)];
+            break;
+        case 2: // cut out
+            if (place + length < n) {
+                memmove(at + place, at + place + length, n - place - length);
+                n -= length;
+            }
+            break;
+        case 3: // double
+            if (place + length < n && n + length < INPUT_MAX) {
+                memmove(at + place + length, at + place, n - place);
+                n += length;
+            }
+            break;
+        case 4: // copy from elsewhere
+            if (place + length < n)
+                memmove(at + place, at + 1 + draw(n - length), length);
+            break;
+        default:
+            if (draw(8) == 0)
+                n = place + 1;
+            break;
+        }
+    }
+    return n;
+}
+
+static void run(uint64_t number) {
+    static uint8_t input[INPUT_MAX + 64];
+    state = number;
+    const struct seed *s = &seeds[draw(seed_count)];
+    memcpy(input, s->bytes, s->size);
+    const size_t n = number < seed_count ? s->size : mutate(input, s->size);
+    LLVMFuzzerTestOneInput(input, n);
+}
+
+int main(int argc, char **argv) {
+    const char *last = getenv("CT_FUZZ_LAST");
+    if (argc < 3) {
+        fputs("usage: fuzz_reader RUNS|=RUN SEED-FILE...\n", stderr);
+        return 2;
+    }
+    for (int i = 2; i < argc; i++)
+        load(argv[i]);
+    if (argv[1][0] == '=') {
+        run(strtoull(argv[1] + 1, NULL, 10));
+        return 0;
+    }
+    FILE *f = last ? fopen(last, "w") : NULL;
+    for (uint64_t i = 0, runs = strtoull(argv[1], NULL, 10); i < runs; i++) {
+        if (f) {
+            rewind(f);
+            fprintf(f, "%llu\n", (unsigned long long)i);
+            fflush(f);
+        }
+        run(i);
+    }
+    if (f)
+        fclose(f);
+    return 0;
+}
+
+#endif

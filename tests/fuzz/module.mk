@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# The fuzz driver of the report. `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
+
+FUZZ_READER := $(BUILD)/tests/fuzz/fuzz_reader
+TESTS += $(FUZZ_READER)
+
+$(FUZZ_READER): tests/fuzz/fuzz_reader.c $(REPORT_OBJS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE $(DEPFLAGS) -Itools $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(REPORT_LIBS) -o $@
+
+$(BUILD)/tests/fuzz/libfuzzer_reader: tests/fuzz/fuzz_reader.c $(REPORT_SRCS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -DCT_LIBFUZZER -fsanitize=fuzzer,address,undefined -Itools $^ $(REPORT_LIBS) -o $@
+
+-include $(wildcard $(BUILD)/tests/fuzz/*.d)
