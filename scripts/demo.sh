@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 say() {
-    printf '\n\033[1m%s\033[0m\n' "$*"
+    if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
 }
 run() {
     printf '$ %s\n' "$*"
