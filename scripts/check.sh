@@ -5,6 +5,7 @@
 #
 # With CI=true also: a clang build, the sanitizers, the aarch64 build and its unit tests, builds against
 # CUDA 12's and the newest CUDA headers, and `make lint`; warnings are errors. Nothing is left out silently.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u
 cd "$(dirname "$0")/.." || exit 2
 

@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The main job on a machine as it comes: sets up, builds, lets a program run out of device memory under
 # `cutrace run`, and reads the trace. Without a GPU the program talks to the simulated one of tests/sim.
