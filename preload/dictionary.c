@@ -385,17 +385,29 @@ static int is_cuda(const char *path) {
     return !strncmp(base, "libcuda", 7) || !strncmp(base, "libcutrace", 10);
 }
 
-size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size) {
+// The frame that asked, as far as modules are known.
+static const struct frame *caller(uint32_t stack) {
     const struct ct_stack_entry *e = ct_stack_entry(stack);
     for (uint32_t i = 0; e && i < e->frames; i++) {
         const struct frame *f = frame_of(e->frame[i]);
-        if (!f || !f->module || !*f->module->path || is_cuda(f->module->path))
-            continue;
-        if (f->state == FRAME_NAMED)
-            return ct_print(out, size, "%.*s", (int)f->symbol_bytes, f->symbol);
-        return ct_print(out, size, "%s+0x%lx", base_name(f->module->path), f->pc - f->module->base);
+        if (f && f->module && *f->module->path && !is_cuda(f->module->path))
+            return f;
     }
-    return 0;
+    return NULL;
+}
+
+size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size) {
+    const struct frame *f = caller(stack);
+    if (!f)
+        return 0;
+    if (f->state == FRAME_NAMED)
+        return ct_print(out, size, "%.*s", (int)f->symbol_bytes, f->symbol);
+    return ct_print(out, size, "%s+0x%lx", base_name(f->module->path), f->pc - f->module->base);
+}
+
+struct ct_module *ct_dictionary_caller_wants(uint32_t stack) {
+    const struct frame *f = caller(stack);
+    return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module : NULL;
 }
 
 void ct_dictionary_forked(void) {

@@ -47,6 +47,9 @@ void ct_dictionary_forget_frames(void);
 // Best short name of where a stack comes from: a symbol, or module+0xoffset. Returns its length, or 0.
 size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size);
 
+// The module whose symbols that name waits for, or NULL.
+struct ct_module *ct_dictionary_caller_wants(uint32_t stack);
+
 void ct_dictionary_forked(void);
 
 #endif

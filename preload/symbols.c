@@ -174,11 +174,13 @@ static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct
     return 0;
 }
 
-static struct ct_symbols *load(const struct file *f) {
+static struct ct_symbols *load(const struct file *f, size_t acceptable) {
     Elf64_Shdr table, strings;
     if (find_section(f, SHT_SYMTAB, &table, &strings) && find_section(f, SHT_DYNSYM, &table, &strings))
         return NULL;
     size_t most = table.sh_size / sizeof(Elf64_Sym);
+    if (most > acceptable)
+        return NULL;
     if (most > SYMBOLS_MAX)
         most = SYMBOLS_MAX;
     const size_t bytes = sizeof(struct ct_symbols) + most * sizeof(struct symbol);
@@ -198,11 +200,11 @@ static struct ct_symbols *load(const struct file *f) {
     return s;
 }
 
-struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes) {
+struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes, size_t most) {
     struct file f;
     if (open_file(&f, path))
         return NULL;
-    struct ct_symbols *s = is_the_file(&f, build_id, build_id_bytes) ? load(&f) : NULL;
+    struct ct_symbols *s = is_the_file(&f, build_id, build_id_bytes) ? load(&f, most) : NULL;
     close(f.fd);
     if (s)
         s->path = path;

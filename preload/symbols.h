@@ -12,8 +12,10 @@ struct ct_symbols;
 #define CT_SYMBOL_MAX 8191u
 
 // Reads .symtab, else .dynsym, of the file if it carries the build-id (or if none is known). The file is read
-// by pread, never mapped: it may be cut or replaced meanwhile. NULL if there is nothing to be had.
-struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes);
+// by pread, never mapped: it may be cut or replaced meanwhile. NULL if there is nothing to be had, or if the
+// table has more than `most` entries.
+#define CT_SYMBOLS_ANY SIZE_MAX
+struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes, size_t most);
 void ct_symbols_free(struct ct_symbols *symbols);
 
 // Bytes that the table holds.

@@ -48,7 +48,8 @@ static char *digits(char *end, uint64_t v, unsigned base, int at_least) {
     do {
         *--end = "0123456789abcdef"[v % base];
         v /= base;
-    } while (v || --at_least > 0);
+        at_least--;
+    } while (v || at_least > 0);
     return end;
 }
 

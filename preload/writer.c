@@ -34,6 +34,7 @@
 #define REFUSAL_NS UINT64_C(60000000000)      // and refusals are said this often
 #define SYMBOL_TABLES_BYTES (64u << 20)
 #define RINGS_MAX 65536u
+#define QUICK_SYMBOLS 32768u // entries of a symbol table that are read within a millisecond or two
 #define UNKNOWN UINT64_MAX
 
 static _Atomic int lock;
@@ -212,6 +213,31 @@ static void note_refusal(const struct ct_event *e) {
         w.refused = *e;
 }
 
+static int take_modules(void) {
+    if (!ct_modules_merge())
+        return 0;
+    ct_dictionary_forget_frames();
+    w.new_generation = 1;
+    return 1;
+}
+
+// The line is said at once, in the thread whose request was refused: so only what is known already, or is
+// found in a moment. The writer thread names the whole stack afterwards.
+static void name_caller(uint32_t stack) {
+    int free_now = 0;
+    if (!atomic_compare_exchange_strong(&resolving, &free_now, 1))
+        return;
+    if (ct_dictionary_lost_frames() && ct_modules_look() > 0)
+        (void)take_modules();
+    ct_dictionary_resolve(0);
+    struct ct_module *m = ct_dictionary_caller_wants(stack);
+    if (m && *m->path == '/')
+        m->symbols = ct_symbols_load(m->path, m->build_id, m->build_id_bytes, QUICK_SYMBOLS);
+    if (m && m->symbols)
+        ct_dictionary_resolve(0);
+    atomic_store(&resolving, 0);
+}
+
 static void say_refusal(void) {
     const struct ct_event *e = &w.refused;
     char caller[200] = "", line[2048];
@@ -220,8 +246,10 @@ static void say_refusal(void) {
     w.refused_said_ns = e->t_ns;
     if (!CT_NUMBER(QUIET)) {
         const int device = CT_HAS(e, device) ? e->device : -1;
-        if (CT_HAS(e, stack))
+        if (CT_HAS(e, stack)) {
+            name_caller(e->stack);
             ct_dictionary_caller(e->stack, caller, sizeof caller);
+        }
         const struct ct_refusal r = {
             .device = device,
             .bytes = CT_HAS(e, bytes) ? e->bytes : UNKNOWN,
@@ -483,10 +511,7 @@ static int refresh_modules(void) {
         return changed;
     if (ct_drain_wait(&shield, 1000))
         return -EBUSY;
-    if (ct_modules_merge()) {
-        ct_dictionary_forget_frames();
-        w.new_generation = 1;
-    }
+    (void)take_modules();
     ct_drain_leave(&shield);
     return 1;
 }
@@ -515,7 +540,7 @@ static int load_one(size_t *at) {
     if (!m)
         return 0;
     struct ct_symbols *symbols =
-        *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes) : NULL;
+        *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_SYMBOLS_ANY) : NULL;
     if (ct_drain_wait(&shield, 1000)) {
         ct_symbols_free(symbols);
         return 0;
