@@ -26,7 +26,7 @@ if [ -e /dev/nvidiactl ] && ldconfig -p | grep -q 'libcuda\.so\.1'; then
     echo "(on this machine's GPU)"
 else
     echo "(no GPU here: the driver is the simulated one, build/sim/libcuda.so.1, with a device of 24 GiB)"
-    export LD_LIBRARY_PATH=$PWD/build/sim SIM_MEM_MB=24576
+    export LD_LIBRARY_PATH="$PWD/build/sim" SIM_MEM_MB=24576
 fi
 run build/cutrace run -o "$work/trace.zst" -- "$demo" || echo "(exit status $?: it ran out of memory, as it should)"
 
