@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# cutrace run: what it sets, what it leaves, and that it is invisible otherwise. The library here is an empty
+# stand-in: this is about the launcher.
+
+setup() {
+    ROOT=${CUTRACE_ROOT:-$BATS_TEST_DIRNAME/../..}
+    BUILD=${CUTRACE_BUILD:-$ROOT/build}
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    cp "$BUILD/cutrace" cutrace
+    echo | ${CC:-cc} -shared -fPIC -x c - -o libcutrace.so
+    here=$(pwd -P)
+    cutrace=$here/cutrace
+    unset CUTRACE_OUTPUT CUTRACE_QUIET LD_PRELOAD
+    export ASAN_OPTIONS=verify_asan_link_order=0
+}
+
+@test "the exit code is the program's" {
+    for code in 0 1 3 42 125 255; do
+        status=0
+        "$cutrace" run sh -c "exit $code" 2>/dev/null || status=$?
+        [ "$status" -eq "$code" ]
+    done
+}
+
+@test "a signal is the program's" {
+    status=0
+    "$cutrace" run sh -c 'kill -TERM $$' 2>/dev/null || status=$?
+    [ "$status" -eq 143 ]
+    python3 - "$cutrace" <<'END'
+import subprocess, sys
+done = subprocess.run([sys.argv[1], "run", "sh", "-c", "kill -SEGV $$"], stderr=subprocess.DEVNULL)
+assert done.returncode == -11, done.returncode
+END
+}
+
+@test "own failure 125, not executable 126, not found 127" {
+    for arguments in "" "run" "run --nonsense true" "run -o" "walk true"; do
+        status=0
+        # shellcheck disable=SC2086
+        "$cutrace" $arguments >out 2>err || status=$?
+        [ "$status" -eq 125 ]
+        [ ! -s out ]
+        [ -s err ]
+    done
+    status=0
+    "$cutrace" run ./nonexistent 2>err || status=$?
+    [ "$status" -eq 127 ]
+    grep -q 'cutrace: ./nonexistent' err
+    touch plain
+    status=0
+    "$cutrace" run ./plain 2>err || status=$?
+    [ "$status" -eq 126 ]
+    rm libcutrace.so
+    status=0
+    "$cutrace" run true 2>err || status=$?
+    [ "$status" -eq 125 ]
+    grep -q 'libcutrace.so' err
+}
+
+@test "the library is preloaded by its absolute path, before what was there, and for children" {
+    "$cutrace" run sh -c 'echo $LD_PRELOAD' 2>/dev/null >out
+    [ "$(cat out)" = "$here/libcutrace.so" ]
+    cp libcutrace.so other.so
+    LD_PRELOAD="$here/other.so" "$cutrace" run sh -c 'sh -c "echo \$LD_PRELOAD"' 2>/dev/null >out
+    [ "$(cat out)" = "$here/libcutrace.so:$here/other.so" ]
+    LD_PRELOAD="$here/other.so $here/libcutrace.so" "$cutrace" run sh -c 'echo $LD_PRELOAD' 2>/dev/null >out
+    [ "$(cat out)" = "$here/libcutrace.so:$here/other.so" ]
+    "$cutrace" run sh -c 'grep -c libcutrace.so /proc/self/maps' >out 2>/dev/null
+    [ "$(cat out)" -gt 0 ]
+}
+
+@test "it is found beside the program, in ../lib, and through a symbolic link" {
+    mkdir -p a/bin a/lib b
+    mv cutrace a/bin/
+    mv libcutrace.so a/lib/
+    ln -s ../a/bin/cutrace b/tool
+    [ "$(a/bin/cutrace run sh -c 'echo $LD_PRELOAD' 2>/dev/null)" = "$here/a/lib/libcutrace.so" ]
+    [ "$(b/tool run sh -c 'echo $LD_PRELOAD' 2>/dev/null)" = "$here/a/lib/libcutrace.so" ]
+    mkdir a/lib/cutrace
+    mv a/lib/libcutrace.so a/lib/cutrace/
+    [ "$(a/bin/cutrace run sh -c 'echo $LD_PRELOAD' 2>/dev/null)" = "$here/a/lib/cutrace/libcutrace.so" ]
+}
+
+@test "a folder whose name LD_PRELOAD cannot hold is refused in words" {
+    mkdir 'with blank'
+    mv cutrace libcutrace.so 'with blank/'
+    status=0
+    'with blank/cutrace' run true 2>err || status=$?
+    [ "$status" -eq 125 ]
+    grep -q 'blank' err
+}
+
+@test "where the trace goes is said once, on standard error, unless CUTRACE_QUIET" {
+    "$cutrace" run -o 'here.%p.zst' true >out 2>err
+    [ ! -s out ]
+    [ "$(wc -l <err)" -eq 1 ]
+    grep -q "$here/here.%p.zst" err
+    CUTRACE_QUIET=1 "$cutrace" run true 2>err
+    [ ! -s err ]
+}
+
+@test "the output pattern: -o before CUTRACE_OUTPUT, relative ones are meant from here" {
+    show='echo $CUTRACE_OUTPUT'
+    [ "$("$cutrace" run -o x.zst sh -c "$show" 2>/dev/null)" = "$here/x.zst" ]
+    [ "$("$cutrace" run -ox.zst sh -c "$show" 2>/dev/null)" = "$here/x.zst" ]
+    [ "$("$cutrace" run --output=x.zst -- sh -c "$show" 2>/dev/null)" = "$here/x.zst" ]
+    [ "$("$cutrace" run -o /tmp/x.zst sh -c "$show" 2>/dev/null)" = /tmp/x.zst ]
+    [ "$(CUTRACE_OUTPUT=y.zst "$cutrace" run sh -c "$show" 2>/dev/null)" = y.zst ]
+    [ "$(CUTRACE_OUTPUT=y.zst "$cutrace" run -o x.zst sh -c "$show" 2>/dev/null)" = "$here/x.zst" ]
+    [ "$("$cutrace" run sh -c "$show" 2>/dev/null)" = "$here/cutrace.%e.%p.zst" ]
+    mkdir '100%' && cd '100%'
+    [ "$("$cutrace" run -o x.zst sh -c "$show" 2>/dev/null)" = "$here/100%%/x.zst" ]
+}
+
+@test "arguments, standard input and the rest of the environment pass unchanged" {
+    # shellcheck disable=SC2016
+    printf 'in\n' | "$cutrace" run -- sh -c 'cat; for a; do echo "[$a]"; done' sh -o '' 'a b' --help >out 2>/dev/null
+    printf 'in\n[-o]\n[]\n[a b]\n[--help]\n' | cmp - out
+    env -i PATH="$PATH" A=1 "$cutrace" run env 2>/dev/null | sed 's/=.*//' | sort | tr '\n' ' ' >out
+    grep -q '^A CUTRACE_OUTPUT LD_PRELOAD PATH ' out
+}
+
+@test "help lists the environment variables from the option table" {
+    "$cutrace" --help >out
+    sed -n 's/^CT_OPTION(\([A-Z_]*\),.*/CUTRACE_\1/p' "$ROOT/include/cutrace/options.def" >names
+    [ -s names ]
+    while read -r name; do grep -q "^  $name" out; done <names
+    [ "$("$cutrace" run --help)" = "$(cat out)" ]
+    [ "$(python3 -c 'print(max(len(l) for l in open("out")))')" -le 110 ]
+    "$cutrace" --version | grep -q '^cutrace [0-9]'
+}
