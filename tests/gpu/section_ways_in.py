@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ways-in: programs that reach the driver in every way; truth is their own ledger and free memory."""
+import functools
+import json
+import os
+import sys
+
+import account
+import machine
+from gpu_check import check
+from machine import Fail, Skip, mib, need
+
+WAYS = ["dlsym", "default", "dlvsym", "getproc1", "getproc2", "chain1", "chain2"]
+
+
+def compare(done, static=False):
+    """Each process's trace equals its own ledger; returns (calls compared, events by themselves)."""
+    compared, by_itself = 0, []
+    own = done.good().own()
+    need(own, "the program wrote no ledger")
+    need(len(done.traces) == len(own), f"{len(own)} processes and {len(done.traces)} traces")
+    for pid, lines in own.items():
+        (trace,) = [t for t in done.traces if f".{pid}." in os.path.basename(t)] or [None]
+        need(trace, f"no trace of process {pid}")
+        if any(line["op"] != "checkpoint" for line in lines):
+            n, extra = account.match(machine.events(trace), lines, static)
+            compared, by_itself = compared + n, by_itself + extra
+    return compared, by_itself
+
+
+def explained(done, limit_mib=16):
+    """What left "free", step by step; fails if much of it cannot be explained."""
+    (lines,), trace = done.own().values(), done.trace()
+    steps, totals = account.explain(machine.events(trace), lines)
+    if "wrong-figure" in machine.PLANTS:
+        steps[0]["unexplained"] += 1 << 30
+    for s in steps:
+        if abs(s["unexplained"]) > limit_mib * machine.MIB:
+            raise Fail(f"step {s['step']}: {mib(s['left_free'])} left free, {mib(s['tracked'])} tracked, "
+                       f"{mib(s['unexplained'])} unexplained")
+    return steps, totals
+
+
+@functools.lru_cache(None)
+def driver(way, *arguments):
+    if way == "elf":
+        library = machine.driver_file()
+        if not library:
+            raise Skip("libcuda.so.1 was not found by name, so nothing can be linked to it")
+        program = machine.driver_program("ways_elf", ["ways.c"], "-DWAYS_ELF", library)
+        return machine.run("elf", [program, *arguments])
+    program = machine.driver_program("ways", ["ways.c", "../ways/load.c"])
+    return machine.run(way, [program, way, *arguments])
+
+
+def driver_check(way):
+    @check("ways-in", f"driver-{way}")
+    def one():
+        done = driver(way)
+        if done.rc == 77:
+            raise Skip(done.err.strip())
+        n, extra = compare(done)
+        steps, totals = explained(done)
+        return f"{n} calls as in the program's ledger; left free: {account.say(steps)}", {
+            "calls": n, "by_itself": len(extra), "steps": steps, "taken": totals}
+
+
+for _way in ["elf", *WAYS]:
+    driver_check(_way)
+
+
+@check("ways-in", "ipc-two-processes")
+def ipc():
+    n, _ = compare(driver("dlsym", "ipc"))
+    return f"{n} calls of two processes as in their ledgers", {"calls": n}
+
+
+@check("ways-in", "ctypes")
+def ctypes_program():
+    done = machine.run("ctypes", [sys.executable, os.path.join(machine.HERE, "ctypes_driver.py")])
+    n, _ = compare(done)
+    steps, totals = explained(done)
+    return f"{n} calls as in the program's ledger; left free: {account.say(steps)}", {
+        "calls": n, "steps": steps, "taken": totals}
+
+
+def modules(mode):
+    @check("ways-in", f"module-loading-{mode.lower()}", gpu=True)
+    def one():
+        program = machine.driver_program("ways", ["ways.c", "../ways/load.c"])
+        done = machine.run(mode, [program, "getproc2"], CUDA_MODULE_LOADING=mode)
+        compare(done)
+        steps, _ = explained(done)
+        taken = {s["step"]: s["left_free"] for s in steps if s["kind"] in ("module", "context")}
+        return ", ".join(f"{k} {mib(v)}" for k, v in taken.items()), taken
+
+
+for _mode in ("LAZY", "EAGER"):
+    modules(_mode)
+
+
+# ---- the runtime API ----------------------------------------------------------------------------------
+
+def runtime_flags(linkage):
+    if linkage == "static":
+        name = "libsimcudart.a" if machine.SIMULATED else "libcudart_static.a"
+        library = machine.find_library(name)
+        if not library:
+            raise Skip(f"no {name} here")
+        return [library, "-lrt", "-ldl", "-lpthread"]
+    library = machine.find_library("libcudart.so.1[0-9]")
+    if not library:
+        raise Skip("no libcudart.so here")
+    return [library, "-Wl,-rpath," + os.path.dirname(library)]
+
+
+@functools.lru_cache(None)
+def runtime(linkage, by):
+    flags = runtime_flags(linkage)
+    if by == "nvcc":
+        nvcc = machine.nvcc()
+        if not nvcc:
+            raise Skip("no nvcc here")
+        if machine.SIMULATED:
+            flags = [f for f in flags if not f.startswith("-Wl")]
+            how = [nvcc, "-x", "cu", "-cudart", "none"]
+        else:
+            how, flags = [nvcc, "-x", "cu", "-cudart", linkage], []
+        # Sources first: -x cu is for them alone.
+        source = os.path.join(machine.HERE, "runtime.c")
+        extra = ["-x", "none"] if False else []
+        if machine.SIMULATED:
+            object_file = os.path.join(machine.work(), "runtime.o")
+            machine.compiled("runtime.o", ["runtime.c"], "-c", compiler=how)
+            return machine.compiled(f"runtime-{linkage}-nvcc", [], object_file, *flags, "-lstdc++")
+        return machine.compiled(f"runtime-{linkage}-nvcc", [], *extra, source, *flags, compiler=how)
+    return machine.compiled(f"runtime-{linkage}-gcc", ["runtime.c"], *flags)
+
+
+def runtime_check(linkage, by):
+    @check("ways-in", f"runtime-{linkage}-{by}")
+    def one():
+        done = machine.run(f"runtime-{linkage}", [runtime(linkage, by), "all"])
+        n, extra = compare(done, static=linkage == "static")
+        steps, totals = explained(done)
+        return f"{n} calls as in the program's ledger; left free: {account.say(steps)}", {
+            "calls": n, "by_itself": sorted({e["api"] or e["op"] for e in extra}), "steps": steps, "taken": totals}
+
+
+for _linkage in ("shared", "static"):
+    for _by in ("gcc", "nvcc"):
+        runtime_check(_linkage, _by)
+
+
+# ---- NVIDIA's libraries -------------------------------------------------------------------------------
+
+def library_check(name, file, least):
+    @check("ways-in", f"library-{name}", gpu=True)
+    def one():
+        path = machine.find_library(file)
+        if not path:
+            raise Skip(f"no {file} here")
+        done = machine.run(name, [sys.executable, os.path.join(machine.HERE, "libraries.py"), name, path]).good()
+        trace = done.trace()
+        events = machine.events(trace)
+        (lines,) = done.own().values()
+        steps, _ = account.explain(events, lines)
+        calls = [e for e in account.calls_of(events) if e["op"] in ("alloc", "create") and e["result"] == 0]
+        need(len(calls) >= least, f"{len(calls)} allocations in the trace, at least {least} expected")
+        figures = {"allocations": len(calls), "bytes": sum(e["bytes"] for e in calls), "steps": steps,
+                   "apis": sorted({e["api"] for e in calls if e["api"]}), "unwrapped": unwrapped(trace)}
+        return f"{len(calls)} allocations, {mib(figures['bytes'])}; left free: {account.say(steps)}", figures
+
+
+def unwrapped(trace):
+    return sorted({k.split(".")[1] for k in machine.info(trace) if k.startswith("unwrapped.")})
+
+
+# The smallest number of allocations is that of our own buffers, made through the same runtime.
+for _name, _file, _least in (("cublas", "libcublas.so.1[0-9]", 0), ("cufft", "libcufft.so.1[0-9]", 1),
+                             ("cusolver", "libcusolver.so.1[0-9]", 0), ("nccl", "libnccl.so.2", 1)):
+    library_check(_name, _file, _least)
