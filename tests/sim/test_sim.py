@@ -1,0 +1,1221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated driver and the stand-in runtime against rules written by hand; prints TAP.
+
+Each case runs in a process of its own, for the parameters are read once, and what it leaves in the ledger is checked
+for order and for overlapping allocations."""
+import ctypes as C
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from driver import *  # noqa: E402,F403
+
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
+SIM = os.path.join(BUILD, "sim")
+CUDA_INC = os.environ.get("CUDA_INC") or "/usr/local/cuda/include"
+CUDA_LIB = "/usr/local/cuda/lib64"
+HANG = 120
+
+CASES = []
+
+
+class Skip(Exception):
+    pass
+
+
+def case(**environment):
+    def add(function):
+        CASES.append((function, environment))
+        return function
+    return add
+
+
+def eq(got, wanted, what=""):
+    assert got == wanted, f"{what}: {got!r} is not {wanted!r}"
+
+
+def ledger():
+    path = os.environ["SIM_LEDGER"].replace("%p", str(os.getpid()))
+    return [json.loads(line) for line in open(path)] if os.path.exists(path) else []
+
+
+def ops():
+    return [e["op"] for e in ledger()]
+
+
+def in_child(code, **environment):
+    """Runs Python code with `d` a Driver; its standard output."""
+    text = "import sys, os, signal\nfrom driver import *\nd = Driver()\n" + code
+    env = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)), **environment)
+    return subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=HANG,
+                          check=True).stdout
+
+
+def compile_c(folder, name, source, *flags):
+    path = os.path.join(folder, name)
+    with open(path + ".c", "w") as f:
+        f.write(source)
+    # No sanitizer flags: what is compiled here only calls.
+    subprocess.run([os.environ.get("CC", "gcc").split()[0], "-I", CUDA_INC, path + ".c", "-o", path, *flags],
+                   check=True)
+    return path
+
+
+# ---- devices, contexts ----------------------------------------------------------------------------------------
+
+@case(SIM_DEVICES="2", SIM_MEM_MB="512,256")
+def nothing_works_before_cuInit():
+    d = Driver()
+    count = C.c_int()
+    eq(d.cuDeviceGetCount(count), NOT_INIT)
+    eq(d.alloc(100)[0], NOT_INIT)
+    eq(d.cuInit(1), INVALID)
+    eq(d.cuInit(0), SUCCESS)
+    eq(d.value("cuDeviceGetCount", kind=C.c_int), 2)
+    eq(d.value("cuDeviceTotalMem_v2", 1), 256 * MB)
+    eq(d.cuDeviceGet(count, 2), 101)
+    eq(d.alloc(100)[0], BAD_CONTEXT)
+    eq(d.value("cuDriverGetVersion", kind=C.c_int), 13000)
+
+
+@case(SIM_DEVICES="0")
+def no_device():
+    d = Driver()
+    eq(d.cuInit(0), NO_DEVICE)
+    eq(d.alloc(1)[0], NOT_INIT)
+
+
+@case(SIM_CTX_MB="64")
+def the_primary_context_is_counted():
+    d = Driver()
+    d.cuInit(0)
+    a = d.value("cuDevicePrimaryCtxRetain", 0)
+    eq(d.value("cuDevicePrimaryCtxRetain", 0), a)
+    d.cuCtxSetCurrent(a)
+    free, total = d.info()
+    eq(total - free, 64 * MB)
+    p = d.take(10 * MB)
+    eq(d.cuDevicePrimaryCtxRelease_v2(0), SUCCESS)
+    eq(total - d.free(), 74 * MB)
+    eq(d.cuDevicePrimaryCtxRelease_v2(0), SUCCESS)
+    eq(d.cuMemFree_v2(p), DESTROYED)
+    eq(d.cuDevicePrimaryCtxRelease_v2(0), BAD_CONTEXT)
+    eq(d.value("cuDevicePrimaryCtxRetain", 0), a)  # alive again, at the same address, and empty
+    eq(d.info(), (total - 64 * MB, total))
+    eq(d.cuMemFree_v2(p), INVALID)
+    eq([e["op"] for e in ledger() if "context" in e["op"]], ["context-create", "context-destroy", "context-create"])
+
+
+@case()
+def destroying_a_context_ends_its_memory_but_no_pool_and_no_vmm_memory():
+    d = Driver()
+    d.cuInit(0)
+    ctx = d.value("cuCtxCreate_v2", 0, 0)
+    before = d.free()
+    d.take(20 * MB)
+    d.value("cuMemHostAlloc", 4096, 0)
+    d.value("cuArrayCreate_v2", ArrayDesc(1024, 1024, 0x20, 1))
+    a = d.value("cuMemAllocAsync", 1 * MB, 0)
+    h = d.value("cuMemCreate", 4 * MB, device_prop(), 0)
+    other = d.value("cuCtxCreate_v2", 0, 0)
+    eq(d.cuCtxDestroy_v2(ctx), SUCCESS)
+    eq(d.free(), before - 64 * MB - 32 * MB - 4 * MB + 64 * MB)  # the pool's block and the handle stay
+    eq(d.cuMemFreeAsync(a, 0), SUCCESS)
+    eq(d.cuMemRelease(h), SUCCESS)
+    eq(d.cuCtxSynchronize(), SUCCESS)
+    eq(d.free(), before)
+    eq(d.cuCtxDestroy_v2(ctx), BAD_CONTEXT)
+    eq(d.cuCtxDestroy_v2(other), SUCCESS)
+    eq(d.alloc(1)[0], BAD_CONTEXT if d.value("cuCtxGetCurrent") == 0 else DESTROYED)
+
+
+@case()
+def resetting_the_device_ends_everything_of_the_context_and_the_pools():
+    d = Driver()
+    ctx = d.start()
+    start = d.free()
+    p, a = d.take(20 * MB), d.value("cuMemAllocAsync", 1 * MB, 0)
+    eq(d.cuDevicePrimaryCtxReset_v2(0), SUCCESS)
+    eq(d.alloc(1)[0], DESTROYED)
+    eq(d.value("cuDevicePrimaryCtxRetain", 0), ctx)
+    eq(d.free(), start)
+    eq(d.cuMemFree_v2(p), INVALID)
+    eq(d.cuMemFree_v2(a), INVALID)
+
+
+@case()
+def a_stack_of_contexts_per_thread():
+    d = Driver()
+    d.cuInit(0)
+    a, b = d.value("cuCtxCreate_v2", 0, 0), d.value("cuCtxCreate_v2", 0, 0)
+    eq(d.value("cuCtxGetCurrent"), b)
+    eq(d.value("cuCtxPopCurrent_v2"), b)
+    eq(d.value("cuCtxGetCurrent"), a)
+    eq(d.cuCtxPushCurrent_v2(b), SUCCESS)
+    seen = []
+    t = threading.Thread(target=lambda: seen.append(d.alloc(1)[0]))
+    t.start()
+    t.join()
+    eq(seen, [BAD_CONTEXT])
+    eq(d.cuCtxPushCurrent_v2(0x1234), BAD_CONTEXT)
+
+
+@case(SIM_MEM_MB="256", SIM_CTX_MB="200")
+def a_context_that_does_not_fit_is_refused():
+    d = Driver()
+    d.start()
+    out = C.c_uint64()
+    eq(d.cuCtxCreate_v2(out, 0, 0), OOM)
+    eq(ledger()[-1]["result"], OOM)
+
+
+@case()
+def green_contexts_retain_the_primary_context():
+    d = Driver()
+    d.cuInit(0)
+    resource = (C.c_ubyte * 512)()
+    if not hasattr(d.lib, "cuGreenCtxCreate"):
+        raise Skip("the headers are older than green contexts")
+    eq(d.cuDeviceGetDevResource(0, resource, 1), SUCCESS)
+    desc = d.value("cuDevResourceGenerateDesc", resource, 1)
+    green = d.value("cuGreenCtxCreate", desc, 0, 1)
+    ctx = d.value("cuCtxFromGreenCtx", green)
+    eq(d.cuCtxSetCurrent(ctx), SUCCESS)
+    free, total = d.info()
+    eq(total - free, 64 * MB)
+    d.take(MB)
+    eq(d.cuGreenCtxDestroy(green), SUCCESS)
+    eq(ledger()[-1]["free"], total)  # it was the last reference to the primary context
+
+
+@case()
+def limits_take_memory():
+    d = Driver()
+    d.start()
+    free = d.free()
+    eq(d.cuCtxSetLimit(2, 72 * MB), SUCCESS)  # the malloc heap, 8 MiB of which the context has
+    eq(free - d.free(), 64 * MB)
+    eq(d.cuCtxSetLimit(2, 8 * MB), SUCCESS)
+    eq(d.free(), free)
+    eq(d.cuCtxSetLimit(2, 1 << 39), OOM)
+    eq(d.cuCtxSetLimit(99, 1), 215)
+    eq(ops()[-4:], ["limit"] * 4)
+
+
+@case()
+def a_child_after_fork_has_no_cuda():
+    d = Driver()
+    d.start()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if d.alloc(1)[0] == NOT_INIT and d.cuInit(0) == NOT_INIT else 1)
+    eq(os.waitpid(pid, 0)[1], 0)
+    d.take(1)
+
+
+# ---- device memory ---------------------------------------------------------------------------------------------
+
+@case()
+def memory_is_counted_by_the_chunk_and_addresses_are_used_again():
+    d = Driver()
+    d.start()
+    start = d.free()
+    a, b = d.take(1), d.take(513)
+    eq((a % 512, b - a), (0, 512))
+    eq(start - d.free(), 2 * MB)
+    eq(d.cuMemFree_v2(a), SUCCESS)
+    eq(start - d.free(), 2 * MB)
+    eq(d.take(512), a)
+    big = d.take(3 * MB)
+    eq(start - d.free(), 6 * MB)
+    for p in (a, b, big):
+        eq(d.cuMemFree_v2(p), SUCCESS)
+    eq(d.free(), start)
+    eq(d.take(3 * MB) in (a, big), True, "first fit gives an address that was free'd")
+
+
+@case()
+def what_cannot_be_freed():
+    d = Driver()
+    d.start()
+    p = d.take(4096)
+    eq(d.cuMemFree_v2(0), SUCCESS)
+    eq(d.cuMemFree_v2(p + 512), INVALID)
+    eq(d.cuMemFree_v2(0xdead000), INVALID)
+    eq(d.cuMemFree_v2(p), SUCCESS)
+    eq(d.cuMemFree_v2(p), INVALID)
+    eq(d.alloc(0)[0], INVALID)
+    eq([(e["op"], e["result"]) for e in ledger()[-6:]],
+       [("free", 0), ("free", 1), ("free", 1), ("free", 0), ("free", 1), ("alloc", 1)])
+
+
+@case(SIM_MEM_MB="256", SIM_CTX_MB="56")
+def an_allocation_over_capacity_is_refused():
+    d = Driver()
+    d.start()
+    p = d.take(150 * MB)
+    eq(d.alloc(51 * MB)[0], OOM)
+    eq(d.free(), 50 * MB)
+    e = ledger()[-1]
+    eq((e["op"], e["bytes"], e["result"], e["free"], e["total"], "ptr" in e),
+       ("alloc", 51 * MB, OOM, 50 * MB, 256 * MB, False))
+    d.take(50 * MB)
+    eq(d.alloc(1)[0], OOM)
+    d.cuMemFree_v2(p)
+    d.take(150 * MB)
+    eq(d.alloc(1 << 63)[0], OOM)
+
+
+@case()
+def pitch_and_managed():
+    d = Driver()
+    d.start()
+    p, pitch = C.c_uint64(), C.c_size_t()
+    eq(d.cuMemAllocPitch_v2(p, pitch, 1000, 10, 4), SUCCESS)
+    eq(pitch.value, 1024)
+    eq(ledger()[-1]["bytes"], 10240)
+    eq(d.cuMemAllocPitch_v2(p, pitch, 1000, 10, 3), INVALID)
+    free = d.free()
+    m = d.value("cuMemAllocManaged", 5 * MB, 1)
+    eq(d.free(), free)
+    C.memset(m, 7, 100)  # the host can touch it
+    eq(d.cuMemPrefetchAsync(m, 5 * MB, 0, 0), SUCCESS)
+    eq(free - d.free(), 6 * MB)
+    eq(d.cuMemPrefetchAsync(m, 5 * MB, -1, 0), SUCCESS)
+    eq(d.free(), free)
+    kind = C.c_uint()
+    eq(d.cuPointerGetAttribute(kind, 8, m + 5), SUCCESS)
+    eq(kind.value, 1)
+    eq(d.cuMemFree_v2(m), SUCCESS)
+
+
+@case(SIM_DEVICES="2", SIM_MEM_MB="256,128")
+def two_devices():
+    d = Driver()
+    a = d.start(0)
+    b = d.value("cuDevicePrimaryCtxRetain", 1)
+    p = d.take(100 * MB)
+    d.cuCtxSetCurrent(b)
+    eq(d.alloc(100 * MB)[0], OOM)
+    q = d.take(50 * MB)
+    eq(d.info(), (14 * MB, 128 * MB))
+    eq(d.cuMemFree_v2(p), SUCCESS)  # with the other device's context current
+    eq((ledger()[-1]["device"], ledger()[-1]["free"]), (0, 192 * MB))
+    d.cuCtxSetCurrent(a)
+    eq(d.free(), 192 * MB)
+    eq(d.cuMemFree_v2(q), SUCCESS)
+
+
+@case()
+def copies_are_done():
+    d = Driver()
+    d.start()
+    p, q = d.take(64), d.take(64)
+    back = C.create_string_buffer(6)
+    eq(d.cuMemcpyHtoD_v2(p, b"hello", 6), SUCCESS)
+    eq(d.cuMemcpyDtoD_v2(q, p, 6), SUCCESS)
+    eq(d.cuMemcpyDtoH_v2(back, q, 6), SUCCESS)
+    eq(back.value, b"hello")
+    eq(d.cuMemcpyHtoD_v2(p + 60, b"hello", 6), INVALID)
+    eq(d.cuMemsetD8_v2(p, ord("x"), 5), SUCCESS)
+    d.cuMemcpyDtoH_v2(back, p, 5)
+    eq(back.value, b"xxxxx")
+
+
+@case()
+def old_abis_fail_and_are_no_allocation():
+    d = Driver()
+    d.start()
+    out = C.c_uint()
+    eq(d.cuMemAlloc(out, 100), 801)
+    eq(ops(), ["context-create"])
+
+
+@case()
+def host_memory_is_real():
+    d = Driver()
+    d.start()
+    p = d.value("cuMemHostAlloc", 10000, 3)
+    C.memset(p, 1, 10000)
+    eq(d.cuMemHostAlloc(C.c_uint64(), 10, 0x80), INVALID)
+    eq(d.value("cuMemHostGetDevicePointer_v2", p + 8, 0), p + 8)
+    mine = C.create_string_buffer(1 << 16)
+    at = C.addressof(mine)
+    eq(d.cuMemHostRegister_v2(at, 4096, 0), SUCCESS)
+    eq(d.cuMemHostRegister_v2(at + 100, 4096, 0), 712)
+    eq(d.cuMemHostUnregister(at + 100), 713)
+    eq(d.cuMemHostUnregister(at), SUCCESS)
+    eq(d.cuMemHostUnregister(at), 713)
+    eq(d.cuMemFree_v2(p), INVALID)
+    eq(d.cuMemFreeHost(p), SUCCESS)
+    eq(d.cuMemFreeHost(p), INVALID)
+
+
+# ---- pools -----------------------------------------------------------------------------------------------------
+
+THRESHOLD, RESERVED, RESERVED_HIGH, USED, USED_HIGH = 4, 5, 6, 7, 8
+
+
+@case()
+def a_pool_reserves_and_gives_back_at_a_synchronise():
+    d = Driver()
+    d.start()
+    pool, start = d.value("cuDeviceGetDefaultMemPool", 0), d.free()
+    p = d.value("cuMemAllocAsync", 1000, 0)
+    eq((d.pool_attribute(pool, RESERVED), d.pool_attribute(pool, USED)), (32 * MB, 1024))
+    eq(start - d.free(), 32 * MB)
+    q = d.value("cuMemAllocAsync", 40 * MB, 0)
+    eq(d.pool_attribute(pool, RESERVED), 72 * MB)
+    eq(d.cuMemFreeAsync(q, 0), SUCCESS)
+    eq(d.pool_attribute(pool, RESERVED), 72 * MB)
+    eq(d.cuStreamSynchronize(0), SUCCESS)
+    eq((d.pool_attribute(pool, RESERVED), d.pool_attribute(pool, RESERVED_HIGH)), (32 * MB, 72 * MB))
+    eq(d.cuMemFree_v2(p), SUCCESS)
+    eq(d.pool_attribute(pool, USED), 0)
+    eq(d.cuMemFreeAsync(p, 0), INVALID)
+    eq(d.cuMemPoolSetAttribute(pool, THRESHOLD, C.c_uint64(1 << 40)), SUCCESS)
+    p = d.value("cuMemAllocAsync", 1000, 0)
+    eq(d.cuMemFreeAsync(p, 0), SUCCESS)
+    eq(d.cuCtxSynchronize(), SUCCESS)
+    eq(start - d.free(), 32 * MB)
+    eq(d.cuMemPoolTrimTo(pool, 1), SUCCESS)
+    eq(d.pool_attribute(pool, RESERVED), 32 * MB)  # a block cannot be given back in part
+    eq(d.cuMemPoolTrimTo(pool, 0), SUCCESS)
+    eq(d.free(), start)
+    eq(d.cuMemPoolSetAttribute(pool, USED_HIGH, C.c_uint64(5)), INVALID)
+    eq(d.cuMemPoolSetAttribute(pool, USED_HIGH, C.c_uint64(0)), SUCCESS)
+    eq(d.pool_attribute(pool, USED_HIGH), 0)
+    eq(d.cuMemPoolDestroy(pool), INVALID)
+
+
+@case()
+def a_destroyed_pool_lives_until_its_last_allocation_is_freed():
+    d = Driver()
+    d.start()
+    start = d.free()
+    pool = d.value("cuMemPoolCreate", pool_props())
+    p = d.value("cuMemAllocFromPoolAsync", 5 * MB, pool, 0)
+    eq(ledger()[-1]["pool"], hex(pool))
+    eq(d.cuMemPoolDestroy(pool), SUCCESS)
+    eq(d.cuMemAllocFromPoolAsync(C.c_uint64(), 1, pool, 0), INVALID)
+    eq(start - d.free(), 32 * MB)
+    eq(d.cuMemFreeAsync(p, 0), SUCCESS)
+    eq(d.free(), start)
+    eq(d.cuMemPoolDestroy(pool), INVALID)
+
+
+@case(SIM_MEM_MB="128", SIM_CTX_MB="64")
+def a_pool_on_a_full_device_grows_by_less_and_then_fails():
+    d = Driver()
+    d.start()
+    d.take(40 * MB)
+    p = d.value("cuMemAllocAsync", 10 * MB, 0)
+    eq(d.free(), 14 * MB)
+    eq(d.cuMemAllocAsync(C.c_uint64(), 20 * MB, 0), OOM)
+    eq((ledger()[-1]["op"], ledger()[-1]["result"]), ("alloc", OOM))
+    eq(d.cuMemFreeAsync(p, 0), SUCCESS)
+    d.value("cuMemAllocAsync", 20 * MB, 0)  # what the pool has cached makes room
+
+
+@case()
+def the_current_pool_and_a_maximum_size():
+    d = Driver()
+    d.start()
+    pool = d.value("cuMemPoolCreate", pool_props(max_size=40 * MB))
+    eq(d.cuDeviceSetMemPool(C.c_int(0).value, pool), SUCCESS)
+    eq(d.value("cuDeviceGetMemPool", 0), pool)
+    d.value("cuMemAllocAsync", 30 * MB, 0)
+    eq(d.cuMemAllocAsync(C.c_uint64(), 30 * MB, 0), OOM)
+    eq(d.cuMemPoolDestroy(pool), SUCCESS)
+    eq(d.value("cuDeviceGetMemPool", 0), d.value("cuDeviceGetDefaultMemPool", 0))
+
+
+@case()
+def per_thread_streams():
+    d = Driver()
+    d.start()
+    p = d.value("cuMemAllocAsync_ptsz", 100, 0)
+    eq(d.cuMemFreeAsync_ptsz(p, 0), SUCCESS)
+    eq([e["api"] for e in ledger()[-2:]], ["cuMemAllocAsync_ptsz", "cuMemFreeAsync_ptsz"])
+    eq(d.cuMemAllocAsync(C.c_uint64(), 100, 0x1234), 400)
+
+
+# ---- VMM -------------------------------------------------------------------------------------------------------
+
+def mapped(d, size=4 * MB):
+    va = d.value("cuMemAddressReserve", size, 0, 0, 0)
+    h = d.value("cuMemCreate", size, device_prop(), 0)
+    eq(d.cuMemMap(va, size, 0, h, 0), SUCCESS)
+    return va, h
+
+
+@case()
+def memory_goes_with_the_last_of_handle_and_mapping():
+    d = Driver()
+    d.start()
+    start = d.free()
+    va, h = mapped(d)
+    eq(start - d.free(), 4 * MB)
+    eq(d.cuMemRelease(h), SUCCESS)
+    eq(d.cuMemRelease(h), INVALID)
+    eq(start - d.free(), 4 * MB)
+    again = C.c_uint64()
+    eq(d.cuMemRetainAllocationHandle(again, va + 100), SUCCESS)
+    eq(again.value, h)
+    eq(d.cuMemUnmap(va, 4 * MB), SUCCESS)
+    eq(start - d.free(), 4 * MB)
+    eq(d.cuMemRelease(h), SUCCESS)
+    eq(d.free(), start)
+    va, h = mapped(d)
+    eq(d.cuMemRelease(h), SUCCESS)
+    eq(d.cuMemUnmap(va, 4 * MB), SUCCESS)
+    eq(ledger()[-1]["free"], start)  # the unmap was the free
+
+
+@case()
+def what_vmm_refuses():
+    d = Driver()
+    d.start()
+    out = C.c_uint64()
+    eq(d.cuMemCreate(out, MB, device_prop(), 0), INVALID)
+    eq(d.cuMemCreate(out, 2 * MB, device_prop(7), 0), 101)
+    eq(d.cuMemCreate(out, 1 << 40, device_prop(), 0), OOM)
+    eq(d.cuMemAddressReserve(out, MB, 0, 0, 0), INVALID)
+    eq(d.cuMemAddressReserve(out, 2 * MB, 3, 0, 0), INVALID)
+    eq(d.value("cuMemGetAllocationGranularity", device_prop(), 0), 2 * MB)
+    va, h = mapped(d)
+    eq(d.cuMemMap(va, 2 * MB, 0, h, 0), INVALID)  # something is there
+    eq(d.cuMemUnmap(va, 2 * MB), INVALID)  # a mapping goes as a whole
+    eq(d.cuMemAddressFree(va, 4 * MB), INVALID)  # still mapped
+    eq(d.cuMemFree_v2(va), INVALID)
+    eq(d.cuMemSetAccess(va, 4 * MB, AccessDesc(Location(1, 0), 3), 1), SUCCESS)
+    eq(d.cuMemUnmap(va, 4 * MB), SUCCESS)
+    eq(d.cuMemUnmap(va, 4 * MB), INVALID)
+    eq(d.cuMemSetAccess(va, 4 * MB, AccessDesc(Location(1, 0), 3), 1), INVALID)
+    eq(d.cuMemMap(va, 4 * MB, 2 * MB, h, 0), INVALID)  # beyond the memory
+    eq(d.cuMemMap(va, 2 * MB, 2 * MB, h, 0), SUCCESS)
+    eq(d.cuMemMap(va + 2 * MB, 2 * MB, 0, h, 0), SUCCESS)
+    eq(d.cuMemUnmap(va, 4 * MB), SUCCESS)  # two whole mappings
+    eq(d.cuMemAddressFree(va, 2 * MB), INVALID)
+    eq(d.cuMemAddressFree(va, 4 * MB), SUCCESS)
+    eq(d.value("cuMemAddressReserve", 4 * MB, 0, va, 0), va)
+
+
+@case()
+def vmm_memory_needs_no_context_and_host_memory_no_device():
+    d = Driver()
+    d.cuInit(0)
+    h = d.value("cuMemCreate", 2 * MB, device_prop(), 0)
+    host = d.value("cuMemCreate", 2 * MB, AllocationProp(type=1, location=Location(2, 0)), 0)
+    d.start()
+    eq(d.info()[1] - d.free(), 66 * MB)
+    eq((d.cuMemRelease(h), d.cuMemRelease(host)), (SUCCESS, SUCCESS))
+
+
+@case()
+def a_descriptor_is_a_reference():
+    d = Driver()
+    d.start()
+    start, fd, h2 = d.free(), C.c_int(), C.c_uint64()
+    h = d.value("cuMemCreate", 4 * MB, device_prop(), 0)
+    eq(d.cuMemExportToShareableHandle(fd, h, 1, 0), SUCCESS)
+    eq(d.cuMemRelease(h), SUCCESS)
+    eq(start - d.free(), 4 * MB)
+    more = os.dup(fd.value)
+    os.close(fd.value)
+    eq(start - d.free(), 4 * MB)
+    eq(d.cuMemImportFromShareableHandle(h2, more, 1), SUCCESS)
+    os.close(more)
+    eq(start - d.free(), 4 * MB)
+    eq(d.cuMemRelease(h2.value), SUCCESS)
+    eq(d.free(), start)
+    eq(d.cuMemImportFromShareableHandle(h2, 0, 1), INVALID)
+    unshared = d.value("cuMemCreate", 2 * MB, device_prop(handles=0), 0)
+    eq(d.cuMemExportToShareableHandle(fd, unshared, 1, 0), INVALID)
+
+
+@case(SIM_DEVICES="2")
+def multicast_keeps_its_members():
+    d = Driver()
+    d.start()
+    start = d.free()
+    mc = d.value("cuMulticastCreate", MulticastProp(2, 4 * MB, 0, 0))
+    h = d.value("cuMemCreate", 4 * MB, device_prop(), 0)
+    eq(d.cuMulticastBindMem(mc, 0, h, 0, 4 * MB, 0), INVALID)  # the device has not been added
+    eq(d.cuMulticastAddDevice(mc, 0), SUCCESS)
+    eq(d.cuMulticastBindMem(mc, 0, h, 0, 4 * MB, 0), SUCCESS)
+    eq(d.cuMemRelease(h), SUCCESS)
+    eq(start - d.free(), 4 * MB)
+    eq(d.cuMulticastUnbind(mc, 0, 0, 4 * MB), SUCCESS)
+    eq(d.free(), start)
+    eq(d.cuMemRelease(mc), SUCCESS)
+    eq(ops()[1:], ["create", "create", "map", "access", "map", "release", "unmap", "release"])
+
+
+# ---- arrays, external memory -------------------------------------------------------------------------------------
+
+@case()
+def arrays_are_padded_by_row():
+    d = Driver()
+    d.start()
+    start = d.free()
+    a = d.value("cuArrayCreate_v2", ArrayDesc(100, 8192, 0x20, 1))  # 400 bytes a row, 512 with padding
+    eq((ledger()[-1]["bytes"], ledger()[-1]["handle"]), (400 * 8192, hex(a)))
+    eq(start - d.free(), 4 * MB)
+    m = d.value("cuMipmappedArrayCreate", Array3DDesc(64, 64, 0, 0x01, 4, 0), 3)
+    eq(ledger()[-1]["bytes"], 4 * (64 * 64 + 32 * 32 + 16 * 16))
+    level = d.value("cuMipmappedArrayGetLevel", m, 1)
+    eq(d.cuArrayDestroy(level), 400)
+    eq(d.cuMipmappedArrayDestroy(m), SUCCESS)
+    eq(d.cuArrayDestroy(a), SUCCESS)
+    eq(d.cuArrayDestroy(a), 400)
+    eq(d.free(), start)
+    s = d.value("cuArray3DCreate_v2", Array3DDesc(4096, 4096, 0, 0x20, 4, 0x40))
+    eq((ledger()[-1]["bytes"], d.free()), (0, start))  # sparse
+    eq(d.cuArrayDestroy(s), SUCCESS)
+    eq(d.cuArrayCreate_v2(C.c_uint64(), ArrayDesc(0, 1, 0x20, 1)), INVALID)
+
+
+@case()
+def external_memory_belongs_to_others():
+    d = Driver()
+    d.start()
+    start, e, p = d.free(), C.c_uint64(), C.c_uint64()
+    desc = ExternalHandle(type=1, size=8 * MB)
+    desc.handle.fd = os.open("/dev/null", os.O_RDONLY)
+    eq(d.cuImportExternalMemory(e, desc), SUCCESS)
+    eq(d.cuExternalMemoryGetMappedBuffer(p, e.value, ExternalBuffer(4 * MB, 8 * MB)), INVALID)
+    eq(d.cuExternalMemoryGetMappedBuffer(p, e.value, ExternalBuffer(4 * MB, 4 * MB)), SUCCESS)
+    eq(d.free(), start)
+    eq(d.cuMemFree_v2(p.value), SUCCESS)
+    eq(d.cuDestroyExternalMemory(e.value), SUCCESS)
+    eq(ops()[1:], ["import", "map", "map", "free", "release"])
+
+
+# ---- streams, capture, graphs --------------------------------------------------------------------------------------
+
+def stream(d, flags=1):
+    return d.value("cuStreamCreate", flags)
+
+
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+
+
+@case()
+def an_allocation_in_a_capture_breaks_it():
+    d = Driver()
+    d.start()
+    s, g, status = stream(d), C.c_uint64(), C.c_int()
+    eq(d.cuStreamBeginCapture_v2(s, GLOBAL), SUCCESS)
+    eq(d.cuStreamIsCapturing(s, status), SUCCESS)
+    eq(status.value, 1)
+    eq(d.alloc(100)[0], 900)
+    eq(d.cuStreamIsCapturing(s, status), SUCCESS)
+    eq(status.value, 2)
+    eq(d.cuMemAllocAsync(C.c_uint64(), 100, s), 901)
+    eq(d.cuStreamEndCapture(s, g), 901)
+    d.take(100)
+    eq(d.cuStreamBeginCapture_v2(s, RELAXED), SUCCESS)
+    d.take(100)
+    eq(d.cuStreamSynchronize(s), 900)
+    eq(d.cuStreamEndCapture(s, g), 901)
+    eq(d.cuStreamBeginCapture_v2(0, GLOBAL), 900)
+
+
+@case()
+def capture_modes_and_other_threads():
+    d = Driver()
+    ctx = d.start()
+    s, g, seen = stream(d), C.c_uint64(), []
+
+    def other():
+        d.cuCtxSetCurrent(ctx)
+        seen.append(d.alloc(100)[0])
+
+    for mode in (THREAD_LOCAL, GLOBAL):
+        eq(d.cuStreamBeginCapture_v2(s, mode), SUCCESS)
+        t = threading.Thread(target=other)
+        t.start()
+        t.join()
+        eq(d.cuStreamEndCapture(s, g), 0 if mode == THREAD_LOCAL else 901)
+    eq(seen, [0, 900])
+
+
+@case()
+def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream():
+    d = Driver()
+    d.start()
+    s, g = stream(d, flags=0), C.c_uint64()
+    eq(d.cuStreamBeginCapture_v2(s, RELAXED), SUCCESS)
+    eq(d.cuMemAllocAsync(C.c_uint64(), 100, 0), 906)
+    eq(d.cuStreamEndCapture(s, g), 901)
+    s = stream(d, flags=1)
+    eq(d.cuStreamBeginCapture_v2(s, RELAXED), SUCCESS)
+    d.value("cuMemAllocAsync", 100, 0)
+    eq(d.cuStreamEndCapture(s, g), SUCCESS)
+
+
+@case()
+def captured_allocations_are_graph_memory():
+    d = Driver()
+    d.start()
+    start, s, g, x = d.free(), stream(d), C.c_uint64(), C.c_uint64()
+    pool = d.value("cuDeviceGetDefaultMemPool", 0)
+    eq(d.cuStreamBeginCapture_v2(s, GLOBAL), SUCCESS)
+    p = d.value("cuMemAllocAsync", 6 * MB, s)
+    eq(d.cuMemFreeAsync(p, s), SUCCESS)
+    eq(d.cuStreamEndCapture(s, g), SUCCESS)
+    eq(ops()[-2:], ["graph-alloc", "graph-free"])
+    eq((d.free(), d.pool_attribute(pool, RESERVED)), (start, 0))
+    eq(d.cuGraphInstantiateWithFlags(x, g.value, 0), SUCCESS)
+    eq(start - d.free(), 64 << 10)
+    eq(d.cuGraphInstantiateWithFlags(C.c_uint64(), g.value, 0), 801)  # only once at a time
+    for _ in range(3):
+        eq(d.cuGraphLaunch(x.value, s), SUCCESS)
+        eq(start - d.free(), (6 << 20) + (64 << 10))
+
+    def graph_memory(attribute):
+        out = C.c_uint64()
+        eq(d.cuDeviceGetGraphMemAttribute(0, attribute, out), SUCCESS)
+        return out.value
+
+    eq([graph_memory(i) for i in range(4)], [0, 6 * MB, 6 * MB, 6 * MB])
+    eq(d.cuMemFree_v2(p), INVALID)  # the graph has freed it
+    eq(d.cuDeviceGraphMemTrim(0), SUCCESS)
+    eq(start - d.free(), 64 << 10)
+    eq((d.cuGraphExecDestroy(x.value), d.cuGraphDestroy(g.value)), (SUCCESS, SUCCESS))
+    eq(d.free(), start)
+
+
+@case()
+def a_graph_may_leave_its_memory_to_the_program():
+    d = Driver()
+    d.start()
+    g, n, x = d.value("cuGraphCreate", 0), C.c_uint64(), C.c_uint64()
+    params = MemAllocNode(pool=pool_props(handles=0), bytes=3 * MB)
+    eq(d.cuGraphAddMemAllocNode(n, g, None, 0, params), SUCCESS)
+    eq((ledger()[-1]["ptr"], ledger()[-1]["bytes"]), (hex(params.dptr), 3 * MB))
+    eq(d.cuGraphInstantiateWithFlags(x, g, 0), SUCCESS)
+    eq(d.cuMemFree_v2(params.dptr), INVALID)
+    eq(d.cuGraphLaunch(x.value, 0), SUCCESS)
+    eq(d.cuGraphLaunch(x.value, 0), INVALID)  # the first launch's memory is not freed yet
+    eq(d.cuDeviceGraphMemTrim(0), SUCCESS)
+    eq(d.info()[1] - d.free(), (64 << 20) + (4 << 20) + (64 << 10))
+    eq(d.cuMemFree_v2(params.dptr), SUCCESS)
+    eq(d.cuGraphLaunch(x.value, 0), SUCCESS)
+    eq(d.cuMemFreeAsync(params.dptr, 0), SUCCESS)
+    eq(d.cuGraphAddMemFreeNode(n, g, None, 0, 0x1000), INVALID)
+
+
+@case()
+def asking_for_free_memory_in_a_capture_is_counted():
+    d = Driver()
+    d.start()
+    s, g = stream(d), C.c_uint64()
+    d.free()
+    eq("violation" in ops(), False)
+    eq(d.cuStreamBeginCapture_v2(s, GLOBAL), SUCCESS)
+    d.free()
+    eq([(e["op"], e["api"]) for e in ledger()[-1:]], [("violation", "cuMemGetInfo_v2")])
+    eq(d.cuStreamEndCapture(s, g), SUCCESS)
+    d.free()
+    eq(ops().count("violation"), 1)
+
+
+@case()
+def capture_forks_and_joins_by_events():
+    d = Driver()
+    d.start()
+    a, b, e, g = stream(d), stream(d), d.value("cuEventCreate", 0), C.c_uint64()
+
+    def fork():
+        eq(d.cuStreamBeginCapture_v2(a, GLOBAL), SUCCESS)
+        eq(d.cuEventRecord(e, a), SUCCESS)
+        eq(d.cuStreamWaitEvent(b, e, 0), SUCCESS)
+        d.value("cuMemAllocAsync", 100, b)
+        eq(ops()[-1], "graph-alloc")
+
+    fork()
+    eq(d.cuStreamEndCapture(a, g), 904)  # not joined
+    fork()
+    eq(d.cuStreamEndCapture(b, g), 903)  # begun on another stream
+    eq(d.cuEventRecord(e, b), SUCCESS)
+    eq(d.cuStreamWaitEvent(a, e, 0), SUCCESS)
+    eq(d.cuEventSynchronize(e), 907)
+    eq(d.cuStreamEndCapture(a, g), SUCCESS)
+    d.value("cuMemAllocAsync", 100, b)
+    eq(ops()[-1], "alloc")
+
+
+# ---- code --------------------------------------------------------------------------------------------------------
+
+@case()
+def lazy_code_takes_memory_at_its_first_function():
+    d = Driver()
+    d.start()
+    start = d.free()
+    m = d.value("cuModuleLoadData", b"image")
+    eq(d.free(), start)
+    f = d.value("cuModuleGetFunction", m, b"kernel")
+    eq(start - d.free(), 256 << 10)
+    eq(d.cuModuleGetFunction(C.c_uint64(), m, b"missing"), 500)
+    eq(d.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, None, None), SUCCESS)
+    eq(d.cuModuleUnload(m), SUCCESS)
+    eq(d.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, None, None), 400)
+    eq(d.free(), start)
+    lib = d.value("cuLibraryLoadData", b"image", None, None, 0, None, None, 0)
+    k = d.value("cuLibraryGetKernel", lib, b"kernel")
+    eq(d.free(), start)
+    eq(d.cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, 0, None, None), SUCCESS)
+    eq(start - d.free(), 256 << 10)
+    eq(d.cuLibraryUnload(lib), SUCCESS)
+    eq(d.free(), start)
+    eq(d.cuModuleLoad(C.c_uint64(), b"/no/such/file"), 301)
+    eq(ops()[1:], ["module-load", "module-unload", "module-load", "module-unload", "module-load"])
+
+
+@case(CUDA_MODULE_LOADING="EAGER")
+def eager_code_takes_memory_at_once():
+    d = Driver()
+    d.start()
+    start = d.free()
+    d.value("cuModuleLoadData", b"image")
+    eq(start - d.free(), 256 << 10)
+
+
+# ---- several processes ---------------------------------------------------------------------------------------------
+
+@case(SIM_SHM="@/shm")
+def processes_share_the_device():
+    d = Driver()
+    d.start()
+    free, total = d.info()
+    child = in_child("d.start(); d.take(100 * MB); print(d.free()); sys.stdout.flush(); os.kill(os.getpid(), 9)"
+                     .replace("os.kill(os.getpid(), 9)", "pass"))
+    eq(int(child), free - 164 * MB)
+    eq(d.free(), free)  # it has ended
+    env = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)))
+    p = subprocess.Popen([sys.executable, "-c", "from driver import *\nd = Driver(); d.start(); d.take(100 * MB)\n"
+                          "print('ready', flush=True)\nimport time; time.sleep(100)"], env=env, stdout=subprocess.PIPE)
+    p.stdout.readline()
+    eq(d.free(), free - 164 * MB)
+    eq(d.alloc(total - 200 * MB)[0], OOM)
+    nvml = Nvml()
+    eq(nvml.processes(), {os.getpid(): 64 * MB, p.pid: 164 * MB})
+    p.send_signal(signal.SIGKILL)
+    p.wait()
+    eq(d.free(), free)
+    eq(nvml.processes(), {os.getpid(): 64 * MB})
+
+
+@case(SIM_SHM="@/shm")
+def ipc_between_two_processes():
+    d = Driver()
+    d.start()
+    p, h = d.take(3 * MB), IpcHandle()
+    eq(d.cuIpcGetMemHandle(h, p), SUCCESS)
+    mine = C.c_uint64()
+    h.by_value = True
+    eq(d.cuIpcOpenMemHandle_v2(mine, h, 1), BAD_CONTEXT)  # one's own cannot be opened
+    code = f"""
+d.start()
+h = IpcHandle.from_buffer_copy(bytes.fromhex("{bytes(h).hex()}")); h.by_value = True
+a, b = C.c_uint64(), C.c_uint64()
+before = d.free()
+print(d.cuIpcOpenMemHandle_v2(a, h, 1), d.cuIpcOpenMemHandle_v2(b, h, 1), a.value == b.value,
+      before == d.free(), d.cuMemFree_v2(a.value), d.cuIpcCloseMemHandle(a.value), d.cuIpcCloseMemHandle(a.value),
+      d.cuIpcCloseMemHandle(a.value))
+"""
+    eq(in_child(code).split(), ["0", "0", "True", "True", "1", "0", "0", "1"])
+    d.cuMemFree_v2(p)
+    eq(in_child(code).split()[0], "1")  # what it names is gone
+
+
+class Nvml:
+    class Info(C.Structure):
+        _fields_ = [("pid", C.c_uint), ("used", C.c_ulonglong), ("gpu", C.c_uint), ("compute", C.c_uint)]
+
+    class Memory(C.Structure):
+        _fields_ = [("total", C.c_ulonglong), ("free", C.c_ulonglong), ("used", C.c_ulonglong)]
+
+    def __init__(self, device=0, init=0):
+        self.lib = C.CDLL("libnvidia-ml.so.1")
+        eq(self.lib.nvmlInit_v2(), init)
+        self.device = C.c_void_p()
+        if not init:
+            eq(self.lib.nvmlDeviceGetHandleByIndex_v2(device, C.byref(self.device)), 0)
+
+    def memory(self):
+        m = self.Memory()
+        eq(self.lib.nvmlDeviceGetMemoryInfo(self.device, C.byref(m)), 0)
+        return m.total, m.free, m.used
+
+    def processes(self):
+        n, infos = C.c_uint(64), (self.Info * 64)()
+        eq(self.lib.nvmlDeviceGetComputeRunningProcesses_v3(self.device, C.byref(n), infos), 0)
+        return {infos[i].pid: infos[i].used for i in range(n.value)}
+
+
+@case(SIM_NEIGHBOUR_MB="100", SIM_MEM_MB="512")
+def nvml_sees_what_the_driver_has():
+    nvml = Nvml()
+    eq(nvml.memory(), (512 * MB, 412 * MB, 100 * MB))
+    d = Driver()
+    d.start()
+    d.take(10 * MB)
+    eq(nvml.memory(), (512 * MB, 338 * MB, 174 * MB))
+    eq(d.free(), 338 * MB)
+    eq(nvml.processes(), {os.getpid(): 74 * MB, 4194304: 100 * MB})
+
+
+@case(SIM_NVML="refused")
+def nvml_may_refuse():
+    Nvml(init=4)
+
+
+# ---- resolver -------------------------------------------------------------------------------------------------------
+
+@case()
+def look_ups_give_the_newest_abi_that_was_asked_for():
+    d = Driver()
+    for name, version, flags, export in [
+            ("cuMemAlloc", 3020, 0, "cuMemAlloc_v2"), ("cuMemAlloc", 13000, 0, "cuMemAlloc_v2"),
+            ("cuMemAlloc", 3010, 0, "cuMemAlloc"), ("cuMemAlloc", 3020, 2, "cuMemAlloc_v2"),
+            ("cuMemAllocAsync", 11020, 0, "cuMemAllocAsync"), ("cuMemAllocAsync", 11020, 2, "cuMemAllocAsync_ptsz"),
+            ("cuMemAllocAsync", 12000, 1, "cuMemAllocAsync"), ("cuGetProcAddress", 11030, 0, "cuGetProcAddress"),
+            ("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"), ("cuStreamSynchronize", 7000, 2, "cuStreamSynchronize_ptsz"),
+            ("cuIpcOpenMemHandle", 4010, 0, "cuIpcOpenMemHandle"), ("cuIpcOpenMemHandle", 11000, 0, "cuIpcOpenMemHandle_v2"),
+            ("cuDevicePrimaryCtxRelease", 7000, 0, "cuDevicePrimaryCtxRelease"),
+            ("cuMemPrefetchAsync", 12010, 2, "cuMemPrefetchAsync_ptsz"),
+            ("cuMemPrefetchAsync", 12020, 2, "cuMemPrefetchAsync_v2_ptsz"), ("cuCtxCreate", 3020, 0, "cuCtxCreate_v2"),
+            ("cuCtxCreate", 11040, 0, "cuCtxCreate_v3"), ("cuGraphInstantiate", 10000, 0, "cuGraphInstantiate"),
+            ("cuGraphInstantiate", 12000, 0, "cuGraphInstantiate_v2"), ("cuMemHostRegister", 6050, 0, "cuMemHostRegister_v2")]:
+        eq(d.resolve(name, version, flags), (SUCCESS, d.address(export), 0), f"{name} {version} {flags}")
+    eq(d.resolve("", 0), (500, None, 1))
+    eq(d.resolve("cuMemAlloc_v2", 12000), (500, None, 1))  # bare names only
+    eq(d.resolve("cuNoSuch", 12000), (500, None, 1))
+    eq(d.resolve("cuMemAllocAsync", 11010), (500, None, 2))  # the name is newer
+    eq(d.resolve("cuMemAlloc", 12000, 8)[0], INVALID)
+    out = C.c_void_p()
+    eq(d.cuGetProcAddress(b"cuMemAlloc", out, 3020, 0), SUCCESS)
+    eq(out.value, d.address("cuMemAlloc_v2"))
+
+
+@case(SIM_GETPROC_ALIAS="1")
+def look_ups_may_give_addresses_that_are_no_exports():
+    d = Driver()
+    d.start()
+    result, address, _ = d.resolve("cuMemAlloc", 3020)
+    eq(result, SUCCESS)
+    eq(address == d.address("cuMemAlloc_v2"), False)
+    p = C.c_uint64()
+    eq(C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_size_t)(address)(C.addressof(p), 100), SUCCESS)
+    eq(ledger()[-1]["ptr"], hex(p.value))
+
+
+def declared():
+    """Every function of cuda.h of the families that matter, all variants."""
+    text = "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n"
+    out = subprocess.run([os.environ.get("CC", "gcc").split()[0], "-E", "-P", "-I", CUDA_INC, "-xc", "-"], input=text,
+                         capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"\b(cu[A-Z]\w+)\s*\(", out))
+
+
+# Declared in cuda.h and not simulated: pure queries and copies, which take no memory.
+NOT_SIMULATED = r"""cuMem(cpy|set|RangeGet|BatchDecompress)\w*|cuArray(3D)?GetDescriptor|cuModule(GetSurfRef|GetTexRef|GetFunctionCount|
+EnumerateFunctions)|cuIpc(GetEvent|OpenEvent)Handle|cuCtx(GetCacheConfig|SetCacheConfig|GetSharedMemConfig|SetSharedMemConfig|
+ResetPersistingL2Cache|GetExecAffinity|SetFlags|RecordEvent|WaitEvent|GetDevResource|\w*Coredump\w*)|cuGreenCtx(GetDevResource|
+RecordEvent|WaitEvent|GetId)|cuLibrary(EnumerateKernels|GetKernelCount|GetUnifiedFunction)|
+cuCheckpointProcessGetRestoreThreadId|cuMulticastBind(Mem|Addr)_v2""".replace("\n", "")
+
+
+@case()
+def everything_of_cuda_h_that_touches_memory_is_exported():
+    out = subprocess.run(["nm", "-D", "--defined-only", os.path.join(SIM, "libcuda.so.1")], capture_output=True,
+                         text=True, check=True).stdout
+    exported = {line.split()[2] for line in out.splitlines()}
+    family = re.compile(r"cu(Mem|Array|Mipmapped|Ipc|Ctx|GreenCtx|Module|Library|Multicast|Checkpoint|DevicePrimaryCtx)[A-Z]")
+    # Whole families, and every variant of what the graph and stream functions do to memory.
+    wanted = {n for n in declared() if family.match(n) or re.match(r"cu(Graph(Launch|Upload|Instantiate\w*|AddMem\w+)|"
+              r"StreamBeginCapture\w*|DeviceGraphMemTrim|LaunchKernel\w*)$", n)}
+    wanted = {n for n in wanted if not n.endswith("_st") and not re.fullmatch(NOT_SIMULATED, n)}
+    assert len(wanted) > 150, len(wanted)
+    missing = sorted(n for n in wanted - exported if not re.fullmatch(r"cuGraphAddMem(cpy|set)Node", n))
+    eq(missing, [])
+    eq(sorted(n for n in exported if not n.startswith("cu")), ["sim_driver_shared"])
+
+
+# ---- scripted behaviour ------------------------------------------------------------------------------------------------
+
+@case(SIM_FAIL="cuMemAlloc_v2:2:2,cuMemFree_v2:1-2:1,cuCtxSynchronize:*:700")
+def failures_by_script():
+    d = Driver()
+    d.start()
+    p = d.take(100)
+    eq(d.alloc(100)[0], OOM)
+    q = d.take(100)
+    eq((d.cuMemFree_v2(p), d.cuMemFree_v2(p), d.cuMemFree_v2(p)), (1, 1, 0))
+    eq(d.cuCtxSynchronize(), 700)
+    eq(d.alloc(100)[0], 700)  # it stays
+    eq(d.cuMemFree_v2(q), 700)
+    eq(d.cuDevicePrimaryCtxReset_v2(0), SUCCESS)
+    d.start()
+    d.take(100)
+
+
+@case(SIM_REENTRANT="1")
+def the_driver_may_call_itself():
+    d = Driver()
+    d.cuInit(0)
+    d.value("cuCtxCreate_v2", 0, 0)
+    d.take(100)
+    eq([(e["api"], e["depth"]) for e in ledger()],
+       [("cuCtxCreate_v2", 0), ("cuMemAlloc_v2", 1), ("cuMemFree_v2", 1), ("cuMemAlloc_v2", 1), ("cuMemFree_v2", 1),
+        ("cuMemAlloc_v2", 0)])
+
+
+@case(SIM_LATENCY_NS="cuMemFree_v2:20000000")
+def the_ledger_is_in_the_order_of_the_driver():
+    d = Driver()
+    ctx = d.start()
+
+    def work(seed):
+        d.cuCtxSetCurrent(ctx)
+        live = []
+        for i in range(300):
+            seed = (seed * 1103515245 + 12345) & 0x7fffffff
+            if live and seed % 3 == 0 and i % 50 == 0:
+                d.cuMemFree_v2(live.pop())
+            else:
+                live.append(d.take(1 + seed % (3 * MB)))
+                if len(live) > 10:
+                    d.cuMemFreeAsync(live.pop(0), 0)  # fails: not of a pool
+                    del live[0:1]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
+test_memory = {"SIM_MEM_MB": "65536"}
+CASES[-1][1].update(test_memory)
+
+
+# ---- runtimes ----------------------------------------------------------------------------------------------------------
+
+def look_ups(path):
+    lines = [line.split(" ")[3:] for line in open(path) if " look-up " in line]
+    return [(name, version, flags.strip()) for _, name, version, flags in lines]
+
+
+def recorded():
+    rows = re.findall(r"SIMRT_LOOKUP\((\w*), (\d+), (\d+)\)", open(os.path.join(ROOT, "tests/sim/runtime/lookups.def")).read())
+    eq(len(rows), 440)
+    return rows
+
+
+PROGRAM = r"""
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+int main(void)
+{
+    void *p = NULL;
+    int n = -1;
+    cudaError_t a = cudaMalloc(&p, 1000), b = cudaGetDeviceCount(&n);
+    if (!a)
+        cudaFree(p);
+    printf("%d %d\n", (int)a, (int)b);
+    return 0;
+}
+"""
+
+
+def run_program(path, library_path):
+    env = dict(os.environ, LD_LIBRARY_PATH=library_path)
+    return subprocess.run([path], env=env, capture_output=True, text=True, timeout=HANG, check=True).stdout.split()
+
+
+def stand_in(folder, static):
+    if static:
+        return compile_c(folder, "static", PROGRAM, os.path.join(SIM, "libsimcudart.a"), "-Wl,--exclude-libs,ALL",
+                         "-ldl", "-lpthread")
+    return compile_c(folder, "shared", PROGRAM, "-L", SIM, "-l:libcudart.so.13")
+
+
+@case(SIM_LOG="@/log")
+def the_stand_in_runtime_makes_the_recorded_look_ups():
+    for static in (False, True):
+        log = os.environ["SIM_LOG"]
+        if os.path.exists(log):
+            os.remove(log)
+        program = stand_in(os.environ["CASE_DIR"], static)
+        eq(run_program(program, SIM), ["0", "0"])
+        eq(look_ups(log), recorded())
+        calls = [line.split()[2] for line in open(log) if " look-up " not in line]
+        eq([c for c in calls if c in ("cuMemAlloc_v2", "cuMemFree_v2", "cuDevicePrimaryCtxRetain")],
+           ["cuDevicePrimaryCtxRetain", "cuMemAlloc_v2", "cuMemFree_v2"])
+        if static:
+            symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+            eq(re.findall(r" (\w) cudaMalloc$", symbols, re.M), ["t"])
+
+
+@case()
+def two_stand_in_runtimes_in_one_process():
+    d = Driver()
+    for path in ("libcudart.so.13", "libcudart.so.12"):
+        lib, p = C.CDLL(os.path.join(SIM, path)), C.c_void_p()
+        eq(lib.cudaMalloc(C.byref(p), C.c_size_t(100)), 0)
+    eq(ops(), ["context-create", "alloc", "alloc"])
+    eq(d.info()[1] - d.free(), 66 * MB)
+
+
+@case(SIMRT_HIDDEN="1", LD_PRELOAD="")
+def a_hidden_runtime_does_not_call_dlsym():
+    folder = os.environ["CASE_DIR"]
+    spy = compile_c(folder, "spy.so", """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+void *dlsym(void *h, const char *n)
+{
+    const char *version = IS_X86 ? "GLIBC_2.2.5" : "GLIBC_2.17";
+    void *(*real)(void *, const char *) = dlvsym(RTLD_NEXT, "dlsym", version);
+    if (!strncmp(n, "cuG", 3) && write(1, "seen ", 5)) { }
+    return real(h, n);
+}
+""", "-shared", "-fPIC", "-ldl", f"-DIS_X86={int(os.uname().machine == 'x86_64')}")
+    program = stand_in(folder, False)
+    for hidden, wanted in (("1", ["0", "0"]), ("0", ["seen", "0", "0"])):
+        env = dict(os.environ, SIMRT_HIDDEN=hidden, LD_PRELOAD=spy, LD_LIBRARY_PATH=SIM, ASAN_OPTIONS="")
+        out = subprocess.run([program], env=env, capture_output=True, text=True, timeout=HANG, check=True).stdout
+        eq(out.split(), wanted)
+
+
+def real_runtime(static):
+    name = os.path.join(CUDA_LIB, "libcudart_static.a" if static else "libcudart.so.13")
+    if not os.path.exists(name):
+        raise Skip(name + " is not here")
+    folder, log = os.environ["CASE_DIR"], os.environ["SIM_LOG"]
+    if static:
+        program = compile_c(folder, "real", PROGRAM, name, "-ldl", "-lpthread", "-lrt")
+    else:
+        program = compile_c(folder, "real", PROGRAM, "-L", CUDA_LIB, "-l:libcudart.so.13")
+    only_driver = os.path.join(folder, "driver")
+    os.mkdir(only_driver)
+    os.symlink(os.path.join(SIM, "libcuda.so.1"), os.path.join(only_driver, "libcuda.so.1"))
+    eq(run_program(program, only_driver + ":" + CUDA_LIB), ["100", "100"])
+    eq(look_ups(log), recorded())
+
+
+@case(SIM_DEVICES="0", SIM_LOG="@/log")
+def the_real_shared_runtime_without_a_device():
+    real_runtime(static=False)
+
+
+@case(SIM_DEVICES="0", SIM_LOG="@/log")
+def the_real_static_runtime_without_a_device():
+    real_runtime(static=True)
+
+
+@case()
+def an_nvcc_program_runs_on_the_stand_in_runtime():
+    folder = os.environ["CASE_DIR"]
+    source = os.path.join(folder, "k.cu")
+    with open(source, "w") as f:
+        f.write("#include <cstdio>\n__global__ void k(int *p) { *p = 1; }\n__device__ int v;\n"
+                "int main() { int *p; int e = cudaMalloc(&p, 1000); k<<<1, 1>>>(p); e |= cudaGetLastError();\n"
+                "void *s; e |= cudaGetSymbolAddress(&s, v); cudaFree(p); printf(\"%d\\n\", e); }\n")
+    try:
+        subprocess.run(["nvcc", "--version"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise Skip("no nvcc")
+    for flags in (["-cudart", "shared"], ["-cudart", "none", os.path.join(SIM, "libsimcudart.a"), "-Xlinker",
+                                          "--exclude-libs,ALL", "-ldl"]):
+        program = os.path.join(folder, "k" + flags[1])
+        subprocess.run(["nvcc", "-o", program, source, *flags], check=True, capture_output=True)
+        eq(run_program(program, SIM), ["0"])
+
+
+# ---- what every ledger must satisfy --------------------------------------------------------------------------------------
+
+TAKES = {"alloc": "free", "reserve": "unreserve"}
+
+
+def check_ledger(path):
+    live, last, seqs, at = {}, 0, 0, 0
+    for line in open(path):
+        e = json.loads(line)
+        eq(e["seq"], seqs, "seq")
+        seqs += 1
+        assert e["t_ns"] >= at, "time goes backwards"
+        at = e["t_ns"]
+        assert e.get("free", 0) <= e.get("total", 0), e
+        if e["result"] or "ptr" not in e:
+            if e["op"] == "context-destroy":
+                live = {p: x for p, x in live.items() if x[1] not in (None, e.get("context"))}
+            continue
+        p = int(e["ptr"], 16)
+        if e["op"] in TAKES:
+            for base, (size, _) in live.items():
+                assert p + e["bytes"] <= base or base + size <= p, f"{e} overlaps {base:#x}+{size}"
+            live[p] = (e["bytes"], e.get("context"))
+        elif e["op"] in TAKES.values() and p:
+            live.pop(p, None)
+    return seqs
+
+
+def run_case(name):
+    for function, _ in CASES:
+        if function.__name__ == name:
+            try:
+                function()
+            except Skip as e:
+                print(e)
+                sys.exit(77)
+
+
+def main():
+    if len(sys.argv) > 1:
+        return run_case(sys.argv[1])
+    if not os.path.exists(os.path.join(SIM, "libcuda.so.1")):
+        print("1..0 # SKIP the simulated driver is not built")
+        return
+    failed = False
+    print(f"1..{len(CASES)}")
+    for number, (function, environment) in enumerate(CASES, 1):
+        name = function.__name__.replace("_", " ")
+        with tempfile.TemporaryDirectory() as folder:
+            env = {k: v for k, v in os.environ.items() if not k.startswith(("SIM_", "SIMRT_", "CUDA_MODULE"))}
+            env.update(LD_LIBRARY_PATH=SIM, SIM_LEDGER=folder + "/ledger.%p", CASE_DIR=folder)
+            env.update({k: v.replace("@", folder) for k, v in environment.items()})
+            r = subprocess.run([sys.executable, os.path.abspath(__file__), function.__name__], env=env, text=True,
+                               capture_output=True, timeout=HANG)
+            status, output = r.returncode, r.stdout + r.stderr
+            try:
+                for path in os.listdir(folder):
+                    if status == 0 and path.startswith("ledger."):
+                        check_ledger(os.path.join(folder, path))
+            except AssertionError as e:
+                status, output = 1, output + f"ledger: {e}\n"
+        if status == 77:
+            print(f"ok {number} - {name} # SKIP {output.strip()}", flush=True)
+        else:
+            print(f"{'ok' if status == 0 else 'not ok'} {number} - {name}", flush=True)
+        if status not in (0, 77):
+            failed = True
+            print("".join(f"# {line}\n" for line in (output + f"exit status {r.returncode}").splitlines()), flush=True)
+    sys.exit(failed)
+
+
+main()
