@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # cutrace-report as a command: options, exit codes, colours, pager, pipes, help.
+# shellcheck disable=SC2016,SC2086,SC2209 # single quotes on purpose, words to be split, PAGER=cat
 
 setup() {
     ROOT=${CUTRACE_ROOT:-$BATS_TEST_DIRNAME/../..}
@@ -98,7 +99,6 @@ END
     for arguments in "" "--nonsense $t" "--capacity $t" "--capacity=lots $t" "--capacity=0 $t" "--device=x $t" "--device=-1 $t" \
         "--from=later $t" "--from=2 --to=1 $t" "--top=0 $t" "--units=furlongs $t" "--color=blue $t" "--json=yes $t" "-x $t" \
         "summary" "--top" "--device=99999999999999999999 $t"; do
-        # shellcheck disable=SC2086
         status=0
         "$report" $arguments >out 2>err || status=$?
         echo "$arguments: $status $(cat err)"
@@ -126,7 +126,6 @@ END
     [ -w /dev/full ] || skip "no /dev/full"
     for view in summary "dump --json" info; do
         status=0
-        # shellcheck disable=SC2086
         "$report" $view "$traces/refused.zst" >/dev/full 2>err || status=$?
         [ "$status" -eq 5 ]
         [ "$(wc -l <err)" -eq 1 ]

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cutrace run: what it sets, what it leaves, and that it is invisible otherwise. The library here is an empty
 # stand-in: this is about the launcher.
+# shellcheck disable=SC2016,SC2086,SC2209 # single quotes on purpose, words to be split, PAGER=cat
 
 setup() {
     ROOT=${CUTRACE_ROOT:-$BATS_TEST_DIRNAME/../..}
@@ -37,7 +38,6 @@ END
 @test "own failure 125, not executable 126, not found 127" {
     for arguments in "" "run" "run --nonsense true" "run -o" "walk true"; do
         status=0
-        # shellcheck disable=SC2086
         "$cutrace" $arguments >out 2>err || status=$?
         [ "$status" -eq 125 ]
         [ ! -s out ]
@@ -114,7 +114,6 @@ END
 }
 
 @test "arguments, standard input and the rest of the environment pass unchanged" {
-    # shellcheck disable=SC2016
     printf 'in\n' | "$cutrace" run -- sh -c 'cat; for a; do echo "[$a]"; done' sh -o '' 'a b' --help >out 2>/dev/null
     printf 'in\n[-o]\n[]\n[a b]\n[--help]\n' | cmp - out
     env -i PATH="$PATH" A=1 "$cutrace" run env 2>/dev/null | sed 's/=.*//' | sort | tr '\n' ' ' >out

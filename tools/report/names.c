@@ -121,6 +121,8 @@ static int same_stack(const void *owner, uint32_t id, const void *key) {
 
 static uint32_t intern_stack(struct ct_names *n, const uint32_t *frames, uint32_t count) {
     const struct stack_key key = {frames, count};
+    if (!count)
+        return 0;
     uint32_t *slot = ct_set_slot(&n->stack_set, ct_hash_bytes(frames, count * sizeof *frames),
                                  same_stack, n, &key);
     if (!*slot) {

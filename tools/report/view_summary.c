@@ -271,10 +271,10 @@ static void json_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_close(j, '}');
 }
 
-static void json_holdings(struct ct_json *j, struct summary *s, const char *key) {
+static void json_holdings(struct ct_json *j, struct summary *s, const char *key, int there) {
     char label[400];
     ct_json_open(j, key, '[');
-    for (size_t i = 0; i < s->moment.holding_count; i++) {
+    for (size_t i = 0; there && i < s->moment.holding_count; i++) {
         const struct ct_holding *h = &s->moment.holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
             break;
@@ -309,11 +309,8 @@ static void put_json(struct summary *s) {
         ct_json_refusal(j, s->v, "crossing", s->crossing, budget);
     else
         ct_json_null(j, "crossing");
-    json_holdings(j, s, s->crossing ? "live_at_crossing" : "live_at_peak");
-    if (!s->crossing) {
-        ct_json_open(j, "live_at_crossing", '[');
-        ct_json_close(j, ']');
-    }
+    json_holdings(j, s, "live_at_crossing", s->crossing != NULL);
+    json_holdings(j, s, "live_at_peak", s->crossing == NULL);
     ct_json_close(j, '}');
     ct_json_end(j);
 }
