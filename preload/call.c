@@ -7,9 +7,10 @@
 #include "driver.h"
 #include "hooks.h"
 
-// How deep this thread is in recorded driver calls. What a driver or an interposer calls from inside
-// one is part of it.
-static __thread int depth;
+// The recorded driver call that this thread is in, as the address of its ct_call, 0 outside of any. What a
+// driver or an interposer calls from inside one is part of it. The address tells when a call was left by an
+// exception or longjmp: nothing that is still inside has its frame at that height or above.
+static __thread uintptr_t inside;
 static __thread unsigned gives; // for the sampled durations
 #define GIVE_SAMPLE 64          // one in so many give-backs is timed
 
@@ -17,9 +18,9 @@ static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS]; // last memory-sample of a 
 
 int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     ct_runtime_sees(op);
-    if (depth || !ct_enabled())
+    if ((inside && (uintptr_t)call < inside) || !ct_enabled())
         return 0;
-    depth = 1;
+    inside = (uintptr_t)call;
     call->saved_errno = errno;
     call->start_ns = 0;
     call->event.present = 0;
@@ -38,7 +39,7 @@ int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
 }
 
 void ct_leave(struct ct_call *call) {
-    depth = 0;
+    inside = 0;
     errno = call->saved_errno;
 }
 

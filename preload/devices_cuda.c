@@ -71,7 +71,8 @@ int ct_here(uint64_t *context, int *device) {
         return 0;
     const uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
     *context = (uint64_t)(uintptr_t)current;
-    if (last.context != *context || last.generation != now) {
+    // A context that was not known yet (it had been reset) is asked for again.
+    if (last.context != *context || last.generation != now || last.device == CT_NO_DEVICE_ORDINAL) {
         CUdevice d;
         int on = ct_context_device(*context);
         if (on == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&

@@ -157,6 +157,11 @@ int ct_capturing(void);
 // Whether this stream is; asks the driver only if any stream is.
 int ct_stream_captures(CUstream stream, int ptsz);
 
+// ---- arrays (hooks_array.c) -----------------------------------------------------------------
+
+// What the levels of a mipmapped array need together, by its descriptor.
+uint64_t ct_mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);
+
 // ---- pools (hooks_pool.c) -------------------------------------------------------------------
 
 // Publishes a pool-sample of each pool that may hold more or less than when it was last sampled: memory comes

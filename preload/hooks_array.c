@@ -33,6 +33,15 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int level
            at_least_1(d->Height >> level) * at_least_1(d->Depth >> level);
 }
 
+// The driver clamps the number of levels to what the largest side allows (cuda.h).
+uint64_t ct_mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels) {
+    const uint64_t side = d->Width | d->Height | d->Depth;
+    uint64_t bytes = 0;
+    for (unsigned int i = 0; i < 64 && (i == 0 || (i < levels && side >> i)); i++)
+        bytes += level_bytes(d, i);
+    return bytes;
+}
+
 static void describe(struct ct_call *call, CUresult r, const void *handle, uint64_t bytes,
                      unsigned int flags) {
     const int deferred = (flags & NO_MEMORY_OF_ITS_OWN) != 0;
@@ -80,10 +89,8 @@ CUresult ct_on_cuMipmappedArrayCreate(ct_fn_cuMipmappedArrayCreate *real, CUmipm
     if (!ct_enter_timed(&call, CT_ID_cuMipmappedArrayCreate, CT_OP_ALLOC))
         return real(pHandle, pMipmappedArrayDesc, numMipmapLevels);
     const CUresult r = real(pHandle, pMipmappedArrayDesc, numMipmapLevels);
-    uint64_t bytes = 0;
-    for (unsigned int i = 0; pMipmappedArrayDesc && i < numMipmapLevels && i < 32; i++)
-        bytes += level_bytes(pMipmappedArrayDesc, i);
-    describe(&call, r, r == CUDA_SUCCESS ? *pHandle : NULL, bytes,
+    describe(&call, r, r == CUDA_SUCCESS ? *pHandle : NULL,
+             pMipmappedArrayDesc ? ct_mipmap_bytes(pMipmappedArrayDesc, numMipmapLevels) : 0,
              pMipmappedArrayDesc ? pMipmappedArrayDesc->Flags : 0);
     ct_took(&call, r);
     return r;

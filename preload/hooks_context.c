@@ -101,21 +101,23 @@ static CUresult released(struct ct_call *call, CUresult r, CUdevice device, int 
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease)
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease_v2)
 
-// Ends every allocation of the primary context, whoever holds references to it.
+// Ends every allocation of the primary context, whoever holds references to it. An event also where there is
+// none: it ends nothing.
+static void resets(struct ct_call *call, CUdevice device, uint64_t context) {
+    CT_SET(&call->event, device, device);
+    if (context)
+        CT_SET(&call->event, context, context);
+    CT_SET(&call->event, flags, CT_FLAG_PRIMARY | CT_FLAG_RESET);
+    ct_gives(call);
+}
+
 #define ON_PRIMARY_RESET(symbol)                                              \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {             \
         struct ct_call call;                                                  \
         const uint64_t context = ct_primary(dev);                             \
         if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY))          \
             return real(dev);                                                 \
-        if (!context || !primary_is_active(dev)) {                            \
-            ct_leave(&call);                                                  \
-            return real(dev);                                                 \
-        }                                                                     \
-        CT_SET(&call.event, device, dev);                                     \
-        CT_SET(&call.event, context, context);                                \
-        CT_SET(&call.event, flags, CT_FLAG_PRIMARY | CT_FLAG_RESET);          \
-        ct_gives(&call);                                                      \
+        resets(&call, dev, context);                                          \
         const CUresult r = real(dev);                                         \
         if (r == CUDA_SUCCESS)                                                \
             ct_context_gone(context);                                         \

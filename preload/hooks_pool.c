@@ -19,6 +19,7 @@ static struct pool {
     atomic_int space;  // enum ct_space
     atomic_int dirty;  // changed since the last sample
     _Atomic uint64_t reserved, used;
+    _Atomic uint64_t sampled_ns;
 } pools[POOLS];
 static atomic_int any_dirty;
 
@@ -38,6 +39,7 @@ static struct pool *learn_pool(uint64_t handle, int device, enum ct_space space)
             atomic_store(&p->reserved, 0);
             atomic_store(&p->used, 0);
             atomic_store(&p->dirty, 0);
+            atomic_store(&p->sampled_ns, 0);
             atomic_store(&p->device, device);
             atomic_store(&p->space, (int)space);
         }
@@ -86,6 +88,15 @@ static void sample_pool(const struct ct_call *call, struct pool *p) {
     if (device != CT_NO_DEVICE_ORDINAL)
         CT_SET(&e, device, device);
     ct_record(&e);
+}
+
+// Beside an allocation, so that a pool's growth shows where nobody synchronises.
+static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
+    const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
+    if (!p || (last && call->start_ns - last < ct_sample_interval_ns()) || ct_capturing())
+        return;
+    atomic_store_explicit(&p->sampled_ns, call->start_ns, memory_order_relaxed);
+    sample_pool(call, p);
 }
 
 void ct_sample_pools(struct ct_call *call) {
@@ -137,6 +148,8 @@ static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr,
     // A refusal is explained by what the pools keep.
     if (r != CUDA_SUCCESS)
         ct_sample_pools(call);
+    else
+        sample_now_and_then(call, p);
     ct_took(call, r);
 }
 

@@ -88,6 +88,10 @@ CUresult ct_on_cuExternalMemoryGetMappedMipmappedArray(
     if (!ct_enter_timed(&call, CT_ID_cuExternalMemoryGetMappedMipmappedArray, CT_OP_MAP))
         return real(mipmap, extMem, mipmapDesc);
     const CUresult r = real(mipmap, extMem, mipmapDesc);
+    if (mipmapDesc) {
+        CT_SET(&call.event, bytes, ct_mipmap_bytes(&mipmapDesc->arrayDesc, mipmapDesc->numLevels));
+        CT_SET(&call.event, offset, mipmapDesc->offset);
+    }
     CT_SET(&call.event, handle, (uintptr_t)extMem);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_DERIVED | CT_FLAG_ARRAY);
     ct_took(&call, r);

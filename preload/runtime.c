@@ -110,7 +110,8 @@ static void *real_at(const char *symbol, const void *caller, struct copy **copy)
 // ---- the scope of a runtime call ------------------------------------------------------------
 
 static __thread struct {
-    uint32_t name; // of the outermost runtime function, 0 outside
+    uint32_t name;         // of the outermost runtime function, 0 outside
+    uintptr_t frame;       // address of its rt_call
     unsigned takes, gives; // driver calls seen inside
 } inside;
 
@@ -135,14 +136,19 @@ void ct_runtime_sees(enum ct_op op) {
 }
 
 static void enter(struct rt_call *call, uint32_t name) {
+    // As in ct_enter: an exception or longjmp may have left the outer one.
+    if (inside.name && (uintptr_t)call >= inside.frame)
+        inside.name = 0;
     call->outer = inside.name;
     call->takes = inside.takes;
     call->gives = inside.gives;
     call->name = name;
     call->start_ns = 0;
     call->freed.present = 0;
-    if (!inside.name)
+    if (!inside.name) {
         inside.name = name;
+        inside.frame = (uintptr_t)call;
+    }
 }
 
 static void leave(const struct rt_call *call) {
