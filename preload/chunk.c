@@ -84,7 +84,8 @@ static ZSTD_CCtx *compressor(int level) {
     kept = workspace ? ZSTD_initStaticCCtx(workspace, bytes) : NULL;
     kept_level = level;
     if (kept) {
-        // A static context begins with zeros, not with the defaults (among them: content size in the header).
+        // A static context begins with zeros, not with the defaults (among them: content size in
+        // the header).
         (void)ZSTD_CCtx_reset(kept, ZSTD_reset_session_and_parameters);
         (void)ZSTD_CCtx_setParameter(kept, ZSTD_c_compressionLevel, level);
         (void)ZSTD_CCtx_setParameter(kept, ZSTD_c_checksumFlag, 1);
@@ -99,7 +100,8 @@ void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]) {
     memcpy(out + 8, head, sizeof *head);
 }
 
-size_t ct_chunk_build(struct ct_chunk *head, const void *raw, size_t raw_bytes, int level, uint8_t *out) {
+size_t ct_chunk_build(struct ct_chunk *head, const void *raw, size_t raw_bytes, int level,
+                      uint8_t *out) {
     ZSTD_CCtx *cctx = compressor(level);
     if (!cctx)
         return 0;

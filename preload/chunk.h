@@ -11,10 +11,12 @@
 // Bytes that a chunk with a body of raw_bytes needs at most.
 size_t ct_chunk_bound(size_t raw_bytes);
 
-// Builds the chunk in `out` (ct_chunk_bound bytes). The caller has set flags, seq, dict_seq, events, times and
-// trace_id of `head`; the rest is filled in. Returns its length (a multiple of 8), 0 if it could not
-// be compressed. Takes its workspace from ct_pages once; not for two threads at a time.
-size_t ct_chunk_build(struct ct_chunk *head, const void *raw, size_t raw_bytes, int level, uint8_t *out);
+// Builds the chunk in `out` (ct_chunk_bound bytes). The caller has set flags, seq, dict_seq,
+// events, times and trace_id of `head`; the rest is filled in. Returns its length (a multiple of
+// 8), 0 if it could not be compressed. Takes its workspace from ct_pages once; not for two threads
+// at a time.
+size_t ct_chunk_build(struct ct_chunk *head, const void *raw, size_t raw_bytes, int level,
+                      uint8_t *out);
 
 // Writes the 104 bytes of prefix for a head whose checksum is to be renewed.
 void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]);

@@ -173,7 +173,8 @@ static void sample(int ordinal, struct device *d) {
         return;
     const uint64_t own = own_bytes(d->handle), now = ct_clock();
     atomic_store(&d->process_bytes, own);
-    if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen && now - d->sampled_ns < REPEAT_NS)
+    if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen &&
+        now - d->sampled_ns < REPEAT_NS)
         return;
     d->free_seen = memory.free;
     d->process_seen = own;

@@ -9,7 +9,8 @@
 int ct_devices_any(void);
 
 // Reads every device's memory through NVML and records what has changed. Writer thread only; loads
-// libnvidia-ml.so.1 at its first call. Returns 0, or -ENODEV if there is no NVML (do not call again).
+// libnvidia-ml.so.1 at its first call. Returns 0, or -ENODEV if there is no NVML (do not call
+// again).
 int ct_devices_sample(void);
 
 // What is known of a device: capacity as the driver told it and bytes of this process as NVML last

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called in it.
+// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called
+// in it.
 #include "dictionary.h"
 
 #include <errno.h>
@@ -48,9 +49,7 @@ static struct frame *frames;
 static uint32_t *frame_slots; // index + 1 into frames
 static uint32_t frames_used, frames_resolved_up_to, frames_unresolved;
 
-static struct {
-    uint32_t id, generation;
-} *thread_ids, name_ids[CT_NAME_IDS];
+static struct { uint32_t id, generation; } * thread_ids, name_ids[CT_NAME_IDS];
 #define THREAD_IDS (1u << 21)
 
 static struct ct_out buffers[CT_SECTION_THREADS + 1];
@@ -87,7 +86,8 @@ static struct ct_out payload_begin(struct payload *p) {
     return (struct ct_out){p->bytes, p->bytes + sizeof p->bytes, 0};
 }
 
-static int payload_define(struct payload *p, const struct ct_out *o, enum ct_section kind, uint32_t id) {
+static int payload_define(struct payload *p, const struct ct_out *o, enum ct_section kind,
+                          uint32_t id) {
     return o->bad ? -1 : define(kind, id, p->bytes, (size_t)(o->at - p->bytes));
 }
 
@@ -99,7 +99,8 @@ int ct_dictionary_is_full(void) {
 void ct_dictionary_begin(void) {
     if (ct_dictionary_is_full()) {
         ct_dictionary_forget_frames(); // they point into the strings
-        memset(strings, 0, STRINGS * sizeof *strings);
+        if (strings)
+            memset(strings, 0, STRINGS * sizeof *strings);
         strings_used = 0;
         atomic_store(&string_texts.used, 0);
     }
@@ -144,7 +145,8 @@ static struct string *string_of(const char *text, size_t n) {
     for (uint32_t i = h % STRINGS;; i = (i + 1) % STRINGS) {
         struct string *s = &strings[i];
         if (!s->text) {
-            if (strings_used >= STRINGS / 4 * 3 || !(s->text = ct_arena_text(&string_texts, text, n)))
+            if (strings_used >= STRINGS / 4 * 3 ||
+                !(s->text = ct_arena_text(&string_texts, text, n)))
                 return NULL;
             s->bytes = (uint32_t)n;
             s->hash = h;
@@ -201,7 +203,8 @@ static size_t thread_name(const struct ct_thread *t, char *name, size_t size) {
 
 uint32_t ct_dictionary_thread(uint32_t number) {
     const struct ct_thread *t = ct_thread(number);
-    if (!t || number >= THREAD_IDS || (!thread_ids && !(thread_ids = ct_pages(THREAD_IDS * sizeof *thread_ids))))
+    if (!t || number >= THREAD_IDS ||
+        (!thread_ids && !(thread_ids = ct_pages(THREAD_IDS * sizeof *thread_ids))))
         return 0;
     if (thread_ids[number].generation != generation) {
         char name[32];
@@ -333,10 +336,10 @@ struct ct_module *ct_dictionary_wants(size_t *n) {
 // A name for the frame, from its module's table.
 static void frame_resolve(struct frame *f) {
     static char name[CT_SYMBOL_MAX + 1];
-    const size_t n =
-        f->module->symbols
-            ? ct_symbols_find(f->module->symbols, f->pc - 1 - f->module->base, name, &f->symbol_offset)
-            : 0;
+    const size_t n = f->module->symbols
+                         ? ct_symbols_find(f->module->symbols, f->pc - 1 - f->module->base, name,
+                                           &f->symbol_offset)
+                         : 0;
     const struct string *s = n ? string_of(name, n) : NULL;
     f->state = s ? FRAME_NAMED : FRAME_NAMELESS;
     if (s) {
@@ -407,7 +410,8 @@ size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size) {
 
 struct ct_module *ct_dictionary_caller_wants(uint32_t stack) {
     const struct frame *f = caller(stack);
-    return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module : NULL;
+    return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module
+                                                                                       : NULL;
 }
 
 void ct_dictionary_forked(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called in it.
-// Drainer only.
+// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called
+// in it. Drainer only.
 #ifndef CT_DICTIONARY_H
 #define CT_DICTIONARY_H
 
@@ -14,7 +14,8 @@ void ct_dictionary_begin(void);
 // Whether the process's own tables are so full that a new generation should begin.
 int ct_dictionary_is_full(void);
 
-// Ids in the file; a definition is put into the chunk under construction where it is missing. 0: none.
+// Ids in the file; a definition is put into the chunk under construction where it is missing. 0:
+// none.
 uint32_t ct_dictionary_name(uint32_t name);     // of ct_name, ct_text
 uint32_t ct_dictionary_stack(uint32_t stack);   // of ct_stack
 uint32_t ct_dictionary_thread(uint32_t number); // of struct ct_ring
@@ -23,7 +24,8 @@ uint32_t ct_dictionary_thread(uint32_t number); // of struct ct_ring
 size_t ct_dictionary_pending(void);
 #define CT_DICTIONARY_FULL (4u << 20) // no more stacks should be added to the chunk then
 
-// Writes the sections of definitions made since the last call. Returns -1 if there is no room in out.
+// Writes the sections of definitions made since the last call. Returns -1 if there is no room in
+// out.
 int ct_dictionary_write(struct ct_out *out);
 
 // ---- symbols --------------------------------------------------------------------------------
@@ -44,7 +46,8 @@ void ct_dictionary_resolve(int final);
 // All addresses may mean something else now.
 void ct_dictionary_forget_frames(void);
 
-// Best short name of where a stack comes from: a symbol, or module+0xoffset. Returns its length, or 0.
+// Best short name of where a stack comes from: a symbol, or module+0xoffset. Returns its length, or
+// 0.
 size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size);
 
 // The module whose symbols that name waits for, or NULL.

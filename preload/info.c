@@ -27,11 +27,13 @@ static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
 static void (*_Atomic source)(void);
 
-// A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork left behind.
+// A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork
+// left behind.
 static int lock_take(void) {
     for (int i = 0; i < 2000; i++) {
         int open = 0;
-        if (atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire, memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire,
+                                                  memory_order_relaxed))
             return 0;
         if (i > 100)
             sched_yield();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared objects of the process: where they lie, which files they are, and how addresses find them.
+// The shared objects of the process: where they lie, which files they are, and how addresses find
+// them.
 #define _GNU_SOURCE
 #include "modules.h"
 
@@ -67,11 +68,12 @@ static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
         memcpy(&note, at, sizeof note);
-        const size_t name = (note.n_namesz + 3u) & ~(size_t)3, value = (note.n_descsz + 3u) & ~(size_t)3;
+        const size_t name = (note.n_namesz + 3u) & ~(size_t)3,
+                     value = (note.n_descsz + 3u) & ~(size_t)3;
         if (name > bytes - sizeof note || value > bytes - sizeof note - name)
             return;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(at + sizeof note, "GNU", 4) &&
-            note.n_descsz <= CT_BUILD_ID_MAX) {
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            !memcmp(at + sizeof note, "GNU", 4) && note.n_descsz <= CT_BUILD_ID_MAX) {
             memcpy(m->build_id, at + sizeof note + name, note.n_descsz);
             m->build_id_bytes = note.n_descsz;
             return;
@@ -98,7 +100,8 @@ static const struct ct_module *known(uint64_t base, const char *name) {
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
     struct ct_module *m = &look.found[look.n];
-    const int has_counts = size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs;
+    const int has_counts =
+        size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs;
     if (*(int *)first && has_counts) {
         if (look.adds == info->dlpi_adds && look.subs == info->dlpi_subs && sorted_n)
             return 1; // nothing was loaded or unloaded
@@ -143,8 +146,9 @@ int ct_modules_look(void) {
 // ---- merging --------------------------------------------------------------------------------
 
 static int same(const struct ct_module *a, const struct ct_module *b) {
-    return a->base == b->base && a->start == b->start && a->end == b->end && !strcmp(a->path, b->path) &&
-           a->build_id_bytes == b->build_id_bytes && !memcmp(a->build_id, b->build_id, a->build_id_bytes);
+    return a->base == b->base && a->start == b->start && a->end == b->end &&
+           !strcmp(a->path, b->path) && a->build_id_bytes == b->build_id_bytes &&
+           !memcmp(a->build_id, b->build_id, a->build_id_bytes);
 }
 
 static size_t place_of(uint64_t address) {
@@ -211,7 +215,8 @@ struct ct_module *ct_module_at(size_t n) {
 }
 
 void ct_modules_forked(void) {
-    // The child's objects are the parent's, but a table may be half changed. Its memory is left alone.
+    // The child's objects are the parent's, but a table may be half changed. Its memory is left
+    // alone.
     atomic_store(&gate, GATE_OPEN);
     look.found = NULL;
     look.n = 0;

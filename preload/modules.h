@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared objects of the process: where they lie, which files they are, and how addresses find them.
+// The shared objects of the process: where they lie, which files they are, and how addresses find
+// them.
 #ifndef CT_MODULES_H
 #define CT_MODULES_H
 
@@ -20,15 +21,15 @@ struct ct_module {
     struct ct_symbols *symbols;        // or NULL; set and cleared by the drainer
 };
 
-// While entered, a fork waits (a bounded time) before it copies the loader's locks. enter returns 0, or
-// -EBUSY when a fork is being prepared: do it later.
+// While entered, a fork waits (a bounded time) before it copies the loader's locks. enter returns
+// 0, or -EBUSY when a fork is being prepared: do it later.
 int ct_loader_enter(void);
 void ct_loader_leave(void);
 int ct_loader_hold(void);
 void ct_loader_release(void);
 
-// Looks at the loader's list of objects; takes the loader's lock. Not under the drain lock. Returns 1
-// if it has changed since the last merge, 0 if not, negative if it could not be read.
+// Looks at the loader's list of objects; takes the loader's lock. Not under the drain lock. Returns
+// 1 if it has changed since the last merge, 0 if not, negative if it could not be read.
 int ct_modules_look(void);
 
 // Takes over what the last look found. Drainer only. Returns 1 if an address that belonged to one

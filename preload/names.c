@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and short texts by number: a lock-free table keyed by the literal's address, and copied texts.
+// Names and short texts by number: a lock-free table keyed by the literal's address, and copied
+// texts.
 #include "names.h"
 
 #include <errno.h>

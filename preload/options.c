@@ -16,7 +16,8 @@ static const struct {
     enum type type;
     uint64_t lowest, highest;
 } rows[CT_OPTIONS] = {
-#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help, TYPE, lowest, highest},
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) \
+    {#NAME, text, help, TYPE, lowest, highest},
 #include <cutrace/options.def>
 };
 
@@ -37,7 +38,8 @@ const char *ct_option_name(enum ct_option option) {
 }
 
 static int parse_switch(const char *text, uint64_t *number) {
-    static const char *const off[] = {"0", "off", "no", "false"}, *const on[] = {"1", "on", "yes", "true"};
+    static const char *const off[] = {"0", "off", "no", "false"}, *const on[] = {"1", "on", "yes",
+                                                                                 "true"};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
         if (!strcasecmp(text, off[i]) || !strcasecmp(text, on[i])) {
             *number = !strcasecmp(text, on[i]);
@@ -62,7 +64,8 @@ static int parse_number(const char *text, int size, uint64_t *number) {
     uint64_t v = 0;
     const char *at = text;
     for (; *at >= '0' && *at <= '9'; at++)
-        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v))
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v))
             return -1;
     if (at == text)
         return -1;
@@ -135,10 +138,12 @@ static void say_unknown(const char *name, size_t length, void (*say)(const char 
         }
     }
     if (best < CT_OPTIONS)
-        ct_print(line, sizeof line, "cutrace: unknown variable CUTRACE_%s (did you mean CUTRACE_%s?)\n", given,
+        ct_print(line, sizeof line,
+                 "cutrace: unknown variable CUTRACE_%s (did you mean CUTRACE_%s?)\n", given,
                  rows[best].name);
     else
-        ct_print(line, sizeof line, "cutrace: unknown variable CUTRACE_%s (CUTRACE_HELP=1 lists them)\n", given);
+        ct_print(line, sizeof line,
+                 "cutrace: unknown variable CUTRACE_%s (CUTRACE_HELP=1 lists them)\n", given);
     say(line);
 }
 
@@ -150,8 +155,8 @@ static void read_one(const char *name, const char *equals, void (*say)(const cha
         uint64_t number;
         if (parse((enum ct_option)i, equals + 1, &number)) {
             char line[300];
-            ct_print(line, sizeof line, "cutrace: CUTRACE_%s=%.64s is no valid value, using %s\n", rows[i].name,
-                     equals + 1, rows[i].text);
+            ct_print(line, sizeof line, "cutrace: CUTRACE_%s=%.64s is no valid value, using %s\n",
+                     rows[i].name, equals + 1, rows[i].text);
             say(line);
             return;
         }
@@ -167,7 +172,8 @@ static void help(void (*say)(const char *)) {
     say("cutrace: environment variables\n  CUTRACE=0            switches the tracer off\n");
     for (size_t i = 0; i < CT_OPTIONS; i++) {
         char line[400];
-        ct_print(line, sizeof line, "  CUTRACE_%-13s%s (%s)\n", rows[i].name, rows[i].help, rows[i].text);
+        ct_print(line, sizeof line, "  CUTRACE_%-13s%s (%s)\n", rows[i].name, rows[i].help,
+                 rows[i].text);
         say(line);
     }
 }

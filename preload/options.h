@@ -30,8 +30,8 @@ extern struct ct_option_value ct_options[CT_OPTIONS];
 // The variable's name without CUTRACE_.
 const char *ct_option_name(enum ct_option option);
 
-// Parses an environment (NULL-terminated) into ct_options: returns whether tracing is on. What is to
-// be said to the user goes to `say`, one call for each line. Values are copied.
+// Parses an environment (NULL-terminated) into ct_options: returns whether tracing is on. What is
+// to be said to the user goes to `say`, one call for each line. Values are copied.
 int ct_options_read(char *const *environment, void (*say)(const char *line));
 
 #endif

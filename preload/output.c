@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of the trace: how it comes to be, and how chunks get into it whatever the host does to it.
+// The file of the trace: how it comes to be, and how chunks get into it whatever the host does to
+// it.
 #define _GNU_SOURCE
 #include "output.h"
 
@@ -31,13 +32,15 @@ static void make_parents(const char *file) {
     ct_print(folder, sizeof folder, "%s", file);
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        (void)mkdir(folder, 0777); // what is there already is an error that the open will tell better
+        (void)mkdir(folder,
+                    0777); // what is there already is an error that the open will tell better
         *slash = '/';
     }
 }
 
 static int create(const char *file) {
-    const int new_fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+    const int new_fd =
+        open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
     return new_fd < 0 ? -errno : new_fd;
 }
 
@@ -70,7 +73,8 @@ static int create_elsewhere(const char *folder, char *file) {
     return create_free(pattern, file);
 }
 
-// Hosts close descriptors in bulk, count them, and put their own on the lowest: ours stays out of the way.
+// Hosts close descriptors in bulk, count them, and put their own on the lowest: ours stays out of
+// the way.
 static int out_of_the_way(int low) {
     static const int places[] = {960, 200, 100};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -143,7 +147,8 @@ int ct_output_open(void) {
         if ((rc = create_elsewhere(getenv("TMPDIR"), file)) < 0)
             rc = create_elsewhere("/tmp", file);
         if (rc < 0) {
-            say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_TEXT(OUTPUT), reason(-first));
+            say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_TEXT(OUTPUT),
+                reason(-first));
             return first;
         }
         say("cutrace: cannot write %s: %s; writing %s\n", CT_TEXT(OUTPUT), reason(-first), file);
@@ -193,7 +198,8 @@ static int still_ours(void) {
     return 0;
 }
 
-// At an explicit offset: a position shared with a forked process, or moved by the host, does not matter.
+// At an explicit offset: a position shared with a forked process, or moved by the host, does not
+// matter.
 static int write_at(uint64_t offset, const char *data, size_t n) {
     while (n) {
         const ssize_t done = pwrite(fd, data, n, (off_t)offset);

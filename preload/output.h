@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of the trace: how it comes to be, and how chunks get into it whatever the host does to it.
-// Drainer only, with signals blocked (a file-size limit raises SIGXFSZ).
+// The file of the trace: how it comes to be, and how chunks get into it whatever the host does to
+// it. Drainer only, with signals blocked (a file-size limit raises SIGXFSZ).
 #ifndef CT_OUTPUT_H
 #define CT_OUTPUT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Creates the file that CUTRACE_OUTPUT asks for, or one beside it (.1, .2, ...), or one in $TMPDIR or
-// /tmp. Returns 0 or -errno; says on stderr what is not as asked.
+// Creates the file that CUTRACE_OUTPUT asks for, or one beside it (.1, .2, ...), or one in $TMPDIR
+// or /tmp. Returns 0 or -errno; says on stderr what is not as asked.
 int ct_output_open(void);
 
 // Absolute path of the open trace, "" if there is none.

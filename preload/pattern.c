@@ -58,8 +58,8 @@ void ct_program_name(char *out, size_t size) {
 
 // The rank of this process among those that run together, as their launchers tell it.
 static const char *rank(void) {
-    static const char *const names[] = {"RANK",        "LOCAL_RANK",   "OMPI_COMM_WORLD_RANK",
-                                        "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+    static const char *const names[] = {"RANK",      "LOCAL_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "PMIX_RANK", "PMI_RANK",   "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (value && *value)

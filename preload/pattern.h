@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 // Expands %p %P %e %h %t %n %r %q{VAR} %% (options.def); `number` is what %n stands for. Whatever
-// comes from outside (%e %h %r %q) loses its slashes and control characters, so that a name cannot lead
-// elsewhere. Returns the length, 0 if it does not fit. An unknown % letter stays as it is.
+// comes from outside (%e %h %r %q) loses its slashes and control characters, so that a name cannot
+// lead elsewhere. Returns the length, 0 if it does not fit. An unknown % letter stays as it is.
 size_t ct_pattern_expand(const char *pattern, unsigned number, char *out, size_t size);
 
 // Whether the pattern has a %n.

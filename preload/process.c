@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the trace says about the process and its machine, and what it keeps quiet about.
 //
-// A trace is made to be shown to strangers. Recorded are therefore only the program's base name, arguments
-// that are known to steer memory with values that are a number or a word, and environment variables of the CUDA
-// stack. Never: the working folder, user and host names, addresses, and anything that looks like a secret or a path.
+// A trace is made to be shown to strangers. Recorded are therefore only the program's base name,
+// arguments that are known to steer memory with values that are a number or a word, and environment
+// variables of the CUDA stack. Never: the working folder, user and host names, addresses, and
+// anything that looks like a secret or a path.
 #define _GNU_SOURCE
 #include "process.h"
 
@@ -32,17 +33,64 @@ extern char **environ;
 
 // Options that say how much memory a model server or a training run takes. '_' counts as '-'.
 static const char *const known_options[] = {
-    "async-scheduling", "batch-size", "bf16", "block-size", "cpu-offload-gb", "cuda-graph-sizes",
-    "data-parallel-size", "device", "disable-cuda-graph", "distributed-executor-backend", "dp", "dtype",
-    "enable-chunked-prefill", "enable-expert-parallel", "enable-lora", "enable-prefix-caching",
-    "enable-sleep-mode", "enforce-eager", "fp16", "fp8", "global-batch-size", "gpu-memory-utilization",
-    "gradient-accumulation-steps", "gradient-checkpointing", "hidden-size", "kv-cache-dtype",
-    "kv-cache-memory-bytes", "load-format", "max-batch-size", "max-cpu-loras", "max-length", "max-lora-rank",
-    "max-loras", "max-model-len", "max-num-batched-tokens", "max-num-seqs", "max-seq-len-to-capture",
-    "mem-fraction-static", "micro-batch-size", "nnodes", "no-enable-chunked-prefill",
-    "no-enable-prefix-caching", "nproc-per-node", "num-gpu-blocks-override", "num-layers", "num-workers", "O",
-    "per-device-eval-batch-size", "per-device-train-batch-size", "pipeline-parallel-size", "pp", "q",
-    "quantization", "seq-length", "swap-space", "tensor-parallel-size", "tp", "tp-size",
+    "async-scheduling",
+    "batch-size",
+    "bf16",
+    "block-size",
+    "cpu-offload-gb",
+    "cuda-graph-sizes",
+    "data-parallel-size",
+    "device",
+    "disable-cuda-graph",
+    "distributed-executor-backend",
+    "dp",
+    "dtype",
+    "enable-chunked-prefill",
+    "enable-expert-parallel",
+    "enable-lora",
+    "enable-prefix-caching",
+    "enable-sleep-mode",
+    "enforce-eager",
+    "fp16",
+    "fp8",
+    "global-batch-size",
+    "gpu-memory-utilization",
+    "gradient-accumulation-steps",
+    "gradient-checkpointing",
+    "hidden-size",
+    "kv-cache-dtype",
+    "kv-cache-memory-bytes",
+    "load-format",
+    "max-batch-size",
+    "max-cpu-loras",
+    "max-length",
+    "max-lora-rank",
+    "max-loras",
+    "max-model-len",
+    "max-num-batched-tokens",
+    "max-num-seqs",
+    "max-seq-len-to-capture",
+    "mem-fraction-static",
+    "micro-batch-size",
+    "nnodes",
+    "no-enable-chunked-prefill",
+    "no-enable-prefix-caching",
+    "nproc-per-node",
+    "num-gpu-blocks-override",
+    "num-layers",
+    "num-workers",
+    "O",
+    "per-device-eval-batch-size",
+    "per-device-train-batch-size",
+    "pipeline-parallel-size",
+    "pp",
+    "q",
+    "quantization",
+    "seq-length",
+    "swap-space",
+    "tensor-parallel-size",
+    "tp",
+    "tp-size",
 };
 
 static int is_option(const char *given, size_t n) {
@@ -174,7 +222,8 @@ static const char *tame(const char *name, size_t n, const char *value) {
         if (*c == '/' || *c == '@' || *c == '~')
             return "<path>";
     }
-    if (ends(name, n, "_IP") || ends(name, n, "_HOST") || ends(name, n, "_ADDR") || dots >= 3 || colons >= 3)
+    if (ends(name, n, "_IP") || ends(name, n, "_HOST") || ends(name, n, "_ADDR") || dots >= 3 ||
+        colons >= 3)
         return "<address>";
     return value;
 }
@@ -246,7 +295,8 @@ void ct_process_info(void) {
         ct_info("host.kernel", "%s", host.release);
     }
     ct_info("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
-    const uint64_t before = now(CLOCK_MONOTONIC), wall = now(CLOCK_REALTIME), after = now(CLOCK_MONOTONIC);
+    const uint64_t before = now(CLOCK_MONOTONIC), wall = now(CLOCK_REALTIME),
+                   after = now(CLOCK_MONOTONIC);
     ct_info("clock.monotonic_ns", "%lu", before + (after - before) / 2);
     ct_info("clock.realtime_ns", "%lu", wall);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder's interface: publishing events, and the moments of a process (first event, fork, exit).
+// The recorder's interface: publishing events, and the moments of a process (first event, fork,
+// exit).
 #define _GNU_SOURCE
 #include "recorder.h"
 
@@ -25,12 +26,12 @@ extern char **environ;
 enum { UNDECIDED, DECIDING, ON, OFF };
 static _Atomic int decision;
 
-static _Atomic int started;        // the trace is being or has been opened in this process
-static _Atomic int has_thread;     // the writer thread runs
-static _Atomic int exiting;        // events are written at once
+static _Atomic int started;    // the trace is being or has been opened in this process
+static _Atomic int has_thread; // the writer thread runs
+static _Atomic int exiting;    // events are written at once
 enum { UNWATCHED, SETTING_UP, WATCHING };
-static _Atomic int watching; // once for a process and all its children
-static _Atomic int *_Atomic alive;        // on a page that is empty in a child, however it was made
+static _Atomic int watching;       // once for a process and all its children
+static _Atomic int *_Atomic alive; // on a page that is empty in a child, however it was made
 
 // ---- switches -------------------------------------------------------------------------------
 
@@ -71,8 +72,8 @@ static struct {
     int drain, loader, stacks;
 } held;
 
-// What the child will need must not be in another thread's hands when the process is copied. All waits are
-// bounded: if somebody does not let go, the child starts from what it can trust.
+// What the child will need must not be in another thread's hands when the process is copied. All
+// waits are bounded: if somebody does not let go, the child starts from what it can trust.
 static void before_fork(void) {
     const int saved = errno;
     held.stacks = ct_stacks_hold();
@@ -229,7 +230,8 @@ void ct_record(struct ct_event *event) {
     const int rc = ct_ring_publish(event);
     if (__builtin_expect(rc != 0, 0))
         publish_slow(event, rc);
-    if (__builtin_expect(ct_is_refusal(event) || atomic_load_explicit(&exiting, memory_order_relaxed), 0))
+    if (__builtin_expect(
+            ct_is_refusal(event) || atomic_load_explicit(&exiting, memory_order_relaxed), 0))
         after_publish(event);
     tell_writer();
 }

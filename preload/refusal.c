@@ -48,17 +48,21 @@ static void add_device(struct line *l, const struct ct_refusal *r) {
         else
             add(l, "%.2f %s", (double)r->free / unit, large ? "GiB" : "MiB");
         if (r->total != UNKNOWN)
-            add(l, " of %.2f%s", (double)r->total / unit, large && r->free < UINT64_C(10) << 20 ? " GiB" : "");
+            add(l, " of %.2f%s", (double)r->total / unit,
+                large && r->free < UINT64_C(10) << 20 ? " GiB" : "");
         before = ", ";
     }
     if (r->tracked != UNKNOWN) {
         add(l, "%sthis process %.1f%s tracked", before, (double)r->tracked / unit,
-            r->free != UNKNOWN ? "" : large ? " GiB" : " MiB");
+            r->free != UNKNOWN ? ""
+            : large            ? " GiB"
+                               : " MiB");
         if (r->process != UNKNOWN && r->process >= r->tracked)
             add(l, " + %.1f untracked", (double)(r->process - r->tracked) / unit);
         before = ", ";
     }
-    if (r->process != UNKNOWN && r->total != UNKNOWN && r->free != UNKNOWN && r->total >= r->free + r->process)
+    if (r->process != UNKNOWN && r->total != UNKNOWN && r->free != UNKNOWN &&
+        r->total >= r->free + r->process)
         add(l, "%sothers %.1f", before, (double)(r->total - r->free - r->process) / unit);
 }
 

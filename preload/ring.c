@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ring of events for each thread that records: the thread puts in, whoever holds the drain lock takes out.
+// One ring of events for each thread that records: the thread puts in, whoever holds the drain lock
+// takes out.
 //
 // How a drainer gets all events in the order of time without stopping anybody:
-//   thread:   announced = a bound (seq_cst); read the clock; fill the slot; head++ (release); announced = quiet
-//   drainer:  watermark = T = clock (seq_cst); limit = min(T, all announced); read all heads; take events < limit
-// Take an event of time t < limit <= T. Its thread read the clock before the drainer did, hence announced
-// before that. So the drainer saw either the announcement (then limit <= bound <= t: no), or what the thread
-// stored after publishing (then its head, read later, has the event). An event whose time was
-// taken earlier, by ct_now, announces that time and looks at the watermark afterwards: if a drainer may have gone past it, the
-// event is timed again (either the drainer sees the announcement or the thread sees the watermark).
+//   thread:   announced = a bound (seq_cst); read the clock; fill the slot; head++ (release);
+//             announced = quiet
+//   drainer:  watermark = T = clock (seq_cst); limit = min(T, all announced); read all heads;
+//             take events < limit
+// Take an event of time t < limit <= T. Its thread read the clock before the drainer did, hence
+// announced before that. So the drainer saw either the announcement (then limit <= bound <= t: no),
+// or what the thread stored after publishing (then its head, read later, has the event). An event
+// whose time was taken earlier, by ct_now, announces that time and looks at the watermark
+// afterwards: if a drainer may have gone past it, the event is timed again (either the drainer sees
+// the announcement or the thread sees the watermark).
 #include "ring.h"
 
 #include <errno.h>
@@ -139,7 +143,8 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
 }
 
 struct ct_ring *ct_ring_if_mine(void) {
-    return self.generation == atomic_load_explicit(&generation, memory_order_relaxed) ? self.ring : NULL;
+    return self.generation == atomic_load_explicit(&generation, memory_order_relaxed) ? self.ring
+                                                                                      : NULL;
 }
 
 struct ct_ring *ct_ring_mine(void) {
@@ -180,13 +185,15 @@ static uint64_t fill_lost(struct ct_ring *r, uint64_t head) {
 static void announce(struct ct_ring *r, struct ct_event *event) {
     if (!CT_HAS(event, t_ns)) {
         // Any time that a drainer has reached is a bound for the clock that is read after it.
-        atomic_store_explicit(&r->announced, atomic_load_explicit(&ct_watermark, memory_order_relaxed),
+        atomic_store_explicit(&r->announced,
+                              atomic_load_explicit(&ct_watermark, memory_order_relaxed),
                               memory_order_seq_cst);
         CT_SET(event, t_ns, ct_now());
         return;
     }
     atomic_store_explicit(&r->announced, event->t_ns, memory_order_seq_cst);
-    if (event->t_ns < atomic_load_explicit(&ct_watermark, memory_order_seq_cst) || event->t_ns <= r->last_ns)
+    if (event->t_ns < atomic_load_explicit(&ct_watermark, memory_order_seq_cst) ||
+        event->t_ns <= r->last_ns)
         event->t_ns = ct_now();
 }
 
@@ -194,11 +201,13 @@ static int publish(struct ct_ring *r, struct ct_event *event) {
     const int lost = atomic_load_explicit(&r->lost, memory_order_relaxed) != 0;
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     if (self.last_now < r->last_ns)
-        self.last_now = r->last_ns; // the ring was another thread's, whose clock reading was bumped ahead
+        self.last_now =
+            r->last_ns; // the ring was another thread's, whose clock reading was bumped ahead
     if (ring_is_full(r, head, lost ? 2 : 1))
         return -ENOSPC;
     if (lost) {
-        // Not with the event's own time: the LOST record must come first, so the event is timed after it.
+        // Not with the event's own time: the LOST record must come first, so the event is timed
+        // after it.
         struct ct_event untimed = {.present = 0};
         announce(r, &untimed);
         head = fill_lost(r, head);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ring of events for each thread that records: the thread puts in, whoever holds the drain lock takes out.
+// One ring of events for each thread that records: the thread puts in, whoever holds the drain lock
+// takes out.
 #ifndef CT_RING_H
 #define CT_RING_H
 
@@ -41,8 +42,8 @@ struct ct_ring *ct_ring_mine(void);
 // Whether the calling thread has its ring already. Cheap.
 struct ct_ring *ct_ring_if_mine(void);
 
-// Publishes an event of the calling thread, times it if it has no time, and sets its thread. Returns
-// 0, -ENOSPC if the ring is full, -ENOMEM if there is none, -EBUSY in a signal handler that
+// Publishes an event of the calling thread, times it if it has no time, and sets its thread.
+// Returns 0, -ENOSPC if the ring is full, -ENOMEM if there is none, -EBUSY in a signal handler that
 // interrupted this very function.
 int ct_ring_publish(struct ct_event *event);
 

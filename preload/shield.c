@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stretch of code in a host's thread that no signal, no cancellation and no errno may leave or enter.
+// A stretch of code in a host's thread that no signal, no cancellation and no errno may leave or
+// enter.
 #include "shield.h"
 
 #include <errno.h>

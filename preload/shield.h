@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stretch of code in a host's thread that no signal, no cancellation and no errno may leave or enter.
+// A stretch of code in a host's thread that no signal, no cancellation and no errno may leave or
+// enter.
 #ifndef CT_SHIELD_H
 #define CT_SHIELD_H
 
@@ -11,7 +12,8 @@ struct ct_shield {
 };
 
 // Blocks all signals (a handler could jump out of a lock or call back into CUDA) and cancellation
-// (write(2) is a cancellation point). down() takes away a SIGXFSZ or SIGPIPE that our own writing raised.
+// (write(2) is a cancellation point). down() takes away a SIGXFSZ or SIGPIPE that our own writing
+// raised.
 void ct_shield_up(struct ct_shield *shield);
 void ct_shield_down(struct ct_shield *shield);
 

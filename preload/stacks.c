@@ -19,8 +19,9 @@
 // Stack memory for each slot of the table. An entry of 40 frames takes 350 bytes.
 #define BYTES_PER_SLOT 128u
 
-// A slot is the upper half of the hash and the entry's place in the arena in units of 8 bytes. The place
-// is the stack's id; the arena's first unit is used up when it is made, so that an id is never 0.
+// A slot is the upper half of the hash and the entry's place in the arena in units of 8 bytes. The
+// place is the stack's id; the arena's first unit is used up when it is made, so that an id is
+// never 0.
 struct table {
     size_t slots; // a power of two
     struct ct_arena entries;
@@ -87,10 +88,12 @@ static uint32_t entry_make(struct table *t, uint64_t hash, const uintptr_t *fram
     e->hash = hash;
     e->frames = (uint32_t)n;
     memcpy(e->frame, frames, n * sizeof *frames);
-    return (uint32_t)(((char *)e - atomic_load_explicit(&t->entries.base, memory_order_relaxed)) / 8);
+    return (uint32_t)(((char *)e - atomic_load_explicit(&t->entries.base, memory_order_relaxed)) /
+                      8);
 }
 
-static int entry_is(struct table *t, uint64_t slot, uint64_t hash, const uintptr_t *frames, size_t n) {
+static int entry_is(struct table *t, uint64_t slot, uint64_t hash, const uintptr_t *frames,
+                    size_t n) {
     if (slot >> 32 != hash >> 32)
         return 0;
     const struct ct_stack_entry *e = entry_at(t, (uint32_t)slot);
@@ -125,7 +128,8 @@ uint32_t ct_stack_intern(const uintptr_t *frames, size_t n) {
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-// Executable addresses of this library; end is 1 in a program (a unit test), which has no frames of ours only.
+// Executable addresses of this library; end is 1 in a program (a unit test), which has no frames of
+// ours only.
 static _Atomic uintptr_t own_start, own_end;
 
 static __attribute__((noinline)) void find_own(void) {
@@ -161,8 +165,8 @@ static size_t skip_own(const uintptr_t *frames, size_t n) {
 #define __has_feature(x) 0
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-// The fast path keeps a cache for each thread, which its thread-specific destructor takes down after the
-// sanitizer has taken down the thread.
+// The fast path keeps a cache for each thread, which its thread-specific destructor takes down
+// after the sanitizer has taken down the thread.
 static int unwind(uintptr_t *frames, int most) {
     unw_context_t context;
     unw_cursor_t cursor;
@@ -184,7 +188,8 @@ static int unwind(uintptr_t *frames, int most) {
 #endif
 
 static __attribute__((noinline)) uint32_t capture(struct ct_ring *ring) {
-    const size_t depth = CT_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_NUMBER(STACK_DEPTH) : CT_MAX_STACK;
+    const size_t depth =
+        CT_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_NUMBER(STACK_DEPTH) : CT_MAX_STACK;
     const int most = (int)depth + 16; // frames of our own come on top
     const int saved = errno;
     const int n = CT_UNWIND(ring->frames, most);
@@ -205,14 +210,16 @@ void ct_stacks_init(void) {
 }
 
 uint32_t ct_stack(void) {
-    if (!ct_enabled() || CT_NUMBER(STACKS) == CT_STACKS_OF_OFF || atomic_load_explicit(&off, memory_order_relaxed))
+    if (!ct_enabled() || CT_NUMBER(STACKS) == CT_STACKS_OF_OFF ||
+        atomic_load_explicit(&off, memory_order_relaxed))
         return 0;
     if (!ct_watching_forks()) // sets up the unwinder, too
         return 0;
     struct ct_ring *ring = ct_ring_mine();
     if (!ring || atomic_load_explicit(&ring->unwinding, memory_order_relaxed))
         return 0;
-    // Either a fork that is just being prepared sees this thread inside, or this thread sees the fork.
+    // Either a fork that is just being prepared sees this thread inside, or this thread sees the
+    // fork.
     atomic_store(&ring->unwinding, 1);
     const uint32_t id = atomic_load(&held) ? 0 : capture(ring);
     atomic_store_explicit(&ring->unwinding, 0, memory_order_release);

@@ -28,11 +28,13 @@ uint32_t ct_stack_intern(const uintptr_t *frames, size_t n);
 // Stacks that found the table full.
 extern _Atomic uint64_t ct_stacks_full;
 
-// Sets up the unwinder. Before the first ct_stack, by one thread: its own initialisation is not safe for several.
+// Sets up the unwinder. Before the first ct_stack, by one thread: its own initialisation is not
+// safe for several.
 void ct_stacks_init(void);
 
-// While held, no thread is inside the unwinder, whose locks a fork would copy. Waits a bounded time;
-// returns 0, or -EBUSY if a thread is still inside (then a forked child must do without stacks).
+// While held, no thread is inside the unwinder, whose locks a fork would copy. Waits a bounded
+// time; returns 0, or -EBUSY if a thread is still inside (then a forked child must do without
+// stacks).
 int ct_stacks_hold(void);
 void ct_stacks_release(void);
 

@@ -58,7 +58,8 @@ static int open_file(struct file *f, const char *path) {
     f->device = st.st_dev;
     f->inode = st.st_ino;
     f->changed = st.st_mtim;
-    if (read_at(f, &f->header, sizeof f->header, 0) || memcmp(f->header.e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (read_at(f, &f->header, sizeof f->header, 0) ||
+        memcmp(f->header.e_ident, ELFMAG, SELFMAG) != 0 ||
         f->header.e_ident[EI_CLASS] != ELFCLASS64 || f->header.e_ident[EI_DATA] != ELFDATA2LSB)
         goto bad;
     return 0;
@@ -105,18 +106,22 @@ static int is_the_file(const struct file *f, const uint8_t *id, size_t id_bytes)
 
 // ---- the table ------------------------------------------------------------------------------
 
-static int find_section(const struct file *f, unsigned type, Elf64_Shdr *table, Elf64_Shdr *strings) {
+static int find_section(const struct file *f, unsigned type, Elf64_Shdr *table,
+                        Elf64_Shdr *strings) {
     uint64_t sections = f->header.e_shnum;
     if (f->header.e_shentsize != sizeof(Elf64_Shdr) || sections > SECTIONS_MAX)
         return -1;
     for (uint64_t i = 0; i < sections; i++) {
         if (read_at(f, table, sizeof *table, f->header.e_shoff + i * sizeof *table))
             return -1;
-        if (table->sh_type != type || table->sh_entsize != sizeof(Elf64_Sym) || table->sh_link >= sections)
+        if (table->sh_type != type || table->sh_entsize != sizeof(Elf64_Sym) ||
+            table->sh_link >= sections)
             continue;
-        if (read_at(f, strings, sizeof *strings, f->header.e_shoff + table->sh_link * sizeof *strings))
+        if (read_at(f, strings, sizeof *strings,
+                    f->header.e_shoff + table->sh_link * sizeof *strings))
             return -1;
-        if (strings->sh_type == SHT_STRTAB && table->sh_size <= f->bytes && strings->sh_size <= f->bytes)
+        if (strings->sh_type == SHT_STRTAB && table->sh_size <= f->bytes &&
+            strings->sh_size <= f->bytes)
             return 0;
     }
     return -1;
@@ -130,7 +135,9 @@ static int is_function(const Elf64_Sym *s) {
 
 // Order: by address; the larger one first where two start together.
 static int before(const struct symbol *a, const struct symbol *b) {
-    return a->value != b->value ? a->value < b->value : a->size != b->size ? a->size > b->size : a->name < b->name;
+    return a->value != b->value ? a->value < b->value
+           : a->size != b->size ? a->size > b->size
+                                : a->name < b->name;
 }
 
 static void sift(struct symbol *s, size_t at, size_t n) {
@@ -157,7 +164,8 @@ static void sort(struct symbol *s, size_t n) {
     }
 }
 
-static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out, size_t most) {
+static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out,
+                        size_t most) {
     Elf64_Sym some[512];
     const size_t total = table->sh_size / sizeof *some;
     for (size_t i = 0; i < total && out->n < most;) {
@@ -167,7 +175,8 @@ static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct
         for (size_t k = 0; k < n && out->n < most; k++)
             if (is_function(&some[k]))
                 out->symbol[out->n++] = (struct symbol){
-                    some[k].st_value, some[k].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)some[k].st_size,
+                    some[k].st_value,
+                    some[k].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)some[k].st_size,
                     some[k].st_name};
         i += n;
     }
@@ -176,7 +185,8 @@ static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct
 
 static struct ct_symbols *load(const struct file *f, size_t acceptable) {
     Elf64_Shdr table, strings;
-    if (find_section(f, SHT_SYMTAB, &table, &strings) && find_section(f, SHT_DYNSYM, &table, &strings))
+    if (find_section(f, SHT_SYMTAB, &table, &strings) &&
+        find_section(f, SHT_DYNSYM, &table, &strings))
         return NULL;
     size_t most = table.sh_size / sizeof(Elf64_Sym);
     if (most > acceptable)
@@ -200,7 +210,8 @@ static struct ct_symbols *load(const struct file *f, size_t acceptable) {
     return s;
 }
 
-struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes, size_t most) {
+struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes,
+                                   size_t most) {
     struct file f;
     if (open_file(&f, path))
         return NULL;
@@ -239,7 +250,8 @@ static const struct symbol *covering(const struct ct_symbols *s, uint64_t addres
         if (address - found->value >= found->size)
             continue;
         // Of several names for one function, the first one of the sorted table.
-        while (i > 1 && s->symbol[i - 2].value == found->value && s->symbol[i - 2].size == found->size)
+        while (i > 1 && s->symbol[i - 2].value == found->value &&
+               s->symbol[i - 2].size == found->size)
             found = &s->symbol[--i - 1];
         return found;
     }
@@ -253,7 +265,8 @@ static int open_names(struct ct_symbols *s) {
     if (open_file(&now, s->path))
         return -1;
     if (now.device != s->file.device || now.inode != s->file.inode || now.bytes != s->file.bytes ||
-        now.changed.tv_sec != s->file.changed.tv_sec || now.changed.tv_nsec != s->file.changed.tv_nsec) {
+        now.changed.tv_sec != s->file.changed.tv_sec ||
+        now.changed.tv_nsec != s->file.changed.tv_nsec) {
         close(now.fd);
         return -1;
     }
@@ -269,7 +282,8 @@ size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint6
     // Most names are short: read little first.
     for (uint64_t n = 256; n <= 8192; n *= 32) {
         const uint64_t bytes = left < n ? left : n;
-        if (read_at(&s->file, name, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX, s->strings_at + found->name))
+        if (read_at(&s->file, name, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX,
+                    s->strings_at + found->name))
             return 0;
         const char *end = memchr(name, 0, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX);
         if (end) {

@@ -53,7 +53,8 @@ static char *digits(char *end, uint64_t v, unsigned base, int at_least) {
     return end;
 }
 
-static void put_integer(struct sink *s, const struct spec *f, uint64_t v, int negative, unsigned base) {
+static void put_integer(struct sink *s, const struct spec *f, uint64_t v, int negative,
+                        unsigned base) {
     char buffer[32], *end = buffer + sizeof buffer;
     char *at = digits(end, v, base, 1);
     if (negative)
@@ -138,7 +139,8 @@ size_t ct_vprint(char *buffer, size_t size, const char *format, va_list given) {
         }
         case 'u':
         case 'x':
-            put_integer(&s, &f, f.longs ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned), 0,
+            put_integer(&s, &f,
+                        f.longs ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned), 0,
                         *at == 'x' ? 16 : 10);
             break;
         case 'p':

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer thread: wakes a moment after something happened, and sleeps without a timer when nothing does.
+// The writer thread: wakes a moment after something happened, and sleeps without a timer when
+// nothing does.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -59,14 +60,17 @@ static uint32_t wait_for(uint32_t ignored, uint64_t ns) {
         const uint64_t t = ct_clock();
         if (now & ~ignored || t >= end)
             return now;
-        const struct timespec left = {(time_t)((end - t) / 1000000000u), (long)((end - t) % 1000000000u)};
-        (void)syscall(SYS_futex, &wanted, FUTEX_WAIT_PRIVATE, now, end == FOREVER ? NULL : &left, NULL, 0);
+        const struct timespec left = {(time_t)((end - t) / 1000000000u),
+                                      (long)((end - t) % 1000000000u)};
+        (void)syscall(SYS_futex, &wanted, FUTEX_WAIT_PRIVATE, now, end == FOREVER ? NULL : &left,
+                      NULL, 0);
     }
 }
 
 static int something_is_published(void) {
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->announced) != CT_QUIET || atomic_load(&r->head) != atomic_load(&r->tail))
+        if (atomic_load(&r->announced) != CT_QUIET ||
+            atomic_load(&r->head) != atomic_load(&r->tail))
             return 1;
     return 0;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How libunwind asks whether an address may be read, without descriptors in the host.
 //
-// Where a frame has no unwind information, libunwind guesses and first tries the address out: it writes a byte
-// from there into a pipe of its own (src/x86_64/Ginit.c, write_validate). A host that closes descriptors and
-// opens its own would find that pipe's numbers reused: a byte of its file read away, a byte of stack written
-// into its socket. The build renames the calls of libunwind.a (module.mk) to the functions below.
+// Where a frame has no unwind information, libunwind guesses and first tries the address out: it
+// writes a byte from there into a pipe of its own (src/x86_64/Ginit.c, write_validate). A host that
+// closes descriptors and opens its own would find that pipe's numbers reused: a byte of its file
+// read away, a byte of stack written into its socket. The build renames the calls of libunwind.a
+// (module.mk) to the functions below.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -35,8 +36,9 @@ ssize_t ct_unw_read(int fd, void *to, size_t n) {
     return -1;
 }
 
-// The kernel reads the set of signals before it looks at how, which is none that it knows: EFAULT if it
-// cannot be read, else EINVAL. Nothing is changed, and no sandbox that lets programs run forbids it.
+// The kernel reads the set of signals before it looks at how, which is none that it knows: EFAULT
+// if it cannot be read, else EINVAL. Nothing is changed, and no sandbox that lets programs run
+// forbids it.
 ssize_t ct_unw_write(int fd, const void *from, size_t n) {
     const void *aligned = (const void *)((uintptr_t)from & ~(uintptr_t)7);
     (void)fd;

@@ -27,11 +27,11 @@
 #include "stacks.h"
 #include "text.h"
 
-#define BATCH 8192u                           // events that are taken out at a time
-#define BODY_BYTES (24u << 20)                // INFO, definitions (4 MiB and one event more) and columns
-#define GENERATION_BYTES (16u << 20)          // bodies between two generations of dictionaries
-#define INFO_NS UINT64_C(10000000000)         // INFO that has changed is written this often
-#define REFUSAL_NS UINT64_C(60000000000)      // and refusals are said this often
+#define BATCH 8192u                      // events that are taken out at a time
+#define BODY_BYTES (24u << 20)           // INFO, definitions (4 MiB and one event more) and columns
+#define GENERATION_BYTES (16u << 20)     // bodies between two generations of dictionaries
+#define INFO_NS UINT64_C(10000000000)    // INFO that has changed is written this often
+#define REFUSAL_NS UINT64_C(60000000000) // and refusals are said this often
 #define SYMBOL_TABLES_BYTES (64u << 20)
 #define RINGS_MAX 65536u
 #define QUICK_SYMBOLS 32768u // entries of a symbol table that are read within a millisecond or two
@@ -74,7 +74,8 @@ struct source {
 int ct_drain_try(struct ct_shield *shield) {
     int open = 0;
     ct_shield_up(shield);
-    if (atomic_compare_exchange_strong_explicit(&lock, &open, 1, memory_order_acquire, memory_order_relaxed))
+    if (atomic_compare_exchange_strong_explicit(&lock, &open, 1, memory_order_acquire,
+                                                memory_order_relaxed))
         return 0;
     ct_shield_down(shield);
     return -EBUSY;
@@ -133,7 +134,8 @@ static int unend(void) {
     return rc;
 }
 
-// Puts the chunk that is built into the file. One that the disk does not take is kept for the next time.
+// Puts the chunk that is built into the file. One that the disk does not take is kept for the next
+// time.
 static int push_chunk(void) {
     int rc = w.chunk_bytes ? unend() : 0;
     const uint64_t at = ct_output_bytes();
@@ -172,8 +174,8 @@ static void map_ids(struct ct_event *e) {
     map_id(e, CT_BIT(stack), &e->stack, ct_dictionary_stack);
 }
 
-// Writes INFO, definitions and events[0..n) as one chunk. Returns 0 even when the disk does not take it:
-// the chunk then waits, and nothing else may be built until it is gone.
+// Writes INFO, definitions and events[0..n) as one chunk. Returns 0 even when the disk does not
+// take it: the chunk then waits, and nothing else may be built until it is gone.
 static int write_chunk(struct ct_event *events, size_t n, unsigned flags) {
     struct ct_out o = {w.body, w.body + BODY_BYTES, 0};
     memset(&w.head, 0, sizeof w.head);
@@ -193,9 +195,11 @@ static int write_chunk(struct ct_event *events, size_t n, unsigned flags) {
     w.head.t_first_ns = n ? events[0].t_ns : 0;
     w.head.t_last_ns = n ? events[n - 1].t_ns : 0;
     w.head.trace_id = w.trace_id;
-    w.chunk_bytes = o.bad ? 0 : ct_chunk_build(&w.head, w.body, raw, (int)CT_NUMBER(COMPRESS), w.chunk);
+    w.chunk_bytes =
+        o.bad ? 0 : ct_chunk_build(&w.head, w.body, raw, (int)CT_NUMBER(COMPRESS), w.chunk);
     if (!w.chunk_bytes) {
-        // No memory for the compressor, or a body beyond all bounds: the definitions are gone as well.
+        // No memory for the compressor, or a body beyond all bounds: the definitions are gone as
+        // well.
         w.lost += n;
         w.new_generation = 1;
         return -ENOMEM;
@@ -209,7 +213,8 @@ static int write_chunk(struct ct_event *events, size_t n, unsigned flags) {
 // ---- refusals -------------------------------------------------------------------------------
 
 static void note_refusal(const struct ct_event *e) {
-    if (ct_is_refusal(e) && !w.refused.op && (!w.refused_said_ns || e->t_ns - w.refused_said_ns > REFUSAL_NS))
+    if (ct_is_refusal(e) && !w.refused.op &&
+        (!w.refused_said_ns || e->t_ns - w.refused_said_ns > REFUSAL_NS))
         w.refused = *e;
 }
 
@@ -221,8 +226,8 @@ static int take_modules(void) {
     return 1;
 }
 
-// The line is said at once, in the thread whose request was refused: so only what is known already, or is
-// found in a moment. The writer thread names the whole stack afterwards.
+// The line is said at once, in the thread whose request was refused: so only what is known already,
+// or is found in a moment. The writer thread names the whole stack afterwards.
 static void name_caller(uint32_t stack) {
     int free_now = 0;
     if (!atomic_compare_exchange_strong(&resolving, &free_now, 1))
@@ -285,7 +290,8 @@ static struct ct_event *amended(const struct ct_event *amend) {
     return NULL;
 }
 
-// Corrections of events that are still here are made here: the file then has neither the mistake nor the AMEND.
+// Corrections of events that are still here are made here: the file then has neither the mistake
+// nor the AMEND.
 static void apply_amends(void) {
     size_t n = 0;
     for (size_t i = 0; i < w.batch_n; i++) {
@@ -368,7 +374,8 @@ static void open_sources(uint64_t limit) {
         const uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
         if (head == tail || r->events[tail % CT_RING_EVENTS].t_ns >= limit)
             continue;
-        w.sources[w.sources_n++] = (struct source){r->events[tail % CT_RING_EVENTS].t_ns, r, tail, head};
+        w.sources[w.sources_n++] =
+            (struct source){r->events[tail % CT_RING_EVENTS].t_ns, r, tail, head};
     }
     for (size_t i = w.sources_n / 2; i-- > 0;)
         heap_down(i);
@@ -402,7 +409,8 @@ static void put_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
     w.batch[w.batch_n++] = e;
 }
 
-// Losses of threads that have not recorded anything since; otherwise they tell it themselves, in its place.
+// Losses of threads that have not recorded anything since; otherwise they tell it themselves, in
+// its place.
 static int put_losses(uint64_t limit) {
     int rc = 0;
     for (struct ct_ring *r = ct_rings(); r && !rc; r = r->next) {
@@ -540,7 +548,8 @@ static int load_one(size_t *at) {
     if (!m)
         return 0;
     struct ct_symbols *symbols =
-        *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_SYMBOLS_ANY) : NULL;
+        *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_SYMBOLS_ANY)
+                        : NULL;
     if (ct_drain_wait(&shield, 1000)) {
         ct_symbols_free(symbols);
         return 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that drives the recorder with made-up pointers and keeps its own account, for test_recorder.py.
+// A program that drives the recorder with made-up pointers and keeps its own account, for
+// test_recorder.py.
 //
-// Usage: recorder_program WHAT [NUMBER...]; the account goes to standard output, one line for each event that was
-// recorded: "tid t_ns op ptr bytes result" (decimal), in the order of each thread.
+// Usage: recorder_program WHAT [NUMBER...]; the account goes to standard output, one line for each
+// event that was recorded: "tid t_ns op ptr bytes result" (decimal), in the order of each thread.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,14 +42,16 @@ static void note(struct account *a, const struct ct_event *e) {
         a->room = a->room ? a->room * 2 : 1024;
         a->lines = realloc(a->lines, a->room * sizeof *a->lines);
     }
-    a->lines[a->n++] = (struct line){e->t_ns, CT_HAS(e, ptr) ? e->ptr : 0, CT_HAS(e, bytes) ? e->bytes : 0, e->op,
-                                     CT_HAS(e, result) ? e->result : 0};
+    a->lines[a->n++] =
+        (struct line){e->t_ns, CT_HAS(e, ptr) ? e->ptr : 0, CT_HAS(e, bytes) ? e->bytes : 0, e->op,
+                      CT_HAS(e, result) ? e->result : 0};
 }
 
 static void tell(struct account *a) {
     for (size_t i = 0; i < a->n; i++)
-        printf("%d %llu %u %llu %llu %d\n", a->tid, (unsigned long long)a->lines[i].t_ns, a->lines[i].op,
-               (unsigned long long)a->lines[i].ptr, (unsigned long long)a->lines[i].bytes, a->lines[i].result);
+        printf("%d %llu %u %llu %llu %d\n", a->tid, (unsigned long long)a->lines[i].t_ns,
+               a->lines[i].op, (unsigned long long)a->lines[i].ptr,
+               (unsigned long long)a->lines[i].bytes, a->lines[i].result);
     free(a->lines);
     *a = (struct account){.tid = a->tid};
 }
@@ -82,9 +85,11 @@ static void driver_fill(void) {
         free_list[free_n++] = UINT64_C(0x7f0000000000) + (uint64_t)i * 0x200000;
 }
 
-// ---- hooks, as simple as they can be ----------------------------------------------------------------
+// ---- hooks, as simple as they can be
+// ----------------------------------------------------------------
 
-static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t ptr, uint64_t bytes, int result) {
+static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t ptr, uint64_t bytes,
+                                                   int result) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
     CT_SET(&e, api, ct_name("cuMemAlloc_v2"));
@@ -127,7 +132,8 @@ static void record_amend(struct account *a, uint64_t t_ns, int result) {
             }
 }
 
-// ---- work for a thread ------------------------------------------------------------------------------
+// ---- work for a thread
+// ------------------------------------------------------------------------------
 
 struct job {
     struct account account;
@@ -315,7 +321,8 @@ static void handler(int signal_number) {
 
 static void signals(unsigned rounds) {
     struct sigaction action = {.sa_handler = handler};
-    record_alloc(NULL, 0x100000, 2, 0); // the first event starts a thread, which is nothing for a handler
+    record_alloc(NULL, 0x100000, 2,
+                 0); // the first event starts a thread, which is nothing for a handler
     sigaction(SIGALRM, &action, NULL);
     const struct itimerval often = {{0, 50}, {0, 50}};
     setitimer(ITIMER_REAL, &often, NULL);

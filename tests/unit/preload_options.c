@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment's options, and file names from patterns.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <options.h>
+#include <pattern.h>
+
+static char said[16384];
+
+static void say(const char *line) {
+    assert_true(strlen(said) + strlen(line) < sizeof said);
+    strcat(said, line);
+}
+
+static int read_options(const char *a, const char *b) {
+    static char home[] = "HOME=/x", bare[] = "CUTRACE";
+    char *environment[] = {home, bare, (char *)(uintptr_t)a, (char *)(uintptr_t)b, NULL};
+    said[0] = 0;
+    return ct_options_read(environment, say);
+}
+
+static void defaults(void **state) {
+    (void)state;
+    assert_int_equal(read_options(NULL, NULL), 1);
+    assert_string_equal(said, "");
+    assert_string_equal(CT_TEXT(OUTPUT), "cutrace.%e.%p.zst");
+    assert_int_equal(CT_NUMBER(SAMPLE_MS), 100000000);
+    assert_int_equal(CT_NUMBER(STACK_MEMORY), 32 << 20);
+    assert_int_equal(CT_NUMBER(STACKS), CT_STACKS_OF_NATIVE);
+    assert_int_equal(CT_NUMBER(ARGV), CT_ARGV_OF_FLAGS);
+    for (int i = 0; i < CT_OPTIONS; i++)
+        assert_false(ct_options[i].given);
+}
+
+static void values(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {{"65536", 65536},  {"64K", 65536},   {"64k", 65536}, {"1M", 1 << 20},
+                 {"1MiB", 1 << 20}, {"2mb", 2 << 20}, {"1G", 1 << 30}};
+    char line[100];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        snprintf(line, sizeof line, "CUTRACE_STACK_MEMORY=%s", sizes[i].text);
+        assert_int_equal(read_options(line, NULL), 1);
+        assert_string_equal(said, "");
+        assert_int_equal(CT_NUMBER(STACK_MEMORY), sizes[i].bytes);
+    }
+    read_options("CUTRACE_STACKS=OFF", "CUTRACE_FREE_STACKS=yes");
+    assert_int_equal(CT_NUMBER(STACKS), CT_STACKS_OF_OFF);
+    assert_int_equal(CT_NUMBER(FREE_STACKS), 1);
+    assert_true(ct_options[CT_OPTION_STACKS].given);
+}
+
+static void values_are_copied(void **state) {
+    (void)state;
+    char line[] = "CUTRACE_OUTPUT=/somewhere/x";
+    read_options(line, NULL);
+    memset(line, 'z', sizeof line - 1);
+    assert_string_equal(CT_TEXT(OUTPUT), "/somewhere/x");
+}
+
+static void bad_values(void **state) {
+    static const char *const bad[] = {"CUTRACE_STACK_DEPTH=0",
+                                      "CUTRACE_STACK_DEPTH=513",
+                                      "CUTRACE_STACK_DEPTH=",
+                                      "CUTRACE_STACK_DEPTH=-1",
+                                      "CUTRACE_STACK_DEPTH=4K",
+                                      "CUTRACE_STACK_MEMORY=1KK",
+                                      "CUTRACE_STACK_MEMORY=9999999999999999999999",
+                                      "CUTRACE_STACKS=both",
+                                      "CUTRACE_QUIET=maybe",
+                                      "CUTRACE_STACK_MEMORY=99999999999T"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(read_options(bad[i], NULL), 1);
+        assert_non_null(strstr(said, "is no valid value, using "));
+        assert_ptr_equal(strchr(said, '\n') + 1, said + strlen(said)); // one line
+        assert_int_equal(CT_NUMBER(STACK_DEPTH), 64);
+        assert_int_equal(CT_NUMBER(STACK_MEMORY), 32 << 20);
+    }
+}
+
+static void unknown_names(void **state) {
+    (void)state;
+    read_options("CUTRACE_OUPUT=x", NULL);
+    assert_string_equal(said,
+                        "cutrace: unknown variable CUTRACE_OUPUT (did you mean CUTRACE_OUTPUT?)\n");
+    read_options("CUTRACE_SOMETHING_ELSE=x", NULL);
+    assert_string_equal(
+        said, "cutrace: unknown variable CUTRACE_SOMETHING_ELSE (CUTRACE_HELP=1 lists them)\n");
+}
+
+static void off(void **state) {
+    static const char *const words[] = {"CUTRACE=0", "CUTRACE=off", "CUTRACE=No"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(read_options("CUTRACE_NOTHING=1", words[i]), 0);
+        assert_string_equal(said, "");
+    }
+    assert_int_equal(read_options("CUTRACE=1", NULL), 1);
+    assert_int_equal(read_options("CUTRACE_HELP=1", NULL), 1);
+    for (int i = 0; i < CT_OPTIONS; i++)
+        assert_non_null(strstr(said, ct_option_name((enum ct_option)i)));
+}
+
+static void expand(const char *pattern, const char *want) {
+    char out[256];
+    assert_int_equal(ct_pattern_expand(pattern, 7, out, sizeof out), strlen(want));
+    assert_string_equal(out, want);
+}
+
+static void patterns(void **state) {
+    char want[256], name[65], small[4];
+    (void)state;
+    ct_program_name(name, sizeof name);
+    assert_string_equal(name, "preload_options");
+    snprintf(want, sizeof want, "a.%d.%d.b", (int)getpid(), (int)getppid());
+    expand("a.%p.%P.b", want);
+    expand("%e-%n-%%", "preload_options-7-%");
+    setenv("PATTERN_TEST", "../../etc/x\ny", 1);
+    expand("%q{PATTERN_TEST}", "_._.._etc_x_y");
+    expand("%q{PATTERN_TEST", "%q{PATTERN_TEST");
+    expand("%q{NOT_THERE_AT_ALL}.", ".");
+    expand("%z%", "%z%");
+    unsetenv("RANK");
+    setenv("LOCAL_RANK", "3", 1);
+    expand("r%r", "r3");
+    assert_int_equal(ct_pattern_expand("much too long", 0, small, sizeof small), 0);
+    assert_true(ct_pattern_counts("x%n"));
+    assert_false(ct_pattern_counts("x%%n"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),          cmocka_unit_test(values),
+        cmocka_unit_test(values_are_copied), cmocka_unit_test(bad_values),
+        cmocka_unit_test(unknown_names),     cmocka_unit_test(off),
+        cmocka_unit_test(patterns),
+    };
+    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

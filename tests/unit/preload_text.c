@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formatting without stdio: against the C library's snprintf.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <names.h>
+#include <recorder.h>
+#include <text.h>
+
+#define SAME(...)                                                   \
+    do {                                                            \
+        char ours[128], theirs[128];                                \
+        const size_t n = ct_print(ours, sizeof ours, __VA_ARGS__);  \
+        const int m = snprintf(theirs, sizeof theirs, __VA_ARGS__); \
+        assert_string_equal(ours, theirs);                          \
+        assert_int_equal(n, m);                                     \
+    } while (0)
+
+static void like_snprintf(void **state) {
+    (void)state;
+    SAME("plain %% %s|%10s|%-10s|%.3s|%.*s", "text", "right", "left", "cut off", 2, "cut");
+    SAME("%d %i %u %x %c", -5, 0, 4294967295u, 0xdeadbeefu, 'x');
+    SAME("%ld %lu %lx %zu", INT64_MIN, UINT64_MAX, UINT64_MAX, (size_t)7);
+    SAME("%08x|%8d|%-8d|%08d|%016lx", 0xabcu, -12, -12, -12, UINT64_C(0x123));
+    SAME("%.2f %.1f %.0f %f %8.3f", 79.15, 0.449, 2.6, 3.25, -1.5);
+    SAME("%.2f %.2f %.2f", 0.0449, 0.07, 1023.999);
+    for (int i = 0; i < 20000; i++) {
+        const double v = (double)rand() / 1000.0 + 0.0001;
+        SAME("%.2f", v);
+    }
+}
+
+static void is_cut_at_the_end(void **state) {
+    (void)state;
+    char small[8];
+    memset(small, 'x', sizeof small);
+    assert_int_equal(ct_print(small, 5, "%s", "longer than that"), 4);
+    assert_memory_equal(small, "long\0xxx", 8);
+    assert_int_equal(ct_print(small, 1, "%d", 12345), 0);
+}
+
+static void names_are_numbers(void **state) {
+    static char many[CT_NAMES * 2][4];
+    (void)state;
+    const char *one = "one";
+    const uint32_t id = ct_name(one);
+    assert_int_not_equal(id, 0);
+    assert_int_equal(ct_name(one), id);
+    assert_int_equal(ct_name(NULL), 0);
+    assert_string_equal(ct_name_text(id), "one");
+    assert_null(ct_name_text(0));
+    assert_null(ct_name_text(UINT32_MAX));
+    unsigned full = 0;
+    for (size_t i = 0; i < CT_NAMES * 2; i++) {
+        const uint32_t some = ct_name(many[i]);
+        full += some == 0;
+        if (some)
+            assert_ptr_equal(ct_name_text(some), many[i]);
+    }
+    assert_true(full >= CT_NAMES); // bounded, and it says so
+    assert_int_equal(ct_name(one), id);
+}
+
+static void texts_are_copied(void **state) {
+    char text[300];
+    (void)state;
+    memset(text, 'a', sizeof text);
+    text[299] = 0;
+    const uint32_t id = ct_text("%s %d", "note", 5), cut = ct_text("%s", text);
+    assert_string_equal(ct_name_text(id), "note 5");
+    assert_int_equal(strlen(ct_name_text(cut)), 200);
+    uint32_t last = 1;
+    for (unsigned i = 0; i < CT_TEXTS + 10; i++)
+        last = ct_text("%u", i);
+    assert_int_equal(last, 0);
+    assert_string_equal(ct_name_text(id), "note 5");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(like_snprintf),
+        cmocka_unit_test(is_cut_at_the_end),
+        cmocka_unit_test(names_are_numbers),
+        cmocka_unit_test(texts_are_copied),
+    };
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}
