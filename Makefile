@@ -135,9 +135,9 @@ $(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 sc
 	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) header >$(GENERATED)/symvers.new
 	@cmp -s $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h || \
 	    cp $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h
+	@echo '# dependencies are ready' >$@ # (older than the archives, which others make from)
 	@$(OBJCOPY) --redefine-syms=$(GENERATED)/redefine $(UNWIND_LIBS) $(GENERATED)/libunwind.a
 	@$(OBJCOPY) --redefine-syms=$(GENERATED)/redefine $(ZSTD_LIBS) $(GENERATED)/libzstd.a
-	@echo '# dependencies are ready' >$@
 $(FLAGS_STAMP) $(MAKEFILES_USED): ;
 deps: $(BUILD)/dependencies.mk
 
