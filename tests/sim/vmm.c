@@ -178,7 +178,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size)
 static struct sim_range *reservation(uint64_t base, uint64_t size)
 {
     struct sim_range *r = sim_range_at(base);
-    if (!r || r->kind != SIM_RANGE_RESERVED || size > r->size || base - r->base > r->size - size)
+    if (!size || !r || r->kind != SIM_RANGE_RESERVED || size > r->size ||
+        base - r->base > r->size - size)
         return NULL;
     return r;
 }
