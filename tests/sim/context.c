@@ -84,10 +84,23 @@ static void end_context(struct sim_context *ctx)
     ctx->sticky = CUDA_SUCCESS;
 }
 
+static int ending_device;
+
+static void end_green(void *object)
+{
+    struct sim_context *ctx = object;
+    if (ctx->green && ctx->o.device == ending_device)
+        ctx->active = false;
+}
+
+// A primary context takes the green ones with it that stand on it.
 static void destroy(struct sim_context *ctx)
 {
     end_context(ctx);
-    if (!ctx->primary)
+    ending_device = ctx->o.device;
+    if (ctx->primary)
+        sim_object_each(NULL, SIM_CONTEXT, end_green);
+    else
         sim_object_delete(ctx);
 }
 

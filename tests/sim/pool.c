@@ -164,7 +164,7 @@ static int synchronising;
 static void synchronise_pool(void *object)
 {
     struct sim_pool *pool = object;
-    if (pool->o.device == synchronising && pool->reserved > pool->threshold)
+    if (pool->o.device == synchronising)
         trim(pool, pool->threshold);
 }
 

@@ -86,6 +86,15 @@ def nothing_works_before_cuInit():
     eq(d.value("cuDriverGetVersion", kind=C.c_int), 13000)
 
 
+@case(SIM_PARAMS="@/parameters", SIM_CTX_MB="10")
+def parameters_from_a_file():
+    with open(os.environ["SIM_PARAMS"], "w") as f:
+        f.write("# measured\nSIM_MEM_MB 300 # and so on\nSIM_CTX_MB 20\n")
+    d = Driver()
+    d.start()
+    eq(d.info(), (290 * MB, 300 * MB))
+
+
 @case(SIM_DEVICES="0")
 def no_device():
     d = Driver()
@@ -494,6 +503,7 @@ def what_vmm_refuses():
     va, h = mapped(d)
     eq(d.cuMemMap(va, 2 * MB, 0, h, 0), INVALID)  # something is there
     eq(d.cuMemUnmap(va, 2 * MB), INVALID)  # a mapping goes as a whole
+    eq(d.cuMemUnmap(va + 2 * MB, 2 * MB), INVALID)
     eq(d.cuMemAddressFree(va, 4 * MB), INVALID)  # still mapped
     eq(d.cuMemFree_v2(va), INVALID)
     eq(d.cuMemSetAccess(va, 4 * MB, AccessDesc(Location(1, 0), 3), 1), SUCCESS)
