@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import machine
 import section_ways_in
@@ -170,12 +169,13 @@ for _linkage in ("shared", "static"):
 def libraries():
     """Which names NVIDIA's libraries fetch that pass unwrapped, and whether one speaks of memory."""
     found = {}
-    for name, file in (("cublas", "libcublas.so.1[0-9]"), ("cufft", "libcufft.so.1[0-9]"),
-                       ("cusolver", "libcusolver.so.1[0-9]"), ("nccl", "libnccl.so.2")):
+    for name, file in section_ways_in.LIBRARIES:
         path = machine.find_library(file)
         if path:
-            done = machine.run(name, [sys.executable, os.path.join(machine.HERE, "libraries.py"), name, path])
-            found[name] = section_ways_in.unwrapped(done.good().trace())
+            try:
+                found[name] = section_ways_in.unwrapped(section_ways_in.library(name, path).trace())
+            except Skip:
+                pass
     if not found:
         raise Skip("none of cuBLAS, cuFFT, cuSOLVER, NCCL is here")
     known = known_names()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ways-in: programs that reach the driver in every way; truth is their own ledger and free memory."""
 import functools
-import json
 import os
 import sys
 
@@ -122,18 +121,15 @@ def runtime(linkage, by):
         if not nvcc:
             raise Skip("no nvcc here")
         if machine.SIMULATED:
-            flags = [f for f in flags if not f.startswith("-Wl")]
             how = [nvcc, "-x", "cu", "-cudart", "none"]
         else:
-            how, flags = [nvcc, "-x", "cu", "-cudart", linkage], []
-        # Sources first: -x cu is for them alone.
-        source = os.path.join(machine.HERE, "runtime.c")
-        extra = ["-x", "none"] if False else []
+            how = [nvcc, "-x", "cu", "-cudart", linkage]
+        # -x cu would make CUDA sources of the libraries behind it, too.
         if machine.SIMULATED:
-            object_file = os.path.join(machine.work(), "runtime.o")
             machine.compiled("runtime.o", ["runtime.c"], "-c", compiler=how)
-            return machine.compiled(f"runtime-{linkage}-nvcc", [], object_file, *flags, "-lstdc++")
-        return machine.compiled(f"runtime-{linkage}-nvcc", [], *extra, source, *flags, compiler=how)
+            return machine.compiled(f"runtime-{linkage}-nvcc", [], os.path.join(machine.work(), "runtime.o"), *flags,
+                                    "-lstdc++")
+        return machine.compiled(f"runtime-{linkage}-nvcc", ["runtime.c"], compiler=how)
     return machine.compiled(f"runtime-{linkage}-gcc", ["runtime.c"], *flags)
 
 
@@ -154,19 +150,27 @@ for _linkage in ("shared", "static"):
 
 # ---- NVIDIA's libraries -------------------------------------------------------------------------------
 
-def library_check(name, file, least):
+@functools.lru_cache(None)
+def library(name, path):
+    done = machine.run(name, [sys.executable, os.path.join(machine.HERE, "libraries.py"), name, path])
+    if done.rc == 77:
+        raise Skip(done.err.strip()[-200:])
+    return done.good()
+
+
+def library_check(name, file):
     @check("ways-in", f"library-{name}", gpu=True)
     def one():
         path = machine.find_library(file)
         if not path:
             raise Skip(f"no {file} here")
-        done = machine.run(name, [sys.executable, os.path.join(machine.HERE, "libraries.py"), name, path]).good()
+        done = library(name, path)
         trace = done.trace()
         events = machine.events(trace)
         (lines,) = done.own().values()
         steps, _ = account.explain(events, lines)
         calls = [e for e in account.calls_of(events) if e["op"] in ("alloc", "create") and e["result"] == 0]
-        need(len(calls) >= least, f"{len(calls)} allocations in the trace, at least {least} expected")
+        need(any(e["bytes"] == 8 << 20 for e in calls), "the program's own buffer is not in the trace")
         figures = {"allocations": len(calls), "bytes": sum(e["bytes"] for e in calls), "steps": steps,
                    "apis": sorted({e["api"] for e in calls if e["api"]}), "unwrapped": unwrapped(trace)}
         return f"{len(calls)} allocations, {mib(figures['bytes'])}; left free: {account.say(steps)}", figures
@@ -176,7 +180,7 @@ def unwrapped(trace):
     return sorted({k.split(".")[1] for k in machine.info(trace) if k.startswith("unwrapped.")})
 
 
-# The smallest number of allocations is that of our own buffers, made through the same runtime.
-for _name, _file, _least in (("cublas", "libcublas.so.1[0-9]", 0), ("cufft", "libcufft.so.1[0-9]", 1),
-                             ("cusolver", "libcusolver.so.1[0-9]", 0), ("nccl", "libnccl.so.2", 1)):
-    library_check(_name, _file, _least)
+LIBRARIES = (("cublas", "libcublas.so.1[0-9]"), ("cufft", "libcufft.so.1[0-9]"),
+             ("cusolver", "libcusolver.so.1[0-9]"), ("nccl", "libnccl.so.2"))
+for _name, _file in LIBRARIES:
+    library_check(_name, _file)

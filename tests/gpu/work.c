@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocates and frees: to be timed, or to be killed.
+//   work loop PAIRS     that many pairs of each kind; prints what they took
+//   work busy           for ever, about a thousand calls a second, with a ledger
+//   work busy-two       the same in two processes of one group
+//   work refused        is refused once, and is gone at once
+#define _GNU_SOURCE
+#include "../ways/cu.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "ledger.h"
+
+static void must(CUresult r, const char *what)
+{
+    if (r == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "work: %s returns %d\n", what, (int)r);
+    exit(1);
+}
+#define MUST(symbol, ...) must(CU(symbol)(__VA_ARGS__), #symbol)
+
+static void loop(long pairs)
+{
+    CUdeviceptr p = 0;
+    CUstream s = NULL;
+    MUST(cuStreamCreate, &s, CU_STREAM_NON_BLOCKING);
+    uint64_t t[3];
+    t[0] = now_ns();
+    for (long i = 0; i < pairs; i++) {
+        MUST(cuMemAlloc_v2, &p, (size_t)(i % 7 + 1) * MIB);
+        MUST(cuMemFree_v2, p);
+    }
+    t[1] = now_ns();
+    for (long i = 0; i < pairs; i++) {
+        MUST(cuMemAllocAsync, &p, (size_t)(i % 7 + 1) * 4096, s);
+        MUST(cuMemFreeAsync, p, s);
+    }
+    MUST(cuStreamSynchronize, s);
+    t[2] = now_ns();
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    printf("{\"pairs\":%ld,\"sync_ns\":%" PRIu64 ",\"async_ns\":%" PRIu64 ",\"host_kb\":%ld,\"cpu_ms\":%ld}\n", pairs,
+           t[1] - t[0], t[2] - t[1], use.ru_maxrss,
+           (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000);
+}
+
+static CUdeviceptr allocate(size_t bytes)
+{
+    CUdeviceptr p = 0;
+    CALL("cuMemAlloc_v2", "alloc", "pb", CU(cuMemAlloc_v2)(&p, bytes), p, bytes, 0);
+    return p;
+}
+
+static void busy(void)
+{
+    CUdeviceptr p[8] = {0};
+    for (unsigned i = 0;; i++) {
+        CUdeviceptr *slot = &p[i % 8];
+        if (*slot)
+            CALL("cuMemFree_v2", "free", "p", CU(cuMemFree_v2)(*slot), *slot, 0, 0);
+        *slot = allocate((i % 5 + 1) * MIB);
+        usleep(1000);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    CUcontext context = NULL;
+    const char *what = argc > 1 ? argv[1] : "";
+    load("dlsym");
+    if (!strcmp(what, "busy-two") && fork() == 0) {
+        execl("/proc/self/exe", argv[0], "busy", (char *)NULL);
+        _exit(127);
+    }
+    MUST(cuInit, 0);
+    MUST(cuDevicePrimaryCtxRetain, &context, 0);
+    MUST(cuCtxSetCurrent, context);
+    if (!strcmp(what, "loop") && argc > 2) {
+        loop(strtol(argv[2], NULL, 10));
+    } else if (!strncmp(what, "busy", 4)) {
+        busy();
+    } else if (!strcmp(what, "refused")) {
+        for (int i = 0; i < 20; i++)
+            allocate(MIB);
+        CUdeviceptr p = 0;
+        CU(cuMemAlloc_v2)(&p, (size_t)1 << 50);
+        kill(getpid(), SIGKILL);
+    } else {
+        return 2;
+    }
+    return 0;
+}
