@@ -158,7 +158,7 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
-SUITES ?= $(if $(CROSS),unit tests/build/test_library.sh,$(if $(SAN),unit))
+SUITES ?= $(if $(CROSS),unit tests/build/test_library.sh tests/build/emulated.sh,$(if $(SAN),unit))
 build-tests: all $(TESTS)
 check: build-tests
 	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
