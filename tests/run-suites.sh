@@ -53,7 +53,7 @@ run_one() {
     tag=${name//\//_}
     local out=$results/$tag.out err=$results/$tag.err report=$results/$tag.report
     # Under an emulator a suite that starts programs itself must know how (CUTRACE_RUN).
-    if [[ ${CUTRACE_RUN:-} == qemu-* && $suite == "$root"/* ]] && ! grep -q CUTRACE_RUN "$suite" &&
+    if [[ ${CUTRACE_RUN:-} == qemu-* && $suite != "$build"/* ]] && ! grep -q CUTRACE_RUN "$suite" &&
         [ "$name" != build/test_library.sh ]; then
         echo "0 0 1" >"$results/$tag.count"
         echo "skip   $name: it does not run its programs under an emulator" >"$report"
