@@ -17,8 +17,10 @@
 #define FRAMES (1u << 18)  // the same
 
 // One buffer of definitions for each kind of section. A chunk is closed when they hold
-// CT_DICTIONARY_FULL together, and one event adds less than the rest (512 frames with long names).
-#define BUFFER_BYTES (12u << 20)
+// CT_DICTIONARY_FULL together; one event more adds at most a stack of 512 frames, whose names may
+// have 8 KiB each.
+#define STRINGS_BYTES (CT_DICTIONARY_FULL + (5u << 20))
+#define BUFFER_BYTES (CT_DICTIONARY_FULL + (1u << 20))
 
 struct string {
     const char *text;
@@ -43,14 +45,13 @@ static uint32_t next_string, next_module, next_frame, next_stack, next_thread;
 
 static struct string *strings;
 static uint32_t strings_used;
-static struct ct_arena string_texts = {.bytes = 32u << 20};
+static struct ct_arena string_texts = {.bytes = 16u << 20};
 
 static struct frame *frames;
 static uint32_t *frame_slots; // index + 1 into frames
 static uint32_t frames_used, frames_resolved_up_to, frames_unresolved;
 
 static struct { uint32_t id, generation; } * thread_ids, name_ids[CT_NAME_IDS];
-#define THREAD_IDS (1u << 21)
 
 static struct ct_out buffers[CT_SECTION_THREADS + 1];
 static uint8_t *buffer_start[CT_SECTION_THREADS + 1];
@@ -59,10 +60,11 @@ static uint8_t *buffer_start[CT_SECTION_THREADS + 1];
 
 static struct ct_out *buffer(enum ct_section kind) {
     if (!buffer_start[kind]) {
-        buffer_start[kind] = ct_pages(BUFFER_BYTES);
+        const size_t bytes = kind == CT_SECTION_STRINGS ? STRINGS_BYTES : BUFFER_BYTES;
+        buffer_start[kind] = ct_pages(bytes);
         if (!buffer_start[kind])
             return NULL;
-        buffers[kind] = (struct ct_out){buffer_start[kind], buffer_start[kind] + BUFFER_BYTES, 0};
+        buffers[kind] = (struct ct_out){buffer_start[kind], buffer_start[kind] + bytes, 0};
     }
     return &buffers[kind];
 }
@@ -203,8 +205,8 @@ static size_t thread_name(const struct ct_thread *t, char *name, size_t size) {
 
 uint32_t ct_dictionary_thread(uint32_t number) {
     const struct ct_thread *t = ct_thread(number);
-    if (!t || number >= THREAD_IDS ||
-        (!thread_ids && !(thread_ids = ct_pages(THREAD_IDS * sizeof *thread_ids))))
+    if (!t || number >= CT_THREADS ||
+        (!thread_ids && !(thread_ids = ct_pages(CT_THREADS * sizeof *thread_ids))))
         return 0;
     if (thread_ids[number].generation != generation) {
         char name[32];

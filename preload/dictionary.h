@@ -22,7 +22,7 @@ uint32_t ct_dictionary_thread(uint32_t number); // of struct ct_ring
 
 // Bytes of definitions in the chunk under construction.
 size_t ct_dictionary_pending(void);
-#define CT_DICTIONARY_FULL (4u << 20) // no more stacks should be added to the chunk then
+#define CT_DICTIONARY_FULL (2u << 20) // no more stacks should be added to the chunk then
 
 // Writes the sections of definitions made since the last call. Returns -1 if there is no room in
 // out.

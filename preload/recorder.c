@@ -71,11 +71,17 @@ static struct {
     struct ct_shield shield;
     int drain, loader, stacks;
 } held;
+static _Atomic int forking;
+// Whether this thread's fork holds them. Two threads may fork at a time; the second holds nothing.
+static __thread int holds;
 
 // What the child will need must not be in another thread's hands when the process is copied. All
 // waits are bounded: if somebody does not let go, the child starts from what it can trust.
 static void before_fork(void) {
     const int saved = errno;
+    int nobody = 0;
+    if (!(holds = atomic_compare_exchange_strong(&forking, &nobody, 1)))
+        return;
     held.stacks = ct_stacks_hold();
     held.loader = ct_loader_hold();
     held.drain = ct_drain_wait(&held.shield, 20);
@@ -85,11 +91,14 @@ static void before_fork(void) {
 }
 
 static void after_fork_in_parent(void) {
+    if (!holds)
+        return;
     if (!held.drain)
         ct_drain_leave(&held.shield);
     if (!held.loader)
         ct_loader_release();
     ct_stacks_release();
+    atomic_store(&forking, 0);
 }
 
 static void start_afresh(void) {
@@ -100,6 +109,7 @@ static void start_afresh(void) {
     atomic_store(&started, 0);
     atomic_store(&has_thread, 0);
     atomic_store(&exiting, 0);
+    atomic_store(&forking, 0);
     if (atomic_load(&decision) == DECIDING)
         atomic_store(&decision, UNDECIDED);
     if (alive)
@@ -108,10 +118,11 @@ static void start_afresh(void) {
 
 static void after_fork_in_child(void) {
     const int saved = errno;
-    if (held.stacks)
-        ct_stacks_off(); // the unwinder's locks may be taken for ever
+    // The unwinder's locks may be taken for ever.
+    if (holds ? held.stacks : ct_stacks_busy())
+        ct_stacks_off();
     start_afresh();
-    if (!held.drain)
+    if (holds && !held.drain)
         ct_shield_down(&held.shield);
     errno = saved;
 }
@@ -205,10 +216,19 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
 }
 
 // What must be in the file before the caller goes on.
-static __attribute__((noinline)) void after_publish(const struct ct_event *event) {
-    if (atomic_load(&exiting))
+static __attribute__((noinline)) void after_publish(void) {
+    if (atomic_load(&exiting)) {
         (void)drain_here(CT_DRAIN_FINAL);
-    else if (ct_is_refusal(event) && drain_here(CT_DRAIN_EVENTS))
+        return;
+    }
+    // The program may be about to die of this. If another thread is just writing, it is given a few
+    // milliseconds to come to its end, and is then asked to come back.
+    int rc = drain_here(CT_DRAIN_EVENTS);
+    for (int i = 0; i < 500 && rc; i++) {
+        sched_yield();
+        rc = drain_here(CT_DRAIN_EVENTS);
+    }
+    if (rc)
         ct_writer_hurry();
 }
 
@@ -232,7 +252,7 @@ void ct_record(struct ct_event *event) {
         publish_slow(event, rc);
     if (__builtin_expect(
             ct_is_refusal(event) || atomic_load_explicit(&exiting, memory_order_relaxed), 0))
-        after_publish(event);
+        after_publish();
     tell_writer();
 }
 

@@ -27,7 +27,7 @@
 #include "memory.h"
 #include "recorder.h"
 
-#define THREADS_MAX (1u << 21)
+#define THREADS_MAX CT_THREADS
 
 _Atomic uint64_t ct_watermark;
 _Atomic uint64_t ct_ringless_lost;

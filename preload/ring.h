@@ -67,6 +67,8 @@ void ct_rings_forked(void);
 
 // ---- threads by number ----------------------------------------------------------------------
 
+#define CT_THREADS (1u << 18) // later ones have no number
+
 struct ct_thread {
     uint32_t tid;
     char name[16];

@@ -18,6 +18,7 @@
 
 // Stack memory for each slot of the table. An entry of 40 frames takes 350 bytes.
 #define BYTES_PER_SLOT 128u
+#define PROBES 256u // a table so full that more are needed counts as full
 
 // A slot is the upper half of the hash and the entry's place in the arena in units of 8 bytes. The
 // place is the stack's id; the arena's first unit is used up when it is made, so that an id is
@@ -106,7 +107,7 @@ uint32_t ct_stack_intern(const uintptr_t *frames, size_t n) {
         return 0;
     const uint64_t hash = hash_frames(frames, n);
     uint32_t made = 0;
-    for (size_t i = 0; i < t->slots / 4; i++) {
+    for (size_t i = 0; i < PROBES; i++) {
         _Atomic uint64_t *at = &t->slot[(hash + i) & (t->slots - 1)];
         uint64_t there = atomic_load_explicit(at, memory_order_acquire);
         if (!there) {
@@ -167,7 +168,7 @@ static size_t skip_own(const uintptr_t *frames, size_t n) {
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 // The fast path keeps a cache for each thread, which its thread-specific destructor takes down
 // after the sanitizer has taken down the thread.
-static int unwind(uintptr_t *frames, int most) {
+static inline __attribute__((always_inline)) int unwind(uintptr_t *frames, int most) {
     unw_context_t context;
     unw_cursor_t cursor;
     int n = 0;

@@ -28,7 +28,7 @@
 #include "text.h"
 
 #define BATCH 8192u                      // events that are taken out at a time
-#define BODY_BYTES (24u << 20)           // INFO, definitions (4 MiB and one event more) and columns
+#define BODY_BYTES (16u << 20)           // INFO, definitions (2 MiB and one event more) and columns
 #define GENERATION_BYTES (16u << 20)     // bodies between two generations of dictionaries
 #define INFO_NS UINT64_C(10000000000)    // INFO that has changed is written this often
 #define REFUSAL_NS UINT64_C(60000000000) // and refusals are said this often

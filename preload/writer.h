@@ -5,8 +5,8 @@
 
 #include "shield.h"
 
-// The drain lock. Everything that is "drainer only" in the other headers belongs to its holder. Hooks only
-// ever try it. Takes up the shield, too. Returns 0, or -EBUSY.
+// The drain lock. Everything that is "drainer only" in the other headers belongs to its holder.
+// Hooks only ever try it. Takes up the shield, too. Returns 0, or -EBUSY.
 int ct_drain_try(struct ct_shield *shield);
 // Waits up to `ms` milliseconds for it; for the writer thread, exit and fork.
 int ct_drain_wait(struct ct_shield *shield, unsigned ms);
@@ -24,8 +24,8 @@ void ct_drain(enum ct_drain_how how);
 // Opens the trace and writes its first chunk, if it is not open yet. Lock held. 0 or -errno.
 int ct_drain_open(void);
 
-// Gives symbols to the frames that have none. Lock not held; one thread at a time, others wait for it
-// up to `ms` milliseconds. Returns 0 or -EBUSY.
+// Gives symbols to the frames that have none. Lock not held; one thread at a time, others wait for
+// it up to `ms` milliseconds. Returns 0 or -EBUSY.
 int ct_resolve_symbols(unsigned ms);
 
 // Whether a chunk waits for the disk to take it.

@@ -363,6 +363,7 @@ int main(int argc, char **argv) {
         kill(getpid(), SIGKILL);
     } else if (!strcmp(what, "exit-while")) {
         pthread_t thread;
+        some(NULL, 1, 0x100000);
         for (unsigned i = 0; i < n; i++)
             pthread_create(&thread, NULL, forever, NULL);
         wait_ms(m);
