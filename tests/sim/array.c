@@ -125,7 +125,8 @@ static void create(struct sim_call *c, enum sim_kind kind, void **out,
         c->result = CUDA_ERROR_INVALID_VALUE;
     if (!c->result && !without_memory(shape)) {
         memory = sim_memory_take(c->ctx->o.device, total(shape, levels, padded_bytes), &c->result);
-        // The array ends it, not the context.
+        if (memory)
+            memory->kind = SIM_RANGE_ARRAY; // the array ends it, nothing else can
     }
     if (!c->result) {
         struct sim_array *a = new_array(kind, sim_owner(c->ctx), shape, levels);

@@ -11,7 +11,7 @@ static bool is_device(uint64_t base, uint64_t size)
 {
     int device;
     struct sim_range *r = sim_range_at(base);
-    if (!r || size > r->size || base - r->base > r->size - size)
+    if (!r || r->kind == SIM_RANGE_ARRAY || size > r->size || base - r->base > r->size - size)
         return false;
     return r->kind != SIM_RANGE_RESERVED || sim_vmm_mapped(base, size, &device);
 }

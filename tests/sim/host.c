@@ -97,7 +97,8 @@ static CUresult register_range(const char *api, void *p, size_t bytes, unsigned 
     uint64_t base = (uint64_t)(uintptr_t)p;
     sim_set_ptr(&c, base);
     sim_set_bytes(&c, bytes);
-    if (!c.result && (!p || !bytes || bytes > UINT64_MAX - base || flags > 0xf))
+    if (!c.result && (!p || !bytes || bytes > UINT64_MAX - base || flags > 0xf ||
+                      sim_space_touches(base, bytes)))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result && sim_range_overlap(base, bytes))
         c.result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

@@ -268,7 +268,7 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUde
 {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_range *r = c.result ? NULL : sim_range_at(dptr);
-    if (!c.result && (!r || r->kind == SIM_RANGE_REGISTERED))
+    if (!c.result && (!r || r->kind == SIM_RANGE_REGISTERED || r->kind == SIM_RANGE_ARRAY))
         c.result = CUDA_ERROR_NOT_FOUND;
     if (!c.result) {
         if (pbase)

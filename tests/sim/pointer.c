@@ -20,7 +20,7 @@ static bool look(CUdeviceptr p, struct what *w)
 {
     w->range = sim_range_at(p);
     w->address = p;
-    if (!w->range)
+    if (!w->range || w->range->kind == SIM_RANGE_ARRAY)
         return false;
     w->device = w->range->device;
     return w->range->kind != SIM_RANGE_RESERVED || sim_vmm_mapped(p, 1, &w->device);

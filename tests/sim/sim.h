@@ -172,7 +172,8 @@ void sim_extents_give(struct sim_extents *e, uint64_t base, uint64_t size);
 bool sim_space_take(uint64_t size, uint64_t align, uint64_t *base); // size, base: multiples of 2 MiB
 bool sim_space_take_at(uint64_t base, uint64_t size);
 void sim_space_give(uint64_t base, uint64_t size);
-bool sim_space_backed(uint64_t base, uint64_t size); // readable and writable by the host
+bool sim_space_backed(uint64_t base, uint64_t size);  // readable and writable by the host
+bool sim_space_touches(uint64_t base, uint64_t size); // some of it is device address space
 
 enum sim_range_kind {
     SIM_RANGE_DEVICE,
@@ -186,6 +187,7 @@ enum sim_range_kind {
     SIM_RANGE_EXTERNAL,
     SIM_RANGE_POOL_IMPORT,
     SIM_RANGE_GLOBAL,
+    SIM_RANGE_ARRAY, // has an address, but nobody is told
 };
 
 struct sim_pool;

@@ -167,6 +167,11 @@ bool sim_space_backed(uint64_t base, uint64_t size)
            base - space_base <= space_size - size;
 }
 
+bool sim_space_touches(uint64_t base, uint64_t size)
+{
+    return space_base && base < space_base + space_size && base + size > space_base;
+}
+
 // ---- what has an address ------------------------------------------------------------------------
 
 static int compare(const void *a, const void *b)
