@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <recorder.h>
+#include <stacks.h>
 
 #define ADDRESSES 64
 
@@ -205,6 +206,20 @@ static void some(struct account *a, unsigned n, uint64_t from) {
         record_alloc(a, from + i * 4096, 4096, 0);
 }
 
+// Stacks that never were: frame k of event i is 16 * ((7 * i + 13 * k) % 20011) + 0x5000.
+static void stacks(unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        uintptr_t frames[500];
+        for (unsigned k = 0; k < 500; k++)
+            frames[k] = 0x5000 + (7 * i + 13 * k) % 20011 * 16;
+        struct ct_event e = {.present = 0};
+        CT_SET(&e, op, CT_OP_ALLOC);
+        CT_SET(&e, bytes, i);
+        CT_SET(&e, stack, ct_stack_intern(frames, 500));
+        ct_record(&e);
+    }
+}
+
 static void wait_ms(unsigned ms) {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
@@ -343,6 +358,8 @@ int main(int argc, char **argv) {
         return 7;
     if (!strcmp(what, "threads"))
         threads(n, m);
+    else if (!strcmp(what, "stacks"))
+        stacks(n);
     else if (!strcmp(what, "short-threads"))
         short_threads(n);
     else if (!strcmp(what, "allocs"))

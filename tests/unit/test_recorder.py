@@ -225,11 +225,21 @@ def a_full_ring_is_drained_or_counted():
 
 @test
 def dictionaries_begin_anew_every_16_mib():
-    run = Run("threads", 2, 600000)
-    trace = run.trace()
+    trace = Run("stacks", 20000, env={"CUTRACE_STACK_MEMORY": "128M"}).trace()
     assert sum(h["raw"] for h in trace.heads) > 16 << 20
-    assert any(h["dict_seq"] for h in trace.heads)
-    equal(run, trace)
+    assert len({h["dict_seq"] for h in trace.heads}) > 1
+    assert [e["bytes"] for e in trace.events] == list(range(20000)) and not lost(trace)
+    for e in trace.events[::37]:
+        want = [0x5000 + (7 * e["bytes"] + 13 * k) % 20011 * 16 for k in range(500)]
+        assert [f["pc"] for f in trace.stack(e)] == want
+
+
+@test
+def a_full_table_of_stacks_is_counted():
+    trace = Run("stacks", 2000, env={"CUTRACE_STACK_MEMORY": "1M"}).trace()
+    without = sum("stack" not in e for e in trace.events)
+    assert len(trace.events) == 2000 and 1700 < without < 1800, without  # 4 KB each
+    assert trace.info["recorder.stacks_full"] == str(without)
 
 
 @test
