@@ -3,7 +3,8 @@
 #include "groups.h"
 
 static int same(const void *owner, uint32_t id, const void *key) {
-    return strcmp(((const struct ct_groups *)owner)->list[id - 1].label, key) == 0;
+    const struct ct_groups *g = owner;
+    return g->list && strcmp(g->list[id - 1].label, key) == 0;
 }
 
 struct ct_group *ct_groups_at(struct ct_groups *g, struct ct_sites *s, uint32_t stack) {

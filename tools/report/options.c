@@ -68,7 +68,7 @@ static int choose(const char *value, const char *choices) {
 
 static int whole(const char *value, unsigned long most, unsigned long *to) {
     char *end;
-    if (*value < '0' || *value > '9')
+    if (!value || *value < '0' || *value > '9')
         return -1;
     *to = strtoul(value, &end, 10);
     return *end || *to > most ? -1 : 0;
@@ -76,6 +76,8 @@ static int whole(const char *value, unsigned long most, unsigned long *to) {
 
 static int apply(struct ct_options *o, enum argument a, const char *value) {
     unsigned long number = 0;
+    if (arguments[a].argument && !value)
+        return -1;
     const int choice = value && arguments[a].argument ? choose(value, arguments[a].argument) : -1;
     switch (a) {
     case ARG_JSON:
@@ -131,9 +133,9 @@ static int apply(struct ct_options *o, enum argument a, const char *value) {
 
 static int find(const char *name, size_t length, char letter) {
     for (int i = 0; i < ARGUMENTS; i++)
-        if (letter ? arguments[i].letter == letter
-                   : strlen(arguments[i].name) == length &&
-                         strncmp(arguments[i].name, name, length) == 0)
+        if (!name ? arguments[i].letter == letter
+                  : strlen(arguments[i].name) == length &&
+                        strncmp(arguments[i].name, name, length) == 0)
             return i;
     return -1;
 }

@@ -22,8 +22,14 @@ void ct_replay_init(struct ct_replay *r,
     r->live.changed = changed;
 }
 
-void ct_replay_free(struct ct_replay *r) {
+void ct_replay_forget(struct ct_replay *r) {
     free(r->live.table);
+    r->live.table = NULL;
+    r->live.capacity = r->live.used = 0;
+}
+
+void ct_replay_free(struct ct_replay *r) {
+    ct_replay_forget(r);
     memset(r, 0, sizeof *r);
 }
 

@@ -35,6 +35,8 @@ void ct_replay_init(struct ct_replay *r,
                     void (*changed)(void *user, const struct ct_object *object, int sign),
                     void *user);
 void ct_replay_free(struct ct_replay *r);
+// Gives back the memory of the objects; totals and readings stay. Nothing can be applied any more.
+void ct_replay_forget(struct ct_replay *r);
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
 
 static inline int ct_device_index(const struct ct_event *e) {

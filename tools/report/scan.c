@@ -212,7 +212,7 @@ static void note_budget(struct ct_scan *s, int index, const struct ct_refusal *b
 static void see(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     const int index = ct_device_index(e);
     const struct ct_scan_request *q = &s->request;
-    struct ct_refusal before;
+    struct ct_refusal before = {0};
     s->in_range = e->t_ns >= q->from_ns;
     const int counts = s->in_range && wanted(s, index);
     if (counts && q->columns && e->t_ns >= q->columns_from)

@@ -59,7 +59,7 @@ static inline uint64_t *ct_map_at(struct ct_map *m, uint64_t key) {
     if (m->count * 2 >= m->capacity) {
         const struct ct_map old = *m;
         m->capacity = old.capacity ? old.capacity * 2 : 64;
-        m->entries = ct_resize(NULL, m->capacity, sizeof *m->entries);
+        m->entries = ct_zeroed(m->capacity, sizeof *m->entries);
         m->used = ct_zeroed(m->capacity, 1);
         for (size_t i = 0; i < old.capacity; i++)
             if (old.used[i]) {

@@ -242,14 +242,14 @@ static int next_events(struct ct_trace *t) {
     struct ct_in section;
     unsigned kind;
     for (;;) {
-        int more;
-        while ((more = ct_section_next(&t->rest, &kind, &section)) > 0)
-            if (kind == CT_SECTION_EVENTS) {
-                if (ct_events_open(&t->columns, section) == 0)
-                    return 1;
-                events_damaged(t, &t->index.chunks[t->chunk]);
-                break;
-            }
+        while (ct_section_next(&t->rest, &kind, &section) > 0) {
+            if (kind != CT_SECTION_EVENTS)
+                continue;
+            if (ct_events_open(&t->columns, section) == 0)
+                return 1;
+            events_damaged(t, &t->index.chunks[t->chunk]);
+            break;
+        }
         do {
             if (++t->chunk >= t->index.count)
                 return 0;

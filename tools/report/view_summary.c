@@ -319,6 +319,7 @@ int ct_view_summary(struct ct_view *v) {
     struct summary s = {.v = v};
     const struct ct_scan_request request = ct_request(v);
     ct_scan_run(&s.scan, v->trace, &request);
+    ct_replay_forget(&s.scan.end); // another replay follows
     s.crossing = ct_scan_crossing(&s.scan);
     s.device = s.crossing ? s.crossing->device : ct_main_device(v, &s.scan);
     if (s.device >= 0) {

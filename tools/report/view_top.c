@@ -65,6 +65,7 @@ static void top(struct ct_view *v, int device, struct ct_json *j) {
     struct ct_scan_request request = ct_request(v);
     request.device = device;
     ct_scan_run(&s, v->trace, &request);
+    ct_replay_forget(&s.end);
     ct_moment_at(&peak, v->trace, s.device[device].peak_event, 0, device, 0);
     refine(v, &s);
     for (size_t i = 0; i < peak.holding_count; i++) {

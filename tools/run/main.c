@@ -115,9 +115,13 @@ static void set_preload(const char *library) {
              library);
     char *value = joined(library, "", ""), *before = getenv("LD_PRELOAD");
     char *copy = joined(before ? before : "", "", ""), *rest = copy, *one;
-    while ((one = strsep(&rest, " :")))
-        if (*one && strcmp(one, library) != 0)
-            value = joined(value, ":", one);
+    while ((one = strsep(&rest, " :"))) {
+        if (!*one || strcmp(one, library) == 0)
+            continue;
+        char *longer = joined(value, ":", one);
+        free(value);
+        value = longer;
+    }
     if (setenv("LD_PRELOAD", value, 1))
         fail(OWN_FAILURE, "cannot set LD_PRELOAD: %s", strerror(errno));
     free(copy);
