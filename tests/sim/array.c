@@ -10,8 +10,7 @@
 
 // ---- sizes ----------------------------------------------------------------------------------------
 
-static unsigned element_size(const CUDA_ARRAY3D_DESCRIPTOR *s)
-{
+static unsigned element_size(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     switch ((int)s->Format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
     case CU_AD_FORMAT_SIGNED_INT8:
@@ -29,31 +28,27 @@ static unsigned element_size(const CUDA_ARRAY3D_DESCRIPTOR *s)
     }
 }
 
-bool sim_array_bad(const CUDA_ARRAY3D_DESCRIPTOR *s)
-{
+bool sim_array_bad(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     bool channels = s->NumChannels == 1 || s->NumChannels == 2 || s->NumChannels == 4;
-    return !s->Width || !channels || !element_size(s) || s->Width > 1 << 20 || s->Height > 1 << 20 ||
-           s->Depth > 1 << 16;
+    return !s->Width || !channels || !element_size(s) || s->Width > 1 << 20 ||
+           s->Height > 1 << 20 || s->Depth > 1 << 16;
 }
 
-static uint64_t at_least_1(uint64_t n)
-{
+static uint64_t at_least_1(uint64_t n) {
     return n ? n : 1;
 }
 
-static uint64_t plain_bytes(const CUDA_ARRAY3D_DESCRIPTOR *s)
-{
+static uint64_t plain_bytes(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     return (uint64_t)element_size(s) * s->Width * at_least_1(s->Height) * at_least_1(s->Depth);
 }
 
-static uint64_t padded_bytes(const CUDA_ARRAY3D_DESCRIPTOR *s)
-{
-    uint64_t row = sim_round_up((uint64_t)element_size(s) * s->Width, at_least_1(sim_param.array_pad));
+static uint64_t padded_bytes(const CUDA_ARRAY3D_DESCRIPTOR *s) {
+    uint64_t row =
+        sim_round_up((uint64_t)element_size(s) * s->Width, at_least_1(sim_param.array_pad));
     return row * at_least_1(s->Height) * at_least_1(s->Depth);
 }
 
-static CUDA_ARRAY3D_DESCRIPTOR level_shape(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level)
-{
+static CUDA_ARRAY3D_DESCRIPTOR level_shape(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level) {
     CUDA_ARRAY3D_DESCRIPTOR s = *shape;
     s.Width = at_least_1(s.Width >> level);
     s.Height = s.Height ? at_least_1(s.Height >> level) : 0;
@@ -62,8 +57,7 @@ static CUDA_ARRAY3D_DESCRIPTOR level_shape(const CUDA_ARRAY3D_DESCRIPTOR *shape,
 }
 
 static uint64_t total(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels,
-                      uint64_t (*bytes)(const CUDA_ARRAY3D_DESCRIPTOR *))
-{
+                      uint64_t (*bytes)(const CUDA_ARRAY3D_DESCRIPTOR *)) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < levels; i++) {
         CUDA_ARRAY3D_DESCRIPTOR s = level_shape(shape, i);
@@ -72,19 +66,16 @@ static uint64_t total(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels,
     return sum;
 }
 
-uint64_t sim_mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
-{
+uint64_t sim_mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels) {
     return total(shape, levels, plain_bytes);
 }
 
 // Both kinds get their memory later, so they ask the device for none.
-static bool without_memory(const CUDA_ARRAY3D_DESCRIPTOR *s)
-{
+static bool without_memory(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     return s->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING);
 }
 
-static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *s)
-{
+static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *s) {
     uint64_t n = s->Width > s->Height ? s->Width : s->Height;
     unsigned levels = 1;
     if (s->Depth > n)
@@ -97,8 +88,7 @@ static unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR *s)
 // ---- creating ---------------------------------------------------------------------------------------
 
 static struct sim_array *new_array(enum sim_kind kind, struct sim_context *ctx,
-                                   const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
-{
+                                   const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels) {
     struct sim_array *a = sim_object_new(sizeof *a, kind, ctx, ctx->o.device);
     a->shape = *shape;
     a->levels = levels;
@@ -109,14 +99,12 @@ static struct sim_array *new_array(enum sim_kind kind, struct sim_context *ctx,
 }
 
 struct sim_array *sim_mipmap_new(struct sim_context *ctx, const CUDA_ARRAY3D_DESCRIPTOR *shape,
-                                 unsigned levels)
-{
+                                 unsigned levels) {
     return new_array(SIM_MIPMAP, ctx, shape, levels);
 }
 
 static void create(struct sim_call *c, enum sim_kind kind, void **out,
-                   const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
-{
+                   const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels) {
     struct sim_range *memory = NULL;
     sim_set_bytes(c, without_memory(shape) ? 0 : total(shape, levels, plain_bytes));
     if (!c->result)
@@ -136,8 +124,7 @@ static void create(struct sim_call *c, enum sim_kind kind, void **out,
     }
 }
 
-CUresult CUDAAPI cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
-{
+CUresult CUDAAPI cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
     SIM_BEGIN("alloc", CONTEXT);
     if (pAllocateArray) {
         CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = pAllocateArray->Width,
@@ -151,8 +138,8 @@ CUresult CUDAAPI cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
-{
+CUresult CUDAAPI cuArray3DCreate_v2(CUarray *pHandle,
+                                    const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
     SIM_BEGIN("alloc", CONTEXT);
     if (pAllocateArray)
         create(&c, SIM_ARRAY, (void **)pHandle, pAllocateArray, 1);
@@ -163,8 +150,7 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIP
 
 CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
                                         const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
-                                        unsigned int numMipmapLevels)
-{
+                                        unsigned int numMipmapLevels) {
     SIM_BEGIN("alloc", CONTEXT);
     if (pMipmappedArrayDesc && numMipmapLevels) {
         unsigned most = most_levels(pMipmappedArrayDesc);
@@ -178,8 +164,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
 
 // ---- destroying --------------------------------------------------------------------------------------
 
-static void unbind(struct sim_tile **link)
-{
+static void unbind(struct sim_tile **link) {
     struct sim_tile *t = *link;
     *link = t->next;
     t->physical->mappings--;
@@ -187,8 +172,7 @@ static void unbind(struct sim_tile **link)
     free(t);
 }
 
-static void end(struct sim_array *a)
-{
+static void end(struct sim_array *a) {
     for (unsigned i = 0; i < a->levels; i++)
         if (a->level[i]) {
             free(a->level[i]->level);
@@ -202,8 +186,7 @@ static void end(struct sim_array *a)
     sim_object_delete(a);
 }
 
-static CUresult destroy(const char *api, void *handle, enum sim_kind kind)
-{
+static CUresult destroy(const char *api, void *handle, enum sim_kind kind) {
     struct sim_call c;
     sim_begin(&c, api, "free", SIM_NEED_CONTEXT);
     struct sim_array *a = sim_object_find(handle, kind);
@@ -219,28 +202,24 @@ static CUresult destroy(const char *api, void *handle, enum sim_kind kind)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuArrayDestroy(CUarray hArray)
-{
+CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
     return destroy(__func__, hArray, SIM_ARRAY);
 }
 
-CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
-{
+CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
     return destroy(__func__, hMipmappedArray, SIM_MIPMAP);
 }
 
 static struct sim_array *ending;
 
-static void find_one(void *object)
-{
+static void find_one(void *object) {
     struct sim_array *a = object;
     if (!a->parent)
         ending = a;
 }
 
 // One at a time: the end of an array deletes its levels, which are objects of the same kind.
-static void end_all(struct sim_context *ctx, enum sim_kind kind)
-{
+static void end_all(struct sim_context *ctx, enum sim_kind kind) {
     do {
         ending = NULL;
         sim_object_each(ctx, kind, find_one);
@@ -249,8 +228,7 @@ static void end_all(struct sim_context *ctx, enum sim_kind kind)
     } while (ending);
 }
 
-void sim_array_end_context(struct sim_context *ctx)
-{
+void sim_array_end_context(struct sim_context *ctx) {
     end_all(ctx, SIM_MIPMAP);
     end_all(ctx, SIM_ARRAY);
 }
@@ -258,8 +236,7 @@ void sim_array_end_context(struct sim_context *ctx)
 // ---- questions ------------------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
-                                          unsigned int level)
-{
+                                          unsigned int level) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_array *a = sim_object_find(hMipmappedArray, SIM_MIPMAP);
     if (!c.result && !a)
@@ -279,8 +256,7 @@ CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray
 
 // Begins a question to an array of either kind.
 static struct sim_array *ask(struct sim_call *c, const char *api, const void *out,
-                             const void *handle, enum sim_kind kind)
-{
+                             const void *handle, enum sim_kind kind) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     struct sim_array *a = sim_object_find(handle, kind);
     if (!c->result && !a)
@@ -291,8 +267,7 @@ static struct sim_array *ask(struct sim_call *c, const char *api, const void *ou
 }
 
 static CUresult requirements(const char *api, CUDA_ARRAY_MEMORY_REQUIREMENTS *out,
-                             const void *handle, enum sim_kind kind)
-{
+                             const void *handle, enum sim_kind kind) {
     struct sim_call c;
     struct sim_array *a = ask(&c, api, out, handle, kind);
     if (!c.result && !(a->shape.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
@@ -306,22 +281,19 @@ static CUresult requirements(const char *api, CUDA_ARRAY_MEMORY_REQUIREMENTS *ou
 }
 
 CUresult CUDAAPI cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
-                                              CUarray array, CUdevice device)
-{
+                                              CUarray array, CUdevice device) {
     (void)device;
     return requirements(__func__, memoryRequirements, array, SIM_ARRAY);
 }
 
 CUresult CUDAAPI cuMipmappedArrayGetMemoryRequirements(
-    CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device)
-{
+    CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
     (void)device;
     return requirements(__func__, memoryRequirements, mipmap, SIM_MIPMAP);
 }
 
 static CUresult sparse(const char *api, CUDA_ARRAY_SPARSE_PROPERTIES *out, const void *handle,
-                       enum sim_kind kind)
-{
+                       enum sim_kind kind) {
     struct sim_call c;
     struct sim_array *a = ask(&c, api, out, handle, kind);
     if (!c.result && !(a->shape.Flags & CUDA_ARRAY3D_SPARSE))
@@ -335,20 +307,17 @@ static CUresult sparse(const char *api, CUDA_ARRAY_SPARSE_PROPERTIES *out, const
 }
 
 CUresult CUDAAPI cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
-                                            CUarray array)
-{
+                                            CUarray array) {
     return sparse(__func__, sparseProperties, array, SIM_ARRAY);
 }
 
 CUresult CUDAAPI cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties,
-                                                     CUmipmappedArray mipmap)
-{
+                                                     CUmipmappedArray mipmap) {
     return sparse(__func__, sparseProperties, mipmap, SIM_MIPMAP);
 }
 
 // Only planar video formats have planes, and those cannot be created here.
-CUresult CUDAAPI cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
-{
+CUresult CUDAAPI cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
     struct sim_call c;
     (void)planeIdx;
     ask(&c, __func__, pPlaneArray, hArray, SIM_ARRAY);
@@ -357,8 +326,7 @@ CUresult CUDAAPI cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
-{
+CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
     struct sim_call c;
     struct sim_array *a = ask(&c, __func__, pArrayDescriptor, hArray, SIM_ARRAY);
     if (!c.result)
@@ -368,8 +336,7 @@ CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor
 }
 
 CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor,
-                                           CUarray hArray)
-{
+                                           CUarray hArray) {
     struct sim_call c;
     struct sim_array *a = ask(&c, __func__, pArrayDescriptor, hArray, SIM_ARRAY);
     if (!c.result)
@@ -379,8 +346,7 @@ CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescri
 
 // ---- memory of sparse arrays ----------------------------------------------------------------------
 
-static struct sim_array *target(const CUarrayMapInfo *m)
-{
+static struct sim_array *target(const CUarrayMapInfo *m) {
     struct sim_array *a = NULL;
     if (m->resourceType == CU_RESOURCE_TYPE_ARRAY)
         a = sim_object_find(m->resource.array, SIM_ARRAY);
@@ -389,8 +355,7 @@ static struct sim_array *target(const CUarrayMapInfo *m)
     return a && !a->parent && without_memory(&a->shape) ? a : NULL;
 }
 
-static uint64_t map_bytes(const CUarrayMapInfo *m)
-{
+static uint64_t map_bytes(const CUarrayMapInfo *m) {
     struct sim_array *a = target(m);
     if (m->subresourceType == CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
         return m->subresource.miptail.size;
@@ -400,8 +365,7 @@ static uint64_t map_bytes(const CUarrayMapInfo *m)
              : 0;
 }
 
-static struct sim_tile **find_tile(struct sim_array *a, const CUarrayMapInfo *m)
-{
+static struct sim_tile **find_tile(struct sim_array *a, const CUarrayMapInfo *m) {
     struct sim_tile **link = &a->tiles;
     while (*link && ((*link)->where.subresourceType != m->subresourceType ||
                      memcmp(&(*link)->where.subresource, &m->subresource, sizeof m->subresource)))
@@ -409,8 +373,7 @@ static struct sim_tile **find_tile(struct sim_array *a, const CUarrayMapInfo *m)
     return link;
 }
 
-static CUresult check_tile(const CUarrayMapInfo *m)
-{
+static CUresult check_tile(const CUarrayMapInfo *m) {
     if (!target(m))
         return CUDA_ERROR_INVALID_VALUE;
     if (m->memOperationType == CU_MEM_OPERATION_TYPE_UNMAP)
@@ -421,8 +384,7 @@ static CUresult check_tile(const CUarrayMapInfo *m)
     return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static void do_tile(const CUarrayMapInfo *m)
-{
+static void do_tile(const CUarrayMapInfo *m) {
     struct sim_array *a = target(m);
     struct sim_tile **link = find_tile(a, m);
     if (*link)
@@ -440,8 +402,7 @@ static void do_tile(const CUarrayMapInfo *m)
 }
 
 static CUresult map_array(const char *api, const CUarrayMapInfo *list, unsigned count,
-                          CUstream stream, bool per_thread)
-{
+                          CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, "map", stream, per_thread);
     if (!c.result)
@@ -461,13 +422,11 @@ static CUresult map_array(const char *api, const CUarrayMapInfo *list, unsigned 
 }
 
 CUresult CUDAAPI cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
-                                    CUstream hStream)
-{
+                                    CUstream hStream) {
     return map_array(__func__, mapInfoList, count, hStream, false);
 }
 
 CUresult CUDAAPI cuMemMapArrayAsync_ptsz(CUarrayMapInfo *mapInfoList, unsigned int count,
-                                         CUstream hStream)
-{
+                                         CUstream hStream) {
     return map_array(__func__, mapInfoList, count, hStream, true);
 }

@@ -15,9 +15,9 @@ struct sim_array { // both kinds: a mipmapped array has levels
     struct sim_object o;
     CUDA_ARRAY3D_DESCRIPTOR shape;
     unsigned levels;
-    struct sim_range *memory;  // NULL: sparse, deferred, a level of another, or external memory
-    struct sim_array *parent;  // of a level
-    struct sim_array **level;  // made when they are asked for
+    struct sim_range *memory; // NULL: sparse, deferred, a level of another, or external memory
+    struct sim_array *parent; // of a level
+    struct sim_array **level; // made when they are asked for
     struct sim_tile *tiles;
 };
 

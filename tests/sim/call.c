@@ -15,31 +15,26 @@ bool sim_initialised;
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool forked; // a child of a process that had called cuInit: CUDA does not work in it
 
-static void before_fork(void)
-{
+static void before_fork(void) {
     pthread_mutex_lock(&driver_lock);
 }
 
-static void after_fork_parent(void)
-{
+static void after_fork_parent(void) {
     pthread_mutex_unlock(&driver_lock);
 }
 
-static void after_fork_child(void)
-{
+static void after_fork_child(void) {
     pthread_mutex_init(&driver_lock, NULL);
     forked = forked || sim_initialised;
     sim_shared_forget_pid();
 }
 
-static void start(void)
-{
+static void start(void) {
     sim_param_read();
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-CUresult sim_cu_init(void)
-{
+CUresult sim_cu_init(void) {
     if (forked)
         return CUDA_ERROR_NOT_INITIALIZED;
     sim_initialised = true;
@@ -47,8 +42,7 @@ CUresult sim_cu_init(void)
 }
 
 // SIM_LATENCY_NS: "500" for every call, "cuMemFree_v2:5000000,200" for one and the others.
-static long latency_of(const char *api)
-{
+static long latency_of(const char *api) {
     long otherwise = 0;
     for (const char *p = sim_param.latency; p && *p;) {
         size_t length = strcspn(p, ",:");
@@ -62,15 +56,13 @@ static long latency_of(const char *api)
     return otherwise;
 }
 
-static void wait_for(long ns)
-{
+static void wait_for(long ns) {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     if (ns > 0)
         nanosleep(&t, NULL);
 }
 
-static CUresult check(struct sim_call *c, enum sim_need need)
-{
+static CUresult check(struct sim_call *c, enum sim_need need) {
     CUresult scripted = sim_fail(c->api);
     CUresult why_not = CUDA_SUCCESS;
     c->ctx = sim_initialised && !forked ? sim_current(&why_not) : NULL;
@@ -95,8 +87,7 @@ static CUresult check(struct sim_call *c, enum sim_need need)
     return c->ctx->sticky;
 }
 
-void sim_begin(struct sim_call *c, const char *api, const char *op, enum sim_need need)
-{
+void sim_begin(struct sim_call *c, const char *api, const char *op, enum sim_need need) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start);
     memset(c, 0, sizeof *c);
@@ -109,8 +100,7 @@ void sim_begin(struct sim_call *c, const char *api, const char *op, enum sim_nee
     c->result = check(c, need);
 }
 
-CUresult sim_end(struct sim_call *c)
-{
+CUresult sim_end(struct sim_call *c) {
     if (c->op)
         sim_ledger_write(c);
     if (sim_param.log)
@@ -125,8 +115,7 @@ CUresult sim_end(struct sim_call *c)
     return c->result;
 }
 
-void sim_reentrant_call(void)
-{
+void sim_reentrant_call(void) {
     if (!sim_param.reentrant || sim_depth)
         return;
     sim_depth++;

@@ -11,15 +11,13 @@ static struct sim_capture *captures;
 static uint64_t ids;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-static bool mine(const struct sim_capture *x)
-{
+static bool mine(const struct sim_capture *x) {
     return x->thread == (pid_t)syscall(SYS_gettid);
 }
 
 // ---- what is forbidden ---------------------------------------------------------------------------
 
-static bool forbids(const struct sim_capture *x)
-{
+static bool forbids(const struct sim_capture *x) {
     bool my_strict_one = mine(x) && x->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
     switch (thread_mode) {
     case CU_STREAM_CAPTURE_MODE_GLOBAL:
@@ -31,8 +29,7 @@ static bool forbids(const struct sim_capture *x)
     }
 }
 
-CUresult sim_capture_unsafe(void)
-{
+CUresult sim_capture_unsafe(void) {
     CUresult result = CUDA_SUCCESS;
     for (struct sim_capture *x = captures; x; x = x->next)
         if (forbids(x)) {
@@ -42,8 +39,7 @@ CUresult sim_capture_unsafe(void)
     return result;
 }
 
-bool sim_capture_running(void)
-{
+bool sim_capture_running(void) {
     for (struct sim_capture *x = captures; x; x = x->next)
         if (x->mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mine(x))
             return true;
@@ -51,8 +47,7 @@ bool sim_capture_running(void)
 }
 
 // The legacy stream waits for all blocking streams, so it cannot be used beside their captures.
-static CUresult use_legacy(struct sim_stream *s)
-{
+static CUresult use_legacy(struct sim_stream *s) {
     CUresult result = CUDA_SUCCESS;
     for (struct sim_capture *x = captures; x; x = x->next) {
         if (x->origin->o.ctx != s->o.ctx || x->origin->flags & CU_STREAM_NON_BLOCKING)
@@ -63,8 +58,7 @@ static CUresult use_legacy(struct sim_stream *s)
     return result;
 }
 
-struct sim_capture *sim_stream_use(struct sim_stream *s, CUresult *result)
-{
+struct sim_capture *sim_stream_use(struct sim_stream *s, CUresult *result) {
     if (s->capture && s->capture->invalid)
         *result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!s->capture && s->o.ctx->legacy == s)
@@ -73,8 +67,7 @@ struct sim_capture *sim_stream_use(struct sim_stream *s, CUresult *result)
     return *result ? NULL : s->capture;
 }
 
-CUresult sim_stream_wait(struct sim_stream *s)
-{
+CUresult sim_stream_wait(struct sim_stream *s) {
     CUresult result = CUDA_SUCCESS;
     if (s->capture) {
         s->capture->invalid = true;
@@ -86,16 +79,14 @@ CUresult sim_stream_wait(struct sim_stream *s)
 
 // ---- forking and joining by events ----------------------------------------------------------------
 
-struct sim_capture *sim_capture_by_id(uint64_t id)
-{
+struct sim_capture *sim_capture_by_id(uint64_t id) {
     struct sim_capture *x = captures;
     while (x && x->id != id)
         x = x->next;
     return x;
 }
 
-CUresult sim_capture_wait(struct sim_stream *s, struct sim_event *e)
-{
+CUresult sim_capture_wait(struct sim_stream *s, struct sim_event *e) {
     struct sim_capture *theirs = e->capture ? sim_capture_by_id(e->capture) : NULL;
     if (!theirs) {
         if (!s->capture)
@@ -117,8 +108,7 @@ CUresult sim_capture_wait(struct sim_stream *s, struct sim_event *e)
 // ---- beginning and ending --------------------------------------------------------------------------
 
 static CUresult begin(const char *api, CUstream handle, bool per_thread, CUstreamCaptureMode mode,
-                      CUgraph to)
-{
+                      CUgraph to) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     struct sim_graph *graph = sim_object_find(to, SIM_GRAPH);
@@ -144,30 +134,25 @@ static CUresult begin(const char *api, CUstream handle, bool per_thread, CUstrea
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream) {
     return begin(__func__, hStream, false, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL);
 }
 
-CUresult CUDAAPI cuStreamBeginCapture_ptsz(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamBeginCapture_ptsz(CUstream hStream) {
     return begin(__func__, hStream, true, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL);
 }
 
-CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
-{
+CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
     return begin(__func__, hStream, false, mode, NULL);
 }
 
-CUresult CUDAAPI cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
-{
+CUresult CUDAAPI cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) {
     return begin(__func__, hStream, true, mode, NULL);
 }
 
 #if CUDA_VERSION >= 12030
 static CUresult begin_to(const char *api, CUstream s, bool per_thread, CUstreamCaptureMode mode,
-                         CUgraph graph)
-{
+                         CUgraph graph) {
     if (graph)
         return begin(api, s, per_thread, mode, graph);
     struct sim_call c;
@@ -180,8 +165,7 @@ static CUresult begin_to(const char *api, CUstream s, bool per_thread, CUstreamC
 CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                                              const CUgraphNode *dependencies,
                                              const CUgraphEdgeData *dependencyData,
-                                             size_t numDependencies, CUstreamCaptureMode mode)
-{
+                                             size_t numDependencies, CUstreamCaptureMode mode) {
     (void)dependencies, (void)dependencyData, (void)numDependencies;
     return begin_to(__func__, hStream, false, mode, hGraph);
 }
@@ -190,8 +174,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGra
                                                   const CUgraphNode *dependencies,
                                                   const CUgraphEdgeData *dependencyData,
                                                   size_t numDependencies,
-                                                  CUstreamCaptureMode mode)
-{
+                                                  CUstreamCaptureMode mode) {
     (void)dependencies, (void)dependencyData, (void)numDependencies;
     return begin_to(__func__, hStream, true, mode, hGraph);
 }
@@ -200,8 +183,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGra
 static struct sim_capture *leaving;
 static bool unjoined;
 
-static void leave(void *object)
-{
+static void leave(void *object) {
     struct sim_stream *s = object;
     if (s->capture != leaving)
         return;
@@ -212,8 +194,7 @@ static void leave(void *object)
 }
 
 // Takes every stream out of the capture; true if all that forked from it had joined it again.
-static bool finish(struct sim_capture *x)
-{
+static bool finish(struct sim_capture *x) {
     leaving = x;
     unjoined = false;
     sim_object_each(NULL, SIM_STREAM, leave);
@@ -224,15 +205,13 @@ static bool finish(struct sim_capture *x)
     return !unjoined;
 }
 
-static void forget(struct sim_capture *x, bool keep_graph)
-{
+static void forget(struct sim_capture *x, bool keep_graph) {
     if (x->own_graph && !keep_graph)
         sim_graph_delete(x->graph);
     free(x);
 }
 
-static CUresult end(const char *api, CUstream handle, bool per_thread, CUgraph *graph)
-{
+static CUresult end(const char *api, CUstream handle, bool per_thread, CUgraph *graph) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     struct sim_capture *x = s ? s->capture : NULL;
@@ -256,18 +235,15 @@ static CUresult end(const char *api, CUstream handle, bool per_thread, CUgraph *
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
-{
+CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
     return end(__func__, hStream, false, phGraph);
 }
 
-CUresult CUDAAPI cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
-{
+CUresult CUDAAPI cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) {
     return end(__func__, hStream, true, phGraph);
 }
 
-void sim_capture_drop(struct sim_stream *s)
-{
+void sim_capture_drop(struct sim_stream *s) {
     struct sim_capture *x = s->capture;
     if (!x)
         return;
@@ -282,8 +258,7 @@ void sim_capture_drop(struct sim_stream *s)
 
 // ---- questions ------------------------------------------------------------------------------------
 
-static CUstreamCaptureStatus status(const struct sim_stream *s)
-{
+static CUstreamCaptureStatus status(const struct sim_stream *s) {
     if (!s->capture)
         return CU_STREAM_CAPTURE_STATUS_NONE;
     return s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
@@ -291,8 +266,7 @@ static CUstreamCaptureStatus status(const struct sim_stream *s)
 }
 
 static CUresult ask(const char *api, CUstream handle, bool per_thread,
-                    CUstreamCaptureStatus *status_out, cuuint64_t *id, CUgraph *graph)
-{
+                    CUstreamCaptureStatus *status_out, cuuint64_t *id, CUgraph *graph) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     if (!c.result && !status_out)
@@ -311,34 +285,29 @@ static CUresult ask(const char *api, CUstream handle, bool per_thread,
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
+CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
     return ask(__func__, hStream, false, captureStatus, NULL, NULL);
 }
 
-CUresult CUDAAPI cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
+CUresult CUDAAPI cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
     return ask(__func__, hStream, true, captureStatus, NULL, NULL);
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                                        cuuint64_t *id_out)
-{
+                                        cuuint64_t *id_out) {
     return ask(__func__, hStream, false, captureStatus_out, id_out, NULL);
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo_ptsz(CUstream hStream,
                                              CUstreamCaptureStatus *captureStatus_out,
-                                             cuuint64_t *id_out)
-{
+                                             cuuint64_t *id_out) {
     return ask(__func__, hStream, true, captureStatus_out, id_out, NULL);
 }
 
 // Dependencies are not kept: none are reported.
 static CUresult ask_v2(const char *api, CUstream handle, bool per_thread,
                        CUstreamCaptureStatus *status_out, cuuint64_t *id, CUgraph *graph,
-                       const CUgraphNode **dependencies, size_t *count)
-{
+                       const CUgraphNode **dependencies, size_t *count) {
     if (dependencies)
         *dependencies = NULL;
     if (count)
@@ -350,8 +319,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream hStream,
                                            CUstreamCaptureStatus *captureStatus_out,
                                            cuuint64_t *id_out, CUgraph *graph_out,
                                            const CUgraphNode **dependencies_out,
-                                           size_t *numDependencies_out)
-{
+                                           size_t *numDependencies_out) {
     return ask_v2(__func__, hStream, false, captureStatus_out, id_out, graph_out, dependencies_out,
                   numDependencies_out);
 }
@@ -360,8 +328,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream,
                                                 CUstreamCaptureStatus *captureStatus_out,
                                                 cuuint64_t *id_out, CUgraph *graph_out,
                                                 const CUgraphNode **dependencies_out,
-                                                size_t *numDependencies_out)
-{
+                                                size_t *numDependencies_out) {
     return ask_v2(__func__, hStream, true, captureStatus_out, id_out, graph_out, dependencies_out,
                   numDependencies_out);
 }
@@ -372,8 +339,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream,
                                            cuuint64_t *id_out, CUgraph *graph_out,
                                            const CUgraphNode **dependencies_out,
                                            const CUgraphEdgeData **edgeData_out,
-                                           size_t *numDependencies_out)
-{
+                                           size_t *numDependencies_out) {
     if (edgeData_out)
         *edgeData_out = NULL;
     return ask_v2(__func__, hStream, false, captureStatus_out, id_out, graph_out, dependencies_out,
@@ -385,8 +351,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream,
                                                 cuuint64_t *id_out, CUgraph *graph_out,
                                                 const CUgraphNode **dependencies_out,
                                                 const CUgraphEdgeData **edgeData_out,
-                                                size_t *numDependencies_out)
-{
+                                                size_t *numDependencies_out) {
     if (edgeData_out)
         *edgeData_out = NULL;
     return ask_v2(__func__, hStream, true, captureStatus_out, id_out, graph_out, dependencies_out,
@@ -394,8 +359,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream,
 }
 #endif
 
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED))
         c.result = CUDA_ERROR_INVALID_VALUE;

@@ -9,8 +9,7 @@
 static CUprocessState state = CU_PROCESS_STATE_RUNNING;
 static uint64_t saved[SIM_MAX_DEVICES];
 
-static void step(struct sim_call *c, const char *api, int pid, CUprocessState from)
-{
+static void step(struct sim_call *c, const char *api, int pid, CUprocessState from) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     if (!c->result && pid != getpid())
         c->result = CUDA_ERROR_INVALID_VALUE;
@@ -18,8 +17,7 @@ static void step(struct sim_call *c, const char *api, int pid, CUprocessState fr
         c->result = CUDA_ERROR_ILLEGAL_STATE;
 }
 
-CUresult CUDAAPI cuCheckpointProcessGetState(int pid, CUprocessState *out)
-{
+CUresult CUDAAPI cuCheckpointProcessGetState(int pid, CUprocessState *out) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && (!out || pid != getpid()))
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -28,8 +26,7 @@ CUresult CUDAAPI cuCheckpointProcessGetState(int pid, CUprocessState *out)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
-{
+CUresult CUDAAPI cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
     struct sim_call c;
     (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_RUNNING);
@@ -38,8 +35,7 @@ CUresult CUDAAPI cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args)
-{
+CUresult CUDAAPI cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args) {
     struct sim_call c;
     (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_LOCKED);
@@ -53,8 +49,7 @@ CUresult CUDAAPI cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointAr
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
-{
+CUresult CUDAAPI cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
     struct sim_call c;
     (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_CHECKPOINTED);
@@ -73,8 +68,7 @@ CUresult CUDAAPI cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *ar
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args)
-{
+CUresult CUDAAPI cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args) {
     struct sim_call c;
     (void)args;
     step(&c, __func__, pid, CU_PROCESS_STATE_LOCKED);

@@ -17,14 +17,12 @@ static _Thread_local unsigned height;
 
 // ---- the current context ------------------------------------------------------------------------
 
-static bool alive(const struct current *x)
-{
+static bool alive(const struct current *x) {
     struct sim_context *ctx = sim_object_find(x->ctx, SIM_CONTEXT);
     return ctx && ctx->o.serial == x->serial && ctx->active;
 }
 
-struct sim_context *sim_current(CUresult *why_not)
-{
+struct sim_context *sim_current(CUresult *why_not) {
     if (height == 0 || !stack[height - 1].ctx) {
         *why_not = CUDA_ERROR_INVALID_CONTEXT;
         return NULL;
@@ -36,14 +34,12 @@ struct sim_context *sim_current(CUresult *why_not)
     return stack[height - 1].ctx;
 }
 
-struct sim_context *sim_context_find(CUcontext handle)
-{
+struct sim_context *sim_context_find(CUcontext handle) {
     struct sim_context *ctx = sim_object_find(handle, SIM_CONTEXT);
     return ctx && ctx->active ? ctx : NULL;
 }
 
-static CUresult push(struct sim_context *ctx)
-{
+static CUresult push(struct sim_context *ctx) {
     if (height == DEPTH)
         return CUDA_ERROR_INVALID_VALUE;
     stack[height++] = (struct current){ctx, ctx ? ctx->o.serial : 0};
@@ -52,8 +48,7 @@ static CUresult push(struct sim_context *ctx)
 
 // ---- life and death -----------------------------------------------------------------------------
 
-static CUresult charge(struct sim_context *ctx, int device)
-{
+static CUresult charge(struct sim_context *ctx, int device) {
     if (!sim_charge(device, sim_param.context))
         return CUDA_ERROR_OUT_OF_MEMORY;
     ctx->charged = sim_param.context;
@@ -69,8 +64,7 @@ static CUresult charge(struct sim_context *ctx, int device)
     return CUDA_SUCCESS;
 }
 
-static void end_context(struct sim_context *ctx)
-{
+static void end_context(struct sim_context *ctx) {
     sim_stream_end_context(ctx);
     sim_array_end_context(ctx);
     sim_module_end_context(ctx);
@@ -86,16 +80,14 @@ static void end_context(struct sim_context *ctx)
 
 static int ending_device;
 
-static void end_green(void *object)
-{
+static void end_green(void *object) {
     struct sim_context *ctx = object;
     if (ctx->green && ctx->o.device == ending_device)
         ctx->active = false;
 }
 
 // A primary context takes the green ones with it that stand on it.
-static void destroy(struct sim_context *ctx)
-{
+static void destroy(struct sim_context *ctx) {
     end_context(ctx);
     ending_device = ctx->o.device;
     if (ctx->primary)
@@ -104,8 +96,7 @@ static void destroy(struct sim_context *ctx)
         sim_object_delete(ctx);
 }
 
-CUresult sim_primary_retain(int device, bool *created, struct sim_context **out)
-{
+CUresult sim_primary_retain(int device, bool *created, struct sim_context **out) {
     struct sim_context **ctx = &sim_devices[device].primary;
     if (!*ctx) {
         *ctx = sim_object_new(sizeof **ctx, SIM_CONTEXT, NULL, device);
@@ -122,8 +113,7 @@ CUresult sim_primary_retain(int device, bool *created, struct sim_context **out)
     return CUDA_SUCCESS;
 }
 
-void sim_primary_release(struct sim_context *ctx, bool *destroyed)
-{
+void sim_primary_release(struct sim_context *ctx, bool *destroyed) {
     *destroyed = --ctx->references == 0;
     if (*destroyed)
         destroy(ctx);
@@ -131,8 +121,7 @@ void sim_primary_release(struct sim_context *ctx, bool *destroyed)
 
 // ---- primary contexts ----------------------------------------------------------------------------
 
-static void begin_primary(struct sim_call *c, const char *api, int device)
-{
+static void begin_primary(struct sim_call *c, const char *api, int device) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     c->has &= ~(unsigned)(SIM_HAS_CONTEXT | SIM_HAS_DEVICE);
     if (!c->result && !sim_device_valid(device))
@@ -141,8 +130,7 @@ static void begin_primary(struct sim_call *c, const char *api, int device)
         sim_set_device(c, device);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
     struct sim_call c;
     struct sim_context *ctx = NULL;
     bool created = true;
@@ -163,8 +151,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     return c.result;
 }
 
-static CUresult release(const char *api, CUdevice dev)
-{
+static CUresult release(const char *api, CUdevice dev) {
     struct sim_call c;
     bool destroyed;
     begin_primary(&c, api, dev);
@@ -179,18 +166,15 @@ static CUresult release(const char *api, CUdevice dev)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
     return release(__func__, dev);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     return release(__func__, dev);
 }
 
-static CUresult reset(const char *api, CUdevice dev)
-{
+static CUresult reset(const char *api, CUdevice dev) {
     struct sim_call c;
     begin_primary(&c, api, dev);
     c.op = "context-destroy";
@@ -205,18 +189,15 @@ static CUresult reset(const char *api, CUdevice dev)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
     return reset(__func__, dev);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
     return reset(__func__, dev);
 }
 
-static CUresult set_flags(const char *api, CUdevice dev, unsigned int flags)
-{
+static CUresult set_flags(const char *api, CUdevice dev, unsigned int flags) {
     struct sim_call c;
     begin_primary(&c, api, dev);
     if (!c.result && sim_devices[dev].primary)
@@ -224,18 +205,15 @@ static CUresult set_flags(const char *api, CUdevice dev, unsigned int flags)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
     return set_flags(__func__, dev, flags);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
     return set_flags(__func__, dev, flags);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
-{
+CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
     struct sim_call c;
     begin_primary(&c, __func__, dev);
     if (!c.result && (!flags || !active))
@@ -251,8 +229,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, i
 // ---- contexts that a program creates -------------------------------------------------------------
 
 static CUresult create(const char *api, CUcontext *pctx, unsigned int flags, CUdevice dev,
-                       unsigned version)
-{
+                       unsigned version) {
     struct sim_call c;
     begin_primary(&c, api, dev);
     c.op = "context-create";
@@ -280,34 +257,29 @@ static CUresult create(const char *api, CUcontext *pctx, unsigned int flags, CUd
     return c.result;
 }
 
-CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev)
-{
+CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
     return create(__func__, pctx, flags, dev, 3010);
 }
 
-CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
-{
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
     return create(__func__, pctx, flags, dev, 3020);
 }
 
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
-                                unsigned int flags, CUdevice dev)
-{
+                                unsigned int flags, CUdevice dev) {
     (void)paramsArray, (void)numParams;
     return create(__func__, pctx, flags, dev, 3020);
 }
 
 #if CUDA_VERSION >= 12050
 CUresult CUDAAPI cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
-                                unsigned int flags, CUdevice dev)
-{
+                                unsigned int flags, CUdevice dev) {
     (void)ctxCreateParams;
     return create(__func__, pctx, flags, dev, 3020);
 }
 #endif
 
-static CUresult destroy_created(const char *api, CUcontext handle)
-{
+static CUresult destroy_created(const char *api, CUcontext handle) {
     struct sim_call c;
     sim_begin(&c, api, "context-destroy", SIM_NEED_INIT);
     struct sim_context *ctx = sim_context_find(handle);
@@ -325,18 +297,15 @@ static CUresult destroy_created(const char *api, CUcontext handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxDestroy(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
     return destroy_created(__func__, ctx);
 }
 
-CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx) {
     return destroy_created(__func__, ctx);
 }
 
-CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags)
-{
+CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && (!pctx || flags))
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -347,8 +316,7 @@ CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxDetach(CUcontext handle)
-{
+CUresult CUDAAPI cuCtxDetach(CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = sim_context_find(handle);
     if (!c.result && (!ctx || ctx->primary || ctx->green))
@@ -366,8 +334,7 @@ CUresult CUDAAPI cuCtxDetach(CUcontext handle)
 
 // ---- what is current ---------------------------------------------------------------------------
 
-CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx)
-{
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && !pctx)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -376,8 +343,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
-{
+CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = sim_context_find(handle);
     if (!c.result && handle && !ctx)
@@ -391,8 +357,7 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
     return sim_end(&c);
 }
 
-static CUresult push_current(const char *api, CUcontext handle)
-{
+static CUresult push_current(const char *api, CUcontext handle) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     struct sim_context *ctx = sim_context_find(handle);
@@ -401,18 +366,15 @@ static CUresult push_current(const char *api, CUcontext handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx) {
     return push_current(__func__, ctx);
 }
 
-CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx)
-{
+CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx) {
     return push_current(__func__, ctx);
 }
 
-static CUresult pop_current(const char *api, CUcontext *pctx)
-{
+static CUresult pop_current(const char *api, CUcontext *pctx) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     if (!c.result && height == 0)
@@ -425,18 +387,15 @@ static CUresult pop_current(const char *api, CUcontext *pctx)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx)
-{
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *pctx) {
     return pop_current(__func__, pctx);
 }
 
-CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *pctx)
-{
+CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *pctx) {
     return pop_current(__func__, pctx);
 }
 
-CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
-{
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && !device)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -445,8 +404,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxSynchronize(void)
-{
+CUresult CUDAAPI cuCtxSynchronize(void) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result)
         c.result = sim_capture_unsafe();
@@ -456,8 +414,7 @@ CUresult CUDAAPI cuCtxSynchronize(void)
 }
 
 #if CUDA_VERSION >= 13000
-CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
-{
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     CUresult why_not = CUDA_SUCCESS;
     struct sim_context *ctx = handle ? sim_context_find(handle) : sim_current(&why_not);
@@ -470,8 +427,7 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle)
-{
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
     SIM_BEGIN(NULL, INIT);
     CUresult why_not = CUDA_SUCCESS;
     struct sim_context *ctx = handle ? sim_context_find(handle) : sim_current(&why_not);
@@ -485,8 +441,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle)
 }
 #endif
 
-CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
-{
+CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && !flags)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -495,8 +450,7 @@ CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
-{
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = handle ? sim_context_find(handle) : c.ctx;
     if (!c.result && !version)
@@ -508,8 +462,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *ctxId)
-{
+CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *ctxId) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = handle ? sim_context_find(handle) : c.ctx;
     if (!c.result && !ctxId)
@@ -521,8 +474,7 @@ CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *ctxId)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
-{
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && leastPriority)
         *leastPriority = 0;
@@ -531,8 +483,7 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPr
     return sim_end(&c);
 }
 
-static CUresult peer(const char *api, CUcontext handle)
-{
+static CUresult peer(const char *api, CUcontext handle) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
     struct sim_context *ctx = sim_context_find(handle);
@@ -543,14 +494,12 @@ static CUresult peer(const char *api, CUcontext handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
-{
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
     (void)Flags;
     return peer(__func__, peerContext);
 }
 
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext)
-{
+CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
     return peer(__func__, peerContext);
 }
 
@@ -558,8 +507,7 @@ CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext)
 
 // What a limit takes beyond what the context has reserved for it at its start. Guesswork, but of
 // the right kind: heap and printf buffer as they are, the stack for all threads of the device.
-static uint64_t limit_cost(const struct sim_context *ctx)
-{
+static uint64_t limit_cost(const struct sim_context *ctx) {
     uint64_t stack_threads = 132ull * 2048;
     uint64_t cost = 0;
     if (ctx->limits[CU_LIMIT_STACK_SIZE] > 1024)
@@ -571,13 +519,11 @@ static uint64_t limit_cost(const struct sim_context *ctx)
     return sim_round_up(cost, sim_param.chunk);
 }
 
-static bool known_limit(CUlimit limit)
-{
+static bool known_limit(CUlimit limit) {
     return (int)limit >= 0 && (int)limit < SIM_LIMITS && limit < CU_LIMIT_MAX;
 }
 
-static CUresult set_limit(struct sim_context *ctx, CUlimit limit, size_t value)
-{
+static CUresult set_limit(struct sim_context *ctx, CUlimit limit, size_t value) {
     if (!known_limit(limit))
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     if (value > 1ull << 40)
@@ -595,8 +541,7 @@ static CUresult set_limit(struct sim_context *ctx, CUlimit limit, size_t value)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
-{
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
     SIM_BEGIN("limit", CONTEXT);
     sim_set_handle(&c, (uint64_t)limit);
     sim_set_bytes(&c, value);
@@ -605,8 +550,7 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit)
-{
+CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && !pvalue)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -621,8 +565,7 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 
 #if CUDA_VERSION >= 12040
 CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource,
-                                        CUdevResourceType type)
-{
+                                        CUdevResourceType type) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && (!resource || type != CU_DEV_RESOURCE_TYPE_SM))
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -637,8 +580,7 @@ CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource
 }
 
 CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources,
-                                           unsigned int nbResources)
-{
+                                           unsigned int nbResources) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && (!phDesc || !resources || !nbResources))
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -648,8 +590,7 @@ CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResou
 }
 
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
-                                  unsigned int flags)
-{
+                                  unsigned int flags) {
     struct sim_call c;
     struct sim_context *primary = NULL;
     bool created;
@@ -671,14 +612,12 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUd
     return sim_end(&c);
 }
 
-static struct sim_context *find_green(CUgreenCtx handle)
-{
+static struct sim_context *find_green(CUgreenCtx handle) {
     struct sim_context *ctx = sim_context_find((CUcontext)(void *)handle);
     return ctx && ctx->green ? ctx : NULL;
 }
 
-CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx)
-{
+CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx) {
     SIM_BEGIN("context-destroy", INIT);
     struct sim_context *ctx = find_green(hCtx);
     sim_set_context(&c, hCtx);
@@ -697,8 +636,7 @@ CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
-{
+CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = find_green(hCtx);
     if (!c.result && !pContext)

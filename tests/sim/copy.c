@@ -7,8 +7,7 @@
 enum side { ANY, DEVICE, HOST };
 
 // Whether the driver would accept the range as device memory.
-static bool is_device(uint64_t base, uint64_t size)
-{
+static bool is_device(uint64_t base, uint64_t size) {
     int device;
     struct sim_range *r = sim_range_at(base);
     if (!r || r->kind == SIM_RANGE_ARRAY || size > r->size || base - r->base > r->size - size)
@@ -16,15 +15,13 @@ static bool is_device(uint64_t base, uint64_t size)
     return r->kind != SIM_RANGE_RESERVED || sim_vmm_mapped(base, size, &device);
 }
 
-static bool acceptable(uint64_t base, uint64_t size, enum side side)
-{
+static bool acceptable(uint64_t base, uint64_t size, enum side side) {
     if (!size)
         return true;
     return base && (side != DEVICE || is_device(base, size));
 }
 
-static bool reachable(uint64_t base, uint64_t size, enum side side)
-{
+static bool reachable(uint64_t base, uint64_t size, enum side side) {
     if (side == HOST)
         return true;
     struct sim_range *r = sim_range_at(base);
@@ -38,13 +35,12 @@ struct copy {
     enum side to_side, from_side;
 };
 
-static CUresult run(const char *api, const struct copy *m, CUstream stream, bool per_thread)
-{
+static CUresult run(const char *api, const struct copy *m, CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
-    if (!c.result && (!acceptable(m->to, m->bytes, m->to_side) ||
-                      !acceptable(m->from, m->bytes, m->from_side)))
+    if (!c.result &&
+        (!acceptable(m->to, m->bytes, m->to_side) || !acceptable(m->from, m->bytes, m->from_side)))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_MEMCPY);
@@ -57,46 +53,38 @@ static CUresult run(const char *api, const struct copy *m, CUstream stream, bool
 #define ADDRESS(p) ((uint64_t)(uintptr_t)(p))
 
 static CUresult to_device(const char *api, CUdeviceptr to, const void *from, size_t n, CUstream s,
-                          bool per_thread)
-{
+                          bool per_thread) {
     return run(api, &(struct copy){to, ADDRESS(from), n, DEVICE, HOST}, s, per_thread);
 }
 
 static CUresult to_host(const char *api, void *to, CUdeviceptr from, size_t n, CUstream s,
-                        bool per_thread)
-{
+                        bool per_thread) {
     return run(api, &(struct copy){ADDRESS(to), from, n, HOST, DEVICE}, s, per_thread);
 }
 
 static CUresult on_device(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s,
-                          bool per_thread)
-{
+                          bool per_thread) {
     return run(api, &(struct copy){to, from, n, DEVICE, DEVICE}, s, per_thread);
 }
 
 static CUresult anywhere(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s,
-                         bool per_thread)
-{
+                         bool per_thread) {
     return run(api, &(struct copy){to, from, n, ANY, ANY}, s, per_thread);
 }
 
 // Each with its two variants of the default stream.
-#define COPY(name, suffix, helper, to_type, from_type)                                             \
-    CUresult CUDAAPI name(to_type to, from_type from, size_t ByteCount)                            \
-    {                                                                                              \
-        return helper(__func__, to, from, ByteCount, NULL, false);                                 \
-    }                                                                                              \
-    CUresult CUDAAPI name##suffix(to_type to, from_type from, size_t ByteCount)                    \
-    {                                                                                              \
-        return helper(__func__, to, from, ByteCount, NULL, true);                                  \
+#define COPY(name, suffix, helper, to_type, from_type)                            \
+    CUresult CUDAAPI name(to_type to, from_type from, size_t ByteCount) {         \
+        return helper(__func__, to, from, ByteCount, NULL, false);                \
+    }                                                                             \
+    CUresult CUDAAPI name##suffix(to_type to, from_type from, size_t ByteCount) { \
+        return helper(__func__, to, from, ByteCount, NULL, true);                 \
     }
 #define COPY_ASYNC(name, helper, to_type, from_type)                                               \
-    CUresult CUDAAPI name(to_type to, from_type from, size_t ByteCount, CUstream hStream)          \
-    {                                                                                              \
+    CUresult CUDAAPI name(to_type to, from_type from, size_t ByteCount, CUstream hStream) {        \
         return helper(__func__, to, from, ByteCount, hStream, false);                              \
     }                                                                                              \
-    CUresult CUDAAPI name##_ptsz(to_type to, from_type from, size_t ByteCount, CUstream hStream)   \
-    {                                                                                              \
+    CUresult CUDAAPI name##_ptsz(to_type to, from_type from, size_t ByteCount, CUstream hStream) { \
         return helper(__func__, to, from, ByteCount, hStream, true);                               \
     }
 
@@ -112,8 +100,7 @@ COPY_ASYNC(cuMemcpyAsync, anywhere, CUdeviceptr, CUdeviceptr)
 // ---- fills --------------------------------------------------------------------------------------------
 
 static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t width, size_t n,
-                     CUstream stream, bool per_thread)
-{
+                     CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
@@ -127,23 +114,19 @@ static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t w
     return sim_end(&c);
 }
 
-#define FILL(name, type)                                                                           \
-    CUresult CUDAAPI name##_v2(CUdeviceptr dstDevice, type value, size_t N)                        \
-    {                                                                                              \
-        return fill(__func__, dstDevice, &value, sizeof value, N, NULL, false);                    \
-    }                                                                                              \
-    CUresult CUDAAPI name##_v2_ptds(CUdeviceptr dstDevice, type value, size_t N)                   \
-    {                                                                                              \
-        return fill(__func__, dstDevice, &value, sizeof value, N, NULL, true);                     \
-    }                                                                                              \
-    CUresult CUDAAPI name##Async(CUdeviceptr dstDevice, type value, size_t N, CUstream hStream)    \
-    {                                                                                              \
-        return fill(__func__, dstDevice, &value, sizeof value, N, hStream, false);                 \
-    }                                                                                              \
-    CUresult CUDAAPI name##Async_ptsz(CUdeviceptr dstDevice, type value, size_t N,                 \
-                                      CUstream hStream)                                            \
-    {                                                                                              \
-        return fill(__func__, dstDevice, &value, sizeof value, N, hStream, true);                  \
+#define FILL(name, type)                                                                          \
+    CUresult CUDAAPI name##_v2(CUdeviceptr dstDevice, type value, size_t N) {                     \
+        return fill(__func__, dstDevice, &value, sizeof value, N, NULL, false);                   \
+    }                                                                                             \
+    CUresult CUDAAPI name##_v2_ptds(CUdeviceptr dstDevice, type value, size_t N) {                \
+        return fill(__func__, dstDevice, &value, sizeof value, N, NULL, true);                    \
+    }                                                                                             \
+    CUresult CUDAAPI name##Async(CUdeviceptr dstDevice, type value, size_t N, CUstream hStream) { \
+        return fill(__func__, dstDevice, &value, sizeof value, N, hStream, false);                \
+    }                                                                                             \
+    CUresult CUDAAPI name##Async_ptsz(CUdeviceptr dstDevice, type value, size_t N,                \
+                                      CUstream hStream) {                                         \
+        return fill(__func__, dstDevice, &value, sizeof value, N, hStream, true);                 \
     }
 
 FILL(cuMemsetD8, unsigned char)

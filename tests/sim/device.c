@@ -6,13 +6,11 @@
 
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 
-bool sim_device_valid(int device)
-{
+bool sim_device_valid(int device) {
     return device >= 0 && device < sim_param.devices;
 }
 
-CUresult CUDAAPI cuInit(unsigned int Flags)
-{
+CUresult CUDAAPI cuInit(unsigned int Flags) {
     SIM_BEGIN(NULL, NOTHING);
     if (!c.result && Flags)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -23,8 +21,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDriverGetVersion(int *driverVersion)
-{
+CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {
     SIM_BEGIN(NULL, NOTHING);
     if (!c.result && !driverVersion)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -33,8 +30,7 @@ CUresult CUDAAPI cuDriverGetVersion(int *driverVersion)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetCount(int *count)
-{
+CUresult CUDAAPI cuDeviceGetCount(int *count) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && !count)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -43,8 +39,7 @@ CUresult CUDAAPI cuDeviceGetCount(int *count)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
-{
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && !device)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -56,8 +51,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 }
 
 // Begins a question about a device and checks what all of them check.
-static void ask(struct sim_call *c, const char *api, const void *out, int device)
-{
+static void ask(struct sim_call *c, const char *api, const void *out, int device) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     if (!c->result && !out)
         c->result = CUDA_ERROR_INVALID_VALUE;
@@ -65,8 +59,7 @@ static void ask(struct sim_call *c, const char *api, const void *out, int device
         c->result = CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, name, dev);
     if (!c.result && len > 0)
@@ -74,13 +67,11 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
     return sim_end(&c);
 }
 
-static uint64_t total(int device)
-{
+static uint64_t total(int device) {
     return sim_param.total_mem ? sim_param.total_mem : sim_param.memory[device];
 }
 
-CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, bytes, dev);
     if (!c.result)
@@ -88,8 +79,7 @@ CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceTotalMem(unsigned int *bytes, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceTotalMem(unsigned int *bytes, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, bytes, dev);
     if (!c.result)
@@ -97,8 +87,7 @@ CUresult CUDAAPI cuDeviceTotalMem(unsigned int *bytes, CUdevice dev)
     return sim_end(&c);
 }
 
-static CUresult uuid(const char *api, CUuuid *out, CUdevice dev)
-{
+static CUresult uuid(const char *api, CUuuid *out, CUdevice dev) {
     struct sim_call c;
     ask(&c, api, out, dev);
     if (!c.result)
@@ -106,18 +95,15 @@ static CUresult uuid(const char *api, CUuuid *out, CUdevice dev)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetUuid(CUuuid *out, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid *out, CUdevice dev) {
     return uuid(__func__, out, dev);
 }
 
-CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *out, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *out, CUdevice dev) {
     return uuid(__func__, out, dev);
 }
 
-CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, pciBusId, dev);
     if (!c.result && len > 0)
@@ -125,8 +111,7 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
-{
+CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
     SIM_BEGIN(NULL, INIT);
     unsigned domain, bus;
     if (!c.result && (!dev || !pciBusId || sscanf(pciBusId, "%x:%x", &domain, &bus) != 2))
@@ -138,8 +123,7 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, major && minor ? major : NULL, dev);
     if (!c.result) {
@@ -149,8 +133,7 @@ CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
     return sim_end(&c);
 }
 
-static int attribute(CUdevice_attribute attrib, CUdevice dev)
-{
+static int attribute(CUdevice_attribute attrib, CUdevice dev) {
     switch ((int)attrib) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         return 9;
@@ -199,8 +182,7 @@ static int attribute(CUdevice_attribute attrib, CUdevice dev)
     }
 }
 
-CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, pi, dev);
     if (!c.result && ((int)attrib < 1 || (int)attrib > 1000))
@@ -210,8 +192,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
-{
+CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
     struct sim_call c;
     ask(&c, __func__, canAccessPeer, dev);
     if (!c.result && !sim_device_valid(peerDev))
@@ -223,8 +204,8 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevic
 
 // Over-budget notifications are accepted and never sent.
 CUresult CUDAAPI cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
-                                                   void *userData, CUasyncCallbackHandle *callback)
-{
+                                                   void *userData,
+                                                   CUasyncCallbackHandle *callback) {
     struct sim_call c;
     (void)userData;
     ask(&c, __func__, callbackFunc ? (void *)callback : NULL, device);
@@ -234,8 +215,7 @@ CUresult CUDAAPI cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallb
 }
 
 CUresult CUDAAPI cuDeviceUnregisterAsyncNotification(CUdevice device,
-                                                     CUasyncCallbackHandle callback)
-{
+                                                     CUasyncCallbackHandle callback) {
     struct sim_call c;
     void *object = NULL;
     ask(&c, __func__, callback, device);

@@ -11,8 +11,7 @@ static const struct {
 #undef SIM_ERROR
 };
 
-static CUresult look_up(CUresult error, const char **out, bool name)
-{
+static CUresult look_up(CUresult error, const char **out, bool name) {
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
@@ -24,12 +23,10 @@ static CUresult look_up(CUresult error, const char **out, bool name)
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr)
-{
+CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr) {
     return look_up(error, pStr, true);
 }
 
-CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr)
-{
+CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr) {
     return look_up(error, pStr, false);
 }

@@ -13,14 +13,12 @@ struct external {
 
 // ---- external memory ----------------------------------------------------------------------------
 
-static bool by_descriptor(CUexternalMemoryHandleType type)
-{
+static bool by_descriptor(CUexternalMemoryHandleType type) {
     return type == CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
 }
 
 CUresult CUDAAPI cuImportExternalMemory(CUexternalMemory *extMem_out,
-                                        const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
-{
+                                        const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc) {
     SIM_BEGIN("import", CONTEXT);
     if (memHandleDesc)
         sim_set_bytes(&c, memHandleDesc->size);
@@ -40,8 +38,7 @@ CUresult CUDAAPI cuImportExternalMemory(CUexternalMemory *extMem_out,
 }
 
 static struct external *begin(struct sim_call *c, const char *api, const char *op,
-                              CUexternalMemory handle)
-{
+                              CUexternalMemory handle) {
     sim_begin(c, api, op, SIM_NEED_CONTEXT);
     sim_set_object(c, handle);
     struct external *e = sim_object_find(handle, SIM_EXTERNAL);
@@ -50,9 +47,9 @@ static struct external *begin(struct sim_call *c, const char *api, const char *o
     return e;
 }
 
-CUresult CUDAAPI cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem,
-                                                 const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc)
-{
+CUresult CUDAAPI
+cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem,
+                                const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc) {
     struct sim_call c;
     struct external *e = begin(&c, __func__, "map", extMem);
     uint64_t base, space;
@@ -81,8 +78,7 @@ CUresult CUDAAPI cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternal
 
 CUresult CUDAAPI cuExternalMemoryGetMappedMipmappedArray(
     CUmipmappedArray *mipmap, CUexternalMemory extMem,
-    const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc)
-{
+    const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc) {
     struct sim_call c;
     begin(&c, __func__, "map", extMem);
     if (mipmapDesc) {
@@ -98,8 +94,7 @@ CUresult CUDAAPI cuExternalMemoryGetMappedMipmappedArray(
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDestroyExternalMemory(CUexternalMemory extMem)
-{
+CUresult CUDAAPI cuDestroyExternalMemory(CUexternalMemory extMem) {
     struct sim_call c;
     struct external *e = begin(&c, __func__, "release", extMem);
     if (!c.result)
@@ -118,8 +113,7 @@ struct graphics {
 };
 
 CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, unsigned buffer,
-                                            unsigned flags)
-{
+                                            unsigned flags) {
     SIM_BEGIN(NULL, CONTEXT);
     uint64_t base;
     (void)buffer, (void)flags;
@@ -137,8 +131,7 @@ CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, unsigned bu
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource resource)
-{
+CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource resource) {
     SIM_BEGIN(NULL, CONTEXT);
     struct graphics *g = sim_object_find(resource, SIM_GRAPHICS);
     if (!c.result && !g)
@@ -152,8 +145,7 @@ CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource resource)
 }
 
 static CUresult map_graphics(const char *api, unsigned count, CUgraphicsResource *resources,
-                             CUstream stream, bool per_thread, bool map)
-{
+                             CUstream stream, bool per_thread, bool map) {
     struct sim_call c;
     sim_stream_begin(&c, api, map ? "map" : "unmap", stream, per_thread);
     if (resources && count)
@@ -173,32 +165,27 @@ static CUresult map_graphics(const char *api, unsigned count, CUgraphicsResource
 }
 
 CUresult CUDAAPI cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources,
-                                        CUstream hStream)
-{
+                                        CUstream hStream) {
     return map_graphics(__func__, count, resources, hStream, false, true);
 }
 
 CUresult CUDAAPI cuGraphicsMapResources_ptsz(unsigned int count, CUgraphicsResource *resources,
-                                             CUstream hStream)
-{
+                                             CUstream hStream) {
     return map_graphics(__func__, count, resources, hStream, true, true);
 }
 
 CUresult CUDAAPI cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources,
-                                          CUstream hStream)
-{
+                                          CUstream hStream) {
     return map_graphics(__func__, count, resources, hStream, false, false);
 }
 
 CUresult CUDAAPI cuGraphicsUnmapResources_ptsz(unsigned int count, CUgraphicsResource *resources,
-                                               CUstream hStream)
-{
+                                               CUstream hStream) {
     return map_graphics(__func__, count, resources, hStream, true, false);
 }
 
 CUresult CUDAAPI cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *pDevPtr, size_t *pSize,
-                                                       CUgraphicsResource resource)
-{
+                                                       CUgraphicsResource resource) {
     SIM_BEGIN(NULL, CONTEXT);
     struct graphics *g = sim_object_find(resource, SIM_GRAPHICS);
     if (!c.result && !g)

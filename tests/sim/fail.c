@@ -19,8 +19,7 @@ static struct rule rules[MAX_RULES];
 static unsigned rule_count;
 static bool parsed;
 
-static const char *parse_calls(const char *p, struct rule *r)
-{
+static const char *parse_calls(const char *p, struct rule *r) {
     char *end = (char *)p;
     if (*p == '*') {
         r->first = 1;
@@ -37,8 +36,7 @@ static const char *parse_calls(const char *p, struct rule *r)
     return end;
 }
 
-static void parse(void)
-{
+static void parse(void) {
     const char *p = sim_param.fail;
     while (p && *p && rule_count < MAX_RULES) {
         struct rule *r = &rules[rule_count];
@@ -57,8 +55,7 @@ static void parse(void)
     parsed = true;
 }
 
-CUresult sim_fail(const char *api)
-{
+CUresult sim_fail(const char *api) {
     if (!parsed)
         parse();
     CUresult result = CUDA_SUCCESS;
@@ -73,8 +70,7 @@ CUresult sim_fail(const char *api)
     return result;
 }
 
-bool sim_is_sticky(CUresult result)
-{
+bool sim_is_sticky(CUresult result) {
     switch ((int)result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_ILLEGAL_ADDRESS:

@@ -45,8 +45,7 @@ struct sim_exec {
 
 // ---- the device's graph memory --------------------------------------------------------------------
 
-static CUresult cover(int device, uint64_t used)
-{
+static CUresult cover(int device, uint64_t used) {
     struct sim_device *d = &sim_devices[device];
     if (used <= d->graph_reserved)
         return CUDA_SUCCESS;
@@ -59,8 +58,7 @@ static CUresult cover(int device, uint64_t used)
     return CUDA_SUCCESS;
 }
 
-static void use(struct memory *m)
-{
+static void use(struct memory *m) {
     struct sim_device *d = &sim_devices[m->device];
     m->range->in_use = true;
     d->graph_used += m->size;
@@ -68,8 +66,7 @@ static void use(struct memory *m)
         d->graph_used_high = d->graph_used;
 }
 
-static void trim(int device)
-{
+static void trim(int device) {
     struct sim_device *d = &sim_devices[device];
     uint64_t keep = sim_round_up(d->graph_used, sim_param.chunk);
     if (d->graph_reserved > keep) {
@@ -78,8 +75,7 @@ static void trim(int device)
     }
 }
 
-static void drop_if_unused(struct memory *m)
-{
+static void drop_if_unused(struct memory *m) {
     if (m->references || m->range->in_use)
         return;
     sim_space_give(m->range->base, m->range->space);
@@ -87,8 +83,7 @@ static void drop_if_unused(struct memory *m)
     free(m);
 }
 
-CUresult sim_graph_free(struct sim_range *r)
-{
+CUresult sim_graph_free(struct sim_range *r) {
     struct memory *m = r->owner;
     if (!r->in_use)
         return CUDA_ERROR_INVALID_VALUE;
@@ -98,8 +93,7 @@ CUresult sim_graph_free(struct sim_range *r)
     return CUDA_SUCCESS;
 }
 
-void sim_graph_reset_device(int device)
-{
+void sim_graph_reset_device(int device) {
     for (struct sim_range *r = sim_ranges, *next; r; r = next) {
         next = r->next;
         if (r->kind == SIM_RANGE_GRAPH && r->device == device && r->in_use)
@@ -108,8 +102,7 @@ void sim_graph_reset_device(int device)
     trim(device);
 }
 
-CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device)
-{
+CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
     SIM_BEGIN("pool-trim", INIT);
     if (!c.result && !sim_device_valid(device))
         c.result = CUDA_ERROR_INVALID_DEVICE;
@@ -121,8 +114,7 @@ CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device)
 }
 
 static CUresult attribute(const char *api, CUdevice device, CUgraphMem_attribute attr, void *value,
-                          bool set)
-{
+                          bool set) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     if (!c.result && !sim_device_valid(device))
@@ -132,8 +124,10 @@ static CUresult attribute(const char *api, CUdevice device, CUgraphMem_attribute
     if (c.result)
         return sim_end(&c);
     struct sim_device *d = &sim_devices[device];
-    bool used = attr == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
-    bool high = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    bool used =
+        attr == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
+    bool high =
+        attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     uint64_t *now = used ? &d->graph_used : &d->graph_reserved;
     uint64_t *most = used ? &d->graph_used_high : &d->graph_reserved_high;
     if ((unsigned)attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH ||
@@ -147,28 +141,24 @@ static CUresult attribute(const char *api, CUdevice device, CUgraphMem_attribute
 }
 
 CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value)
-{
+                                              void *value) {
     return attribute(__func__, device, attr, value, false);
 }
 
 CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value)
-{
+                                              void *value) {
     return attribute(__func__, device, attr, value, true);
 }
 
 // ---- graphs and nodes ---------------------------------------------------------------------------
 
-struct sim_graph *sim_graph_new(struct sim_context *ctx)
-{
+struct sim_graph *sim_graph_new(struct sim_context *ctx) {
     struct sim_graph *g = sim_object_new(sizeof *g, SIM_GRAPH, NULL, ctx ? ctx->o.device : 0);
     g->last = &g->first;
     return g;
 }
 
-static struct sim_node *add(struct sim_graph *g, CUgraphNodeType type)
-{
+static struct sim_node *add(struct sim_graph *g, CUgraphNodeType type) {
     struct sim_node *n = sim_object_new(sizeof *n, SIM_NODE, NULL, g->o.device);
     n->graph = g;
     n->type = type;
@@ -177,8 +167,7 @@ static struct sim_node *add(struct sim_graph *g, CUgraphNodeType type)
     return n;
 }
 
-static void forget_node(struct sim_node *n)
-{
+static void forget_node(struct sim_node *n) {
     if (n->memory) {
         n->memory->references--;
         drop_if_unused(n->memory);
@@ -188,15 +177,13 @@ static void forget_node(struct sim_node *n)
 
 static struct sim_graph *ending;
 
-static void orphan(void *object)
-{
+static void orphan(void *object) {
     struct sim_exec *x = object;
     if (x->graph == ending)
         x->graph = NULL;
 }
 
-void sim_graph_delete(struct sim_graph *g)
-{
+void sim_graph_delete(struct sim_graph *g) {
     ending = g;
     sim_object_each(NULL, SIM_EXEC, orphan);
     for (struct sim_node *n = g->first, *next; n; n = next) {
@@ -206,8 +193,7 @@ void sim_graph_delete(struct sim_graph *g)
     sim_object_delete(g);
 }
 
-static CUresult add_alloc(struct sim_graph *g, int device, size_t bytes, struct sim_node **node)
-{
+static CUresult add_alloc(struct sim_graph *g, int device, size_t bytes, struct sim_node **node) {
     uint64_t base, space = sim_round_up(bytes, 2 << 20);
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
@@ -230,8 +216,7 @@ static CUresult add_alloc(struct sim_graph *g, int device, size_t bytes, struct 
     return CUDA_SUCCESS;
 }
 
-static CUresult add_free(struct sim_graph *g, CUdeviceptr p, struct sim_node **node)
-{
+static CUresult add_free(struct sim_graph *g, CUdeviceptr p, struct sim_node **node) {
     struct sim_range *r = sim_range_at(p);
     if (!r || r->base != p || r->kind != SIM_RANGE_GRAPH)
         return CUDA_ERROR_INVALID_VALUE;
@@ -240,8 +225,7 @@ static CUresult add_free(struct sim_graph *g, CUdeviceptr p, struct sim_node **n
     return CUDA_SUCCESS;
 }
 
-CUresult sim_graph_capture_alloc(struct sim_graph *g, int device, size_t bytes, CUdeviceptr *p)
-{
+CUresult sim_graph_capture_alloc(struct sim_graph *g, int device, size_t bytes, CUdeviceptr *p) {
     struct sim_node *n;
     CUresult result = add_alloc(g, device, bytes, &n);
     if (!result)
@@ -249,22 +233,19 @@ CUresult sim_graph_capture_alloc(struct sim_graph *g, int device, size_t bytes, 
     return result;
 }
 
-CUresult sim_graph_capture_free(struct sim_graph *g, CUdeviceptr p)
-{
+CUresult sim_graph_capture_free(struct sim_graph *g, CUdeviceptr p) {
     struct sim_node *n;
     return add_free(g, p, &n);
 }
 
-void sim_graph_capture_other(struct sim_graph *g, CUgraphNodeType type)
-{
+void sim_graph_capture_other(struct sim_graph *g, CUgraphNodeType type) {
     add(g, type);
 }
 
 // Begins a call that adds a node to a graph.
 static struct sim_graph *begin_add(struct sim_call *c, const char *api, const char *op,
                                    const void *node, CUgraph graph, const void *dependencies,
-                                   size_t count)
-{
+                                   size_t count) {
     sim_begin(c, api, op, SIM_NEED_INIT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
     if (!c->result && (!node || !g || (count && !dependencies)))
@@ -273,8 +254,7 @@ static struct sim_graph *begin_add(struct sim_call *c, const char *api, const ch
 }
 
 static CUresult add_alloc_node(struct sim_call *c, struct sim_graph *g, CUgraphNode *node,
-                               const CUmemPoolProps *props, size_t bytes, CUdeviceptr *dptr)
-{
+                               const CUmemPoolProps *props, size_t bytes, CUdeviceptr *dptr) {
     struct sim_node *n;
     c->op = "graph-alloc";
     sim_set_bytes(c, bytes);
@@ -295,8 +275,7 @@ static CUresult add_alloc_node(struct sim_call *c, struct sim_graph *g, CUgraphN
 }
 
 static CUresult add_free_node(struct sim_call *c, struct sim_graph *g, CUgraphNode *node,
-                              CUdeviceptr dptr)
-{
+                              CUdeviceptr dptr) {
     struct sim_node *n;
     struct sim_range *r = sim_range_at(dptr);
     c->op = "graph-free";
@@ -313,11 +292,10 @@ static CUresult add_free_node(struct sim_call *c, struct sim_graph *g, CUgraphNo
 
 CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
                                         const CUgraphNode *dependencies, size_t numDependencies,
-                                        CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
-{
+                                        CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     struct sim_call c;
-    struct sim_graph *g = begin_add(&c, __func__, "graph-alloc", phGraphNode, hGraph, dependencies,
-                                    numDependencies);
+    struct sim_graph *g =
+        begin_add(&c, __func__, "graph-alloc", phGraphNode, hGraph, dependencies, numDependencies);
     if (!c.result && !nodeParams)
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (nodeParams)
@@ -328,18 +306,16 @@ CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph
 
 CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
                                        const CUgraphNode *dependencies, size_t numDependencies,
-                                       CUdeviceptr dptr)
-{
+                                       CUdeviceptr dptr) {
     struct sim_call c;
-    struct sim_graph *g = begin_add(&c, __func__, "graph-free", phGraphNode, hGraph, dependencies,
-                                    numDependencies);
+    struct sim_graph *g =
+        begin_add(&c, __func__, "graph-free", phGraphNode, hGraph, dependencies, numDependencies);
     c.result = add_free_node(&c, g, phGraphNode, dptr);
     return sim_end(&c);
 }
 
 static CUresult add_other(const char *api, CUgraphNode *node, CUgraph graph,
-                          const void *dependencies, size_t count, CUgraphNodeType type)
-{
+                          const void *dependencies, size_t count, CUgraphNodeType type) {
     struct sim_call c;
     struct sim_graph *g = begin_add(&c, api, NULL, node, graph, dependencies, count);
     if (!c.result)
@@ -348,8 +324,7 @@ static CUresult add_other(const char *api, CUgraphNode *node, CUgraph graph,
 }
 
 static CUresult add_any(const char *api, CUgraphNode *node, CUgraph graph, const void *dependencies,
-                        size_t count, CUgraphNodeParams *params)
-{
+                        size_t count, CUgraphNodeParams *params) {
     if (!params)
         return add_other(api, NULL, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EMPTY);
     if (params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC && params->type != CU_GRAPH_NODE_TYPE_MEM_FREE)
@@ -366,8 +341,7 @@ static CUresult add_any(const char *api, CUgraphNode *node, CUgraph graph, const
 
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
                                 const CUgraphNode *dependencies, size_t numDependencies,
-                                CUgraphNodeParams *nodeParams)
-{
+                                CUgraphNodeParams *nodeParams) {
     return add_any(__func__, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
@@ -375,32 +349,28 @@ CUresult CUDAAPI cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
                                    const CUgraphNode *dependencies,
                                    const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                   CUgraphNodeParams *nodeParams)
-{
+                                   CUgraphNodeParams *nodeParams) {
     (void)dependencyData;
     return add_any(__func__, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 #endif
 
 CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                     const CUgraphNode *dependencies, size_t numDependencies)
-{
+                                     const CUgraphNode *dependencies, size_t numDependencies) {
     return add_other(__func__, phGraphNode, hGraph, dependencies, numDependencies,
                      CU_GRAPH_NODE_TYPE_EMPTY);
 }
 
 CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
                                          const CUgraphNode *dependencies, size_t numDependencies,
-                                         const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
+                                         const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
     (void)nodeParams;
     return add_other(__func__, phGraphNode, hGraph, dependencies, numDependencies,
                      CU_GRAPH_NODE_TYPE_KERNEL);
 }
 
 CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
-                                              CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
-{
+                                              CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
     SIM_BEGIN(NULL, INIT);
     struct sim_node *n = sim_object_find(hNode, SIM_NODE);
     if (!c.result && (!params_out || !n || n->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC))
@@ -416,8 +386,7 @@ CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
-{
+CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
     SIM_BEGIN(NULL, INIT);
     struct sim_node *n = sim_object_find(hNode, SIM_NODE);
     if (!c.result && (!dptr_out || !n || n->type != CU_GRAPH_NODE_TYPE_MEM_FREE))
@@ -427,8 +396,7 @@ CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dpt
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
-{
+CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
     SIM_BEGIN(NULL, INIT);
     struct sim_node *n = sim_object_find(hNode, SIM_NODE);
     if (!c.result && (!type || !n))
@@ -438,8 +406,7 @@ CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
-{
+CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
     SIM_BEGIN(NULL, INIT);
     struct sim_graph *g = sim_object_find(hGraph, SIM_GRAPH);
     if (!c.result && (!g || !numNodes))
@@ -454,8 +421,7 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *num
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags)
-{
+CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && (!phGraph || flags))
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -464,8 +430,7 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph)
-{
+CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {
     SIM_BEGIN(NULL, INIT);
     struct sim_graph *g = sim_object_find(hGraph, SIM_GRAPH);
     if (!c.result && !g)
@@ -477,18 +442,17 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph)
 
 // ---- executables ----------------------------------------------------------------------------------
 
-static bool has_memory(const struct sim_graph *g)
-{
+static bool has_memory(const struct sim_graph *g) {
     for (struct sim_node *n = g->first; n; n = n->next)
         if (n->memory)
             return true;
     return false;
 }
 
-static void collect_steps(struct sim_exec *x, struct sim_graph *g)
-{
+static void collect_steps(struct sim_exec *x, struct sim_graph *g) {
     for (struct sim_node *n = g->first; n; n = n->next)
-        x->count += n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || n->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+        x->count +=
+            n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || n->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
     x->steps = calloc(x->count + 1, sizeof *x->steps);
     if (!x->steps)
         abort();
@@ -504,8 +468,7 @@ static void collect_steps(struct sim_exec *x, struct sim_graph *g)
 }
 
 static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
-                            unsigned long long flags)
-{
+                            unsigned long long flags) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
@@ -530,41 +493,36 @@ static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
 }
 
 CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                    CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
-{
+                                    CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
     (void)phErrorNode, (void)logBuffer, (void)bufferSize;
     return instantiate(__func__, phGraphExec, hGraph, 0);
 }
 
 CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                       CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
-{
+                                       CUgraphNode *phErrorNode, char *logBuffer,
+                                       size_t bufferSize) {
     (void)phErrorNode, (void)logBuffer, (void)bufferSize;
     return instantiate(__func__, phGraphExec, hGraph, 0);
 }
 
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                             unsigned long long flags)
-{
+                                             unsigned long long flags) {
     return instantiate(__func__, phGraphExec, hGraph, flags);
 }
 
 CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
+                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     return instantiate(__func__, phGraphExec, hGraph,
                        instantiateParams ? instantiateParams->flags : 0);
 }
 
-CUresult CUDAAPI cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                                   CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
+CUresult CUDAAPI cuGraphInstantiateWithParams_ptsz(
+    CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
     return instantiate(__func__, phGraphExec, hGraph,
                        instantiateParams ? instantiateParams->flags : 0);
 }
 
-CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec)
-{
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
     SIM_BEGIN(NULL, INIT);
     struct sim_exec *x = sim_object_find(hGraphExec, SIM_EXEC);
     if (!c.result && !x)
@@ -584,14 +542,12 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec)
     return sim_end(&c);
 }
 
-static uint64_t size_of(const struct sim_range *r)
-{
+static uint64_t size_of(const struct sim_range *r) {
     return ((const struct memory *)r->owner)->size;
 }
 
 // The most graph memory that a launch will have in use at one time, on the device.
-static uint64_t peak(const struct sim_exec *x, int device)
-{
+static uint64_t peak(const struct sim_exec *x, int device) {
     uint64_t used = sim_devices[device].graph_used, most = used;
     for (size_t i = 0; i < x->count; i++) {
         struct memory *m = x->steps[i].alloc;
@@ -606,8 +562,7 @@ static uint64_t peak(const struct sim_exec *x, int device)
     return most;
 }
 
-static CUresult reserve(const struct sim_exec *x)
-{
+static CUresult reserve(const struct sim_exec *x) {
     CUresult result = CUDA_SUCCESS;
     for (int device = 0; device < sim_param.devices && !result; device++)
         result = cover(device, peak(x, device));
@@ -615,8 +570,7 @@ static CUresult reserve(const struct sim_exec *x)
 }
 
 // What the last launch allocated and nobody has freed.
-static CUresult check_leftovers(const struct sim_exec *x)
-{
+static CUresult check_leftovers(const struct sim_exec *x) {
     for (size_t i = 0; i < x->count; i++) {
         struct memory *m = x->steps[i].alloc;
         if (!m || !m->range->in_use)
@@ -628,8 +582,7 @@ static CUresult check_leftovers(const struct sim_exec *x)
     return CUDA_SUCCESS;
 }
 
-static CUresult run(struct sim_exec *x)
-{
+static CUresult run(struct sim_exec *x) {
     CUresult result = check_leftovers(x);
     if (!result)
         result = reserve(x);
@@ -645,8 +598,7 @@ static CUresult run(struct sim_exec *x)
 }
 
 static CUresult launch(const char *api, CUgraphExec exec, CUstream stream, bool per_thread,
-                       bool upload)
-{
+                       bool upload) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
@@ -660,28 +612,23 @@ static CUresult launch(const char *api, CUgraphExec exec, CUstream stream, bool 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
-{
+CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
     return launch(__func__, hGraphExec, hStream, false, false);
 }
 
-CUresult CUDAAPI cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
-{
+CUresult CUDAAPI cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
     return launch(__func__, hGraphExec, hStream, true, false);
 }
 
-CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
-{
+CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
     return launch(__func__, hGraphExec, hStream, false, true);
 }
 
-CUresult CUDAAPI cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
-{
+CUresult CUDAAPI cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
     return launch(__func__, hGraphExec, hStream, true, true);
 }
 
-static CUresult update(const char *api, CUgraphExec exec, CUgraph graph)
-{
+static CUresult update(const char *api, CUgraphExec exec, CUgraph graph) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
@@ -694,8 +641,7 @@ static CUresult update(const char *api, CUgraphExec exec, CUgraph graph)
 
 CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
                                    CUgraphNode *hErrorNode_out,
-                                   CUgraphExecUpdateResult *updateResult_out)
-{
+                                   CUgraphExecUpdateResult *updateResult_out) {
     if (hErrorNode_out)
         *hErrorNode_out = NULL;
     CUresult result = update(__func__, hGraphExec, hGraph);
@@ -705,8 +651,7 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 }
 
 CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
-                                      CUgraphExecUpdateResultInfo *resultInfo)
-{
+                                      CUgraphExecUpdateResultInfo *resultInfo) {
     CUresult result = update(__func__, hGraphExec, hGraph);
     if (resultInfo) {
         memset(resultInfo, 0, sizeof *resultInfo);

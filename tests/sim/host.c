@@ -8,15 +8,13 @@ static const unsigned alloc_flags =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 
 // A program may unmap what it has registered; the kernel then uses the addresses again.
-static void forget_stale(uint64_t base, uint64_t size)
-{
+static void forget_stale(uint64_t base, uint64_t size) {
     struct sim_range *r;
     while ((r = sim_range_overlap(base, size)) && r->kind == SIM_RANGE_REGISTERED)
         sim_range_delete(r);
 }
 
-static CUresult allocate(struct sim_call *c, void **out, size_t bytes, unsigned flags)
-{
+static CUresult allocate(struct sim_call *c, void **out, size_t bytes, unsigned flags) {
     CUresult result = sim_capture_unsafe();
     if (result)
         return result;
@@ -38,8 +36,7 @@ static CUresult allocate(struct sim_call *c, void **out, size_t bytes, unsigned 
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
-{
+CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
     SIM_BEGIN("alloc", CONTEXT);
     sim_set_bytes(&c, bytesize);
     if (!c.result)
@@ -47,8 +44,7 @@ CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize)
-{
+CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize) {
     SIM_BEGIN("alloc", CONTEXT);
     sim_set_bytes(&c, bytesize);
     if (!c.result)
@@ -56,14 +52,12 @@ CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize)
     return sim_end(&c);
 }
 
-static void release(struct sim_range *r)
-{
+static void release(struct sim_range *r) {
     munmap((void *)(uintptr_t)r->base, r->space);
     sim_range_delete(r);
 }
 
-CUresult CUDAAPI cuMemFreeHost(void *p)
-{
+CUresult CUDAAPI cuMemFreeHost(void *p) {
     SIM_BEGIN("free", CONTEXT);
     uint64_t address = (uint64_t)(uintptr_t)p;
     struct sim_range *r = sim_range_at(address);
@@ -77,8 +71,7 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
     return sim_end(&c);
 }
 
-void sim_host_end_context(struct sim_context *ctx)
-{
+void sim_host_end_context(struct sim_context *ctx) {
     for (struct sim_range *r = sim_ranges, *next; r; r = next) {
         next = r->next;
         if (r->ctx != ctx)
@@ -90,8 +83,7 @@ void sim_host_end_context(struct sim_context *ctx)
     }
 }
 
-static CUresult register_range(const char *api, void *p, size_t bytes, unsigned flags)
-{
+static CUresult register_range(const char *api, void *p, size_t bytes, unsigned flags) {
     struct sim_call c;
     sim_begin(&c, api, "register", SIM_NEED_CONTEXT);
     uint64_t base = (uint64_t)(uintptr_t)p;
@@ -110,18 +102,15 @@ static CUresult register_range(const char *api, void *p, size_t bytes, unsigned 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
-{
+CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags) {
     return register_range(__func__, p, bytesize, Flags);
 }
 
-CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
-{
+CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
     return register_range(__func__, p, bytesize, Flags);
 }
 
-CUresult CUDAAPI cuMemHostUnregister(void *p)
-{
+CUresult CUDAAPI cuMemHostUnregister(void *p) {
     SIM_BEGIN("unregister", CONTEXT);
     uint64_t base = (uint64_t)(uintptr_t)p;
     struct sim_range *r = sim_range_at(base);
@@ -133,14 +122,12 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
     return sim_end(&c);
 }
 
-static struct sim_range *find(const void *p)
-{
+static struct sim_range *find(const void *p) {
     struct sim_range *r = sim_range_at((uint64_t)(uintptr_t)p);
     return r && (r->kind == SIM_RANGE_HOST || r->kind == SIM_RANGE_REGISTERED) ? r : NULL;
 }
 
-CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
-{
+CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && (!pdptr || Flags || !find(p)))
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -149,8 +136,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsig
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p)
-{
+CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_range *r = find(p);
     if (!c.result && (!pFlags || !r))

@@ -12,8 +12,7 @@ struct content { // of a CUipcMemHandle
 
 _Static_assert(sizeof(struct content) <= sizeof(CUipcMemHandle), "fits");
 
-CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
-{
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
     SIM_BEGIN("export", CONTEXT);
     struct sim_range *r = sim_range_at(dptr);
     sim_set_ptr(&c, dptr);
@@ -31,8 +30,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
     return sim_end(&c);
 }
 
-static struct sim_range *opened(uint64_t key, const struct sim_context *ctx)
-{
+static struct sim_range *opened(uint64_t key, const struct sim_context *ctx) {
     for (struct sim_range *r = sim_ranges; r; r = r->next)
         if (r->kind == SIM_RANGE_IPC && r->export_key == key && r->ctx == ctx)
             return r;
@@ -40,8 +38,7 @@ static struct sim_range *opened(uint64_t key, const struct sim_context *ctx)
 }
 
 // The same handle opened twice in a context is the same address, with a count.
-static CUresult open_handle(struct sim_call *c, CUdeviceptr *out, const struct content *content)
-{
+static CUresult open_handle(struct sim_call *c, CUdeviceptr *out, const struct content *content) {
     struct sim_export found;
     if (memcmp(content->magic, "SIMIPC", 7) != 0 || !sim_export_find(content->key, &found))
         return CUDA_ERROR_INVALID_VALUE;
@@ -65,8 +62,7 @@ static CUresult open_handle(struct sim_call *c, CUdeviceptr *out, const struct c
     return CUDA_SUCCESS;
 }
 
-static CUresult open_any(const char *api, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
-{
+static CUresult open_any(const char *api, CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
     struct sim_call c;
     struct content content;
     sim_begin(&c, api, "ipc-open", SIM_NEED_CONTEXT);
@@ -78,19 +74,16 @@ static CUresult open_any(const char *api, CUdeviceptr *out, CUipcMemHandle handl
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
-{
+CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
     return open_any(__func__, pdptr, handle, Flags);
 }
 
 CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
-                                       unsigned int Flags)
-{
+                                       unsigned int Flags) {
     return open_any(__func__, pdptr, handle, Flags);
 }
 
-CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
-{
+CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr) {
     SIM_BEGIN("ipc-close", CONTEXT);
     struct sim_range *r = sim_range_at(dptr);
     sim_set_ptr(&c, dptr);

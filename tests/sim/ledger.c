@@ -19,8 +19,7 @@ struct file {
 
 static struct file ledger = {-1, 0, 0}, log_file = {-1, 0, 0};
 
-static void expand(const char *pattern, char *path, size_t size)
-{
+static void expand(const char *pattern, char *path, size_t size) {
     const char *p = strstr(pattern, "%p");
     if (p)
         snprintf(path, size, "%.*s%d%s", (int)(p - pattern), pattern, (int)getpid(), p + 2);
@@ -28,8 +27,7 @@ static void expand(const char *pattern, char *path, size_t size)
         snprintf(path, size, "%s", pattern);
 }
 
-static bool ready(struct file *f, const char *pattern)
-{
+static bool ready(struct file *f, const char *pattern) {
     if (f->pid == getpid())
         return f->fd >= 0;
     char path[4096];
@@ -43,8 +41,7 @@ static bool ready(struct file *f, const char *pattern)
 }
 
 // One write(2) per line: lines of several processes do not mix, and SIGKILL loses none.
-static void put(struct file *f, const char *line, size_t n)
-{
+static void put(struct file *f, const char *line, size_t n) {
     if (write(f->fd, line, n) != (ssize_t)n)
         fprintf(stderr, "sim: short write\n");
     f->lines++;
@@ -56,8 +53,7 @@ struct line {
 };
 
 static void add(struct line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct line *l, const char *format, ...)
-{
+static void add(struct line *l, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, format, args);
@@ -67,21 +63,18 @@ static void add(struct line *l, const char *format, ...)
 }
 
 static void add_hex(struct line *l, const struct sim_call *c, unsigned has, const char *key,
-                    uint64_t value)
-{
+                    uint64_t value) {
     if (c->has & has)
         add(l, ",\"%s\":\"0x%llx\"", key, (unsigned long long)value);
 }
 
 static void add_number(struct line *l, const struct sim_call *c, unsigned has, const char *key,
-                       uint64_t value)
-{
+                       uint64_t value) {
     if (c->has & has)
         add(l, ",\"%s\":%llu", key, (unsigned long long)value);
 }
 
-void sim_ledger_write(const struct sim_call *c)
-{
+void sim_ledger_write(const struct sim_call *c) {
     if (!sim_param.ledger || !ready(&ledger, sim_param.ledger))
         return;
     struct timespec t;
@@ -101,15 +94,14 @@ void sim_ledger_write(const struct sim_call *c)
     add(&l, ",\"result\":%d", (int)c->result);
     if ((c->has & SIM_HAS_DEVICE) && sim_device_valid(c->device)) {
         uint64_t total = sim_param.memory[c->device], used = sim_used(c->device);
-        add(&l, ",\"free\":%llu,\"total\":%llu", (unsigned long long)(used < total ? total - used : 0),
-            (unsigned long long)total);
+        add(&l, ",\"free\":%llu,\"total\":%llu",
+            (unsigned long long)(used < total ? total - used : 0), (unsigned long long)total);
     }
     add(&l, ",\"depth\":%d}\n", c->depth);
     put(&ledger, l.text, l.n);
 }
 
-void sim_log(const char *format, ...)
-{
+void sim_log(const char *format, ...) {
     if (!sim_param.log || !ready(&log_file, sim_param.log))
         return;
     struct line l = {.n = 0};

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-static void evict(struct sim_range *r)
-{
+static void evict(struct sim_range *r) {
     if (r->charged)
         sim_discharge(r->resident, r->charged);
     r->charged = 0;
@@ -14,8 +13,7 @@ static void evict(struct sim_range *r)
 }
 
 // A device without room for it leaves it where it is, and the prefetch still succeeds.
-static void move_to(struct sim_range *r, int device)
-{
+static void move_to(struct sim_range *r, int device) {
     if (r->charged && r->resident == device)
         return;
     evict(r);
@@ -25,8 +23,7 @@ static void move_to(struct sim_range *r, int device)
     }
 }
 
-static CUresult allocate(struct sim_call *c, CUdeviceptr *dptr, size_t bytes, unsigned flags)
-{
+static CUresult allocate(struct sim_call *c, CUdeviceptr *dptr, size_t bytes, unsigned flags) {
     uint64_t base;
     CUresult result = sim_capture_unsafe();
     if (result)
@@ -53,8 +50,7 @@ static CUresult allocate(struct sim_call *c, CUdeviceptr *dptr, size_t bytes, un
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
-{
+CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
     SIM_BEGIN("alloc", CONTEXT);
     sim_set_bytes(&c, bytesize);
     if (!c.result)
@@ -62,8 +58,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned 
     return sim_end(&c);
 }
 
-static struct sim_range *managed(uint64_t base, uint64_t size)
-{
+static struct sim_range *managed(uint64_t base, uint64_t size) {
     struct sim_range *r = sim_range_at(base);
     bool inside = r && r->kind == SIM_RANGE_MANAGED && size && size <= r->size &&
                   base - r->base <= r->size - size;
@@ -71,8 +66,7 @@ static struct sim_range *managed(uint64_t base, uint64_t size)
 }
 
 static CUresult prefetch(const char *api, CUdeviceptr p, size_t count, int device, CUstream stream,
-                         bool per_thread)
-{
+                         bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     struct sim_range *r = managed(p, count);
@@ -87,34 +81,29 @@ static CUresult prefetch(const char *api, CUdeviceptr p, size_t count, int devic
     return sim_end(&c);
 }
 
-static int device_of(CUmemLocation location)
-{
+static int device_of(CUmemLocation location) {
     return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-                                    CUstream hStream)
-{
+                                    CUstream hStream) {
     return prefetch(__func__, devPtr, count, dstDevice, hStream, false);
 }
 
 CUresult CUDAAPI cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
-                                         CUstream hStream)
-{
+                                         CUstream hStream) {
     return prefetch(__func__, devPtr, count, dstDevice, hStream, true);
 }
 
 CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                                       unsigned int flags, CUstream hStream)
-{
+                                       unsigned int flags, CUstream hStream) {
     (void)flags;
     return prefetch(__func__, devPtr, count, device_of(location), hStream, false);
 }
 
 CUresult CUDAAPI cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count,
                                             CUmemLocation location, unsigned int flags,
-                                            CUstream hStream)
-{
+                                            CUstream hStream) {
     (void)flags;
     return prefetch(__func__, devPtr, count, device_of(location), hStream, true);
 }
@@ -128,16 +117,15 @@ struct batch {
     bool discard;
 };
 
-static const CUmemLocation *location_of(const struct batch *b, size_t i)
-{
+static const CUmemLocation *location_of(const struct batch *b, size_t i) {
     size_t at = 0;
     while (at + 1 < b->location_count && b->indices[at + 1] <= i)
         at++;
     return b->location_count ? &b->locations[at] : NULL;
 }
 
-static CUresult run_batch(const char *api, const struct batch *b, CUstream stream, bool per_thread)
-{
+static CUresult run_batch(const char *api, const struct batch *b, CUstream stream,
+                          bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     if (!c.result)
@@ -161,8 +149,7 @@ static CUresult run_batch(const char *api, const struct batch *b, CUstream strea
 CUresult CUDAAPI cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
                                          CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs,
                                          size_t numPrefetchLocs, unsigned long long flags,
-                                         CUstream hStream)
-{
+                                         CUstream hStream) {
     struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, false};
     (void)flags;
     return run_batch(__func__, &b, hStream, false);
@@ -171,24 +158,21 @@ CUresult CUDAAPI cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size
 CUresult CUDAAPI cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
                                               CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs,
                                               size_t numPrefetchLocs, unsigned long long flags,
-                                              CUstream hStream)
-{
+                                              CUstream hStream) {
     struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, false};
     (void)flags;
     return run_batch(__func__, &b, hStream, true);
 }
 
 CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                        unsigned long long flags, CUstream hStream)
-{
+                                        unsigned long long flags, CUstream hStream) {
     struct batch b = {dptrs, sizes, count, NULL, NULL, 0, true};
     (void)flags;
     return run_batch(__func__, &b, hStream, false);
 }
 
 CUresult CUDAAPI cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count,
-                                             unsigned long long flags, CUstream hStream)
-{
+                                             unsigned long long flags, CUstream hStream) {
     struct batch b = {dptrs, sizes, count, NULL, NULL, 0, true};
     (void)flags;
     return run_batch(__func__, &b, hStream, true);
@@ -197,19 +181,15 @@ CUresult CUDAAPI cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, 
 CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
                                                    CUmemLocation *prefetchLocs,
                                                    size_t *prefetchLocIdxs, size_t numPrefetchLocs,
-                                                   unsigned long long flags, CUstream hStream)
-{
+                                                   unsigned long long flags, CUstream hStream) {
     struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, true};
     (void)flags;
     return run_batch(__func__, &b, hStream, false);
 }
 
-CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes,
-                                                        size_t count, CUmemLocation *prefetchLocs,
-                                                        size_t *prefetchLocIdxs,
-                                                        size_t numPrefetchLocs,
-                                                        unsigned long long flags, CUstream hStream)
-{
+CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(
+    CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs,
+    size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
     struct batch b = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, true};
     (void)flags;
     return run_batch(__func__, &b, hStream, true);
@@ -218,8 +198,7 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size
 
 // ---- hints: checked and forgotten -------------------------------------------------------------------
 
-static CUresult advise(const char *api, CUdeviceptr p, size_t count)
-{
+static CUresult advise(const char *api, CUdeviceptr p, size_t count) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     if (!c.result && !managed(p, count))
@@ -227,21 +206,19 @@ static CUresult advise(const char *api, CUdeviceptr p, size_t count)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
-{
+CUresult CUDAAPI cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+                             CUdevice device) {
     (void)advice, (void)device;
     return advise(__func__, devPtr, count);
 }
 
 CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
-                                CUmemLocation location)
-{
+                                CUmemLocation location) {
     (void)advice, (void)location;
     return advise(__func__, devPtr, count);
 }
 
-static CUresult attach(const char *api, CUstream stream, CUdeviceptr p, bool per_thread)
-{
+static CUresult attach(const char *api, CUstream stream, CUdeviceptr p, bool per_thread) {
     struct sim_call c;
     sim_stream_begin(&c, api, NULL, stream, per_thread);
     if (!c.result && !managed(p, 1))
@@ -250,15 +227,13 @@ static CUresult attach(const char *api, CUstream stream, CUdeviceptr p, bool per
 }
 
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
-                                        unsigned int flags)
-{
+                                        unsigned int flags) {
     (void)length, (void)flags;
     return attach(__func__, hStream, dptr, false);
 }
 
 CUresult CUDAAPI cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length,
-                                             unsigned int flags)
-{
+                                             unsigned int flags) {
     (void)length, (void)flags;
     return attach(__func__, hStream, dptr, true);
 }

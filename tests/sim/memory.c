@@ -19,8 +19,7 @@ static struct chunk *chunks;
 
 // ---- chunks -----------------------------------------------------------------------------------
 
-static struct chunk *new_chunk(int device)
-{
+static struct chunk *new_chunk(int device) {
     uint64_t base;
     if (!sim_charge(device, sim_param.chunk))
         return NULL;
@@ -39,8 +38,7 @@ static struct chunk *new_chunk(int device)
     return k;
 }
 
-static void drop_chunk(struct chunk *k)
-{
+static void drop_chunk(struct chunk *k) {
     struct chunk **link = &chunks;
     while (*link != k)
         link = &(*link)->next;
@@ -51,8 +49,7 @@ static void drop_chunk(struct chunk *k)
     free(k);
 }
 
-static struct sim_range *take_small(int device, uint64_t bytes)
-{
+static struct sim_range *take_small(int device, uint64_t bytes) {
     uint64_t base, size = sim_round_up(bytes, ALIGN);
     struct chunk *k = chunks;
     while (k && (k->device != device || !sim_extents_take(&k->free, size, ALIGN, &base)))
@@ -67,8 +64,7 @@ static struct sim_range *take_small(int device, uint64_t bytes)
     return r;
 }
 
-static struct sim_range *take_large(int device, uint64_t bytes)
-{
+static struct sim_range *take_large(int device, uint64_t bytes) {
     uint64_t base, size = sim_round_up(bytes, sim_param.chunk);
     if (!sim_charge(device, size))
         return NULL;
@@ -81,8 +77,7 @@ static struct sim_range *take_large(int device, uint64_t bytes)
     return r;
 }
 
-struct sim_range *sim_memory_take(int device, uint64_t bytes, CUresult *why_not)
-{
+struct sim_range *sim_memory_take(int device, uint64_t bytes, CUresult *why_not) {
     struct sim_range *r = NULL;
     *why_not = CUDA_SUCCESS;
     if (bytes <= sim_param.memory[device])
@@ -94,8 +89,7 @@ struct sim_range *sim_memory_take(int device, uint64_t bytes, CUresult *why_not)
     return r;
 }
 
-void sim_memory_give(struct sim_range *r)
-{
+void sim_memory_give(struct sim_range *r) {
     struct chunk *k = r->owner;
     sim_export_delete(r->export_key);
     if (r->space) {
@@ -111,8 +105,7 @@ void sim_memory_give(struct sim_range *r)
 
 // ---- allocation -------------------------------------------------------------------------------
 
-static CUresult allocate(struct sim_call *c, CUdeviceptr *dptr, uint64_t bytes)
-{
+static CUresult allocate(struct sim_call *c, CUdeviceptr *dptr, uint64_t bytes) {
     CUresult result = sim_capture_unsafe();
     if (result)
         return result;
@@ -127,8 +120,7 @@ static CUresult allocate(struct sim_call *c, CUdeviceptr *dptr, uint64_t bytes)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
-{
+CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
     static bool first = true;
     if (sim_param.reentrant && first && !sim_depth) {
         first = false;
@@ -141,15 +133,13 @@ CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
     return sim_end(&c);
 }
 
-static bool bad_pitch(size_t width, size_t height, unsigned element)
-{
+static bool bad_pitch(size_t width, size_t height, unsigned element) {
     return !width || !height || (element != 4 && element != 8 && element != 16) ||
            width > SIZE_MAX / 2 || height > SIZE_MAX / sim_round_up(width, ALIGN);
 }
 
 CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
-                                    size_t Height, unsigned int ElementSizeBytes)
-{
+                                    size_t Height, unsigned int ElementSizeBytes) {
     SIM_BEGIN("alloc", CONTEXT);
     sim_set_bytes(&c, (uint64_t)WidthInBytes * Height);
     if (!c.result && (!pPitch || bad_pitch(WidthInBytes, Height, ElementSizeBytes)))
@@ -167,8 +157,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Wi
 
 // ---- freeing ----------------------------------------------------------------------------------
 
-static CUresult free_managed(struct sim_range *r)
-{
+static CUresult free_managed(struct sim_range *r) {
     if (r->charged)
         sim_discharge(r->resident, r->charged);
     sim_space_give(r->base, r->space);
@@ -176,8 +165,7 @@ static CUresult free_managed(struct sim_range *r)
     return CUDA_SUCCESS;
 }
 
-CUresult sim_memory_free(uint64_t address, struct sim_call *c)
-{
+CUresult sim_memory_free(uint64_t address, struct sim_call *c) {
     if (!address)
         return CUDA_SUCCESS;
     struct sim_range *r = sim_range_at(address);
@@ -205,8 +193,7 @@ CUresult sim_memory_free(uint64_t address, struct sim_call *c)
     }
 }
 
-CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
-{
+CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
     SIM_BEGIN("free", CONTEXT);
     sim_set_ptr(&c, dptr);
     if (!c.result)
@@ -216,8 +203,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
     return sim_end(&c);
 }
 
-void sim_memory_end_context(struct sim_context *ctx)
-{
+void sim_memory_end_context(struct sim_context *ctx) {
     for (struct sim_range *r = sim_ranges, *next; r; r = next) {
         next = r->next;
         if (r->ctx != ctx)
@@ -240,15 +226,13 @@ void sim_memory_end_context(struct sim_context *ctx)
 // ---- questions ----------------------------------------------------------------------------------
 
 // A tracer must never ask this inside a capture: the ledger says so when somebody does.
-static void count_violation(const struct sim_call *c)
-{
+static void count_violation(const struct sim_call *c) {
     struct sim_call v = *c;
     v.op = "violation";
     sim_ledger_write(&v);
 }
 
-CUresult CUDAAPI cuMemGetInfo_v2(size_t *free, size_t *total)
-{
+CUresult CUDAAPI cuMemGetInfo_v2(size_t *free, size_t *total) {
     SIM_BEGIN(NULL, CONTEXT);
     if (sim_capture_running())
         count_violation(&c);
@@ -264,8 +248,7 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free, size_t *total)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
-{
+CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
     SIM_BEGIN(NULL, CONTEXT);
     struct sim_range *r = c.result ? NULL : sim_range_at(dptr);
     if (!c.result && (!r || r->kind == SIM_RANGE_REGISTERED || r->kind == SIM_RANGE_ARRAY))

@@ -35,8 +35,7 @@ struct global {
 
 // ---- loading ----------------------------------------------------------------------------------------
 
-static CUresult load(struct module *m)
-{
+static CUresult load(struct module *m) {
     if (m->loaded)
         return CUDA_SUCCESS;
     if (!sim_charge(m->o.device, sim_param.module))
@@ -45,8 +44,8 @@ static CUresult load(struct module *m)
     return CUDA_SUCCESS;
 }
 
-static struct module *new_module(struct sim_context *ctx, struct library *library, CUresult *result)
-{
+static struct module *new_module(struct sim_context *ctx, struct library *library,
+                                 CUresult *result) {
     struct module *m = sim_object_new(sizeof *m, SIM_MODULE, ctx, ctx->o.device);
     m->library = library;
     *result = sim_param.lazy_modules ? CUDA_SUCCESS : load(m);
@@ -57,15 +56,13 @@ static struct module *new_module(struct sim_context *ctx, struct library *librar
 
 static struct module *unloading;
 
-static void end_function(void *object)
-{
+static void end_function(void *object) {
     struct function *f = object;
     if (f->module == unloading)
         sim_object_delete(f);
 }
 
-static void end_global(void *object)
-{
+static void end_global(void *object) {
     struct global *g = object;
     if (g->module != unloading)
         return;
@@ -73,8 +70,7 @@ static void end_global(void *object)
     sim_object_delete(g);
 }
 
-static void end_module(void *object)
-{
+static void end_module(void *object) {
     struct module *m = object;
     unloading = m;
     sim_object_each(NULL, SIM_FUNCTION, end_function);
@@ -84,13 +80,11 @@ static void end_module(void *object)
     sim_object_delete(m);
 }
 
-void sim_module_end_context(struct sim_context *ctx)
-{
+void sim_module_end_context(struct sim_context *ctx) {
     sim_object_each(ctx, SIM_MODULE, end_module);
 }
 
-static void load_module(struct sim_call *c, CUmodule *out, const void *image)
-{
+static void load_module(struct sim_call *c, CUmodule *out, const void *image) {
     if (!c->result)
         c->result = sim_capture_unsafe();
     if (!c->result && (!out || !image))
@@ -104,8 +98,7 @@ static void load_module(struct sim_call *c, CUmodule *out, const void *image)
     }
 }
 
-CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
-{
+CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname) {
     SIM_BEGIN("module-load", CONTEXT);
     if (!c.result && fname && access(fname, R_OK) != 0)
         c.result = CUDA_ERROR_FILE_NOT_FOUND;
@@ -113,31 +106,27 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
-{
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image) {
     SIM_BEGIN("module-load", CONTEXT);
     load_module(&c, module, image);
     return sim_end(&c);
 }
 
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
-                                    CUjit_option *options, void **optionValues)
-{
+                                    CUjit_option *options, void **optionValues) {
     SIM_BEGIN("module-load", CONTEXT);
     (void)numOptions, (void)options, (void)optionValues;
     load_module(&c, module, image);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-{
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
     SIM_BEGIN("module-load", CONTEXT);
     load_module(&c, module, fatCubin);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
-{
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
     SIM_BEGIN("module-unload", CONTEXT);
     struct module *m = sim_object_find(hmod, SIM_MODULE);
     sim_set_object(&c, hmod);
@@ -150,8 +139,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
+CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
     SIM_BEGIN(NULL, INIT);
     if (!c.result && !mode)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -163,8 +151,7 @@ CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 // ---- functions and variables ------------------------------------------------------------------------
 
 // A name that begins with "missing" is in no module.
-static bool exists(const char *name)
-{
+static bool exists(const char *name) {
     return strncmp(name, "missing", 7) != 0;
 }
 
@@ -172,24 +159,21 @@ static const char *wanted_name;
 static const void *wanted_owner;
 static void *found;
 
-static void match_function(void *object)
-{
+static void match_function(void *object) {
     struct function *f = object;
     const void *owner = f->module ? (void *)f->module : (void *)f->library;
     if (owner == wanted_owner && strcmp(f->name, wanted_name) == 0)
         found = f;
 }
 
-static void match_global(void *object)
-{
+static void match_global(void *object) {
     struct global *g = object;
     if (g->module == wanted_owner && strcmp(g->name, wanted_name) == 0)
         found = g;
 }
 
 static void *look_for(enum sim_kind kind, const void *owner, const char *name,
-                      void (*match)(void *object))
-{
+                      void (*match)(void *object)) {
     wanted_name = name;
     wanted_owner = owner;
     found = NULL;
@@ -197,8 +181,7 @@ static void *look_for(enum sim_kind kind, const void *owner, const char *name,
     return found;
 }
 
-static struct function *function_of(struct module *m, struct library *library, const char *name)
-{
+static struct function *function_of(struct module *m, struct library *library, const char *name) {
     enum sim_kind kind = m ? SIM_FUNCTION : SIM_KERNEL;
     struct function *f = look_for(kind, m ? (void *)m : (void *)library, name, match_function);
     if (!f) {
@@ -210,8 +193,7 @@ static struct function *function_of(struct module *m, struct library *library, c
     return f;
 }
 
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
-{
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
     SIM_BEGIN(NULL, CONTEXT);
     struct module *m = sim_object_find(hmod, SIM_MODULE);
     if (!c.result && !m)
@@ -227,8 +209,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     return sim_end(&c);
 }
 
-static struct global *global_of(struct module *m, const char *name, CUresult *result)
-{
+static struct global *global_of(struct module *m, const char *name, CUresult *result) {
     struct global *g = look_for(SIM_GLOBAL, m, name, match_global);
     if (g)
         return g;
@@ -244,8 +225,7 @@ static struct global *global_of(struct module *m, const char *name, CUresult *re
 }
 
 static CUresult get_global(struct sim_call *c, struct module *m, CUdeviceptr *dptr, size_t *bytes,
-                           const char *name)
-{
+                           const char *name) {
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
     if (!exists(name))
@@ -261,8 +241,7 @@ static CUresult get_global(struct sim_call *c, struct module *m, CUdeviceptr *dp
 }
 
 CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
-                                      const char *name)
-{
+                                      const char *name) {
     SIM_BEGIN(NULL, CONTEXT);
     struct module *m = sim_object_find(hmod, SIM_MODULE);
     if (!c.result && !m)
@@ -277,15 +256,13 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule
 static struct library *wanted_library;
 static struct sim_context *wanted_context;
 
-static void match_module(void *object)
-{
+static void match_module(void *object) {
     struct module *m = object;
     if (m->library == wanted_library && m->o.ctx == wanted_context)
         found = m;
 }
 
-static struct module *module_of(struct library *l, struct sim_context *ctx, CUresult *result)
-{
+static struct module *module_of(struct library *l, struct sim_context *ctx, CUresult *result) {
     found = NULL;
     wanted_library = l;
     wanted_context = ctx;
@@ -293,8 +270,7 @@ static struct module *module_of(struct library *l, struct sim_context *ctx, CUre
     return found ? found : new_module(ctx, l, result);
 }
 
-static CUresult load_library(const char *api, CUlibrary *out, const void *code, bool missing_file)
-{
+static CUresult load_library(const char *api, CUlibrary *out, const void *code, bool missing_file) {
     struct sim_call c;
     sim_begin(&c, api, "module-load", SIM_NEED_INIT);
     if (!c.result && (!out || !code))
@@ -318,8 +294,7 @@ static CUresult load_library(const char *api, CUlibrary *out, const void *code, 
 CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
                                    void **jitOptionsValues, unsigned int numJitOptions,
                                    CUlibraryOption *libraryOptions, void **libraryOptionValues,
-                                   unsigned int numLibraryOptions)
-{
+                                   unsigned int numLibraryOptions) {
     (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
     (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
     return load_library(__func__, library, code, false);
@@ -328,29 +303,25 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
 CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
                                        CUjit_option *jitOptions, void **jitOptionsValues,
                                        unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-                                       void **libraryOptionValues, unsigned int numLibraryOptions)
-{
+                                       void **libraryOptionValues, unsigned int numLibraryOptions) {
     (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
     (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
     return load_library(__func__, library, fileName, fileName && access(fileName, R_OK) != 0);
 }
 
-static void end_library_module(void *object)
-{
+static void end_library_module(void *object) {
     struct module *m = object;
     if (m->library == wanted_library)
         end_module(m);
 }
 
-static void end_kernel(void *object)
-{
+static void end_kernel(void *object) {
     struct function *f = object;
     if (f->library == wanted_library)
         sim_object_delete(f);
 }
 
-CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
-{
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
     SIM_BEGIN("module-unload", INIT);
     struct library *l = sim_object_find(library, SIM_LIBRARY);
     sim_set_object(&c, library);
@@ -366,8 +337,7 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
 }
 
 // Begins a call on a library that needs its module in the current context.
-static struct module *begin_library(struct sim_call *c, const char *api, CUlibrary library)
-{
+static struct module *begin_library(struct sim_call *c, const char *api, CUlibrary library) {
     sim_begin(c, api, NULL, SIM_NEED_CONTEXT);
     struct library *l = sim_object_find(library, SIM_LIBRARY);
     if (!c->result && !l)
@@ -375,8 +345,7 @@ static struct module *begin_library(struct sim_call *c, const char *api, CUlibra
     return c->result ? NULL : module_of(l, sim_owner(c->ctx), &c->result);
 }
 
-CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
-{
+CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     struct sim_call c;
     struct module *m = begin_library(&c, __func__, library);
     if (!c.result && !pMod)
@@ -389,8 +358,7 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 }
 
 static CUresult library_variable(const char *api, CUdeviceptr *dptr, size_t *bytes,
-                                 CUlibrary library, const char *name)
-{
+                                 CUlibrary library, const char *name) {
     struct sim_call c;
     struct module *m = begin_library(&c, api, library);
     if (!c.result)
@@ -399,19 +367,16 @@ static CUresult library_variable(const char *api, CUdeviceptr *dptr, size_t *byt
 }
 
 CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                    const char *name)
-{
+                                    const char *name) {
     return library_variable(__func__, dptr, bytes, library, name);
 }
 
 CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                     const char *name)
-{
+                                     const char *name) {
     return library_variable(__func__, dptr, bytes, library, name);
 }
 
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
-{
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     SIM_BEGIN(NULL, INIT);
     struct library *l = sim_object_find(library, SIM_LIBRARY);
     if (!c.result && !l)
@@ -425,8 +390,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
-{
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     SIM_BEGIN(NULL, CONTEXT);
     struct function *k = sim_object_find(kernel, SIM_KERNEL);
     struct module *m = NULL;
@@ -443,8 +407,7 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
     return sim_end(&c);
 }
 
-CUresult sim_function_load(CUfunction function, struct sim_context *ctx)
-{
+CUresult sim_function_load(CUfunction function, struct sim_context *ctx) {
     CUresult result = CUDA_SUCCESS;
     struct function *f = sim_object_find(function, SIM_FUNCTION);
     struct function *k = f ? NULL : sim_object_find(function, SIM_KERNEL);
@@ -457,8 +420,7 @@ CUresult sim_function_load(CUfunction function, struct sim_context *ctx)
 }
 
 #if CUDA_VERSION >= 12040
-CUresult CUDAAPI cuFuncLoad(CUfunction function)
-{
+CUresult CUDAAPI cuFuncLoad(CUfunction function) {
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result)
         c.result = sim_function_load(function, c.ctx);
@@ -474,8 +436,7 @@ struct link {
 };
 
 CUresult CUDAAPI cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
-                                 void **optionValues, CUlinkState *stateOut)
-{
+                                 void **optionValues, CUlinkState *stateOut) {
     SIM_BEGIN(NULL, CONTEXT);
     (void)numOptions, (void)options, (void)optionValues;
     if (!c.result && !stateOut)
@@ -485,8 +446,7 @@ CUresult CUDAAPI cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
     return sim_end(&c);
 }
 
-static CUresult on_link(const char *api, CUlinkState state, void **image, size_t *size, bool end)
-{
+static CUresult on_link(const char *api, CUlinkState state, void **image, size_t *size, bool end) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
     struct link *l = sim_object_find(state, SIM_LINK);
@@ -503,19 +463,16 @@ static CUresult on_link(const char *api, CUlinkState state, void **image, size_t
 
 CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
                                   const char *name, unsigned int numOptions, CUjit_option *options,
-                                  void **optionValues)
-{
+                                  void **optionValues) {
     (void)type, (void)data, (void)size, (void)name;
     (void)numOptions, (void)options, (void)optionValues;
     return on_link(__func__, state, NULL, NULL, false);
 }
 
-CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
-{
+CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
     return on_link(__func__, state, cubinOut, sizeOut, false);
 }
 
-CUresult CUDAAPI cuLinkDestroy(CUlinkState state)
-{
+CUresult CUDAAPI cuLinkDestroy(CUlinkState state) {
     return on_link(__func__, state, NULL, NULL, true);
 }

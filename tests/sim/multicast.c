@@ -12,14 +12,12 @@ struct sim_binding {
     struct sim_binding *next;
 };
 
-static struct sim_physical *find(CUmemGenericAllocationHandle handle)
-{
+static struct sim_physical *find(CUmemGenericAllocationHandle handle) {
     struct sim_physical *p = sim_physical_find(handle);
     return p && p->multicast ? p : NULL;
 }
 
-static void drop(struct sim_binding **link)
-{
+static void drop(struct sim_binding **link) {
     struct sim_binding *b = *link;
     *link = b->next;
     if (b->member) {
@@ -29,15 +27,13 @@ static void drop(struct sim_binding **link)
     free(b);
 }
 
-void sim_multicast_end(struct sim_physical *p)
-{
+void sim_multicast_end(struct sim_physical *p) {
     while (p->bindings)
         drop(&p->bindings);
 }
 
 CUresult CUDAAPI cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
-                                   const CUmulticastObjectProp *prop)
-{
+                                   const CUmulticastObjectProp *prop) {
     SIM_BEGIN("create", INIT);
     if (prop)
         sim_set_bytes(&c, prop->size);
@@ -57,8 +53,7 @@ CUresult CUDAAPI cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)
-{
+CUresult CUDAAPI cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
     SIM_BEGIN("access", INIT);
     struct sim_physical *p = find(mcHandle);
     sim_set_handle(&c, mcHandle);
@@ -75,8 +70,7 @@ CUresult CUDAAPI cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUd
 }
 
 static CUresult bind(struct sim_physical *p, uint64_t offset, uint64_t size,
-                     struct sim_physical *member, int device)
-{
+                     struct sim_physical *member, int device) {
     if (!p || !size || offset % sim_param.granularity || size % sim_param.granularity ||
         offset > p->size || size > p->size - offset || !(p->devices & (1u << device)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -92,8 +86,7 @@ static CUresult bind(struct sim_physical *p, uint64_t offset, uint64_t size,
 
 static CUresult bind_memory(const char *api, CUmemGenericAllocationHandle mc, size_t offset,
                             CUmemGenericAllocationHandle memory, size_t memory_offset, size_t size,
-                            unsigned long long flags)
-{
+                            unsigned long long flags) {
     struct sim_call c;
     sim_begin(&c, api, "map", SIM_NEED_INIT);
     struct sim_physical *p = find(mc), *member = sim_physical_find(memory);
@@ -111,8 +104,7 @@ static CUresult bind_memory(const char *api, CUmemGenericAllocationHandle mc, si
 }
 
 static CUresult bind_address(const char *api, CUmemGenericAllocationHandle mc, size_t offset,
-                             CUdeviceptr address, size_t size, unsigned long long flags)
-{
+                             CUdeviceptr address, size_t size, unsigned long long flags) {
     struct sim_call c;
     sim_begin(&c, api, "map", SIM_NEED_INIT);
     struct sim_physical *member = sim_vmm_physical_at(address, size);
@@ -134,38 +126,33 @@ static CUresult bind_address(const char *api, CUmemGenericAllocationHandle mc, s
 
 CUresult CUDAAPI cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
                                     CUmemGenericAllocationHandle memHandle, size_t memOffset,
-                                    size_t size, unsigned long long flags)
-{
+                                    size_t size, unsigned long long flags) {
     return bind_memory(__func__, mcHandle, mcOffset, memHandle, memOffset, size, flags);
 }
 
 CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
-                                     CUdeviceptr memptr, size_t size, unsigned long long flags)
-{
+                                     CUdeviceptr memptr, size_t size, unsigned long long flags) {
     return bind_address(__func__, mcHandle, mcOffset, memptr, size, flags);
 }
 
 #if CUDA_VERSION >= 13010
 CUresult CUDAAPI cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
                                        size_t mcOffset, CUmemGenericAllocationHandle memHandle,
-                                       size_t memOffset, size_t size, unsigned long long flags)
-{
+                                       size_t memOffset, size_t size, unsigned long long flags) {
     (void)dev;
     return bind_memory(__func__, mcHandle, mcOffset, memHandle, memOffset, size, flags);
 }
 
 CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
                                         size_t mcOffset, CUdeviceptr memptr, size_t size,
-                                        unsigned long long flags)
-{
+                                        unsigned long long flags) {
     (void)dev;
     return bind_address(__func__, mcHandle, mcOffset, memptr, size, flags);
 }
 #endif
 
 CUresult CUDAAPI cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
-                                   size_t mcOffset, size_t size)
-{
+                                   size_t mcOffset, size_t size) {
     SIM_BEGIN("unmap", INIT);
     struct sim_physical *p = find(mcHandle);
     sim_set_handle(&c, mcHandle);
@@ -185,8 +172,7 @@ CUresult CUDAAPI cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevi
 }
 
 CUresult CUDAAPI cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop,
-                                           CUmulticastGranularity_flags option)
-{
+                                           CUmulticastGranularity_flags option) {
     SIM_BEGIN(NULL, INIT);
     (void)option;
     if (!c.result && (!granularity || !prop))

@@ -64,14 +64,12 @@ API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned 
 
 // ---- starting and refusing ------------------------------------------------------------------------
 
-static int refuses(const char *how)
-{
+static int refuses(const char *how) {
     return sim_param.nvml && strcmp(sim_param.nvml, how) == 0;
 }
 
 // The driver may be loaded later than this library, so this is asked again each time.
-static void find_state(void)
-{
+static void find_state(void) {
     if (sim_param.shm)
         return;
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -84,8 +82,7 @@ static void find_state(void)
         dlclose(driver);
 }
 
-int nvmlInit_v2(void)
-{
+int nvmlInit_v2(void) {
     sim_param_read();
     if (refuses("absent"))
         return DRIVER_NOT_LOADED;
@@ -97,27 +94,23 @@ int nvmlInit_v2(void)
     return SUCCESS;
 }
 
-int nvmlInit(void)
-{
+int nvmlInit(void) {
     return nvmlInit_v2();
 }
 
-int nvmlInitWithFlags(unsigned flags)
-{
+int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     return nvmlInit_v2();
 }
 
-int nvmlShutdown(void)
-{
+int nvmlShutdown(void) {
     if (__atomic_load_n(&initialised, __ATOMIC_RELAXED) == 0)
         return UNINITIALIZED;
     __atomic_sub_fetch(&initialised, 1, __ATOMIC_RELAXED);
     return SUCCESS;
 }
 
-const char *nvmlErrorString(int result)
-{
+const char *nvmlErrorString(int result) {
     switch (result) {
     case SUCCESS:
         return "Success";
@@ -143,8 +136,7 @@ const char *nvmlErrorString(int result)
 }
 
 // What every question checks; SIM_NVML=slow makes each take 200 ms.
-static int ready(void)
-{
+static int ready(void) {
     if (__atomic_load_n(&initialised, __ATOMIC_RELAXED) == 0)
         return UNINITIALIZED;
     if (refuses("slow"))
@@ -152,8 +144,7 @@ static int ready(void)
     return SUCCESS;
 }
 
-static int check(const struct device *device, const void *out)
-{
+static int check(const struct device *device, const void *out) {
     int result = ready();
     if (result)
         return result;
@@ -163,16 +154,14 @@ static int check(const struct device *device, const void *out)
 
 // ---- devices ------------------------------------------------------------------------------------------
 
-int nvmlSystemGetDriverVersion(char *version, unsigned length)
-{
+int nvmlSystemGetDriverVersion(char *version, unsigned length) {
     int result = ready();
     if (!result)
         snprintf(version, length, "580.00.00-simulated");
     return result;
 }
 
-int nvmlDeviceGetCount_v2(unsigned *count)
-{
+int nvmlDeviceGetCount_v2(unsigned *count) {
     int result = ready();
     if (!result && !count)
         return INVALID_ARGUMENT;
@@ -181,8 +170,7 @@ int nvmlDeviceGetCount_v2(unsigned *count)
     return result;
 }
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
-{
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device) {
     int result = ready();
     if (!result && (!device || index >= (unsigned)sim_param.devices))
         return INVALID_ARGUMENT;
@@ -191,8 +179,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device)
     return result;
 }
 
-static void uuid_text(int device, char *text, size_t size)
-{
+static void uuid_text(int device, char *text, size_t size) {
     unsigned char b[16];
     sim_uuid(device, b);
     snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
@@ -200,8 +187,7 @@ static void uuid_text(int device, char *text, size_t size)
              b[14], b[15]);
 }
 
-int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device)
-{
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
     int result = ready();
     if (result)
         return result;
@@ -218,8 +204,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device)
     return NOT_FOUND;
 }
 
-int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device)
-{
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device) {
     unsigned domain, bus;
     int result = ready();
     if (result)
@@ -232,24 +217,21 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device)
     return SUCCESS;
 }
 
-int nvmlDeviceGetIndex(struct device *device, unsigned *index)
-{
+int nvmlDeviceGetIndex(struct device *device, unsigned *index) {
     int result = check(device, index);
     if (!result)
         *index = (unsigned)device->index;
     return result;
 }
 
-int nvmlDeviceGetName(struct device *device, char *name, unsigned length)
-{
+int nvmlDeviceGetName(struct device *device, char *name, unsigned length) {
     int result = check(device, name);
     if (!result)
         snprintf(name, length, "Simulated GPU %d", device->index);
     return result;
 }
 
-int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length)
-{
+int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length) {
     char text[64];
     int result = check(device, uuid);
     if (result)
@@ -261,8 +243,7 @@ int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length)
     return SUCCESS;
 }
 
-int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending)
-{
+int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
     (void)pending;
     int result = check(device, current);
     return result ? result : NOT_SUPPORTED;
@@ -270,8 +251,7 @@ int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pen
 
 // ---- memory ------------------------------------------------------------------------------------------
 
-static int memory_of(const struct device *device, const void *out, struct memory *m)
-{
+static int memory_of(const struct device *device, const void *out, struct memory *m) {
     int result = check(device, out);
     if (!result && refuses("lost"))
         result = GPU_IS_LOST;
@@ -284,8 +264,7 @@ static int memory_of(const struct device *device, const void *out, struct memory
     return SUCCESS;
 }
 
-int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
-{
+int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory) {
     struct memory m;
     int result = memory_of(device, memory, &m);
     if (!result)
@@ -293,8 +272,7 @@ int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
     return result;
 }
 
-int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
-{
+int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory) {
     struct memory m;
     int result = memory_of(device, memory, &m);
     if (result)
@@ -309,8 +287,7 @@ int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
 }
 
 // Our processes, and the neighbour of SIM_NEIGHBOUR_MB under a pid that no process has.
-static unsigned list(int device, struct process_info *out, unsigned capacity)
-{
+static unsigned list(int device, struct process_info *out, unsigned capacity) {
     struct sim_process all[SIM_MAX_PROCESSES];
     unsigned n = sim_processes(all, SIM_MAX_PROCESSES), count = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -329,8 +306,7 @@ static unsigned list(int device, struct process_info *out, unsigned capacity)
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                            struct process_info *infos)
-{
+                                            struct process_info *infos) {
     int result = check(device, count);
     if (!result && refuses("noprocesses"))
         result = NOT_SUPPORTED;

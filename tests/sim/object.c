@@ -11,13 +11,11 @@ static void *tree;
 static struct sim_object *all;
 static uint64_t serials;
 
-static int compare(const void *a, const void *b)
-{
+static int compare(const void *a, const void *b) {
     return a < b ? -1 : a > b;
 }
 
-void *sim_object_new(size_t size, enum sim_kind kind, struct sim_context *ctx, int device)
-{
+void *sim_object_new(size_t size, enum sim_kind kind, struct sim_context *ctx, int device) {
     struct sim_object *o = calloc(1, size);
     if (!o || !tsearch(o, &tree, compare))
         abort();
@@ -32,14 +30,12 @@ void *sim_object_new(size_t size, enum sim_kind kind, struct sim_context *ctx, i
     return o;
 }
 
-void *sim_object_find(const void *handle, enum sim_kind kind)
-{
+void *sim_object_find(const void *handle, enum sim_kind kind) {
     struct sim_object **found = tfind(handle, &tree, compare);
     return found && (*found)->kind == kind ? *found : NULL;
 }
 
-void sim_object_delete(void *object)
-{
+void sim_object_delete(void *object) {
     struct sim_object *o = object;
     tdelete(o, &tree, compare);
     if (o->prev)
@@ -51,8 +47,7 @@ void sim_object_delete(void *object)
     free(o);
 }
 
-void sim_object_each(struct sim_context *ctx, enum sim_kind kind, void (*end)(void *object))
-{
+void sim_object_each(struct sim_context *ctx, enum sim_kind kind, void (*end)(void *object)) {
     for (struct sim_object *o = all, *next; o; o = next) {
         next = o->next;
         if (o->kind == kind && (!ctx || o->ctx == ctx))

@@ -13,13 +13,10 @@ struct sim_param sim_param;
 
 // What was measured on a GPU: one `NAME value` per line, `#` begins a comment.
 static char file_text[32768];
-static struct {
-    const char *name, *value;
-} file_values[128];
+static struct { const char *name, *value; } file_values[128];
 static size_t file_count;
 
-static void read_file(const char *path)
-{
+static void read_file(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, file_text, sizeof file_text - 1);
     if (fd >= 0)
@@ -42,8 +39,7 @@ static void read_file(const char *path)
 }
 
 // The environment wins over the file.
-static const char *text(const char *name)
-{
+static const char *text(const char *name) {
     const char *value = getenv(name);
     if (value && *value)
         return value;
@@ -53,15 +49,13 @@ static const char *text(const char *name)
     return NULL;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
+static uint64_t number(const char *name, uint64_t otherwise) {
     const char *value = text(name);
     return value ? strtoull(value, NULL, 0) : otherwise;
 }
 
 // "1024" is every device; "1024,2048" is each in turn, the last for the rest.
-static void read_memory(void)
-{
+static void read_memory(void) {
     const char *p = text("SIM_MEM_MB");
     uint64_t mb = 1024;
     for (int i = 0; i < SIM_MAX_DEVICES; i++) {
@@ -74,14 +68,12 @@ static void read_memory(void)
     }
 }
 
-static bool modules_are_lazy(void)
-{
+static bool modules_are_lazy(void) {
     const char *mode = text("CUDA_MODULE_LOADING");
     return !mode || strcmp(mode, "EAGER") != 0;
 }
 
-static void read_all(void)
-{
+static void read_all(void) {
     struct sim_param *p = &sim_param;
     if (text("SIM_PARAMS"))
         read_file(text("SIM_PARAMS"));
@@ -117,8 +109,7 @@ static void read_all(void)
     p->nvml = text("SIM_NVML");
 }
 
-void sim_param_read(void)
-{
+void sim_param_read(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_all);
 }

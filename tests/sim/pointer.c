@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-static bool host_kind(const struct sim_range *r)
-{
+static bool host_kind(const struct sim_range *r) {
     return r->kind == SIM_RANGE_HOST || r->kind == SIM_RANGE_REGISTERED;
 }
 
@@ -16,8 +15,7 @@ struct what {
 };
 
 // A reservation counts only where something is mapped into it.
-static bool look(CUdeviceptr p, struct what *w)
-{
+static bool look(CUdeviceptr p, struct what *w) {
     w->range = sim_range_at(p);
     w->address = p;
     if (!w->range || w->range->kind == SIM_RANGE_ARRAY)
@@ -26,8 +24,7 @@ static bool look(CUdeviceptr p, struct what *w)
     return w->range->kind != SIM_RANGE_RESERVED || sim_vmm_mapped(p, 1, &w->device);
 }
 
-static CUresult answer(const struct what *w, CUpointer_attribute attribute, void *data)
-{
+static CUresult answer(const struct what *w, CUpointer_attribute attribute, void *data) {
     const struct sim_range *r = w->range;
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -73,8 +70,7 @@ static CUresult answer(const struct what *w, CUpointer_attribute attribute, void
     }
 }
 
-CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
-{
+CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
     SIM_BEGIN(NULL, INIT);
     struct what w;
     if (!c.result && (!data || !look(ptr, &w)))
@@ -86,8 +82,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
 
 // For an address that is not CUDA's this answers with zeros (cuda.h).
 CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
-                                        void **data, CUdeviceptr ptr)
-{
+                                        void **data, CUdeviceptr ptr) {
     SIM_BEGIN(NULL, INIT);
     struct what w;
     if (!c.result && (!attributes || !data || !numAttributes))

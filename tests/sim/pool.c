@@ -11,13 +11,11 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-static bool empty(const struct sim_block *b)
-{
+static bool empty(const struct sim_block *b) {
     return b->free.n == 1 && b->free.v[0].size == b->size;
 }
 
-static void drop_block(struct sim_pool *pool, struct sim_block *b)
-{
+static void drop_block(struct sim_pool *pool, struct sim_block *b) {
     struct sim_block **link = &pool->blocks;
     while (*link != b)
         link = &(*link)->next;
@@ -31,8 +29,7 @@ static void drop_block(struct sim_pool *pool, struct sim_block *b)
 }
 
 // Gives back whole unused blocks as long as at least `keep` bytes stay reserved.
-static void trim(struct sim_pool *pool, uint64_t keep)
-{
+static void trim(struct sim_pool *pool, uint64_t keep) {
     for (struct sim_block *b = pool->blocks, *next; b; b = next) {
         next = b->next;
         if (pool->reserved <= keep)
@@ -42,8 +39,7 @@ static void trim(struct sim_pool *pool, uint64_t keep)
     }
 }
 
-static struct sim_block *reserve_block(struct sim_pool *pool, uint64_t size)
-{
+static struct sim_block *reserve_block(struct sim_pool *pool, uint64_t size) {
     if (pool->props.maxSize && pool->reserved + size > pool->props.maxSize)
         return NULL;
     if (pool->charges && !sim_charge(pool->o.device, size))
@@ -67,8 +63,7 @@ static struct sim_block *reserve_block(struct sim_pool *pool, uint64_t size)
     return b;
 }
 
-static struct sim_block *grow(struct sim_pool *pool, uint64_t bytes)
-{
+static struct sim_block *grow(struct sim_pool *pool, uint64_t bytes) {
     uint64_t least = sim_round_up(bytes, sim_param.chunk);
     uint64_t usual = least > sim_param.pool_grow ? least : sim_param.pool_grow;
     struct sim_block *b = reserve_block(pool, usual);
@@ -81,8 +76,7 @@ static struct sim_block *grow(struct sim_pool *pool, uint64_t bytes)
 
 // ---- pools --------------------------------------------------------------------------------------
 
-struct sim_pool *sim_pool_new(const CUmemPoolProps *props, int device)
-{
+struct sim_pool *sim_pool_new(const CUmemPoolProps *props, int device) {
     struct sim_pool *pool = sim_object_new(sizeof *pool, SIM_POOL, NULL, device);
     pool->props = *props;
     pool->charges = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -92,8 +86,7 @@ struct sim_pool *sim_pool_new(const CUmemPoolProps *props, int device)
     return pool;
 }
 
-struct sim_pool *sim_pool_of_device(int device, bool current)
-{
+struct sim_pool *sim_pool_of_device(int device, bool current) {
     struct sim_device *d = &sim_devices[device];
     if (!d->default_pool) {
         CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -107,22 +100,19 @@ struct sim_pool *sim_pool_of_device(int device, bool current)
     return current ? d->current_pool : d->default_pool;
 }
 
-struct sim_pool *sim_pool_find(CUmemoryPool handle)
-{
+struct sim_pool *sim_pool_find(CUmemoryPool handle) {
     struct sim_pool *pool = sim_object_find(handle, SIM_POOL);
     return pool && !pool->dying ? pool : NULL;
 }
 
-static void end_pool(struct sim_pool *pool)
-{
+static void end_pool(struct sim_pool *pool) {
     while (pool->blocks)
         drop_block(pool, pool->blocks);
     sim_fd_close_all(&pool->descriptors);
     sim_object_delete(pool);
 }
 
-struct sim_range *sim_pool_take(struct sim_pool *pool, uint64_t bytes, CUresult *why_not)
-{
+struct sim_range *sim_pool_take(struct sim_pool *pool, uint64_t bytes, CUresult *why_not) {
     uint64_t base, size = sim_round_up(bytes, ALIGN);
     struct sim_block *b = pool->blocks;
     *why_not = CUDA_ERROR_OUT_OF_MEMORY;
@@ -144,8 +134,7 @@ struct sim_range *sim_pool_take(struct sim_pool *pool, uint64_t bytes, CUresult 
     return r;
 }
 
-CUresult sim_pool_free(struct sim_range *r)
-{
+CUresult sim_pool_free(struct sim_range *r) {
     struct sim_pool *pool = r->pool;
     struct sim_block *b = r->owner;
     uint64_t size = sim_round_up(r->size, ALIGN);
@@ -161,21 +150,18 @@ CUresult sim_pool_free(struct sim_range *r)
 
 static int synchronising;
 
-static void synchronise_pool(void *object)
-{
+static void synchronise_pool(void *object) {
     struct sim_pool *pool = object;
     if (pool->o.device == synchronising)
         trim(pool, pool->threshold);
 }
 
-void sim_pool_synchronise(int device)
-{
+void sim_pool_synchronise(int device) {
     synchronising = device;
     sim_object_each(NULL, SIM_POOL, synchronise_pool);
 }
 
-void sim_pool_reset_device(int device)
-{
+void sim_pool_reset_device(int device) {
     for (struct sim_range *r = sim_ranges, *next; r; r = next) {
         next = r->next;
         if (r->kind == SIM_RANGE_POOL && r->device == device)
@@ -187,8 +173,7 @@ void sim_pool_reset_device(int device)
 
 // ---- creating, destroying, trimming ---------------------------------------------------------------
 
-static CUresult check_props(const CUmemPoolProps *props)
-{
+static CUresult check_props(const CUmemPoolProps *props) {
     CUmemLocationType type = props->location.type;
     if (type == CU_MEM_LOCATION_TYPE_DEVICE)
         return sim_device_valid(props->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -197,8 +182,7 @@ static CUresult check_props(const CUmemPoolProps *props)
     return (int)type >= 1 && (int)type <= 4 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
-{
+CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     SIM_BEGIN("pool-create", INIT);
     if (poolProps)
         sim_set_bytes(&c, poolProps->maxSize);
@@ -218,8 +202,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolP
 
 // Begins a call on a pool.
 static struct sim_pool *begin(struct sim_call *c, const char *api, const char *op,
-                              CUmemoryPool handle)
-{
+                              CUmemoryPool handle) {
     sim_begin(c, api, op, SIM_NEED_INIT);
     sim_set_pool(c, handle);
     struct sim_pool *pool = sim_pool_find(handle);
@@ -230,8 +213,7 @@ static struct sim_pool *begin(struct sim_call *c, const char *api, const char *o
     return pool;
 }
 
-CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle)
-{
+CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, "pool-destroy", handle);
     if (!c.result && pool->by_default)
@@ -247,8 +229,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
-{
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, "pool-trim", handle);
     sim_set_bytes(&c, minBytesToKeep);
@@ -259,8 +240,7 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 
 // ---- attributes ---------------------------------------------------------------------------------
 
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
-{
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, handle);
     if (!c.result && !value)
@@ -295,16 +275,14 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute 
 }
 
 // The high-water marks can be set to zero only, which sets them to what is current.
-static CUresult reset_high(uint64_t *high, uint64_t current, const void *value)
-{
+static CUresult reset_high(uint64_t *high, uint64_t current, const void *value) {
     if (*(const cuuint64_t *)value != 0)
         return CUDA_ERROR_INVALID_VALUE;
     *high = current;
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value)
-{
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr, void *value) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, handle);
     if (!c.result && !value)
@@ -332,8 +310,7 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count)
-{
+CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count) {
     struct sim_call c;
     begin(&c, __func__, "access", handle);
     if (!c.result && (!map || !count))
@@ -342,8 +319,7 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *
 }
 
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
-                                    CUmemLocation *location)
-{
+                                    CUmemLocation *location) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, memPool);
     if (!c.result && (!flags || !location))
@@ -356,8 +332,7 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPo
 
 // ---- which pool a device uses ---------------------------------------------------------------------
 
-static CUresult get_pool(const char *api, CUmemoryPool *out, CUdevice dev, bool current)
-{
+static CUresult get_pool(const char *api, CUmemoryPool *out, CUdevice dev, bool current) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     if (!c.result && !out)
@@ -369,18 +344,15 @@ static CUresult get_pool(const char *api, CUmemoryPool *out, CUdevice dev, bool 
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
     return get_pool(__func__, pool_out, dev, false);
 }
 
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
-{
+CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
     return get_pool(__func__, pool, dev, true);
 }
 
-CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
-{
+CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
     struct sim_call c;
     struct sim_pool *pool = begin(&c, __func__, NULL, handle);
     if (!c.result && !sim_device_valid(dev))
@@ -399,8 +371,7 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
 static struct sim_pool *other_pools[8][4], *other_current[8][4];
 
 static struct sim_pool *pool_of(const CUmemLocation *location, CUmemAllocationType type,
-                                struct sim_pool ***current)
-{
+                                struct sim_pool ***current) {
     unsigned l = (unsigned)location->type, t = (unsigned)type;
     if (l >= 8 || t >= 4 || !l || !t)
         return NULL;
@@ -423,8 +394,7 @@ static struct sim_pool *pool_of(const CUmemLocation *location, CUmemAllocationTy
 }
 
 static CUresult get_mem_pool(const char *api, CUmemoryPool *out, const CUmemLocation *location,
-                             CUmemAllocationType type, bool want_current)
-{
+                             CUmemAllocationType type, bool want_current) {
     struct sim_call c;
     struct sim_pool *pool, **current;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
@@ -439,20 +409,17 @@ static CUresult get_mem_pool(const char *api, CUmemoryPool *out, const CUmemLoca
 }
 
 CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
-                                        CUmemAllocationType type)
-{
+                                        CUmemAllocationType type) {
     return get_mem_pool(__func__, pool_out, location, type, false);
 }
 
 CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
-                                 CUmemAllocationType type)
-{
+                                 CUmemAllocationType type) {
     return get_mem_pool(__func__, pool, location, type, true);
 }
 
 CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
-                                 CUmemoryPool handle)
-{
+                                 CUmemoryPool handle) {
     struct sim_call c;
     struct sim_pool **current, *pool = begin(&c, __func__, NULL, handle);
     if (!c.result && (!location || !pool_of(location, type, &current)))
@@ -466,8 +433,7 @@ CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType ty
 // ---- stream-ordered allocation --------------------------------------------------------------------
 
 static CUresult allocate(struct sim_call *c, struct sim_stream *s, CUdeviceptr *dptr, size_t bytes,
-                         struct sim_pool *pool)
-{
+                         struct sim_pool *pool) {
     CUresult result = CUDA_SUCCESS;
     if (!dptr || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
@@ -488,8 +454,7 @@ static CUresult allocate(struct sim_call *c, struct sim_stream *s, CUdeviceptr *
 }
 
 static CUresult alloc_async(const char *api, CUdeviceptr *dptr, size_t bytes, CUstream stream,
-                            bool per_thread)
-{
+                            bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, "alloc", stream, per_thread);
     sim_set_bytes(&c, bytes);
@@ -500,19 +465,16 @@ static CUresult alloc_async(const char *api, CUdeviceptr *dptr, size_t bytes, CU
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
-{
+CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     return alloc_async(__func__, dptr, bytesize, hStream, false);
 }
 
-CUresult CUDAAPI cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
-{
+CUresult CUDAAPI cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     return alloc_async(__func__, dptr, bytesize, hStream, true);
 }
 
 static CUresult alloc_from_pool(const char *api, CUdeviceptr *dptr, size_t bytes,
-                                CUmemoryPool handle, CUstream stream, bool per_thread)
-{
+                                CUmemoryPool handle, CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, "alloc", stream, per_thread);
     struct sim_pool *pool = sim_pool_find(handle);
@@ -530,19 +492,16 @@ static CUresult alloc_from_pool(const char *api, CUdeviceptr *dptr, size_t bytes
 }
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                                         CUstream hStream)
-{
+                                         CUstream hStream) {
     return alloc_from_pool(__func__, dptr, bytesize, pool, hStream, false);
 }
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                                              CUstream hStream)
-{
+                                              CUstream hStream) {
     return alloc_from_pool(__func__, dptr, bytesize, pool, hStream, true);
 }
 
-static CUresult release(struct sim_call *c, struct sim_stream *s, CUdeviceptr dptr)
-{
+static CUresult release(struct sim_call *c, struct sim_stream *s, CUdeviceptr dptr) {
     CUresult result = CUDA_SUCCESS;
     struct sim_capture *capture = sim_stream_use(s, &result);
     if (result)
@@ -557,8 +516,7 @@ static CUresult release(struct sim_call *c, struct sim_stream *s, CUdeviceptr dp
     return sim_memory_free(dptr, c);
 }
 
-static CUresult free_async(const char *api, CUdeviceptr dptr, CUstream stream, bool per_thread)
-{
+static CUresult free_async(const char *api, CUdeviceptr dptr, CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, "free", stream, per_thread);
     sim_set_ptr(&c, dptr);
@@ -569,12 +527,10 @@ static CUresult free_async(const char *api, CUdeviceptr dptr, CUstream stream, b
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
-{
+CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     return free_async(__func__, dptr, hStream, false);
 }
 
-CUresult CUDAAPI cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
-{
+CUresult CUDAAPI cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
     return free_async(__func__, dptr, hStream, true);
 }

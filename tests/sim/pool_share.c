@@ -12,8 +12,7 @@ struct content { // of a CUmemPoolPtrExportData
 
 CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool handle,
                                                   CUmemAllocationHandleType handleType,
-                                                  unsigned long long flags)
-{
+                                                  unsigned long long flags) {
     SIM_BEGIN("export", INIT);
     struct sim_pool *pool = sim_pool_find(handle);
     uint64_t key;
@@ -35,8 +34,7 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool
 
 CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
                                                     CUmemAllocationHandleType handleType,
-                                                    unsigned long long flags)
-{
+                                                    unsigned long long flags) {
     SIM_BEGIN("import", INIT);
     struct sim_export found;
     if (!c.result && (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
@@ -56,8 +54,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
-{
+CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
     SIM_BEGIN("export", INIT);
     struct sim_range *r = sim_range_at(ptr);
     sim_set_ptr(&c, ptr);
@@ -75,8 +72,7 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, C
 }
 
 static CUresult import_pointer(struct sim_call *c, CUdeviceptr *out, struct sim_pool *pool,
-                               const CUmemPoolPtrExportData *data)
-{
+                               const CUmemPoolPtrExportData *data) {
     struct sim_export found;
     struct content content;
     uint64_t base;
@@ -97,8 +93,7 @@ static CUresult import_pointer(struct sim_call *c, CUdeviceptr *out, struct sim_
 }
 
 CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handle,
-                                        CUmemPoolPtrExportData *shareData)
-{
+                                        CUmemPoolPtrExportData *shareData) {
     SIM_BEGIN("import", INIT);
     struct sim_pool *pool = sim_pool_find(handle);
     sim_set_pool(&c, handle);

@@ -23,21 +23,21 @@ struct symbol {
 #else
 #error "no thunks for this machine"
 #endif
-#define SIM_SYMBOL(base, version, per_thread, exported)                                            \
-    void sim_thunk_##exported(void);                                                               \
-    __asm__(".pushsection .text\n"                                                                 \
-            ".balign 16\n"                                                                         \
-            ".hidden sim_thunk_" #exported "\n"                                                    \
-            ".globl sim_thunk_" #exported "\n"                                                     \
-            ".type sim_thunk_" #exported ", %function\n"                                           \
-            "sim_thunk_" #exported ": " JUMP #exported "\n"                                        \
-            ".size sim_thunk_" #exported ", . - sim_thunk_" #exported "\n"                         \
+#define SIM_SYMBOL(base, version, per_thread, exported)                    \
+    void sim_thunk_##exported(void);                                       \
+    __asm__(".pushsection .text\n"                                         \
+            ".balign 16\n"                                                 \
+            ".hidden sim_thunk_" #exported "\n"                            \
+            ".globl sim_thunk_" #exported "\n"                             \
+            ".type sim_thunk_" #exported ", %function\n"                   \
+            "sim_thunk_" #exported ": " JUMP #exported "\n"                \
+            ".size sim_thunk_" #exported ", . - sim_thunk_" #exported "\n" \
             ".popsection\n");
 #include "symbols.def"
 #undef SIM_SYMBOL
 
 static const struct symbol symbols[] = {
-#define SIM_SYMBOL(base, version, per_thread, exported)                                            \
+#define SIM_SYMBOL(base, version, per_thread, exported) \
     {#base, version, per_thread, #exported, (void (*)(void))exported, sim_thunk_##exported},
 #include "symbols.def"
 #undef SIM_SYMBOL
@@ -46,8 +46,7 @@ static const struct symbol symbols[] = {
 #define COUNT (sizeof symbols / sizeof symbols[0])
 
 // The newest ABI up to the version; *known says whether the name exists at all.
-static const struct symbol *find(const char *base, int version, bool per_thread, bool *known)
-{
+static const struct symbol *find(const char *base, int version, bool per_thread, bool *known) {
     const struct symbol *best = NULL;
     for (size_t i = 0; i < COUNT; i++) {
         const struct symbol *s = &symbols[i];
@@ -60,21 +59,19 @@ static const struct symbol *find(const char *base, int version, bool per_thread,
     return best;
 }
 
-static void *address_of(const struct symbol *s)
-{
+static void *address_of(const struct symbol *s) {
     void *p = NULL;
     if (sim_param.alias)
-        *(void (**)(void))&p = s->thunk;
+        *(void (**)(void)) & p = s->thunk;
     else if (!sim_param.symbolic)
         p = dlsym(RTLD_DEFAULT, s->exported);
     if (!p)
-        *(void (**)(void))&p = s->function;
+        *(void (**)(void)) & p = s->function;
     return p;
 }
 
 static CUresult resolve(const char *symbol, void **pfn, int version, cuuint64_t flags,
-                        CUdriverProcAddressQueryResult *status)
-{
+                        CUdriverProcAddressQueryResult *status) {
     const cuuint64_t streams =
         CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     CUdriverProcAddressQueryResult unused;
@@ -105,8 +102,7 @@ static CUresult resolve(const char *symbol, void **pfn, int version, cuuint64_t 
 
 // Without the driver's lock: look-ups happen inside other look-ups.
 static CUresult look_up(const char *api, const char *symbol, void **pfn, int version,
-                        cuuint64_t flags, CUdriverProcAddressQueryResult *status)
-{
+                        cuuint64_t flags, CUdriverProcAddressQueryResult *status) {
     sim_param_read();
     CUresult result = resolve(symbol, pfn, version, flags, status);
     struct sim_call c;
@@ -121,24 +117,23 @@ static CUresult look_up(const char *api, const char *symbol, void **pfn, int ver
 }
 
 CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
-                                  cuuint64_t flags)
-{
+                                  cuuint64_t flags) {
     return look_up(__func__, symbol, pfn, cudaVersion, flags, NULL);
 }
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
-                                     cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
-{
+                                     cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult *symbolStatus) {
     return look_up(__func__, symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
 // Private tables: there are none.
-CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
-{
+CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
     SIM_BEGIN(NULL, NOTHING);
     if (ppExportTable)
         *ppExportTable = NULL;
     if (!c.result)
-        c.result = ppExportTable && pExportTableId ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+        c.result =
+            ppExportTable && pExportTableId ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
     return sim_end(&c);
 }

@@ -19,8 +19,7 @@ static struct sim_shared *state;
 static pid_t my_pid;
 static struct sim_process *mine;
 
-static void initialise(struct sim_shared *s)
-{
+static void initialise(struct sim_shared *s) {
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
@@ -30,8 +29,7 @@ static void initialise(struct sim_shared *s)
     s->magic = MAGIC;
 }
 
-static struct sim_shared *map_file(const char *path)
-{
+static struct sim_shared *map_file(const char *path) {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return NULL;
@@ -48,8 +46,7 @@ static struct sim_shared *map_file(const char *path)
     return s;
 }
 
-static void open_once(void)
-{
+static void open_once(void) {
     static struct sim_shared private_state;
     sim_param_read();
     if (sim_param.shm)
@@ -62,36 +59,31 @@ static void open_once(void)
     }
 }
 
-struct sim_shared *sim_shared_open(void)
-{
+struct sim_shared *sim_shared_open(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!state)
         pthread_once(&once, open_once);
     return state;
 }
 
-void sim_shared_use(struct sim_shared *shared)
-{
+void sim_shared_use(struct sim_shared *shared) {
     sim_param_read();
     state = shared;
 }
 
-static struct sim_shared *lock(void)
-{
+static struct sim_shared *lock(void) {
     struct sim_shared *s = sim_shared_open();
     if (pthread_mutex_lock(&s->mutex) == EOWNERDEAD)
         pthread_mutex_consistent(&s->mutex); // single stores only: nothing is half done
     return s;
 }
 
-static void unlock(struct sim_shared *s)
-{
+static void unlock(struct sim_shared *s) {
     pthread_mutex_unlock(&s->mutex);
 }
 
 // Start time of a live process in clock ticks; 0 for one that is gone or a zombie.
-static uint64_t start_time(pid_t pid)
-{
+static uint64_t start_time(pid_t pid) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -110,8 +102,7 @@ static uint64_t start_time(pid_t pid)
     return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-static void reap(struct sim_shared *s)
-{
+static void reap(struct sim_shared *s) {
     for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
         struct sim_process *p = &s->processes[i];
         if (!p->pid || p->pid == getpid() || start_time(p->pid) == p->started)
@@ -123,8 +114,7 @@ static void reap(struct sim_shared *s)
     }
 }
 
-static struct sim_process *me(struct sim_shared *s)
-{
+static struct sim_process *me(struct sim_shared *s) {
     if (mine && my_pid)
         return mine;
     my_pid = getpid();
@@ -147,14 +137,12 @@ static struct sim_process *me(struct sim_shared *s)
     return mine = slot;
 }
 
-void sim_shared_forget_pid(void)
-{
+void sim_shared_forget_pid(void) {
     my_pid = 0;
     mine = NULL;
 }
 
-static uint64_t sum(struct sim_shared *s, int device)
-{
+static uint64_t sum(struct sim_shared *s, int device) {
     uint64_t used = sim_param.neighbour;
     for (int i = 0; i < SIM_MAX_PROCESSES; i++)
         if (s->processes[i].pid)
@@ -162,8 +150,7 @@ static uint64_t sum(struct sim_shared *s, int device)
     return used;
 }
 
-bool sim_charge(int device, uint64_t bytes)
-{
+bool sim_charge(int device, uint64_t bytes) {
     struct sim_shared *s = lock();
     if (sim_param.shm)
         reap(s);
@@ -175,8 +162,7 @@ bool sim_charge(int device, uint64_t bytes)
     return fits;
 }
 
-void sim_discharge(int device, uint64_t bytes)
-{
+void sim_discharge(int device, uint64_t bytes) {
     struct sim_shared *s = lock();
     uint64_t *used = &me(s)->used[device];
     if (*used < bytes) {
@@ -187,8 +173,7 @@ void sim_discharge(int device, uint64_t bytes)
     unlock(s);
 }
 
-uint64_t sim_used(int device)
-{
+uint64_t sim_used(int device) {
     struct sim_shared *s = lock();
     if (sim_param.shm)
         reap(s);
@@ -197,23 +182,20 @@ uint64_t sim_used(int device)
     return used;
 }
 
-uint64_t sim_used_by_me(int device)
-{
+uint64_t sim_used_by_me(int device) {
     struct sim_shared *s = lock();
     uint64_t used = me(s)->used[device];
     unlock(s);
     return used;
 }
 
-void sim_count_context(int device, int by)
-{
+void sim_count_context(int device, int by) {
     struct sim_shared *s = lock();
     me(s)->contexts[device] += (unsigned)by;
     unlock(s);
 }
 
-uint64_t sim_export_new(uint64_t key, uint64_t size, int device)
-{
+uint64_t sim_export_new(uint64_t key, uint64_t size, int device) {
     struct sim_shared *s = lock();
     if (!key)
         key = ((uint64_t)getpid() << 32) | ++s->next_key;
@@ -228,8 +210,7 @@ uint64_t sim_export_new(uint64_t key, uint64_t size, int device)
     return key;
 }
 
-bool sim_export_find(uint64_t key, struct sim_export *found)
-{
+bool sim_export_find(uint64_t key, struct sim_export *found) {
     bool ok = false;
     struct sim_shared *s = lock();
     if (sim_param.shm)
@@ -243,8 +224,7 @@ bool sim_export_find(uint64_t key, struct sim_export *found)
     return ok;
 }
 
-void sim_export_delete(uint64_t key)
-{
+void sim_export_delete(uint64_t key) {
     struct sim_shared *s = lock();
     for (int i = 0; key && i < SIM_MAX_EXPORTS; i++)
         if (s->exports[i].key == key && s->exports[i].pid == getpid())
@@ -252,14 +232,12 @@ void sim_export_delete(uint64_t key)
     unlock(s);
 }
 
-void sim_uuid(int device, unsigned char bytes[16])
-{
+void sim_uuid(int device, unsigned char bytes[16]) {
     memcpy(bytes, "simulated-gpu-00", 16);
     bytes[15] = (unsigned char)('0' + device);
 }
 
-unsigned sim_processes(struct sim_process *out, unsigned capacity)
-{
+unsigned sim_processes(struct sim_process *out, unsigned capacity) {
     unsigned n = 0;
     struct sim_shared *s = lock();
     if (sim_param.shm)
@@ -271,7 +249,6 @@ unsigned sim_processes(struct sim_process *out, unsigned capacity)
     return n;
 }
 
-struct sim_shared *sim_driver_shared(void)
-{
+struct sim_shared *sim_driver_shared(void) {
     return sim_shared_open();
 }

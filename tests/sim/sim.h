@@ -51,58 +51,49 @@ struct sim_call {
 void sim_begin(struct sim_call *c, const char *api, const char *op, enum sim_need need);
 CUresult sim_end(struct sim_call *c);
 
-#define SIM_BEGIN(op, need)                                                                        \
-    struct sim_call c;                                                                             \
+#define SIM_BEGIN(op, need) \
+    struct sim_call c;      \
     sim_begin(&c, __func__, op, SIM_NEED_##need)
 
-static inline void sim_set_device(struct sim_call *c, int v)
-{
+static inline void sim_set_device(struct sim_call *c, int v) {
     c->device = v;
     c->has |= SIM_HAS_DEVICE;
 }
-static inline void sim_set_context(struct sim_call *c, const void *v)
-{
+static inline void sim_set_context(struct sim_call *c, const void *v) {
     c->context = (uint64_t)(uintptr_t)v;
     c->has |= SIM_HAS_CONTEXT;
 }
-static inline void sim_set_ptr(struct sim_call *c, uint64_t v)
-{
+static inline void sim_set_ptr(struct sim_call *c, uint64_t v) {
     c->ptr = v;
     c->has |= SIM_HAS_PTR;
 }
-static inline void sim_set_bytes(struct sim_call *c, uint64_t v)
-{
+static inline void sim_set_bytes(struct sim_call *c, uint64_t v) {
     c->bytes = v;
     c->has |= SIM_HAS_BYTES;
 }
-static inline void sim_set_handle(struct sim_call *c, uint64_t v)
-{
+static inline void sim_set_handle(struct sim_call *c, uint64_t v) {
     c->handle = v;
     c->has |= SIM_HAS_HANDLE;
 }
-static inline void sim_set_object(struct sim_call *c, const void *v)
-{
+static inline void sim_set_object(struct sim_call *c, const void *v) {
     sim_set_handle(c, (uint64_t)(uintptr_t)v);
 }
-static inline void sim_set_pool(struct sim_call *c, const void *v)
-{
+static inline void sim_set_pool(struct sim_call *c, const void *v) {
     c->pool = (uint64_t)(uintptr_t)v;
     c->has |= SIM_HAS_POOL;
 }
-static inline void sim_set_stream(struct sim_call *c, const void *v)
-{
+static inline void sim_set_stream(struct sim_call *c, const void *v) {
     c->stream = (uint64_t)(uintptr_t)v;
     c->has |= SIM_HAS_STREAM;
 }
-static inline void sim_set_offset(struct sim_call *c, uint64_t v)
-{
+static inline void sim_set_offset(struct sim_call *c, uint64_t v) {
     c->offset = v;
     c->has |= SIM_HAS_OFFSET;
 }
 
 extern _Thread_local int sim_depth; // >0: inside a call that the driver makes of itself
 extern bool sim_initialised;
-CUresult sim_cu_init(void); // what cuInit does: not in a child of a process that had called it
+CUresult sim_cu_init(void);    // what cuInit does: not in a child of a process that had called it
 void sim_reentrant_call(void); // SIM_REENTRANT: the driver calls its own exports
 
 // ---- the ledger and the log (ledger.c) -----------------------------------------------------
@@ -169,7 +160,8 @@ bool sim_extents_take(struct sim_extents *e, uint64_t size, uint64_t align, uint
 bool sim_extents_take_at(struct sim_extents *e, uint64_t base, uint64_t size);
 void sim_extents_give(struct sim_extents *e, uint64_t base, uint64_t size);
 
-bool sim_space_take(uint64_t size, uint64_t align, uint64_t *base); // size, base: multiples of 2 MiB
+bool sim_space_take(uint64_t size, uint64_t align,
+                    uint64_t *base); // size, base: multiples of 2 MiB
 bool sim_space_take_at(uint64_t base, uint64_t size);
 void sim_space_give(uint64_t base, uint64_t size);
 bool sim_space_backed(uint64_t base, uint64_t size);  // readable and writable by the host
@@ -211,13 +203,12 @@ struct sim_range { // everything that has an address
 };
 
 struct sim_range *sim_range_new(enum sim_range_kind kind, uint64_t base, uint64_t size);
-struct sim_range *sim_range_at(uint64_t address);              // the range that holds the address
+struct sim_range *sim_range_at(uint64_t address); // the range that holds the address
 struct sim_range *sim_range_overlap(uint64_t base, uint64_t size);
 void sim_range_delete(struct sim_range *r);
 extern struct sim_range *sim_ranges; // all of them
 
-static inline uint64_t sim_round_up(uint64_t n, uint64_t to)
-{
+static inline uint64_t sim_round_up(uint64_t n, uint64_t to) {
     return (n + to - 1) / to * to;
 }
 
@@ -247,8 +238,7 @@ extern struct sim_device sim_devices[SIM_MAX_DEVICES];
 
 bool sim_device_valid(int device);
 // Whose the things are that are made while the context is current: a green context has none.
-static inline struct sim_context *sim_owner(struct sim_context *ctx)
-{
+static inline struct sim_context *sim_owner(struct sim_context *ctx) {
     return ctx->green ? sim_devices[ctx->o.device].primary : ctx;
 }
 struct sim_context *sim_current(CUresult *why_not);

@@ -21,8 +21,7 @@ static uint64_t serials;
 
 // ---- free ranges --------------------------------------------------------------------------
 
-static void insert_extent(struct sim_extents *e, size_t at, uint64_t base, uint64_t size)
-{
+static void insert_extent(struct sim_extents *e, size_t at, uint64_t base, uint64_t size) {
     if (e->n == e->capacity) {
         e->capacity = e->capacity ? 2 * e->capacity : 8;
         e->v = realloc(e->v, e->capacity * sizeof *e->v);
@@ -34,15 +33,13 @@ static void insert_extent(struct sim_extents *e, size_t at, uint64_t base, uint6
     e->n++;
 }
 
-static void remove_extent(struct sim_extents *e, size_t at)
-{
+static void remove_extent(struct sim_extents *e, size_t at) {
     memmove(e->v + at, e->v + at + 1, (e->n - at - 1) * sizeof *e->v);
     e->n--;
 }
 
 // Index of the first free range that begins above the address.
-static size_t above(const struct sim_extents *e, uint64_t address)
-{
+static size_t above(const struct sim_extents *e, uint64_t address) {
     size_t low = 0, high = e->n;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -54,8 +51,7 @@ static size_t above(const struct sim_extents *e, uint64_t address)
     return low;
 }
 
-static void cut(struct sim_extents *e, size_t i, uint64_t base, uint64_t size)
-{
+static void cut(struct sim_extents *e, size_t i, uint64_t base, uint64_t size) {
     struct sim_extent was = e->v[i];
     uint64_t end = base + size, was_end = was.base + was.size;
     if (was.base < base)
@@ -66,8 +62,7 @@ static void cut(struct sim_extents *e, size_t i, uint64_t base, uint64_t size)
         insert_extent(e, was.base < base ? i + 1 : i, end, was_end - end);
 }
 
-bool sim_extents_take(struct sim_extents *e, uint64_t size, uint64_t align, uint64_t *base)
-{
+bool sim_extents_take(struct sim_extents *e, uint64_t size, uint64_t align, uint64_t *base) {
     for (size_t i = 0; i < e->n; i++) {
         uint64_t from = sim_round_up(e->v[i].base, align), gap = from - e->v[i].base;
         if (e->v[i].size < gap || e->v[i].size - gap < size)
@@ -79,8 +74,7 @@ bool sim_extents_take(struct sim_extents *e, uint64_t size, uint64_t align, uint
     return false;
 }
 
-bool sim_extents_take_at(struct sim_extents *e, uint64_t base, uint64_t size)
-{
+bool sim_extents_take_at(struct sim_extents *e, uint64_t base, uint64_t size) {
     size_t i = above(e, base);
     if (i == 0)
         return false;
@@ -91,8 +85,7 @@ bool sim_extents_take_at(struct sim_extents *e, uint64_t base, uint64_t size)
     return true;
 }
 
-void sim_extents_give(struct sim_extents *e, uint64_t base, uint64_t size)
-{
+void sim_extents_give(struct sim_extents *e, uint64_t base, uint64_t size) {
     size_t i = above(e, base);
     bool joins_before = i > 0 && e->v[i - 1].base + e->v[i - 1].size == base;
     bool joins_after = i < e->n && base + size == e->v[i].base;
@@ -111,16 +104,14 @@ void sim_extents_give(struct sim_extents *e, uint64_t base, uint64_t size)
 
 // ---- the reserved address space ------------------------------------------------------------
 
-static void *reserve(uint64_t size, int protection)
-{
+static void *reserve(uint64_t size, int protection) {
     void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
 // Host-readable where that is possible, so that copies and managed memory work; pages that nobody
 // touches cost nothing.
-static void open_space(void)
-{
+static void open_space(void) {
     char *p = NULL;
     for (uint64_t size = 1ull << 40; !p && size >= 4ull << 30; size /= 4) {
         space_size = size;
@@ -139,51 +130,44 @@ static void open_space(void)
     sim_extents_give(&space, space_base, space_size);
 }
 
-bool sim_space_take(uint64_t size, uint64_t align, uint64_t *base)
-{
+bool sim_space_take(uint64_t size, uint64_t align, uint64_t *base) {
     if (!space_base)
         open_space();
     return sim_extents_take(&space, sim_round_up(size, UNIT), align < UNIT ? UNIT : align, base);
 }
 
-bool sim_space_take_at(uint64_t base, uint64_t size)
-{
+bool sim_space_take_at(uint64_t base, uint64_t size) {
     if (!space_base)
         open_space();
     return base % UNIT == 0 && sim_extents_take_at(&space, base, sim_round_up(size, UNIT));
 }
 
-void sim_space_give(uint64_t base, uint64_t size)
-{
+void sim_space_give(uint64_t base, uint64_t size) {
     size = sim_round_up(size, UNIT);
     if (backed)
         madvise((void *)(uintptr_t)base, size, MADV_DONTNEED);
     sim_extents_give(&space, base, size);
 }
 
-bool sim_space_backed(uint64_t base, uint64_t size)
-{
+bool sim_space_backed(uint64_t base, uint64_t size) {
     return backed && base >= space_base && size <= space_size &&
            base - space_base <= space_size - size;
 }
 
-bool sim_space_touches(uint64_t base, uint64_t size)
-{
+bool sim_space_touches(uint64_t base, uint64_t size) {
     return space_base && base < space_base + space_size && base + size > space_base;
 }
 
 // ---- what has an address ------------------------------------------------------------------------
 
-static int compare(const void *a, const void *b)
-{
+static int compare(const void *a, const void *b) {
     const struct sim_range *x = a, *y = b;
     if (x->base + x->size <= y->base)
         return -1;
     return x->base >= y->base + y->size;
 }
 
-struct sim_range *sim_range_new(enum sim_range_kind kind, uint64_t base, uint64_t size)
-{
+struct sim_range *sim_range_new(enum sim_range_kind kind, uint64_t base, uint64_t size) {
     struct sim_range *r = calloc(1, sizeof *r);
     if (!r)
         abort();
@@ -205,8 +189,7 @@ struct sim_range *sim_range_new(enum sim_range_kind kind, uint64_t base, uint64_
     return r;
 }
 
-struct sim_range *sim_range_overlap(uint64_t base, uint64_t size)
-{
+struct sim_range *sim_range_overlap(uint64_t base, uint64_t size) {
     if (size > UINT64_MAX - base)
         size = UINT64_MAX - base;
     struct sim_range key = {.base = base, .size = size};
@@ -214,13 +197,11 @@ struct sim_range *sim_range_overlap(uint64_t base, uint64_t size)
     return found ? *found : NULL;
 }
 
-struct sim_range *sim_range_at(uint64_t address)
-{
+struct sim_range *sim_range_at(uint64_t address) {
     return sim_range_overlap(address, 1);
 }
 
-void sim_range_delete(struct sim_range *r)
-{
+void sim_range_delete(struct sim_range *r) {
     tdelete(r, &tree, compare);
     if (r->prev)
         r->prev->next = r->next;

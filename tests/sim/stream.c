@@ -7,16 +7,14 @@
 
 // ---- which stream -------------------------------------------------------------------------------
 
-static struct sim_stream *new_stream(struct sim_context *ctx, unsigned flags, int priority)
-{
+static struct sim_stream *new_stream(struct sim_context *ctx, unsigned flags, int priority) {
     struct sim_stream *s = sim_object_new(sizeof *s, SIM_STREAM, ctx, ctx->o.device);
     s->flags = flags;
     s->priority = priority;
     return s;
 }
 
-static struct sim_stream *legacy_of(struct sim_context *ctx)
-{
+static struct sim_stream *legacy_of(struct sim_context *ctx) {
     if (!ctx->legacy) {
         ctx->legacy = new_stream(ctx, 0, 0);
         ctx->legacy->builtin = true;
@@ -25,8 +23,7 @@ static struct sim_stream *legacy_of(struct sim_context *ctx)
 }
 
 // The calling thread's own stream of a context; a few contexts per thread are remembered.
-static struct sim_stream *per_thread_of(struct sim_context *ctx)
-{
+static struct sim_stream *per_thread_of(struct sim_context *ctx) {
     static _Thread_local struct {
         struct sim_stream *stream;
         uint64_t serial, context;
@@ -47,8 +44,7 @@ static struct sim_stream *per_thread_of(struct sim_context *ctx)
     return s;
 }
 
-struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_context *ctx)
-{
+struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_context *ctx) {
     if (handle == CU_STREAM_LEGACY || (!handle && !per_thread))
         return ctx ? legacy_of(ctx) : NULL;
     if (handle == CU_STREAM_PER_THREAD || !handle)
@@ -58,8 +54,7 @@ struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_
 }
 
 struct sim_stream *sim_stream_begin(struct sim_call *c, const char *api, const char *op,
-                                    CUstream handle, bool per_thread)
-{
+                                    CUstream handle, bool per_thread) {
     sim_begin(c, api, op, SIM_NEED_INIT);
     sim_set_stream(c, handle);
     bool builtin = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
@@ -82,8 +77,7 @@ struct sim_stream *sim_stream_begin(struct sim_call *c, const char *api, const c
 
 // ---- streams ------------------------------------------------------------------------------------
 
-static CUresult create(const char *api, CUstream *out, unsigned flags, int priority)
-{
+static CUresult create(const char *api, CUstream *out, unsigned flags, int priority) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
     if (!c.result && (!out || flags > CU_STREAM_NON_BLOCKING))
@@ -93,20 +87,17 @@ static CUresult create(const char *api, CUstream *out, unsigned flags, int prior
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags)
-{
+CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags) {
     return create(__func__, phStream, Flags, 0);
 }
 
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
-{
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
     return create(__func__, phStream, flags, priority);
 }
 
 #if CUDA_VERSION >= 12050
-CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
-                                        unsigned int flags, int priority)
-{
+CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
+                                        int priority) {
     SIM_BEGIN(NULL, INIT);
     struct sim_context *ctx = sim_context_find((CUcontext)(void *)greenCtx);
     if (!c.result && (!ctx || !ctx->green))
@@ -119,8 +110,7 @@ CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
 }
 #endif
 
-static CUresult destroy(const char *api, CUstream handle)
-{
+static CUresult destroy(const char *api, CUstream handle) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     struct sim_stream *s = sim_object_find(handle, SIM_STREAM);
@@ -133,31 +123,26 @@ static CUresult destroy(const char *api, CUstream handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
     return destroy(__func__, hStream);
 }
 
-CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) {
     return destroy(__func__, hStream);
 }
 
-static void end_stream(void *object)
-{
+static void end_stream(void *object) {
     sim_capture_drop(object);
     sim_object_delete(object);
 }
 
-void sim_stream_end_context(struct sim_context *ctx)
-{
+void sim_stream_end_context(struct sim_context *ctx) {
     sim_object_each(ctx, SIM_STREAM, end_stream);
     sim_object_each(ctx, SIM_EVENT, sim_object_delete);
     ctx->legacy = NULL;
 }
 
-static CUresult synchronise(const char *api, CUstream handle, bool per_thread)
-{
+static CUresult synchronise(const char *api, CUstream handle, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     if (!c.result)
@@ -167,18 +152,15 @@ static CUresult synchronise(const char *api, CUstream handle, bool per_thread)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamSynchronize(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
     return synchronise(__func__, hStream, false);
 }
 
-CUresult CUDAAPI cuStreamSynchronize_ptsz(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamSynchronize_ptsz(CUstream hStream) {
     return synchronise(__func__, hStream, true);
 }
 
-static CUresult query(const char *api, CUstream handle, bool per_thread)
-{
+static CUresult query(const char *api, CUstream handle, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     if (!c.result)
@@ -186,13 +168,11 @@ static CUresult query(const char *api, CUstream handle, bool per_thread)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamQuery(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
     return query(__func__, hStream, false);
 }
 
-CUresult CUDAAPI cuStreamQuery_ptsz(CUstream hStream)
-{
+CUresult CUDAAPI cuStreamQuery_ptsz(CUstream hStream) {
     return query(__func__, hStream, true);
 }
 
@@ -200,8 +180,7 @@ CUresult CUDAAPI cuStreamQuery_ptsz(CUstream hStream)
 
 enum question { FLAGS, PRIORITY, ID, CONTEXT, DEVICE };
 
-static CUresult ask(const char *api, CUstream handle, bool per_thread, enum question q, void *out)
-{
+static CUresult ask(const char *api, CUstream handle, bool per_thread, enum question q, void *out) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     if (!c.result && !out)
@@ -228,50 +207,41 @@ static CUresult ask(const char *api, CUstream handle, bool per_thread, enum ques
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
-{
+CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
     return ask(__func__, hStream, false, FLAGS, flags);
 }
 
-CUresult CUDAAPI cuStreamGetFlags_ptsz(CUstream hStream, unsigned int *flags)
-{
+CUresult CUDAAPI cuStreamGetFlags_ptsz(CUstream hStream, unsigned int *flags) {
     return ask(__func__, hStream, true, FLAGS, flags);
 }
 
-CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
-{
+CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority) {
     return ask(__func__, hStream, false, PRIORITY, priority);
 }
 
-CUresult CUDAAPI cuStreamGetPriority_ptsz(CUstream hStream, int *priority)
-{
+CUresult CUDAAPI cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
     return ask(__func__, hStream, true, PRIORITY, priority);
 }
 
-CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId)
-{
+CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
     return ask(__func__, hStream, false, ID, streamId);
 }
 
-CUresult CUDAAPI cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId)
-{
+CUresult CUDAAPI cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId) {
     return ask(__func__, hStream, true, ID, streamId);
 }
 
-CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
-{
+CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
     return ask(__func__, hStream, false, CONTEXT, pctx);
 }
 
-CUresult CUDAAPI cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx)
-{
+CUresult CUDAAPI cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) {
     return ask(__func__, hStream, true, CONTEXT, pctx);
 }
 
 #if CUDA_VERSION >= 12050
 static CUresult context_v2(const char *api, CUstream handle, bool per_thread, CUcontext *pCtx,
-                           CUgreenCtx *pGreenCtx)
-{
+                           CUgreenCtx *pGreenCtx) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     if (!c.result && pCtx)
@@ -281,33 +251,28 @@ static CUresult context_v2(const char *api, CUstream handle, bool per_thread, CU
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
-{
+CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
     return context_v2(__func__, hStream, false, pCtx, pGreenCtx);
 }
 
-CUresult CUDAAPI cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
-{
+CUresult CUDAAPI cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
     return context_v2(__func__, hStream, true, pCtx, pGreenCtx);
 }
 #endif
 
 #if CUDA_VERSION >= 12080
-CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
-{
+CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device) {
     return ask(__func__, hStream, false, DEVICE, device);
 }
 
-CUresult CUDAAPI cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device)
-{
+CUresult CUDAAPI cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
     return ask(__func__, hStream, true, DEVICE, device);
 }
 #endif
 
 // ---- events -------------------------------------------------------------------------------------
 
-CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags)
-{
+CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
     SIM_BEGIN(NULL, CONTEXT);
     (void)Flags;
     if (!c.result && !phEvent)
@@ -317,8 +282,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags)
     return sim_end(&c);
 }
 
-static CUresult destroy_event(const char *api, CUevent handle)
-{
+static CUresult destroy_event(const char *api, CUevent handle) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     struct sim_event *e = sim_object_find(handle, SIM_EVENT);
@@ -329,18 +293,15 @@ static CUresult destroy_event(const char *api, CUevent handle)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventDestroy(CUevent hEvent)
-{
+CUresult CUDAAPI cuEventDestroy(CUevent hEvent) {
     return destroy_event(__func__, hEvent);
 }
 
-CUresult CUDAAPI cuEventDestroy_v2(CUevent hEvent)
-{
+CUresult CUDAAPI cuEventDestroy_v2(CUevent hEvent) {
     return destroy_event(__func__, hEvent);
 }
 
-static CUresult record(const char *api, CUevent event, CUstream handle, bool per_thread)
-{
+static CUresult record(const char *api, CUevent event, CUstream handle, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     struct sim_event *e = sim_object_find(event, SIM_EVENT);
@@ -357,30 +318,25 @@ static CUresult record(const char *api, CUevent event, CUstream handle, bool per
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream)
-{
+CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream) {
     return record(__func__, hEvent, hStream, false);
 }
 
-CUresult CUDAAPI cuEventRecord_ptsz(CUevent hEvent, CUstream hStream)
-{
+CUresult CUDAAPI cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
     return record(__func__, hEvent, hStream, true);
 }
 
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
-{
+CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
     (void)flags;
     return record(__func__, hEvent, hStream, false);
 }
 
-CUresult CUDAAPI cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags)
-{
+CUresult CUDAAPI cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
     (void)flags;
     return record(__func__, hEvent, hStream, true);
 }
 
-static void begin_event(struct sim_call *c, const char *api, CUevent handle)
-{
+static void begin_event(struct sim_call *c, const char *api, CUevent handle) {
     sim_begin(c, api, NULL, SIM_NEED_INIT);
     struct sim_event *e = sim_object_find(handle, SIM_EVENT);
     if (!c->result && !e)
@@ -391,15 +347,13 @@ static void begin_event(struct sim_call *c, const char *api, CUevent handle)
         c->result = CUDA_ERROR_CAPTURED_EVENT;
 }
 
-CUresult CUDAAPI cuEventQuery(CUevent hEvent)
-{
+CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
     struct sim_call c;
     begin_event(&c, __func__, hEvent);
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventSynchronize(CUevent hEvent)
-{
+CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
     struct sim_call c;
     begin_event(&c, __func__, hEvent);
     if (!c.result)
@@ -407,8 +361,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent hEvent)
     return sim_end(&c);
 }
 
-static CUresult elapsed(const char *api, float *ms, CUevent start, CUevent end)
-{
+static CUresult elapsed(const char *api, float *ms, CUevent start, CUevent end) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     if (!c.result && !ms)
@@ -420,20 +373,17 @@ static CUresult elapsed(const char *api, float *ms, CUevent start, CUevent end)
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-{
+CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
     return elapsed(__func__, pMilliseconds, hStart, hEnd);
 }
 
 #if CUDA_VERSION >= 12080
-CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
-{
+CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
     return elapsed(__func__, pMilliseconds, hStart, hEnd);
 }
 #endif
 
-static CUresult wait_event(const char *api, CUstream handle, CUevent event, bool per_thread)
-{
+static CUresult wait_event(const char *api, CUstream handle, CUevent event, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     struct sim_event *e = sim_object_find(event, SIM_EVENT);
@@ -444,22 +394,19 @@ static CUresult wait_event(const char *api, CUstream handle, CUevent event, bool
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
+CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
     (void)Flags;
     return wait_event(__func__, hStream, hEvent, false);
 }
 
-CUresult CUDAAPI cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags)
-{
+CUresult CUDAAPI cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
     (void)Flags;
     return wait_event(__func__, hStream, hEvent, true);
 }
 
 // ---- host functions: run at once ------------------------------------------------------------------
 
-static CUresult host_function(const char *api, CUstream handle, bool per_thread, bool *run)
-{
+static CUresult host_function(const char *api, CUstream handle, bool per_thread, bool *run) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
@@ -469,8 +416,7 @@ static CUresult host_function(const char *api, CUstream handle, bool per_thread,
     return sim_end(&c);
 }
 
-static CUresult launch_host(const char *api, CUstream s, bool per_thread, CUhostFn fn, void *data)
-{
+static CUresult launch_host(const char *api, CUstream s, bool per_thread, CUhostFn fn, void *data) {
     bool run;
     CUresult result = host_function(api, s, per_thread, &run);
     if (run && fn)
@@ -478,19 +424,16 @@ static CUresult launch_host(const char *api, CUstream s, bool per_thread, CUhost
     return result;
 }
 
-CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
-{
+CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
     return launch_host(__func__, hStream, false, fn, userData);
 }
 
-CUresult CUDAAPI cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData)
-{
+CUresult CUDAAPI cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
     return launch_host(__func__, hStream, true, fn, userData);
 }
 
 static CUresult add_callback(const char *api, CUstream s, bool per_thread, CUstreamCallback fn,
-                             void *data)
-{
+                             void *data) {
     bool run;
     CUresult result = host_function(api, s, per_thread, &run);
     if (run && fn)
@@ -499,15 +442,13 @@ static CUresult add_callback(const char *api, CUstream s, bool per_thread, CUstr
 }
 
 CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
-                                     unsigned int flags)
-{
+                                     unsigned int flags) {
     (void)flags;
     return add_callback(__func__, hStream, false, callback, userData);
 }
 
 CUresult CUDAAPI cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback,
-                                          void *userData, unsigned int flags)
-{
+                                          void *userData, unsigned int flags) {
     (void)flags;
     return add_callback(__func__, hStream, true, callback, userData);
 }

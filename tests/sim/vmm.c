@@ -14,21 +14,18 @@ struct mapping {
     struct mapping *next; // sorted by address
 };
 
-static bool aligned(uint64_t n)
-{
+static bool aligned(uint64_t n) {
     return n && n % sim_param.granularity == 0;
 }
 
 // ---- physical memory ------------------------------------------------------------------------------
 
-struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
-{
+struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle) {
     struct sim_physical *p = sim_object_find((void *)(uintptr_t)handle, SIM_PHYSICAL);
     return p && p->handles ? p : NULL;
 }
 
-void sim_physical_release(struct sim_physical *p)
-{
+void sim_physical_release(struct sim_physical *p) {
     if (p->handles || p->mappings || sim_fd_any_open(&p->exports))
         return;
     if (p->multicast)
@@ -43,20 +40,17 @@ void sim_physical_release(struct sim_physical *p)
     }
 }
 
-static void collect(void *object)
-{
+static void collect(void *object) {
     struct sim_physical *p = object;
     if (!p->handles && !p->mappings)
         sim_physical_release(p);
 }
 
-void sim_vmm_collect(void)
-{
+void sim_vmm_collect(void) {
     sim_object_each(NULL, SIM_PHYSICAL, collect);
 }
 
-static CUresult check_props(const CUmemAllocationProp *prop)
-{
+static CUresult check_props(const CUmemAllocationProp *prop) {
     if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     switch ((int)prop->location.type) {
@@ -72,8 +66,7 @@ static CUresult check_props(const CUmemAllocationProp *prop)
 }
 
 static CUresult create(struct sim_call *c, CUmemGenericAllocationHandle *handle, size_t size,
-                       const CUmemAllocationProp *prop)
-{
+                       const CUmemAllocationProp *prop) {
     bool on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
     int device = on_device ? prop->location.id : 0;
     if (!aligned(size))
@@ -92,8 +85,7 @@ static CUresult create(struct sim_call *c, CUmemGenericAllocationHandle *handle,
 }
 
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-                             const CUmemAllocationProp *prop, unsigned long long flags)
-{
+                             const CUmemAllocationProp *prop, unsigned long long flags) {
     SIM_BEGIN("create", INIT);
     sim_set_bytes(&c, size);
     if (!c.result && (!handle || !prop || flags))
@@ -107,8 +99,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
-{
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
     SIM_BEGIN("release", INIT);
     struct sim_physical *p = sim_physical_find(handle);
     sim_set_handle(&c, handle);
@@ -125,8 +116,7 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
 
 // ---- address ranges -------------------------------------------------------------------------------
 
-static CUresult reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr)
-{
+static CUresult reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr) {
     uint64_t base = addr;
     if (!ptr || !aligned(size) || (alignment & (alignment - 1)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -144,8 +134,7 @@ static CUresult reserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdevic
 }
 
 CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
-                                     CUdeviceptr addr, unsigned long long flags)
-{
+                                     CUdeviceptr addr, unsigned long long flags) {
     SIM_BEGIN("reserve", INIT);
     sim_set_bytes(&c, size);
     if (!c.result && flags)
@@ -157,14 +146,13 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align
     return sim_end(&c);
 }
 
-CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size)
-{
+CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     SIM_BEGIN("unreserve", INIT);
     sim_set_ptr(&c, ptr);
     sim_set_bytes(&c, size);
     struct sim_range *r = c.result ? NULL : sim_range_at(ptr);
-    if (!c.result && (!r || r->kind != SIM_RANGE_RESERVED || r->base != ptr || r->size != size ||
-                      r->owner))
+    if (!c.result &&
+        (!r || r->kind != SIM_RANGE_RESERVED || r->base != ptr || r->size != size || r->owner))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result) {
         sim_space_give(r->base, r->space);
@@ -175,8 +163,7 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 // ---- mappings -------------------------------------------------------------------------------------
 
-static struct sim_range *reservation(uint64_t base, uint64_t size)
-{
+static struct sim_range *reservation(uint64_t base, uint64_t size) {
     struct sim_range *r = sim_range_at(base);
     if (!size || !r || r->kind != SIM_RANGE_RESERVED || size > r->size ||
         base - r->base > r->size - size)
@@ -185,8 +172,7 @@ static struct sim_range *reservation(uint64_t base, uint64_t size)
 }
 
 // Where in the list a mapping of [base, base+size) would go; NULL if one is in the way.
-static struct mapping **place(struct sim_range *r, uint64_t base, uint64_t size)
-{
+static struct mapping **place(struct sim_range *r, uint64_t base, uint64_t size) {
     struct mapping **link = (struct mapping **)&r->owner;
     while (*link && (*link)->base + (*link)->size <= base)
         link = &(*link)->next;
@@ -194,8 +180,7 @@ static struct mapping **place(struct sim_range *r, uint64_t base, uint64_t size)
 }
 
 // The first mapping of the reservation that ends above the address.
-static struct mapping *mapping_from(struct sim_range *r, uint64_t base)
-{
+static struct mapping *mapping_from(struct sim_range *r, uint64_t base) {
     struct mapping *m = r->owner;
     while (m && m->base + m->size <= base)
         m = m->next;
@@ -203,8 +188,7 @@ static struct mapping *mapping_from(struct sim_range *r, uint64_t base)
 }
 
 // True if the range is covered by mappings without a gap; whole: none sticks out of it.
-static bool covered(struct sim_range *r, uint64_t base, uint64_t size, bool whole)
-{
+static bool covered(struct sim_range *r, uint64_t base, uint64_t size, bool whole) {
     struct mapping *m = mapping_from(r, base);
     uint64_t at = base, end = base + size;
     if (whole && m && m->base != base)
@@ -217,8 +201,7 @@ static bool covered(struct sim_range *r, uint64_t base, uint64_t size, bool whol
     return whole ? at == end : at >= end;
 }
 
-static CUresult map(uint64_t base, uint64_t size, uint64_t offset, struct sim_physical *p)
-{
+static CUresult map(uint64_t base, uint64_t size, uint64_t offset, struct sim_physical *p) {
     struct sim_range *r = reservation(base, size);
     if (!r || !p || !aligned(size) || base % sim_param.granularity ||
         offset % sim_param.granularity || offset > p->size || size > p->size - offset)
@@ -236,8 +219,7 @@ static CUresult map(uint64_t base, uint64_t size, uint64_t offset, struct sim_ph
 }
 
 CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
-                          CUmemGenericAllocationHandle handle, unsigned long long flags)
-{
+                          CUmemGenericAllocationHandle handle, unsigned long long flags) {
     SIM_BEGIN("map", INIT);
     struct sim_physical *p = sim_physical_find(handle);
     sim_set_ptr(&c, ptr);
@@ -253,8 +235,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     return sim_end(&c);
 }
 
-static void unmap(struct sim_range *r, uint64_t base, uint64_t size)
-{
+static void unmap(struct sim_range *r, uint64_t base, uint64_t size) {
     struct mapping **link = (struct mapping **)&r->owner;
     while (*link && (*link)->base < base)
         link = &(*link)->next;
@@ -267,8 +248,7 @@ static void unmap(struct sim_range *r, uint64_t base, uint64_t size)
     }
 }
 
-CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size)
-{
+CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
     SIM_BEGIN("unmap", INIT);
     sim_set_ptr(&c, ptr);
     sim_set_bytes(&c, size);
@@ -282,8 +262,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size)
     return sim_end(&c);
 }
 
-bool sim_vmm_mapped(uint64_t base, uint64_t size, int *device)
-{
+bool sim_vmm_mapped(uint64_t base, uint64_t size, int *device) {
     struct sim_range *r = reservation(base, size);
     if (!r || !covered(r, base, size, false))
         return false;
@@ -291,8 +270,7 @@ bool sim_vmm_mapped(uint64_t base, uint64_t size, int *device)
     return true;
 }
 
-struct sim_physical *sim_vmm_physical_at(uint64_t base, uint64_t size)
-{
+struct sim_physical *sim_vmm_physical_at(uint64_t base, uint64_t size) {
     struct sim_range *r = reservation(base, size);
     struct mapping *m = r ? mapping_from(r, base) : NULL;
     bool whole = m && m->base <= base && base + size <= m->base + m->size;
@@ -302,8 +280,7 @@ struct sim_physical *sim_vmm_physical_at(uint64_t base, uint64_t size)
 // ---- access -----------------------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
-                                size_t count)
-{
+                                size_t count) {
     SIM_BEGIN("access", INIT);
     sim_set_ptr(&c, ptr);
     sim_set_bytes(&c, size);
@@ -324,8 +301,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
 }
 
 CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
-                                CUdeviceptr ptr)
-{
+                                CUdeviceptr ptr) {
     SIM_BEGIN(NULL, INIT);
     struct sim_range *r = reservation(ptr, 1);
     struct mapping *m = r ? mapping_from(r, ptr) : NULL;
@@ -338,8 +314,7 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
 
 // ---- handles once more -----------------------------------------------------------------------------
 
-CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
-{
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
     SIM_BEGIN("retain", INIT);
     uint64_t address = (uint64_t)(uintptr_t)addr;
     sim_set_ptr(&c, address);
@@ -356,8 +331,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 }
 
 CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                               CUmemAllocationGranularity_flags option)
-{
+                                               CUmemAllocationGranularity_flags option) {
     SIM_BEGIN(NULL, INIT);
     (void)option;
     if (!c.result && (!granularity || !prop))
@@ -370,8 +344,7 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
 }
 
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-                                                        CUmemGenericAllocationHandle handle)
-{
+                                                        CUmemGenericAllocationHandle handle) {
     SIM_BEGIN(NULL, INIT);
     struct sim_physical *p = sim_physical_find(handle);
     if (!c.result && (!prop || !p || p->multicast))

@@ -34,6 +34,6 @@ void sim_multicast_end(struct sim_physical *p);
 int sim_fd_give(struct sim_fd_export **list, uint64_t *key);
 bool sim_fd_any_open(struct sim_fd_export **list); // forgets those that are closed
 void sim_fd_close_all(struct sim_fd_export **list);
-uint64_t sim_fd_key(int fd);                       // 0: not one of ours
+uint64_t sim_fd_key(int fd); // 0: not one of ours
 
 #endif

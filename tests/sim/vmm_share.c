@@ -12,16 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-uint64_t sim_fd_key(int fd)
-{
+uint64_t sim_fd_key(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISFIFO(st.st_mode))
         return 0;
     return st.st_ino;
 }
 
-int sim_fd_give(struct sim_fd_export **list, uint64_t *key)
-{
+int sim_fd_give(struct sim_fd_export **list, uint64_t *key) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
@@ -35,8 +33,7 @@ int sim_fd_give(struct sim_fd_export **list, uint64_t *key)
     return ends[1];
 }
 
-static void forget(struct sim_fd_export **link)
-{
+static void forget(struct sim_fd_export **link) {
     struct sim_fd_export *e = *link;
     *link = e->next;
     close(e->read_end);
@@ -44,8 +41,7 @@ static void forget(struct sim_fd_export **link)
     free(e);
 }
 
-bool sim_fd_any_open(struct sim_fd_export **list)
-{
+bool sim_fd_any_open(struct sim_fd_export **list) {
     for (struct sim_fd_export **link = list; *link;) {
         struct pollfd p = {.fd = (*link)->read_end, .events = POLLIN};
         if (poll(&p, 1, 0) == 0)
@@ -56,8 +52,7 @@ bool sim_fd_any_open(struct sim_fd_export **list)
     return *list != NULL;
 }
 
-void sim_fd_close_all(struct sim_fd_export **list)
-{
+void sim_fd_close_all(struct sim_fd_export **list) {
     while (*list)
         forget(list);
 }
@@ -65,8 +60,7 @@ void sim_fd_close_all(struct sim_fd_export **list)
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle,
                                               CUmemGenericAllocationHandle handle,
                                               CUmemAllocationHandleType handleType,
-                                              unsigned long long flags)
-{
+                                              unsigned long long flags) {
     SIM_BEGIN("export", INIT);
     struct sim_physical *p = sim_physical_find(handle);
     uint64_t key;
@@ -94,8 +88,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle,
 static uint64_t wanted;
 static struct sim_physical *exporter;
 
-static void look_for_exporter(void *object)
-{
+static void look_for_exporter(void *object) {
     struct sim_physical *p = object;
     for (struct sim_fd_export *e = p->exports; e; e = e->next)
         if (e->key == wanted)
@@ -103,8 +96,7 @@ static void look_for_exporter(void *object)
 }
 
 // Memory of this process is kept by the import; that of another process only as long as it wants.
-static CUresult import(int fd, CUmemGenericAllocationHandle *handle)
-{
+static CUresult import(int fd, CUmemGenericAllocationHandle *handle) {
     struct sim_export found;
     wanted = sim_fd_key(fd);
     exporter = NULL;
@@ -131,8 +123,7 @@ static CUresult import(int fd, CUmemGenericAllocationHandle *handle)
 
 CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
                                                 void *osHandle,
-                                                CUmemAllocationHandleType shHandleType)
-{
+                                                CUmemAllocationHandleType shHandleType) {
     SIM_BEGIN("import", INIT);
     if (!c.result && !handle)
         c.result = CUDA_ERROR_INVALID_VALUE;
@@ -149,8 +140,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
 
 CUresult CUDAAPI cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
                                                CUmemRangeHandleType handleType,
-                                               unsigned long long flags)
-{
+                                               unsigned long long flags) {
     SIM_BEGIN("export", INIT);
     (void)flags;
     struct sim_range *r = sim_range_at(dptr);

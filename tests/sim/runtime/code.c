@@ -34,8 +34,8 @@ API void __cudaUnregisterFatBinary(void **handle);
 API void __cudaRegisterFunction(void **handle, const char *hostFun, char *deviceFun,
                                 const char *deviceName, int thread_limit, void *tid, void *bid,
                                 dim3 *bDim, dim3 *gDim, int *wSize);
-API void __cudaRegisterVar(void **handle, char *hostVar, char *deviceAddress, const char *deviceName,
-                           int ext, size_t size, int constant, int global);
+API void __cudaRegisterVar(void **handle, char *hostVar, char *deviceAddress,
+                           const char *deviceName, int ext, size_t size, int constant, int global);
 API void __cudaRegisterManagedVar(void **handle, void **hostVarPtrAddress, char *deviceAddress,
                                   const char *deviceName, int ext, size_t size, int constant,
                                   int global);
@@ -48,13 +48,12 @@ API cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t
 API cudaError_t __cudaGetKernel(kernel_handle *kernel, const void *host);
 API cudaError_t __cudaLaunchKernel(kernel_handle kernel, dim3 gridDim, dim3 blockDim, void **args,
                                    size_t sharedMem, cudaStream_t stream);
-API cudaError_t __cudaLaunchKernel_ptsz(kernel_handle kernel, dim3 gridDim, dim3 blockDim, void **args,
-                                        size_t sharedMem, cudaStream_t stream);
+API cudaError_t __cudaLaunchKernel_ptsz(kernel_handle kernel, dim3 gridDim, dim3 blockDim,
+                                        void **args, size_t sharedMem, cudaStream_t stream);
 
 // ---- registration: before main, so nothing of the driver is touched ----------------------------------------
 
-static void add_symbol(void **handle, const void *host, const char *name)
-{
+static void add_symbol(void **handle, const void *host, const char *name) {
     struct symbol *s = calloc(1, sizeof *s);
     if (!s)
         abort();
@@ -67,8 +66,7 @@ static void add_symbol(void **handle, const void *host, const char *name)
     pthread_mutex_unlock(&lock);
 }
 
-void **__cudaRegisterFatBinary(void *fatCubin)
-{
+void **__cudaRegisterFatBinary(void *fatCubin) {
     struct image *image = calloc(1, sizeof *image);
     if (!image)
         abort();
@@ -76,14 +74,12 @@ void **__cudaRegisterFatBinary(void *fatCubin)
     return (void **)image;
 }
 
-void __cudaRegisterFatBinaryEnd(void **handle)
-{
+void __cudaRegisterFatBinaryEnd(void **handle) {
     (void)handle;
 }
 
 // At exit. What the real runtime does then has not been observed; this unloads what it loaded.
-void __cudaUnregisterFatBinary(void **handle)
-{
+void __cudaUnregisterFatBinary(void **handle) {
     struct image *image = (struct image *)handle;
     pthread_mutex_lock(&lock);
     for (struct symbol **link = &symbols; *link;) {
@@ -102,57 +98,51 @@ void __cudaUnregisterFatBinary(void **handle)
 }
 
 void __cudaRegisterFunction(void **handle, const char *hostFun, char *deviceFun,
-                            const char *deviceName, int thread_limit, void *tid, void *bid, dim3 *bDim,
-                            dim3 *gDim, int *wSize)
-{
+                            const char *deviceName, int thread_limit, void *tid, void *bid,
+                            dim3 *bDim, dim3 *gDim, int *wSize) {
     (void)deviceFun, (void)thread_limit, (void)tid, (void)bid, (void)bDim, (void)gDim, (void)wSize;
     add_symbol(handle, hostFun, deviceName);
 }
 
 void __cudaRegisterVar(void **handle, char *hostVar, char *deviceAddress, const char *deviceName,
-                       int ext, size_t size, int constant, int global)
-{
+                       int ext, size_t size, int constant, int global) {
     (void)deviceAddress, (void)ext, (void)size, (void)constant, (void)global;
     add_symbol(handle, hostVar, deviceName);
 }
 
 void __cudaRegisterManagedVar(void **handle, void **hostVarPtrAddress, char *deviceAddress,
-                              const char *deviceName, int ext, size_t size, int constant, int global)
-{
+                              const char *deviceName, int ext, size_t size, int constant,
+                              int global) {
     (void)deviceAddress, (void)ext, (void)size, (void)constant, (void)global;
     add_symbol(handle, hostVarPtrAddress, deviceName);
 }
 
-void __cudaRegisterHostVar(void **handle, const char *deviceName, char *hostVar, size_t size)
-{
+void __cudaRegisterHostVar(void **handle, const char *deviceName, char *hostVar, size_t size) {
     (void)handle, (void)deviceName, (void)hostVar, (void)size;
 }
 
-char __cudaInitModule(void **handle)
-{
+char __cudaInitModule(void **handle) {
     (void)handle;
     return 1;
 }
 
 // ---- finding what was registered --------------------------------------------------------------------------
 
-static struct symbol *find(const void *host)
-{
+static struct symbol *find(const void *host) {
     struct symbol *s = symbols;
     while (s && s->host != host)
         s = s->next;
     return s;
 }
 
-static CUresult load(struct image *image)
-{
+static CUresult load(struct image *image) {
     if (image->library)
         return CUDA_SUCCESS;
-    return CALL(cuLibraryLoadData, 12000, &image->library, image->data, NULL, NULL, 0, NULL, NULL, 0);
+    return CALL(cuLibraryLoadData, 12000, &image->library, image->data, NULL, NULL, 0, NULL, NULL,
+                0);
 }
 
-CUresult simrt_function(const void *host, CUfunction *function)
-{
+CUresult simrt_function(const void *host, CUfunction *function) {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     struct symbol *s = find(host);
@@ -168,8 +158,7 @@ CUresult simrt_function(const void *host, CUfunction *function)
     return result;
 }
 
-static CUresult variable(const void *host, CUdeviceptr *address, size_t *size)
-{
+static CUresult variable(const void *host, CUdeviceptr *address, size_t *size) {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&lock);
     struct symbol *s = find(host);
@@ -183,20 +172,18 @@ static CUresult variable(const void *host, CUdeviceptr *address, size_t *size)
     return result;
 }
 
-cudaError_t CUDARTAPI cudaGetSymbolAddress(void **devPtr, const void *symbol)
-{
+cudaError_t CUDARTAPI cudaGetSymbolAddress(void **devPtr, const void *symbol) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(variable(symbol, (CUdeviceptr *)devPtr, NULL));
 }
 
-cudaError_t CUDARTAPI cudaGetSymbolSize(size_t *size, const void *symbol)
-{
+cudaError_t CUDARTAPI cudaGetSymbolSize(size_t *size, const void *symbol) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(variable(symbol, NULL, size));
 }
 
-static cudaError_t symbol_copy(const void *symbol, size_t offset, void *host, size_t count, bool to)
-{
+static cudaError_t symbol_copy(const void *symbol, size_t offset, void *host, size_t count,
+                               bool to) {
     CUdeviceptr p = 0;
     RETURN_IF_NO_CONTEXT;
     CUresult result = variable(symbol, &p, NULL);
@@ -207,15 +194,13 @@ static cudaError_t symbol_copy(const void *symbol, size_t offset, void *host, si
 }
 
 cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count,
-                                         size_t offset, enum cudaMemcpyKind kind)
-{
+                                         size_t offset, enum cudaMemcpyKind kind) {
     (void)kind;
     return symbol_copy(symbol, offset, (void *)(uintptr_t)src, count, true);
 }
 
-cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset,
-                                           enum cudaMemcpyKind kind)
-{
+cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count,
+                                           size_t offset, enum cudaMemcpyKind kind) {
     (void)kind;
     return symbol_copy(symbol, offset, dst, count, false);
 }
@@ -230,8 +215,7 @@ static _Thread_local struct {
 static _Thread_local unsigned depth;
 
 unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
-                                     struct CUstream_st *stream)
-{
+                                     struct CUstream_st *stream) {
     if (depth == CONFIGURATIONS)
         return 1;
     configurations[depth].grid = gridDim;
@@ -241,8 +225,8 @@ unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedM
     return 0;
 }
 
-cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem, void *stream)
-{
+cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem,
+                                       void *stream) {
     if (!depth)
         return cudaErrorMissingConfiguration;
     depth--;
@@ -254,66 +238,61 @@ cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sh
 }
 
 static cudaError_t launch(bool pt, CUfunction f, dim3 g, dim3 b, void **args, size_t shared,
-                          cudaStream_t s)
-{
+                          cudaStream_t s) {
     return simrt_done(CALL_PTSZ(pt, cuLaunchKernel, 4000, 7000, f, g.x, g.y, g.z, b.x, b.y, b.z,
                                 (unsigned)shared, s, args, NULL));
 }
 
 // A host function stands for its kernel until the launch: a context may not be there yet.
-cudaError_t __cudaGetKernel(kernel_handle *kernel, const void *host)
-{
+cudaError_t __cudaGetKernel(kernel_handle *kernel, const void *host) {
     *kernel = (kernel_handle)(uintptr_t)host;
     return cudaSuccess;
 }
 
 static cudaError_t do_cudaLaunchKernel(bool pt, const void *host, dim3 g, dim3 b, void **args,
-                                       size_t shared, cudaStream_t s)
-{
+                                       size_t shared, cudaStream_t s) {
     CUfunction f = NULL;
     RETURN_IF_NO_CONTEXT;
     CUresult result = simrt_function(host, &f);
     return result ? simrt_done(result) : launch(pt, f, g, b, args, shared, s);
 }
 TWO(cudaLaunchKernel,
-    (const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem, cudaStream_t stream),
+    (const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
+     cudaStream_t stream),
     func, gridDim, blockDim, args, sharedMem, stream)
 
 cudaError_t __cudaLaunchKernel(kernel_handle kernel, dim3 gridDim, dim3 blockDim, void **args,
-                               size_t sharedMem, cudaStream_t stream)
-{
+                               size_t sharedMem, cudaStream_t stream) {
     return do_cudaLaunchKernel(false, kernel, gridDim, blockDim, args, sharedMem, stream);
 }
 
 cudaError_t __cudaLaunchKernel_ptsz(kernel_handle kernel, dim3 gridDim, dim3 blockDim, void **args,
-                                    size_t sharedMem, cudaStream_t stream)
-{
+                                    size_t sharedMem, cudaStream_t stream) {
     return do_cudaLaunchKernel(true, kernel, gridDim, blockDim, args, sharedMem, stream);
 }
 
 static cudaError_t do_cudaLaunchCooperativeKernel(bool pt, const void *host, dim3 g, dim3 b,
-                                                  void **args, size_t shared, cudaStream_t s)
-{
+                                                  void **args, size_t shared, cudaStream_t s) {
     CUfunction f = NULL;
     RETURN_IF_NO_CONTEXT;
     CUresult result = simrt_function(host, &f);
     if (!result)
-        result = CALL_PTSZ(pt, cuLaunchCooperativeKernel, 9000, 9000, f, g.x, g.y, g.z, b.x, b.y, b.z,
-                           (unsigned)shared, s, args);
+        result = CALL_PTSZ(pt, cuLaunchCooperativeKernel, 9000, 9000, f, g.x, g.y, g.z, b.x, b.y,
+                           b.z, (unsigned)shared, s, args);
     return simrt_done(result);
 }
 TWO(cudaLaunchCooperativeKernel,
-    (const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem, cudaStream_t stream),
+    (const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
+     cudaStream_t stream),
     func, gridDim, blockDim, args, sharedMem, stream)
 
-static cudaError_t do_cudaLaunchKernelExC(bool pt, const cudaLaunchConfig_t *config, const void *host,
-                                          void **args)
-{
+static cudaError_t do_cudaLaunchKernelExC(bool pt, const cudaLaunchConfig_t *config,
+                                          const void *host, void **args) {
     return do_cudaLaunchKernel(pt, host, config->gridDim, config->blockDim, args,
                                config->dynamicSmemBytes, config->stream);
 }
-TWO(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args), config, func,
-    args)
+TWO(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args), config,
+    func, args)
 
 // ---- libraries ------------------------------------------------------------------------------------------------
 
@@ -322,8 +301,8 @@ cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *library, const void *co
                                           enum cudaJitOption *jitOptions, void **jitOptionsValues,
                                           unsigned int numJitOptions,
                                           enum cudaLibraryOption *libraryOptions,
-                                          void **libraryOptionValues, unsigned int numLibraryOptions)
-{
+                                          void **libraryOptionValues,
+                                          unsigned int numLibraryOptions) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuLibraryLoadData, 12000, (CUlibrary *)library, code,
                            (CUjit_option *)(void *)jitOptions, jitOptionsValues, numJitOptions,
@@ -332,12 +311,11 @@ cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *library, const void *co
 }
 
 cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *fileName,
-                                              enum cudaJitOption *jitOptions, void **jitOptionsValues,
-                                              unsigned int numJitOptions,
+                                              enum cudaJitOption *jitOptions,
+                                              void **jitOptionsValues, unsigned int numJitOptions,
                                               enum cudaLibraryOption *libraryOptions,
                                               void **libraryOptionValues,
-                                              unsigned int numLibraryOptions)
-{
+                                              unsigned int numLibraryOptions) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuLibraryLoadFromFile, 12000, (CUlibrary *)library, fileName,
                            (CUjit_option *)(void *)jitOptions, jitOptionsValues, numJitOptions,
@@ -345,23 +323,20 @@ cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *library, const char
                            numLibraryOptions));
 }
 
-cudaError_t CUDARTAPI cudaLibraryUnload(cudaLibrary_t library)
-{
+cudaError_t CUDARTAPI cudaLibraryUnload(cudaLibrary_t library) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuLibraryUnload, 12000, (CUlibrary)library));
 }
 
 cudaError_t CUDARTAPI cudaLibraryGetGlobal(void **dptr, size_t *bytes, cudaLibrary_t library,
-                                           const char *name)
-{
+                                           const char *name) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL(cuLibraryGetGlobal, 12000, (CUdeviceptr *)dptr, bytes, (CUlibrary)library, name));
 }
 
 cudaError_t CUDARTAPI cudaLibraryGetManaged(void **dptr, size_t *bytes, cudaLibrary_t library,
-                                            const char *name)
-{
+                                            const char *name) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL(cuLibraryGetManaged, 12000, (CUdeviceptr *)dptr, bytes, (CUlibrary)library, name));

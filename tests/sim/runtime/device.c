@@ -12,20 +12,17 @@ static CUcontext retained[MAX_DEVICES];
 static _Thread_local int device;
 static _Thread_local cudaError_t last_error;
 
-cudaError_t simrt_done(CUresult result)
-{
+cudaError_t simrt_done(CUresult result) {
     if (result)
         last_error = (cudaError_t)result;
     return (cudaError_t)result;
 }
 
-int simrt_device(void)
-{
+int simrt_device(void) {
     return device;
 }
 
-static CUresult primary(int ordinal, CUcontext *ctx)
-{
+static CUresult primary(int ordinal, CUcontext *ctx) {
     CUresult result = CUDA_SUCCESS;
     if (ordinal < 0 || ordinal >= MAX_DEVICES)
         return CUDA_ERROR_INVALID_DEVICE;
@@ -39,15 +36,13 @@ static CUresult primary(int ordinal, CUcontext *ctx)
     return result;
 }
 
-void simrt_forget_contexts(int ordinal)
-{
+void simrt_forget_contexts(int ordinal) {
     pthread_mutex_lock(&lock);
     retained[ordinal] = NULL;
     pthread_mutex_unlock(&lock);
 }
 
-cudaError_t simrt_context(void)
-{
+cudaError_t simrt_context(void) {
     CUcontext ctx = NULL;
     cudaError_t error = simrt_start();
     if (error)
@@ -63,20 +58,17 @@ cudaError_t simrt_context(void)
 
 // ---- errors -----------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaGetLastError(void)
-{
+cudaError_t CUDARTAPI cudaGetLastError(void) {
     cudaError_t error = last_error;
     last_error = cudaSuccess;
     return error;
 }
 
-cudaError_t CUDARTAPI cudaPeekAtLastError(void)
-{
+cudaError_t CUDARTAPI cudaPeekAtLastError(void) {
     return last_error;
 }
 
-const char *CUDARTAPI cudaGetErrorName(cudaError_t error)
-{
+const char *CUDARTAPI cudaGetErrorName(cudaError_t error) {
     switch ((int)error) {
     case cudaSuccess:
         return "cudaSuccess";
@@ -99,8 +91,7 @@ const char *CUDARTAPI cudaGetErrorName(cudaError_t error)
     }
 }
 
-const char *CUDARTAPI cudaGetErrorString(cudaError_t error)
-{
+const char *CUDARTAPI cudaGetErrorString(cudaError_t error) {
     switch ((int)error) {
     case cudaSuccess:
         return "no error";
@@ -125,22 +116,19 @@ const char *CUDARTAPI cudaGetErrorString(cudaError_t error)
 
 // ---- versions and entry points ------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion)
-{
+cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion) {
     *runtimeVersion = CUDART_VERSION;
     return cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaDriverGetVersion(int *driverVersion)
-{
+cudaError_t CUDARTAPI cudaDriverGetVersion(int *driverVersion) {
     simrt_start();
     return simrt_done(CALL(cuDriverGetVersion, 2020, driverVersion));
 }
 
 static cudaError_t entry_point(bool pt, const char *symbol, void **function, unsigned version,
                                unsigned long long flags,
-                               enum cudaDriverEntryPointQueryResult *status)
-{
+                               enum cudaDriverEntryPointQueryResult *status) {
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     RETURN_IF_NOT_STARTED;
     if (!symbol || !function || flags > cudaEnablePerThreadDefaultStream)
@@ -157,53 +145,44 @@ static cudaError_t entry_point(bool pt, const char *symbol, void **function, uns
 
 cudaError_t CUDARTAPI cudaGetDriverEntryPoint(const char *symbol, void **funcPtr,
                                               unsigned long long flags,
-                                              enum cudaDriverEntryPointQueryResult *driverStatus)
-{
+                                              enum cudaDriverEntryPointQueryResult *driverStatus) {
     return entry_point(false, symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
 }
 
 cudaError_t CUDARTAPI
 cudaGetDriverEntryPoint_ptsz(const char *symbol, void **funcPtr, unsigned long long flags,
-                             enum cudaDriverEntryPointQueryResult *driverStatus)
-{
+                             enum cudaDriverEntryPointQueryResult *driverStatus) {
     return entry_point(true, symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
 }
 
 #if CUDART_VERSION >= 12050
-cudaError_t CUDARTAPI
-cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr, unsigned int cudaVersion,
-                                 unsigned long long flags,
-                                 enum cudaDriverEntryPointQueryResult *driverStatus)
-{
+cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(
+    const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *driverStatus) {
     return entry_point(false, symbol, funcPtr, cudaVersion, flags, driverStatus);
 }
 
-cudaError_t CUDARTAPI
-cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr, unsigned int cudaVersion,
-                                      unsigned long long flags,
-                                      enum cudaDriverEntryPointQueryResult *driverStatus)
-{
+cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion_ptsz(
+    const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
+    enum cudaDriverEntryPointQueryResult *driverStatus) {
     return entry_point(true, symbol, funcPtr, cudaVersion, flags, driverStatus);
 }
 #endif
 
 // ---- devices ------------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaGetDeviceCount(int *count)
-{
+cudaError_t CUDARTAPI cudaGetDeviceCount(int *count) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuDeviceGetCount, 2000, count));
 }
 
-cudaError_t CUDARTAPI cudaGetDevice(int *out)
-{
+cudaError_t CUDARTAPI cudaGetDevice(int *out) {
     RETURN_IF_NOT_STARTED;
     *out = device;
     return cudaSuccess;
 }
 
-static cudaError_t set_device(int ordinal)
-{
+static cudaError_t set_device(int ordinal) {
     int count = 0;
     CUcontext ctx;
     CUresult result = CALL(cuDeviceGetCount, 2000, &count);
@@ -219,28 +198,24 @@ static cudaError_t set_device(int ordinal)
 }
 
 // Since CUDA 12 this makes the primary context.
-cudaError_t CUDARTAPI cudaSetDevice(int ordinal)
-{
+cudaError_t CUDARTAPI cudaSetDevice(int ordinal) {
     RETURN_IF_NOT_STARTED;
     return set_device(ordinal);
 }
 
-cudaError_t CUDARTAPI cudaInitDevice(int ordinal, unsigned int deviceFlags, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaInitDevice(int ordinal, unsigned int deviceFlags, unsigned int flags) {
     CUcontext ctx;
     (void)deviceFlags, (void)flags;
     RETURN_IF_NOT_STARTED;
     return simrt_done(primary(ordinal, &ctx));
 }
 
-cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuDevicePrimaryCtxSetFlags, 11000, device, flags));
 }
 
-cudaError_t CUDARTAPI cudaDeviceReset(void)
-{
+cudaError_t CUDARTAPI cudaDeviceReset(void) {
     RETURN_IF_NOT_STARTED;
     simrt_forget_contexts(device);
     CUresult result = CALL(cuDevicePrimaryCtxReset, 7000, device);
@@ -248,32 +223,27 @@ cudaError_t CUDARTAPI cudaDeviceReset(void)
     return simrt_done(result);
 }
 
-cudaError_t CUDARTAPI cudaDeviceSynchronize(void)
-{
+cudaError_t CUDARTAPI cudaDeviceSynchronize(void) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuCtxSynchronize, 2000));
 }
 
-cudaError_t CUDARTAPI cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
-{
+cudaError_t CUDARTAPI cudaDeviceSetLimit(enum cudaLimit limit, size_t value) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuCtxSetLimit, 3010, (CUlimit)limit, value));
 }
 
-cudaError_t CUDARTAPI cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit)
-{
+cudaError_t CUDARTAPI cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuCtxGetLimit, 3010, pValue, (CUlimit)limit));
 }
 
-cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int ordinal)
-{
+cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int ordinal) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuDeviceGetAttribute, 2000, value, (CUdevice_attribute)attr, ordinal));
 }
 
-cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *prop, int ordinal)
-{
+cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *prop, int ordinal) {
     RETURN_IF_NOT_STARTED;
     memset(prop, 0, sizeof *prop);
     CUresult result = CALL(cuDeviceGetName, 2000, prop->name, sizeof prop->name, ordinal);
@@ -288,14 +258,12 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *prop, int o
     return simrt_done(result);
 }
 
-cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *canAccessPeer, int ordinal, int peerDevice)
-{
+cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int *canAccessPeer, int ordinal, int peerDevice) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuDeviceCanAccessPeer, 4000, canAccessPeer, ordinal, peerDevice));
 }
 
-static CUresult peer(int peer_device, bool enable)
-{
+static CUresult peer(int peer_device, bool enable) {
     CUcontext ctx;
     CUresult result = primary(peer_device, &ctx);
     if (result)
@@ -304,15 +272,13 @@ static CUresult peer(int peer_device, bool enable)
                   : CALL(cuCtxDisablePeerAccess, 4000, ctx);
 }
 
-cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
     (void)flags;
     RETURN_IF_NO_CONTEXT;
     return simrt_done(peer(peerDevice, true));
 }
 
-cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice)
-{
+cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(peer(peerDevice, false));
 }
@@ -320,8 +286,7 @@ cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice)
 cudaError_t CUDARTAPI cudaDeviceRegisterAsyncNotification(int ordinal,
                                                           cudaAsyncCallback callbackFunc,
                                                           void *userData,
-                                                          cudaAsyncCallbackHandle_t *callback)
-{
+                                                          cudaAsyncCallbackHandle_t *callback) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuDeviceRegisterAsyncNotification, 12040, ordinal,
                            (CUasyncCallback)(void *)callbackFunc, userData,
@@ -329,8 +294,7 @@ cudaError_t CUDARTAPI cudaDeviceRegisterAsyncNotification(int ordinal,
 }
 
 cudaError_t CUDARTAPI cudaGetExportTable(const void **ppExportTable,
-                                         const cudaUUID_t *pExportTableId)
-{
+                                         const cudaUUID_t *pExportTableId) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuGetExportTable, 3000, ppExportTable, (const CUuuid *)pExportTableId));
 }

@@ -28,8 +28,7 @@ static const struct {
 
 // SIMRT_HIDDEN=1: the driver's symbol table is read directly, so that no interposer of dlsym sees
 // what this runtime does with the driver.
-static void *read_symbol(void *library, const char *name)
-{
+static void *read_symbol(void *library, const char *name) {
     struct link_map *map = library;
     const ElfW(Sym) *symbols = NULL;
     const char *strings = NULL;
@@ -48,14 +47,12 @@ static void *read_symbol(void *library, const char *name)
     return NULL;
 }
 
-static bool hidden(void)
-{
+static bool hidden(void) {
     const char *value = getenv("SIMRT_HIDDEN");
     return value && *value && *value != '0';
 }
 
-static bool look_up(void)
-{
+static bool look_up(void) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library)
         return false;
@@ -72,11 +69,11 @@ static bool look_up(void)
     return true;
 }
 
-static void start(void)
-{
+static void start(void) {
     int version = 0, devices = 0;
     start_result = cudaErrorInsufficientDriver;
-    if (!look_up() || CALL(cuDriverGetVersion, 2020, &version) || version < CUDART_VERSION / 1000 * 1000)
+    if (!look_up() || CALL(cuDriverGetVersion, 2020, &version) ||
+        version < CUDART_VERSION / 1000 * 1000)
         return;
     CUresult result = CALL(cuInit, 2000, 0);
     if (!result)
@@ -86,15 +83,13 @@ static void start(void)
     start_result = (cudaError_t)result;
 }
 
-cudaError_t simrt_start(void)
-{
+cudaError_t simrt_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start);
     return start_result;
 }
 
 CUresult simrt_resolve(const char *symbol, void **function, int version, cuuint64_t flags,
-                       CUdriverProcAddressQueryResult *status)
-{
+                       CUdriverProcAddressQueryResult *status) {
     return resolver(symbol, function, version, flags, status);
 }

@@ -8,8 +8,7 @@
 
 // ---- device -------------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size)
-{
+cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size) {
     RETURN_IF_NO_CONTEXT;
     if (!devPtr)
         return simrt_done(CUDA_ERROR_INVALID_VALUE);
@@ -19,20 +18,17 @@ cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size)
     return simrt_done(CALL(cuMemAlloc, 3020, (CUdeviceptr *)devPtr, size));
 }
 
-cudaError_t CUDARTAPI cudaFree(void *devPtr)
-{
+cudaError_t CUDARTAPI cudaFree(void *devPtr) {
     RETURN_IF_NO_CONTEXT;
     return devPtr ? simrt_done(CALL(cuMemFree, 3020, ADDRESS(devPtr))) : cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height)
-{
+cudaError_t CUDARTAPI cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemAllocPitch, 3020, (CUdeviceptr *)devPtr, pitch, width, height, 4));
 }
 
-cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent)
-{
+cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent) {
     RETURN_IF_NO_CONTEXT;
     CUdeviceptr p = 0;
     CUresult result = CALL(cuMemAllocPitch, 3020, &p, &pitchedDevPtr->pitch, extent.width,
@@ -43,21 +39,18 @@ cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct 
     return simrt_done(result);
 }
 
-cudaError_t CUDARTAPI cudaMallocManaged(void **devPtr, size_t size, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaMallocManaged(void **devPtr, size_t size, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemAllocManaged, 6000, (CUdeviceptr *)devPtr, size, flags));
 }
 
-cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free, size_t *total)
-{
+cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free, size_t *total) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemGetInfo, 3020, free, total));
 }
 
 cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
-                                               const void *ptr)
-{
+                                               const void *ptr) {
     RETURN_IF_NO_CONTEXT;
     unsigned type = 0, managed = 0;
     int device = -2;
@@ -68,18 +61,18 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *att
     CUresult result = CALL(cuPointerGetAttributes, 7000, 3, names, values, ADDRESS(ptr));
     memset(attributes, 0, sizeof *attributes);
     attributes->device = device;
-    attributes->type = managed                       ? cudaMemoryTypeManaged
+    attributes->type = managed                        ? cudaMemoryTypeManaged
                        : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
                        : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
                                                       : cudaMemoryTypeUnregistered;
     attributes->devicePointer = type ? (void *)(uintptr_t)ptr : NULL;
-    attributes->hostPointer = type == CU_MEMORYTYPE_DEVICE && !managed ? NULL : (void *)(uintptr_t)ptr;
+    attributes->hostPointer =
+        type == CU_MEMORYTYPE_DEVICE && !managed ? NULL : (void *)(uintptr_t)ptr;
     return simrt_done(result);
 }
 
 #if CUDART_VERSION >= 13000
-static CUmemLocation location(struct cudaMemLocation l)
-{
+static CUmemLocation location(struct cudaMemLocation l) {
     CUmemLocation out;
     memset(&out, 0, sizeof out);
     out.type = (CUmemLocationType)l.type;
@@ -88,28 +81,27 @@ static CUmemLocation location(struct cudaMemLocation l)
 }
 
 static cudaError_t do_cudaMemPrefetchAsync(bool pt, const void *p, size_t count,
-                                           struct cudaMemLocation l, unsigned flags, cudaStream_t s)
-{
+                                           struct cudaMemLocation l, unsigned flags,
+                                           cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL_PTSZ(pt, cuMemPrefetchAsync, 12020, 12020, ADDRESS(p), count, location(l),
-                                flags, s));
+    return simrt_done(
+        CALL_PTSZ(pt, cuMemPrefetchAsync, 12020, 12020, ADDRESS(p), count, location(l), flags, s));
 }
 TWO(cudaMemPrefetchAsync,
-    (const void *devPtr, size_t count, struct cudaMemLocation l, unsigned int flags, cudaStream_t s),
+    (const void *devPtr, size_t count, struct cudaMemLocation l, unsigned int flags,
+     cudaStream_t s),
     devPtr, count, l, flags, s)
 
 cudaError_t CUDARTAPI cudaMemAdvise(const void *devPtr, size_t count, enum cudaMemoryAdvise advice,
-                                    struct cudaMemLocation l)
-{
+                                    struct cudaMemLocation l) {
     RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL(cuMemAdvise, 12020, ADDRESS(devPtr), count, (CUmem_advise)advice,
-                           location(l)));
+    return simrt_done(
+        CALL(cuMemAdvise, 12020, ADDRESS(devPtr), count, (CUmem_advise)advice, location(l)));
 }
 
 static cudaError_t do_cudaMemPrefetchBatchAsync(bool pt, void **p, size_t *sizes, size_t count,
                                                 struct cudaMemLocation *l, size_t *index, size_t n,
-                                                unsigned long long flags, cudaStream_t s)
-{
+                                                unsigned long long flags, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuMemPrefetchBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes,
                                 count, (CUmemLocation *)(void *)l, index, n, flags, s));
@@ -120,25 +112,24 @@ TWO(cudaMemPrefetchBatchAsync,
     p, sizes, count, l, index, n, flags, s)
 
 static cudaError_t do_cudaMemDiscardBatchAsync(bool pt, void **p, size_t *sizes, size_t count,
-                                               unsigned long long flags, cudaStream_t s)
-{
+                                               unsigned long long flags, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuMemDiscardBatchAsync, 13000, 13000, (CUdeviceptr *)p, sizes,
                                 count, flags, s));
 }
 TWO(cudaMemDiscardBatchAsync,
-    (void **p, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t s), p, sizes, count,
-    flags, s)
+    (void **p, size_t *sizes, size_t count, unsigned long long flags, cudaStream_t s), p, sizes,
+    count, flags, s)
 
 static cudaError_t do_cudaMemDiscardAndPrefetchBatchAsync(bool pt, void **p, size_t *sizes,
                                                           size_t count, struct cudaMemLocation *l,
                                                           size_t *index, size_t n,
-                                                          unsigned long long flags, cudaStream_t s)
-{
+                                                          unsigned long long flags,
+                                                          cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuMemDiscardAndPrefetchBatchAsync, 13000, 13000,
-                                (CUdeviceptr *)p, sizes, count, (CUmemLocation *)(void *)l, index, n,
-                                flags, s));
+                                (CUdeviceptr *)p, sizes, count, (CUmemLocation *)(void *)l, index,
+                                n, flags, s));
 }
 TWO(cudaMemDiscardAndPrefetchBatchAsync,
     (void **p, size_t *sizes, size_t count, struct cudaMemLocation *l, size_t *index, size_t n,
@@ -148,52 +139,44 @@ TWO(cudaMemDiscardAndPrefetchBatchAsync,
 
 // ---- host ---------------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaMallocHost(void **ptr, size_t size)
-{
+cudaError_t CUDARTAPI cudaMallocHost(void **ptr, size_t size) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemHostAlloc, 2020, ptr, size, 0));
 }
 
-cudaError_t CUDARTAPI cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaHostAlloc(void **pHost, size_t size, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemHostAlloc, 2020, pHost, size, flags));
 }
 
-cudaError_t CUDARTAPI cudaFreeHost(void *ptr)
-{
+cudaError_t CUDARTAPI cudaFreeHost(void *ptr) {
     RETURN_IF_NO_CONTEXT;
     return ptr ? simrt_done(CALL(cuMemFreeHost, 2000, ptr)) : cudaSuccess;
 }
 
-cudaError_t CUDARTAPI cudaHostRegister(void *ptr, size_t size, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaHostRegister(void *ptr, size_t size, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemHostRegister, 6050, ptr, size, flags));
 }
 
-cudaError_t CUDARTAPI cudaHostUnregister(void *ptr)
-{
+cudaError_t CUDARTAPI cudaHostUnregister(void *ptr) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemHostUnregister, 4000, ptr));
 }
 
-cudaError_t CUDARTAPI cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemHostGetDevicePointer, 3020, (CUdeviceptr *)pDevice, pHost, flags));
 }
 
-cudaError_t CUDARTAPI cudaHostGetFlags(unsigned int *pFlags, void *pHost)
-{
+cudaError_t CUDARTAPI cudaHostGetFlags(unsigned int *pFlags, void *pHost) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuMemHostGetFlags, 2030, pFlags, pHost));
 }
 
 // ---- copies and fills -----------------------------------------------------------------------------------
 
-static CUresult copy(bool pt, void *to, const void *from, size_t count, enum cudaMemcpyKind kind)
-{
+static CUresult copy(bool pt, void *to, const void *from, size_t count, enum cudaMemcpyKind kind) {
     switch (kind) {
     case cudaMemcpyHostToHost:
         memmove(to, from, count);
@@ -209,22 +192,20 @@ static CUresult copy(bool pt, void *to, const void *from, size_t count, enum cud
     }
 }
 
-cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
-{
+cudaError_t CUDARTAPI cudaMemcpy(void *dst, const void *src, size_t count,
+                                 enum cudaMemcpyKind kind) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(copy(false, dst, src, count, kind));
 }
 
 cudaError_t CUDARTAPI cudaMemcpy_ptds(void *dst, const void *src, size_t count,
-                                      enum cudaMemcpyKind kind)
-{
+                                      enum cudaMemcpyKind kind) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(copy(true, dst, src, count, kind));
 }
 
 static cudaError_t do_cudaMemcpyAsync(bool pt, void *to, const void *from, size_t count,
-                                      enum cudaMemcpyKind kind, cudaStream_t s)
-{
+                                      enum cudaMemcpyKind kind, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     (void)kind;
     return simrt_done(
@@ -234,53 +215,47 @@ TWO(cudaMemcpyAsync,
     (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t s), dst, src,
     count, kind, s)
 
-static cudaError_t fill(bool pt, void *p, int value, size_t count)
-{
+static cudaError_t fill(bool pt, void *p, int value, size_t count) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL_PTDS(pt, cuMemsetD8, 3020, 7000, ADDRESS(p), (unsigned char)value, count));
 }
 
-cudaError_t CUDARTAPI cudaMemset(void *devPtr, int value, size_t count)
-{
+cudaError_t CUDARTAPI cudaMemset(void *devPtr, int value, size_t count) {
     return fill(false, devPtr, value, count);
 }
 
-cudaError_t CUDARTAPI cudaMemset_ptds(void *devPtr, int value, size_t count)
-{
+cudaError_t CUDARTAPI cudaMemset_ptds(void *devPtr, int value, size_t count) {
     return fill(true, devPtr, value, count);
 }
 
-static cudaError_t do_cudaMemsetAsync(bool pt, void *p, int value, size_t count, cudaStream_t s)
-{
+static cudaError_t do_cudaMemsetAsync(bool pt, void *p, int value, size_t count, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL_PTSZ(pt, cuMemsetD8Async, 3020, 7000, ADDRESS(p), (unsigned char)value, count, s));
 }
-TWO(cudaMemsetAsync, (void *devPtr, int value, size_t count, cudaStream_t s), devPtr, value, count, s)
+TWO(cudaMemsetAsync, (void *devPtr, int value, size_t count, cudaStream_t s), devPtr, value, count,
+    s)
 
 // ---- IPC ------------------------------------------------------------------------------------------------
 
 _Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle), "the same bytes");
 
-cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
-{
+cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL(cuIpcGetMemHandle, 4010, (CUipcMemHandle *)(void *)handle, ADDRESS(devPtr)));
 }
 
 cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle,
-                                           unsigned int flags)
-{
+                                           unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     CUipcMemHandle same;
     memcpy(&same, &handle, sizeof same);
     return simrt_done(CALL(cuIpcOpenMemHandle, 11000, (CUdeviceptr *)devPtr, same, flags));
 }
 
-cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void *devPtr)
-{
+cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void *devPtr) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuIpcCloseMemHandle, 4010, ADDRESS(devPtr)));
 }
@@ -288,8 +263,7 @@ cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void *devPtr)
 // ---- memory of other APIs ----------------------------------------
 
 cudaError_t CUDARTAPI cudaImportExternalMemory(cudaExternalMemory_t *out,
-                                               const struct cudaExternalMemoryHandleDesc *d)
-{
+                                               const struct cudaExternalMemoryHandleDesc *d) {
     RETURN_IF_NO_CONTEXT;
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC same;
     memset(&same, 0, sizeof same);
@@ -300,9 +274,8 @@ cudaError_t CUDARTAPI cudaImportExternalMemory(cudaExternalMemory_t *out,
     return simrt_done(CALL(cuImportExternalMemory, 10000, (CUexternalMemory *)out, &same));
 }
 
-cudaError_t CUDARTAPI cudaExternalMemoryGetMappedBuffer(void **devPtr, cudaExternalMemory_t extMem,
-                                                        const struct cudaExternalMemoryBufferDesc *d)
-{
+cudaError_t CUDARTAPI cudaExternalMemoryGetMappedBuffer(
+    void **devPtr, cudaExternalMemory_t extMem, const struct cudaExternalMemoryBufferDesc *d) {
     RETURN_IF_NO_CONTEXT;
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC same;
     memset(&same, 0, sizeof same);
@@ -313,38 +286,33 @@ cudaError_t CUDARTAPI cudaExternalMemoryGetMappedBuffer(void **devPtr, cudaExter
                            (CUexternalMemory)extMem, &same));
 }
 
-cudaError_t CUDARTAPI cudaDestroyExternalMemory(cudaExternalMemory_t extMem)
-{
+cudaError_t CUDARTAPI cudaDestroyExternalMemory(cudaExternalMemory_t extMem) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuDestroyExternalMemory, 10000, (CUexternalMemory)extMem));
 }
 
 cudaError_t CUDARTAPI cudaGraphicsMapResources(int count, cudaGraphicsResource_t *resources,
-                                               cudaStream_t stream)
-{
+                                               cudaStream_t stream) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphicsMapResources, 3000, (unsigned)count,
                            (CUgraphicsResource *)resources, stream));
 }
 
 cudaError_t CUDARTAPI cudaGraphicsUnmapResources(int count, cudaGraphicsResource_t *resources,
-                                                 cudaStream_t stream)
-{
+                                                 cudaStream_t stream) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphicsUnmapResources, 3000, (unsigned)count,
                            (CUgraphicsResource *)resources, stream));
 }
 
 cudaError_t CUDARTAPI cudaGraphicsResourceGetMappedPointer(void **devPtr, size_t *size,
-                                                           cudaGraphicsResource_t resource)
-{
+                                                           cudaGraphicsResource_t resource) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphicsResourceGetMappedPointer, 3020, (CUdeviceptr *)devPtr, size,
                            (CUgraphicsResource)resource));
 }
 
-cudaError_t CUDARTAPI cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource)
-{
+cudaError_t CUDARTAPI cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphicsUnregisterResource, 3000, (CUgraphicsResource)resource));
 }

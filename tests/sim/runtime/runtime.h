@@ -21,29 +21,27 @@ enum simrt_lookup {
 extern void *simrt_entry[SIMRT_LOOKUPS]; // what the look-ups returned
 
 // A call of the driver through what the look-up returned; the type is cudaTypedefs.h's.
-#define SIMRT_CALL_(at, type, ...)                                                                 \
+#define SIMRT_CALL_(at, type, ...) \
     (simrt_entry[at] ? ((type)simrt_entry[at])(__VA_ARGS__) : CUDA_ERROR_NOT_SUPPORTED)
-#define CALL(name, version, ...)                                                                   \
+#define CALL(name, version, ...) \
     SIMRT_CALL_(SIMRT_AT_##name##_##version##_0, PFN_##name##_v##version, __VA_ARGS__)
 // For the per-thread default stream; pt is a bool.
-#define CALL_PTSZ(pt, name, version, pt_version, ...)                                              \
-    ((pt) ? SIMRT_CALL_(SIMRT_AT_##name##_##pt_version##_2, PFN_##name##_v##pt_version##_ptsz,     \
-                        __VA_ARGS__)                                                               \
+#define CALL_PTSZ(pt, name, version, pt_version, ...)                                          \
+    ((pt) ? SIMRT_CALL_(SIMRT_AT_##name##_##pt_version##_2, PFN_##name##_v##pt_version##_ptsz, \
+                        __VA_ARGS__)                                                           \
           : CALL(name, version, __VA_ARGS__))
-#define CALL_PTDS(pt, name, version, pt_version, ...)                                              \
-    ((pt) ? SIMRT_CALL_(SIMRT_AT_##name##_##pt_version##_2, PFN_##name##_v##pt_version##_ptds,     \
-                        __VA_ARGS__)                                                               \
+#define CALL_PTDS(pt, name, version, pt_version, ...)                                          \
+    ((pt) ? SIMRT_CALL_(SIMRT_AT_##name##_##pt_version##_2, PFN_##name##_v##pt_version##_ptds, \
+                        __VA_ARGS__)                                                           \
           : CALL(name, version, __VA_ARGS__))
 
 // Defines an exported function and its per-thread variant by one static function do_NAME(pt, ...).
-#define TWO(name, params, ...)                                                                     \
-    cudaError_t CUDARTAPI name params                                                              \
-    {                                                                                              \
-        return do_##name(false, __VA_ARGS__);                                                      \
-    }                                                                                              \
-    cudaError_t CUDARTAPI name##_ptsz params                                                       \
-    {                                                                                              \
-        return do_##name(true, __VA_ARGS__);                                                       \
+#define TWO(name, params, ...)                 \
+    cudaError_t CUDARTAPI name params {        \
+        return do_##name(false, __VA_ARGS__);  \
+    }                                          \
+    cudaError_t CUDARTAPI name##_ptsz params { \
+        return do_##name(true, __VA_ARGS__);   \
     }
 
 // The first call of anything looks the driver up and initialises it.
@@ -57,17 +55,17 @@ CUresult simrt_resolve(const char *symbol, void **function, int version, cuuint6
 int simrt_device(void);
 void simrt_forget_contexts(int device);
 
-#define RETURN_IF_NOT_STARTED                                                                      \
-    do {                                                                                           \
-        cudaError_t not_started_ = simrt_start();                                                  \
-        if (not_started_)                                                                          \
-            return simrt_done((CUresult)not_started_);                                             \
+#define RETURN_IF_NOT_STARTED                          \
+    do {                                               \
+        cudaError_t not_started_ = simrt_start();      \
+        if (not_started_)                              \
+            return simrt_done((CUresult)not_started_); \
     } while (0)
-#define RETURN_IF_NO_CONTEXT                                                                       \
-    do {                                                                                           \
-        cudaError_t no_context_ = simrt_context();                                                 \
-        if (no_context_)                                                                           \
-            return simrt_done((CUresult)no_context_);                                              \
+#define RETURN_IF_NO_CONTEXT                          \
+    do {                                              \
+        cudaError_t no_context_ = simrt_context();    \
+        if (no_context_)                              \
+            return simrt_done((CUresult)no_context_); \
     } while (0)
 
 CUresult simrt_function(const void *host, CUfunction *function); // code.c

@@ -8,103 +8,92 @@
 
 // ---- streams and events ---------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t *pStream)
-{
+cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t *pStream) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuStreamCreate, 2000, pStream, 0));
 }
 
-cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuStreamCreate, 2000, pStream, flags));
 }
 
 cudaError_t CUDARTAPI cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags,
-                                                   int priority)
-{
+                                                   int priority) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuStreamCreateWithPriority, 5050, pStream, flags, priority));
 }
 
-cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream)
-{
+cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuStreamDestroy, 4000, stream));
 }
 
-static cudaError_t do_cudaStreamSynchronize(bool pt, cudaStream_t s)
-{
+static cudaError_t do_cudaStreamSynchronize(bool pt, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuStreamSynchronize, 2000, 7000, s));
 }
 TWO(cudaStreamSynchronize, (cudaStream_t stream), stream)
 
-static cudaError_t do_cudaStreamQuery(bool pt, cudaStream_t s)
-{
+static cudaError_t do_cudaStreamQuery(bool pt, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuStreamQuery, 2000, 7000, s));
 }
 TWO(cudaStreamQuery, (cudaStream_t stream), stream)
 
-static cudaError_t do_cudaStreamWaitEvent(bool pt, cudaStream_t s, cudaEvent_t event, unsigned flags)
-{
+static cudaError_t do_cudaStreamWaitEvent(bool pt, cudaStream_t s, cudaEvent_t event,
+                                          unsigned flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuStreamWaitEvent, 3020, 7000, s, event, flags));
 }
-TWO(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags), stream, event,
-    flags)
+TWO(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags), stream,
+    event, flags)
 
 static cudaError_t do_cudaStreamAttachMemAsync(bool pt, cudaStream_t s, void *p, size_t length,
-                                               unsigned flags)
-{
+                                               unsigned flags) {
     RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL_PTSZ(pt, cuStreamAttachMemAsync, 6000, 7000, s, ADDRESS(p), length, flags));
+    return simrt_done(
+        CALL_PTSZ(pt, cuStreamAttachMemAsync, 6000, 7000, s, ADDRESS(p), length, flags));
 }
-TWO(cudaStreamAttachMemAsync, (cudaStream_t stream, void *devPtr, size_t length, unsigned int flags),
-    stream, devPtr, length, flags)
+TWO(cudaStreamAttachMemAsync,
+    (cudaStream_t stream, void *devPtr, size_t length, unsigned int flags), stream, devPtr, length,
+    flags)
 
-cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t *event)
-{
+cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t *event) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuEventCreate, 2000, event, 0));
 }
 
-cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuEventCreate, 2000, event, flags));
 }
 
-static cudaError_t do_cudaEventRecord(bool pt, cudaEvent_t event, cudaStream_t s)
-{
+static cudaError_t do_cudaEventRecord(bool pt, cudaEvent_t event, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuEventRecord, 2000, 7000, event, s));
 }
 TWO(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), event, stream)
 
-cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event)
-{
+cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuEventQuery, 2000, event));
 }
 
-cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event)
-{
+cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuEventSynchronize, 2000, event));
 }
 
-cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event)
-{
+cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuEventDestroy, 4000, event));
 }
 
 // ---- captures -------------------------------------------------------------------------------------------
 
-static cudaError_t do_cudaStreamBeginCapture(bool pt, cudaStream_t s, enum cudaStreamCaptureMode mode)
-{
+static cudaError_t do_cudaStreamBeginCapture(bool pt, cudaStream_t s,
+                                             enum cudaStreamCaptureMode mode) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL_PTSZ(pt, cuStreamBeginCapture, 10010, 10010, s, (CUstreamCaptureMode)mode));
@@ -115,38 +104,35 @@ TWO(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mod
 static cudaError_t do_cudaStreamBeginCaptureToGraph(bool pt, cudaStream_t s, cudaGraph_t graph,
                                                     const cudaGraphNode_t *dependencies,
                                                     const cudaGraphEdgeData *data, size_t count,
-                                                    enum cudaStreamCaptureMode mode)
-{
+                                                    enum cudaStreamCaptureMode mode) {
     RETURN_IF_NO_CONTEXT;
-    return simrt_done(CALL_PTSZ(pt, cuStreamBeginCaptureToGraph, 12030, 12030, s, graph, dependencies,
-                                (const CUgraphEdgeData *)(const void *)data, count,
+    return simrt_done(CALL_PTSZ(pt, cuStreamBeginCaptureToGraph, 12030, 12030, s, graph,
+                                dependencies, (const CUgraphEdgeData *)(const void *)data, count,
                                 (CUstreamCaptureMode)mode));
 }
 TWO(cudaStreamBeginCaptureToGraph,
     (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
-     const cudaGraphEdgeData *dependencyData, size_t numDependencies, enum cudaStreamCaptureMode mode),
+     const cudaGraphEdgeData *dependencyData, size_t numDependencies,
+     enum cudaStreamCaptureMode mode),
     stream, graph, dependencies, dependencyData, numDependencies, mode)
 #endif
 
-static cudaError_t do_cudaStreamEndCapture(bool pt, cudaStream_t s, cudaGraph_t *graph)
-{
+static cudaError_t do_cudaStreamEndCapture(bool pt, cudaStream_t s, cudaGraph_t *graph) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuStreamEndCapture, 10000, 10000, s, graph));
 }
 TWO(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t *pGraph), stream, pGraph)
 
 static cudaError_t do_cudaStreamIsCapturing(bool pt, cudaStream_t s,
-                                            enum cudaStreamCaptureStatus *status)
-{
+                                            enum cudaStreamCaptureStatus *status) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuStreamIsCapturing, 10000, 10000, s,
                                 (CUstreamCaptureStatus *)(void *)status));
 }
-TWO(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus), stream,
-    pCaptureStatus)
+TWO(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus),
+    stream, pCaptureStatus)
 
-cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
+cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *)(void *)mode));
@@ -154,26 +140,23 @@ cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCapture
 
 // ---- graphs -----------------------------------------------------------------------------------------------
 
-cudaError_t CUDARTAPI cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags)
-{
+cudaError_t CUDARTAPI cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphCreate, 10000, pGraph, flags));
 }
 
-cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph)
-{
+cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphDestroy, 10000, graph));
 }
 
-cudaError_t CUDARTAPI cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *numNodes)
-{
+cudaError_t CUDARTAPI cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes,
+                                        size_t *numNodes) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphGetNodes, 10000, graph, nodes, numNodes));
 }
 
-static void to_driver(CUDA_MEM_ALLOC_NODE_PARAMS *to, const struct cudaMemAllocNodeParams *from)
-{
+static void to_driver(CUDA_MEM_ALLOC_NODE_PARAMS *to, const struct cudaMemAllocNodeParams *from) {
     memset(to, 0, sizeof *to);
     to->poolProps.allocType = (CUmemAllocationType)from->poolProps.allocType;
     to->poolProps.handleTypes = (CUmemAllocationHandleType)from->poolProps.handleTypes;
@@ -185,8 +168,7 @@ static void to_driver(CUDA_MEM_ALLOC_NODE_PARAMS *to, const struct cudaMemAllocN
 cudaError_t CUDARTAPI cudaGraphAddMemAllocNode(cudaGraphNode_t *pGraphNode, cudaGraph_t graph,
                                                const cudaGraphNode_t *pDependencies,
                                                size_t numDependencies,
-                                               struct cudaMemAllocNodeParams *nodeParams)
-{
+                                               struct cudaMemAllocNodeParams *nodeParams) {
     RETURN_IF_NO_CONTEXT;
     CUDA_MEM_ALLOC_NODE_PARAMS same;
     to_driver(&same, nodeParams);
@@ -198,29 +180,27 @@ cudaError_t CUDARTAPI cudaGraphAddMemAllocNode(cudaGraphNode_t *pGraphNode, cuda
 
 cudaError_t CUDARTAPI cudaGraphAddMemFreeNode(cudaGraphNode_t *pGraphNode, cudaGraph_t graph,
                                               const cudaGraphNode_t *pDependencies,
-                                              size_t numDependencies, void *dptr)
-{
+                                              size_t numDependencies, void *dptr) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphAddMemFreeNode, 11040, pGraphNode, graph, pDependencies,
                            numDependencies, ADDRESS(dptr)));
 }
 
-cudaError_t CUDARTAPI cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *dptr_out)
-{
+cudaError_t CUDARTAPI cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *dptr_out) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphMemFreeNodeGetParams, 11040, node, (CUdeviceptr *)dptr_out));
 }
 
 cudaError_t CUDARTAPI cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
-                                                     struct cudaMemAllocNodeParams *params_out)
-{
+                                                     struct cudaMemAllocNodeParams *params_out) {
     RETURN_IF_NO_CONTEXT;
     CUDA_MEM_ALLOC_NODE_PARAMS same;
     CUresult result = CALL(cuGraphMemAllocNodeGetParams, 11040, node, &same);
     if (!result) {
         memset(params_out, 0, sizeof *params_out);
         params_out->poolProps.allocType = (enum cudaMemAllocationType)same.poolProps.allocType;
-        params_out->poolProps.location.type = (enum cudaMemLocationType)same.poolProps.location.type;
+        params_out->poolProps.location.type =
+            (enum cudaMemLocationType)same.poolProps.location.type;
         params_out->poolProps.location.id = same.poolProps.location.id;
         params_out->bytesize = same.bytesize;
         params_out->dptr = (void *)(uintptr_t)same.dptr;
@@ -233,8 +213,8 @@ cudaError_t CUDARTAPI cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
 cudaError_t CUDARTAPI cudaGraphAddNode(cudaGraphNode_t *pGraphNode, cudaGraph_t graph,
                                        const cudaGraphNode_t *pDependencies,
                                        const cudaGraphEdgeData *dependencyData,
-                                       size_t numDependencies, struct cudaGraphNodeParams *nodeParams)
-{
+                                       size_t numDependencies,
+                                       struct cudaGraphNodeParams *nodeParams) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphAddNode, 12030, pGraphNode, graph, pDependencies,
                            (const CUgraphEdgeData *)(const void *)dependencyData, numDependencies,
@@ -243,75 +223,69 @@ cudaError_t CUDARTAPI cudaGraphAddNode(cudaGraphNode_t *pGraphNode, cudaGraph_t 
 #endif
 
 cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
-                                           unsigned long long flags)
-{
+                                           unsigned long long flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphInstantiateWithFlags, 11040, pGraphExec, graph, flags));
 }
 
 cudaError_t CUDARTAPI cudaGraphInstantiateWithFlags(cudaGraphExec_t *pGraphExec, cudaGraph_t graph,
-                                                    unsigned long long flags)
-{
+                                                    unsigned long long flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphInstantiateWithFlags, 11040, pGraphExec, graph, flags));
 }
 
-static cudaError_t do_cudaGraphInstantiateWithParams(bool pt, cudaGraphExec_t *exec, cudaGraph_t graph,
-                                                     cudaGraphInstantiateParams *params)
-{
+static cudaError_t do_cudaGraphInstantiateWithParams(bool pt, cudaGraphExec_t *exec,
+                                                     cudaGraph_t graph,
+                                                     cudaGraphInstantiateParams *params) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuGraphInstantiateWithParams, 12000, 12000, exec, graph,
                                 (CUDA_GRAPH_INSTANTIATE_PARAMS *)(void *)params));
 }
 TWO(cudaGraphInstantiateWithParams,
-    (cudaGraphExec_t *pGraphExec, cudaGraph_t graph, cudaGraphInstantiateParams *instantiateParams),
+    (cudaGraphExec_t * pGraphExec, cudaGraph_t graph,
+     cudaGraphInstantiateParams *instantiateParams),
     pGraphExec, graph, instantiateParams)
 
-static cudaError_t do_cudaGraphUpload(bool pt, cudaGraphExec_t exec, cudaStream_t s)
-{
+static cudaError_t do_cudaGraphUpload(bool pt, cudaGraphExec_t exec, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuGraphUpload, 11010, 11010, exec, s));
 }
 TWO(cudaGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream), graphExec, stream)
 
-static cudaError_t do_cudaGraphLaunch(bool pt, cudaGraphExec_t exec, cudaStream_t s)
-{
+static cudaError_t do_cudaGraphLaunch(bool pt, cudaGraphExec_t exec, cudaStream_t s) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL_PTSZ(pt, cuGraphLaunch, 10000, 10000, exec, s));
 }
 TWO(cudaGraphLaunch, (cudaGraphExec_t graphExec, cudaStream_t stream), graphExec, stream)
 
-cudaError_t CUDARTAPI cudaGraphExecDestroy(cudaGraphExec_t graphExec)
-{
+cudaError_t CUDARTAPI cudaGraphExecDestroy(cudaGraphExec_t graphExec) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphExecDestroy, 10000, graphExec));
 }
 
 cudaError_t CUDARTAPI cudaGraphExecUpdate(cudaGraphExec_t hGraphExec, cudaGraph_t hGraph,
-                                          cudaGraphExecUpdateResultInfo *resultInfo)
-{
+                                          cudaGraphExecUpdateResultInfo *resultInfo) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphExecUpdate, 12000, hGraphExec, hGraph,
                            (CUgraphExecUpdateResultInfo *)(void *)resultInfo));
 }
 
-cudaError_t CUDARTAPI cudaDeviceGraphMemTrim(int device)
-{
+cudaError_t CUDARTAPI cudaDeviceGraphMemTrim(int device) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuDeviceGraphMemTrim, 11040, device));
 }
 
-cudaError_t CUDARTAPI cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttributeType attr,
-                                                     void *value)
-{
+cudaError_t CUDARTAPI cudaDeviceGetGraphMemAttribute(int device,
+                                                     enum cudaGraphMemAttributeType attr,
+                                                     void *value) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL(cuDeviceGetGraphMemAttribute, 11040, device, (CUgraphMem_attribute)attr, value));
 }
 
-cudaError_t CUDARTAPI cudaDeviceSetGraphMemAttribute(int device, enum cudaGraphMemAttributeType attr,
-                                                     void *value)
-{
+cudaError_t CUDARTAPI cudaDeviceSetGraphMemAttribute(int device,
+                                                     enum cudaGraphMemAttributeType attr,
+                                                     void *value) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
         CALL(cuDeviceSetGraphMemAttribute, 11040, device, (CUgraphMem_attribute)attr, value));
