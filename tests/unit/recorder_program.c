@@ -206,12 +206,12 @@ static void some(struct account *a, unsigned n, uint64_t from) {
         record_alloc(a, from + i * 4096, 4096, 0);
 }
 
-// Stacks that never were: frame k of event i is 16 * ((7 * i + 13 * k) % 20011) + 0x5000.
+// Stacks that never were: frame k of event i is 16 * ((7 * i + 7919 * k) % 20011) + 0x5000.
 static void stacks(unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         uintptr_t frames[500];
         for (unsigned k = 0; k < 500; k++)
-            frames[k] = 0x5000 + (7 * i + 13 * k) % 20011 * 16;
+            frames[k] = 0x5000 + (7 * i + 7919 * k) % 20011 * 16;
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);

@@ -230,7 +230,7 @@ def dictionaries_begin_anew_every_16_mib():
     assert len({h["dict_seq"] for h in trace.heads}) > 1
     assert [e["bytes"] for e in trace.events] == list(range(20000)) and not lost(trace)
     for e in trace.events[::37]:
-        want = [0x5000 + (7 * e["bytes"] + 13 * k) % 20011 * 16 for k in range(500)]
+        want = [0x5000 + (7 * e["bytes"] + 7919 * k) % 20011 * 16 for k in range(500)]
         assert [f["pc"] for f in trace.stack(e)] == want
 
 
