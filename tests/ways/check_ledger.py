@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares a trace with the simulated driver's ledger, event by event.
+
+Usage: check_ledger.py TRACE LEDGER [cutrace-report]
+
+The ledger is the truth: what reached the driver, in the order in which the driver did it. Shares no
+code with the recorder or the report; reads the trace through `dump --json` and `summary --json`.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+# Lines of a dump that are no call of the program.
+NOT_CALLS = {"memory-sample", "pool-sample", "note", "lost"}
+# What gives back carries the time of the call's start, everything else that of its return.
+GIVES = {"free", "release", "unmap", "unreserve", "unregister", "ipc-close", "pool-destroy",
+         "pool-trim", "context-destroy", "module-unload"}
+# ...except where only the return tells that this release was the last one.
+KNOWN_AFTERWARDS = {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"}
+# One runtime function may come out as one of several driver functions.
+RUNTIME = {
+    # The virtual memory calls are those of torch_memory_saver, inside our wrapper.
+    "cudaMalloc": "cuMemAlloc_v2 cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess cuMemAddressFree",
+    "cudaMallocPitch": "cuMemAllocPitch_v2",
+    "cudaMalloc3D": "cuMemAllocPitch_v2", "cudaMallocManaged": "cuMemAllocManaged",
+    "cudaMallocAsync": "cuMemAllocAsync", "cudaMallocAsync_ptsz": "cuMemAllocAsync_ptsz",
+    "cudaMallocFromPoolAsync": "cuMemAllocFromPoolAsync",
+    "cudaMallocFromPoolAsync_ptsz": "cuMemAllocFromPoolAsync_ptsz", "cudaFree": "cuMemFree_v2 cuMemUnmap cuMemRelease cuMemAddressFree",
+    "cudaFreeAsync": "cuMemFreeAsync", "cudaFreeAsync_ptsz": "cuMemFreeAsync_ptsz",
+    "cudaMemPoolCreate": "cuMemPoolCreate", "cudaMemPoolDestroy": "cuMemPoolDestroy",
+    "cudaMemPoolTrimTo": "cuMemPoolTrimTo", "cudaMemPoolSetAccess": "cuMemPoolSetAccess",
+    "cudaMemPoolExportToShareableHandle": "cuMemPoolExportToShareableHandle",
+    "cudaMemPoolImportFromShareableHandle": "cuMemPoolImportFromShareableHandle",
+    "cudaMemPoolExportPointer": "cuMemPoolExportPointer",
+    "cudaMemPoolImportPointer": "cuMemPoolImportPointer",
+    "cudaMallocArray": "cuArrayCreate_v2 cuArray3DCreate_v2", "cudaMalloc3DArray": "cuArray3DCreate_v2",
+    "cudaMallocMipmappedArray": "cuMipmappedArrayCreate", "cudaFreeArray": "cuArrayDestroy",
+    "cudaFreeMipmappedArray": "cuMipmappedArrayDestroy", "cudaHostAlloc": "cuMemHostAlloc",
+    "cudaMallocHost": "cuMemHostAlloc cuMemAllocHost_v2", "cudaFreeHost": "cuMemFreeHost",
+    "cudaHostRegister": "cuMemHostRegister_v2", "cudaHostUnregister": "cuMemHostUnregister",
+    "cudaIpcGetMemHandle": "cuIpcGetMemHandle",
+    "cudaIpcOpenMemHandle": "cuIpcOpenMemHandle_v2 cuIpcOpenMemHandle",
+    "cudaIpcCloseMemHandle": "cuIpcCloseMemHandle", "cudaImportExternalMemory": "cuImportExternalMemory",
+    "cudaExternalMemoryGetMappedBuffer": "cuExternalMemoryGetMappedBuffer",
+    "cudaExternalMemoryGetMappedMipmappedArray": "cuExternalMemoryGetMappedMipmappedArray",
+    "cudaDestroyExternalMemory": "cuDestroyExternalMemory",
+    "cudaGraphAddMemAllocNode": "cuGraphAddMemAllocNode", "cudaGraphAddMemFreeNode": "cuGraphAddMemFreeNode",
+    "cudaDeviceGraphMemTrim": "cuDeviceGraphMemTrim",
+    "cudaDeviceReset": "cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2",
+    "cudaDeviceSetLimit": "cuCtxSetLimit",
+}
+# Fields that only one side has, by the meaning of the call: a member's address bound to a multicast
+# object, the first of a list of tiles, a green context that is handle and context in one.
+ONE_SIDED = {("cuMulticastBindAddr", "ptr"), ("cuMulticastBindAddr_v2", "ptr"),
+             ("cuMemMapArrayAsync", "handle"), ("cuMemMapArrayAsync_ptsz", "handle"),
+             ("cuGreenCtxCreate", "handle"), ("cuGreenCtxDestroy", "handle")}
+PER_THREAD_STREAM = 2
+INVALID_DEVICE = 101
+
+
+def number(x):
+    return int(x, 16) if isinstance(x, str) else x
+
+
+def read_ledger(path):
+    with open(path) as f:
+        return [e for e in map(json.loads, f) if e["depth"] == 0]
+
+
+def report(tool, command, trace):
+    r = subprocess.run([tool, command, "--json", trace], capture_output=True, text=True)
+    if r.returncode:
+        raise RuntimeError(f"{command} {trace}: exit {r.returncode}: {r.stderr.strip()}")
+    return r.stdout
+
+
+def read_trace(tool, trace):
+    return [json.loads(line) for line in report(tool, "dump", trace).splitlines()]
+
+
+def same_api(seen, driver):
+    return seen == driver or driver in RUNTIME.get(seen, "").split() or (
+        seen.startswith("cuda") and seen not in RUNTIME) or (
+        # whatever a runtime call does on its way, e.g. the primary context at the first one
+        seen.startswith("cuda") and driver.startswith(("cuDevicePrimaryCtx", "cuLibrary", "cuModule")))
+
+
+def show(e):
+    keys = ("api", "op", "ptr", "handle", "bytes", "pool", "device", "context", "stream", "result")
+    return " ".join(f"{k}={e[k]}" for k in keys if e.get(k) is not None)
+
+
+def is_give(e):
+    """Whether the event is published before its call."""
+    if e["op"] == "graph-free":  # captured, or added as a node
+        return "FreeAsync" in e["api"]
+    return e["op"] in GIVES and e["api"] not in KNOWN_AFTERWARDS
+
+
+def stream(e, true):
+    """Stream 0 of a _ptsz function is the thread's own."""
+    n = number(e["stream"])
+    return PER_THREAD_STREAM if n == 0 and true["api"].endswith("_ptsz") else n
+
+
+def differences(seen, true):
+    """Names of the fields in which a trace event and a ledger line differ."""
+    out = [k for k in ("op", "result") if seen[k] != true[k]]
+    for k in ("ptr", "handle", "bytes"):
+        if number(seen.get(k)) != number(true.get(k)) and (true["api"], k) not in ONE_SIDED:
+            # What an impossible array would have taken is the trace's to say.
+            if not (k == "bytes" and true["result"] and "Array" in true["api"] and "bytes" not in true):
+                out.append(k)
+    for k in ("pool", "device", "context"):  # where both know it
+        if seen.get(k) is not None and k in true and number(seen[k]) != number(true[k]):
+            if k == "device" and (true["result"] == INVALID_DEVICE or true["op"] == "access"):
+                continue  # the device asked for: here one that is not, there one that gets access
+            if k == "context" and "Async" in true["api"]:
+                continue  # the thread's, or the stream's
+            out.append(k)
+    if seen.get("stream") is not None and "stream" in true and stream(seen, true) != stream(true, true):
+        out.append("stream")
+    if "device" in true and true["result"] == 0 and seen.get("device") is None:
+        if true["op"] in ("alloc", "create", "graph-alloc", "context-create"):
+            out.append("device")
+    if not same_api(seen["api"], true["api"]):
+        out.append("api")
+    if not is_give(true):
+        if seen["t_ns"] < true["t_ns"]:
+            out.append("t_ns (before the driver did it)")
+    elif seen["t_ns"] > true["t_ns"]:
+        out.append("t_ns (after the driver did it)")
+    return out
+
+
+def by_thread(events):
+    threads = collections.defaultdict(list)
+    for e in events:
+        threads[e["tid"]].append(e)
+    return threads
+
+
+def compare_threads(trace, ledger):
+    problems = []
+    seen, true = by_thread(trace), by_thread(ledger)
+    for tid in sorted(set(seen) | set(true), key=str):
+        a, b = seen.get(tid, []), true.get(tid, [])
+        for i in range(max(len(a), len(b))):
+            if i >= len(a):
+                problems.append(f"thread {tid}: not in the trace: {show(b[i])}")
+            elif i >= len(b):
+                problems.append(f"thread {tid}: not in the ledger: {show(a[i])}")
+            else:
+                wrong = differences(a[i], b[i])
+                if wrong:
+                    problems.append(f"thread {tid} call {i}: {', '.join(wrong)} differ:\n"
+                                    f"    trace  {show(a[i])}\n    ledger {show(b[i])}")
+            if len(problems) > 4:
+                return problems
+    return problems
+
+
+def compare_order(trace, ledger):
+    """For each address and each handle, what succeeded on it came in the same order."""
+    def per_key(events):
+        keys = collections.defaultdict(list)
+        for e in events:
+            if e["result"] == 0 and e["op"] not in ("export", "access"):
+                for k in ("ptr", "handle", "pool"):
+                    # A pool's allocations do not change the pool.
+                    if number(e.get(k)) and (e["api"], k) not in ONE_SIDED and (
+                            k != "pool" or e["op"].startswith("pool")):
+                        keys[k, number(e[k])].append((e["tid"], e["op"]))
+        return keys
+    seen, true = per_key(trace), per_key(ledger)
+    return [f"order of events on {k[0]} {k[1]:#x}: trace {seen.get(k)}, ledger {true.get(k)}"
+            for k in sorted(set(seen) | set(true)) if seen.get(k) != true.get(k)][:3]
+
+
+def replay(ledger):
+    """What is alive at the end: {device: [bytes, allocations]}, from the ledger alone."""
+    where, arrays, owned = {}, {}, {}  # address -> record; array -> record; handle -> record
+    maps = {}                          # address -> (bytes, handle)
+
+    def drop_if_unused(h):
+        if owned.get(h) and owned[h]["refs"] <= 0 and owned[h]["maps"] <= 0:
+            del owned[h]
+
+    for e in ledger:
+        op, ptr, handle, api = e["op"], number(e.get("ptr")), number(e.get("handle")), e["api"]
+        if e["result"]:
+            continue
+        if op == "alloc" and "Host" not in api and e.get("bytes") is not None:
+            record = {"bytes": e["bytes"], "device": e.get("device"), "context": e.get("context"),
+                      "async": "Async" in api, "counts": not ("handle" in e and e["bytes"] == 0)}
+            (arrays if ptr is None else where)[handle if ptr is None else ptr] = record
+        elif op == "free":
+            where.pop(ptr, None) if ptr is not None else arrays.pop(handle, None)
+        elif op == "create":
+            owned[handle] = {"bytes": e["bytes"], "device": e.get("device"), "refs": 1, "maps": 0,
+                             "counts": not api.startswith("cuMulticast") and e.get("device") is not None}
+        elif op == "import" and handle is not None:
+            owned.setdefault(handle, {"bytes": 0, "device": None, "refs": 0, "maps": 0, "counts": False})
+            owned[handle]["refs"] += 1
+        elif op == "retain" and handle in owned:
+            owned[handle]["refs"] += 1
+        elif op == "release" and handle in owned:
+            owned[handle]["refs"] -= 1
+            drop_if_unused(handle)
+        elif op == "map" and api == "cuMemMap":
+            maps[ptr] = (e["bytes"], handle)
+            if handle in owned:
+                owned[handle]["maps"] += 1
+        elif op == "unmap" and api == "cuMemUnmap":
+            for p in [p for p in maps if ptr <= p < ptr + e["bytes"]]:
+                h = maps.pop(p)[1]
+                if h in owned:
+                    owned[h]["maps"] -= 1
+                    drop_if_unused(h)
+        elif op == "context-destroy" and "Green" not in api:
+            for table in (where, arrays):
+                for k in [k for k, r in table.items() if r["context"] == e.get("context") and not r["async"]]:
+                    del table[k]
+    live = collections.defaultdict(lambda: [0, 0])
+    for r in [*where.values(), *arrays.values(), *owned.values()]:
+        if r["counts"] and r["device"] is not None:
+            live[r["device"]][0] += r["bytes"]
+            live[r["device"]][1] += 1
+    return live
+
+
+def compare_live(summary, ledger):
+    live = replay(ledger)
+    seen = {d["ordinal"]: [d["live_bytes"], d["live_allocations"]] for d in summary["devices"]}
+    return [f"device {d}: live [bytes, allocations] is {seen.get(d)} in summary, {live.get(d)} in the ledger"
+            for d in sorted(set(seen) | set(live), key=str) if seen.get(d, [0, 0]) != live.get(d, [0, 0])]
+
+
+def compare(events, ledger, summary=None):
+    calls = [e for e in events if e["op"] not in NOT_CALLS]
+    problems = compare_threads(calls, ledger) or compare_order(calls, ledger)
+    if any(e["op"] == "lost" for e in events):
+        problems.append("the trace has lost events")
+    if [e["event"] for e in events] != list(range(len(events))):
+        problems.append("events are not numbered from 0 without gaps")
+    if any(a["t_ns"] > b["t_ns"] for a, b in zip(events, events[1:])):
+        problems.append("events are not in the order of time")
+    if summary is not None and not problems:
+        problems += compare_live(summary, ledger)
+    return problems
+
+
+def check(trace, ledger, tool):
+    return compare(read_trace(tool, trace), read_ledger(ledger), json.loads(report(tool, "summary", trace)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    found = check(sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "cutrace-report")
+    print("\n".join(found) or "the trace equals the ledger")
+    sys.exit(bool(found))

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens plugins: host_of_plugins local|deepbind|newlm PLUGIN...
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *open_plugin(const char *how, const char *path)
+{
+    if (!strcmp(how, "newlm"))
+        return dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL | (strcmp(how, "deepbind") ? 0 : RTLD_DEEPBIND));
+}
+
+int main(int argc, char **argv)
+{
+    int bad = argc < 3;
+    for (int i = 2; i < argc; i++) {
+        void *h = open_plugin(argv[1], argv[i]);
+        int (*plugin)(size_t) = h ? (int (*)(size_t))dlsym(h, "plugin_run") : NULL;
+        const int r = plugin ? plugin((size_t)i << 20) : -1;
+        printf("plugin %d: %d\n", i, r);
+        if (!h)
+            fprintf(stderr, "%s\n", dlerror());
+        bad |= r;
+    }
+    return bad;
+}

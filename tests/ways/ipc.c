@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that two processes share: by IPC handle and by a VMM object's file descriptor.
+#define _GNU_SOURCE
+#include "cu.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NUMBER(fd) (void *)(intptr_t)(fd)
+
+static int child(char **argv)
+{
+    CUipcMemHandle ipc;
+    CUmemGenericAllocationHandle h = 0;
+    CUdeviceptr p = 0;
+    start(0);
+    if (read(atoi(argv[1]), &ipc, sizeof ipc) != (ssize_t)sizeof ipc)
+        return 1;
+    const int bad = T(cuIpcOpenMemHandle_v2, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
+                    T(cuIpcCloseMemHandle, p) ||
+                    T(cuMemImportFromShareableHandle, &h, NUMBER(atoi(argv[2])),
+                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
+                    T(cuMemRelease, h);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2)
+        return child(argv);
+    CUmemAllocationProp prop;
+    CUmemGenericAllocationHandle h = 0;
+    CUipcMemHandle ipc;
+    int fd = -1, ends[2], status = 1;
+    memset(&prop, 0, sizeof prop);
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    start(0);
+    const CUdeviceptr p = take(4 * MIB);
+    T(cuIpcGetMemHandle, &ipc, p);
+    T(cuMemCreate, &h, 2 * MIB, &prop, 0);
+    T(cuMemExportToShareableHandle, &fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (fd < 0 || pipe(ends))
+        return 1;
+    char in[16], shared[16];
+    const int copy = dup(fd); // without close-on-exec
+    snprintf(in, sizeof in, "%d", ends[0]);
+    snprintf(shared, sizeof shared, "%d", copy);
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        execl("/proc/self/exe", argv[0], in, shared, (char *)NULL);
+        _exit(127);
+    }
+    if (write(ends[1], &ipc, sizeof ipc) != (ssize_t)sizeof ipc || waitpid(pid, &status, 0) != pid)
+        return 1;
+    T(cuMemFree_v2, p);
+    return status != 0;
+}
