@@ -2,14 +2,14 @@
 // Finds the dlsym and dlvsym behind our own, by reading the loaded objects' symbol tables.
 //
 // Both names are taken by this library, so neither can look the other up, and the private _dl_sym
-// has gone (HAMi#20). Two definitions are of interest: the next one in load order, which may belong
+// has gone (HAMi#20). An allocator or a sanitizer looks symbols up while it starts itself; until then the functions
+// that it has taken over (strcmp, in AddressSanitizer's case) crash, so nothing of the kind is called here. Two definitions are of interest: the next one in load order, which may belong
 // to another interposer and keeps the chain whole, and the C library's, which is the truth.
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "find_dlsym.h"
 
@@ -35,10 +35,16 @@ static const void *relocated(ElfW(Addr) base, ElfW(Addr) value) {
     return (const void *)(value < base ? base + value : value);
 }
 
+static int same_text(const char *a, const char *b) {
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
 static int read_symbols(const struct dl_phdr_info *info, struct symbols *out) {
     const ElfW(Dyn) *dynamic = NULL;
     ElfW(Addr) soname = 0;
-    memset(out, 0, sizeof *out);
+    *out = (struct symbols){0};
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
@@ -90,7 +96,7 @@ static void *find_function(const struct dl_phdr_info *info, const struct symbols
         const ElfW(Sym) *symbol = &s->table[i];
         if ((chain[i - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
             ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-            strcmp(s->strings + symbol->st_name, name) == 0)
+            same_text(s->strings + symbol->st_name, name))
             return (void *)(info->dlpi_addr + symbol->st_value);
         if (chain[i - first] & 1)
             return NULL;
@@ -119,7 +125,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user) {
     void *found = find_function(info, &s, search->name);
     if (found && search->behind_self && !search->next)
         search->next = found;
-    if (found && (!strcmp(s.soname, "libc.so.6") || !strcmp(s.soname, "libdl.so.2")) &&
+    if (found && (same_text(s.soname, "libc.so.6") || same_text(s.soname, "libdl.so.2")) &&
         !search->libc)
         search->libc = found;
     return 0;

@@ -164,6 +164,21 @@ static int row_by_address(const void *answer) {
     return -1;
 }
 
+// The row of a function that an interposer exports under a driver function's name: not the driver's address.
+static int row_by_symbol(const char *symbol) {
+    for (int i = 0; i < CT_HOOKS; i++)
+        if (!strcmp(ct_hooks[i].symbol, symbol))
+            return i;
+    return -1;
+}
+
+static int row_by_exported_name(void *answer) {
+    Dl_info info;
+    return dladdr(answer, &info) && info.dli_sname && info.dli_saddr == answer
+               ? row_by_symbol(info.dli_sname)
+               : -1;
+}
+
 // The row whose ABI a request for base + version + flags means, by the rule of cuGetProcAddress: the newest
 // ABI that is not newer than the version asked for. Trusted only while the driver is no newer than
 // the headers that we were built with, which may not know its latest ABI.
@@ -198,6 +213,8 @@ void *ct_substitute(const char *base, int version, uint64_t flags, void *answer)
         return answer; // a driver linked without -Bsymbolic hands back our own wrapper
     learn_exports(answer);
     int row = row_by_address(answer);
+    if (row < 0)
+        row = row_by_exported_name(answer);
     // An export without a row is a function that we do not wrap; only an address that is no export may be one
     // that we do, under cover.
     if (row < 0 && !symbol_at(answer))
@@ -210,13 +227,6 @@ void *ct_substitute(const char *base, int version, uint64_t flags, void *answer)
 }
 
 // ---- dlsym and dlvsym -----------------------------------------------------------------------
-
-static int row_by_symbol(const char *symbol) {
-    for (int i = 0; i < CT_HOOKS; i++)
-        if (!strcmp(ct_hooks[i].symbol, symbol))
-            return i;
-    return -1;
-}
 
 // Called by the assembly for names `cu[A-Z]...`: whether the look-up is one for ct_dlsym_hook.
 int ct_dlsym_wants(void *handle, const char *name);

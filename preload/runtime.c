@@ -199,6 +199,9 @@ static void after_take(struct rt_call *call, cudaError_t r, uintptr_t pointer, u
         return; // the driver's event tells it, or nothing was allocated
     if (r == cudaSuccess)
         atomic_store_explicit(&call->copy->sight, HIDDEN, memory_order_relaxed);
+    else if (r != cudaErrorMemoryAllocation &&
+             atomic_load_explicit(&call->copy->sight, memory_order_relaxed) != HIDDEN)
+        return; // refused by the runtime itself: no device, a bad argument
     record_take(call, r, pointer, bytes, space, flags);
 }
 
