@@ -169,9 +169,10 @@ static const char *parse_decimal(const char *p, uint64_t *whole, uint64_t *billi
     int digits = 0;
     *whole = *billionths = 0;
     for (; isdigit((unsigned char)*p); p++, digits++) {
-        if (*whole > (UINT64_MAX - 9) / 10)
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (*whole > (UINT64_MAX - digit) / 10)
             return NULL;
-        *whole = *whole * 10 + (uint64_t)(*p - '0');
+        *whole = *whole * 10 + digit;
     }
     if (*p == '.')
         for (p++; isdigit((unsigned char)*p); p++, digits++)
