@@ -107,7 +107,7 @@ PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -
 PRELOAD_LIBS = $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES) -Wl,--no-as-needed \
     $(shell $(CC) -print-file-name=libdl.so.2) $(shell $(CC) -print-file-name=libpthread.so.0) -Wl,--as-needed
 
-.PHONY: all build-tests check check-full bench install uninstall clean distclean lint format print-exports deps help
+.PHONY: all build-tests check check-full bench install uninstall clean distclean lint format print-exports deps help coverage
 all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
@@ -116,7 +116,7 @@ MAKEFILES_USED := Makefile $(wildcard preload/module.mk tools/module.mk tests/*/
 FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRELOAD_CFLAGS) \
     $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
 FLAGS_STAMP := $(BUILD)/flags
-ifneq ($(filter-out clean distclean help lint format show-%,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean distclean help lint format coverage show-%,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 $(shell mkdir -p $(BUILD); printf '%s\n' '$(subst ','"'"',$(FLAGS_TEXT))' >$(FLAGS_STAMP).new; \
     if cmp -s $(FLAGS_STAMP).new $(FLAGS_STAMP); then rm $(FLAGS_STAMP).new; \
@@ -187,6 +187,10 @@ lint:
 
 format:
 	scripts/check-format.sh --fix
+
+# After make COVERAGE=1 check: make COVERAGE=1 coverage
+coverage:
+	scripts/coverage.py $(BUILD)
 
 # ---------------------------------------------------------------- installation
 PREFIX ?= /usr/local
