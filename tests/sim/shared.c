@@ -233,7 +233,8 @@ void sim_export_delete(uint64_t key) {
 }
 
 void sim_uuid(int device, unsigned char bytes[16]) {
-    memcpy(bytes, "simulated-gpu-00", 16);
+    for (int i = 0; i < 16; i++)
+        bytes[i] = (unsigned char)"simulated-gpu-00"[i];
     bytes[15] = (unsigned char)('0' + device);
 }
 

@@ -660,6 +660,37 @@ def capture_modes_and_other_threads():
 
 
 @case()
+def a_thread_may_choose_what_captures_forbid():
+    d = Driver()
+    ctx = d.start()
+    s, g, seen = stream(d), C.c_uint64(), []
+
+    def exchange(mode):
+        mode = C.c_int(mode)
+        eq(d.cuThreadExchangeStreamCaptureMode(mode), SUCCESS)
+        return mode.value
+
+    def other():
+        d.cuCtxSetCurrent(ctx)
+        for mode in (THREAD_LOCAL, RELAXED):
+            exchange(mode)
+            seen.append(d.alloc(100)[0])
+        seen.append(exchange(GLOBAL))
+
+    eq(d.cuStreamBeginCapture_v2(s, GLOBAL), SUCCESS)
+    t = threading.Thread(target=other)
+    t.start()
+    t.join()
+    eq(seen, [0, 0, RELAXED])
+    eq(exchange(RELAXED), GLOBAL)
+    d.take(100)  # even in the thread that captures
+    eq(exchange(THREAD_LOCAL), RELAXED)
+    eq(d.alloc(100)[0], 900)
+    eq(d.cuStreamEndCapture(s, g), 901)
+    eq(d.cuThreadExchangeStreamCaptureMode(C.c_int(7)), INVALID)
+
+
+@case()
 def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream():
     d = Driver()
     d.start()
