@@ -206,23 +206,31 @@ static void some(struct account *a, unsigned n, uint64_t from) {
         record_alloc(a, from + i * 4096, 4096, 0);
 }
 
-// Stacks that never were: frame k of event i is 16 * ((7 * i + 7919 * k) % 20011) + 0x5000.
+static void wait_ms(unsigned ms) {
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static void flush(void) {
+    while (ct_flush()) // another thread is just writing
+        wait_ms(1);
+}
+
+// Stacks that never were: frame k of stack i is 16 * ((7 * i + 131 * k * k) % 20011) + 0x5000,
+// and every stack but the last comes again a generation of dictionaries later.
 static void stacks(unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         uintptr_t frames[500];
         for (unsigned k = 0; k < 500; k++)
-            frames[k] = 0x5000 + (7 * i + 7919 * k) % 20011 * 16;
+            frames[k] = 0x5000 + (7 * (i % 18000) + 131 * k * k) % 20011 * 16;
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);
         CT_SET(&e, stack, ct_stack_intern(frames, 500));
         ct_record(&e);
+        if (i % 2000 == 0)
+            flush();
     }
-}
-
-static void wait_ms(unsigned ms) {
-    const struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    nanosleep(&t, NULL);
 }
 
 static void *forever(void *unused) {
@@ -232,11 +240,6 @@ static void *forever(void *unused) {
         record_free(NULL, 0x600000000000 + i % 100 * 4096);
     }
     return NULL;
-}
-
-static void flush(void) {
-    while (ct_flush()) // another thread is just writing
-        wait_ms(1);
 }
 
 static void fork_once(unsigned n) {

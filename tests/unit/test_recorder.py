@@ -225,12 +225,12 @@ def a_full_ring_is_drained_or_counted():
 
 @test
 def dictionaries_begin_anew_every_16_mib():
-    trace = Run("stacks", 20000, env={"CUTRACE_STACK_MEMORY": "128M"}).trace()
+    trace = Run("stacks", 36000, env={"CUTRACE_STACK_MEMORY": "128M"}).trace()
     assert sum(h["raw"] for h in trace.heads) > 16 << 20
     assert len({h["dict_seq"] for h in trace.heads}) > 1
-    assert [e["bytes"] for e in trace.events] == list(range(20000)) and not lost(trace)
-    for e in trace.events[::37]:
-        want = [0x5000 + (7 * e["bytes"] + 7919 * k) % 20011 * 16 for k in range(500)]
+    assert [e["bytes"] for e in trace.events] == list(range(36000)) and not lost(trace)
+    for e in trace.events[::101]:
+        want = [0x5000 + (7 * (e["bytes"] % 18000) + 131 * k * k) % 20011 * 16 for k in range(500)]
         assert [f["pc"] for f in trace.stack(e)] == want
 
 
