@@ -70,9 +70,9 @@ static struct ct_out *buffer(enum ct_section kind) {
 }
 
 // A definition: id and payload, whose length is written in front of it.
+// Small, because a host's thread may have a small stack; that of a stack is built elsewhere.
 struct payload {
-    struct ct_out out;
-    uint8_t bytes[64 + CT_MAX_STACK * 10];
+    uint8_t bytes[192];
 };
 
 static int define(enum ct_section kind, uint32_t id, const void *payload, size_t n) {
@@ -294,8 +294,8 @@ uint32_t ct_dictionary_stack(uint32_t stack) {
     if (!e)
         return 0;
     if (e->file_generation != generation) {
-        struct payload p;
-        struct ct_out o = payload_begin(&p);
+        static uint8_t payload[16 + CT_MAX_STACK * 10];
+        struct ct_out o = {payload, payload + sizeof payload, 0};
         uint32_t before = 0;
         ct_put_varint(&o, e->frames);
         for (uint32_t i = 0; i < e->frames; i++) {
@@ -305,7 +305,7 @@ uint32_t ct_dictionary_stack(uint32_t stack) {
             ct_put_varint(&o, ct_zigzag((uint64_t)id - before));
             before = id;
         }
-        if (payload_define(&p, &o, CT_SECTION_STACKS, next_stack + 1))
+        if (o.bad || define(CT_SECTION_STACKS, next_stack + 1, payload, (size_t)(o.at - payload)))
             return 0;
         e->file_id = ++next_stack;
         e->file_generation = generation;

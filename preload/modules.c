@@ -84,7 +84,7 @@ static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
 }
 
 static const char *path_of(const char *name, int first) {
-    char exe[4096];
+    static char exe[4096]; // one thread looks at a time
     if (*name || !first)
         return ct_arena_text(&texts, name, strnlen(name, sizeof exe));
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);

@@ -28,7 +28,7 @@ static int said_errno;
 // ---- creating -------------------------------------------------------------------------------
 
 static void make_parents(const char *file) {
-    char folder[PATH_BYTES];
+    static char folder[PATH_BYTES]; // static: the host's thread may have a small stack
     ct_print(folder, sizeof folder, "%s", file);
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -65,7 +65,7 @@ static int create_free(const char *pattern, char *file) {
 }
 
 static int create_elsewhere(const char *folder, char *file) {
-    char pattern[PATH_BYTES];
+    static char pattern[PATH_BYTES];
     const char *slash = strrchr(CT_TEXT(OUTPUT), '/');
     if (!folder || *folder != '/')
         return -ENOENT;
@@ -88,7 +88,7 @@ static int out_of_the_way(int low) {
 }
 
 static void make_absolute(const char *file) {
-    char folder[PATH_BYTES];
+    static char folder[PATH_BYTES];
     if (*file != '/' && getcwd(folder, sizeof folder) && *folder == '/')
         ct_print(path, sizeof path, "%s/%s", folder, file);
     else
@@ -96,7 +96,7 @@ static void make_absolute(const char *file) {
 }
 
 static __attribute__((format(printf, 1, 2))) void say(const char *format, ...) {
-    char line[PATH_BYTES + 256];
+    static char line[PATH_BYTES + 256];
     va_list arguments;
     if (CT_NUMBER(QUIET))
         return;
@@ -139,7 +139,7 @@ static const char *reason(int error) {
 }
 
 int ct_output_open(void) {
-    char file[PATH_BYTES];
+    static char file[PATH_BYTES];
     struct stat st;
     int rc = create_free(CT_TEXT(OUTPUT), file);
     if (rc < 0) {

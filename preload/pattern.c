@@ -45,7 +45,7 @@ static void put_number(struct out *o, uint64_t v) {
 }
 
 void ct_program_name(char *out, size_t size) {
-    char exe[4096];
+    static char exe[4096]; // drainer only; a host's thread may have a small stack
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = 0;
     char *deleted = strstr(exe, " (deleted)");

@@ -152,7 +152,7 @@ static size_t read_file(const char *path, char *out, size_t size) {
 }
 
 static void arguments_info(void) {
-    char given[16384], out[3500];
+    static char given[16384], out[3500]; // the caller holds the drain lock
     size_t n = read_file("/proc/self/cmdline", given, sizeof given - 1);
     given[n] = 0;
     if (CT_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)

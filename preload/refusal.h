@@ -7,7 +7,11 @@
 
 #include <cutrace/live.h>
 
-// Whether the event is a request for device memory that was refused.
+// CUDA_ERROR_OUT_OF_MEMORY, and cudaErrorMemoryAllocation for events of the runtime.
+#define CT_RESULT_OUT_OF_MEMORY 2
+
+// Whether the event is a request for memory that failed, and whether it failed for want of memory.
+int ct_is_failed_request(const struct ct_event *event);
 int ct_is_refusal(const struct ct_event *event);
 
 // What is known about a refusal. UINT64_MAX, NULL or "" where unknown.

@@ -166,10 +166,10 @@ static void sort(struct symbol *s, size_t n) {
 
 static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out,
                         size_t most) {
-    Elf64_Sym some[512];
+    Elf64_Sym some[128];
     const size_t total = table->sh_size / sizeof *some;
     for (size_t i = 0; i < total && out->n < most;) {
-        const size_t n = total - i < 512 ? total - i : 512;
+        const size_t n = total - i < 128 ? total - i : 128;
         if (read_at(f, some, n * sizeof *some, table->sh_offset + i * sizeof *some))
             return -1;
         for (size_t k = 0; k < n && out->n < most; k++)

@@ -89,6 +89,10 @@ static void which_events(void **state) {
     assert_false(ct_is_refusal(&e));
     CT_SET(&e, result, 2);
     assert_true(ct_is_refusal(&e));
+    CT_SET(&e, result, 201); // no context: failed, but not for want of memory
+    assert_true(ct_is_failed_request(&e));
+    assert_false(ct_is_refusal(&e));
+    CT_SET(&e, result, 2);
     CT_SET(&e, op, CT_OP_CREATE);
     assert_true(ct_is_refusal(&e));
     CT_SET(&e, op, CT_OP_FREE);

@@ -351,6 +351,54 @@ static void signals(unsigned rounds) {
     printf("handled %d\n", atomic_load(&in_handler));
 }
 
+// How often the writer thread was scheduled, or -1.
+static long writer_switches(void) {
+    char path[64], line[256];
+    for (int i = 1; i < 8; i++) { // the threads of this program have neighbouring numbers
+        snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)getpid() + i);
+        FILE *f = fopen(path, "r");
+        long n = -1;
+        int ours = 0;
+        while (f && fgets(line, sizeof line, f)) {
+            ours |= !strcmp(line, "Name:\tcutrace\n");
+            (void)sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+        }
+        if (f)
+            fclose(f);
+        if (ours)
+            return n;
+    }
+    return -1;
+}
+
+static void idle(unsigned ms) {
+    some(NULL, 10, 0x100000);
+    wait_ms(1500); // symbols, and the last chunk
+    const long before = writer_switches();
+    wait_ms(ms);
+    printf("switches %ld %ld\n", before, writer_switches() - before);
+}
+
+static void device(void) {
+    static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+                                           0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
+    struct ct_event e = {.present = 0};
+    ct_device(1, uuid, UINT64_C(80) << 30);
+    CT_SET(&e, op, CT_OP_ALLOC);
+    CT_SET(&e, api, ct_name("cudaMalloc"));
+    CT_SET(&e, device, 1);
+    CT_SET(&e, ptr, 0x1000);
+    CT_SET(&e, bytes, UINT64_C(3) << 30);
+    CT_SET(&e, space, CT_SPACE_DEVICE);
+    CT_SET(&e, result, 0);
+    ct_record(&e);
+    wait_ms(1700);
+    e.present &= ~(CT_BIT(t_ns) | CT_BIT(ptr));
+    CT_SET(&e, result, 2);
+    CT_SET(&e, free_bytes, UINT64_C(2) << 30);
+    ct_record(&e);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     const unsigned n = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 1;
@@ -361,6 +409,10 @@ int main(int argc, char **argv) {
         return 7;
     if (!strcmp(what, "threads"))
         threads(n, m);
+    else if (!strcmp(what, "idle"))
+        idle(n);
+    else if (!strcmp(what, "device"))
+        device();
     else if (!strcmp(what, "stacks"))
         stacks(n);
     else if (!strcmp(what, "short-threads"))

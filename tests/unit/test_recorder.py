@@ -386,6 +386,62 @@ def options_are_checked_and_told():
     assert "CUTRACE_OUTPUT" in Run("nothing", env={"CUTRACE_HELP": "1"}).stderr
 
 
+NVML = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+typedef void *device;
+int nvmlInit_v2(void) { return getenv("NVML_REFUSES") ? 9 : 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, device *d) {
+    *d = (device)7L;
+    return strcmp(uuid, "GPU-01234567-89ab-cdef-1032-547698badcfe") ? 6 : 0;
+}
+int nvmlDeviceGetIndex(device d, unsigned *index) { *index = 5; return d != (device)7L; }
+int nvmlDeviceGetMemoryInfo(device d, unsigned long long memory[3]) {
+    memory[0] = 80ull << 30; memory[1] = 10ull << 30; memory[2] = 70ull << 30;
+    return d != (device)7L;
+}
+struct process { unsigned pid; unsigned long long used; unsigned a, b; };
+int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *n, struct process *p) {
+    p[0] = (struct process){1, 40ull << 30, 0, 0};
+    p[1] = (struct process){getpid(), 5ull << 30, 0, 0};
+    *n = 2;
+    return d != (device)7L;
+}
+"""
+
+
+@test
+def memory_is_sampled_through_nvml():
+    folder = tempfile.mkdtemp()
+    library = os.path.join(folder, "libnvidia-ml.so.1")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=NVML.encode(), check=True)
+    run = Run("device", env={"LD_LIBRARY_PATH": folder})
+    trace = run.trace()
+    trusted = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+    samples = [e for e in trace.events if e["op"] == "memory-sample"]
+    assert len(samples) == 1, samples  # nothing has changed since
+    e = samples[0]
+    assert (e["device"], e["flags"], e["free_bytes"], e["total_bytes"]) == (1, 1 << 10, 10 << 30, 80 << 30)
+    assert e["thread"]["name"] == "cutrace"
+    assert e.get("process_bytes") == (5 << 30 if trusted else None)
+    assert trace.info["device.1.nvml_total_bytes"] == str(80 << 30) and trace.info["device.1.nvml_index"] == "5"
+    known = " + 2.0 untracked, others 73.0" if trusted else ""
+    assert run.stderr == ("cutrace: GPU 1 refused 3.00 GiB to cudaMalloc: free 2.00 GiB of 80.00, this process 3.0 tracked"
+                          f"{known}; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
+    for env in ({"CUTRACE_NVML": "0", "LD_LIBRARY_PATH": folder}, {"NVML_REFUSES": "1", "LD_LIBRARY_PATH": folder}, {}):
+        run = Run("device", env=env)
+        assert not [e for e in run.trace().events if e["op"] == "memory-sample"]
+        assert run.stderr.endswith(f"3.0 tracked; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
+
+
+@test
+def an_idle_process_costs_nothing():
+    word, before, more = Run("idle", 3000).stdout.split()
+    assert int(before) > 0 and int(more) == 0, (before, more)
+
+
 @test
 def the_host_s_heap_is_not_touched():
     """Calls of malloc and its like while events are recorded, counted by gdb-free means: an interposer."""
