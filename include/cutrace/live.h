@@ -268,23 +268,46 @@ static inline void ct_live_unmap(struct ct_live *l, uint64_t start, uint64_t byt
             ct_live_unmap_one(l, &l->table[i]);
 }
 
-static inline void ct_live_free(struct ct_live *l, const struct ct_event *e) {
-    static const uint8_t by_address[] = {CT_KIND_ADDRESS, CT_KIND_GRAPH, CT_KIND_MAPPING};
+// What an event that gives back is about, or NULL if that was never seen.
+static inline struct ct_object *ct_live_given(const struct ct_live *l, const struct ct_event *e) {
+    const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0, handle = CT_HAS(e, handle) ? e->handle : 0;
     struct ct_object *o = NULL;
-    if (CT_HAS(e, handle) && (o = ct_live_find(l, CT_KIND_ARRAY, e->handle))) {
-        ct_live_remove(l, o);
-        return;
+    switch (e->op) {
+    case CT_OP_FREE: // takes what any kind of allocation gave out
+        if (handle)
+            return ct_live_find(l, CT_KIND_ARRAY, handle);
+        if (ptr && !(o = ct_live_find(l, CT_KIND_ADDRESS, ptr)) &&
+            !(o = ct_live_find(l, CT_KIND_GRAPH, ptr)))
+            o = ct_live_find(l, CT_KIND_MAPPING, ptr);
+        return o;
+    case CT_OP_RELEASE:
+        return ct_live_find(l, CT_KIND_HANDLE, handle);
+    case CT_OP_UNMAP:
+        return ct_live_find(l, CT_KIND_MAPPING, ptr);
+    case CT_OP_UNRESERVE:
+        return ct_live_find(l, CT_KIND_RESERVED, ptr);
+    case CT_OP_UNREGISTER:
+        return ct_live_find(l, CT_KIND_REGISTERED, ptr);
+    case CT_OP_IPC_CLOSE:
+        return ct_live_find(l, CT_KIND_IPC, ptr);
+    case CT_OP_GRAPH_FREE:
+        return ct_live_find(l, CT_KIND_GRAPH, ptr);
+    case CT_OP_POOL_TRIM:
+    case CT_OP_POOL_DESTROY:
+        return CT_HAS(e, pool) ? ct_live_find(l, CT_KIND_POOL, e->pool) : NULL;
+    default:
+        return NULL;
     }
-    if (!CT_HAS(e, ptr) || !e->ptr)
-        return;
-    for (size_t i = 0; !o && i < sizeof by_address; i++)
-        o = ct_live_find(l, by_address[i], e->ptr);
-    if (!o)
-        l->unknown_frees++;
-    else if (o->kind == CT_KIND_MAPPING)
+}
+
+static inline void ct_live_free(struct ct_live *l, const struct ct_event *e) {
+    struct ct_object *o = ct_live_given(l, e);
+    if (o && o->kind == CT_KIND_MAPPING)
         ct_live_unmap_one(l, o);
-    else
+    else if (o)
         ct_live_remove(l, o);
+    else if (CT_HAS(e, ptr) && e->ptr)
+        l->unknown_frees++;
 }
 
 static inline void ct_live_end_context(struct ct_live *l, uint64_t context) {
