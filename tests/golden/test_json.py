@@ -142,6 +142,10 @@ def crossing_rules():
     equal([o["why"] for o in d["ooms"]], ["not-enough-free", "enough-was-free"])
     equal(read("summary", FILES[2])["crossing"], None)
     equal(read("summary", FILES[1], "--capacity=400MiB")["crossing"]["event"], 3)
+    # device memory before host memory, which counts only when it is alone
+    equal((read("summary", FILES[5])["crossing"]["event"], FILES[5][-13:]), (4, "elsewhere.zst"))
+    d = read("summary", FILES[5], "--to=12.5")
+    equal((d["crossing"]["event"], d["crossing"]["why"]), (3, "host-memory"))
 
 
 main()

@@ -165,6 +165,23 @@ def killed():
     return b"".join(t.out[2:4] + t.out[5:])
 
 
-ALL = [refused, recovered, mixed, hostile, killed]
+def elsewhere():
+    """A pool's idle reserve and a neighbour, each of which would have been enough; and host memory refused."""
+    t = Trace()
+    begin(t, exe="shared", total=8 * G)
+    d = {"device": 0, "context": 1}
+    t.event("alloc", 60 * S, api="cuMemAllocFromPoolAsync", ptr=0x10000000, bytes=256 * M, result=0, space="device",
+            pool=0x900, flags=["async"], stack=PLAIN, **d)
+    t.event("pool-sample", 60 * S + 1, pool=0x900, reserved_bytes=2 * G, used_bytes=256 * M, device=0)
+    t.event("memory-sample", 61 * S, tid=101, device=0, flags=["nvml"], free_bytes=G, total_bytes=8 * G,
+            process_bytes=3 * G)
+    t.event("alloc", 62 * S, api="cuMemHostAlloc", bytes=64 * G, result=2, space="host", stack=PLAIN, **d)
+    t.event("alloc", 63 * S, api="cudaMalloc", bytes=1536 * M, result=2, space="device", stack=PLAIN, free_bytes=G,
+            total_bytes=8 * G, **d)
+    t.flush(last=True)
+    return t.bytes()
+
+
+ALL = [refused, recovered, mixed, hostile, killed, elsewhere]
 
 __all__ = ["ALL", "raw_zstd_frame"]

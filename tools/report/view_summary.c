@@ -41,8 +41,13 @@ static void put_refusal_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_refusal *c = s->crossing;
     const struct ct_verdict w = ct_verdict_of(c, 0);
-    fprintf(v->out, "%s%s refused %s to ", v->term->red, ct_device_text(c->device).text,
-            c->bytes_known ? ct_size(v, c->bytes).text : "memory");
+    if (w.why == CT_WHY_HOST || w.why == CT_WHY_ADDRESS)
+        fprintf(v->out, "%s%s%s refused to ", v->term->red,
+                c->bytes_known ? ct_size(v, c->bytes).text : "",
+                w.why == CT_WHY_HOST ? " of host memory was" : " of address space was");
+    else
+        fprintf(v->out, "%s%s refused %s to ", v->term->red, ct_device_text(c->device).text,
+                c->bytes_known ? ct_size(v, c->bytes).text : "memory");
     put_api(s, c->api);
     fprintf(v->out, " at %s", ct_since(v, c->t_ns).text);
     if (w.why == CT_WHY_FULL || w.why == CT_WHY_ENOUGH)
@@ -96,6 +101,22 @@ static void put_asker(struct summary *s) {
     putc('\n', v->out);
 }
 
+// Memory that others hold, or that lies idle in pools, if it would have been enough.
+static void put_elsewhere(struct summary *s, const struct ct_verdict *w) {
+    struct ct_view *v = s->v;
+    uint64_t idle = 0;
+    if (w->why != CT_WHY_FULL)
+        return;
+    const uint64_t missing = w->rounded - w->free;
+    for (size_t i = 0; i < s->moment.pool_count; i++)
+        if (s->moment.pools[i].reserved > s->moment.pools[i].handed_out)
+            idle += s->moment.pools[i].reserved - s->moment.pools[i].handed_out;
+    if (s->moment.split.split_known && s->moment.split.others >= missing)
+        fprintf(v->out, "; other processes hold %s", ct_size(v, s->moment.split.others).text);
+    if (idle >= missing)
+        fprintf(v->out, "; pools hold %s that was not handed out", ct_size(v, idle).text);
+}
+
 static void put_need(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_refusal *c = s->crossing;
@@ -106,6 +127,7 @@ static void put_need(struct summary *s) {
                 ct_size(v, w.rounded).text, w.step == 512 ? "512 bytes" : "2 MiB");
     fputs("  why        ", v->out);
     ct_put_why(v, c, &w);
+    put_elsewhere(s, &w);
     putc('\n', v->out);
     size_t recovered = 0;
     for (size_t i = 0; i < s->scan.refusal_count; i++)
@@ -211,7 +233,9 @@ static void put_others(struct summary *s) {
 
 static void put_next(struct summary *s) {
     struct ct_view *v = s->v;
-    const char *command = s->crossing && !v->options->capacity ? "oom" : "top";
+    const char *command = "top";
+    if (s->crossing && !v->options->capacity)
+        command = ct_verdict_of(s->crossing, 0).why == CT_WHY_ENOUGH ? "frag" : "oom";
     fprintf(v->out, "%snext: cutrace-report %s ", v->term->dim, command);
     ct_put_clean(v->out, v->trace->source.name, strlen(v->trace->source.name));
     fprintf(v->out, " (also: top, timeline, frag, dump)%s\n", v->term->reset);

@@ -156,8 +156,8 @@ static void set_output(const char *asked) {
         free(path);
     }
     if (!quiet || !*quiet || strcmp(quiet, "0") == 0)
-        fprintf(stderr, "cutrace: the traces go to %s (%%e program, %%p process)\n",
-                getenv("CUTRACE_OUTPUT"));
+        fprintf(stderr, "cutrace: the traces go to %s%s\n", getenv("CUTRACE_OUTPUT"),
+                strstr(getenv("CUTRACE_OUTPUT"), "%p") ? " (%e program, %p process)" : "");
 }
 
 int main(int argc, char **argv) {
