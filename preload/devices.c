@@ -47,7 +47,7 @@ static enum { NVML_UNTRIED, NVML_READY, NVML_ABSENT } nvml_state;
 static struct device {
     _Atomic int known;
     unsigned char uuid[16];
-    _Atomic uint64_t total, process_bytes;
+    _Atomic uint64_t total;
     // the writer thread's
     nvml_device handle;
     int looked_for;
@@ -64,7 +64,6 @@ void ct_device(int ordinal, const unsigned char uuid[16], uint64_t total_bytes) 
         return;
     memcpy(d->uuid, uuid, sizeof d->uuid);
     atomic_store(&d->total, total_bytes);
-    atomic_store(&d->process_bytes, UNKNOWN);
     atomic_store_explicit(&d->known, 2, memory_order_release);
     int n = atomic_load(&devices_n);
     while (n <= ordinal && !atomic_compare_exchange_weak(&devices_n, &n, ordinal + 1))
@@ -83,11 +82,6 @@ int ct_devices_any(void) {
 uint64_t ct_device_total(int ordinal) {
     struct device *d = device(ordinal);
     return d && atomic_load(&d->total) ? atomic_load(&d->total) : UNKNOWN;
-}
-
-uint64_t ct_device_process_bytes(int ordinal) {
-    struct device *d = device(ordinal);
-    return d ? atomic_load(&d->process_bytes) : UNKNOWN;
 }
 
 // ---- NVML -----------------------------------------------------------------------------------
@@ -172,7 +166,6 @@ static void sample(int ordinal, struct device *d) {
     if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
         return;
     const uint64_t own = own_bytes(d->handle), now = ct_clock();
-    atomic_store(&d->process_bytes, own);
     if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen &&
         now - d->sampled_ns < REPEAT_NS)
         return;

@@ -13,10 +13,8 @@ int ct_devices_any(void);
 // again).
 int ct_devices_sample(void);
 
-// What is known of a device: capacity as the driver told it and bytes of this process as NVML last
-// told them. UINT64_MAX where unknown.
+// Capacity of a device as the driver told it, UINT64_MAX where unknown.
 uint64_t ct_device_total(int ordinal);
-uint64_t ct_device_process_bytes(int ordinal);
 
 void ct_devices_forked(void);
 

@@ -59,6 +59,8 @@ static struct {
     int ended;
 
     struct ct_live live;
+    uint64_t beyond[CT_MAX_DEVICES];     // what NVML saw this process use beyond what was tracked then
+    uint64_t beyond_known;               // devices of which that is known, one bit each
     struct ct_event refused; // the first one since the last line on stderr
     uint64_t refused_said_ns;
 } w;
@@ -243,6 +245,23 @@ static void name_caller(uint32_t stack) {
     atomic_store(&resolving, 0);
 }
 
+// NVML is asked once a second: what it saw beyond the tracked bytes (contexts, code) stays, the tracked bytes
+// have moved on.
+static uint64_t process_bytes(int device) {
+    if (device < 0 || device >= CT_MAX_DEVICES || !(w.beyond_known >> device & 1))
+        return UNKNOWN;
+    return ct_live_tracked(ct_live_device(&w.live, device)) + w.beyond[device];
+}
+
+static void note_process_bytes(const struct ct_event *e) {
+    if (e->op != CT_OP_MEMORY_SAMPLE || !CT_HAS(e, process_bytes) || !CT_HAS(e, device) || e->device < 0 ||
+        e->device >= CT_MAX_DEVICES)
+        return;
+    const uint64_t tracked = ct_live_tracked(ct_live_device(&w.live, e->device));
+    w.beyond[e->device] = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
+    w.beyond_known |= UINT64_C(1) << e->device;
+}
+
 static void say_refusal(void) {
     const struct ct_event *e = &w.refused;
     char caller[200] = "", line[2048];
@@ -261,7 +280,7 @@ static void say_refusal(void) {
             .free = CT_HAS(e, free_bytes) ? e->free_bytes : UNKNOWN,
             .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_device_total(device),
             .tracked = device >= 0 ? ct_live_tracked(ct_live_device(&w.live, device)) : UNKNOWN,
-            .process = ct_device_process_bytes(device),
+            .process = process_bytes(device),
             .api = CT_HAS(e, api) ? ct_name_text(e->api) : NULL,
             .caller = caller,
             .path = ct_output_path(),
@@ -327,6 +346,7 @@ static void apply_live(void) {
         note_refusal(&w.batch[i]);
         name_device(&w.batch[i]);
         ct_live_apply(&w.live, &w.batch[i], 0);
+        note_process_bytes(&w.batch[i]);
     }
 }
 
