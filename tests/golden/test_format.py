@@ -138,6 +138,18 @@ def flipped_everywhere():
 
 
 @test
+def flipped_prefix():
+    """a chunk whose prefix has one wrong bit anywhere is not believed"""
+    first, second = small().out
+    for n in range(8, 104):
+        bad = bytearray(second)
+        bad[n] ^= 1 << n % 8
+        code, d, err = sane(first + bytes(bad), "byte %d of the prefix" % n)
+        equal((code, d["trace"]["events"], d["trace"]["damaged_places"]), (0, 2, 1), "byte %d" % n)
+        check(b"offset %d" % len(first) in err, err)
+
+
+@test
 def newer_version():
     """a newer version is refused by naming both versions"""
     for data in (small(version=2).bytes(), chunk(0, b"", version=7)):
