@@ -90,25 +90,22 @@ static enum found look(struct walk *w, uint64_t *at) {
     return FOUND_FRAME;
 }
 
-// Offset of the next valid prefix at or behind `from`, or the end of the source.
+// Offset of the next valid prefix at or behind `from`, or the end of the source. Reads little at first: in a
+// file with damage everywhere it is near.
 static uint64_t next_prefix(struct walk *w, uint64_t from) {
-    enum { BLOCK = 1 << 16 };
-    uint8_t *block = ct_resize(NULL, BLOCK + CT_PREFIX_BYTES, 1);
+    enum { MOST = 1 << 16 };
+    static uint8_t block[MOST + CT_PREFIX_BYTES];
+    const uint64_t end = w->source->bytes;
     uint64_t at = (from + CT_CHUNK_ALIGN - 1) & ~(uint64_t)(CT_CHUNK_ALIGN - 1);
-    uint64_t result = w->source->bytes;
-    for (; at < w->source->bytes && result == w->source->bytes; at += BLOCK) {
-        const size_t got = ct_source_read(w->source, at, block, BLOCK + CT_PREFIX_BYTES);
+    for (size_t size = 512; at < end; at += size, size = size < MOST ? size * 2 : MOST) {
+        const size_t got = ct_source_read(w->source, at, block, size + CT_PREFIX_BYTES);
         if (got == 0)
             break; // unreadable: the rest is lost
-        for (size_t i = 0; i < BLOCK && i + CT_PREFIX_BYTES <= got; i += CT_CHUNK_ALIGN)
-            if (memcmp(block + i + 8, CT_CHUNK_MAGIC, 8) == 0 &&
-                prefix_valid(w, at + i, block + i)) {
-                result = at + i;
-                break;
-            }
+        for (size_t i = 0; i < size && i + CT_PREFIX_BYTES <= got; i += CT_CHUNK_ALIGN)
+            if (memcmp(block + i + 8, CT_CHUNK_MAGIC, 8) == 0 && prefix_valid(w, at + i, block + i))
+                return at + i;
     }
-    free(block);
-    return result;
+    return end;
 }
 
 static void walk(struct walk *w) {

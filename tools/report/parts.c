@@ -30,7 +30,7 @@ struct ct_short ct_size(const struct ct_view *v, uint64_t bytes) {
 }
 
 struct ct_short ct_device_text(int device) {
-    struct ct_short s = {"an unknown GPU"};
+    struct ct_short s = {"GPU ?"};
     if (device < CT_MAX_DEVICES)
         (void)snprintf(s.text, sizeof s.text, "GPU %d", device);
     return s;

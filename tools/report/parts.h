@@ -12,7 +12,7 @@
 void ct_put_label(struct ct_view *v, const char *label, size_t column);
 struct ct_short ct_since(const struct ct_view *v, uint64_t t_ns); // "+312.400 s"
 struct ct_short ct_size(const struct ct_view *v, uint64_t bytes);
-struct ct_short ct_device_text(int device); // "GPU 0", "unknown GPU"
+struct ct_short ct_device_text(int device); // "GPU 0", "GPU ?"
 // The wall clock at a time of the events, or "" if the trace does not tell.
 struct ct_short ct_wall(const struct ct_view *v, uint64_t t_ns);
 void ct_api_text(const struct ct_view *v, uint32_t api, char *to, size_t size);
