@@ -137,10 +137,10 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
     begin_primary(&c, __func__, dev);
     if (!c.result && !pctx)
         c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result) {
+    if (!c.result)
         c.result = sim_primary_retain(dev, &created, &ctx);
-        c.op = created ? "context-create" : NULL;
-    }
+    // One more reference is no creation; a refusal is one that failed.
+    c.op = created || c.result ? "context-create" : NULL;
     if (!c.result) {
         *pctx = (CUcontext)ctx;
         sim_set_context(&c, ctx);
