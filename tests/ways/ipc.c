@@ -18,6 +18,8 @@ static int child(char **argv)
         return 1;
     const int bad = T(cuIpcOpenMemHandle_v2, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
                     T(cuIpcCloseMemHandle, p) ||
+                    T(cuIpcOpenMemHandle, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
+                    T(cuIpcCloseMemHandle, p) ||
                     T(cuMemImportFromShareableHandle, &h, NUMBER(atoi(argv[2])),
                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
                     T(cuMemRelease, h);

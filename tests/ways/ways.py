@@ -117,10 +117,10 @@ def environment(where, preload=True, before=(), after=(), libraries=(), env=None
     return e
 
 
-def run(*command, stdin=None, cwd=None, where=None, **kw):
+def run(*command, stdin=None, cwd=None, where=None, hang=HANG, **kw):
     where = where or folder()
     command = [program(command[0]) if "/" not in command[0] else command[0], *map(str, command[1:])]
-    p = subprocess.run(command, capture_output=True, text=True, timeout=HANG, cwd=cwd or where,
+    p = subprocess.run(command, capture_output=True, text=True, timeout=hang, cwd=cwd or where,
                        env=environment(where, **kw), input=stdin, errors="replace")
     return Done(where, p)
 
