@@ -114,19 +114,27 @@ static uint64_t stream_value(CUstream stream, int ptsz) {
     return stream || !ptsz ? (uintptr_t)stream : (uintptr_t)CU_STREAM_PER_THREAD;
 }
 
-// The pool that cuMemAllocAsync draws from is the current one of the stream's device (cuda.h).
-static struct pool *implied_pool(CUstream stream) {
+// The device of a stream, which need not be the one of the current context.
+static int stream_device(CUstream stream) {
     const struct ct_driver *driver = ct_driver();
     uint64_t context;
     int device = CT_NO_DEVICE_ORDINAL;
     CUcontext of_stream;
-    CUmemoryPool pool;
     if ((uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD && driver->stream_context &&
         driver->stream_context(stream, &of_stream) == CUDA_SUCCESS)
         device = ct_context_device((uintptr_t)of_stream);
-    if (device == CT_NO_DEVICE_ORDINAL && !ct_here(&context, &device))
-        return NULL;
-    if (!driver->device_pool || driver->device_pool(&pool, device) != CUDA_SUCCESS)
+    if (device == CT_NO_DEVICE_ORDINAL)
+        (void)ct_here(&context, &device);
+    return device;
+}
+
+// The pool that cuMemAllocAsync draws from is the current one of the stream's device (cuda.h).
+static struct pool *implied_pool(CUstream stream) {
+    const struct ct_driver *driver = ct_driver();
+    const int device = stream_device(stream);
+    CUmemoryPool pool;
+    if (device == CT_NO_DEVICE_ORDINAL || !driver->device_pool ||
+        driver->device_pool(&pool, device) != CUDA_SUCCESS)
         return NULL;
     return learn_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
 }
@@ -157,7 +165,10 @@ static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr,
 static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
                      uint64_t stream) {
     struct ct_event *e = &call->event;
+    const int device = stream_device((CUstream)(uintptr_t)stream);
     CT_SET(e, op, CT_OP_GRAPH_ALLOC);
+    if (device != CT_NO_DEVICE_ORDINAL)
+        CT_SET(e, device, device);
     if (r == CUDA_SUCCESS)
         CT_SET(e, ptr, *dptr);
     CT_SET(e, bytes, bytes);
