@@ -28,7 +28,8 @@ static _Atomic int decision;
 
 static _Atomic int started;    // the trace is being or has been opened in this process
 static _Atomic int has_thread; // the writer thread runs
-static _Atomic int exiting;    // events are written at once
+// The ring of the thread that exits, whose events are written at once; NULL before.
+static struct ct_ring *_Atomic exiting;
 enum { UNWATCHED, SETTING_UP, WATCHING };
 static _Atomic int watching;       // once for a process and all its children
 static _Atomic int *_Atomic alive; // on a page that is empty in a child, however it was made
@@ -108,7 +109,7 @@ static void start_afresh(void) {
     ct_stacks_release();
     atomic_store(&started, 0);
     atomic_store(&has_thread, 0);
-    atomic_store(&exiting, 0);
+    atomic_store(&exiting, NULL);
     atomic_store(&forking, 0);
     if (atomic_load(&decision) == DECIDING)
         atomic_store(&decision, UNDECIDED);
@@ -215,9 +216,14 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
         ct_ring_lose(1);
 }
 
+static int i_am_exiting(void) {
+    const struct ct_ring *ring = atomic_load_explicit(&exiting, memory_order_relaxed);
+    return ring && ring == ct_ring_if_mine();
+}
+
 // What must be in the file before the caller goes on.
 static __attribute__((noinline)) void after_publish(void) {
-    if (atomic_load(&exiting)) {
+    if (i_am_exiting()) {
         (void)drain_here(CT_DRAIN_FINAL);
         return;
     }
@@ -250,8 +256,7 @@ void ct_record(struct ct_event *event) {
     const int rc = ct_ring_publish(event);
     if (__builtin_expect(rc != 0, 0))
         publish_slow(event, rc);
-    if (__builtin_expect(
-            ct_is_refusal(event) || atomic_load_explicit(&exiting, memory_order_relaxed), 0))
+    if (__builtin_expect(ct_is_failed_request(event) || i_am_exiting(), 0))
         after_publish();
     tell_writer();
 }
@@ -273,7 +278,7 @@ static __attribute__((destructor)) void at_exit(void) {
     if (!is_started())
         return;
     const int saved = errno;
-    atomic_store(&exiting, 1);
+    atomic_store(&exiting, ct_ring_mine());
     ct_writer_stop();
     (void)drain_here(CT_DRAIN_EVENTS);
     (void)ct_resolve_symbols(2000);

@@ -59,9 +59,9 @@ static struct {
     int ended;
 
     struct ct_live live;
-    uint64_t beyond[CT_MAX_DEVICES];     // what NVML saw this process use beyond what was tracked then
-    uint64_t beyond_known;               // devices of which that is known, one bit each
-    struct ct_event refused; // the first one since the last line on stderr
+    uint64_t beyond[CT_MAX_DEVICES]; // what NVML saw this process use beyond what was tracked then
+    uint64_t beyond_known;           // devices of which that is known, one bit each
+    struct ct_event refused;         // the first one since the last line on stderr
     uint64_t refused_said_ns;
 } w;
 
@@ -254,8 +254,8 @@ static uint64_t process_bytes(int device) {
 }
 
 static void note_process_bytes(const struct ct_event *e) {
-    if (e->op != CT_OP_MEMORY_SAMPLE || !CT_HAS(e, process_bytes) || !CT_HAS(e, device) || e->device < 0 ||
-        e->device >= CT_MAX_DEVICES)
+    if (e->op != CT_OP_MEMORY_SAMPLE || !CT_HAS(e, process_bytes) || !CT_HAS(e, device) ||
+        e->device < 0 || e->device >= CT_MAX_DEVICES)
         return;
     const uint64_t tracked = ct_live_tracked(ct_live_device(&w.live, e->device));
     w.beyond[e->device] = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
@@ -457,6 +457,8 @@ static int put_losses(uint64_t limit) {
 
 static int put_info(enum ct_drain_how how) {
     const uint64_t now = ct_clock();
+    if (w.ended) // told at the end; what comes after it comes event by event
+        return 0;
     if (how == CT_DRAIN_EVENTS && now - w.info_ns < INFO_NS)
         return 0;
     w.info_ns = now;
@@ -480,6 +482,9 @@ static void discard(uint64_t limit) {
 }
 
 void ct_drain(enum ct_drain_how how) {
+    // Behind the end comes only what the exiting thread itself adds; the others may be stopped anywhere.
+    if (w.ended && how != CT_DRAIN_FINAL)
+        return;
     if (w.file == CLOSED && ct_drain_open())
         w.file = FAILED;
     if (buffers())

@@ -379,6 +379,17 @@ static void idle(unsigned ms) {
     printf("switches %ld %ld\n", before, writer_switches() - before);
 }
 
+// Behind the library's own destructor, as libraries do that free in theirs.
+static unsigned late_events;
+static struct account late_account;
+
+static __attribute__((destructor(101))) void late(void) {
+    for (unsigned i = 0; i < late_events; i++)
+        record_alloc(&late_account, 0x900000 + i * 4096, 4096, 0);
+    tell(&late_account);
+    fflush(stdout);
+}
+
 static void device(void) {
     static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
                                            0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
@@ -411,7 +422,11 @@ int main(int argc, char **argv) {
         threads(n, m);
     else if (!strcmp(what, "idle"))
         idle(n);
-    else if (!strcmp(what, "device"))
+    else if (!strcmp(what, "late")) {
+        some(&a, 10, 0x100000);
+        late_account = a;
+        late_events = n;
+    } else if (!strcmp(what, "device"))
         device();
     else if (!strcmp(what, "stacks"))
         stacks(n);

@@ -215,6 +215,16 @@ def a_program_may_exit_while_threads_record():
 
 
 @test
+def events_after_the_end_are_kept():
+    run = Run("late", 300)
+    trace = run.trace()
+    equal(run, trace)
+    assert sum(map(len, run.account.values())) == 310 and trace.info["recorder.end"] == "exit"
+    assert trace.heads[-1]["flags"] & 1 and not any(h["flags"] & 1 for h in trace.heads[:-1])
+    assert len(trace.heads) > 300  # each was written at once
+
+
+@test
 def a_full_ring_is_drained_or_counted():
     # The writer sleeps for a minute: the producers drain for themselves.
     run = Run("threads", 1, 100000, env={"CUTRACE_FLUSH_MS": "60000"})
