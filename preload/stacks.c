@@ -151,15 +151,16 @@ static __attribute__((noinline)) void find_own(void) {
     atomic_store(&own_end, program ? 1 : base + end);
 }
 
-static size_t skip_own(const uintptr_t *frames, size_t n) {
-    size_t skip = 0;
+// Removes the frames of this library: the innermost ones, and the wrapper of a runtime function that stands
+// between the program and the runtime. Returns how many are left.
+static size_t drop_own(uintptr_t *frames, size_t n) {
     const uintptr_t start = atomic_load_explicit(&own_start, memory_order_relaxed);
     const uintptr_t end = atomic_load_explicit(&own_end, memory_order_relaxed);
-    if (end == 1) // linked into a program: only this file's two frames
-        return n < 2 ? n : 2;
-    while (skip < n && frames[skip] - start < end - start)
-        skip++;
-    return skip;
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (end == 1 ? i >= 2 : frames[i] - start >= end - start) // in a program: this file's two frames
+            frames[left++] = frames[i];
+    return left;
 }
 
 #ifndef __has_feature
@@ -197,9 +198,8 @@ static __attribute__((noinline)) uint32_t capture(struct ct_ring *ring) {
     errno = saved;
     if (n <= 0)
         return 0;
-    const size_t skip = skip_own(ring->frames, (size_t)n);
-    const size_t left = (size_t)n - skip;
-    return ct_stack_intern(ring->frames + skip, left < depth ? left : depth);
+    const size_t left = drop_own(ring->frames, (size_t)n);
+    return ct_stack_intern(ring->frames, left < depth ? left : depth);
 }
 
 void ct_stacks_init(void) {
