@@ -3,7 +3,7 @@
 # Everything that only a GPU can decide, in at most ten minutes, from the tree or from the pack of gpu-pack.sh.
 #
 # Usage: sh scripts/gpu-check.sh [--out DIR] [--quick] [--only SECTION|SECTION.CHECK]... [--simulated] [--list]
-#   --out DIR      results: DIR/<gpu>-<driver>-<date>.json and .md (gpu-check-results)
+#   --out DIR      results: DIR/<gpu>-<driver>-<date>.json and .md (build/gpu-check-results)
 #   --quick        fewer sizes and rounds
 #   --simulated    on the simulated driver of tests/sim instead of a GPU, what can run there
 # Exit status: 0 all passed, 1 some failed, 2 usage, 77 no GPU here. tests/gpu/README.md says more.

@@ -15,16 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-static inline uint64_t now_ns(void)
-{
+static inline uint64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 // GPU_LEDGER=PREFIX: one file for each process, PREFIX.PID.
-static inline void ledger_line(const char *line, size_t length)
-{
+static inline void ledger_line(const char *line, size_t length) {
     static int fd = -1;
     static pid_t owner;
     const char *prefix = getenv("GPU_LEDGER");
@@ -50,8 +48,7 @@ struct entry {
     uint64_t ptr, bytes, handle;
 };
 
-static inline void ledger_add(const struct entry *e)
-{
+static inline void ledger_add(const struct entry *e) {
     char line[600];
     int n = snprintf(line, sizeof line,
                      "{\"t_ns\":%" PRIu64 ",\"pid\":%d,\"tid\":%d,\"api\":\"%s\",\"op\":\"%s\","
@@ -60,7 +57,8 @@ static inline void ledger_add(const struct entry *e)
     if (e->has_ptr)
         n += snprintf(line + n, sizeof line - (size_t)n, ",\"ptr\":\"0x%" PRIx64 "\"", e->ptr);
     if (e->has_handle)
-        n += snprintf(line + n, sizeof line - (size_t)n, ",\"handle\":\"0x%" PRIx64 "\"", e->handle);
+        n +=
+            snprintf(line + n, sizeof line - (size_t)n, ",\"handle\":\"0x%" PRIx64 "\"", e->handle);
     if (e->has_bytes)
         n += snprintf(line + n, sizeof line - (size_t)n, ",\"bytes\":%" PRIu64, e->bytes);
     n += snprintf(line + n, sizeof line - (size_t)n, "}\n");
@@ -69,8 +67,7 @@ static inline void ledger_add(const struct entry *e)
 
 // Free memory after a step; `kind` says what the step may take beside what it asked for.
 static inline void ledger_checkpoint(const char *name, const char *kind, uint64_t free_bytes,
-                                     uint64_t total, uint64_t reserved)
-{
+                                     uint64_t total, uint64_t reserved) {
     char line[400];
     int n = snprintf(line, sizeof line,
                      "{\"t_ns\":%" PRIu64 ",\"op\":\"checkpoint\",\"name\":\"%s\",\"kind\":\"%s\","
@@ -81,27 +78,27 @@ static inline void ledger_checkpoint(const char *name, const char *kind, uint64_
 
 // One call: EXPRESSION is evaluated between two clock readings. PTR, BYTES and HANDLE are evaluated
 // afterwards; HAS names which of them apply: "p", "b", "h".
-#define CALL(API, OP, HAS, EXPRESSION, PTR, BYTES, HANDLE)                                          \
-    do {                                                                                           \
-        struct entry e_ = {.api = API, .op = OP, .t_ns = now_ns()};                                \
-        const int gives_ = gives_back(OP);                                                         \
-        e_.result = (int)(EXPRESSION);                                                             \
-        if (gives_)                                                                                \
-            e_.t_ns = now_ns();                                                                    \
-        const int known_ = e_.result == 0 || gives_;                                               \
-        e_.has_ptr = strchr(HAS, 'p') && known_;                                                   \
-        e_.has_handle = strchr(HAS, 'h') && known_;                                                \
-        e_.has_bytes = strchr(HAS, 'b') != NULL;                                                   \
-        e_.ptr = (uint64_t)(PTR);                                                                  \
-        e_.bytes = (uint64_t)(BYTES);                                                              \
-        e_.handle = (uint64_t)(HANDLE);                                                            \
-        ledger_add(&e_);                                                                           \
+#define CALL(API, OP, HAS, EXPRESSION, PTR, BYTES, HANDLE)          \
+    do {                                                            \
+        struct entry e_ = {.api = API, .op = OP, .t_ns = now_ns()}; \
+        const int gives_ = gives_back(OP);                          \
+        e_.result = (int)(EXPRESSION);                              \
+        if (gives_)                                                 \
+            e_.t_ns = now_ns();                                     \
+        const int known_ = e_.result == 0 || gives_;                \
+        e_.has_ptr = strchr(HAS, 'p') && known_;                    \
+        e_.has_handle = strchr(HAS, 'h') && known_;                 \
+        e_.has_bytes = strchr(HAS, 'b') != NULL;                    \
+        e_.ptr = (uint64_t)(PTR);                                   \
+        e_.bytes = (uint64_t)(BYTES);                               \
+        e_.handle = (uint64_t)(HANDLE);                             \
+        ledger_add(&e_);                                            \
     } while (0)
 
-static inline int gives_back(const char *op)
-{
-    static const char *const ops[] = {"free", "release", "unmap", "unreserve", "unregister",
-                                      "ipc-close", "pool-destroy", "pool-trim", "module-unload"};
+static inline int gives_back(const char *op) {
+    static const char *const ops[] = {"free",         "release",    "unmap",
+                                      "unreserve",    "unregister", "ipc-close",
+                                      "pool-destroy", "pool-trim",  "module-unload"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (!strcmp(ops[i], op))
             return 1;

@@ -22,8 +22,7 @@ typedef CUresult (*resolver1)(const char *, void **, int, cuuint64_t);
 typedef CUresult (*resolver2)(const char *, void **, int, cuuint64_t, void *);
 
 // The file that an address lies in, and the symbol there.
-static void print_owner(const char *key, void *p)
-{
+static void print_owner(const char *key, void *p) {
     Dl_info info;
     if (!p || !dladdr(p, &info)) {
         printf(",\"%s\":null", key);
@@ -34,8 +33,7 @@ static void print_owner(const char *key, void *p)
            info.dli_sname ? info.dli_sname : "");
 }
 
-int main(void)
-{
+int main(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     int version = 0;
     if (!driver)
@@ -55,10 +53,11 @@ int main(void)
             p1 = NULL;
         if (get2 && get2(r->base, &p2, r->abi, flags, NULL))
             p2 = NULL;
-        printf("{\"symbol\":\"%s\",\"base\":\"%s\",\"abi\":%d,\"ptsz\":%d,\"exported\":%s,\"resolved\":%s,"
-               "\"same\":%s,\"same1\":%s",
-               r->symbol, r->base, r->abi, r->ptsz, exported ? "true" : "false", p2 ? "true" : "false",
-               p2 == exported ? "true" : "false", !p1 || p1 == exported ? "true" : "false");
+        printf(
+            "{\"symbol\":\"%s\",\"base\":\"%s\",\"abi\":%d,\"ptsz\":%d,\"exported\":%s,\"resolved\":%s,"
+            "\"same\":%s,\"same1\":%s",
+            r->symbol, r->base, r->abi, r->ptsz, exported ? "true" : "false", p2 ? "true" : "false",
+            p2 == exported ? "true" : "false", !p1 || p1 == exported ? "true" : "false");
         print_owner("dlsym_in", exported);
         print_owner("resolved_in", p2);
         print_owner("resolved1_in", p1);

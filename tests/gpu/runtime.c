@@ -31,15 +31,13 @@ int cudaDeviceReset(void);
 #define PTR(p) ((uint64_t)(uintptr_t)(p))
 
 #ifdef __CUDACC__
-__global__ void nothing(int *p)
-{
+__global__ void nothing(int *p) {
     if (p)
         *p = 1;
 }
 #endif
 
-static void checkpoint(const char *name, const char *kind, uint64_t reserved)
-{
+static void checkpoint(const char *name, const char *kind, uint64_t reserved) {
     size_t free_bytes = 0, total = 0;
     int r = (int)cudaMemGetInfo(&free_bytes, &total);
     if (r) {
@@ -49,27 +47,23 @@ static void checkpoint(const char *name, const char *kind, uint64_t reserved)
     ledger_checkpoint(name, kind, free_bytes, total, reserved);
 }
 
-static void *take(size_t bytes)
-{
+static void *take(size_t bytes) {
     void *p = NULL;
     CALL("cudaMalloc", "alloc", "pb", cudaMalloc(&p, bytes), PTR(p), bytes, 0);
     return p;
 }
 
-static void give(void *p)
-{
+static void give(void *p) {
     CALL("cudaFree", "free", "p", cudaFree(p), PTR(p), 0, 0);
 }
 
-static void *take_async(size_t bytes)
-{
+static void *take_async(size_t bytes) {
     void *p = NULL;
     CALL("cudaMallocAsync", "alloc", "pb", cudaMallocAsync(&p, bytes, 0), PTR(p), bytes, 0);
     return p;
 }
 
-static void everything(void)
-{
+static void everything(void) {
     void *p[5], *q = NULL;
     size_t pitch = 0;
     cudaArray_t array = NULL;
@@ -77,7 +71,8 @@ static void everything(void)
     static const size_t sizes[] = {1, 5000, 2 * MIB, 9 * MIB + 1, 50 * MIB};
     for (int i = 0; i < 5; i++)
         p[i] = take(sizes[i]);
-    CALL("cudaMallocPitch", "alloc", "pb", cudaMallocPitch(&q, &pitch, 1000, 333), PTR(q), pitch * 333, 0);
+    CALL("cudaMallocPitch", "alloc", "pb", cudaMallocPitch(&q, &pitch, 1000, 333), PTR(q),
+         pitch * 333, 0);
     checkpoint("device", "tracked", 0);
     for (int i = 0; i < 5; i++)
         give(p[i]);
@@ -90,7 +85,8 @@ static void everything(void)
     CALL("cudaFreeHost", "free", "p", cudaFreeHost(q), PTR(q), 0, 0);
     memset(&format, 0, sizeof format);
     format.x = 32; // one signed integer
-    CALL("cudaMallocArray", "alloc", "b", cudaMallocArray(&array, &format, 1024, 1024, 0), 0, 4 * MIB, 0);
+    CALL("cudaMallocArray", "alloc", "b", cudaMallocArray(&array, &format, 1024, 1024, 0), 0,
+         4 * MIB, 0);
     checkpoint("array", "tracked", 0);
     CALL("cudaFreeArray", "free", "", cudaFreeArray(array), 0, 0, 0);
     q = take_async(7 * MIB);
@@ -105,8 +101,7 @@ static void everything(void)
 #endif
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     if (!strcmp(what, "init")) {
         cudaFree(0);

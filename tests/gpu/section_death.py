@@ -99,7 +99,7 @@ def torch_killed():
     section_torch.available()
     command = [sys.executable, os.path.join(machine.HERE, "torch_work.py"), "endless"]
     done, at = killed("torch-killed", command, 3.0, True)
-    events = machine.events(done.trace())
+    events = machine.events(section_torch.main_trace(done))
     points = [p for p in next(iter(done.own().values())) if p["t_ns"] < at - LAST_NS]
     need(points, "the program wrote no checkpoint before its last second")
     return section_torch.compare(events, points)
@@ -111,7 +111,7 @@ def torch_refused():
     section_torch.available()
     done = section_torch.run("refused-killed")
     need(done.rc == -signal.SIGKILL, f"exit status {done.rc}: {done.err.strip()[-300:]}")
-    summary = machine.summary(done.trace())
+    summary = machine.summary(section_torch.main_trace(done))
     need(summary["crossing"], "the summary has no verdict")
     crossing = summary["crossing"]
     return f"{crossing['api']} of {machine.mib(crossing['requested_bytes'])} refused", {}

@@ -33,6 +33,14 @@ def lines(topic):
     return found
 
 
+def usual(condition, text):
+    """What the simulated driver does; on a GPU a difference is a fact to report, no failure."""
+    if condition:
+        return ""
+    need(not machine.SIMULATED, text)
+    return f"; UNUSUAL: {text}"
+
+
 def expect(name, value, key, tolerance=0):
     """On the simulated driver: the figure is the parameter that was set."""
     if machine.SIMULATED:
@@ -47,7 +55,9 @@ def context_bytes(found):
 
 
 def chunk_bytes(found):
-    return min(found, key=lambda s: s["bytes"])["first"]
+    """What the first small allocation takes from "free"."""
+    small = sorted((s for s in found if s["bytes"] <= MIB), key=lambda s: s["bytes"])
+    return next((n for s in small for n in (s["first"], s["taken"]) if n > 0), 2 * MIB)
 
 
 def small_limit(found):
@@ -97,10 +107,11 @@ def context():
 @check("physics", "sizes")
 def sizes():
     found = lines("sizes")
+    note = ""
     for s in found:
         need(s["align"] >= 256 and s["align"] % 256 == 0, f"{s['bytes']} B: addresses are aligned to {s['align']} only")
         need(s["step"] >= s["bytes"], f"{s['bytes']} B: addresses {s['step']} apart")
-        need(s["none_left"] == 0, f"{s['bytes']} B: {s['none_left']} bytes stay away after the last free")
+        note = note or usual(s["none_left"] == 0, f"{s['bytes']} B: {s['none_left']} bytes stay away after the last free")
     chunk = chunk_bytes(found)
     expect("a small allocation", chunk, "SIM_CHUNK")
     large = [s for s in found if s["bytes"] > chunk]
@@ -110,20 +121,22 @@ def sizes():
                "least_step": min(s["least_step"] for s in found), "rounding_of_large": rounded}
     return (f"the first byte takes {mib(chunk)}; up to {small_limit(found)} B several share it, "
             f"{figures['least_step']} B apart at least; {len(small)} small and {len(large)} large sizes; a large one is "
-            f"rounded by up to {mib(rounded[-1] if rounded else None)}"), figures
+            f"rounded by up to {mib(rounded[-1] if rounded else None)}{note}"), figures
 
 
 @check("physics", "given-back")
 def given_back():
     """When a shared chunk goes back: with its last allocation."""
     found = [s for s in lines("sizes") if s["bytes"] <= small_limit(lines("sizes"))]
+    if not found and not machine.SIMULATED:
+        return "no size shares a chunk", {}
     need(found, "no size shares a chunk")
     chunk = chunk_bytes(lines("sizes"))
     wrong = [s for s in found if s["one_left"] > s["taken"] or s["none_left"] != 0]
-    need(not wrong, f"{len(wrong)} sizes keep memory after their last free: {wrong[:1]}")
+    note = usual(not wrong, f"{len(wrong)} sizes keep memory after their last free: {wrong[:1]}")
     early = sum(s["one_left"] < s["taken"] for s in found if s["taken"] > chunk)
-    return (f"{len(found)} small sizes: all back after the last free; with one allocation left "
-            f"{mib(max(s['one_left'] for s in found))} at most stay; {early} sizes gave chunks back before"), {}
+    return (f"{len(found)} small sizes, {len(found) - len(wrong)} all back after the last free; with one allocation left "
+            f"{mib(max(s['one_left'] for s in found))} at most stay; {early} sizes gave chunks back before{note}"), {}
 
 
 @check("physics", "pool")
@@ -132,10 +145,10 @@ def pool():
     expect("the pool's first growth", p["reserved_first"], "SIM_POOL_GROW")
     need(p["trimmed"] == 0, f"after a trim to 0 the pool keeps {p['trimmed']} bytes")
     need(p["kept"] >= 100 * MIB, f"with a release threshold the pool kept {p['kept']} bytes")
-    need(p["free_empty"] == 0, f"{p['free_empty']} bytes stay away after everything was freed")
+    note = usual(p["free_empty"] == 0, f"{p['free_empty']} bytes stay away after everything was freed")
     return (f"the first byte reserves {mib(p['reserved_first'])} (free fell by {mib(p['first'])}), later growths "
             f"{mib(p['growth'])}; freed {mib(p['freed'])} held, after a synchronise {mib(p['synchronised'])}, "
-            f"empty {mib(p['empty'])}"), p
+            f"empty {mib(p['empty'])}{note}"), p
 
 
 @check("physics", "graph")
@@ -161,9 +174,9 @@ def limits():
 def vmm():
     (v,) = lines("vmm")
     expect("the granularity", v["minimum"], "SIM_GRANULARITY")
-    need(v["taken"] == v["minimum"], f"a handle of {v['minimum']} bytes takes {v['taken']}")
+    note = usual(v["taken"] == v["minimum"], f"a handle of {v['minimum']} bytes takes {v['taken']}")
     need(v["odd"] != 0, "a size that is no multiple of the granularity is accepted")
-    return f"granularity {mib(v['minimum'])}, recommended {mib(v['recommended'])}; a handle takes its size", v
+    return f"granularity {mib(v['minimum'])}, recommended {mib(v['recommended'])}; a handle takes {mib(v['taken'])}{note}", v
 
 
 @check("physics", "managed")
@@ -173,8 +186,8 @@ def managed():
         raise Skip("too little memory is free")
     m = found[0]
     expect("untouched managed memory", int(m["allocated"] >= m["bytes"]), "SIM_MANAGED")
-    need(m["freed"] <= (0 if machine.SIMULATED else 8 * MIB), f"{m['freed']} bytes stay away after the free")
-    return f"{mib(m['bytes'])} managed: allocated {mib(m['allocated'])}, touched {mib(m['touched'])}", m
+    note = usual(m["freed"] == 0, f"{m['freed']} bytes stay away after the free")
+    return f"{mib(m['bytes'])} managed: allocated {mib(m['allocated'])}, touched {mib(m['touched'])}{note}", m
 
 
 @check("physics", "module", gpu=True)
@@ -201,12 +214,9 @@ def costs():
     found = lines("costs")
     need(all(0 < c["ns"] < 10 ** 10 for c in found) and len(found) == 15, f"{len(found)} costs, not 15")
     if machine.SIMULATED:
-        slow = [json.loads(x) for x in machine.run("slow", [machine.driver_program(
-            "physics", ["physics.c", "../ways/load.c"]), "costs", "quick"], traced=False,
-            SIM_LATENCY_NS="cuMemFree_v2:3000000").out.splitlines()]
+        slow = measure("costs", {} if "wrong-figure" in machine.PLANTS else {"SIM_LATENCY_NS": "cuMemFree_v2:3000000"})
         seen = min(c["ns"] for c in slow if c["call"] == "cuMemFree_v2")
-        need(seen >= 3000000 and "wrong-figure" not in machine.PLANTS,
-             f"a free that takes 3 ms is measured as {seen / 1e6} ms")
+        need(seen >= 3000000, f"a free that takes 3 ms is measured as {seen / 1e6} ms")
     return ", ".join(f"{c['call']}({c['bytes']}) {c['ns'] / 1000:.2f}" for c in found) + " us", {"costs": found}
 
 
@@ -248,12 +258,13 @@ def calibrated():
     if not os.path.exists(parameters_path()):
         parameters()
     env = {"SIM_PARAMS": parameters_path(), "LD_LIBRARY_PATH": machine.SIM}
+    if "wrong-calibration" in machine.PLANTS:
+        env["SIM_CTX_MB"] = 7
     measured = functools.lru_cache(None)(lambda topic: measure(topic, env))
     again = derive(measured)
     wrong = {k: (v, again.get(k)) for k, v in wanted.items() if again.get(k) != v}
     need(not wrong, "measured on this driver and on the simulated one: " +
          ", ".join(f"{k} {a} and {b}" for k, (a, b) in wrong.items()))
-    need("wrong-figure" not in machine.PLANTS, "planted")
     small = small_limit(lines("sizes")), small_limit(measured("sizes"))
     step = tuple(min(s["least_step"] for s in f) for f in (lines("sizes"), measured("sizes")))
     return (f"{len(wanted)} parameters measured again on the simulated driver; largest shared size {small[0]} and "

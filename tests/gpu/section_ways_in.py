@@ -124,6 +124,8 @@ def runtime(linkage, by):
             how = [nvcc, "-x", "cu", "-cudart", "none"]
         else:
             how = [nvcc, "-x", "cu", "-cudart", linkage]
+            if linkage == "shared":
+                how += ["-Xlinker", "-rpath", "-Xlinker", os.path.dirname(flags[0])]
         # -x cu would make CUDA sources of the libraries behind it, too.
         if machine.SIMULATED:
             machine.compiled("runtime.o", ["runtime.c"], "-c", compiler=how)

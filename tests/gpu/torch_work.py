@@ -101,7 +101,7 @@ def train(model, steps):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-    return float(loss)
+    return float(loss.detach())
 
 
 @torch.no_grad()

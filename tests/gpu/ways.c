@@ -21,8 +21,7 @@
 static int device;
 static CUmemoryPool own_pool;
 
-static void must(int ok, const char *what)
-{
+static void must(int ok, const char *what) {
     if (ok)
         return;
     fprintf(stderr, "ways: %s\n", what);
@@ -30,8 +29,7 @@ static void must(int ok, const char *what)
 }
 
 // Bytes that the device's default pool and our own hold; 0 where there are no pools.
-static uint64_t reserved(void)
-{
+static uint64_t reserved(void) {
     CUmemoryPool pool = NULL;
     cuuint64_t bytes = 0, own = 0;
     if (HAVE(cuDeviceGetDefaultMemPool) && CU(cuDeviceGetDefaultMemPool)(&pool, device) == 0)
@@ -41,16 +39,14 @@ static uint64_t reserved(void)
     return bytes + own;
 }
 
-static void checkpoint(const char *name, const char *kind)
-{
+static void checkpoint(const char *name, const char *kind) {
     size_t free_bytes = 0, total = 0;
     must(CU(cuMemGetInfo_v2)(&free_bytes, &total) == 0, "cuMemGetInfo failed");
     ledger_checkpoint(name, kind, free_bytes, total, reserved());
 }
 
 // Before the first context only NVML can tell what is free.
-static void checkpoint_before(void)
-{
+static void checkpoint_before(void) {
     struct {
         unsigned long long total, free, used;
     } memory = {0, 0, 0};
@@ -65,28 +61,25 @@ static void checkpoint_before(void)
         ledger_checkpoint("before", "begin", memory.free, memory.total, 0);
 }
 
-static CUdeviceptr allocate(size_t bytes)
-{
+static CUdeviceptr allocate(size_t bytes) {
     CUdeviceptr p = 0;
     CALL("cuMemAlloc_v2", "alloc", "pb", CU(cuMemAlloc_v2)(&p, bytes), p, bytes, 0);
     return p;
 }
 
-static void give(CUdeviceptr p)
-{
+static void give(CUdeviceptr p) {
     CALL("cuMemFree_v2", "free", "p", CU(cuMemFree_v2)(p), p, 0, 0);
 }
 
-static void step_device(void)
-{
+static void step_device(void) {
     static const size_t sizes[] = {1, 100, 512, 4096, MIB, 2 * MIB, 3 * MIB + 1, 70 * MIB};
     enum { N = sizeof sizes / sizeof *sizes };
     CUdeviceptr p[N], pitched = 0;
     size_t pitch = 0;
     for (int i = 0; i < N; i++)
         p[i] = allocate(sizes[i]);
-    CALL("cuMemAllocPitch_v2", "alloc", "pb", CU(cuMemAllocPitch_v2)(&pitched, &pitch, 1000, 333, 4),
-         pitched, pitch * 333, 0);
+    CALL("cuMemAllocPitch_v2", "alloc", "pb",
+         CU(cuMemAllocPitch_v2)(&pitched, &pitch, 1000, 333, 4), pitched, pitch * 333, 0);
     checkpoint("device", "tracked");
     for (int i = 0; i < N; i += 2)
         give(p[i]);
@@ -99,19 +92,17 @@ static void step_device(void)
     allocate((size_t)1 << 50);
 }
 
-static void step_managed(void)
-{
+static void step_managed(void) {
     CUdeviceptr p = 0;
-    CALL("cuMemAllocManaged", "alloc", "pb", CU(cuMemAllocManaged)(&p, 5 * MIB, CU_MEM_ATTACH_GLOBAL), p,
-         5 * MIB, 0);
+    CALL("cuMemAllocManaged", "alloc", "pb",
+         CU(cuMemAllocManaged)(&p, 5 * MIB, CU_MEM_ATTACH_GLOBAL), p, 5 * MIB, 0);
     checkpoint("managed", "managed");
     if (p)
         give(p);
     checkpoint("managed, freed", "managed");
 }
 
-static void step_arrays(void)
-{
+static void step_arrays(void) {
     CUDA_ARRAY_DESCRIPTOR flat = {1024, 1024, CU_AD_FORMAT_FLOAT, 4};
     CUDA_ARRAY3D_DESCRIPTOR deep = {64, 64, 64, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0};
     CUDA_ARRAY3D_DESCRIPTOR levels = {256, 256, 0, CU_AD_FORMAT_HALF, 4, 0};
@@ -122,7 +113,8 @@ static void step_arrays(void)
         mip += side * side * 8;
     CALL("cuArrayCreate_v2", "alloc", "hb", CU(cuArrayCreate_v2)(&a, &flat), 0, 16 * MIB, PTR(a));
     CALL("cuArray3DCreate_v2", "alloc", "hb", CU(cuArray3DCreate_v2)(&b, &deep), 0, MIB, PTR(b));
-    CALL("cuMipmappedArrayCreate", "alloc", "hb", CU(cuMipmappedArrayCreate)(&m, &levels, 3), 0, mip, PTR(m));
+    CALL("cuMipmappedArrayCreate", "alloc", "hb", CU(cuMipmappedArrayCreate)(&m, &levels, 3), 0,
+         mip, PTR(m));
     checkpoint("arrays", "tracked");
     if (a)
         CALL("cuArrayDestroy", "free", "h", CU(cuArrayDestroy)(a), 0, 0, PTR(a));
@@ -133,23 +125,22 @@ static void step_arrays(void)
     checkpoint("arrays, destroyed", "tracked");
 }
 
-static void step_host(void)
-{
+static void step_host(void) {
     void *p = NULL, *own = aligned_alloc(4096, MIB);
     CALL("cuMemHostAlloc", "alloc", "pb", CU(cuMemHostAlloc)(&p, 3 * MIB, 0), PTR(p), 3 * MIB, 0);
     if (p)
         CALL("cuMemFreeHost", "free", "p", CU(cuMemFreeHost)(p), PTR(p), 0, 0);
     int r = -1;
-    CALL("cuMemHostRegister_v2", "register", "pb", r = (int)CU(cuMemHostRegister_v2)(own, MIB, 0), PTR(own), MIB,
-         0);
+    CALL("cuMemHostRegister_v2", "register", "pb", r = (int)CU(cuMemHostRegister_v2)(own, MIB, 0),
+         PTR(own), MIB, 0);
     if (r == 0)
-        CALL("cuMemHostUnregister", "unregister", "p", CU(cuMemHostUnregister)(own), PTR(own), 0, 0);
+        CALL("cuMemHostUnregister", "unregister", "p", CU(cuMemHostUnregister)(own), PTR(own), 0,
+             0);
     free(own);
     checkpoint("host", "context");
 }
 
-static void step_pools(void)
-{
+static void step_pools(void) {
     CUmemPoolProps props;
     CUdeviceptr p[3] = {0, 0, 0};
     CUstream s = NULL;
@@ -161,7 +152,8 @@ static void step_pools(void)
     props.location.id = device;
     CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING);
     checkpoint("stream", "context");
-    CALL("cuMemAllocAsync", "alloc", "pb", CU(cuMemAllocAsync)(&p[0], 3 * MIB, s), p[0], 3 * MIB, 0);
+    CALL("cuMemAllocAsync", "alloc", "pb", CU(cuMemAllocAsync)(&p[0], 3 * MIB, s), p[0], 3 * MIB,
+         0);
     CALL("cuMemAllocAsync", "alloc", "pb", CU(cuMemAllocAsync)(&p[1], 5000, s), p[1], 5000, 0);
     checkpoint("asynchronous", "pool");
     for (int i = 0; i < 2; i++)
@@ -170,8 +162,8 @@ static void step_pools(void)
     CU(cuStreamSynchronize)(s);
     checkpoint("asynchronous, freed", "pool");
     CALL("cuMemPoolCreate", "pool-create", "", CU(cuMemPoolCreate)(&own_pool, &props), 0, 0, 0);
-    CALL("cuMemAllocFromPoolAsync", "alloc", "pb", CU(cuMemAllocFromPoolAsync)(&p[2], 40 * MIB, own_pool, s), p[2],
-         40 * MIB, 0);
+    CALL("cuMemAllocFromPoolAsync", "alloc", "pb",
+         CU(cuMemAllocFromPoolAsync)(&p[2], 40 * MIB, own_pool, s), p[2], 40 * MIB, 0);
     checkpoint("own pool", "pool");
     if (p[2])
         CALL("cuMemFreeAsync", "free", "p", CU(cuMemFreeAsync)(p[2], s), p[2], 0, 0);
@@ -183,8 +175,7 @@ static void step_pools(void)
     checkpoint("own pool, destroyed", "pool");
 }
 
-static void step_vmm(void)
-{
+static void step_vmm(void) {
     CUmemAllocationProp prop;
     CUmemAccessDesc access;
     CUmemGenericAllocationHandle h = 0;
@@ -199,8 +190,8 @@ static void step_vmm(void)
     memset(&access, 0, sizeof access);
     access.location = prop.location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    CALL("cuMemAddressReserve", "reserve", "pb", CU(cuMemAddressReserve)(&va, 2 * bytes, 0, 0, 0), va, 2 * bytes,
-         0);
+    CALL("cuMemAddressReserve", "reserve", "pb", CU(cuMemAddressReserve)(&va, 2 * bytes, 0, 0, 0),
+         va, 2 * bytes, 0);
     CALL("cuMemCreate", "create", "hb", CU(cuMemCreate)(&h, bytes, &prop, 0), 0, bytes, h);
     if (va && h) {
         CALL("cuMemMap", "map", "pbh", CU(cuMemMap)(va, bytes, 0, h, 0), va, bytes, h);
@@ -211,12 +202,12 @@ static void step_vmm(void)
         CALL("cuMemUnmap", "unmap", "pb", CU(cuMemUnmap)(va, bytes), va, bytes, 0);
     }
     if (va)
-        CALL("cuMemAddressFree", "unreserve", "pb", CU(cuMemAddressFree)(va, 2 * bytes), va, 2 * bytes, 0);
+        CALL("cuMemAddressFree", "unreserve", "pb", CU(cuMemAddressFree)(va, 2 * bytes), va,
+             2 * bytes, 0);
     checkpoint("unmapped", "tracked");
 }
 
-static void step_graph(void)
-{
+static void step_graph(void) {
     CUDA_MEM_ALLOC_NODE_PARAMS params;
     CUgraph g = NULL;
     CUgraphExec x = NULL;
@@ -229,8 +220,8 @@ static void step_graph(void)
     params.poolProps.location.id = device;
     params.bytesize = 24 * MIB;
     must(CU(cuGraphCreate)(&g, 0) == 0, "cuGraphCreate failed");
-    CALL("cuGraphAddMemAllocNode", "graph-alloc", "pb", CU(cuGraphAddMemAllocNode)(&taken, g, NULL, 0, &params),
-         params.dptr, 24 * MIB, 0);
+    CALL("cuGraphAddMemAllocNode", "graph-alloc", "pb",
+         CU(cuGraphAddMemAllocNode)(&taken, g, NULL, 0, &params), params.dptr, 24 * MIB, 0);
     CALL("cuGraphAddMemFreeNode", "graph-free", "p",
          CU(cuGraphAddMemFreeNode)(&given, g, &taken, 1, params.dptr), params.dptr, 0, 0);
     must(CU(cuGraphInstantiateWithFlags)(&x, g, 0) == 0, "cuGraphInstantiate failed");
@@ -244,8 +235,7 @@ static void step_graph(void)
     checkpoint("graph, trimmed", "graph");
 }
 
-static void step_module(void)
-{
+static void step_module(void) {
     static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
                               ".visible .global .align 4 .b8 table[4194304];\n"
                               ".visible .entry nothing()\n{\nret;\n}\n";
@@ -255,15 +245,14 @@ static void step_module(void)
     if (m)
         CALL("cuModuleUnload", "module-unload", "h", CU(cuModuleUnload)(m), 0, 0, PTR(m));
     checkpoint("module, unloaded", "module");
-    CALL("cuCtxSetLimit", "limit", "hb", CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 96 * MIB), 0, 96 * MIB,
-         CU_LIMIT_MALLOC_HEAP_SIZE);
+    CALL("cuCtxSetLimit", "limit", "hb", CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 96 * MIB), 0,
+         96 * MIB, CU_LIMIT_MALLOC_HEAP_SIZE);
     checkpoint("limit", "context");
 }
 
 // ---- two processes -------------------------------------------------------------------------------
 
-static void ipc_child(const char *file)
-{
+static void ipc_child(const char *file) {
     CUipcMemHandle handle;
     CUdeviceptr p = 0;
     int fd = open(file, O_RDONLY);
@@ -274,8 +263,7 @@ static void ipc_child(const char *file)
         CALL("cuIpcCloseMemHandle", "ipc-close", "p", CU(cuIpcCloseMemHandle)(p), p, 0, 0);
 }
 
-static void step_ipc(char **argv)
-{
+static void step_ipc(char **argv) {
     char file[] = "/tmp/gpu-ipc.XXXXXX";
     CUipcMemHandle handle;
     CUdeviceptr p = allocate(6 * MIB);
@@ -293,8 +281,7 @@ static void step_ipc(char **argv)
     give(p);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     CUcontext context = NULL;
     const char *ipc = getenv("GPU_IPC");
 #ifndef WAYS_ELF

@@ -12,8 +12,7 @@
 
 #include "ledger.h"
 
-static void must(CUresult r, const char *what)
-{
+static void must(CUresult r, const char *what) {
     if (r == CUDA_SUCCESS)
         return;
     fprintf(stderr, "work: %s returns %d\n", what, (int)r);
@@ -21,8 +20,7 @@ static void must(CUresult r, const char *what)
 }
 #define MUST(symbol, ...) must(CU(symbol)(__VA_ARGS__), #symbol)
 
-static void loop(long pairs)
-{
+static void loop(long pairs) {
     CUdeviceptr p = 0;
     CUstream s = NULL;
     MUST(cuStreamCreate, &s, CU_STREAM_NON_BLOCKING);
@@ -41,20 +39,20 @@ static void loop(long pairs)
     t[2] = now_ns();
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    printf("{\"pairs\":%ld,\"sync_ns\":%" PRIu64 ",\"async_ns\":%" PRIu64 ",\"host_kb\":%ld,\"cpu_ms\":%ld}\n", pairs,
-           t[1] - t[0], t[2] - t[1], use.ru_maxrss,
-           (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000);
+    printf("{\"pairs\":%ld,\"sync_ns\":%" PRIu64 ",\"async_ns\":%" PRIu64
+           ",\"host_kb\":%ld,\"cpu_ms\":%ld}\n",
+           pairs, t[1] - t[0], t[2] - t[1], use.ru_maxrss,
+           (use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
+               (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000);
 }
 
-static CUdeviceptr allocate(size_t bytes)
-{
+static CUdeviceptr allocate(size_t bytes) {
     CUdeviceptr p = 0;
     CALL("cuMemAlloc_v2", "alloc", "pb", CU(cuMemAlloc_v2)(&p, bytes), p, bytes, 0);
     return p;
 }
 
-static void busy(void)
-{
+static void busy(void) {
     CUdeviceptr p[8] = {0};
     for (unsigned i = 0;; i++) {
         CUdeviceptr *slot = &p[i % 8];
@@ -65,8 +63,7 @@ static void busy(void)
     }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     CUcontext context = NULL;
     const char *what = argc > 1 ? argv[1] : "";
     load("dlsym");
