@@ -56,6 +56,9 @@ RUNTIME = {
 ONE_SIDED = {("cuMulticastBindAddr", "ptr"), ("cuMulticastBindAddr_v2", "ptr"),
              ("cuMemMapArrayAsync", "handle"), ("cuMemMapArrayAsync_ptsz", "handle"),
              ("cuGreenCtxCreate", "handle"), ("cuGreenCtxDestroy", "handle")}
+# Operations on memory that lies on one device, whatever the thread's current context is.
+OF_A_DEVICE = {"alloc", "free", "create", "release", "graph-alloc", "context-create", "context-destroy",
+               "module-load", "limit", "pool-create"}
 PER_THREAD_STREAM = 2
 INVALID_DEVICE = 101
 
@@ -115,8 +118,9 @@ def differences(seen, true):
                 out.append(k)
     for k in ("pool", "device", "context"):  # where both know it
         if seen.get(k) is not None and k in true and number(seen[k]) != number(true[k]):
-            if k == "device" and (true["result"] == INVALID_DEVICE or true["op"] == "access"):
-                continue  # the device asked for: here one that is not, there one that gets access
+            if k == "device" and (true["result"] == INVALID_DEVICE or true["op"] not in OF_A_DEVICE or
+                                  "Host" in true["api"]):
+                continue  # elsewhere it may be the thread's, the handle's, or one that does not exist
             if k == "context" and "Async" in true["api"]:
                 continue  # the thread's, or the stream's
             out.append(k)
@@ -167,7 +171,7 @@ def compare_order(trace, ledger):
     def per_key(events):
         keys = collections.defaultdict(list)
         for e in events:
-            if e["result"] == 0 and e["op"] not in ("export", "access"):
+            if e["result"] == 0 and e["op"] not in ("export", "access", "limit"):
                 for k in ("ptr", "handle", "pool"):
                     # A pool's allocations do not change the pool.
                     if number(e.get(k)) and (e["api"], k) not in ONE_SIDED and (

@@ -9,8 +9,7 @@
 
 enum { FILES = 20 };
 
-int main(void)
-{
+int main(void) {
     int fd[FILES], bad = 0;
     char name[32];
     start(0);

@@ -12,24 +12,24 @@
 #include <string.h>
 
 // Needed by the programs, not interposed.
-#define WAYS_PLAIN(X)                                                                              \
-    X(cuInit, (unsigned))                                                                          \
-    X(cuDriverGetVersion, (int *))                                                                 \
-    X(cuCtxGetCurrent, (CUcontext *))                                                              \
-    X(cuCtxSetCurrent, (CUcontext))                                                                \
-    X(cuCtxPopCurrent_v2, (CUcontext *))                                                           \
-    X(cuStreamCreate, (CUstream *, unsigned))                                                      \
-    X(cuStreamDestroy_v2, (CUstream))                                                              \
-    X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                            \
-    X(cuEventCreate, (CUevent *, unsigned))                                                        \
-    X(cuEventRecord, (CUevent, CUstream))                                                          \
-    X(cuGraphCreate, (CUgraph *, unsigned))                                                        \
-    X(cuGraphDestroy, (CUgraph))                                                                   \
-    X(cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice))                                       \
-    X(cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *))                          \
-    X(cuDeviceGetDevResource, (CUdevice, CUdevResource *, CUdevResourceType))                      \
-    X(cuDevResourceGenerateDesc, (CUdevResourceDesc *, CUdevResource *, unsigned))                 \
-    X(cuGraphicsGLRegisterBuffer, (CUgraphicsResource *, unsigned, unsigned))                      \
+#define WAYS_PLAIN(X)                                                              \
+    X(cuInit, (unsigned))                                                          \
+    X(cuDriverGetVersion, (int *))                                                 \
+    X(cuCtxGetCurrent, (CUcontext *))                                              \
+    X(cuCtxSetCurrent, (CUcontext))                                                \
+    X(cuCtxPopCurrent_v2, (CUcontext *))                                           \
+    X(cuStreamCreate, (CUstream *, unsigned))                                      \
+    X(cuStreamDestroy_v2, (CUstream))                                              \
+    X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                            \
+    X(cuEventCreate, (CUevent *, unsigned))                                        \
+    X(cuEventRecord, (CUevent, CUstream))                                          \
+    X(cuGraphCreate, (CUgraph *, unsigned))                                        \
+    X(cuGraphDestroy, (CUgraph))                                                   \
+    X(cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice))                       \
+    X(cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *))          \
+    X(cuDeviceGetDevResource, (CUdevice, CUdevResource *, CUdevResourceType))      \
+    X(cuDevResourceGenerateDesc, (CUdevResourceDesc *, CUdevResource *, unsigned)) \
+    X(cuGraphicsGLRegisterBuffer, (CUgraphicsResource *, unsigned, unsigned))      \
     X(cuGraphicsUnregisterResource, (CUgraphicsResource))
 
 CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *, unsigned, unsigned);
@@ -52,8 +52,7 @@ void load(const char *way);
 
 // A call whose result is printed, so that runs can be compared.
 #define T(symbol, ...) said(#symbol, CU(symbol)(__VA_ARGS__))
-static inline CUresult said(const char *what, CUresult r)
-{
+static inline CUresult said(const char *what, CUresult r) {
     printf("%s %d\n", what, (int)r);
     return r;
 }
@@ -61,8 +60,7 @@ static inline CUresult said(const char *what, CUresult r)
 #define MIB ((size_t)1 << 20)
 
 // cuInit, the primary context of the device, current in this thread.
-static inline CUcontext start(int device)
-{
+static inline CUcontext start(int device) {
     CUcontext ctx = NULL;
     T(cuInit, 0);
     T(cuDevicePrimaryCtxRetain, &ctx, device);
@@ -70,8 +68,7 @@ static inline CUcontext start(int device)
     return ctx;
 }
 
-static inline CUdeviceptr take(size_t bytes)
-{
+static inline CUdeviceptr take(size_t bytes) {
     CUdeviceptr p = 0;
     T(cuMemAlloc_v2, &p, bytes);
     return p;

@@ -3,8 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 
-int main(void)
-{
+int main(void) {
     void *p = NULL;
     int n = -1;
     cudaError_t r = cudaMalloc(&p, 4096);

@@ -2,8 +2,7 @@
 // Runs scenarios over the driver API: driver WAY SCENARIO..., driver_elf SCENARIO...
 #include "cu.h"
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int first = 1;
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 #ifndef WAYS_ELF

@@ -2,8 +2,7 @@
 // A library that is linked to the driver and allocates before main does.
 #include "cu.h"
 
-__attribute__((constructor)) static void allocate_early(void)
-{
+__attribute__((constructor)) static void allocate_early(void) {
     CUcontext ctx = NULL;
     CUdeviceptr p = 0;
     if (CU(cuInit)(0) == CUDA_SUCCESS && CU(cuDevicePrimaryCtxRetain)(&ctx, 0) == CUDA_SUCCESS &&

@@ -16,19 +16,19 @@ int cuMemFree_v2(unsigned long long);
 
 struct Guard {
     const char *name;
-    ~Guard() { std::printf("unwound %s\n", name); }
+    ~Guard() {
+        std::printf("unwound %s\n", name);
+    }
 };
 
-static int depth(int n)
-{
+static int depth(int n) {
     Guard g{"depth"};
     if (n == 0)
         throw std::runtime_error("deep");
     return depth(n - 1) + 1;
 }
 
-template <class F> static void attempt(const char *name, F f)
-{
+template <class F> static void attempt(const char *name, F f) {
     try {
         Guard g{name};
         f();
@@ -38,8 +38,7 @@ template <class F> static void attempt(const char *name, F f)
     }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     void *ctx = nullptr;
     unsigned long long p = 0;
     std::printf("%d\n", cuInit(0));

@@ -4,8 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-int main(void)
-{
+int main(void) {
     void *p = NULL, *h = dlopen("libcudart.so.13", RTLD_NOW);
     int (*take)(void **, size_t) = h ? (int (*)(void **, size_t))dlsym(h, "cudaMalloc") : NULL;
     int (*give)(void *) = h ? (int (*)(void *))dlsym(h, "cudaFree") : NULL;

@@ -5,15 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *open_plugin(const char *how, const char *path)
-{
+static void *open_plugin(const char *how, const char *path) {
     if (!strcmp(how, "newlm"))
         return dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | (strcmp(how, "deepbind") ? 0 : RTLD_DEEPBIND));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int bad = argc < 3;
     for (int i = 2; i < argc; i++) {
         void *h = open_plugin(argv[1], argv[i]);

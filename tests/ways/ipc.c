@@ -8,8 +8,7 @@
 
 #define NUMBER(fd) (void *)(intptr_t)(fd)
 
-static int child(char **argv)
-{
+static int child(char **argv) {
     CUipcMemHandle ipc;
     CUmemGenericAllocationHandle h = 0;
     CUdeviceptr p = 0;
@@ -26,8 +25,7 @@ static int child(char **argv)
     return bad;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc > 2)
         return child(argv);
     CUmemAllocationProp prop;

@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     CUdeviceptr p;
     const int refused = argc > 1 && !strcmp(argv[1], "refused");
     start(0);

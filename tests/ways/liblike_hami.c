@@ -11,8 +11,7 @@
 typedef void *dlsym_fn(void *, const char *);
 static size_t used;
 
-static dlsym_fn *real_dlsym(void)
-{
+static dlsym_fn *real_dlsym(void) {
     static dlsym_fn *real;
     if (!real)
         real = (dlsym_fn *)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
@@ -21,28 +20,27 @@ static dlsym_fn *real_dlsym(void)
     return real;
 }
 
-static void *driver(const char *name)
-{
+static void *driver(const char *name) {
     static void *handle;
     if (!handle)
         handle = dlopen("libcuda.so.1", RTLD_NOW);
     return handle ? real_dlsym()(handle, name) : NULL;
 }
 
-static CUresult my_alloc(CUdeviceptr *p, size_t bytes)
-{
+static CUresult my_alloc(CUdeviceptr *p, size_t bytes) {
     if (used + bytes > LIMIT)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult (*real)(CUdeviceptr *, size_t) = (CUresult(*)(CUdeviceptr *, size_t))driver("cuMemAlloc_v2");
+    CUresult (*real)(CUdeviceptr *, size_t) =
+        (CUresult(*)(CUdeviceptr *, size_t))driver("cuMemAlloc_v2");
     const CUresult r = real(p, bytes);
     if (!r)
         used += bytes;
     return r;
 }
 
-static CUresult my_info(size_t *free_bytes, size_t *total)
-{
-    CUresult (*real)(size_t *, size_t *) = (CUresult(*)(size_t *, size_t *))driver("cuMemGetInfo_v2");
+static CUresult my_info(size_t *free_bytes, size_t *total) {
+    CUresult (*real)(size_t *, size_t *) =
+        (CUresult(*)(size_t *, size_t *))driver("cuMemGetInfo_v2");
     const CUresult r = real(free_bytes, total);
     if (!r && free_bytes && total) {
         *free_bytes = LIMIT - used;
@@ -54,8 +52,7 @@ static CUresult my_info(size_t *free_bytes, size_t *total)
 static CUresult my_resolver(const char *symbol, void **pfn, int version, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *status);
 
-static void *mine(const char *name)
-{
+static void *mine(const char *name) {
     if (!strcmp(name, "cuMemAlloc_v2") || !strcmp(name, "cuMemAlloc"))
         return (void *)cuMemAlloc_v2;
     if (!strcmp(name, "cuMemGetInfo_v2") || !strcmp(name, "cuMemGetInfo"))
@@ -66,11 +63,10 @@ static void *mine(const char *name)
 }
 
 static CUresult my_resolver(const char *symbol, void **pfn, int version, cuuint64_t flags,
-                            CUdriverProcAddressQueryResult *status)
-{
+                            CUdriverProcAddressQueryResult *status) {
     CUresult (*real)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *) =
-        (CUresult(*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *))driver(
-            "cuGetProcAddress_v2");
+        (CUresult(*)(const char *, void **, int, cuuint64_t,
+                     CUdriverProcAddressQueryResult *))driver("cuGetProcAddress_v2");
     const CUresult r = real(symbol, pfn, version, flags, status);
     void *own = mine(!strcmp(symbol, "cuGetProcAddress") ? "cuGetProcAddress_v2" : symbol);
     if (!r && own && version >= 3020)
@@ -79,25 +75,21 @@ static CUresult my_resolver(const char *symbol, void **pfn, int version, cuuint6
 }
 
 void *dlsym(void *handle, const char *name);
-void *dlsym(void *handle, const char *name)
-{
+void *dlsym(void *handle, const char *name) {
     void *own = name[0] == 'c' && name[1] == 'u' ? mine(name) : NULL;
     void *p = real_dlsym()(handle, name);
     return p && own ? own : p;
 }
 
-CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *p, size_t bytes)
-{
+CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *p, size_t bytes) {
     return my_alloc(p, bytes);
 }
 
-CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
-{
+CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
     return my_info(free_bytes, total);
 }
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags,
-                                     CUdriverProcAddressQueryResult *status)
-{
+                                     CUdriverProcAddressQueryResult *status) {
     return my_resolver(symbol, pfn, version, flags, status);
 }

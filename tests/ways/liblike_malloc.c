@@ -11,8 +11,7 @@ static int starting;
 static void *(*real_malloc)(size_t), *(*real_calloc)(size_t, size_t);
 static void (*real_free)(void *);
 
-static void start(void)
-{
+static void start(void) {
     if (real_malloc || starting)
         return;
     starting = 1;
@@ -23,8 +22,7 @@ static void start(void)
     starting = 0;
 }
 
-static void *early_take(size_t n)
-{
+static void *early_take(size_t n) {
     early_used = (early_used + 15) & ~(size_t)15;
     if (early_used + n > sizeof early)
         return NULL;
@@ -33,22 +31,19 @@ static void *early_take(size_t n)
 }
 
 void *malloc(size_t n);
-void *malloc(size_t n)
-{
+void *malloc(size_t n) {
     start();
     return real_malloc ? real_malloc(n) : early_take(n);
 }
 
 void *calloc(size_t a, size_t b);
-void *calloc(size_t a, size_t b)
-{
+void *calloc(size_t a, size_t b) {
     start();
     return real_calloc ? real_calloc(a, b) : early_take(a * b); // static memory is zero
 }
 
 void free(void *p);
-void free(void *p)
-{
+void free(void *p) {
     if ((char *)p >= early && (char *)p < early + sizeof early)
         return;
     start();

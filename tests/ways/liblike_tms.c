@@ -19,8 +19,7 @@ struct block {
 static struct block *blocks;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *next(const char *name)
-{
+static void *next(const char *name) {
     void *p = dlsym(RTLD_NEXT, name);
     if (!p) {
         fprintf(stderr, "tms: no %s\n", name);
@@ -29,8 +28,7 @@ static void *next(const char *name)
     return p;
 }
 
-static int back(struct block *b)
-{
+static int back(struct block *b) {
     CUmemAllocationProp prop;
     CUmemAccessDesc access;
     CUdevice device;
@@ -49,8 +47,7 @@ static int back(struct block *b)
 }
 
 int cudaMalloc(void **p, size_t bytes);
-int cudaMalloc(void **p, size_t bytes)
-{
+int cudaMalloc(void **p, size_t bytes) {
     if (bytes < 2 * MIB) // outside of its region
         return ((malloc_fn *)next("cudaMalloc"))(p, bytes);
     struct block *b = calloc(1, sizeof *b);
@@ -70,8 +67,7 @@ int cudaMalloc(void **p, size_t bytes)
 }
 
 int cudaFree(void *p);
-int cudaFree(void *p)
-{
+int cudaFree(void *p) {
     struct block *found = NULL;
     pthread_mutex_lock(&lock);
     for (struct block **b = &blocks; *b; b = &(*b)->next)
@@ -91,8 +87,7 @@ int cudaFree(void *p)
 
 // Sleep mode: memory goes, addresses stay.
 void tms_pause(void);
-void tms_pause(void)
-{
+void tms_pause(void) {
     for (struct block *b = blocks; b; b = b->next) {
         cuMemUnmap(b->va, b->size);
         cuMemRelease(b->handle);
@@ -100,8 +95,7 @@ void tms_pause(void)
 }
 
 void tms_resume(void);
-void tms_resume(void)
-{
+void tms_resume(void) {
     for (struct block *b = blocks; b; b = b->next)
         if (back(b))
             exit(1);

@@ -9,11 +9,11 @@
 
 static unsigned calls;
 
-static void *next(const char *name)
-{
+static void *next(const char *name) {
     void *p = dlsym(RTLD_NEXT, name);
     Dl_info mine, found;
-    if (!p || !dladdr((void *)next, &mine) || !dladdr(p, &found) || mine.dli_fbase == found.dli_fbase) {
+    if (!p || !dladdr((void *)next, &mine) || !dladdr(p, &found) ||
+        mine.dli_fbase == found.dli_fbase) {
         fprintf(stderr, "next: %s leads back or nowhere\n", name);
         abort();
     }
@@ -21,15 +21,13 @@ static void *next(const char *name)
 }
 
 pid_t getppid(void);
-pid_t getppid(void)
-{
+pid_t getppid(void) {
     pid_t (*real)(void) = (pid_t(*)(void))next("getppid");
     return real();
 }
 
 int cuMemAlloc_v2(unsigned long long *p, size_t bytes);
-int cuMemAlloc_v2(unsigned long long *p, size_t bytes)
-{
+int cuMemAlloc_v2(unsigned long long *p, size_t bytes) {
     static int (*real)(unsigned long long *, size_t);
     if (!real)
         real = (int (*)(unsigned long long *, size_t))next("cuMemAlloc_v2");
@@ -38,8 +36,7 @@ int cuMemAlloc_v2(unsigned long long *p, size_t bytes)
 }
 
 int cuMemFree_v2(unsigned long long p);
-int cuMemFree_v2(unsigned long long p)
-{
+int cuMemFree_v2(unsigned long long p) {
     // Asked anew at each call, as many do.
     int (*real)(unsigned long long) = (int (*)(unsigned long long))next("cuMemFree_v2");
     calls++;
@@ -47,8 +44,7 @@ int cuMemFree_v2(unsigned long long p)
 }
 
 // A versioned look-up too.
-__attribute__((destructor)) static void report(void)
-{
+__attribute__((destructor)) static void report(void) {
     void *p = dlvsym(RTLD_NEXT, "printf", "GLIBC_2.2.5");
     if (!getppid() || (!p && !dlsym(RTLD_NEXT, "printf")))
         abort();

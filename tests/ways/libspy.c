@@ -12,8 +12,7 @@ typedef void *dlsym_fn(void *, const char *);
 
 static resolver_fn *first, *second;
 
-static void write_down(const char *symbol, int version, void *answer)
-{
+static void write_down(const char *symbol, int version, void *answer) {
     const char *path = getenv("WAYS_SPY");
     FILE *f = path ? fopen(path, "a") : NULL;
     Dl_info info;
@@ -24,20 +23,21 @@ static void write_down(const char *symbol, int version, void *answer)
     fclose(f);
 }
 
-static int spy(resolver_fn *real, const char *symbol, void **p, int version, unsigned long long flags, int *status);
+static int spy(resolver_fn *real, const char *symbol, void **p, int version,
+               unsigned long long flags, int *status);
 
-static int spy_first(const char *symbol, void **p, int version, unsigned long long flags, int *status)
-{
+static int spy_first(const char *symbol, void **p, int version, unsigned long long flags,
+                     int *status) {
     return spy(first, symbol, p, version, flags, status);
 }
 
-static int spy_second(const char *symbol, void **p, int version, unsigned long long flags, int *status)
-{
+static int spy_second(const char *symbol, void **p, int version, unsigned long long flags,
+                      int *status) {
     return spy(second, symbol, p, version, flags, status);
 }
 
-static int spy(resolver_fn *real, const char *symbol, void **p, int version, unsigned long long flags, int *status)
-{
+static int spy(resolver_fn *real, const char *symbol, void **p, int version,
+               unsigned long long flags, int *status) {
     const int r = real(symbol, p, version, flags, status);
     if (r == 0 && p) {
         write_down(symbol, version, *p);
@@ -50,8 +50,7 @@ static int spy(resolver_fn *real, const char *symbol, void **p, int version, uns
 }
 
 // The next dlsym in load order is the library's under test; found without dlsym.
-static int find(struct dl_phdr_info *info, size_t size, void *out)
-{
+static int find(struct dl_phdr_info *info, size_t size, void *out) {
     (void)size;
     if (!strstr(info->dlpi_name, "libcutrace.so"))
         return 0;
@@ -77,8 +76,7 @@ static int find(struct dl_phdr_info *info, size_t size, void *out)
 }
 
 void *dlsym(void *handle, const char *name);
-void *dlsym(void *handle, const char *name)
-{
+void *dlsym(void *handle, const char *name) {
     static dlsym_fn *real;
     if (!real)
         dl_iterate_phdr(find, &real);

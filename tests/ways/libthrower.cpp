@@ -4,8 +4,7 @@
 
 extern "C" int cuMemAlloc_v2(unsigned long long *, size_t);
 
-extern "C" void throw_something()
-{
+extern "C" void throw_something() {
     unsigned long long p;
     cuMemAlloc_v2(&p, 3 << 20);
     throw std::runtime_error("from the plugin");

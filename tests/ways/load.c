@@ -14,7 +14,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define CT_HOOK(symbol, base, abi, ptsz, params, args)                                             \
+#define CT_HOOK(symbol, base, abi, ptsz, params, args) \
     {#symbol, #base, abi, ptsz, (void **)&cu.symbol},
 #include "../../preload/hooks.def"
 };
@@ -31,48 +31,40 @@ static resolver2 get2;
 static entry_point entry;
 static entry_point_by entry_by;
 
-static void *by_handle(const struct row *r)
-{
+static void *by_handle(const struct row *r) {
     return dlsym(driver, r->symbol);
 }
 
-static void *by_default(const struct row *r)
-{
+static void *by_default(const struct row *r) {
     return dlsym(RTLD_DEFAULT, r->symbol);
 }
 
 // Needs a driver whose symbols have a version; NVIDIA's have none today.
-static void *by_version(const struct row *r)
-{
+static void *by_version(const struct row *r) {
     return dlvsym(driver, r->symbol, "WAYS_1.0");
 }
 
-static cuuint64_t flags_of(const struct row *r)
-{
+static cuuint64_t flags_of(const struct row *r) {
     return r->ptsz ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
 }
 
-static void *by_resolver1(const struct row *r)
-{
+static void *by_resolver1(const struct row *r) {
     void *p = NULL;
     return get1(r->base, &p, r->abi, flags_of(r)) ? NULL : p;
 }
 
-static void *by_resolver2(const struct row *r)
-{
+static void *by_resolver2(const struct row *r) {
     void *p = NULL;
     return get2(r->base, &p, r->abi, flags_of(r), NULL) ? NULL : p;
 }
 
-static void *by_entry_point_version(const struct row *r)
-{
+static void *by_entry_point_version(const struct row *r) {
     void *p = NULL;
     return entry_by(r->base, &p, (unsigned)r->abi, flags_of(r), NULL) ? NULL : p;
 }
 
 // Answers for the version of the runtime: the newest ABI only.
-static void *by_entry_point(const struct row *r)
-{
+static void *by_entry_point(const struct row *r) {
     void *p = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].base, r->base) && rows[i].ptsz == r->ptsz && rows[i].abi > r->abi)
@@ -80,8 +72,7 @@ static void *by_entry_point(const struct row *r)
     return entry(r->base, &p, flags_of(r), NULL) ? NULL : p;
 }
 
-static void need(const void *p, const char *what)
-{
+static void need(const void *p, const char *what) {
     if (p)
         return;
     fprintf(stderr, "no %s\n", what);
@@ -89,8 +80,7 @@ static void need(const void *p, const char *what)
 }
 
 // Like the CUDA runtime: the resolver that dlsym finds is asked for itself, and its answer used.
-static void chain_resolvers(void)
-{
+static void chain_resolvers(void) {
     void *p = NULL;
     get2 = (resolver2)dlsym(driver, "cuGetProcAddress_v2");
     need((void *)get2, "cuGetProcAddress_v2");
@@ -103,8 +93,7 @@ static void chain_resolvers(void)
     get2 = (resolver2)p;
 }
 
-static void fill(void *(*find)(const struct row *), const char *way)
-{
+static void fill(void *(*find)(const struct row *), const char *way) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!(*rows[i].slot = find(&rows[i])) && getenv("WAYS_VERBOSE"))
             fprintf(stderr, "%s: no %s\n", way, rows[i].symbol);
@@ -113,8 +102,7 @@ static void fill(void *(*find)(const struct row *), const char *way)
     need((void *)cu.cuMemAlloc_v2, way);
 }
 
-void load(const char *way)
-{
+void load(const char *way) {
     driver = dlopen("libcuda.so.1", RTLD_NOW | (strcmp(way, "default") ? RTLD_LOCAL : RTLD_GLOBAL));
     need(driver, "libcuda.so.1");
     if (!strcmp(way, "dlsym")) {
@@ -141,8 +129,8 @@ void load(const char *way)
         // Bound by name, not by dlsym: a runtime function fetched by dlsym is not interposed.
         extern int cudaGetDriverEntryPoint(const char *, void **, unsigned long long, int *)
             __attribute__((weak));
-        extern int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned,
-                                                    unsigned long long, int *) __attribute__((weak));
+        extern int cudaGetDriverEntryPointByVersion(
+            const char *, void **, unsigned, unsigned long long, int *) __attribute__((weak));
         (void)runtime;
         entry = cudaGetDriverEntryPoint;
         entry_by = cudaGetDriverEntryPointByVersion;

@@ -5,8 +5,7 @@
 
 #include <dlfcn.h>
 
-int main(void)
-{
+int main(void) {
     int version = 0;
     void *p = NULL;
     load("chain2");

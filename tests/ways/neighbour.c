@@ -6,8 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc > 1) {
         start(0);
         take(500 * MIB);

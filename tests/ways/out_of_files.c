@@ -7,8 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-int main(void)
-{
+int main(void) {
     struct rlimit few = {32, 32};
     setrlimit(RLIMIT_NOFILE, &few);
     while (open("/dev/null", O_RDONLY) >= 0)

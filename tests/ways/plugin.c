@@ -6,8 +6,7 @@ int cudaMalloc(void **, size_t);
 int cudaFree(void *);
 
 int plugin_run(size_t bytes);
-int plugin_run(size_t bytes)
-{
+int plugin_run(size_t bytes) {
     void *p = NULL, *q = NULL;
     int r = cudaMalloc(&p, bytes) | cudaMalloc(&q, bytes + 1);
     return r | cudaFree(p);

@@ -7,22 +7,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int wait_for(pid_t pid)
-{
+static int wait_for(pid_t pid) {
     int status = 1;
     return pid <= 0 || waitpid(pid, &status, 0) != pid || status != 0;
 }
 
-static void *in_thread(void *ctx)
-{
+static void *in_thread(void *ctx) {
     CUdeviceptr p;
     CU(cuCtxSetCurrent)(ctx);
     CU(cuMemAlloc_v2)(&p, 6 * MIB);
     return NULL;
 }
 
-static int use_in_child(char **argv)
-{
+static int use_in_child(char **argv) {
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -33,8 +30,7 @@ static int use_in_child(char **argv)
 }
 
 // The child of a process that has used CUDA cannot use it, and says so.
-static int plain_fork(void)
-{
+static int plain_fork(void) {
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -44,8 +40,7 @@ static int plain_fork(void)
     return wait_for(pid);
 }
 
-static int daemonise(void)
-{
+static int daemonise(void) {
     int ends[2];
     char c = 0;
     fflush(stdout);
@@ -67,8 +62,7 @@ static int daemonise(void)
     return bad;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *kind = argc > 1 ? argv[1] : "plain";
     CUcontext ctx = NULL;
     pthread_t t;

@@ -24,27 +24,25 @@ struct world {
     CUgraph graph;
 };
 
-static unsigned roll(struct world *w, unsigned n)
-{
+static unsigned roll(struct world *w, unsigned n) {
     w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(w->seed >> 33) % n;
 }
 
-static int note(struct world *w, CUresult r)
-{
+static int note(struct world *w, CUresult r) {
     w->sum = w->sum * 31 + (unsigned)r;
     return r == CUDA_SUCCESS;
 }
 
-static size_t some_bytes(struct world *w)
-{
-    static const size_t sizes[] = {0, 1, 500, 512, 4096, 1 << 20, 2 << 20, 3 << 20, 20 << 20, 200 << 20};
-    return roll(w, 40) == 0 ? (size_t)1 << 50 : sizes[roll(w, 10)] + (roll(w, 4) == 0 ? roll(w, 1000) : 0);
+static size_t some_bytes(struct world *w) {
+    static const size_t sizes[] = {0,       1,       500,     512,      4096,
+                                   1 << 20, 2 << 20, 3 << 20, 20 << 20, 200 << 20};
+    return roll(w, 40) == 0 ? (size_t)1 << 50
+                            : sizes[roll(w, 10)] + (roll(w, 4) == 0 ? roll(w, 1000) : 0);
 }
 
 // Mostly one of ours, sometimes nonsense.
-static CUdeviceptr some_ptr(struct world *w, CUdeviceptr *slots, int *at)
-{
+static CUdeviceptr some_ptr(struct world *w, CUdeviceptr *slots, int *at) {
     *at = (int)roll(w, SLOTS);
     switch (roll(w, 20)) {
     case 0:
@@ -58,14 +56,14 @@ static CUdeviceptr some_ptr(struct world *w, CUdeviceptr *slots, int *at)
 
 #define N(symbol, ...) note(w, CU(symbol)(__VA_ARGS__))
 
-static void device(struct world *w)
-{
+static void device(struct world *w) {
     int i = (int)roll(w, SLOTS);
     CUdeviceptr p = 0;
     size_t pitch = 0;
     switch (roll(w, 7)) {
     case 0:
-        if (N(cuMemAllocPitch_v2, &p, &pitch, some_bytes(w) % 100000, roll(w, 50), 4u << roll(w, 4)))
+        if (N(cuMemAllocPitch_v2, &p, &pitch, some_bytes(w) % 100000, roll(w, 50),
+              4u << roll(w, 4)))
             w->device[i] = p;
         break;
     case 1:
@@ -87,8 +85,7 @@ static void device(struct world *w)
     }
 }
 
-static void async(struct world *w)
-{
+static void async(struct world *w) {
     int i = (int)roll(w, SLOTS);
     CUdeviceptr p = 0;
     switch (roll(w, 8)) {
@@ -117,8 +114,7 @@ static void async(struct world *w)
     }
 }
 
-static void vmm(struct world *w)
-{
+static void vmm(struct world *w) {
     CUmemAllocationProp prop;
     CUmemAccessDesc access;
     CUmemGenericAllocationHandle h = 0;
@@ -158,14 +154,12 @@ static void vmm(struct world *w)
             N(cuMemRelease, h);
         break;
     default:
-        if (N(cuMemRelease, w->handle[i]) && w->alone && roll(w, 10) == 0)
-            return; // kept: a second release may hit what a mapping keeps
+        N(cuMemRelease, w->handle[i]);
         w->handle[i] = 0;
     }
 }
 
-static void arrays(struct world *w)
-{
+static void arrays(struct world *w) {
     CUDA_ARRAY3D_DESCRIPTOR d;
     const int i = (int)roll(w, SLOTS);
     memset(&d, 0, sizeof d);
@@ -191,8 +185,7 @@ static void arrays(struct world *w)
     }
 }
 
-static void host(struct world *w)
-{
+static void host(struct world *w) {
     const int i = (int)roll(w, SLOTS);
     void *p = NULL;
     switch (roll(w, 3)) {
@@ -210,8 +203,17 @@ static void host(struct world *w)
     }
 }
 
-static void other(struct world *w)
-{
+// What was in the context is gone. A handle is an address of the heap, which something else may have got: using
+// it again would end differently from run to run.
+static void forget(struct world *w) {
+    w->own = NULL;
+    memset(w->array, 0, sizeof w->array);
+    memset(w->mipmap, 0, sizeof w->mipmap);
+    memset(w->module, 0, sizeof w->module);
+    N(cuCtxSetCurrent, w->primary);
+}
+
+static void other(struct world *w) {
     static const char image[] = "image";
     const int i = (int)roll(w, SLOTS);
     size_t a, b;
@@ -242,7 +244,7 @@ static void other(struct world *w)
         if (w->alone && !w->own)
             N(cuCtxCreate_v2, &w->own, 0, (int)roll(w, 2));
         else if (w->own && N(cuCtxDestroy_v2, w->own))
-            w->own = NULL, N(cuCtxSetCurrent, w->primary);
+            forget(w);
         break;
     default:
         N(cuCtxSynchronize);
@@ -250,10 +252,9 @@ static void other(struct world *w)
 }
 
 // What is freed may be freed already, or never have been.
-static void clean(struct world *w)
-{
-    if (w->own)
-        N(cuCtxDestroy_v2, w->own), N(cuCtxSetCurrent, w->primary);
+static void clean(struct world *w) {
+    if (w->own && N(cuCtxDestroy_v2, w->own))
+        forget(w);
     for (int i = 0; i < SLOTS; i++) {
         if (w->device[i])
             N(cuMemFree_v2, w->device[i]);
@@ -276,8 +277,7 @@ static void clean(struct world *w)
     }
 }
 
-static void sequence(struct world *w, int calls)
-{
+static void sequence(struct world *w, int calls) {
     CUmemPoolProps props;
     memset(&props, 0, sizeof props);
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -285,7 +285,8 @@ static void sequence(struct world *w, int calls)
     N(cuStreamCreate, &w->stream, CU_STREAM_NON_BLOCKING);
     N(cuMemPoolCreate, &w->pool, &props);
     for (int i = 0; i < calls; i++) {
-        static void (*const family[])(struct world *) = {device, async, vmm, arrays, host, other, device, vmm};
+        static void (*const family[])(struct world *) = {device, async, vmm,    arrays,
+                                                         host,   other, device, vmm};
         family[roll(w, 8)](w);
     }
     if (roll(w, 50)) // else it stays, and counts
@@ -307,8 +308,7 @@ static void sequence(struct world *w, int calls)
 
 static unsigned long seed, sequences, calls, threads;
 
-static void *work(void *number)
-{
+static void *work(void *number) {
     struct world world, *w = &world;
     memset(w, 0, sizeof *w);
     w->seed = (seed + (uintptr_t)number) * 0x9E3779B97F4A7C15u + 1;
@@ -322,8 +322,7 @@ static void *work(void *number)
     return NULL;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     pthread_t t[64];
     if (argc != 5)
         return 2;

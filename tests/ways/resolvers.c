@@ -12,8 +12,7 @@ static void *driver;
 static resolver get;
 
 // Which export, if any, the answer is; "wrapped" where it is none of the driver's.
-static void *ask(const char *base, int version, cuuint64_t flags)
-{
+static void *ask(const char *base, int version, cuuint64_t flags) {
     CUdriverProcAddressQueryResult status = (CUdriverProcAddressQueryResult)77;
     void *p = NULL;
     const CUresult r = get(base, &p, version, flags, &status);
@@ -22,22 +21,19 @@ static void *ask(const char *base, int version, cuuint64_t flags)
     return p;
 }
 
-static int in_driver(void *p)
-{
+static int in_driver(void *p) {
     Dl_info info;
     return dladdr(p, &info) && strstr(info.dli_fname, "libcuda.so.1") != NULL;
 }
 
-static void untouched(const char *base, int version, const char *symbol)
-{
+static void untouched(const char *base, int version, const char *symbol) {
     void *p = ask(base, version, 0);
     // The real one, by whatever means we know it: it lies in the driver.
     if (!p || !in_driver(p))
         printf("%s %d is not the driver's %s\n", base, version, symbol), exit(1);
 }
 
-int main(void)
-{
+int main(void) {
     CUcontext ctx = NULL;
     CUdeviceptr p = 0, q = 0;
     driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -54,13 +50,15 @@ int main(void)
     untouched("cuMemcpyHtoD", 3020, "cuMemcpyHtoD_v2");
     untouched("cuCtxGetDevice", 2000, "cuCtxGetDevice");
     // Two ABIs with different arguments.
-    CUresult(CUDAAPI * old_sync)(void) = (CUresult(CUDAAPI *)(void))ask("cuCtxSynchronize", 2000, 0);
+    CUresult(CUDAAPI * old_sync)(void) =
+        (CUresult(CUDAAPI *)(void))ask("cuCtxSynchronize", 2000, 0);
     CUresult(CUDAAPI * new_sync)(CUcontext) =
         (CUresult(CUDAAPI *)(CUcontext))ask("cuCtxSynchronize", 13000, 0);
     CUresult(CUDAAPI * init)(unsigned) = (CUresult(CUDAAPI *)(unsigned))ask("cuInit", 2000, 0);
     CUresult(CUDAAPI * retain)(CUcontext *, int) =
         (CUresult(CUDAAPI *)(CUcontext *, int))ask("cuDevicePrimaryCtxRetain", 7000, 0);
-    CUresult(CUDAAPI * set)(CUcontext) = (CUresult(CUDAAPI *)(CUcontext))ask("cuCtxSetCurrent", 4000, 0);
+    CUresult(CUDAAPI * set)(CUcontext) =
+        (CUresult(CUDAAPI *)(CUcontext))ask("cuCtxSetCurrent", 4000, 0);
     CUresult(CUDAAPI * alloc)(CUdeviceptr *, size_t) =
         (CUresult(CUDAAPI *)(CUdeviceptr *, size_t))ask("cuMemAlloc", 13000, 0);
     CUresult(CUDAAPI * async0)(CUdeviceptr *, size_t, CUstream) =

@@ -14,8 +14,7 @@
 #define EXTENT(w, h, d) ((struct cudaExtent){w, h, d})
 #define NOWHERE ((void *)0xdead0000)
 
-static void device(void)
-{
+static void device(void) {
     void *p = NULL, *q = NULL;
     size_t pitch = 0, free_bytes, total;
     struct cudaPitchedPtr pp;
@@ -34,8 +33,7 @@ static void device(void)
     T(cudaMalloc(&p, 5 * MIB)); // stays
 }
 
-static void async(void)
-{
+static void async(void) {
     struct cudaMemPoolProps props;
     struct cudaMemAccessDesc access;
     cudaMemPool_t pool = NULL;
@@ -61,8 +59,7 @@ static void async(void)
     T(cudaMallocAsync(&p, 8 * MIB, s)); // stays
 }
 
-static void host(void)
-{
+static void host(void) {
     static char buffer[MIB] __attribute__((aligned(4096)));
     void *p = NULL, *q = NULL;
     T(cudaHostAlloc(&p, 3 * MIB, cudaHostAllocDefault));
@@ -74,8 +71,7 @@ static void host(void)
     T(cudaHostUnregister(buffer));
 }
 
-static void arrays(void)
-{
+static void arrays(void) {
     struct cudaChannelFormatDesc d = {32, 0, 0, 0, cudaChannelFormatKindFloat};
     cudaArray_t a = NULL, b = NULL;
     cudaMipmappedArray_t m = NULL;
@@ -86,8 +82,7 @@ static void arrays(void)
     T(cudaFreeMipmappedArray(m));
 }
 
-static void *in_thread(void *unused)
-{
+static void *in_thread(void *unused) {
     void *p[8];
     for (int r = 0; r < 20; r++) {
         for (int i = 0; i < 8; i++)
@@ -99,8 +94,7 @@ static void *in_thread(void *unused)
     return unused;
 }
 
-static void threads(void)
-{
+static void threads(void) {
     pthread_t t[8];
     for (int i = 0; i < 8; i++)
         pthread_create(&t[i], NULL, in_thread, NULL);
@@ -108,8 +102,7 @@ static void threads(void)
         pthread_join(t[i], NULL);
 }
 
-static void entry(void)
-{
+static void entry(void) {
     enum cudaDriverEntryPointQueryResult status;
     void *p = NULL;
     unsigned long long at = 0;
@@ -130,8 +123,7 @@ static void entry(void)
 #endif
 }
 
-static void reset(void)
-{
+static void reset(void) {
     void *p = NULL;
     T(cudaMalloc(&p, 9 * MIB));
     T(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 16 * MIB));
@@ -139,8 +131,7 @@ static void reset(void)
     T(cudaMalloc(&p, 4 * MIB));
 }
 
-static void two_devices(void)
-{
+static void two_devices(void) {
     void *p = NULL;
     T(cudaSetDevice(1));
     T(cudaMalloc(&p, 11 * MIB));
@@ -149,8 +140,7 @@ static void two_devices(void)
 }
 
 // A copied error stays until it is asked for; nothing of ours may ask for it.
-static void errors(void)
-{
+static void errors(void) {
     void *p = NULL;
     T(cudaMalloc(&p, (size_t)1 << 50));
     T(cudaPeekAtLastError());
@@ -160,14 +150,14 @@ static void errors(void)
     T(cudaGetLastError());
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"device", device}, {"async", async},     {"host", host},   {"arrays", arrays},
-                 {"threads", threads}, {"entry", entry},   {"reset", reset}, {"two_devices", two_devices},
-                 {"errors", errors}};
+    } parts[] = {
+        {"device", device},   {"async", async}, {"host", host},   {"arrays", arrays},
+        {"threads", threads}, {"entry", entry}, {"reset", reset}, {"two_devices", two_devices},
+        {"errors", errors}};
     for (int a = 1; a < argc; a++)
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             if (!strcmp(argv[a], parts[i].name))

@@ -7,8 +7,7 @@
 int cudaMalloc(void **, size_t);
 int cudaFree(void *);
 
-int main(void)
-{
+int main(void) {
     void *p[4] = {NULL}, *small = NULL;
     void (*pause)(void), (*resume)(void);
     int r = cudaFree(NULL);

@@ -12,8 +12,7 @@
 
 // ---- device and managed memory --------------------------------------------------------------------
 
-static void s_device(void)
-{
+static void s_device(void) {
     size_t pitch = 0, free_bytes, total;
     CUdeviceptr p[6], q = 0;
     start(0);
@@ -38,8 +37,7 @@ static void s_device(void)
 }
 
 // Invalid calls, none of which may change anything.
-static void s_invalid(void)
-{
+static void s_invalid(void) {
     CUdeviceptr p, q = 0x1234;
     start(0);
     p = take(MIB);
@@ -57,8 +55,7 @@ static void s_invalid(void)
 }
 
 // Without a context, without cuInit.
-static void s_no_context(void)
-{
+static void s_no_context(void) {
     CUdeviceptr p = 0;
     T(cuMemAlloc_v2, &p, 4096);
     T(cuMemFree_v2, UNKNOWN_PTR);
@@ -72,8 +69,7 @@ static void s_no_context(void)
 }
 
 // Until the device is full; then a smaller one fits, which makes the refusal one that was recovered from.
-static void s_fill(void)
-{
+static void s_fill(void) {
     CUdeviceptr p;
     int n = 0;
     start(0);
@@ -86,8 +82,7 @@ static void s_fill(void)
 }
 
 // Under a limiter: two fit, the third does not.
-static void s_limited(void)
-{
+static void s_limited(void) {
     CUdeviceptr p = 0;
     size_t free_bytes, total;
     start(0);
@@ -99,8 +94,7 @@ static void s_limited(void)
 }
 
 // For SIM_FAIL: what fails in a way that stays.
-static void s_sticky(void)
-{
+static void s_sticky(void) {
     CUdeviceptr p = 0, q = 0;
     start(0);
     p = take(MIB);
@@ -110,8 +104,7 @@ static void s_sticky(void)
     T(cuCtxSynchronize);
 }
 
-static void s_two_devices(void)
-{
+static void s_two_devices(void) {
     CUcontext a = start(0), b = NULL;
     CUdeviceptr p, q;
     p = take(10 * MIB);
@@ -128,8 +121,7 @@ static void s_two_devices(void)
 
 // ---- stream-ordered memory ------------------------------------------------------------------------
 
-static CUmemPoolProps pool_props(int device)
-{
+static CUmemPoolProps pool_props(int device) {
     CUmemPoolProps props;
     memset(&props, 0, sizeof props);
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -139,8 +131,7 @@ static CUmemPoolProps pool_props(int device)
     return props;
 }
 
-static void s_async(void)
-{
+static void s_async(void) {
     CUmemPoolProps props = pool_props(0);
     CUmemoryPool pool = NULL;
     CUdeviceptr p[8], q = 0;
@@ -185,12 +176,12 @@ static void s_async(void)
     // p[1] stays
 }
 
-static void s_pools(void)
-{
+static void s_pools(void) {
     CUmemPoolProps props = pool_props(0);
     CUmemoryPool pool = NULL, other = NULL;
     CUmemPoolPtrExportData data;
-    CUmemAccessDesc access = {.location = props.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {.location = props.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUdeviceptr p, q = 0;
     cuuint64_t keep = 64 * MIB;
     int fd = -1;
@@ -218,8 +209,7 @@ static void s_pools(void)
 }
 
 // Memory that a pool has taken goes back to the device at a synchronise, with no call that frees.
-static void s_pool_shrinks(void)
-{
+static void s_pool_shrinks(void) {
     CUdeviceptr p;
     size_t before, after, total;
     start(0);
@@ -233,8 +223,7 @@ static void s_pool_shrinks(void)
 
 // ---- virtual memory management --------------------------------------------------------------------
 
-static CUmemAllocationProp vmm_prop(int device)
-{
+static CUmemAllocationProp vmm_prop(int device) {
     CUmemAllocationProp prop;
     memset(&prop, 0, sizeof prop);
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -244,10 +233,10 @@ static CUmemAllocationProp vmm_prop(int device)
     return prop;
 }
 
-static void s_vmm(void)
-{
+static void s_vmm(void) {
     CUmemAllocationProp prop = vmm_prop(0);
-    CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {.location = prop.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle h = 0, h2 = 0, imported = 0;
     CUdeviceptr va = 0, other = 0;
     int fd = -1;
@@ -293,8 +282,7 @@ static void s_vmm(void)
 }
 
 // Two owners of one object, and the last mapping as the moment when memory is given back.
-static void s_retained(void)
-{
+static void s_retained(void) {
     CUmemAllocationProp prop = vmm_prop(0);
     CUmemGenericAllocationHandle h = 0, again = 0;
     CUdeviceptr va = 0;
@@ -319,11 +307,11 @@ static void s_retained(void)
 }
 
 // PyTorch's expandable segments: a large reservation that grows and shrinks by small and large pieces.
-static void s_expandable(void)
-{
+static void s_expandable(void) {
     enum { SEGMENTS = 40 };
     CUmemAllocationProp prop = vmm_prop(0);
-    CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {.location = prop.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle[2][SEGMENTS] = {{0}};
     const size_t size[2] = {20 * MIB, 2 * MIB};
     CUdeviceptr va[2] = {0};
@@ -355,8 +343,7 @@ static void s_expandable(void)
 }
 
 #if CUDA_VERSION >= 12010
-static void s_multicast(void)
-{
+static void s_multicast(void) {
     CUmulticastObjectProp mp;
     CUmemAllocationProp prop = vmm_prop(0);
     CUmemGenericAllocationHandle mc = 0, h = 0, none = 0;
@@ -390,17 +377,17 @@ static void s_multicast(void)
     T(cuMemRelease, mc);
 }
 #else
-static void s_multicast(void) {}
+static void s_multicast(void) {
+}
 #endif
 
 // ---- arrays ----------------------------------------------------------------------------------------
 
-static void s_arrays(void)
-{
-    CUDA_ARRAY_DESCRIPTOR flat = {.Width = 100, .Height = 50, .Format = CU_AD_FORMAT_FLOAT,
-                                  .NumChannels = 4};
-    CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = 64, .Height = 32, .Depth = 16,
-                                    .Format = CU_AD_FORMAT_HALF, .NumChannels = 2};
+static void s_arrays(void) {
+    CUDA_ARRAY_DESCRIPTOR flat = {
+        .Width = 100, .Height = 50, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUDA_ARRAY3D_DESCRIPTOR deep = {
+        .Width = 64, .Height = 32, .Depth = 16, .Format = CU_AD_FORMAT_HALF, .NumChannels = 2};
     CUarray a = NULL, b = NULL, c = NULL, none = NULL;
     CUmipmappedArray m = NULL, no_mip = NULL;
     start(0);
@@ -422,10 +409,12 @@ static void s_arrays(void)
     // b and c stay
 }
 
-static void s_sparse(void)
-{
-    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                 .NumChannels = 4, .Flags = CUDA_ARRAY3D_SPARSE};
+static void s_sparse(void) {
+    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 1024,
+                                 .Height = 1024,
+                                 .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+                                 .NumChannels = 4,
+                                 .Flags = CUDA_ARRAY3D_SPARSE};
     CUmemAllocationProp prop = vmm_prop(0);
     CUmemGenericAllocationHandle h = 0;
     CUarrayMapInfo map;
@@ -455,8 +444,7 @@ static void s_sparse(void)
 
 // ---- host memory -------------------------------------------------------------------------------------
 
-static void s_host(void)
-{
+static void s_host(void) {
     void *p = NULL, *q = NULL, *none = NULL;
     static char buffer[8 << 20] __attribute__((aligned(4096)));
     start(0);
@@ -477,8 +465,7 @@ static void s_host(void)
 
 // ---- memory of others --------------------------------------------------------------------------------
 
-static void s_share(void)
-{
+static void s_share(void) {
     CUipcMemHandle ipc;
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc;
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer;
@@ -517,8 +504,7 @@ static void s_share(void)
     T(cuImportExternalMemory, &none, NULL);
 }
 
-static void s_graphics(void)
-{
+static void s_graphics(void) {
     CUgraphicsResource r = NULL, bad = BAD(CUgraphicsResource);
     start(0);
     T(cuGraphicsGLRegisterBuffer, &r, 1, 0);
@@ -534,8 +520,7 @@ static void s_graphics(void)
 
 // ---- graphs and capture ------------------------------------------------------------------------------
 
-static CUDA_MEM_ALLOC_NODE_PARAMS node_params(size_t bytes)
-{
+static CUDA_MEM_ALLOC_NODE_PARAMS node_params(size_t bytes) {
     CUDA_MEM_ALLOC_NODE_PARAMS p;
     memset(&p, 0, sizeof p);
     p.poolProps = pool_props(0);
@@ -544,8 +529,7 @@ static CUDA_MEM_ALLOC_NODE_PARAMS node_params(size_t bytes)
     return p;
 }
 
-static void s_graph(void)
-{
+static void s_graph(void) {
     CUDA_MEM_ALLOC_NODE_PARAMS p = node_params(6 * MIB);
     CUgraph g = NULL, bad = BAD(CUgraph);
     CUgraphNode a = NULL, f = NULL;
@@ -592,8 +576,7 @@ static void s_graph(void)
     T(cuGraphDestroy, g);
 }
 
-static void s_instantiate(void)
-{
+static void s_instantiate(void) {
     CUDA_GRAPH_INSTANTIATE_PARAMS with;
     CUgraph g = NULL;
     CUgraphExec x = NULL;
@@ -612,17 +595,16 @@ static void s_instantiate(void)
     T(cuGraphDestroy, g);
 }
 
-#define CAPTURE(begin, end, stream, ...)                                                           \
-    do {                                                                                           \
-        T(begin, stream, ##__VA_ARGS__);                                                           \
-        CU(cuMemAllocAsync)(&p, 4 * MIB, stream);                                                  \
-        CU(cuMemAllocAsync)(&q, (size_t)1 << 50, stream);                                          \
-        T(cuMemFreeAsync, p, stream);                                                              \
-        T(end, stream, &g);                                                                        \
+#define CAPTURE(begin, end, stream, ...)                  \
+    do {                                                  \
+        T(begin, stream, ##__VA_ARGS__);                  \
+        CU(cuMemAllocAsync)(&p, 4 * MIB, stream);         \
+        CU(cuMemAllocAsync)(&q, (size_t)1 << 50, stream); \
+        T(cuMemFreeAsync, p, stream);                     \
+        T(end, stream, &g);                               \
     } while (0)
 
-static void s_capture(void)
-{
+static void s_capture(void) {
     CUgraph g = NULL;
     CUgraphExec x = NULL;
     CUdeviceptr p = 0, q = 0;
@@ -673,8 +655,7 @@ static void s_capture(void)
 }
 
 // Many allocations while capturing: no cuMemGetInfo may be asked of the driver meanwhile.
-static void s_capture_long(void)
-{
+static void s_capture_long(void) {
     CUdeviceptr p[50], q = 0;
     CUgraph g = NULL;
     CUstream s = NULL;
@@ -693,8 +674,7 @@ static void s_capture_long(void)
 
 // ---- contexts, limits, code ----------------------------------------------------------------------------
 
-static void s_contexts(void)
-{
+static void s_contexts(void) {
     CUcontext a = NULL, b = NULL, none = NULL;
     start(0);
     take(MIB);
@@ -725,8 +705,7 @@ static void s_contexts(void)
 }
 
 // A reset ends everything of the primary context, and the context lives on under its old name.
-static void s_reset(void)
-{
+static void s_reset(void) {
     CUdeviceptr p, a;
     void *h;
     start(0);
@@ -749,8 +728,7 @@ static void s_reset(void)
 }
 
 #if CUDA_VERSION >= 12040
-static void s_green(void)
-{
+static void s_green(void) {
     CUdevResource r;
     CUdevResourceDesc desc = NULL;
     CUgreenCtx green = NULL, none = NULL;
@@ -765,11 +743,11 @@ static void s_green(void)
     T(cuGreenCtxDestroy, BAD(CUgreenCtx));
 }
 #else
-static void s_green(void) {}
+static void s_green(void) {
+}
 #endif
 
-static void s_limits(void)
-{
+static void s_limits(void) {
     start(0);
     T(cuCtxSetLimit, CU_LIMIT_MALLOC_HEAP_SIZE, 128 * MIB);
     T(cuCtxSetLimit, (CUlimit)99, 1);
@@ -780,8 +758,7 @@ static void s_limits(void)
     take(MIB);
 }
 
-static void s_modules(void)
-{
+static void s_modules(void) {
     static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
     CUmodule m = NULL, none = NULL;
     CUlibrary l = NULL;
@@ -820,8 +797,7 @@ static _Atomic(CUdeviceptr) slots[SLOTS];
 static CUcontext shared;
 
 // Each takes what another may free: addresses go from thread to thread as fast as the driver reuses them.
-static void *exchange(void *seed)
-{
+static void *exchange(void *seed) {
     unsigned x = (unsigned)(uintptr_t)seed * 2654435761u + 1;
     CU(cuCtxSetCurrent)(shared);
     for (int i = 0; i < ROUNDS; i++) {
@@ -838,8 +814,7 @@ static void *exchange(void *seed)
     return NULL;
 }
 
-static void s_threads(void)
-{
+static void s_threads(void) {
     pthread_t t[THREADS];
     shared = start(0);
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -853,8 +828,7 @@ static void s_threads(void)
 }
 
 // Streams of one's own by default: the same call on stream 0 goes to the thread's own stream.
-static void *on_own_stream(void *unused)
-{
+static void *on_own_stream(void *unused) {
     CUdeviceptr p = 0;
     CU(cuCtxSetCurrent)(shared);
     for (int i = 0; i < 10; i++) {
@@ -865,8 +839,7 @@ static void *on_own_stream(void *unused)
     return unused;
 }
 
-static void s_per_thread(void)
-{
+static void s_per_thread(void) {
     pthread_t t[4];
     shared = start(0);
     for (int i = 0; i < 4; i++)
@@ -876,9 +849,11 @@ static void s_per_thread(void)
 }
 
 const struct scenario scenarios[] = {
-#define S(name) {#name, s_##name}
-    S(device), S(invalid), S(no_context), S(fill), S(limited), S(sticky), S(two_devices), S(async),
-    S(pools),
-    S(pool_shrinks), S(vmm), S(retained), S(expandable), S(multicast), S(arrays), S(sparse), S(host),
-    S(share), S(graphics), S(graph), S(instantiate), S(capture), S(capture_long), S(contexts),
-    S(reset), S(green), S(limits), S(modules), S(threads), S(per_thread), {NULL, NULL}};
+#define S(name) \
+    { #name, s_##name }
+    S(device),      S(invalid),   S(no_context),  S(fill),         S(limited),      S(sticky),
+    S(two_devices), S(async),     S(pools),       S(pool_shrinks), S(vmm),          S(retained),
+    S(expandable),  S(multicast), S(arrays),      S(sparse),       S(host),         S(share),
+    S(graphics),    S(graph),     S(instantiate), S(capture),      S(capture_long), S(contexts),
+    S(reset),       S(green),     S(limits),      S(modules),      S(threads),      S(per_thread),
+    {NULL, NULL}};

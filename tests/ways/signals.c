@@ -9,16 +9,14 @@
 static volatile sig_atomic_t wrong_thread, hits;
 static pid_t main_thread;
 
-static void on_signal(int n)
-{
+static void on_signal(int n) {
     (void)n;
     hits++;
     if (gettid() != main_thread)
         wrong_thread = 1;
 }
 
-static void show(const char *when)
-{
+static void show(const char *when) {
     printf("%s:", when);
     for (int i = 1; i < 65; i++) {
         struct sigaction a;
@@ -33,8 +31,7 @@ static void show(const char *when)
     puts("");
 }
 
-int main(void)
-{
+int main(void) {
     main_thread = gettid();
     show("before");
     start(0);

@@ -6,15 +6,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-#define E(symbol, ...)                                                                             \
-    do {                                                                                           \
-        errno = 4711;                                                                              \
-        CUresult e_r = CU(symbol)(__VA_ARGS__);                                                    \
-        printf("%s %d errno %d\n", #symbol, (int)e_r, errno);                                      \
+#define E(symbol, ...)                                        \
+    do {                                                      \
+        errno = 4711;                                         \
+        CUresult e_r = CU(symbol)(__VA_ARGS__);               \
+        printf("%s %d errno %d\n", #symbol, (int)e_r, errno); \
     } while (0)
 
-int main(void)
-{
+int main(void) {
     CUcontext ctx = NULL;
     CUdeviceptr p = 0, q = 0;
     CUmemoryPool pool = NULL;
@@ -41,7 +40,8 @@ int main(void)
     printf("dlerror %s\n", left ? left : "none");
     // ...and the idiom for symbols that may be NULL works.
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    const char *names[] = {"cuMemAlloc_v2", "cuNoSuchFunction", "cuMemFree_v2", "cuMulticastBindNothing"};
+    const char *names[] = {"cuMemAlloc_v2", "cuNoSuchFunction", "cuMemFree_v2",
+                           "cuMulticastBindNothing"};
     for (int i = 0; i < 4; i++) {
         dlerror();
         errno = 4711;

@@ -5,8 +5,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-int main(void)
-{
+int main(void) {
     CUcontext ctx = NULL;
     CUdeviceptr p;
     int n = 0;

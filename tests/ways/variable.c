@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-int main(int argc, char **argv)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *loader = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+int main(int argc, char **argv) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW),
+         *loader = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
     void **slot = loader ? dlsym(loader, "cuMemAlloc_v2") : NULL;
     Dl_info info;
     if (!driver || !slot || !dladdr(slot, &info))

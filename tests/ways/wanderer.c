@@ -4,8 +4,7 @@
 
 #include <unistd.h>
 
-int main(void)
-{
+int main(void) {
     start(0);
     take(MIB);
     usleep(100000);
