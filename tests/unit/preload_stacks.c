@@ -97,6 +97,12 @@ static void depth_is_bounded(void **state) {
 #ifdef __x86_64__
 static uint32_t called_back;
 
+// push %rbp; sub $32,%rsp; movabs $...,%rbp; movabs $...,%rax; call *%rax; add $32,%rsp; pop %rbp; ret
+static const uint8_t code_template[] = {0x55, 0x48, 0x83, 0xec, 0x20, 0x48, 0xbd, 0,    0,
+                                        0,    0,    0,    0,    0,    0,    0x48, 0xb8, 0,
+                                        0,    0,    0,    0,    0,    0,    0,    0xff, 0xd0,
+                                        0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3};
+
 static void callback(void) {
     called_back = ct_stack();
 }
@@ -112,13 +118,9 @@ static void frames_without_information(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         void (*const target)(void) = callback;
         uint8_t *at = code;
-        memcpy(at, "\x55\x48\x83\xec\x20", 5); // push %rbp; sub $32,%rsp
-        memcpy(at + 5, "\x48\xbd", 2);         // movabs $bad,%rbp
+        memcpy(at, code_template, sizeof code_template);
         memcpy(at + 7, &bad[i], 8);
-        memcpy(at + 15, "\x48\xb8", 2); // movabs $callback,%rax
         memcpy(at + 17, &target, 8);
-        memcpy(at + 25, "\xff\xd0\x48\x83\xc4\x20\x5d\xc3",
-               8); // call *%rax; add $32,%rsp; pop %rbp; ret
         void (*run)(void);
         memcpy(&run, &code, sizeof run);
         called_back = 0;
