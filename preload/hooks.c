@@ -14,29 +14,29 @@ static void count_call(enum ct_hook_id id) {
 
 // The exported wrappers. A function that the process does not have cannot be reached: the driver is
 // older than the caller believes, and says so in the driver's words.
-#define CT_HOOK(symbol, base, abi, ptsz, params, args)                       \
-    __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {  \
-        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next(CT_ID_##symbol);    \
-        count_call(CT_ID_##symbol);                                               \
+#define CT_HOOK(symbol, base, abi, ptsz, params, args)                           \
+    __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {      \
+        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next(CT_ID_##symbol);        \
+        count_call(CT_ID_##symbol);                                              \
         return real ? ct_on_##symbol(real, CT_ARGS args) : CUDA_ERROR_NOT_FOUND; \
     }
-#define CT_HOOK0(symbol, base, abi, ptsz)                                    \
-    __attribute__((visibility("default"))) CUresult CUDAAPI symbol(void) {   \
-        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next(CT_ID_##symbol);    \
-        count_call(CT_ID_##symbol);                                               \
-        return real ? ct_on_##symbol(real) : CUDA_ERROR_NOT_FOUND;           \
+#define CT_HOOK0(symbol, base, abi, ptsz)                                  \
+    __attribute__((visibility("default"))) CUresult CUDAAPI symbol(void) { \
+        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next(CT_ID_##symbol);  \
+        count_call(CT_ID_##symbol);                                        \
+        return real ? ct_on_##symbol(real) : CUDA_ERROR_NOT_FOUND;         \
     }
 #include "hooks.def"
 
 // The entries that resolvers hand out; the function behind them is known by then.
-#define CT_HOOK(symbol, base, abi, ptsz, params, args)                                     \
-    static CUresult CUDAAPI handed_##symbol params {                                       \
-        count_call(CT_ID_##symbol);                                                             \
+#define CT_HOOK(symbol, base, abi, ptsz, params, args)                                      \
+    static CUresult CUDAAPI handed_##symbol params {                                        \
+        count_call(CT_ID_##symbol);                                                         \
         return ct_on_##symbol((ct_fn_##symbol *)ct_resolved(CT_ID_##symbol), CT_ARGS args); \
     }
-#define CT_HOOK0(symbol, base, abi, ptsz)                                    \
-    static CUresult CUDAAPI handed_##symbol(void) {                          \
-        count_call(CT_ID_##symbol);                                               \
+#define CT_HOOK0(symbol, base, abi, ptsz)                                     \
+    static CUresult CUDAAPI handed_##symbol(void) {                           \
+        count_call(CT_ID_##symbol);                                           \
         return ct_on_##symbol((ct_fn_##symbol *)ct_resolved(CT_ID_##symbol)); \
     }
 #include "hooks.def"

@@ -27,7 +27,8 @@ enum ct_rthook_id {
 };
 
 // Function types, and the bodies.
-#define CT_HOOK(symbol, base, abi, ptsz, params, args) typedef CUresult CUDAAPI ct_fn_##symbol params;
+#define CT_HOOK(symbol, base, abi, ptsz, params, args) \
+    typedef CUresult CUDAAPI ct_fn_##symbol params;
 #include "hooks.def"
 #define CT_RTHOOK(symbol, params, args, effect) typedef cudaError_t CUDARTAPI ct_fn_##symbol params;
 #include "hooks.def"

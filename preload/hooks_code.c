@@ -4,17 +4,17 @@
 #define _GNU_SOURCE
 #include "hooks.h"
 
-#define LOADS(symbol, out, call_real)                                      \
-    do {                                                                   \
-        struct ct_call call;                                               \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD))           \
-            return call_real;                                              \
-        ct_measure(&call);                                                 \
-        const CUresult r = call_real;                                      \
-        if (r == CUDA_SUCCESS)                                             \
-            CT_SET(&call.event, handle, (uintptr_t)*(out));                \
-        ct_measured(&call, r);                                             \
-        return r;                                                          \
+#define LOADS(symbol, out, call_real)                            \
+    do {                                                         \
+        struct ct_call call;                                     \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
+            return call_real;                                    \
+        ct_measure(&call);                                       \
+        const CUresult r = call_real;                            \
+        if (r == CUDA_SUCCESS)                                   \
+            CT_SET(&call.event, handle, (uintptr_t) * (out));    \
+        ct_measured(&call, r);                                   \
+        return r;                                                \
     } while (0)
 
 CUresult ct_on_cuModuleLoad(ct_fn_cuModuleLoad *real, CUmodule *module, const char *fname) {
@@ -25,8 +25,8 @@ CUresult ct_on_cuModuleLoadData(ct_fn_cuModuleLoadData *real, CUmodule *module, 
     LOADS(cuModuleLoadData, module, real(module, image));
 }
 
-CUresult ct_on_cuModuleLoadDataEx(ct_fn_cuModuleLoadDataEx *real, CUmodule *module, const void *image,
-                                  unsigned int numOptions, CUjit_option *options,
+CUresult ct_on_cuModuleLoadDataEx(ct_fn_cuModuleLoadDataEx *real, CUmodule *module,
+                                  const void *image, unsigned int numOptions, CUjit_option *options,
                                   void **optionValues) {
     LOADS(cuModuleLoadDataEx, module, real(module, image, numOptions, options, optionValues));
 }
@@ -36,10 +36,11 @@ CUresult ct_on_cuModuleLoadFatBinary(ct_fn_cuModuleLoadFatBinary *real, CUmodule
     LOADS(cuModuleLoadFatBinary, module, real(module, fatCubin));
 }
 
-CUresult ct_on_cuLibraryLoadData(ct_fn_cuLibraryLoadData *real, CUlibrary *library, const void *code,
-                                 CUjit_option *jitOptions, void **jitOptionsValues,
-                                 unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-                                 void **libraryOptionValues, unsigned int numLibraryOptions) {
+CUresult ct_on_cuLibraryLoadData(ct_fn_cuLibraryLoadData *real, CUlibrary *library,
+                                 const void *code, CUjit_option *jitOptions,
+                                 void **jitOptionsValues, unsigned int numJitOptions,
+                                 CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                 unsigned int numLibraryOptions) {
     LOADS(cuLibraryLoadData, library,
           real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
                libraryOptionValues, numLibraryOptions));
@@ -55,16 +56,16 @@ CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrar
                libraryOptionValues, numLibraryOptions));
 }
 
-#define UNLOADS(symbol, what)                                              \
-    do {                                                                   \
-        struct ct_call call;                                               \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD))         \
-            return real(what);                                             \
-        CT_SET(&call.event, handle, (uintptr_t)(what));                    \
-        ct_gives(&call);                                                   \
-        const CUresult r = real(what);                                     \
-        ct_gave(&call, r);                                                 \
-        return r;                                                          \
+#define UNLOADS(symbol, what)                                      \
+    do {                                                           \
+        struct ct_call call;                                       \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
+            return real(what);                                     \
+        CT_SET(&call.event, handle, (uintptr_t)(what));            \
+        ct_gives(&call);                                           \
+        const CUresult r = real(what);                             \
+        ct_gave(&call, r);                                         \
+        return r;                                                  \
     } while (0)
 
 CUresult ct_on_cuModuleUnload(ct_fn_cuModuleUnload *real, CUmodule hmod) {

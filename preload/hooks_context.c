@@ -49,8 +49,8 @@ static int primary_is_active(CUdevice device) {
     const struct ct_driver *driver = ct_driver();
     unsigned int flags;
     int active = 0;
-    return driver->primary_state && driver->primary_state(device, &flags, &active) == CUDA_SUCCESS &&
-           active;
+    return driver->primary_state &&
+           driver->primary_state(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
 CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CUcontext *pctx,
@@ -90,13 +90,13 @@ static CUresult released(struct ct_call *call, CUresult r, CUdevice device, int 
     return r;
 }
 
-#define ON_PRIMARY_RELEASE(symbol)                                            \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {             \
-        struct ct_call call;                                                  \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY))          \
-            return real(dev);                                                 \
-        const int was_active = primary_is_active(dev);                        \
-        return released(&call, real(dev), dev, was_active);                   \
+#define ON_PRIMARY_RELEASE(symbol)                                   \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {    \
+        struct ct_call call;                                         \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
+            return real(dev);                                        \
+        const int was_active = primary_is_active(dev);               \
+        return released(&call, real(dev), dev, was_active);          \
     }
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease)
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease_v2)
@@ -111,18 +111,18 @@ static void resets(struct ct_call *call, CUdevice device, uint64_t context) {
     ct_gives(call);
 }
 
-#define ON_PRIMARY_RESET(symbol)                                              \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {             \
-        struct ct_call call;                                                  \
-        const uint64_t context = ct_primary(dev);                             \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY))          \
-            return real(dev);                                                 \
-        resets(&call, dev, context);                                          \
-        const CUresult r = real(dev);                                         \
-        if (r == CUDA_SUCCESS)                                                \
-            ct_context_gone(context);                                         \
-        ct_gave(&call, r);                                                    \
-        return r;                                                             \
+#define ON_PRIMARY_RESET(symbol)                                     \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {    \
+        struct ct_call call;                                         \
+        const uint64_t context = ct_primary(dev);                    \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
+            return real(dev);                                        \
+        resets(&call, dev, context);                                 \
+        const CUresult r = real(dev);                                \
+        if (r == CUDA_SUCCESS)                                       \
+            ct_context_gone(context);                                \
+        ct_gave(&call, r);                                           \
+        return r;                                                    \
     }
 ON_PRIMARY_RESET(cuDevicePrimaryCtxReset)
 ON_PRIMARY_RESET(cuDevicePrimaryCtxReset_v2)
@@ -137,43 +137,44 @@ static int enter_create(struct ct_call *call, enum ct_hook_id id, CUdevice devic
     return 1;
 }
 
-#define ON_CTX_CREATE(symbol, params, args)                                        \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) {                \
-        struct ct_call call;                                                       \
-        if (!enter_create(&call, CT_ID_##symbol, dev))                             \
-            return real args;                                                      \
-        const CUresult r = real args;                                              \
-        created(&call, r, r == CUDA_SUCCESS ? *pctx : NULL, dev, 0);               \
-        return r;                                                                  \
+#define ON_CTX_CREATE(symbol, params, args)                          \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) {  \
+        struct ct_call call;                                         \
+        if (!enter_create(&call, CT_ID_##symbol, dev))               \
+            return real args;                                        \
+        const CUresult r = real args;                                \
+        created(&call, r, r == CUDA_SUCCESS ? *pctx : NULL, dev, 0); \
+        return r;                                                    \
     }
 ON_CTX_CREATE(cuCtxCreate, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
 ON_CTX_CREATE(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev),
               (pctx, flags, dev))
 ON_CTX_CREATE(cuCtxCreate_v3,
-              (CUcontext * pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
-               CUdevice dev),
+              (CUcontext * pctx, CUexecAffinityParam *paramsArray, int numParams,
+               unsigned int flags, CUdevice dev),
               (pctx, paramsArray, numParams, flags, dev))
 #if CUDA_VERSION >= 12050
 ON_CTX_CREATE(cuCtxCreate_v4,
-              (CUcontext * pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev),
+              (CUcontext * pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
+               CUdevice dev),
               (pctx, ctxCreateParams, flags, dev))
 #endif
 
-#define ON_CTX_DESTROY(symbol)                                                     \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUcontext ctx) {                 \
-        struct ct_call call;                                                       \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY))               \
-            return real(ctx);                                                      \
-        const int device = ct_context_device((uintptr_t)ctx);                      \
-        CT_SET(&call.event, context, (uintptr_t)ctx);                              \
-        if (device != CT_NO_DEVICE_ORDINAL)                                        \
-            CT_SET(&call.event, device, device);                                   \
-        ct_gives(&call);                                                           \
-        const CUresult r = real(ctx);                                              \
-        if (r == CUDA_SUCCESS)                                                     \
-            ct_context_gone((uintptr_t)ctx);                                       \
-        ct_gave(&call, r);                                                         \
-        return r;                                                                  \
+#define ON_CTX_DESTROY(symbol)                                       \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUcontext ctx) {   \
+        struct ct_call call;                                         \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
+            return real(ctx);                                        \
+        const int device = ct_context_device((uintptr_t)ctx);        \
+        CT_SET(&call.event, context, (uintptr_t)ctx);                \
+        if (device != CT_NO_DEVICE_ORDINAL)                          \
+            CT_SET(&call.event, device, device);                     \
+        ct_gives(&call);                                             \
+        const CUresult r = real(ctx);                                \
+        if (r == CUDA_SUCCESS)                                       \
+            ct_context_gone((uintptr_t)ctx);                         \
+        ct_gave(&call, r);                                           \
+        return r;                                                    \
     }
 ON_CTX_DESTROY(cuCtxDestroy)
 ON_CTX_DESTROY(cuCtxDestroy_v2)

@@ -23,13 +23,15 @@ CUresult ct_on_cuMemAlloc_v2(ct_fn_cuMemAlloc_v2 *real, CUdeviceptr *dptr, size_
 }
 
 CUresult ct_on_cuMemAllocPitch_v2(ct_fn_cuMemAllocPitch_v2 *real, CUdeviceptr *dptr, size_t *pPitch,
-                                  size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
+                                  size_t WidthInBytes, size_t Height,
+                                  unsigned int ElementSizeBytes) {
     struct ct_call call;
     if (!ct_enter_timed(&call, CT_ID_cuMemAllocPitch_v2, CT_OP_ALLOC))
         return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
     const CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
     // The driver decides the pitch; a refused call has only its width.
-    describe(&call, r, dptr, (r == CUDA_SUCCESS ? *pPitch : WidthInBytes) * Height, CT_SPACE_DEVICE);
+    describe(&call, r, dptr, (r == CUDA_SUCCESS ? *pPitch : WidthInBytes) * Height,
+             CT_SPACE_DEVICE);
     ct_took(&call, r);
     return r;
 }

@@ -41,13 +41,13 @@ static CUresult began(CUresult r) {
 
 // cuStreamEndCapture ends an invalidated capture too, and then fails; on a stream that does not
 // capture it fails and ends nothing. What the stream was before and is afterwards tells them apart.
-#define ON_END_CAPTURE(symbol, PTSZ)                                                      \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUstream hStream, CUgraph *phGraph) {   \
-        const int before = ct_stream_captures(hStream, PTSZ);                             \
-        const CUresult r = real(hStream, phGraph);                                        \
-        if (before && !asks_capturing(hStream, PTSZ))                                     \
-            atomic_fetch_sub(&captures, 1);                                               \
-        return r;                                                                         \
+#define ON_END_CAPTURE(symbol, PTSZ)                                                    \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUstream hStream, CUgraph *phGraph) { \
+        const int before = ct_stream_captures(hStream, PTSZ);                           \
+        const CUresult r = real(hStream, phGraph);                                      \
+        if (before && !asks_capturing(hStream, PTSZ))                                   \
+            atomic_fetch_sub(&captures, 1);                                             \
+        return r;                                                                       \
     }
 ON_END_CAPTURE(cuStreamEndCapture, 0)
 ON_END_CAPTURE(cuStreamEndCapture_ptsz, 1)
@@ -71,12 +71,11 @@ CUresult ct_on_cuStreamBeginCapture_v2_ptsz(ct_fn_cuStreamBeginCapture_v2_ptsz *
 }
 
 #if CUDA_VERSION >= 12030
-#define ON_BEGIN_CAPTURE_TO_GRAPH(symbol)                                                     \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUstream hStream, CUgraph hGraph,           \
-                            const CUgraphNode *dependencies,                                  \
-                            const CUgraphEdgeData *dependencyData, size_t numDependencies,    \
-                            CUstreamCaptureMode mode) {                                       \
-        return began(real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode)); \
+#define ON_BEGIN_CAPTURE_TO_GRAPH(symbol)                                                          \
+    CUresult ct_on_##symbol(                                                                       \
+        ct_fn_##symbol *real, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,   \
+        const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) { \
+        return began(real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));  \
     }
 ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph)
 ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
@@ -84,7 +83,8 @@ ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
 
 // ---- memory nodes ---------------------------------------------------------------------------
 
-static void graph_alloc(struct ct_call *call, CUresult r, const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
+static void graph_alloc(struct ct_call *call, CUresult r,
+                        const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
     struct ct_event *e = &call->event;
     if (params) {
         if (r == CUDA_SUCCESS)
@@ -100,7 +100,8 @@ static void graph_alloc(struct ct_call *call, CUresult r, const CUDA_MEM_ALLOC_N
 
 CUresult ct_on_cuGraphAddMemAllocNode(ct_fn_cuGraphAddMemAllocNode *real, CUgraphNode *phGraphNode,
                                       CUgraph hGraph, const CUgraphNode *dependencies,
-                                      size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+                                      size_t numDependencies,
+                                      CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     struct ct_call call;
     if (!ct_enter_timed(&call, CT_ID_cuGraphAddMemAllocNode, CT_OP_GRAPH_ALLOC))
         return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -181,16 +182,16 @@ CUresult ct_on_cuGraphAddNode_v2(ct_fn_cuGraphAddNode_v2 *real, CUgraphNode *phG
 
 // ---- when graphs take memory ----------------------------------------------------------------
 
-#define MEASURED(symbol, call_real)                                             \
-    do {                                                                        \
-        struct ct_call call;                                                    \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE))              \
-            return call_real;                                                   \
-        ct_measure(&call);                                                      \
-        const CUresult r = call_real;                                           \
-        CT_SET(&call.event, flags, CT_FLAG_GRAPH);                              \
-        ct_measured(&call, r);                                                  \
-        return r;                                                               \
+#define MEASURED(symbol, call_real)                                \
+    do {                                                           \
+        struct ct_call call;                                       \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE)) \
+            return call_real;                                      \
+        ct_measure(&call);                                         \
+        const CUresult r = call_real;                              \
+        CT_SET(&call.event, flags, CT_FLAG_GRAPH);                 \
+        ct_measured(&call, r);                                     \
+        return r;                                                  \
     } while (0)
 
 CUresult ct_on_cuGraphInstantiate(ct_fn_cuGraphInstantiate *real, CUgraphExec *phGraphExec,
@@ -224,15 +225,15 @@ CUresult ct_on_cuGraphInstantiateWithParams_ptsz(ct_fn_cuGraphInstantiateWithPar
 }
 
 // Launches and uploads are the hot path of a server: a sample now and then is all they get.
-#define ON_LAUNCH(symbol)                                                                \
+#define ON_LAUNCH(symbol)                                                                     \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUgraphExec hGraphExec, CUstream hStream) { \
-        struct ct_call call;                                                             \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE))                       \
-            return real(hGraphExec, hStream);                                            \
-        const CUresult r = real(hGraphExec, hStream);                                    \
-        ct_sample(&call, 0);                                                             \
-        ct_leave(&call);                                                                 \
-        return r;                                                                        \
+        struct ct_call call;                                                                  \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE))                            \
+            return real(hGraphExec, hStream);                                                 \
+        const CUresult r = real(hGraphExec, hStream);                                         \
+        ct_sample(&call, 0);                                                                  \
+        ct_leave(&call);                                                                      \
+        return r;                                                                             \
     }
 ON_LAUNCH(cuGraphUpload)
 ON_LAUNCH(cuGraphUpload_ptsz)

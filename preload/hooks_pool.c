@@ -178,16 +178,16 @@ static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, 
     ct_took(call, r);
 }
 
-#define ON_ALLOC_ASYNC(symbol, PTSZ)                                                         \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize,        \
-                            CUstream hStream) {                                              \
-        struct ct_call call;                                                                 \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                             \
-            return real(dptr, bytesize, hStream);                                            \
-        const int captures = ct_stream_captures(hStream, PTSZ);                              \
-        const CUresult r = real(dptr, bytesize, hStream);                                    \
-        alloc_async(&call, r, dptr, bytesize, hStream, PTSZ, captures);                      \
-        return r;                                                                            \
+#define ON_ALLOC_ASYNC(symbol, PTSZ)                                                  \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
+                            CUstream hStream) {                                       \
+        struct ct_call call;                                                          \
+        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+            return real(dptr, bytesize, hStream);                                     \
+        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const CUresult r = real(dptr, bytesize, hStream);                             \
+        alloc_async(&call, r, dptr, bytesize, hStream, PTSZ, captures);               \
+        return r;                                                                     \
     }
 
 static void alloc_async(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
@@ -203,43 +203,42 @@ static void alloc_async(struct ct_call *call, CUresult r, const CUdeviceptr *dpt
 ON_ALLOC_ASYNC(cuMemAllocAsync, 0)
 ON_ALLOC_ASYNC(cuMemAllocAsync_ptsz, 1)
 
-#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                                     \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize,        \
-                            CUmemoryPool pool, CUstream hStream) {                           \
-        struct ct_call call;                                                                 \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                             \
-            return real(dptr, bytesize, pool, hStream);                                      \
-        const int captures = ct_stream_captures(hStream, PTSZ);                              \
-        const CUresult r = real(dptr, bytesize, pool, hStream);                              \
-        const uint64_t stream = stream_value(hStream, PTSZ);                                 \
-        if (captures)                                                                        \
-            captured(&call, r, dptr, bytesize, stream);                                      \
-        else                                                                                 \
-            allocated(&call, r, dptr, bytesize, stream, (uintptr_t)pool,                     \
-                      find_pool((uintptr_t)pool));                                           \
-        return r;                                                                            \
+#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                              \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
+                            CUmemoryPool pool, CUstream hStream) {                    \
+        struct ct_call call;                                                          \
+        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+            return real(dptr, bytesize, pool, hStream);                               \
+        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const CUresult r = real(dptr, bytesize, pool, hStream);                       \
+        const uint64_t stream = stream_value(hStream, PTSZ);                          \
+        if (captures)                                                                 \
+            captured(&call, r, dptr, bytesize, stream);                               \
+        else                                                                          \
+            allocated(&call, r, dptr, bytesize, stream, (uintptr_t)pool,              \
+                      find_pool((uintptr_t)pool));                                    \
+        return r;                                                                     \
     }
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync, 0)
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, 1)
 
-#define ON_FREE_ASYNC(symbol, PTSZ)                                                          \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr dptr, CUstream hStream) {      \
-        struct ct_call call;                                                                 \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                    \
-            return real(dptr, hStream);                                                      \
-        const int captures = ct_stream_captures(hStream, PTSZ);                              \
-        if (captures)                                                                        \
-            CT_SET(&call.event, op, CT_OP_GRAPH_FREE);                                       \
-        CT_SET(&call.event, ptr, dptr);                                                      \
-        CT_SET(&call.event, stream, stream_value(hStream, PTSZ));                            \
-        CT_SET(&call.event, flags,                                                           \
-               captures ? CT_FLAG_ASYNC | CT_FLAG_CAPTURED : CT_FLAG_ASYNC);                 \
-        ct_gives(&call);                                                                     \
-        const CUresult r = real(dptr, hStream);                                              \
-        if (!captures)                                                                       \
-            touch_all_pools(); /* whose it was is not worth a look-up here */                \
-        ct_gave(&call, r);                                                                   \
-        return r;                                                                            \
+#define ON_FREE_ASYNC(symbol, PTSZ)                                                              \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr dptr, CUstream hStream) {          \
+        struct ct_call call;                                                                     \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                        \
+            return real(dptr, hStream);                                                          \
+        const int captures = ct_stream_captures(hStream, PTSZ);                                  \
+        if (captures)                                                                            \
+            CT_SET(&call.event, op, CT_OP_GRAPH_FREE);                                           \
+        CT_SET(&call.event, ptr, dptr);                                                          \
+        CT_SET(&call.event, stream, stream_value(hStream, PTSZ));                                \
+        CT_SET(&call.event, flags, captures ? CT_FLAG_ASYNC | CT_FLAG_CAPTURED : CT_FLAG_ASYNC); \
+        ct_gives(&call);                                                                         \
+        const CUresult r = real(dptr, hStream);                                                  \
+        if (!captures)                                                                           \
+            touch_all_pools(); /* whose it was is not worth a look-up here */                    \
+        ct_gave(&call, r);                                                                       \
+        return r;                                                                                \
     }
 ON_FREE_ASYNC(cuMemFreeAsync, 0)
 ON_FREE_ASYNC(cuMemFreeAsync_ptsz, 1)
@@ -262,8 +261,7 @@ CUresult ct_on_cuMemPoolCreate(ct_fn_cuMemPoolCreate *real, CUmemoryPool *pool,
     const CUresult r = real(pool, poolProps);
     if (poolProps) {
         const enum ct_space space = pool_space(poolProps);
-        const int device =
-            space == CT_SPACE_DEVICE ? poolProps->location.id : CT_NO_DEVICE_ORDINAL;
+        const int device = space == CT_SPACE_DEVICE ? poolProps->location.id : CT_NO_DEVICE_ORDINAL;
         CT_SET(&call.event, space, space);
         if (device != CT_NO_DEVICE_ORDINAL)
             CT_SET(&call.event, device, device);
@@ -290,7 +288,8 @@ CUresult ct_on_cuMemPoolDestroy(ct_fn_cuMemPoolDestroy *real, CUmemoryPool pool)
     return r;
 }
 
-CUresult ct_on_cuMemPoolTrimTo(ct_fn_cuMemPoolTrimTo *real, CUmemoryPool pool, size_t minBytesToKeep) {
+CUresult ct_on_cuMemPoolTrimTo(ct_fn_cuMemPoolTrimTo *real, CUmemoryPool pool,
+                               size_t minBytesToKeep) {
     struct ct_call call;
     if (!ct_enter(&call, CT_ID_cuMemPoolTrimTo, CT_OP_POOL_TRIM))
         return real(pool, minBytesToKeep);
@@ -403,13 +402,13 @@ CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ct
 }
 #endif
 
-#define ON_SYNCHRONIZE(symbol, TYPE)                                   \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {         \
-        struct ct_call call;                                           \
-        const CUresult r = real(what);                                 \
-        if (ct_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE))        \
-            synchronised(&call);                                       \
-        return r;                                                      \
+#define ON_SYNCHRONIZE(symbol, TYPE)                            \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {  \
+        struct ct_call call;                                    \
+        const CUresult r = real(what);                          \
+        if (ct_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE)) \
+            synchronised(&call);                                \
+        return r;                                               \
     }
 ON_SYNCHRONIZE(cuStreamSynchronize, CUstream)
 ON_SYNCHRONIZE(cuStreamSynchronize_ptsz, CUstream)

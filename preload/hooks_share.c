@@ -98,7 +98,8 @@ CUresult ct_on_cuExternalMemoryGetMappedMipmappedArray(
     return r;
 }
 
-CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real, CUexternalMemory extMem) {
+CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real,
+                                       CUexternalMemory extMem) {
     struct ct_call call;
     if (!ct_enter(&call, CT_ID_cuDestroyExternalMemory, CT_OP_RELEASE))
         return real(extMem);
@@ -111,28 +112,28 @@ CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real, CUex
 }
 
 // Addresses of mapped graphics resources are asked for one by one, and are nobody's to free.
-#define ON_GRAPHICS_MAP(symbol)                                                           \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,                     \
-                            CUgraphicsResource *resources, CUstream hStream) {            \
-        struct ct_call call;                                                              \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                            \
-            return real(count, resources, hStream);                                       \
-        const CUresult r = real(count, resources, hStream);                               \
-        graphics(&call, count, resources, hStream);                                       \
-        ct_took(&call, r);                                                                \
-        return r;                                                                         \
+#define ON_GRAPHICS_MAP(symbol)                                                \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,          \
+                            CUgraphicsResource *resources, CUstream hStream) { \
+        struct ct_call call;                                                   \
+        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                 \
+            return real(count, resources, hStream);                            \
+        const CUresult r = real(count, resources, hStream);                    \
+        graphics(&call, count, resources, hStream);                            \
+        ct_took(&call, r);                                                     \
+        return r;                                                              \
     }
-#define ON_GRAPHICS_UNMAP(symbol)                                                         \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,                     \
-                            CUgraphicsResource *resources, CUstream hStream) {            \
-        struct ct_call call;                                                              \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_UNMAP))                                \
-            return real(count, resources, hStream);                                       \
-        graphics(&call, count, resources, hStream);                                       \
-        ct_gives(&call);                                                                  \
-        const CUresult r = real(count, resources, hStream);                               \
-        ct_gave(&call, r);                                                                \
-        return r;                                                                         \
+#define ON_GRAPHICS_UNMAP(symbol)                                              \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,          \
+                            CUgraphicsResource *resources, CUstream hStream) { \
+        struct ct_call call;                                                   \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_UNMAP))                     \
+            return real(count, resources, hStream);                            \
+        graphics(&call, count, resources, hStream);                            \
+        ct_gives(&call);                                                       \
+        const CUresult r = real(count, resources, hStream);                    \
+        ct_gave(&call, r);                                                     \
+        return r;                                                              \
     }
 
 static void graphics(struct ct_call *call, unsigned int count, CUgraphicsResource *resources,

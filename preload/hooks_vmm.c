@@ -45,8 +45,8 @@ CUresult ct_on_cuMemAddressFree(ct_fn_cuMemAddressFree *real, CUdeviceptr ptr, s
 }
 
 // Works without a current context (HAMi-core#172): the device is the one that is asked for.
-CUresult ct_on_cuMemCreate(ct_fn_cuMemCreate *real, CUmemGenericAllocationHandle *handle, size_t size,
-                           const CUmemAllocationProp *prop, unsigned long long flags) {
+CUresult ct_on_cuMemCreate(ct_fn_cuMemCreate *real, CUmemGenericAllocationHandle *handle,
+                           size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
     struct ct_call call;
     if (!ct_enter_timed(&call, CT_ID_cuMemCreate, CT_OP_CREATE))
         return real(handle, size, prop, flags);
@@ -151,8 +151,8 @@ CUresult ct_on_cuMemImportFromShareableHandle(ct_fn_cuMemImportFromShareableHand
     return r;
 }
 
-CUresult ct_on_cuMemGetHandleForAddressRange(ct_fn_cuMemGetHandleForAddressRange *real, void *handle,
-                                             CUdeviceptr dptr, size_t size,
+CUresult ct_on_cuMemGetHandleForAddressRange(ct_fn_cuMemGetHandleForAddressRange *real,
+                                             void *handle, CUdeviceptr dptr, size_t size,
                                              CUmemRangeHandleType handleType,
                                              unsigned long long flags) {
     struct ct_call call;
@@ -185,14 +185,14 @@ static CUresult mapped_array(struct ct_call *call, CUresult r, const CUarrayMapI
     return r;
 }
 
-#define ON_MAP_ARRAY(symbol)                                                                  \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUarrayMapInfo *mapInfoList,                \
-                            unsigned int count, CUstream hStream) {                           \
-        struct ct_call call;                                                                  \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                                \
-            return real(mapInfoList, count, hStream);                                         \
-        return mapped_array(&call, real(mapInfoList, count, hStream), mapInfoList, count,     \
-                            hStream);                                                         \
+#define ON_MAP_ARRAY(symbol)                                                                       \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUarrayMapInfo *mapInfoList, unsigned int count, \
+                            CUstream hStream) {                                                    \
+        struct ct_call call;                                                                       \
+        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                                     \
+            return real(mapInfoList, count, hStream);                                              \
+        return mapped_array(&call, real(mapInfoList, count, hStream), mapInfoList, count,          \
+                            hStream);                                                              \
     }
 ON_MAP_ARRAY(cuMemMapArrayAsync)
 ON_MAP_ARRAY(cuMemMapArrayAsync_ptsz)
@@ -201,7 +201,8 @@ ON_MAP_ARRAY(cuMemMapArrayAsync_ptsz)
 
 #if CUDA_VERSION >= 12010
 
-CUresult ct_on_cuMulticastCreate(ct_fn_cuMulticastCreate *real, CUmemGenericAllocationHandle *mcHandle,
+CUresult ct_on_cuMulticastCreate(ct_fn_cuMulticastCreate *real,
+                                 CUmemGenericAllocationHandle *mcHandle,
                                  const CUmulticastObjectProp *prop) {
     struct ct_call call;
     if (!ct_enter_timed(&call, CT_ID_cuMulticastCreate, CT_OP_CREATE))
@@ -229,7 +230,8 @@ CUresult ct_on_cuMulticastAddDevice(ct_fn_cuMulticastAddDevice *real,
     return r;
 }
 
-static CUresult bound(struct ct_call *call, CUresult r, uint64_t handle, size_t offset, size_t bytes) {
+static CUresult bound(struct ct_call *call, CUresult r, uint64_t handle, size_t offset,
+                      size_t bytes) {
     CT_SET(&call->event, handle, handle);
     CT_SET(&call->event, offset, offset);
     CT_SET(&call->event, bytes, bytes);
@@ -238,14 +240,15 @@ static CUresult bound(struct ct_call *call, CUresult r, uint64_t handle, size_t 
     return r;
 }
 
-CUresult ct_on_cuMulticastBindMem(ct_fn_cuMulticastBindMem *real, CUmemGenericAllocationHandle mcHandle,
-                                  size_t mcOffset, CUmemGenericAllocationHandle memHandle,
-                                  size_t memOffset, size_t size, unsigned long long flags) {
+CUresult ct_on_cuMulticastBindMem(ct_fn_cuMulticastBindMem *real,
+                                  CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
+                                  CUmemGenericAllocationHandle memHandle, size_t memOffset,
+                                  size_t size, unsigned long long flags) {
     struct ct_call call;
     if (!ct_enter_timed(&call, CT_ID_cuMulticastBindMem, CT_OP_MAP))
         return real(mcHandle, mcOffset, memHandle, memOffset, size, flags);
-    return bound(&call, real(mcHandle, mcOffset, memHandle, memOffset, size, flags), mcHandle, mcOffset,
-                 size);
+    return bound(&call, real(mcHandle, mcOffset, memHandle, memOffset, size, flags), mcHandle,
+                 mcOffset, size);
 }
 
 CUresult ct_on_cuMulticastBindAddr(ct_fn_cuMulticastBindAddr *real,
@@ -257,8 +260,9 @@ CUresult ct_on_cuMulticastBindAddr(ct_fn_cuMulticastBindAddr *real,
     return bound(&call, real(mcHandle, mcOffset, memptr, size, flags), mcHandle, mcOffset, size);
 }
 
-CUresult ct_on_cuMulticastUnbind(ct_fn_cuMulticastUnbind *real, CUmemGenericAllocationHandle mcHandle,
-                                 CUdevice dev, size_t mcOffset, size_t size) {
+CUresult ct_on_cuMulticastUnbind(ct_fn_cuMulticastUnbind *real,
+                                 CUmemGenericAllocationHandle mcHandle, CUdevice dev,
+                                 size_t mcOffset, size_t size) {
     struct ct_call call;
     if (!ct_enter(&call, CT_ID_cuMulticastUnbind, CT_OP_UNMAP))
         return real(mcHandle, dev, mcOffset, size);
@@ -297,7 +301,8 @@ CUresult ct_on_cuMulticastBindAddr_v2(ct_fn_cuMulticastBindAddr_v2 *real,
     if (!ct_enter_timed(&call, CT_ID_cuMulticastBindAddr_v2, CT_OP_MAP))
         return real(mcHandle, dev, mcOffset, memptr, size, flags);
     CT_SET(&call.event, device, dev);
-    return bound(&call, real(mcHandle, dev, mcOffset, memptr, size, flags), mcHandle, mcOffset, size);
+    return bound(&call, real(mcHandle, dev, mcOffset, memptr, size, flags), mcHandle, mcOffset,
+                 size);
 }
 
 #endif

@@ -200,7 +200,7 @@ static int row_by_name(const char *base, int version, uint64_t flags) {
 }
 
 // The exported symbol that begins at an address; NULL if there is none.
-static const ElfW(Sym) *symbol_at(void *address) {
+static const ElfW(Sym) * symbol_at(void *address) {
     Dl_info info;
     const ElfW(Sym) *symbol = NULL;
     return dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) && info.dli_saddr == address
@@ -290,8 +290,8 @@ CUresult ct_on_cuGetProcAddress(ct_fn_cuGetProcAddress *real, const char *symbol
 CUresult ct_on_cuGetProcAddress_v2(ct_fn_cuGetProcAddress_v2 *real, const char *symbol, void **pfn,
                                    int cudaVersion, cuuint64_t flags,
                                    CUdriverProcAddressQueryResult *symbolStatus) {
-    return substituted(real(symbol, pfn, cudaVersion, flags, symbolStatus), symbol, pfn, cudaVersion,
-                       flags);
+    return substituted(real(symbol, pfn, cudaVersion, flags, symbolStatus), symbol, pfn,
+                       cudaVersion, flags);
 }
 
 // ---- for the INFO section -------------------------------------------------------------------

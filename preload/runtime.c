@@ -66,9 +66,8 @@ static void *search_real(const char *symbol, const void *caller) {
     if (own || next)
         return own ? own : next;
     const char *path = NULL;
-    void *handle = dl_iterate_phdr(find_runtime, &path) && path
-                       ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY)
-                       : NULL;
+    void *handle =
+        dl_iterate_phdr(find_runtime, &path) && path ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
     return handle ? ct_libc_dlsym()(handle, symbol) : NULL;
 }
 
@@ -117,11 +116,11 @@ static __thread struct {
 
 struct rt_call {
     struct copy *copy;
-    uint32_t outer;         // name in force before
-    unsigned takes, gives;  // counts before
+    uint32_t outer;        // name in force before
+    unsigned takes, gives; // counts before
     uint32_t name;
     uint64_t start_ns;
-    struct ct_event freed;  // published before the call, if its driver calls are hidden
+    struct ct_event freed; // published before the call, if its driver calls are hidden
 };
 
 uint32_t ct_runtime_name(void) {
@@ -157,16 +156,16 @@ static void leave(const struct rt_call *call) {
 
 // ---- events of a runtime whose driver calls are hidden --------------------------------------
 
-static void describe(struct ct_event *e, const struct rt_call *call, enum ct_op op, uintptr_t pointer,
-                     uint32_t flags) {
+static void describe(struct ct_event *e, const struct rt_call *call, enum ct_op op,
+                     uintptr_t pointer, uint32_t flags) {
     CT_SET(e, op, op);
     CT_SET(e, api, call->name);
     CT_SET(e, ptr, pointer);
     CT_SET(e, flags, flags | CT_FLAG_RUNTIME);
 }
 
-static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t pointer, uint64_t bytes,
-                        enum ct_space space, uint32_t flags) {
+static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t pointer,
+                        uint64_t bytes, enum ct_space space, uint32_t flags) {
     struct ct_event e = {.present = 0};
     uint64_t context;
     int device;
@@ -213,7 +212,8 @@ static void record_give(struct rt_call *call, uintptr_t pointer) {
 }
 
 static void before_give(struct rt_call *call, uintptr_t pointer) {
-    if (pointer && !call->outer && atomic_load_explicit(&call->copy->sight, memory_order_relaxed) == HIDDEN)
+    if (pointer && !call->outer &&
+        atomic_load_explicit(&call->copy->sight, memory_order_relaxed) == HIDDEN)
         record_give(call, pointer);
 }
 
@@ -237,13 +237,14 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
 #define CT_PRE_CT_RT_NAMES
 #define CT_POST_CT_RT_NAMES
 #define CT_PRE_CT_RT_TAKES(pointer, bytes, space, flags) before_take(&call)
-#define CT_POST_CT_RT_TAKES(pointer, bytes, space, flags) \
-    after_take(&call, r, r == cudaSuccess ? (uintptr_t)(pointer) : 0, (bytes), CT_SPACE_##space, (flags))
+#define CT_POST_CT_RT_TAKES(pointer, bytes, space, flags)                                        \
+    after_take(&call, r, r == cudaSuccess ? (uintptr_t)(pointer) : 0, (bytes), CT_SPACE_##space, \
+               (flags))
 #define CT_PRE_CT_RT_GIVES(pointer) before_give(&call, (uintptr_t)(pointer))
 #define CT_POST_CT_RT_GIVES(pointer) after_give(&call, r, (uintptr_t)(pointer))
 #define CT_PRE_CT_RT_RESOLVES(symbol, pointer, version, flags)
-#define CT_POST_CT_RT_RESOLVES(symbol, pointer, version, flags)              \
-    if (r == cudaSuccess && (pointer))                                       \
+#define CT_POST_CT_RT_RESOLVES(symbol, pointer, version, flags) \
+    if (r == cudaSuccess && (pointer))                          \
     *(pointer) = ct_substitute((symbol), (int)(version), (flags), *(pointer))
 
 static uint32_t rthook_name(enum ct_rthook_id id, const char *symbol) {
@@ -257,24 +258,24 @@ static uint32_t rthook_name(enum ct_rthook_id id, const char *symbol) {
 }
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#define CT_RTHOOK(symbol, params, args, effect)                                            \
-    __attribute__((visibility("default"))) cudaError_t CUDARTAPI symbol params {           \
-        struct rt_call call;                                                               \
-        ct_fn_##symbol *real =                                                             \
-            (ct_fn_##symbol *)real_at(#symbol, __builtin_return_address(0), &call.copy);   \
-        if (!real)                                                                         \
-            return cudaErrorInitializationError;                                           \
-        if (!ct_enabled())                                                                 \
-            return real args;                                                              \
-        const int saved_errno = errno;                                                     \
-        enter(&call, rthook_name(CT_RTID_##symbol, #symbol));                              \
-        CT_PRE_##effect;                                                                   \
-        errno = saved_errno;                                                               \
-        const cudaError_t r = real args;                                                   \
-        const int left_errno = errno;                                                      \
-        CT_POST_##effect;                                                                  \
-        leave(&call);                                                                      \
-        errno = left_errno;                                                                \
-        return r;                                                                          \
+#define CT_RTHOOK(symbol, params, args, effect)                                          \
+    __attribute__((visibility("default"))) cudaError_t CUDARTAPI symbol params {         \
+        struct rt_call call;                                                             \
+        ct_fn_##symbol *real =                                                           \
+            (ct_fn_##symbol *)real_at(#symbol, __builtin_return_address(0), &call.copy); \
+        if (!real)                                                                       \
+            return cudaErrorInitializationError;                                         \
+        if (!ct_enabled())                                                               \
+            return real args;                                                            \
+        const int saved_errno = errno;                                                   \
+        enter(&call, rthook_name(CT_RTID_##symbol, #symbol));                            \
+        CT_PRE_##effect;                                                                 \
+        errno = saved_errno;                                                             \
+        const cudaError_t r = real args;                                                 \
+        const int left_errno = errno;                                                    \
+        CT_POST_##effect;                                                                \
+        leave(&call);                                                                    \
+        errno = left_errno;                                                              \
+        return r;                                                                        \
     }
 #include "hooks.def"
