@@ -1284,22 +1284,25 @@ def main():
             env = {k: v for k, v in os.environ.items() if not k.startswith(("SIM_", "SIMRT_", "CUDA_MODULE"))}
             env.update(LD_LIBRARY_PATH=SIM, SIM_LEDGER=folder + "/ledger.%p", CASE_DIR=folder)
             env.update({k: v.replace("@", folder) for k, v in environment.items()})
-            r = subprocess.run([sys.executable, os.path.abspath(__file__), function.__name__], env=env, text=True,
-                               capture_output=True, timeout=HANG)
-            status, output = r.returncode, r.stdout + r.stderr
+            try:
+                r = subprocess.run([sys.executable, os.path.abspath(__file__), function.__name__], env=env, text=True,
+                                   capture_output=True, timeout=HANG)
+                status, output = r.returncode, r.stdout + r.stderr + f"exit status {r.returncode}"
+            except subprocess.TimeoutExpired:
+                status, output = 1, f"still running after {HANG} s"
             try:
                 for path in os.listdir(folder):
                     if status == 0 and path.startswith("ledger."):
                         check_ledger(os.path.join(folder, path))
             except AssertionError as e:
-                status, output = 1, output + f"ledger: {e}\n"
+                status, output = 1, output + f"\nledger: {e}"
         if status == 77:
-            print(f"ok {number} - {name} # SKIP {output.strip()}", flush=True)
+            print(f"ok {number} - {name} # SKIP {output.splitlines()[0]}", flush=True)
         else:
             print(f"{'ok' if status == 0 else 'not ok'} {number} - {name}", flush=True)
         if status not in (0, 77):
             failed = True
-            print("".join(f"# {line}\n" for line in (output + f"exit status {r.returncode}").splitlines()), flush=True)
+            print("".join(f"# {line}\n" for line in output.splitlines()), flush=True)
     sys.exit(failed)
 
 
