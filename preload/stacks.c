@@ -158,7 +158,8 @@ static size_t drop_own(uintptr_t *frames, size_t n) {
     const uintptr_t end = atomic_load_explicit(&own_end, memory_order_relaxed);
     size_t left = 0;
     for (size_t i = 0; i < n; i++)
-        if (end == 1 ? i >= 2 : frames[i] - start >= end - start) // in a program: this file's two frames
+        // Linked into a program (end is 1), only this file's two frames are ours.
+        if (end == 1 ? i >= 2 : frames[i] - start >= end - start)
             frames[left++] = frames[i];
     return left;
 }
