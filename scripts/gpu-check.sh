@@ -6,6 +6,7 @@
 #   --out DIR      results: DIR/<gpu>-<driver>-<date>.json and .md (build/gpu-check-results)
 #   --quick        fewer sizes and rounds
 #   --simulated    on the simulated driver of tests/sim instead of a GPU, what can run there
+# PYTHON=/path/python3 names the Python that has PyTorch.
 # Exit status: 0 all passed, 1 some failed, 2 usage, 77 no GPU here. tests/gpu/README.md says more.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 2
