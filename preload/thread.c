@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #define SAMPLE_NS UINT64_C(1000000000)
 #define RETRY_NS UINT64_C(1000000000)
 #define STACK_BYTES (512u << 10)
+#define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
 enum { NOTICE = 1, HURRY = 2, STOP = 4 };
@@ -45,11 +47,6 @@ void ct_writer_hurry(void) {
 
 void ct_writer_stop(void) {
     ask(STOP);
-}
-
-void ct_writer_forked(void) {
-    atomic_store(&wanted, 0);
-    atomic_store(&ct_writer_sleeps, 0);
 }
 
 // Waits until asked for something beyond `ignored`, or for ns. Returns what is asked for.
@@ -86,12 +83,50 @@ static void work(void) {
         (void)ct_resolve_symbols(0);
 }
 
+// ---- a process without its main thread --------------------------------------------------------
+// main may leave by pthread_exit; glibc then ends the process with its last thread, which must not be ours.
+
+static pthread_key_t main_key;
+static _Atomic int main_left;
+
+static void main_leaves(void *unused) {
+    (void)unused;
+    atomic_store(&main_left, 1);
+    ask(NOTICE);
+}
+
+// By the constructor the main thread of the process, by a fork that of the child.
+static void watch_this_thread(void) {
+    atomic_store(&main_left, 0);
+    (void)pthread_setspecific(main_key, &main_key);
+}
+
+__attribute__((constructor)) static void make_main_key(void) {
+    if (!pthread_key_create(&main_key, main_leaves))
+        watch_this_thread();
+}
+
+void ct_writer_forked(void) {
+    atomic_store(&wanted, 0);
+    atomic_store(&ct_writer_sleeps, 0);
+    watch_this_thread();
+}
+
+// Whether only the main thread, which has left or is about to, and this one remain: /proc counts a folder
+// for each thread.
+static int is_last(void) {
+    struct stat tasks;
+    return atomic_load(&main_left) && !stat("/proc/self/task", &tasks) && tasks.st_nlink <= 2 + 2;
+}
+
+// ---- the thread -------------------------------------------------------------------------------
+
 static void *writer(void *unused) {
     uint64_t sample_ns = ct_clock();
     int nvml = CT_NUMBER(NVML) != 0;
     (void)unused;
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
-    for (uint32_t asked = HURRY; !(asked & STOP);) {
+    for (uint32_t asked = HURRY; !(asked & STOP) && !is_last();) {
         work();
         if (nvml && ct_devices_any() && ct_clock() >= sample_ns) {
             nvml = ct_devices_sample() == 0;
@@ -104,6 +139,8 @@ static void *writer(void *unused) {
         uint64_t idle_ns = nvml && ct_devices_any() ? SAMPLE_NS : FOREVER;
         if (ct_drain_is_stuck())
             idle_ns = RETRY_NS;
+        if (atomic_load(&main_left))
+            idle_ns = ALONE_NS;
         if (atomic_load(&ct_writer_sleeps))
             asked = wait_for(0, idle_ns);
         else

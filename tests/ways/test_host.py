@@ -160,7 +160,7 @@ def _():
     return good(done)
 
 
-for kind in ("fork", "fork-use", "vfork", "exec", "daemon", "_exit", "quick_exit", "abort"):
+for kind in ("fork", "fork-use", "vfork", "exec", "daemon", "_exit", "quick_exit", "abort", "thread-exit"):
     def _kind(kind=kind):
         done = run("processes", kind)
         want = {"abort": -6}.get(kind, 0)

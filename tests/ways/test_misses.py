@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What is not covered, as tests that document it (README.md lists the rest). One that fails is good news."""
-import subprocess
 
 from ways import *
 
@@ -37,18 +36,6 @@ def _():
     done = run("/usr/bin/env", "LD_PRELOAD=", program("driver_elf"), "device")
     return ([] if done.rc == 0 and done.ledger() else ["nothing was tested"]) + (
         ["there is a trace"] if done.traces else [])
-
-
-@case("known fault: a program whose main thread leaves by pthread_exit does not end, for our thread is still there")
-def _():
-    plain = run("processes", "thread-exit", preload=False)
-    try:
-        run("processes", "thread-exit", hang=5)
-        ended = True
-    except subprocess.TimeoutExpired:
-        ended = False
-    return ([] if plain.rc == 0 else ["nothing was tested"]) + (
-        ["it ends: move this case to test_host.py and strike it from README.md"] if ended else [])
 
 
 main()
