@@ -211,7 +211,7 @@ static inline void ct_put_events(struct ct_out *o, const struct ct_event *events
 
 // Reads the records of an EVENTS section in order.
 struct ct_events_in {
-    uint64_t left; // records not read yet
+    uint64_t left;  // records not read yet
     uint64_t known; // columns that the section has and this version knows
     struct {
         struct ct_in in;

@@ -19,34 +19,34 @@
 #define CT_CHUNK_ALIGN 8u
 
 // Bounds that a writer keeps and a reader enforces before it allocates anything.
-#define CT_MAX_BODY (64u << 20)    // bytes of a body, decompressed
-#define CT_MAX_STRING 65535u       // bytes of a string
-#define CT_MAX_STACK 512u          // frames of a stack
-#define CT_MAX_EVENTS (1u << 20)   // events of a chunk
+#define CT_MAX_BODY (64u << 20)  // bytes of a body, decompressed
+#define CT_MAX_STRING 65535u     // bytes of a string
+#define CT_MAX_STACK 512u        // frames of a stack
+#define CT_MAX_EVENTS (1u << 20) // events of a chunk
 
 // Flags of a chunk. A reader refuses a chunk with an unknown flag of the upper half (it would
 // misread it) and ignores unknown flags of the lower half.
-#define CT_CHUNK_LAST 0x1u         // the process ended in good order: nothing follows
-#define CT_CHUNK_AMENDS 0x2u       // the chunk holds AMEND records
+#define CT_CHUNK_LAST 0x1u   // the process ended in good order: nothing follows
+#define CT_CHUNK_AMENDS 0x2u // the chunk holds AMEND records
 #define CT_CHUNK_REQUIRED 0xFFFF0000u
 
 // Little-endian, naturally aligned, 96 bytes. All times in ns on CLOCK_MONOTONIC.
 struct ct_chunk {
-    char magic[8];          // CT_CHUNK_MAGIC without its NUL
-    uint16_t version;       // CT_FORMAT_VERSION of the writer
-    uint16_t header_bytes;  // sizeof(struct ct_chunk); a later version may append
-    uint32_t flags;         // CT_CHUNK_*
-    uint64_t seq;           // 0, 1, 2, ... without gaps
-    uint64_t dict_seq;      // chunk with which the dictionaries in force began (<= seq)
-    uint64_t first_event;   // number of the chunk's first event
-    uint32_t events;        // numbered events in it (AMEND records do not count)
-    uint32_t reserved;      // 0
-    uint64_t t_first_ns;    // of its first and last event; both 0 if it has none
+    char magic[8];         // CT_CHUNK_MAGIC without its NUL
+    uint16_t version;      // CT_FORMAT_VERSION of the writer
+    uint16_t header_bytes; // sizeof(struct ct_chunk); a later version may append
+    uint32_t flags;        // CT_CHUNK_*
+    uint64_t seq;          // 0, 1, 2, ... without gaps
+    uint64_t dict_seq;     // chunk with which the dictionaries in force began (<= seq)
+    uint64_t first_event;  // number of the chunk's first event
+    uint32_t events;       // numbered events in it (AMEND records do not count)
+    uint32_t reserved;     // 0
+    uint64_t t_first_ns;   // of its first and last event; both 0 if it has none
     uint64_t t_last_ns;
-    uint64_t body_bytes;    // of the zstd frame that follows the prefix
-    uint64_t raw_bytes;     // of the body, decompressed
-    uint64_t trace_id;      // random, the same in every chunk of a file
-    uint64_t checksum;      // XXH64, seed 0, of the bytes before it
+    uint64_t body_bytes; // of the zstd frame that follows the prefix
+    uint64_t raw_bytes;  // of the body, decompressed
+    uint64_t trace_id;   // random, the same in every chunk of a file
+    uint64_t checksum;   // XXH64, seed 0, of the bytes before it
 };
 _Static_assert(sizeof(struct ct_chunk) == 96, "ct_chunk is part of the format");
 
@@ -95,7 +95,6 @@ struct ct_event {
 
 #define CT_BIT(member) (UINT64_C(1) << CT_FIELD_##member)
 #define CT_HAS(e, member) (((e)->present & CT_BIT(member)) != 0)
-#define CT_SET(e, member, value) \
-    ((void)((e)->member = (value), (e)->present |= CT_BIT(member)))
+#define CT_SET(e, member, value) ((void)((e)->member = (value), (e)->present |= CT_BIT(member)))
 
 #endif

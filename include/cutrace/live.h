@@ -24,7 +24,7 @@ enum ct_kind {
     CT_KIND_REGISTERED, // register: key is the address
     CT_KIND_IPC,        // ipc-open: key is the address; refs
     CT_KIND_RESERVED,   // reserve: key is the address
-    CT_KIND_POOL,       // key is the pool; bytes handed out, link the bytes reserved as last sampled
+    CT_KIND_POOL, // key is the pool; bytes handed out, link the bytes reserved as last sampled
 };
 
 #define CT_NO_DEVICE (-1)
@@ -62,12 +62,12 @@ struct ct_live {
     void (*changed)(void *user, const struct ct_object *object, int sign);
     void *user;
     struct ct_live_device device[CT_MAX_DEVICES + 1]; // the last one: device unknown
-    uint64_t host_bytes; // page-locked by allocation calls
+    uint64_t host_bytes;                              // page-locked by allocation calls
     uint64_t unknown_frees, replaced, overflow;
 };
 
-static inline void ct_live_init(struct ct_live *l,
-                                void *(*resize)(void *, void *, size_t, size_t), void *user) {
+static inline void ct_live_init(struct ct_live *l, void *(*resize)(void *, void *, size_t, size_t),
+                                void *user) {
     memset(l, 0, sizeof *l);
     l->resize = resize;
     l->user = user;
@@ -100,7 +100,8 @@ static inline int ct_live_grow(struct ct_live *l) {
     const size_t capacity = l->capacity ? l->capacity * 2 : 1024;
     struct ct_object *old = l->table;
     const size_t old_capacity = l->capacity;
-    struct ct_object *table = (struct ct_object *)l->resize(l->user, NULL, 0, capacity * sizeof *table);
+    struct ct_object *table =
+        (struct ct_object *)l->resize(l->user, NULL, 0, capacity * sizeof *table);
     if (!table)
         return -1;
     memset(table, 0, capacity * sizeof *table);
@@ -183,7 +184,8 @@ static inline struct ct_object *ct_live_pool(struct ct_live *l, uint64_t pool, i
     return o;
 }
 
-static inline void ct_live_pool_change(struct ct_live *l, const struct ct_object *member, int sign) {
+static inline void ct_live_pool_change(struct ct_live *l, const struct ct_object *member,
+                                       int sign) {
     if (!(member->flags & CT_FLAG_ASYNC) || member->space != CT_SPACE_DEVICE)
         return;
     // Without a pool the device's default pool is meant; its key is one that no pointer has.
@@ -225,9 +227,9 @@ static inline struct ct_object *ct_live_add(struct ct_live *l, unsigned kind, ui
     o->api = CT_HAS(e, api) ? e->api : 0;
     o->thread = CT_HAS(e, thread) ? e->thread : 0;
     o->flags = CT_HAS(e, flags) ? e->flags : 0;
-    o->device = (int16_t)(CT_HAS(e, device) && e->device >= 0 && e->device < CT_MAX_DEVICES
-                              ? e->device
-                              : CT_NO_DEVICE);
+    o->device =
+        (int16_t)(CT_HAS(e, device) && e->device >= 0 && e->device < CT_MAX_DEVICES ? e->device
+                                                                                    : CT_NO_DEVICE);
     o->space = (uint8_t)(CT_HAS(e, space) ? e->space : CT_SPACE_UNKNOWN);
     if (kind == CT_KIND_ADDRESS)
         o->link = CT_HAS(e, pool) ? e->pool : 0;
