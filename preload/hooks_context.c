@@ -4,6 +4,8 @@
 // A context costs hundreds of megabytes that no call names. It is measured as the change of free memory; before
 // the first context of a process nobody but NVML can be asked, so that side stays unknown.
 #define _GNU_SOURCE
+#include <stdatomic.h>
+
 #include "driver.h"
 #include "hooks.h"
 
@@ -53,11 +55,25 @@ static int primary_is_active(CUdevice device) {
            driver->primary_state(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
+// Several threads may see one and the same beginning or end of a primary context, and one of them is to tell it:
+// the one that turns the device's count, which it read before its call.
+static atomic_uint primary_turns[CT_MAX_ORDINALS];
+
+static unsigned primary_turn(CUdevice device) {
+    return device >= 0 && device < CT_MAX_ORDINALS ? atomic_load(&primary_turns[device]) : 0;
+}
+
+static int turns_primary(CUdevice device, unsigned turn) {
+    return device < 0 || device >= CT_MAX_ORDINALS ||
+           atomic_compare_exchange_strong(&primary_turns[device], &turn, turn + 1);
+}
+
 CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CUcontext *pctx,
                                         CUdevice dev) {
     struct ct_call call;
     if (!ct_enter(&call, CT_ID_cuDevicePrimaryCtxRetain, CT_OP_CONTEXT_CREATE))
         return real(pctx, dev);
+    const unsigned turn = primary_turn(dev);
     const int was_active = primary_is_active(dev);
     if (!was_active)
         measure_before(&call, dev);
@@ -65,7 +81,7 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
     const CUresult r = real(pctx, dev);
     if (r == CUDA_SUCCESS)
         ct_set_primary(dev, (uintptr_t)*pctx);
-    if (r == CUDA_SUCCESS && was_active)
+    if (r == CUDA_SUCCESS && (was_active || !turns_primary(dev, turn)))
         ct_leave(&call); // one more reference to what is there
     else
         created(&call, r, r == CUDA_SUCCESS ? *pctx : NULL, dev, CT_FLAG_PRIMARY);
@@ -74,9 +90,11 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
 
 // Which release is the last one is known afterwards only, so that its event is not ahead of it. Nobody
 // can have got an address of the context meanwhile: they are the context's.
-static CUresult released(struct ct_call *call, CUresult r, CUdevice device, int was_active) {
+static CUresult released(struct ct_call *call, CUresult r, CUdevice device, int was_active,
+                         unsigned turn) {
     const uint64_t context = ct_primary(device);
-    if (r != CUDA_SUCCESS || !was_active || primary_is_active(device)) {
+    if (r != CUDA_SUCCESS || !was_active || primary_is_active(device) ||
+        !turns_primary(device, turn)) {
         ct_leave(call);
         return r;
     }
@@ -95,8 +113,9 @@ static CUresult released(struct ct_call *call, CUresult r, CUdevice device, int 
         struct ct_call call;                                         \
         if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
             return real(dev);                                        \
+        const unsigned turn = primary_turn(dev);                     \
         const int was_active = primary_is_active(dev);               \
-        return released(&call, real(dev), dev, was_active);          \
+        return released(&call, real(dev), dev, was_active, turn);    \
     }
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease)
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease_v2)
