@@ -163,21 +163,25 @@ CUresult ct_on_cuGraphAddNode(ct_fn_cuGraphAddNode *real, CUgraphNode *phGraphNo
 
 #endif
 
+#define ON_ADD_NODE(symbol)                                                                       \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUgraphNode *phGraphNode, CUgraph hGraph,       \
+                            const CUgraphNode *dependencies,                                      \
+                            const CUgraphEdgeData *dependencyData, size_t numDependencies,        \
+                            CUgraphNodeParams *nodeParams) {                                      \
+        struct ct_call call;                                                                      \
+        if (!enter_node(&call, CT_ID_##symbol, nodeParams))                                       \
+            return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,       \
+                        nodeParams);                                                              \
+        const CUresult r =                                                                        \
+            real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams); \
+        added_node(&call, r, nodeParams);                                                         \
+        return r;                                                                                 \
+    }
 #if CUDA_VERSION >= 12030
-
-CUresult ct_on_cuGraphAddNode_v2(ct_fn_cuGraphAddNode_v2 *real, CUgraphNode *phGraphNode,
-                                 CUgraph hGraph, const CUgraphNode *dependencies,
-                                 const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                 CUgraphNodeParams *nodeParams) {
-    struct ct_call call;
-    if (!enter_node(&call, CT_ID_cuGraphAddNode_v2, nodeParams))
-        return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
-    const CUresult r =
-        real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
-    added_node(&call, r, nodeParams);
-    return r;
-}
-
+ON_ADD_NODE(cuGraphAddNode_v2)
+#endif
+#if CUDA_VERSION >= 13040
+ON_ADD_NODE(cuGraphAddNode_v3)
 #endif
 
 // ---- when graphs take memory ----------------------------------------------------------------

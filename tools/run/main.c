@@ -155,9 +155,10 @@ static void set_output(const char *asked) {
             fail(OWN_FAILURE, "cannot set CUTRACE_OUTPUT: %s", strerror(errno));
         free(path);
     }
-    if (!quiet || !*quiet || strcmp(quiet, "0") == 0)
-        fprintf(stderr, "cutrace: the traces go to %s%s\n", getenv("CUTRACE_OUTPUT"),
-                strstr(getenv("CUTRACE_OUTPUT"), "%p") ? " (%e program, %p process)" : "");
+    set = getenv("CUTRACE_OUTPUT");
+    if (set && (!quiet || !*quiet || strcmp(quiet, "0") == 0))
+        fprintf(stderr, "cutrace: the traces go to %s%s\n", set,
+                strstr(set, "%p") ? " (%e program, %p process)" : "");
 }
 
 int main(int argc, char **argv) {
