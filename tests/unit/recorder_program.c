@@ -393,8 +393,7 @@ static __attribute__((destructor(101))) void late(void) {
 static void device(void) {
     static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
                                            0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
-    struct ct_event e = {.present = 0};
-    ct_device(1, uuid, UINT64_C(80) << 30);
+    struct ct_event e = {.present = 0}, wake = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
     CT_SET(&e, api, ct_name("cudaMalloc"));
     CT_SET(&e, device, 1);
@@ -403,6 +402,10 @@ static void device(void) {
     CT_SET(&e, space, CT_SPACE_DEVICE);
     CT_SET(&e, result, 0);
     ct_record(&e);
+    // Only now, so that NVML is asked when the allocation is there.
+    ct_device(1, uuid, UINT64_C(80) << 30);
+    CT_SET(&wake, op, CT_OP_NOTE);
+    ct_record(&wake);
     wait_ms(1700);
     e.present &= ~(CT_BIT(t_ns) | CT_BIT(ptr));
     CT_SET(&e, result, 2);
