@@ -821,9 +821,6 @@ static void s_threads(void) {
         pthread_create(&t[i], NULL, exchange, (void *)(i + 1));
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
-    int left = 0;
-    for (int i = 0; i < SLOTS; i++)
-        left += slots[i] != 0;
     T(cuCtxSynchronize);
 }
 
