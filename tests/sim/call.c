@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every entry point does first and last: the driver's one lock, scripted failures, the check
 // of initialisation and context, latency, and the line in the ledger.
+#define _GNU_SOURCE
 #include "sim.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuGetProcAddress: from a base name, a version and flags to the function of the newest ABI that
 // is not newer than the version, by the table in symbols.def.
+#define _GNU_SOURCE
 #include "sim.h"
 
 #include <dlfcn.h>

@@ -5,6 +5,7 @@
 Usage: read_trace.py TRACE   prints events as JSON lines. It shares nothing with the C sources: field and operation
 numbers are written out below, and the bodies are decompressed by the zstd program.
 """
+import collections
 import json
 import struct
 import subprocess
@@ -244,10 +245,16 @@ class Trace:
         return [dict(tables[4][i], module=tables[3].get(tables[4][i]["module"])) for i in frames]
 
     def amended(self):
-        """Events with their corrections."""
+        """Events with their corrections. `orphans` counts by thread those of events that are not there, which must
+        have been lost."""
+        self.orphans = collections.Counter()
         by = {(e["thread"]["tid"], e["t_ns"]): e for e in self.events if "thread" in e}
         for a in self.amends:
-            by[(a["thread"]["tid"], a["amends_ns"])].update({k: a[k] for k in ("result", "duration_ns", "stack") if k in a})
+            event = by.get((a["thread"]["tid"], a["amends_ns"]))
+            if event is None:
+                self.orphans[a["thread"]["tid"]] += 1
+            else:
+                event.update({k: a[k] for k in ("result", "duration_ns", "stack") if k in a})
         return self.events
 
 

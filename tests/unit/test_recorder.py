@@ -85,6 +85,7 @@ def equal(run, trace, amends_may_be_lost=False):
         told_by_time = dict((e[0], e) for e in told)
         differing = sum(told_by_time.get(e[0]) != e for e in got[tid])
         missing = len(told) - len(got[tid])
+        assert trace.orphans[tid] <= gone[tid], f"thread {tid}: {trace.orphans[tid]} amend what is not there, {gone[tid]} lost"
         assert missing + differing <= gone[tid], f"thread {tid}: {missing} missing, {differing} differ, {gone[tid]} lost"
         if not gone[tid]:
             assert got[tid] == told
