@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "find_dlsym.h"
@@ -23,6 +24,7 @@ enum sight { UNKNOWN, VISIBLE, HIDDEN };
 static struct copy {
     _Atomic uintptr_t base;
     atomic_int sight; // whether its driver calls come through our hooks
+    atomic_int told;  // its version is in INFO
 } copies[COPIES];
 
 static struct copy *copy_at(uintptr_t base) {
@@ -80,10 +82,29 @@ static struct site {
     _Atomic(struct copy *) copy;
 } sites[SITES];
 
+// cudaRuntimeGetVersion only tells a constant: it starts nothing.
+static void tell_version(const char *path) {
+    void *handle = is_runtime(path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    void *address = handle ? ct_libc_dlsym()(handle, "cudaRuntimeGetVersion") : NULL;
+    cudaError_t(CUDARTAPI * get_version)(int *) = (cudaError_t(CUDARTAPI *)(int *))address;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char key[96];
+    int version;
+    if (!get_version || get_version(&version) != cudaSuccess)
+        return;
+    snprintf(key, sizeof key, "cuda.runtime.%s", slash ? slash + 1 : path);
+    ct_info(key, "%d", version);
+}
+
 static void *find_real(const char *symbol, const void *caller, struct copy **copy) {
     Dl_info module;
     void *real = search_real(symbol, caller);
-    *copy = real && dladdr(real, &module) ? copy_at((uintptr_t)module.dli_fbase) : &copies[0];
+    *copy = &copies[0];
+    if (!real || !dladdr(real, &module))
+        return real;
+    *copy = copy_at((uintptr_t)module.dli_fbase);
+    if (ct_enabled() && !atomic_exchange(&(*copy)->told, 1))
+        tell_version(module.dli_fname);
     return real;
 }
 

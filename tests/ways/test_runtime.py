@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The runtime API, by our stand-in for it: events carry the name that the program called, once."""
+import json
 import os
 
 from ways import *
@@ -93,12 +94,13 @@ def _():
         args = ("host_of_plugins", "local", *map(program, order))
         done = run(*args)
         problems += good(done) + same_as_without(done, *args)
-        versions = [line for line in done.err.splitlines() if "runtime" in line]
+        told = {k for k in json.dumps(done.info()).split('"') if k.startswith("cuda.runtime.")}
+        if told != {f"cuda.runtime.libcudart.so.{n}" for n in (12, 13)}:
+            problems.append(f"{order}: versions told: {told}")
         takes = [e["api"] for e in done.calls() if e["op"] == "alloc"]
         want = ["cudaMalloc" if "static" not in o else "cuMemAlloc_v2" for o in order for _ in (0, 1)]
         if takes != want:
             problems.append(f"{order}: {takes}")
-        del versions
     return problems
 
 
