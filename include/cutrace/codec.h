@@ -111,16 +111,19 @@ static inline void ct_section_end(struct ct_out *o, uint8_t *length_at) {
         length_at[i] = (uint8_t)(n >> (8 * i));
 }
 
+// A length as ct_section_end writes it.
+static inline uint32_t ct_get_u32(struct ct_in *in) {
+    const uint8_t *p = ct_get_bytes(in, 4);
+    return p ? (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24
+             : 0;
+}
+
 // Next section of a body: 1 and its kind and cursor, 0 at the end, -1 if the body is malformed.
 static inline int ct_section_next(struct ct_in *body, unsigned *kind, struct ct_in *section) {
     if (body->at == body->end)
         return 0;
     const uint64_t k = ct_get_varint(body);
-    const uint8_t *p = ct_get_bytes(body, 4);
-    if (!p)
-        return -1;
-    const uint32_t n =
-        (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    const uint32_t n = ct_get_u32(body);
     *section = ct_get_sub(body, n);
     *kind = k > 0xFFFF ? 0xFFFF : (unsigned)k;
     return body->bad || section->bad ? -1 : 1;
@@ -130,11 +133,6 @@ static inline int ct_section_next(struct ct_in *body, unsigned *kind, struct ct_
 // An EVENTS section: varint number of records; then columns until its end. A column is varint field
 // number, varint coding, varint byte length, bytes. Field 0 is the presence mask, one VARINT for
 // each record, and comes first; any other column holds a value for each record that has its bit.
-
-struct ct_column {
-    uint64_t last;
-    uint8_t *length_at;
-};
 
 static inline void ct_column_put(struct ct_out *o, enum ct_coding coding, uint64_t *last,
                                  uint64_t v) {
@@ -227,11 +225,7 @@ static inline int ct_events_open(struct ct_events_in *r, struct ct_in section) {
     while (section.at < section.end) {
         const uint64_t field = ct_get_varint(&section);
         const uint64_t coding = ct_get_varint(&section);
-        const uint8_t *p = ct_get_bytes(&section, 4);
-        if (!p)
-            return -1;
-        const uint32_t n =
-            (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        const uint32_t n = ct_get_u32(&section);
         struct ct_in bytes = ct_get_sub(&section, n);
         if (section.bad || coding > CT_DELTA)
             return -1;
