@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout of a cutrace trace, version 1: constants and structures. FORMAT.md is the specification.
+// Layout of a cutrace trace, version 3: constants and structures. FORMAT.md is the specification.
 #ifndef CUTRACE_FORMAT_H
 #define CUTRACE_FORMAT_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-#define CT_FORMAT_VERSION 1
+#define CT_FORMAT_VERSION 3
 
 // A chunk is a zstd skippable frame (the prefix: magic, length, struct ct_chunk), one zstd frame
 // (the body), and one skippable frame of filler, so that every chunk starts at a multiple of 8.
@@ -21,13 +22,17 @@
 // Bounds that a writer keeps and a reader enforces before it allocates anything.
 #define CT_MAX_BODY (64u << 20)  // bytes of a body, decompressed
 #define CT_MAX_STRING 65535u     // bytes of a string
-#define CT_MAX_STACK 512u        // frames of a stack
+#define CT_MAX_STACK 4096u       // frames of a stack, with the one that says why it ends
+#define CT_MAX_PLACES 256u       // of a native frame: inlined functions and its own
 #define CT_MAX_EVENTS (1u << 20) // events of a chunk
+#define CT_MAX_TICK_NS (1u << 20)
 
 // Flags of a chunk. A reader refuses a chunk with an unknown flag of the upper half (it would
 // misread it) and ignores unknown flags of the lower half.
-#define CT_CHUNK_LAST 0x1u   // the process ended in good order: nothing follows
-#define CT_CHUNK_AMENDS 0x2u // the chunk holds AMEND records
+#define CT_CHUNK_LAST 0x1u    // the process ended in good order, if no chunk has a higher seq
+#define CT_CHUNK_AMENDS 0x2u  // the chunk holds AMEND records
+#define CT_CHUNK_SEGMENT 0x4u // begins a segment: new dictionaries, all INFO, HISTORY, CHECKPOINT
+#define CT_CHUNK_SEALED 0x8u  // made from the journal of a process that was killed
 #define CT_CHUNK_REQUIRED 0xFFFF0000u
 
 // Little-endian, naturally aligned, 96 bytes. All times in ns on CLOCK_MONOTONIC.
@@ -74,16 +79,25 @@ enum ct_flag {
 #include "events.def"
 };
 
-// Kinds of stack frame.
-enum ct_frame_kind { CT_FRAME_NATIVE = 0, CT_FRAME_PYTHON = 1 };
+// Kinds of stack frame. END: what a stack that was cut ends with, in place of the frames that are not known.
+enum ct_frame_kind { CT_FRAME_NATIVE = 0, CT_FRAME_PYTHON = 1, CT_FRAME_END = 2 };
 
-enum ct_coding { CT_VARINT = 0, CT_DELTA = 1 };
+// Why a stack ends before the thread's first function.
+enum ct_stack_end {
+    CT_STACK_DEEPER = 1, // more frames than CUTRACE_STACK_DEPTH
+    CT_STACK_LOST = 2,   // code without unwind information: what called it is not known
+};
+
+enum ct_coding { CT_VARINT = 0, CT_DELTA = 1, CT_PACKED = 2 };
 
 enum ct_field {
 #define CT_FIELD(number, member, ctype, coding, json) CT_FIELD_##member = (number),
 #include "events.def"
-    CT_FIELDS_END
+    CT_FIELDS_END = CT_FIELD_allocated_bytes + 1 // the highest number
 };
+#define CT_FIELD(number, member, ctype, coding, json) \
+    _Static_assert((number) < CT_FIELDS_END, "CT_FIELDS_END is behind the highest number");
+#include "events.def"
 
 // An event in memory. A field counts only if its bit (1 << CT_FIELD_x) is set in `present`:
 // what is unknown is absent, never zero.
@@ -91,7 +105,18 @@ struct ct_event {
     uint64_t present;
 #define CT_FIELD(number, member, ctype, coding, json) ctype member;
 #include "events.def"
+    uint64_t unused; // up to a multiple of 16 bytes, because events are copied in such steps
 };
+_Static_assert(sizeof(struct ct_event) % 16 == 0, "events are copied in steps of 16 bytes");
+
+// Bytes in front of the fields that few events have.
+#define CT_EVENT_USUAL offsetof(struct ct_event, handle)
+
+// An event without fields. The usual ones are zero, not what lay in this memory before: the journal's records hold them, set
+// or not.
+static inline void ct_event_begin(struct ct_event *e) {
+    memset(e, 0, CT_EVENT_USUAL);
+}
 
 #define CT_BIT(member) (UINT64_C(1) << CT_FIELD_##member)
 #define CT_HAS(e, member) (((e)->present & CT_BIT(member)) != 0)
