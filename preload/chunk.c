@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a body to a chunk as it stands in the file: prefix, zstd frame, filler.
+// From the pieces of a body to a chunk as it stands in the file: prefix, zstd frame, filler.
 #include "chunk.h"
 
-#include <stdatomic.h>
+#include <errno.h>
 #include <string.h>
 
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
+
+#include <cutrace/codec.h>
 
 #include "memory.h"
 
@@ -66,31 +68,79 @@ static void put32(uint8_t *at, uint32_t v) {
     memcpy(at, &v, 4);
 }
 
+#define FILLER_BYTES (8u + CT_CHUNK_ALIGN)
+
 size_t ct_chunk_bound(size_t raw_bytes) {
-    return CT_PREFIX_BYTES + ZSTD_compressBound(raw_bytes) + 16;
+    // Each cut may cost a block header more.
+    return CT_PREFIX_BYTES + ZSTD_compressBound(raw_bytes) + 4 * 64 + raw_bytes / CT_CUT_BYTES * 4 +
+           FILLER_BYTES;
 }
 
-// A compressor in memory of our own: zstd's would come from the host's heap.
+// Of what lies further back than this, nothing is used: the compressor keeps that much. A column seldom has more.
+#define WINDOW_LOG 17
+// The table of the fast levels: a column repeats itself soon or not at all, and this leaves room in the nearest cache.
+#define FAST_HASH_LOG 12
+
+static struct {
+    ZSTD_CCtx *cctx;
+    int level;
+    ZSTD_outBuffer out;
+    uint8_t *start;
+    uint64_t put, cut; // bytes of the body; of them, those before the block that is being filled
+    int bad;
+} c;
+
+// In memory of our own: zstd's would come from the host's heap.
 static ZSTD_CCtx *compressor(int level) {
-    static ZSTD_CCtx *kept;
-    static int kept_level;
     static void *workspace;
     static size_t bytes;
-    if (kept && kept_level == level)
-        return kept;
+    if (c.cctx && c.level == level)
+        return c.cctx;
     ct_pages_free(workspace, bytes);
-    bytes = ZSTD_estimateCCtxSize(level);
+    bytes = ZSTD_estimateCStreamSize(level);
     workspace = ct_pages(bytes);
-    kept = workspace ? ZSTD_initStaticCCtx(workspace, bytes) : NULL;
-    kept_level = level;
-    if (kept) {
+    c.cctx = workspace ? ZSTD_initStaticCCtx(workspace, bytes) : NULL;
+    c.level = level;
+    if (c.cctx) {
         // A static context begins with zeros, not with the defaults (among them: content size in
         // the header).
-        (void)ZSTD_CCtx_reset(kept, ZSTD_reset_session_and_parameters);
-        (void)ZSTD_CCtx_setParameter(kept, ZSTD_c_compressionLevel, level);
-        (void)ZSTD_CCtx_setParameter(kept, ZSTD_c_checksumFlag, 1);
+        (void)ZSTD_CCtx_reset(c.cctx, ZSTD_reset_session_and_parameters);
+        (void)ZSTD_CCtx_setParameter(c.cctx, ZSTD_c_compressionLevel, level);
+        (void)ZSTD_CCtx_setParameter(c.cctx, ZSTD_c_windowLog, WINDOW_LOG);
+        if (level <= 1)
+            (void)ZSTD_CCtx_setParameter(c.cctx, ZSTD_c_hashLog, FAST_HASH_LOG);
+        (void)ZSTD_CCtx_setParameter(c.cctx, ZSTD_c_checksumFlag, 1);
     }
-    return kept;
+    return c.cctx;
+}
+
+int ct_chunk_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t room) {
+    if (!compressor(level))
+        return -ENOMEM;
+    (void)ZSTD_CCtx_reset(c.cctx, ZSTD_reset_session_only);
+    c.bad = ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(c.cctx, raw_bytes)) != 0;
+    c.start = out;
+    c.out = (ZSTD_outBuffer){out, room - FILLER_BYTES, CT_PREFIX_BYTES};
+    c.put = c.cut = 0;
+    return 0;
+}
+
+static void compress(const void *bytes, size_t n, ZSTD_EndDirective end) {
+    ZSTD_inBuffer in = {bytes, n, 0};
+    const size_t left = c.bad ? 0 : ZSTD_compressStream2(c.cctx, &c.out, &in, end);
+    c.bad |= ZSTD_isError(left) || in.pos != n || (end != ZSTD_e_continue && left); // (no room)
+}
+
+void ct_chunk_put(const void *bytes, size_t n) {
+    c.put += n;
+    compress(bytes, n, ZSTD_e_continue);
+}
+
+void ct_chunk_cut(void) {
+    if (c.put - c.cut < CT_CUT_BYTES)
+        return;
+    c.cut = c.put;
+    compress(NULL, 0, ZSTD_e_flush);
 }
 
 void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]) {
@@ -100,25 +150,21 @@ void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]) {
     memcpy(out + 8, head, sizeof *head);
 }
 
-size_t ct_chunk_build(struct ct_chunk *head, const void *raw, size_t raw_bytes, int level,
-                      uint8_t *out) {
-    ZSTD_CCtx *cctx = compressor(level);
-    if (!cctx)
-        return 0;
-    uint8_t *body = out + CT_PREFIX_BYTES;
-    const size_t n = ZSTD_compress2(cctx, body, ZSTD_compressBound(raw_bytes), raw, raw_bytes);
-    if (ZSTD_isError(n))
+size_t ct_chunk_end(struct ct_chunk *head) {
+    compress(NULL, 0, ZSTD_e_end);
+    if (c.bad)
         return 0;
     memcpy(head->magic, CT_CHUNK_MAGIC, sizeof head->magic);
     head->version = CT_FORMAT_VERSION;
     head->header_bytes = sizeof *head;
     head->reserved = 0;
-    head->body_bytes = n;
-    head->raw_bytes = raw_bytes;
-    ct_chunk_prefix(head, out);
-    const size_t fill = (0 - n) & (CT_CHUNK_ALIGN - 1);
-    put32(body + n, CT_FILLER_MAGIC);
-    put32(body + n + 4, (uint32_t)fill);
-    memset(body + n + 8, 0, fill);
-    return CT_PREFIX_BYTES + n + 8 + fill;
+    head->body_bytes = c.out.pos - CT_PREFIX_BYTES;
+    head->raw_bytes = c.put;
+    ct_chunk_prefix(head, c.start);
+    uint8_t *filler = c.start + c.out.pos;
+    const size_t fill = (0 - c.out.pos) & (CT_CHUNK_ALIGN - 1);
+    put32(filler, CT_FILLER_MAGIC);
+    put32(filler + 4, (uint32_t)fill);
+    memset(filler + 8, 0, fill);
+    return c.out.pos + 8 + fill;
 }

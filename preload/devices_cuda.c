@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cutrace/hot.h>
+
 #include "driver.h"
 #include "hooks.h"
 
@@ -64,6 +66,21 @@ void ct_set_primary(int device, uint64_t context) {
     ct_context_born(context, device);
 }
 
+// A context that was not known yet (it had been reset) is asked for again.
+CT_COLD void find_device(uint64_t context, uint64_t now) {
+    const struct ct_driver *driver = ct_driver();
+    CUdevice d;
+    int on = ct_context_device(context);
+    if (on == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&
+        driver->ctx_get_device(&d) == CUDA_SUCCESS) {
+        on = d;
+        ct_context_born(context, on);
+    }
+    last.context = context;
+    last.generation = now;
+    last.device = on;
+}
+
 int ct_here(uint64_t *context, int *device) {
     const struct ct_driver *driver = ct_driver();
     CUcontext current = NULL;
@@ -71,19 +88,10 @@ int ct_here(uint64_t *context, int *device) {
         return 0;
     const uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
     *context = (uint64_t)(uintptr_t)current;
-    // A context that was not known yet (it had been reset) is asked for again.
-    if (last.context != *context || last.generation != now || last.device == CT_NO_DEVICE_ORDINAL) {
-        CUdevice d;
-        int on = ct_context_device(*context);
-        if (on == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&
-            driver->ctx_get_device(&d) == CUDA_SUCCESS) {
-            on = d;
-            ct_context_born(*context, on);
-        }
-        last.context = *context;
-        last.generation = now;
-        last.device = on;
-    }
+    if (__builtin_expect(last.context != *context || last.generation != now ||
+                             last.device == CT_NO_DEVICE_ORDINAL,
+                         0))
+        find_device(*context, now);
     *device = last.device;
     return 1;
 }
@@ -110,7 +118,7 @@ static void tell_number(int device, const char *what, unsigned long long number)
     tell(device, what, text);
 }
 
-static void announce(int device) {
+CT_COLD void announce(int device) {
     const struct ct_driver *driver = ct_driver();
     CUdevice d = device;
     CUuuid uuid;

@@ -14,19 +14,12 @@ void ct_dictionary_begin(void);
 // Whether the process's own tables are so full that a new generation should begin.
 int ct_dictionary_is_full(void);
 
-// Ids in the file; a definition is put into the chunk under construction where it is missing. 0:
-// none.
-uint32_t ct_dictionary_name(uint32_t name);     // of ct_name, ct_text
-uint32_t ct_dictionary_stack(uint32_t stack);   // of ct_stack
-uint32_t ct_dictionary_thread(uint32_t number); // of struct ct_ring
+// Replaces the process's numbers in an event by ids in the file; a definition is put into the chunk that is being
+// filled (staged.h) where it is missing. What has no id loses its presence.
+void ct_dictionary_map(struct ct_event *e);
 
-// Bytes of definitions in the chunk under construction.
-size_t ct_dictionary_pending(void);
-#define CT_DICTIONARY_FULL (2u << 20) // no more stacks should be added to the chunk then
-
-// Writes the sections of definitions made since the last call. Returns -1 if there is no room in
-// out.
-int ct_dictionary_write(struct ct_out *out);
+// Fetches what ct_dictionary_map will look at. Call it some events ahead.
+void ct_dictionary_prefetch(const struct ct_event *e);
 
 // ---- symbols --------------------------------------------------------------------------------
 

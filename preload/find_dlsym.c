@@ -20,7 +20,7 @@ struct search {
     const char *name;
     uintptr_t self; // an address in this library
     int behind_self;
-    void *next, *libc;
+    void *before, *next, *libc;
 };
 
 struct symbols {
@@ -79,10 +79,9 @@ static uint32_t gnu_hash(const char *name) {
     return h;
 }
 
-// A defined function of that name through DT_GNU_HASH. Of several versions any will do: glibc's
+// What the object defines under that name, through DT_GNU_HASH. Of several versions any will do: glibc's
 // share one address.
-static void *find_function(const struct dl_phdr_info *info, const struct symbols *s,
-                           const char *name) {
+static const ElfW(Sym) * find_symbol(const struct symbols *s, const char *name) {
     const uint32_t buckets = s->gnu_hash[0], first = s->gnu_hash[1], words = s->gnu_hash[2];
     const uint32_t *bucket = s->gnu_hash + 4 + words * (sizeof(ElfW(Addr)) / 4);
     const uint32_t *chain = bucket + buckets;
@@ -95,12 +94,29 @@ static void *find_function(const struct dl_phdr_info *info, const struct symbols
     for (;; i++) {
         const ElfW(Sym) *symbol = &s->table[i];
         if ((chain[i - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-            ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
             same_text(s->strings + symbol->st_name, name))
-            return (void *)(info->dlpi_addr + symbol->st_value);
+            return symbol;
         if (chain[i - first] & 1)
             return NULL;
     }
+}
+
+static void *find_function(const struct dl_phdr_info *info, const struct symbols *s,
+                           const char *name) {
+    const ElfW(Sym) *symbol = find_symbol(s, name);
+    return symbol && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC
+               ? (void *)(info->dlpi_addr + symbol->st_value)
+               : NULL;
+}
+
+void *ct_object_symbol(const struct dl_phdr_info *object, const char *name, uint64_t *bytes) {
+    struct symbols s;
+    const ElfW(Sym) *symbol = read_symbols(object, &s) ? find_symbol(&s, name) : NULL;
+    const unsigned type = symbol ? ELF64_ST_TYPE(symbol->st_info) : STT_NOTYPE;
+    if (type != STT_FUNC && type != STT_OBJECT)
+        return NULL;
+    *bytes = symbol->st_size;
+    return (void *)(object->dlpi_addr + symbol->st_value);
 }
 
 static int holds(const struct dl_phdr_info *info, uintptr_t address) {
@@ -123,8 +139,9 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user) {
     if (!read_symbols(info, &s))
         return 0;
     void *found = find_function(info, &s, search->name);
-    if (found && search->behind_self && !search->next)
-        search->next = found;
+    void **first = search->behind_self ? &search->next : &search->before;
+    if (found && !*first)
+        *first = found;
     if (found && (same_text(s.soname, "libc.so.6") || same_text(s.soname, "libdl.so.2")) &&
         !search->libc)
         search->libc = found;
@@ -133,6 +150,12 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user) {
 
 static void *nothing(void) {
     return NULL;
+}
+
+void *ct_find_function(const char *name) {
+    struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
+    dl_iterate_phdr(visit, &search);
+    return search.next ? search.next : search.before;
 }
 
 static struct search find(const char *name) {

@@ -3,6 +3,8 @@
 #ifndef CT_FIND_DLSYM_H
 #define CT_FIND_DLSYM_H
 
+#include <stdint.h>
+
 typedef void *ct_dlsym_fn(void *handle, const char *name);
 typedef void *ct_dlvsym_fn(void *handle, const char *name, const char *version);
 
@@ -12,6 +14,13 @@ ct_dlvsym_fn *ct_chain_dlvsym(void);
 
 // The C library's own, for what we ask.
 ct_dlsym_fn *ct_libc_dlsym(void);
+
+// A function in any loaded object, NULL if there is none.
+void *ct_find_function(const char *name);
+
+// A function or variable that an object defines, NULL if there is none. For the callbacks of dl_iterate_phdr.
+struct dl_phdr_info;
+void *ct_object_symbol(const struct dl_phdr_info *object, const char *name, uint64_t *bytes);
 
 // For the assembly only.
 void *ct_find_dlsym(void);

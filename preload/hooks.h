@@ -38,6 +38,23 @@ enum ct_rthook_id {
 #define CT_HOOK0(symbol, base, abi, ptsz) CUresult ct_on_##symbol(ct_fn_##symbol *real);
 #include "hooks.def"
 
+// What a c10::Device is, which is passed by value in one register.
+struct ct_torch_device {
+    int8_t type, index;
+};
+enum { CT_TORCH_CUDA = 1 };
+
+enum ct_torch_id {
+#define CT_TORCH(symbol, params, args, effect) CT_TORCH_ID_##symbol,
+#include "hooks.def"
+    CT_TORCH_HOOKS
+};
+
+#define CT_TORCH(symbol, params, args, effect) \
+    typedef void ct_fn_##symbol params;        \
+    void symbol params;
+#include "hooks.def"
+
 // Static facts of a driver row. `exported` is the wrapper that programs find by name, `handed_out`
 // the entry for resolvers.
 struct ct_hook {
@@ -74,6 +91,11 @@ int ct_is_own(const void *address);
 // Publishes which look-ups were seen and which names had no hook (INFO way.*, unwrapped.*).
 void ct_resolve_info(void);
 
+// ---- inside PyTorch (torch.c) ---------------------------------------------------------------
+
+// Publishes what is known of PyTorch. The writer calls it through the source of INFO.
+void ct_torch_info(void);
+
 // ---- the scope of a driver call (call.c) ----------------------------------------------------
 
 // The body of a hook that takes memory:
@@ -88,14 +110,17 @@ void ct_resolve_info(void);
 // errno is what the real call left.
 struct ct_call {
     struct ct_event event;
-    uint64_t start_ns;
+    uint64_t start_ns; // 0: the call is not timed
+    enum ct_hook_id hook;
     int saved_errno;
+    int *errno_at; // the thread's, whose address takes a call
 };
 
 // Enters the scope: 1, and the event has op and api; or 0 if the call is not to be recorded
 // (tracing is off, or it is made inside another recorded driver call, by the driver or by an
 // interposer: one allocation is one event). After 0, nothing else of the scope may be called.
 int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op);
+// The same, and most calls of this hook are timed (call.c says which are not).
 int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op);
 
 // Fills result, time, duration, stack, and context and device if absent; publishes; leaves.

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <stdatomic.h>
 
+#include "clock.h"
 #include "driver.h"
 #include "hooks.h"
 
@@ -93,9 +94,10 @@ static void sample_pool(const struct ct_call *call, struct pool *p) {
 // Beside an allocation, so that a pool's growth shows where nobody synchronises.
 static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
     const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
-    if (!p || (last && call->start_ns - last < ct_sample_interval_ns()) || ct_capturing())
+    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_loose();
+    if (!p || (last && now - last < ct_sample_interval_ns()) || ct_capturing())
         return;
-    atomic_store_explicit(&p->sampled_ns, call->start_ns, memory_order_relaxed);
+    atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
     sample_pool(call, p);
 }
 

@@ -9,6 +9,7 @@
 
 #include "memory.h"
 #include "recorder.h"
+#include "staged.h"
 #include "text.h"
 
 #define PAIRS 8192u // a power of two
@@ -21,7 +22,8 @@ struct pair {
     uint32_t changed;
 };
 
-static struct pair pairs[PAIRS];
+static struct pair pairs[PAIRS]; // in the order of their first use
+static uint16_t slots[PAIRS];    // index + 1 into pairs, by the hash of the key
 static uint32_t pairs_used, pairs_changed;
 static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
@@ -49,17 +51,15 @@ static struct pair *find(const char *key) {
     uint32_t h = 2166136261u;
     for (const char *k = key; *k; k++)
         h = (h ^ (unsigned char)*k) * 16777619u;
-    for (uint32_t i = h % PAIRS;; i = (i + 1) % PAIRS) {
-        struct pair *p = &pairs[i];
-        if (!p->key) {
-            if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_text(&texts, key, strlen(key))))
-                return NULL;
-            pairs_used++;
-            return p;
-        }
-        if (!strcmp(p->key, key))
-            return p;
-    }
+    uint32_t i = h % PAIRS;
+    for (; slots[i]; i = (i + 1) % PAIRS)
+        if (!strcmp(pairs[slots[i] - 1].key, key))
+            return &pairs[slots[i] - 1];
+    struct pair *p = &pairs[pairs_used];
+    if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_text(&texts, key, strlen(key))))
+        return NULL;
+    slots[i] = (uint16_t)++pairs_used;
+    return p;
 }
 
 static void set(struct pair *p, const char *value, size_t n) {
@@ -106,30 +106,34 @@ void ct_info_refresh(void) {
         refresh();
 }
 
-void ct_info_write(struct ct_out *out) {
+void ct_info_stage(void) {
     if (lock_take())
         return;
-    if (pairs_changed) {
-        uint8_t *length_at = ct_section_begin(out, CT_SECTION_INFO);
-        for (uint32_t i = 0; i < PAIRS; i++) {
-            struct pair *p = &pairs[i];
-            if (!p->changed || out->end - out->at < (ptrdiff_t)(strlen(p->key) + p->bytes + 32))
-                continue;
-            ct_put_text(out, p->key, strlen(p->key));
-            ct_put_text(out, p->value, p->bytes);
-            p->changed = 0;
-            pairs_changed--;
-        }
-        ct_section_end(out, length_at);
+    for (uint32_t i = 0; pairs_changed && i < pairs_used; i++) {
+        struct pair *p = &pairs[i];
+        static uint8_t pair[VALUE_BYTES + 512];
+        struct ct_out o = {pair, pair + sizeof pair, 0};
+        if (!p->changed || ct_staged_blocks_left() < CT_STAGED_RESERVE)
+            continue;
+        ct_put_text(&o, p->key, strlen(p->key));
+        ct_put_text(&o, p->value, p->bytes);
+        if (!o.bad && ct_staged_define(CT_SECTION_INFO, pair, (size_t)(o.at - pair)))
+            break;
+        p->changed = 0;
+        pairs_changed--;
     }
     lock_leave();
 }
 
-void ct_info_forked(void) {
-    atomic_store(&lock, 0);
+void ct_info_again(void) {
     pairs_changed = 0;
-    for (uint32_t i = 0; i < PAIRS; i++) {
-        pairs[i].changed = pairs[i].key && pairs[i].value;
+    for (uint32_t i = 0; i < pairs_used; i++) {
+        pairs[i].changed = pairs[i].value != NULL;
         pairs_changed += pairs[i].changed;
     }
+}
+
+void ct_info_forked(void) {
+    atomic_store(&lock, 0);
+    ct_info_again();
 }

@@ -3,16 +3,15 @@
 #ifndef CT_INFO_H
 #define CT_INFO_H
 
-#include <cutrace/codec.h>
-
 // Lets the hooks refresh their facts (ct_set_info_source).
 void ct_info_refresh(void);
 
-// Writes an INFO section with what has changed since it was last written; nothing if nothing has.
-// What does not fit stays for the next one. Drainer only.
-void ct_info_write(struct ct_out *out);
+// Puts what has changed since the last time into the chunk that is being filled. What does not fit stays
+// for the next one. Drainer only.
+void ct_info_stage(void);
 
-// Everything is to be written again (a new file).
+// Everything is to be written again.
+void ct_info_again(void);
 void ct_info_forked(void);
 
 #endif

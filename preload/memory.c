@@ -25,6 +25,12 @@ void ct_pages_free(void *pages, size_t bytes) {
     errno = saved;
 }
 
+void ct_pages_forget(void *pages, size_t bytes) {
+    const int saved = errno;
+    (void)madvise(pages, bytes, MADV_DONTNEED);
+    errno = saved;
+}
+
 static char *arena_base(struct ct_arena *arena) {
     char *base = atomic_load_explicit(&arena->base, memory_order_acquire);
     if (base)
@@ -47,7 +53,9 @@ void *ct_arena_take(struct ct_arena *arena, size_t n) {
     if (atomic_load_explicit(&arena->used, memory_order_relaxed) > arena->bytes - n)
         return NULL;
     const size_t at = atomic_fetch_add_explicit(&arena->used, n, memory_order_relaxed);
-    return at > arena->bytes - n ? NULL : base + at;
+    if (at > arena->bytes - n || (arena->grow && arena->grow(at + n)))
+        return NULL;
+    return base + at;
 }
 
 char *ct_arena_text(struct ct_arena *arena, const char *text, size_t n) {

@@ -11,11 +11,15 @@
 void *ct_pages(size_t bytes);
 void ct_pages_free(void *pages, size_t bytes);
 
+// They cost nothing until they are touched again, and are zeroed then. Keeps errno.
+void ct_pages_forget(void *pages, size_t bytes);
+
 // Address space that is handed out front to back and never given back piecewise.
 struct ct_arena {
     char *_Atomic base;
     size_t bytes;
     _Atomic size_t used;
+    int (*grow)(size_t up_to); // makes more of it usable; NULL: all of it is
 };
 
 // n bytes aligned to 8, or NULL when the arena is full. Lock-free; maps the arena at its first use.

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capture.h"
+#include "journal.h"
 #include "memory.h"
 
 #define MODULES_MAX 8192u
@@ -33,17 +35,19 @@ static size_t sorted_n;
 
 // ---- the loader's locks and fork ------------------------------------------------------------
 
-enum { GATE_OPEN, GATE_LOADER, GATE_FORK };
-static _Atomic int gate;
+enum { GATE_FORK = -1, GATE_OPEN };
+static _Atomic int gate; // how many threads are in there; or GATE_FORK
 
 int ct_loader_enter(void) {
-    int open = GATE_OPEN;
-    return atomic_compare_exchange_strong(&gate, &open, GATE_LOADER) ? 0 : -EBUSY;
+    int inside = atomic_load(&gate);
+    while (inside != GATE_FORK)
+        if (atomic_compare_exchange_weak(&gate, &inside, inside + 1))
+            return 0;
+    return -EBUSY;
 }
 
 void ct_loader_leave(void) {
-    int loader = GATE_LOADER;
-    (void)atomic_compare_exchange_strong(&gate, &loader, GATE_OPEN);
+    atomic_fetch_sub(&gate, 1);
 }
 
 int ct_loader_hold(void) {
@@ -55,6 +59,10 @@ int ct_loader_hold(void) {
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
+}
+
+int ct_loader_busy(void) {
+    return atomic_load(&gate) > GATE_OPEN;
 }
 
 void ct_loader_release(void) {
@@ -105,6 +113,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
     if (*(int *)first && has_counts) {
         if (look.adds == info->dlpi_adds && look.subs == info->dlpi_subs && sorted_n)
             return 1; // nothing was loaded or unloaded
+        if (look.subs != info->dlpi_subs)
+            ct_capture_unloaded();
         look.adds = info->dlpi_adds;
         look.subs = info->dlpi_subs;
     }
@@ -200,6 +210,7 @@ int ct_modules_merge(void) {
             break;
         *m = *found;
         modules[modules_n++] = m;
+        ct_journal_module(m->base, m->start, m->end, m->path, m->build_id, m->build_id_bytes);
         moved |= insert(m);
     }
     return moved;

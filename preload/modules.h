@@ -21,11 +21,12 @@ struct ct_module {
     struct ct_symbols *symbols;        // or NULL; set and cleared by the drainer
 };
 
-// While entered, a fork waits (a bounded time) before it copies the loader's locks. enter returns
+// While any thread is in there, a fork waits (a bounded time) before it copies the loader's locks. enter returns
 // 0, or -EBUSY when a fork is being prepared: do it later.
 int ct_loader_enter(void);
 void ct_loader_leave(void);
 int ct_loader_hold(void);
+int ct_loader_busy(void); // a thread is in there
 void ct_loader_release(void);
 
 // Looks at the loader's list of objects; takes the loader's lock. Not under the drain lock. Returns

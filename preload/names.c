@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
+#include "journal.h"
 #include "memory.h"
 #include "recorder.h"
 #include "text.h"
@@ -26,8 +27,10 @@ uint32_t ct_name(const char *literal) {
     for (uint32_t i = (uint32_t)(h >> 40), tries = 0; tries < CT_NAMES / 4; i++, tries++) {
         const char *_Atomic *slot = &literals[i % CT_NAMES];
         const char *there = atomic_load_explicit(slot, memory_order_acquire);
-        if (!there && atomic_compare_exchange_strong(slot, &there, literal))
+        if (!there && atomic_compare_exchange_strong(slot, &there, literal)) {
             there = literal;
+            ct_journal_name(i % CT_NAMES + 1, literal);
+        }
         if (there == literal)
             return i % CT_NAMES + 1;
     }
@@ -48,6 +51,7 @@ uint32_t ct_text(const char *format, ...) {
         if (copy) {
             atomic_store_explicit(&texts[i], copy, memory_order_release);
             id = 1 + CT_NAMES + i;
+            ct_journal_name(id, copy);
         }
     }
     errno = saved;

@@ -12,7 +12,7 @@ enum ct_option {
     CT_OPTIONS
 };
 
-enum ct_stacks_of { CT_STACKS_OF_OFF, CT_STACKS_OF_NATIVE };
+enum ct_stacks_of { CT_STACKS_OF_OFF, CT_STACKS_OF_NATIVE, CT_STACKS_OF_PYTHON, CT_STACKS_OF_BOTH };
 enum ct_argv_of { CT_ARGV_OF_OFF, CT_ARGV_OF_FLAGS, CT_ARGV_OF_FULL };
 
 struct ct_option_value {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of the trace: how it comes to be, and how chunks get into it whatever the host does to
-// it.
+// The file of the trace: which one it is, how it comes to be, and what becomes of it whatever the host
+// does to it. store.c puts the chunks into it.
 #define _GNU_SOURCE
 #include "output.h"
 
@@ -11,19 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "keep.h"
 #include "options.h"
 #include "pattern.h"
+#include "store.h"
 #include "text.h"
 
 #define PATH_BYTES 4096
 #define SUFFIXES 10000u
+#define LEAST_BOUND (UINT64_C(1) << 20)
 
 static int fd = -1;
 static char path[PATH_BYTES];
 static dev_t device;
 static ino_t inode;
-static uint64_t good_end; // of the last chunk that is whole
 static int said_errno;
+static char trouble[256]; // for a NOTE
 
 // ---- creating -------------------------------------------------------------------------------
 
@@ -51,6 +54,8 @@ static int create_free(const char *pattern, char *file) {
         const size_t length = ct_pattern_expand(pattern, n, file, PATH_BYTES - 8);
         if (!length)
             return -ENAMETOOLONG;
+        if (!n && CT_NUMBER(KEEP))
+            ct_keep(pattern, file, CT_NUMBER(KEEP) - 1);
         if (!counts && n)
             ct_print(file + length, PATH_BYTES - length, ".%u", n);
         int rc = create(file);
@@ -106,36 +111,9 @@ static __attribute__((format(printf, 1, 2))) void say(const char *format, ...) {
     ct_say(line);
 }
 
-// strerror may allocate and translates; these are the errors that a full or closed disk gives.
-static const char *reason(int error) {
-    switch (error) {
-    case ENOSPC:
-        return "no space left on the device";
-    case EDQUOT:
-        return "the disk quota is used up";
-    case EFBIG:
-        return "the file size limit is reached";
-    case EACCES:
-    case EPERM:
-        return "permission denied";
-    case EROFS:
-        return "read-only file system";
-    case EMFILE:
-    case ENFILE:
-        return "too many open files";
-    case ENOENT:
-        return "no such folder";
-    case ENOTDIR:
-        return "not a folder";
-    case ENAMETOOLONG:
-        return "the name is too long";
-    case EBADF:
-        return "the program closed it";
-    case EIO:
-        return "input/output error";
-    default:
-        return "error";
-    }
+static uint64_t bound(void) {
+    const uint64_t asked = CT_NUMBER(MAX_SIZE);
+    return asked && asked < LEAST_BOUND ? LEAST_BOUND : asked;
 }
 
 int ct_output_open(void) {
@@ -148,10 +126,10 @@ int ct_output_open(void) {
             rc = create_elsewhere("/tmp", file);
         if (rc < 0) {
             say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_TEXT(OUTPUT),
-                reason(-first));
+                ct_reason(-first));
             return first;
         }
-        say("cutrace: cannot write %s: %s; writing %s\n", CT_TEXT(OUTPUT), reason(-first), file);
+        say("cutrace: cannot write %s: %s; writing %s\n", CT_TEXT(OUTPUT), ct_reason(-first), file);
     }
     fd = out_of_the_way(rc);
     if (fstat(fd, &st)) {
@@ -159,10 +137,13 @@ int ct_output_open(void) {
         fd = -1;
         return -EIO;
     }
+    if (CT_NUMBER(KEEP))
+        ct_keep_lock(fd);
     device = st.st_dev;
     inode = st.st_ino;
-    good_end = 0;
     said_errno = 0;
+    *trouble = 0;
+    ct_store_begin(bound());
     make_absolute(file);
     return 0;
 }
@@ -171,75 +152,103 @@ const char *ct_output_path(void) {
     return path;
 }
 
-uint64_t ct_output_bytes(void) {
-    return good_end;
-}
-
 // ---- writing --------------------------------------------------------------------------------
 
-static int is_ours(int some_fd) {
-    struct stat st;
-    return !fstat(some_fd, &st) && st.st_dev == device && st.st_ino == inode;
+static int is_ours(int some_fd, struct stat *st) {
+    return !fstat(some_fd, st) && st->st_dev == device && st->st_ino == inode;
 }
 
 // The host may have closed our descriptor, and its number may now be a file of the host's.
-static int still_ours(void) {
-    if (fd >= 0 && is_ours(fd))
+static int still_ours(struct stat *st) {
+    if (fd >= 0 && is_ours(fd, st))
         return 0;
     fd = -1;
     const int again = *path ? open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY) : -1;
     if (again < 0)
         return -EBADF;
-    if (!is_ours(again)) {
+    if (!is_ours(again, st)) {
         close(again);
         return -EBADF;
     }
     fd = out_of_the_way(again);
+    if (CT_NUMBER(KEEP))
+        ct_keep_lock(fd);
     return 0;
 }
 
-// At an explicit offset: a position shared with a forked process, or moved by the host, does not
-// matter.
-static int write_at(uint64_t offset, const char *data, size_t n) {
-    while (n) {
-        const ssize_t done = pwrite(fd, data, n, (off_t)offset);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return done < 0 ? -errno : -EIO;
-        data += done;
-        offset += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
-
-static int say_failure(int error) {
-    if (error != said_errno)
-        say("cutrace: cannot write to %s: %s; events may be lost\n", path, reason(error));
+static void tell(int error, int recorded) {
+    if (error == said_errno)
+        return;
     said_errno = error;
-    return -error;
+    const char *consequence = recorded ? "the oldest events make room" : "events may be lost";
+    say("cutrace: cannot write to %s: %s; %s\n", path, ct_reason(error), consequence);
+    ct_print(trouble, sizeof trouble, "the trace cannot grow beyond %lu bytes: %s; %s",
+             ct_store_size(), ct_reason(error), consequence);
 }
 
-int ct_output_append(const void *data, size_t n) {
-    int rc = still_ours();
-    if (!rc && (rc = write_at(good_end, data, n)))
-        (void)!ftruncate(fd, (off_t)good_end); // a part of a chunk would be in the way of `zstd -t`
-    if (rc)
-        return say_failure(-rc);
-    good_end += n;
-    return 0;
+static void tell_truncation(void) {
+    say("cutrace: another program has truncated %s; what it held is lost\n", path);
+    ct_print(trouble, sizeof trouble, "another program has truncated the trace to %lu bytes",
+             ct_store_size());
 }
 
-int ct_output_patch(uint64_t offset, const void *data, size_t n) {
-    const int rc = still_ours();
-    return rc ? rc : offset + n > good_end ? -EINVAL : write_at(offset, data, n);
+int ct_output_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+    struct stat st;
+    int rc = still_ours(&st);
+    if (!rc && (rc = ct_store_fit(fd, (uint64_t)st.st_size)) > 0)
+        tell_truncation();
+    int error = -rc;
+    if (rc >= 0) {
+        rc = ct_store_append(fd, chunk, n, seq, flags);
+        error = ct_store_refused() ? ct_store_refused() : -rc;
+    }
+    if (error)
+        tell(error, rc == 0);
+    return rc;
+}
+
+int ct_output_close_clean(void) {
+    struct stat st;
+    int rc = still_ours(&st);
+    if (!rc)
+        rc = ct_store_fit(fd, (uint64_t)st.st_size);
+    return rc < 0 ? rc : ct_store_trim(fd);
+}
+
+void ct_output_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which) {
+    ct_store_pin(first_seq, last_seq, which);
+}
+
+uint64_t ct_output_oldest_seq(void) {
+    return ct_store_oldest_seq();
+}
+
+uint64_t ct_output_bytes(void) {
+    return ct_store_written();
+}
+
+uint64_t ct_output_size(void) {
+    return ct_store_size();
+}
+
+uint64_t ct_output_capacity(void) {
+    return ct_store_capacity();
+}
+
+const char *ct_output_trouble(void) {
+    static char text[sizeof trouble];
+    if (!*trouble)
+        return NULL;
+    memcpy(text, trouble, sizeof text);
+    *trouble = 0;
+    return text;
 }
 
 void ct_output_forked(void) {
-    if (fd >= 0 && is_ours(fd))
+    struct stat st;
+    if (fd >= 0 && is_ours(fd, &st))
         close(fd);
     fd = -1;
     *path = 0;
-    good_end = 0;
+    ct_store_begin(0);
 }

@@ -8,21 +8,44 @@
 #include <stdint.h>
 
 // Creates the file that CUTRACE_OUTPUT asks for, or one beside it (.1, .2, ...), or one in $TMPDIR
-// or /tmp. Returns 0 or -errno; says on stderr what is not as asked.
+// or /tmp; before that, CUTRACE_KEEP removes old ones. Returns 0 or -errno; says on stderr what is
+// not as asked.
 int ct_output_open(void);
 
 // Absolute path of the open trace, "" if there is none.
 const char *ct_output_path(void);
 
-// Appends. All or nothing: after a failure the file ends where it ended before. -errno; -EBADF: the
-// file is gone for good. Says the first failure of its kind on stderr.
-int ct_output_append(const void *data, size_t n);
+// Puts a chunk into the file. n is a multiple of 8, `seq` is higher than all before, `flags` are
+// the chunk's (SEGMENT counts here). When CUTRACE_MAX_SIZE is reached, or the disk takes no more,
+// the oldest chunks go. -errno: the chunk is not in the file, which is valid all the same; it may
+// be tried again later. -EBADF: the file is gone for good. -EFBIG: the chunk is larger than
+// CUTRACE_MAX_SIZE, or has room only where the SEGMENT chunk is that it needs. Says the first failure of its kind on stderr.
+int ct_output_append(const void *chunk, size_t n, uint64_t seq, unsigned flags);
 
-// Overwrites bytes that are in the file already.
-int ct_output_patch(uint64_t offset, const void *data, size_t n);
+// Chunks first_seq .. last_seq (also such that are still to come) are not overwritten: those around
+// the first and around the last refused allocation. A new call for `which` takes the place of the
+// one before; first_seq > last_seq: none. Begin with a SEGMENT chunk: without it a reader cannot
+// use the others. At most half of the file is kept in this way; beyond that whole segments are let
+// go, the oldest of the longer range first.
+enum ct_pin { CT_PIN_FIRST, CT_PIN_LAST, CT_PINS };
+void ct_output_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which);
 
-// Bytes in the file.
+// From this seq on, all chunks up to the newest are in the file.
+uint64_t ct_output_oldest_seq(void);
+
+// Bytes of all chunks ever written, and of the file as it is.
 uint64_t ct_output_bytes(void);
+uint64_t ct_output_size(void);
+
+// Bytes that the file may have: CUTRACE_MAX_SIZE, or what it has now, if the disk gives no more. 0: no
+// bound.
+uint64_t ct_output_capacity(void);
+
+// What has gone wrong with the file since the last call, as the text of a NOTE; NULL: nothing new.
+const char *ct_output_trouble(void);
+
+// A clean end: gives unused space back. More chunks may follow all the same.
+int ct_output_close_clean(void);
 
 // A forked child: closes the parent's file.
 void ct_output_forked(void);

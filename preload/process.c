@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cutrace/journal.h>
+
 #include "chunk.h"
 #include "options.h"
 #include "pattern.h"
@@ -198,7 +200,8 @@ static int ends(const char *name, size_t n, const char *suffix) {
 
 static int is_known_variable(const char *name, size_t n) {
     return begins(name, n, "CUDA_") || begins(name, n, "VLLM_") || begins(name, n, "NCCL_") ||
-           (begins(name, n, "PYTORCH_") && ends(name, n, "ALLOC_CONF"));
+           (begins(name, n, "PYTORCH_") &&
+            (ends(name, n, "ALLOC_CONF") || ends(name, n, "_MEMORY_CACHING")));
 }
 
 // Whether the user named it: NAME or PREFIX_*, separated by commas.
@@ -251,20 +254,41 @@ static uint64_t now(clockid_t clock) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+// Start of a process in the kernel's ticks since the boot; 0 if it is dead.
+static uint64_t start_ticks(unsigned pid) {
+    char path[32], stat[1024];
+    ct_print(path, sizeof path, "/proc/%u/stat", pid);
+    stat[read_file(path, stat, sizeof stat - 1)] = 0;
+    return ct_journal_process_start(stat);
+}
+
 // Start of the process on CLOCK_MONOTONIC. The kernel tells it in ticks of CLOCK_BOOTTIME.
 static uint64_t start_ns(void) {
-    char stat[1024];
-    stat[read_file("/proc/self/stat", stat, sizeof stat - 1)] = 0;
-    const char *at = strrchr(stat, ')'); // the name may hold anything
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    uint64_t ticks = 0;
-    for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
-        ticks = ticks * 10 + (uint64_t)(*at - '0');
     const long hertz = sysconf(_SC_CLK_TCK);
-    const uint64_t since_boot = hertz > 0 ? ticks * (1000000000u / (uint64_t)hertz) : 0;
+    const uint64_t since_boot =
+        hertz > 0 ? start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz) : 0;
     const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
+}
+
+static void read_boot_id(uint64_t boot_id[2]) {
+    char text[16] = "";
+    (void)read_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    memcpy(boot_id, text, sizeof text);
+}
+
+void ct_process_identity(uint64_t *now_ns, uint64_t *ticks, uint64_t boot_id[2]) {
+    *now_ns = now(CLOCK_MONOTONIC);
+    *ticks = start_ticks((unsigned)getpid());
+    read_boot_id(boot_id);
+}
+
+int ct_process_is_alive(unsigned pid, uint64_t ticks, const uint64_t boot_id[2]) {
+    uint64_t boot[2];
+    read_boot_id(boot);
+    if (!start_ticks((unsigned)getpid()))
+        return 1; // without /proc, nobody knows
+    return !memcmp(boot, boot_id, sizeof boot) && ticks && start_ticks(pid) == ticks;
 }
 
 static void options_info(void) {

@@ -38,11 +38,19 @@ uint64_t ct_now(void);
 // stack table is full, stacks are off).
 uint32_t ct_stack(void);
 
+// The same, but only the Python frames where the thread has any: for what happens thousands of times as often.
+uint32_t ct_light_stack(void);
+
+// Whether an event is to be recorded, by CUTRACE_MIN_SIZE and CUTRACE_SAMPLE: all but some successful allocations
+// are. The writer leaves out the give-backs of what was not recorded. Asked before a stack is taken.
+int ct_is_wanted(const struct ct_event *event);
+
 // Publishes an event. The caller has set op, api and whatever else is known, except thread, which
-// the recorder sets; t_ns as well if absent. When it returns, the writer can see the event. An
-// event that finds its ring full is counted and reported as LOST.
-// A failed ALLOC, CREATE or GRAPH_ALLOC (result present and not 0) is flushed to the file before
-// ct_record returns, unless another thread is just writing (then that one does it next).
+// the recorder sets; t_ns as well if absent. When it returns, the event is in the journal and outlives
+// the process. An event that finds its ring full waits for a moment, in which it may drain for itself, and
+// is then counted and reported as LOST.
+// A BLOCK_OOM, and a failed ALLOC, CREATE or GRAPH_ALLOC (result present and not 0) wakes the writer thread, which puts it into the
+// trace at once.
 void ct_record(struct ct_event *event);
 
 // Publishes the AMEND of an event of this thread that was published before its call. The caller has
@@ -55,6 +63,14 @@ void ct_amend(struct ct_event *correction);
 // A fact for the INFO section, e.g. ("device.0.total_bytes", "85899345920"). Copies both. Bounded;
 // setting a key again replaces its value. May take a spin lock of the recorder: not for hot paths.
 void ct_info(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Called where the recorder starts and by the writer thread when objects were loaded, or when it was asked for: for what takes
+// the loader's lock. Set once, before the first event.
+void ct_set_look(void (*look)(void));
+void ct_look(void);
+// Asks the writer thread to call it. For any thread at any time.
+void ct_ask_to_look(void);
+int ct_look_is_wanted(void);
 
 // Called by the writer (in any thread) before it writes INFO, to let the hooks refresh counters
 // through ct_info. Set once, before the first event.

@@ -6,15 +6,6 @@
 
 #define UNKNOWN UINT64_MAX
 
-int ct_is_failed_request(const struct ct_event *e) {
-    return CT_HAS(e, result) && e->result != 0 &&
-           (e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE || e->op == CT_OP_GRAPH_ALLOC);
-}
-
-int ct_is_refusal(const struct ct_event *e) {
-    return ct_is_failed_request(e) && e->result == CT_RESULT_OUT_OF_MEMORY;
-}
-
 struct line {
     char *out;
     size_t at, size;

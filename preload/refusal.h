@@ -10,9 +10,19 @@
 // CUDA_ERROR_OUT_OF_MEMORY, and cudaErrorMemoryAllocation for events of the runtime.
 #define CT_RESULT_OUT_OF_MEMORY 2
 
-// Whether the event is a request for memory that failed, and whether it failed for want of memory.
-int ct_is_failed_request(const struct ct_event *event);
-int ct_is_refusal(const struct ct_event *event);
+// Whether the event is a request for memory that failed, PyTorch's included, and whether the driver refused it for want of
+// memory.
+static inline int ct_is_failed_request(const struct ct_event *event) {
+    return event->op == CT_OP_BLOCK_OOM ||
+           (CT_HAS(event, result) && event->result != 0 &&
+            (event->op == CT_OP_ALLOC || event->op == CT_OP_CREATE ||
+             event->op == CT_OP_GRAPH_ALLOC));
+}
+
+static inline int ct_is_refusal(const struct ct_event *event) {
+    return ct_is_failed_request(event) && event->op != CT_OP_BLOCK_OOM &&
+           event->result == CT_RESULT_OUT_OF_MEMORY;
+}
 
 // What is known about a refusal. UINT64_MAX, NULL or "" where unknown.
 struct ct_refusal {

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cutrace/hot.h>
+
 #include "driver.h"
 #include "find_dlsym.h"
 #include "hooks.h"
@@ -316,18 +318,22 @@ void ct_resolve_info(void) {
 
 // ---- what cutrace itself calls --------------------------------------------------------------
 
-const struct ct_driver *ct_driver(void) {
-    static struct ct_driver driver;
-    static atomic_int known; // two threads may both look up: they find the same
-    if (atomic_load_explicit(&known, memory_order_acquire))
-        return &driver;
+static struct ct_driver driver;
+static atomic_int driver_is_known; // two threads may both look up: they find the same
+
+CT_COLD void look_up_driver(void) {
     struct ct_driver found;
 #define CT_LOOK_UP(member, symbol, prototype) found.member = ct_driver_symbol(#symbol);
     CT_DRIVER_FUNCTIONS(CT_LOOK_UP)
 #undef CT_LOOK_UP
     if (!found.ctx_get_current)
-        return &driver; // the driver is not loaded yet: ask again next time
+        return; // the driver is not loaded yet: ask again next time
     memcpy(&driver, &found, sizeof driver);
-    atomic_store_explicit(&known, 1, memory_order_release);
+    atomic_store_explicit(&driver_is_known, 1, memory_order_release);
+}
+
+const struct ct_driver *ct_driver(void) {
+    if (__builtin_expect(!atomic_load_explicit(&driver_is_known, memory_order_acquire), 0))
+        look_up_driver();
     return &driver;
 }

@@ -1,37 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // One ring of events for each thread that records: the thread puts in, whoever holds the drain lock
-// takes out.
+// takes out. Rings lie in the journal (cutrace/journal.h has their layout), so that they outlive the
+// process.
 #ifndef CT_RING_H
 #define CT_RING_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include <cutrace/format.h>
+#include <cutrace/journal.h>
 
-#define CT_RING_EVENTS 8192u // a power of two
-#define CT_RING_FRAMES (CT_MAX_STACK + 64)
+#include "clock.h"
 
-// `announced` of a ring whose thread is not publishing.
-#define CT_QUIET UINT64_MAX
+struct ct_capture;
 
+// The process's handle of a ring.
 struct ct_ring {
-    // ---- the thread's line
-    _Atomic uint64_t head;      // events published, ever
-    _Atomic uint64_t announced; // no later than the time of what is being published; or CT_QUIET
-    uint64_t last_ns;           // time of the last event published
-    _Atomic uint64_t tail_seen; // `tail` as of the last time that the ring looked full
-    _Atomic uint32_t thread;    // number of the thread that owns the ring now (threads.h)
-    _Atomic uint32_t unwinding; // the thread is inside the unwinder
-    // ---- the drainer's line
-    _Atomic uint64_t tail __attribute__((aligned(64))); // events taken out, ever
-    _Atomic uint64_t lost; // events that found the ring full and are in no LOST record yet
-    // ---- both, rarely
-    _Atomic uint64_t owner __attribute__((aligned(64))); // claim number << 32 | tid; tid 0: free
-    struct ct_ring *next;                                // set before the ring is linked in
-    uintptr_t frames[CT_RING_FRAMES];                    // scratch of the unwinder
-    struct ct_event events[CT_RING_EVENTS] __attribute__((aligned(64)));
+    struct ct_journal_ring *shared;
+    uint8_t *data;
+    uint64_t mask;                      // bytes of data - 1
+    uint64_t room_until;                // head may go up to here without another look at the tail
+    _Atomic uint32_t unwinding;         // the thread is inside the unwinder
+    _Atomic uint32_t in_python;         // the thread is walking Python frames
+    struct ct_capture *_Atomic capture; // its memory for that
+    struct ct_ring *next;               // set before the ring is linked in
+    size_t mapped;                      // bytes at `shared`
+    uint64_t taken,
+        end; // the drainer's: taken out up to here, and not committed yet; what it may take
+    uint64_t looked_at; // the drainer's: the head at its last look for a thread alone
 };
+
+// Before the first ring, and again in a child.
+void ct_rings_init(void);
+
+// Drainer: what a thread did before its clock showed less than what the caller has stored by now is visible
+// afterwards. Returns 0, or -EAGAIN: not this time.
+int ct_rings_fence(void);
+
+// Drainer, now and then: looks whether one thread alone records, whose times are then cheaper.
+void ct_rings_look(void);
+
+// Whether the calling thread is taken to be it.
+int ct_ring_is_alone(void);
 
 // All rings, newest first. Rings are never taken out (only a forked child starts a new list).
 struct ct_ring *ct_rings(void);
@@ -43,8 +53,8 @@ struct ct_ring *ct_ring_mine(void);
 struct ct_ring *ct_ring_if_mine(void);
 
 // Publishes an event of the calling thread, times it if it has no time, and sets its thread.
-// Returns 0, -ENOSPC if the ring is full, -ENOMEM if there is none, -EBUSY in a signal handler that
-// interrupted this very function.
+// Returns 0; 1 if it filled another quarter of the ring; -ENOSPC if the ring is full, -ENOMEM if there
+// is none, -EBUSY in a signal handler that interrupted this very function.
 int ct_ring_publish(struct ct_event *event);
 
 // Counts n events of the calling thread as lost.
@@ -56,26 +66,32 @@ extern _Atomic uint64_t ct_ringless_lost;
 // The newest time up to which a drainer may have taken events out; see ct_ring_publish.
 extern _Atomic uint64_t ct_watermark;
 
-// CLOCK_MONOTONIC as it is.
-uint64_t ct_clock(void);
+// Whether everything that was published has been taken out: by this thread, by all.
+int ct_ring_is_empty(void);
+int ct_rings_are_empty(void);
 
-// A bound for the times of what the ring's thread is just publishing, CT_QUIET if it is not.
+// A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_QUIET if it is not.
 uint64_t ct_ring_bound(struct ct_ring *ring);
+
+// ---- taking out -----------------------------------------------------------------------------
+
+// The record at byte *at of the ring, whose head is known to be further on; moves *at over a gap at the
+// end. Only the fields that are present may be read, and only until the tail moves on.
+static inline const struct ct_event *ct_ring_record(const struct ct_ring *r, uint64_t *at) {
+    const struct ct_event *e = (const void *)(r->data + (*at & r->mask));
+    if (e->present)
+        return e;
+    *at = (*at | r->mask) + 1;
+    return (const void *)r->data;
+}
 
 // A forked child: forgets the parent's rings. Only the forking thread may be running.
 void ct_rings_forked(void);
 
 // ---- threads by number ----------------------------------------------------------------------
 
-#define CT_THREADS (1u << 18) // later ones have no number
-
-struct ct_thread {
-    uint32_t tid;
-    char name[16];
-};
-
-// A thread by its number (from 1), or NULL. Numbers are given in the order of first events and are
-// not used again, so that a recycled tid is another thread.
-struct ct_thread *ct_thread(uint32_t number);
+// A thread by its number (from 1), or NULL if it is not known (any more). Numbers are given in the order
+// of first events and are not used again, so that a recycled tid is another thread.
+const struct ct_journal_thread *ct_thread(uint32_t number);
 
 #endif

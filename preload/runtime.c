@@ -164,7 +164,7 @@ static void enter(struct rt_call *call, uint32_t name) {
     call->gives = inside.gives;
     call->name = name;
     call->start_ns = 0;
-    call->freed.present = 0;
+    ct_event_begin(&call->freed);
     if (!inside.name) {
         inside.name = name;
         inside.frame = (uintptr_t)call;
@@ -202,6 +202,8 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
         CT_SET(&e, context, context);
         CT_SET(&e, device, device);
     }
+    if (!ct_is_wanted(&e))
+        return;
     CT_SET(&e, stack, ct_stack());
     ct_record(&e);
 }

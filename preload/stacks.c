@@ -1,257 +1,200 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call stacks, captured in the calling thread and kept once each.
+// Call stacks, kept once each, in the journal.
+//
+// The table that finds them is in memory of the process alone. It is made of levels, each four times as large as the
+// one before, so that it is as large as the number of stacks asks for and never moves. A stack belongs into one bucket
+// of each level, and lies in the first of them that had room when it came: who finds room in a bucket need not look
+// further. A bucket is a line of the cache.
 #include "stacks.h"
 
-#include <elf.h>
-#include <errno.h>
-#include <link.h>
+#include <sched.h>
 #include <string.h>
-#include <time.h>
 
+#include "journal.h"
 #include "memory.h"
 #include "options.h"
-#include "recorder.h"
-#include "ring.h"
-#include "writer.h"
 
-#include <libunwind.h>
-
-// Stack memory for each slot of the table. An entry of 40 frames takes 350 bytes.
-#define BYTES_PER_SLOT 128u
-#define PROBES 256u // a table so full that more are needed counts as full
-
-// A slot is the upper half of the hash and the entry's place in the arena in units of 8 bytes. The
-// place is the stack's id; the arena's first unit is used up when it is made, so that an id is
-// never 0.
-struct table {
-    size_t slots; // a power of two
-    struct ct_arena entries;
-    _Atomic uint64_t slot[];
-};
+#define BUCKET 8u          // slots
+#define FIRST_BUCKETS 256u // of level 0
+#define BYTES_PER_SLOT 64u // at least, for an entry; levels that could never be filled are not made
+#define LEVELS 9
 
 _Atomic uint64_t ct_stacks_full;
 
-static struct table *_Atomic stack_table;
-static _Atomic int off, held;
+// A slot is the upper half of the hash and the entry's place in the arena in units of 8 bytes. The place is the stack's
+// id; the arena's first unit is used up when it is made, so that an id is never 0.
+static struct {
+    struct ct_arena *_Atomic entries;
+    _Atomic uint64_t *_Atomic level[LEVELS];
+    struct ct_arena arena;
+    _Atomic int making;
+} table;
 
-// ---- the table ------------------------------------------------------------------------------
+// ---- hash -------------------------------------------------------------------------------------
 
-static void table_free(struct table *t) {
-    ct_pages_free(atomic_load(&t->entries.base), t->entries.bytes);
-    ct_pages_free(t, sizeof *t + t->slots * sizeof *t->slot);
+static void hash_step(struct ct_stack_hash *h, const uint64_t *f) {
+    ct_stack_hash_step(h, f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]);
 }
 
-static __attribute__((noinline)) struct table *table_make(void) {
-    const size_t memory = CT_NUMBER(STACK_MEMORY) ? CT_NUMBER(STACK_MEMORY) : 32u << 20;
-    size_t slots = 1024;
-    while (slots < memory / BYTES_PER_SLOT)
-        slots *= 2;
-    struct table *there = NULL, *fresh = ct_pages(sizeof *fresh + slots * sizeof *fresh->slot);
-    if (!fresh)
-        return NULL;
-    fresh->slots = slots;
-    fresh->entries.bytes = memory;
-    if (ct_arena_take(&fresh->entries, 8) &&
-        atomic_compare_exchange_strong(&stack_table, &there, fresh))
-        return fresh;
-    table_free(fresh);
-    return there;
-}
-
-static struct table *table_get(void) {
-    struct table *t = atomic_load_explicit(&stack_table, memory_order_acquire);
-    return t ? t : table_make();
-}
-
-static uint64_t hash_frames(const uintptr_t *frames, size_t n) {
-    uint64_t h = n * UINT64_C(0x9E3779B97F4A7C15);
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ frames[i]) * UINT64_C(0xD6E8FEB86659FD93);
-        h ^= h >> 32;
+uint64_t ct_stack_hash(const uint64_t *frames, size_t n) {
+    struct ct_stack_hash h = ct_stack_hash_begin(n);
+    size_t i = 0;
+    for (; i + CT_STACK_STEP <= n; i += CT_STACK_STEP)
+        hash_step(&h, frames + i);
+    if (i < n) {
+        uint64_t rest[CT_STACK_STEP] = {0};
+        memcpy(rest, frames + i, (n - i) * sizeof *frames);
+        hash_step(&h, rest);
     }
-    return h;
+    return ct_stack_hash_end(&h);
 }
 
-static struct ct_stack_entry *entry_at(struct table *t, uint32_t id) {
-    char *base = atomic_load_explicit(&t->entries.base, memory_order_relaxed);
+// ---- entries ----------------------------------------------------------------------------------
+
+// Where entries lie: in the journal, or without one in memory of the process.
+static int stacks_arena(struct ct_arena *arena) {
+    size_t bytes = CT_NUMBER(STACK_MEMORY) ? CT_NUMBER(STACK_MEMORY) : 32u << 20;
+    char *base = ct_journal_stacks(&bytes);
+    arena->grow = base ? ct_journal_stacks_grow : NULL;
+    arena->bytes = bytes;
+    atomic_store(&arena->used, 0);
+    atomic_store(&arena->base, base);
+    return ct_arena_take(arena, 8) ? 0 : -1;
+}
+
+static __attribute__((noinline)) struct ct_arena *entries_make(void) {
+    int nobody = 0;
+    if (atomic_compare_exchange_strong(&table.making, &nobody, 1)) {
+        // Who was here since we looked made it, and it may be in use already.
+        if (!atomic_load(&table.entries) && !stacks_arena(&table.arena))
+            atomic_store(&table.entries, &table.arena);
+        atomic_store(&table.making, 0);
+    }
+    // Another thread is at it: a matter of microseconds.
+    for (int i = 0; i < 1000 && atomic_load(&table.making); i++)
+        sched_yield();
+    return atomic_load(&table.entries);
+}
+
+static struct ct_arena *entries(void) {
+    struct ct_arena *a = atomic_load_explicit(&table.entries, memory_order_acquire);
+    return a ? a : entries_make();
+}
+
+static struct ct_stack_entry *entry_at(struct ct_arena *a, uint32_t id) {
+    char *base = atomic_load_explicit(&a->base, memory_order_relaxed);
     return (struct ct_stack_entry *)(void *)(base + (size_t)id * 8);
 }
 
 struct ct_stack_entry *ct_stack_entry(uint32_t id) {
-    struct table *t = atomic_load_explicit(&stack_table, memory_order_acquire);
-    return t && id && (size_t)id * 8 < t->entries.bytes ? entry_at(t, id) : NULL;
+    struct ct_arena *a = atomic_load_explicit(&table.entries, memory_order_acquire);
+    return a && id && (size_t)id * 8 < atomic_load_explicit(&a->used, memory_order_relaxed)
+               ? entry_at(a, id)
+               : NULL;
 }
 
-static uint32_t entry_make(struct table *t, uint64_t hash, const uintptr_t *frames, size_t n) {
-    struct ct_stack_entry *e = ct_arena_take(&t->entries, sizeof *e + n * sizeof *frames);
+// What is looked for; a new one is made only if `make`.
+struct wanted {
+    uint64_t hash;
+    const uint64_t *frames;
+    size_t n;
+    uint32_t alias_of; // if there are no frames
+    int make;
+};
+
+static uint32_t entry_make(struct ct_arena *a, const struct wanted *w) {
+    struct ct_stack_entry *e = ct_arena_take(a, sizeof *e + w->n * sizeof *w->frames);
     if (!e)
         return 0;
-    e->hash = hash;
-    e->frames = (uint32_t)n;
-    memcpy(e->frame, frames, n * sizeof *frames);
-    return (uint32_t)(((char *)e - atomic_load_explicit(&t->entries.base, memory_order_relaxed)) /
-                      8);
+    e->frames = (uint32_t)w->n;
+    e->file_id = w->alias_of;
+    if (w->n)
+        memcpy(e->frame, w->frames, w->n * sizeof *w->frames);
+    atomic_store_explicit(&e->hash, w->hash, memory_order_release);
+    return (uint32_t)(((char *)e - atomic_load_explicit(&a->base, memory_order_relaxed)) / 8);
 }
 
-static int entry_is(struct table *t, uint64_t slot, uint64_t hash, const uintptr_t *frames,
-                    size_t n) {
-    if (slot >> 32 != hash >> 32)
+static inline int entry_is(struct ct_arena *a, uint64_t slot, const struct wanted *w) {
+    if (slot >> 32 != w->hash >> 32)
         return 0;
-    const struct ct_stack_entry *e = entry_at(t, (uint32_t)slot);
-    return e->hash == hash && e->frames == n && !memcmp(e->frame, frames, n * sizeof *frames);
+    const struct ct_stack_entry *e = entry_at(a, (uint32_t)slot);
+    return atomic_load_explicit(&e->hash, memory_order_relaxed) == w->hash && e->frames == w->n &&
+           (!w->n || !memcmp(e->frame, w->frames, w->n * sizeof *w->frames));
 }
 
-uint32_t ct_stack_intern(const uintptr_t *frames, size_t n) {
-    struct table *t = table_get();
-    if (!t || !n)
-        return 0;
-    const uint64_t hash = hash_frames(frames, n);
+// ---- the table --------------------------------------------------------------------------------
+
+static size_t level_bytes(int level) {
+    return ((size_t)FIRST_BUCKETS << 2 * level) * BUCKET * sizeof(uint64_t);
+}
+
+static __attribute__((noinline)) _Atomic uint64_t *level_make(struct ct_arena *a, int level) {
+    _Atomic uint64_t *there = NULL, *fresh;
+    if (level && level_bytes(level - 1) / sizeof(uint64_t) > a->bytes / BYTES_PER_SLOT)
+        return NULL;
+    if (!(fresh = ct_pages(level_bytes(level))))
+        return NULL;
+    if (atomic_compare_exchange_strong(&table.level[level], &there, fresh))
+        return fresh;
+    ct_pages_free((void *)fresh, level_bytes(level));
+    return there;
+}
+
+static inline _Atomic uint64_t *bucket(struct ct_arena *a, int level, uint64_t hash) {
+    _Atomic uint64_t *l = atomic_load_explicit(&table.level[level], memory_order_acquire);
+    if (!l && !(l = level_make(a, level)))
+        return NULL;
+    return l + (hash & (((uint64_t)FIRST_BUCKETS << 2 * level) - 1)) * BUCKET;
+}
+
+static uint32_t find(const struct wanted *w) {
+    struct ct_arena *a = entries();
+    _Atomic uint64_t *at;
     uint32_t made = 0;
-    for (size_t i = 0; i < PROBES; i++) {
-        _Atomic uint64_t *at = &t->slot[(hash + i) & (t->slots - 1)];
-        uint64_t there = atomic_load_explicit(at, memory_order_acquire);
-        if (!there) {
-            if (!made && !(made = entry_make(t, hash, frames, n)))
-                break;
-            // An entry made in vain, because another thread was first with it, stays unused.
-            if (atomic_compare_exchange_strong_explicit(at, &there, hash >> 32 << 32 | made,
-                                                        memory_order_acq_rel, memory_order_acquire))
-                return made;
+    for (int level = 0; a && level < LEVELS && (at = bucket(a, level, w->hash)); level++) {
+        for (unsigned i = 0; i < BUCKET; i++) {
+            uint64_t there = atomic_load_explicit(&at[i], memory_order_acquire);
+            if (!there) {
+                if (!w->make)
+                    return 0;
+                if (!made && !(made = entry_make(a, w)))
+                    goto full;
+                // An entry made in vain, because another thread was first with it, stays unused.
+                if (atomic_compare_exchange_strong(&at[i], &there, w->hash >> 32 << 32 | made))
+                    return made;
+            }
+            if (entry_is(a, there, w))
+                return (uint32_t)there;
         }
-        if (entry_is(t, there, hash, frames, n))
-            return (uint32_t)there;
     }
-    atomic_fetch_add_explicit(&ct_stacks_full, 1, memory_order_relaxed);
+full:
+    atomic_fetch_add_explicit(&ct_stacks_full, w->make, memory_order_relaxed);
     return 0;
 }
 
-// ---- capture --------------------------------------------------------------------------------
+uint32_t ct_stack_intern(const uint64_t *frames, size_t n) {
+    const struct wanted w = {ct_stack_hash(frames, n), frames, n, 0, 1};
+    return n ? find(&w) : 0;
+}
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+uint32_t ct_stack_alias(uint64_t key) {
+    const struct wanted w = {.hash = key};
+    const struct ct_stack_entry *e = ct_stack_entry(find(&w));
+    return e ? e->file_id : 0;
+}
 
-// Executable addresses of this library; end is 1 in a program (a unit test), which has no frames of
-// ours only.
-static _Atomic uintptr_t own_start, own_end;
+void ct_stack_set_alias(uint64_t key, uint32_t stack) {
+    const struct wanted w = {.hash = key, .alias_of = stack, .make = 1};
+    (void)find(&w);
+}
 
-static __attribute__((noinline)) void find_own(void) {
-    const ElfW(Ehdr) *header = (const void *)__ehdr_start;
-    const ElfW(Phdr) *p = (const void *)(__ehdr_start + header->e_phoff);
-    uintptr_t base = 0, start = 0, end = 0;
-    int program = 0;
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        program |= p[i].p_type == PT_INTERP;
-        if (p[i].p_type == PT_LOAD && p[i].p_offset == 0)
-            base = (uintptr_t)header - p[i].p_vaddr;
-        if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X) {
-            start = p[i].p_vaddr;
-            end = start + p[i].p_memsz;
-        }
+void ct_stacks_forked(void) {
+    for (int level = 0; level < LEVELS; level++) {
+        _Atomic uint64_t *l = atomic_exchange(&table.level[level], NULL);
+        ct_pages_free((void *)l, level_bytes(level));
     }
-    atomic_store(&own_start, program ? 0 : base + start);
-    atomic_store(&own_end, program ? 1 : base + end);
-}
-
-// Removes the frames of this library: the innermost ones, and the wrapper of a runtime function that stands
-// between the program and the runtime. Returns how many are left.
-static size_t drop_own(uintptr_t *frames, size_t n) {
-    const uintptr_t start = atomic_load_explicit(&own_start, memory_order_relaxed);
-    const uintptr_t end = atomic_load_explicit(&own_end, memory_order_relaxed);
-    size_t left = 0;
-    for (size_t i = 0; i < n; i++)
-        // Linked into a program (end is 1), only this file's two frames are ours.
-        if (end == 1 ? i >= 2 : frames[i] - start >= end - start)
-            frames[left++] = frames[i];
-    return left;
-}
-
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-// The fast path keeps a cache for each thread, which its thread-specific destructor takes down
-// after the sanitizer has taken down the thread.
-static inline __attribute__((always_inline)) int unwind(uintptr_t *frames, int most) {
-    unw_context_t context;
-    unw_cursor_t cursor;
-    int n = 0;
-    unw_word_t pc;
-    unw_getcontext(&context);
-    if (unw_init_local(&cursor, &context))
-        return 0;
-    do {
-        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) || !pc)
-            break;
-        frames[n++] = pc;
-    } while (n < most && unw_step(&cursor) > 0);
-    return n;
-}
-#define CT_UNWIND(frames, most) unwind(frames, most)
-#else
-#define CT_UNWIND(frames, most) unw_backtrace((void **)(frames), most)
-#endif
-
-static __attribute__((noinline)) uint32_t capture(struct ct_ring *ring) {
-    const size_t depth =
-        CT_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_NUMBER(STACK_DEPTH) : CT_MAX_STACK;
-    const int most = (int)depth + 16; // frames of our own come on top
-    const int saved = errno;
-    const int n = CT_UNWIND(ring->frames, most);
-    errno = saved;
-    if (n <= 0)
-        return 0;
-    const size_t left = drop_own(ring->frames, (size_t)n);
-    return ct_stack_intern(ring->frames, left < depth ? left : depth);
-}
-
-void ct_stacks_init(void) {
-    unw_context_t context;
-    unw_cursor_t cursor;
-    unw_getcontext(&context);
-    (void)unw_init_local(&cursor, &context);
-    find_own();
-}
-
-uint32_t ct_stack(void) {
-    if (!ct_enabled() || CT_NUMBER(STACKS) == CT_STACKS_OF_OFF ||
-        atomic_load_explicit(&off, memory_order_relaxed))
-        return 0;
-    if (!ct_watching_forks()) // sets up the unwinder, too
-        return 0;
-    struct ct_ring *ring = ct_ring_mine();
-    if (!ring || atomic_load_explicit(&ring->unwinding, memory_order_relaxed))
-        return 0;
-    // Either a fork that is just being prepared sees this thread inside, or this thread sees the
-    // fork.
-    atomic_store(&ring->unwinding, 1);
-    const uint32_t id = atomic_load(&held) ? 0 : capture(ring);
-    atomic_store_explicit(&ring->unwinding, 0, memory_order_release);
-    return id;
-}
-
-// ---- fork -----------------------------------------------------------------------------------
-
-int ct_stacks_busy(void) {
-    for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->unwinding))
-            return 1;
-    return 0;
-}
-
-int ct_stacks_hold(void) {
-    const struct timespec pause = {0, 100000};
-    atomic_store(&held, 1);
-    for (int i = 0; i < 200; i++) {
-        if (!ct_stacks_busy())
-            return 0;
-        nanosleep(&pause, NULL);
-    }
-    return -EBUSY;
-}
-
-void ct_stacks_release(void) {
-    atomic_store(&held, 0);
-}
-
-void ct_stacks_off(void) {
-    atomic_store(&off, 1);
+    struct ct_arena *a = atomic_exchange(&table.entries, NULL);
+    if (a && !a->grow) // else it is the parent's journal
+        ct_pages_free(atomic_load(&a->base), a->bytes);
+    atomic_store(&table.making, 0);
 }

@@ -10,8 +10,11 @@
 
 #include "memory.h"
 
-#define SYMBOLS_MAX (4u << 20) // more are not read: 64 MiB of table
+#define SYMBOLS_MAX (CT_SYMBOLS_BYTES / sizeof(struct symbol)) // more are not read
 #define SECTIONS_MAX 65536u
+#define BLOCK 2730u    // entries that are read at once: 64 KiB
+#define BUCKETS 65536u // of the first pass of sorting
+#define FEW 4096u      // are sorted without it
 
 struct symbol {
     uint64_t value;
@@ -20,7 +23,7 @@ struct symbol {
 };
 
 struct ct_symbols {
-    size_t bytes; // of this mapping
+    size_t bytes; // of this mapping; not all of it is touched
     size_t n;
     const char *path;
     struct file {
@@ -164,23 +167,60 @@ static void sort(struct symbol *s, size_t n) {
     }
 }
 
+// Most of the order at once: each symbol goes to the bucket that its address says, in place. Addresses are spread evenly
+// enough for buckets of a few, which are then sorted one by one; a file in which they are not only takes longer.
+static int spread(struct symbol *s, size_t n) {
+    const size_t bytes = (2 * (size_t)BUCKETS + 1) * sizeof(uint32_t);
+    uint32_t *const start = ct_pages(bytes), *const next = start + BUCKETS + 1;
+    uint64_t low = UINT64_MAX, high = 0;
+    unsigned shift = 0;
+    if (!start)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        low = s[i].value < low ? s[i].value : low;
+        high = s[i].value > high ? s[i].value : high;
+    }
+    while ((high - low) >> shift >= BUCKETS)
+        shift++;
+    for (size_t i = 0; i < n; i++)
+        start[((s[i].value - low) >> shift) + 1]++;
+    for (size_t b = 0; b < BUCKETS; b++) {
+        start[b + 1] += start[b];
+        next[b] = start[b];
+    }
+    for (size_t b = 0; b < BUCKETS; b++)
+        while (next[b] < start[b + 1]) {
+            struct symbol moved = s[next[b]];
+            for (size_t to; (to = (moved.value - low) >> shift) != b;) {
+                const struct symbol there = s[next[to]];
+                s[next[to]++] = moved;
+                moved = there;
+            }
+            s[next[b]++] = moved;
+        }
+    for (size_t b = 0; b < BUCKETS; b++)
+        sort(s + start[b], start[b + 1] - start[b]);
+    ct_pages_free(start, bytes);
+    return 0;
+}
+
 static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out,
                         size_t most) {
-    Elf64_Sym some[128];
-    const size_t total = table->sh_size / sizeof *some;
-    for (size_t i = 0; i < total && out->n < most;) {
-        const size_t n = total - i < 128 ? total - i : 128;
-        if (read_at(f, some, n * sizeof *some, table->sh_offset + i * sizeof *some))
-            return -1;
-        for (size_t k = 0; k < n && out->n < most; k++)
+    const size_t total = table->sh_size / sizeof(Elf64_Sym);
+    Elf64_Sym *const some = ct_pages(BLOCK * sizeof *some);
+    int rc = some ? 0 : -1;
+    for (size_t i = 0; !rc && i < total && out->n < most; i += BLOCK) {
+        const size_t n = total - i < BLOCK ? total - i : BLOCK;
+        rc = read_at(f, some, n * sizeof *some, table->sh_offset + i * sizeof *some);
+        for (size_t k = 0; !rc && k < n && out->n < most; k++)
             if (is_function(&some[k]))
                 out->symbol[out->n++] = (struct symbol){
                     some[k].st_value,
                     some[k].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)some[k].st_size,
                     some[k].st_name};
-        i += n;
     }
-    return 0;
+    ct_pages_free(some, BLOCK * sizeof *some);
+    return rc;
 }
 
 static struct ct_symbols *load(const struct file *f, size_t acceptable) {
@@ -206,7 +246,8 @@ static struct ct_symbols *load(const struct file *f, size_t acceptable) {
         ct_pages_free(s, bytes);
         return NULL;
     }
-    sort(s->symbol, s->n);
+    if (s->n < FEW || spread(s->symbol, s->n))
+        sort(s->symbol, s->n);
     return s;
 }
 
@@ -230,7 +271,7 @@ void ct_symbols_free(struct ct_symbols *symbols) {
 }
 
 size_t ct_symbols_bytes(const struct ct_symbols *symbols) {
-    return symbols->bytes;
+    return sizeof *symbols + symbols->n * sizeof *symbols->symbol;
 }
 
 // ---- look-up --------------------------------------------------------------------------------

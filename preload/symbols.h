@@ -8,6 +8,9 @@
 
 struct ct_symbols;
 
+// Largest table: two million functions.
+#define CT_SYMBOLS_BYTES (31u << 20)
+
 // Longest name that is read.
 #define CT_SYMBOL_MAX 8191u
 

@@ -178,3 +178,39 @@ void ct_say(const char *line) {
     (void)!write(STDERR_FILENO, line, strlen(line));
     ct_shield_down(&shield);
 }
+
+// strerror may allocate and translates; these are the errors that a full or closed disk gives.
+const char *ct_reason(int error) {
+    switch (error) {
+    case ENOSPC:
+        return "no space left on the device";
+    case EDQUOT:
+        return "the disk quota is used up";
+    case EFBIG:
+        return "the file size limit is reached";
+    case EACCES:
+    case EPERM:
+        return "permission denied";
+    case EROFS:
+        return "read-only file system";
+    case EMFILE:
+    case ENFILE:
+        return "too many open files";
+    case ENOENT:
+        return "no such folder";
+    case ENOTDIR:
+        return "not a folder";
+    case ENAMETOOLONG:
+        return "the name is too long";
+    case EBADF:
+        return "the program closed it";
+    case EIO:
+        return "input/output error";
+    case ENODEV:
+        return "the file system cannot map files";
+    case ENOMEM:
+        return "no memory";
+    default:
+        return "error";
+    }
+}

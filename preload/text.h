@@ -18,4 +18,7 @@ size_t ct_print(char *buffer, size_t size, const char *format, ...)
 // A line on stderr by one write(2), whatever happens to it: no SIGPIPE, errno kept.
 void ct_say(const char *line);
 
+// What an error of a file means, in a few words.
+const char *ct_reason(int error);
+
 #endif

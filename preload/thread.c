@@ -14,29 +14,38 @@
 
 #include "devices.h"
 #include "dictionary.h"
+#include "journal.h"
+#include "naming.h"
 #include "options.h"
+#include "recorder.h"
 #include "ring.h"
 #include "writer.h"
 
 #define SAMPLE_NS UINT64_C(1000000000)
+#define NAP_NS UINT64_C(250000000)
 #define RETRY_NS UINT64_C(1000000000)
 #define STACK_BYTES (512u << 10)
 #define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
-enum { NOTICE = 1, HURRY = 2, STOP = 4 };
+enum { NOTICE = CT_WANTED_NOTICE, HURRY = CT_WANTED_HURRY, STOP = CT_WANTED_STOP };
 
-static _Atomic uint32_t wanted; // the futex: what the thread is asked for
 _Atomic int ct_writer_sleeps;
+
+// The futex: what the thread is asked for. It lies in the journal, so that another process can wake the thread,
+// too (`cutrace ctl`); hence not private.
+static _Atomic uint32_t unheard;
+static _Atomic uint32_t *_Atomic wanted = &unheard;
 
 static void ask(uint32_t what) {
     const int saved = errno;
-    if (!(atomic_fetch_or(&wanted, what) & what))
-        (void)syscall(SYS_futex, &wanted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    _Atomic uint32_t *at = atomic_load(&wanted);
+    if (!(atomic_fetch_or(at, what) & what))
+        (void)syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0);
     errno = saved;
 }
 
-void ct_writer_notice(void) {
+__attribute__((noinline)) void ct_writer_notice(void) {
     if (atomic_exchange(&ct_writer_sleeps, 0))
         ask(NOTICE);
 }
@@ -52,40 +61,70 @@ void ct_writer_stop(void) {
 // Waits until asked for something beyond `ignored`, or for ns. Returns what is asked for.
 static uint32_t wait_for(uint32_t ignored, uint64_t ns) {
     const uint64_t end = ns == FOREVER ? FOREVER : ct_clock() + ns;
+    _Atomic uint32_t *at = atomic_load(&wanted);
     for (;;) {
-        const uint32_t now = atomic_load(&wanted);
+        const uint32_t now = atomic_load(at);
         const uint64_t t = ct_clock();
         if (now & ~ignored || t >= end)
             return now;
         const struct timespec left = {(time_t)((end - t) / 1000000000u),
                                       (long)((end - t) % 1000000000u)};
-        (void)syscall(SYS_futex, &wanted, FUTEX_WAIT_PRIVATE, now, end == FOREVER ? NULL : &left,
-                      NULL, 0);
+        (void)syscall(SYS_futex, at, FUTEX_WAIT, now, end == FOREVER ? NULL : &left, NULL, 0);
     }
 }
 
 static int something_is_published(void) {
+    if (ct_rings_fence())
+        return 1;
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->announced) != CT_QUIET ||
-            atomic_load(&r->head) != atomic_load(&r->tail))
+        if (atomic_load(&r->shared->announced) != CT_JOURNAL_QUIET ||
+            atomic_load(&r->shared->head) != atomic_load(&r->shared->tail))
             return 1;
     return 0;
 }
 
+// What another process asked for through the journal.
+static enum ct_drain_how controlled(void) {
+    static uint32_t before;
+    struct ct_journal *j = ct_journal();
+    const uint32_t control = j ? atomic_load(&j->control) : 0;
+    if ((control ^ before) & CT_CONTROL_OFF) {
+        struct ct_event e = {.present = 0};
+        CT_SET(&e, op, CT_OP_NOTE);
+        CT_SET(&e, text,
+               ct_name(control & CT_CONTROL_OFF ? "recording was switched off by cutrace ctl"
+                                                : "recording was switched on by cutrace ctl"));
+        ct_record(&e);
+    }
+    before = control;
+    return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
+}
+
 static void work(void) {
     struct ct_shield shield;
+    const enum ct_drain_how how = controlled();
     if (ct_drain_wait(&shield, 1000))
         return;
-    ct_drain(CT_DRAIN_EVENTS);
+    ct_drain(how);
     const size_t unresolved = ct_dictionary_unresolved();
     ct_drain_leave(&shield);
+    if (how == CT_DRAIN_FLUSH) {
+        atomic_fetch_and(&ct_journal()->control, ~(uint32_t)CT_CONTROL_FLUSH);
+        atomic_fetch_add(&ct_journal()->flushes, 1);
+    }
     if (unresolved)
         (void)ct_resolve_symbols(0);
+    if (ct_look_is_wanted())
+        ct_look();
+    ct_naming_tidy();
 }
 
 // ---- a process without its main thread --------------------------------------------------------
 // main may leave by pthread_exit; glibc then ends the process with its last thread, which must not be ours.
 
+// Weak: glibc before 2.34 has them in libpthread, as it has pthread_exit.
+#pragma weak pthread_key_create
+#pragma weak pthread_setspecific
 static pthread_key_t main_key;
 static _Atomic int main_left;
 
@@ -98,16 +137,18 @@ static void main_leaves(void *unused) {
 // By the constructor the main thread of the process, by a fork that of the child.
 static void watch_this_thread(void) {
     atomic_store(&main_left, 0);
-    (void)pthread_setspecific(main_key, &main_key);
+    if (pthread_setspecific)
+        (void)pthread_setspecific(main_key, &main_key);
 }
 
 __attribute__((constructor)) static void make_main_key(void) {
-    if (!pthread_key_create(&main_key, main_leaves))
+    if (pthread_key_create && pthread_setspecific && !pthread_key_create(&main_key, main_leaves))
         watch_this_thread();
 }
 
 void ct_writer_forked(void) {
-    atomic_store(&wanted, 0);
+    atomic_store(&unheard, 0);
+    atomic_store(&wanted, &unheard);
     atomic_store(&ct_writer_sleeps, 0);
     watch_this_thread();
 }
@@ -121,12 +162,26 @@ static int is_last(void) {
 
 // ---- the thread -------------------------------------------------------------------------------
 
+// How long it may sleep if nobody asks for anything.
+static uint64_t idle_ns(int nvml) {
+    uint64_t ns = nvml && ct_devices_any() ? SAMPLE_NS : FOREVER;
+    const uint64_t dues[] = {ct_drain_due_ns(), ct_naming_due_ns()}, now = ct_clock();
+    for (size_t i = 0; i < 2; i++)
+        if (dues[i])
+            ns = dues[i] <= now ? 0 : dues[i] - now < ns ? dues[i] - now : ns;
+    if (ct_drain_is_stuck())
+        ns = RETRY_NS;
+    return atomic_load(&main_left) && ns > ALONE_NS ? ALONE_NS : ns;
+}
+
 static void *writer(void *unused) {
     uint64_t sample_ns = ct_clock();
     int nvml = CT_NUMBER(NVML) != 0;
     (void)unused;
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
+    ct_look_at_modules(); // the stacks in the journal need them
     for (uint32_t asked = HURRY; !(asked & STOP) && !is_last();) {
+        ct_clock_calibrate();
         work();
         if (nvml && ct_devices_any() && ct_clock() >= sample_ns) {
             nvml = ct_devices_sample() == 0;
@@ -136,20 +191,12 @@ static void *writer(void *unused) {
         atomic_store(&ct_writer_sleeps, 1);
         if (something_is_published())
             atomic_store(&ct_writer_sleeps, 0);
-        uint64_t idle_ns = nvml && ct_devices_any() ? SAMPLE_NS : FOREVER;
-        if (ct_drain_is_stuck())
-            idle_ns = RETRY_NS;
-        if (atomic_load(&main_left))
-            idle_ns = ALONE_NS;
-        if (atomic_load(&ct_writer_sleeps))
-            asked = wait_for(0, idle_ns);
-        else
-            asked = NOTICE;
+        asked = atomic_load(&ct_writer_sleeps) ? wait_for(0, idle_ns(nvml)) : NOTICE;
         // A little later there is more of it.
         if (asked == NOTICE)
-            asked = wait_for(NOTICE, CT_NUMBER(FLUSH_MS));
+            asked = wait_for(NOTICE, NAP_NS);
         atomic_store(&ct_writer_sleeps, 0);
-        atomic_fetch_and(&wanted, STOP);
+        atomic_fetch_and(atomic_load(&wanted), STOP);
     }
     return NULL;
 }
@@ -158,6 +205,8 @@ int ct_writer_start(void) {
     struct ct_shield shield;
     pthread_attr_t attributes;
     pthread_t thread;
+    if (ct_journal())
+        atomic_store(&wanted, &ct_journal()->wanted);
     ct_shield_up(&shield); // the thread inherits the blocked signals
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

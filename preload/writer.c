@@ -10,71 +10,83 @@
 #include <unistd.h>
 
 #include <cutrace/codec.h>
-#include <cutrace/live.h>
 
+#include "capture.h"
 #include "chunk.h"
 #include "devices.h"
 #include "dictionary.h"
 #include "info.h"
+#include "journal.h"
 #include "memory.h"
+#include "merge.h"
 #include "names.h"
+#include "naming.h"
 #include "options.h"
 #include "output.h"
 #include "process.h"
 #include "recorder.h"
 #include "refusal.h"
 #include "ring.h"
+#include "segment.h"
+#include "shelf.h"
 #include "stacks.h"
+#include "staged.h"
+#include "state.h"
 #include "text.h"
 
-#define BATCH 8192u                      // events that are taken out at a time
-#define BODY_BYTES (16u << 20)           // INFO, definitions (2 MiB and one event more) and columns
-#define GENERATION_BYTES (16u << 20)     // bodies between two generations of dictionaries
-#define INFO_NS UINT64_C(10000000000)    // INFO that has changed is written this often
-#define REFUSAL_NS UINT64_C(60000000000) // and refusals are said this often
-#define SYMBOL_TABLES_BYTES (64u << 20)
-#define RINGS_MAX 65536u
-#define QUICK_SYMBOLS 32768u // entries of a symbol table that are read within a millisecond or two
+#define BATCH 256u             // events that are taken out at a time: they stay in the cache
+#define AHEAD 8u               // events ahead of which memory is fetched
+#define CHUNK_RECORDS 65536u   // events of a chunk
+#define CHUNK_LEAST 1024u      // also in a file that is very small
+#define EXTRA_BYTES (6u << 20) // a part of a checkpoint, the history
+#define BODY_BYTES (EXTRA_BYTES + (2u << 20)) // the same, and what the journal's blocks hold
+#define INFO_NS UINT64_C(10000000000)         // INFO that has changed is written this often
+#define REFUSAL_NS UINT64_C(60000000000)      // and refusals are said this often
+#define UNKEPT_NS UINT64_C(250000000) // without a journal, an event stays in memory for so long
 #define UNKNOWN UINT64_MAX
 
 static _Atomic int lock;
-static _Atomic int resolving;
+static _Atomic uint64_t due_ns; // w.due_ns, for who does not hold the lock; 1: at once
 
 static struct {
     enum { CLOSED, OPEN, FAILED } file;
     uint64_t trace_id, parent_id;
-    uint64_t seq, dict_seq, next_event, generation_bytes;
+    uint64_t dict_seq;
     uint64_t lost, info_ns;
-    int new_generation; // before the next chunk
+    uint64_t chunk_records;         // of the chunk that is being filled: at most so many
+    uint64_t waiting;               // events that the state knows and the chunk does not yet have
+    uint64_t chunk_lost, chunk_own; // events that it says are lost; records of the recorder's own
+    uint64_t due_ns;    // when the chunk that is being filled goes to the file; 0: it is empty
+    int new_generation; // with the next chunk
+    int leaves_out;     // some allocations are not recorded: so are their give-backs
+    int hurry;          // a request was refused: the chunk goes to the file at once
+    _Atomic int flush;  // so does what lies on the shelf
+    int ended;
 
     struct ct_event *batch;
     size_t batch_n;
-    struct source *sources; // a heap by time
-    size_t sources_n;
+    // Where the batch's next events look, by their place modulo the size.
+    uint64_t state_look[2 * AHEAD];
+    struct ct_columns_look columns_look[AHEAD];
 
-    uint8_t *body, *chunk;
+    uint8_t *extra; // sections of a segment's first chunks, with their flags
+    size_t extra_bytes;
+    unsigned extra_flags;
+    uint8_t *chunk;
     _Atomic size_t chunk_bytes; // of a chunk that is built and not in the file yet
-    struct ct_chunk head, last_head;
-    uint64_t last_at; // offset of the last chunk, if it is marked as the end
-    int ended;
+    struct ct_chunk head;
 
-    struct ct_live live;
-    uint64_t beyond[CT_MAX_DEVICES]; // what NVML saw this process use beyond what was tracked then
-    uint64_t beyond_known;           // devices of which that is known, one bit each
-    struct ct_event refused;         // the first one since the last line on stderr
+    struct ct_event note;    // still to be put
+    struct ct_event refused; // the first one since the last line on stderr
     uint64_t refused_said_ns;
 } w;
-
-struct source {
-    uint64_t t_ns; // of the next event
-    struct ct_ring *ring;
-    uint64_t at, head;
-};
 
 // ---- the lock -------------------------------------------------------------------------------
 
 int ct_drain_try(struct ct_shield *shield) {
     int open = 0;
+    if (atomic_load_explicit(&lock, memory_order_relaxed)) // the shield is five system calls
+        return -EBUSY;
     ct_shield_up(shield);
     if (atomic_compare_exchange_strong_explicit(&lock, &open, 1, memory_order_acquire,
                                                 memory_order_relaxed))
@@ -100,166 +112,163 @@ void ct_drain_leave(struct ct_shield *shield) {
 
 // ---- chunks ---------------------------------------------------------------------------------
 
-static void *live_memory(void *user, void *old, size_t old_bytes, size_t bytes) {
-    (void)user;
-    if (bytes)
-        return ct_pages(bytes);
-    ct_pages_free(old, old_bytes);
-    return NULL;
-}
-
 static int buffers(void) {
     if (!w.batch)
-        w.batch = ct_pages((BATCH + 1) * sizeof *w.batch);
-    if (!w.sources)
-        w.sources = ct_pages(RINGS_MAX * sizeof *w.sources);
-    if (!w.body)
-        w.body = ct_pages(BODY_BYTES);
+        w.batch = ct_pages((BATCH + CT_RINGS + 1 + AHEAD) * sizeof *w.batch);
+    if (!w.extra)
+        w.extra = ct_pages(EXTRA_BYTES);
     if (!w.chunk)
         w.chunk = ct_pages(ct_chunk_bound(BODY_BYTES));
-    return w.batch && w.sources && w.body && w.chunk ? 0 : -ENOMEM;
+    return w.batch && w.extra && w.chunk ? 0 : -ENOMEM;
 }
 
 int ct_drain_is_stuck(void) {
-    return w.chunk_bytes != 0;
+    return w.chunk_bytes != 0 || w.flush;
 }
 
-// A chunk that was marked as the end is not the end any more.
-static int unend(void) {
-    uint8_t prefix[CT_PREFIX_BYTES];
-    if (!w.ended)
-        return 0;
-    w.last_head.flags &= ~CT_CHUNK_LAST;
-    ct_chunk_prefix(&w.last_head, prefix);
-    const int rc = ct_output_patch(w.last_at, prefix, sizeof prefix);
-    w.ended = rc != 0;
-    return rc;
+void ct_drain_new_generation(void) {
+    w.new_generation = 1;
 }
 
-// Puts the chunk that is built into the file. One that the disk does not take is kept for the next
-// time.
-static int push_chunk(void) {
-    int rc = w.chunk_bytes ? unend() : 0;
-    const uint64_t at = ct_output_bytes();
-    if (!rc && w.chunk_bytes && !(rc = ct_output_append(w.chunk, w.chunk_bytes))) {
-        w.chunk_bytes = 0;
-        w.last_head = w.head;
-        w.last_at = at;
-        w.ended = (w.head.flags & CT_CHUNK_LAST) != 0;
-    }
-    return rc;
+uint64_t ct_drain_due_ns(void) {
+    return atomic_load_explicit(&due_ns, memory_order_relaxed);
 }
 
-static void generation(void) {
-    if (!w.new_generation && w.generation_bytes < GENERATION_BYTES && !ct_dictionary_is_full())
-        return;
-    if (ct_dictionary_pending())
-        return; // definitions of the old one are still to be written
+static void begin_generation(uint64_t seq) {
     ct_dictionary_begin();
     w.new_generation = 0;
-    w.generation_bytes = 0;
-    w.dict_seq = w.seq;
+    w.dict_seq = seq;
 }
 
-static void map_id(struct ct_event *e, uint64_t bit, uint32_t *field, uint32_t (*map)(uint32_t)) {
-    if (!(e->present & bit))
-        return;
-    *field = map(*field);
-    if (!*field)
-        e->present &= ~bit;
+// A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has made small, still
+// goes round in steps. An event takes about 4 bytes.
+static uint64_t chunk_records(void) {
+    const uint64_t capacity = ct_shelf_bound(ct_output_capacity()), fit = capacity / 16 / 4;
+    return !capacity || fit > CHUNK_RECORDS ? CHUNK_RECORDS : fit > CHUNK_LEAST ? fit : CHUNK_LEAST;
 }
 
-static void map_ids(struct ct_event *e) {
-    map_id(e, CT_BIT(thread), &e->thread, ct_dictionary_thread);
-    map_id(e, CT_BIT(api), &e->api, ct_dictionary_name);
-    map_id(e, CT_BIT(text), &e->text, ct_dictionary_name);
-    map_id(e, CT_BIT(stack), &e->stack, ct_dictionary_stack);
-}
-
-// Writes INFO, definitions and events[0..n) as one chunk. Returns 0 even when the disk does not
-// take it: the chunk then waits, and nothing else may be built until it is gone.
-static int write_chunk(struct ct_event *events, size_t n, unsigned flags) {
-    struct ct_out o = {w.body, w.body + BODY_BYTES, 0};
-    memset(&w.head, 0, sizeof w.head);
-    for (size_t i = 0; i < n; i++)
-        w.head.events += events[i].op != CT_OP_AMEND;
-    if (w.head.events != n)
-        flags |= CT_CHUNK_AMENDS;
-    ct_info_write(&o);
-    ct_dictionary_write(&o);
-    if (n)
-        ct_put_events(&o, events, n);
-    const size_t raw = (size_t)(o.at - w.body);
-    w.head.flags = flags;
-    w.head.seq = w.seq;
-    w.head.dict_seq = w.dict_seq;
-    w.head.first_event = w.next_event;
-    w.head.t_first_ns = n ? events[0].t_ns : 0;
-    w.head.t_last_ns = n ? events[n - 1].t_ns : 0;
-    w.head.trace_id = w.trace_id;
-    w.chunk_bytes =
-        o.bad ? 0 : ct_chunk_build(&w.head, w.body, raw, (int)CT_NUMBER(COMPRESS), w.chunk);
-    if (!w.chunk_bytes) {
-        // No memory for the compressor, or a body beyond all bounds: the definitions are gone as
-        // well.
-        w.lost += n;
-        w.new_generation = 1;
-        return -ENOMEM;
+// The next chunk, empty but for what a segment begins with.
+static int begin_chunk(uint64_t seq, uint64_t first_event) {
+    const int segment = ct_segment_is_due();
+    struct ct_out o = {w.extra, w.extra + EXTRA_BYTES, 0};
+    if (segment || w.new_generation || ct_dictionary_is_full())
+        begin_generation(seq);
+    w.due_ns = w.chunk_lost = w.chunk_own = 0;
+    w.chunk_records = chunk_records();
+    const int rc = ct_staged_begin(seq, w.dict_seq, first_event);
+    if (rc)
+        return rc;
+    if (segment) {
+        ct_info_again();
+        ct_info_stage();
+        ct_segment_begin(seq, ct_state_live());
+        ct_state_is_summed(ct_segment_is_inexact() ? first_event : 0);
     }
-    w.seq++;
-    w.next_event += w.head.events;
-    w.generation_bytes += raw;
-    return push_chunk();
+    w.extra_flags =
+        ct_segment_sections(ct_state_live(), ct_state_readings(), ct_state_history(), &o);
+    w.extra_bytes = o.bad ? 0 : (size_t)(o.at - w.extra);
+    return 0;
+}
+
+// Builds the chunk from what was put into it.
+static int build_chunk(unsigned flags) {
+    struct ct_journal_open *now = ct_staged();
+    w.head = (struct ct_chunk){.flags = now->flags | flags | w.extra_flags,
+                               .seq = now->seq,
+                               .dict_seq = now->dict_seq,
+                               .first_event = now->first_event,
+                               .events = now->events,
+                               .t_first_ns = now->t_first_ns,
+                               .t_last_ns = now->t_last_ns,
+                               .trace_id = w.trace_id};
+    if (ct_chunk_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_NUMBER(COMPRESS), w.chunk,
+                       ct_chunk_bound(BODY_BYTES)))
+        return -ENOMEM;
+    ct_staged_put(w.extra, w.extra_bytes);
+    w.chunk_bytes = ct_chunk_end(&w.head);
+    return w.chunk_bytes ? 0 : -ENOMEM;
+}
+
+// What the recorder itself has to say about the trace; NULL: nothing.
+static void put_note(const char *text) {
+    struct ct_event e = {.present = 0};
+    if (!text || w.note.op)
+        return;
+    CT_SET(&e, op, CT_OP_NOTE);
+    CT_SET(&e, text, ct_text("%s", text));
+    w.note = e;
+}
+
+// The same, and on stderr.
+static void tell(const char *text) {
+    char line[300];
+    if (!text)
+        return;
+    ct_print(line, sizeof line, "cutrace: %s\n", text);
+    if (!CT_NUMBER(QUIET))
+        ct_say(line);
+    put_note(text);
+}
+
+// The chunk can never be in the file: too large for it, or no memory for the compressor. Its definitions are gone
+// as well.
+static int drop_chunk(void) {
+    const struct ct_journal_open *now = ct_staged();
+    atomic_fetch_add(&ct_ringless_lost, now->events - w.chunk_own + w.chunk_lost);
+    ct_segment_lost();
+    w.chunk_bytes = 0;
+    return begin_chunk(now->seq, now->first_event);
+}
+
+static int take_all(void);
+
+// What lies on the shelf by now goes to the file; rings are emptied meanwhile. -errno: not all of it.
+static int flush_shelf(int take) {
+    const uint64_t end = ct_shelf_end();
+    int rc;
+    while ((rc = ct_shelf_flush(end)) == -EAGAIN && (!take || !(rc = take_all())))
+        ;
+    put_note(ct_output_trouble());
+    w.flush = rc != 0;
+    return rc;
+}
+
+// Puts the chunk that is built into the file, and begins the next one. One that the disk does not take is kept
+// for the next time, in the journal, too.
+static int push_chunk(void) {
+    if (!w.chunk_bytes)
+        return 0;
+    const int rc = ct_shelf_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
+    put_note(ct_output_trouble());
+    // On a disk that is full, a chunk that was begun before is too large for what is left; smaller ones will do.
+    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_output_capacity() / 2))
+        return drop_chunk();
+    if (rc)
+        return rc;
+    ct_segment_written(&w.head, w.chunk_bytes);
+    w.chunk_bytes = 0;
+    w.ended = (w.head.flags & CT_CHUNK_LAST) != 0;
+    if (w.ended && !flush_shelf(0))
+        (void)ct_output_close_clean();
+    return begin_chunk(w.head.seq + 1, w.head.first_event + w.head.events);
+}
+
+// Ends the chunk that is being filled. Until it is in the file, nothing is put anywhere.
+static int close_chunk(unsigned flags) {
+    w.hurry = 0;
+    return build_chunk(flags) ? drop_chunk() : push_chunk();
 }
 
 // ---- refusals -------------------------------------------------------------------------------
 
-static void note_refusal(const struct ct_event *e) {
+static void note_refusal(const struct ct_event *e, uint64_t number) {
+    w.flush = w.hurry = 1;
+    if (e->op != CT_OP_BLOCK_OOM && !ct_is_refusal(e))
+        return;
+    ct_segment_keep(number);
     if (ct_is_refusal(e) && !w.refused.op &&
         (!w.refused_said_ns || e->t_ns - w.refused_said_ns > REFUSAL_NS))
         w.refused = *e;
-}
-
-static int take_modules(void) {
-    if (!ct_modules_merge())
-        return 0;
-    ct_dictionary_forget_frames();
-    w.new_generation = 1;
-    return 1;
-}
-
-// The line is said at once, in the thread whose request was refused: so only what is known already,
-// or is found in a moment. The writer thread names the whole stack afterwards.
-static void name_caller(uint32_t stack) {
-    int free_now = 0;
-    if (!atomic_compare_exchange_strong(&resolving, &free_now, 1))
-        return;
-    if (ct_dictionary_lost_frames() && ct_modules_look() > 0)
-        (void)take_modules();
-    ct_dictionary_resolve(0);
-    struct ct_module *m = ct_dictionary_caller_wants(stack);
-    if (m && *m->path == '/')
-        m->symbols = ct_symbols_load(m->path, m->build_id, m->build_id_bytes, QUICK_SYMBOLS);
-    if (m && m->symbols)
-        ct_dictionary_resolve(0);
-    atomic_store(&resolving, 0);
-}
-
-// NVML is asked once a second: what it saw beyond the tracked bytes (contexts, code) stays, the tracked bytes
-// have moved on.
-static uint64_t process_bytes(int device) {
-    if (device < 0 || device >= CT_MAX_DEVICES || !(w.beyond_known >> device & 1))
-        return UNKNOWN;
-    return ct_live_tracked(ct_live_device(&w.live, device)) + w.beyond[device];
-}
-
-static void note_process_bytes(const struct ct_event *e) {
-    if (e->op != CT_OP_MEMORY_SAMPLE || !CT_HAS(e, process_bytes) || !CT_HAS(e, device) ||
-        e->device < 0 || e->device >= CT_MAX_DEVICES)
-        return;
-    const uint64_t tracked = ct_live_tracked(ct_live_device(&w.live, e->device));
-    w.beyond[e->device] = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
-    w.beyond_known |= UINT64_C(1) << e->device;
 }
 
 static void say_refusal(void) {
@@ -271,7 +280,7 @@ static void say_refusal(void) {
     if (!CT_NUMBER(QUIET)) {
         const int device = CT_HAS(e, device) ? e->device : -1;
         if (CT_HAS(e, stack)) {
-            name_caller(e->stack);
+            ct_name_caller(e->stack);
             ct_dictionary_caller(e->stack, caller, sizeof caller);
         }
         const struct ct_refusal r = {
@@ -279,8 +288,8 @@ static void say_refusal(void) {
             .bytes = CT_HAS(e, bytes) ? e->bytes : UNKNOWN,
             .free = CT_HAS(e, free_bytes) ? e->free_bytes : UNKNOWN,
             .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_device_total(device),
-            .tracked = device >= 0 ? ct_live_tracked(ct_live_device(&w.live, device)) : UNKNOWN,
-            .process = process_bytes(device),
+            .tracked = device >= 0 ? ct_state_tracked(device) : UNKNOWN,
+            .process = ct_state_process_bytes(device),
             .api = CT_HAS(e, api) ? ct_name_text(e->api) : NULL,
             .caller = caller,
             .path = ct_output_path(),
@@ -310,9 +319,8 @@ static struct ct_event *amended(const struct ct_event *amend) {
 }
 
 // Corrections of events that are still here are made here: the file then has neither the mistake
-// nor the AMEND.
+// nor the AMEND. Its place in the batch stays, with no operation.
 static void apply_amends(void) {
-    size_t n = 0;
     for (size_t i = 0; i < w.batch_n; i++) {
         const struct ct_event *e = &w.batch[i];
         struct ct_event *target = e->op == CT_OP_AMEND ? amended(e) : NULL;
@@ -326,103 +334,113 @@ static void apply_amends(void) {
             CT_SET(target, stack, e->stack);
         w.batch[i].op = 0;
     }
-    for (size_t i = 0; i < w.batch_n; i++)
-        if (w.batch[i].op)
-            w.batch[n++] = w.batch[i];
-    w.batch_n = n;
 }
 
-// Calls that give back do not say on which device, to cost no more than a clock read: what they give back
-// knows.
-static void name_device(struct ct_event *e) {
-    const struct ct_object *given = CT_HAS(e, device) ? NULL : ct_live_given(&w.live, e);
-    if (given && given->device != CT_NO_DEVICE)
-        CT_SET(e, device, given->device);
+// Whether the chunk should be closed before another batch is taken; and before another event: only where a
+// batch brings many new stacks.
+static int is_full(void) {
+    const uint64_t most = ct_shelf_bound(ct_output_capacity());
+    return ct_staged()->records >= w.chunk_records ||
+           ct_staged_blocks_left() < 2 * CT_STAGED_RESERVE ||
+           (most && ct_staged_definitions() >= most / 2);
 }
 
-// What is alive, for the refusal line: number 0 for all, it is not asked for.
-static void apply_live(void) {
-    for (size_t i = 0; i < w.batch_n; i++) {
-        note_refusal(&w.batch[i]);
-        name_device(&w.batch[i]);
-        ct_live_apply(&w.live, &w.batch[i], 0);
-        note_process_bytes(&w.batch[i]);
-    }
+static int is_quite_full(void) {
+    return ct_staged_blocks_left() < CT_STAGED_RESERVE;
 }
 
-// Writes the batch, in several chunks if it brings more definitions than fit into one.
-static int write_batch(unsigned flags) {
+// For others who look into the journal.
+static void tell_counters(void) {
+    struct ct_journal *j = ct_journal();
+    atomic_store_explicit(&j->events, ct_staged()->first_event + ct_staged()->events,
+                          memory_order_relaxed);
+    atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
+    atomic_store_explicit(&j->bytes_written, ct_output_bytes(), memory_order_relaxed);
+    ct_state_tell(j);
+}
+
+// Losses, and what else is no call of the program.
+static void count_own(const struct ct_event *e) {
+    const uint64_t lost = e->op == CT_OP_LOST ? e->count : 0;
+    w.lost += lost;
+    w.chunk_lost += lost;
+    w.chunk_own++;
+}
+
+// Puts what is known of an event into the state and the dictionaries; the chunk gets it a little later, when what that
+// takes has been fetched.
+static inline void put_event(size_t i) {
+    struct ct_event *e = &w.batch[i];
+    const uint64_t number = ct_staged()->first_event + ct_staged()->events + w.waiting;
+    if (w.leaves_out && ct_state_is_left_out(e))
+        e->op = 0;
+    if (!e->op)
+        return;
+    if (ct_is_failed_request(e))
+        note_refusal(e, number);
+    if (e->op == CT_OP_LOST || e->op == CT_OP_NOTE)
+        count_own(e);
+    ct_state_apply(e, number, w.state_look[i % (2 * AHEAD)]);
+    ct_dictionary_map(e);
+    w.waiting += e->op != CT_OP_AMEND;
+    w.columns_look[i % AHEAD] = ct_columns_look(ct_staged_columns(), e);
+}
+
+static inline void put_columns(size_t i) {
+    const struct ct_event *e = &w.batch[i];
+    if (!e->op)
+        return;
+    w.waiting -= e->op != CT_OP_AMEND;
+    if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
+        atomic_fetch_add(&ct_ringless_lost, 1); // more definitions at one time than a chunk holds
+}
+
+// (Behind the end of the batch lie older events, which do no harm.)
+static inline void look(size_t i) {
+    ct_dictionary_prefetch(&w.batch[i]);
+    w.state_look[i % (2 * AHEAD)] = ct_state_look(&w.batch[i]);
+}
+
+static inline void fetch(size_t i) {
+    const size_t near = i + AHEAD / 2;
+    look(i + AHEAD);
+    if (w.batch[near].op == CT_OP_FREE || w.batch[near].op == CT_OP_BLOCK_FREE)
+        ct_state_fetch(w.state_look[near % (2 * AHEAD)]);
+}
+
+// Puts the batch into the chunk. A chunk ends only between two events of different times: then one time tells
+// what has left the rings.
+static int put_batch(void) {
+    size_t put = 0;
     int rc = 0;
     apply_amends();
-    apply_live();
-    size_t from = 0;
-    do {
-        size_t to = from;
-        generation();
-        for (; to < w.batch_n && ct_dictionary_pending() < CT_DICTIONARY_FULL; to++)
-            map_ids(&w.batch[to]);
-        rc = write_chunk(w.batch + from, to - from, to == w.batch_n ? flags : 0);
-        from = to;
-    } while (!rc && from < w.batch_n);
-    if (rc && from < w.batch_n)
-        w.lost += w.batch_n - from;
+    w.batch[w.batch_n].t_ns = 0; // what comes behind the last one is not known
+    w.leaves_out = CT_NUMBER(MIN_SIZE) || CT_NUMBER(SAMPLE) > 1;
+    for (size_t i = 0; i < AHEAD; i++)
+        look(i);
+    for (size_t i = 0; i < w.batch_n && !rc; i++) {
+        fetch(i);
+        if (is_quite_full() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
+            for (; put < i; put++)
+                put_columns(put);
+            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->taken_ns);
+            if ((rc = close_chunk(0))) {
+                atomic_fetch_add(&ct_ringless_lost, w.batch_n - i); // they are out of their rings
+                break;
+            }
+        }
+        put_event(i);
+        if (i - put == AHEAD / 2)
+            put_columns(put++);
+    }
+    for (; !rc && put < w.batch_n; put++)
+        put_columns(put);
+    if (w.batch_n) {
+        ct_state_gaps(w.batch[w.batch_n - 1].t_ns);
+        ct_staged_commit(w.batch[w.batch_n - 1].t_ns);
+    }
     w.batch_n = 0;
     return rc;
-}
-
-// ---- merging --------------------------------------------------------------------------------
-
-static void heap_down(size_t at) {
-    const struct source moved = w.sources[at];
-    for (size_t child; (child = 2 * at + 1) < w.sources_n; at = child) {
-        if (child + 1 < w.sources_n && w.sources[child + 1].t_ns < w.sources[child].t_ns)
-            child++;
-        if (moved.t_ns <= w.sources[child].t_ns)
-            break;
-        w.sources[at] = w.sources[child];
-    }
-    w.sources[at] = moved;
-}
-
-// The time before which every event is published. See the head of ring.c.
-static uint64_t safe_limit(void) {
-    const uint64_t now = ct_clock();
-    uint64_t limit = now;
-    atomic_store(&ct_watermark, now);
-    for (struct ct_ring *r = ct_rings(); r; r = r->next) {
-        const uint64_t bound = ct_ring_bound(r);
-        limit = bound < limit ? bound : limit;
-    }
-    return limit ? limit - 1 : 0; // the last nanosecond is for LOST records
-}
-
-static void open_sources(uint64_t limit) {
-    w.sources_n = 0;
-    for (struct ct_ring *r = ct_rings(); r && w.sources_n < RINGS_MAX; r = r->next) {
-        const uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
-        const uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-        if (head == tail || r->events[tail % CT_RING_EVENTS].t_ns >= limit)
-            continue;
-        w.sources[w.sources_n++] =
-            (struct source){r->events[tail % CT_RING_EVENTS].t_ns, r, tail, head};
-    }
-    for (size_t i = w.sources_n / 2; i-- > 0;)
-        heap_down(i);
-}
-
-// The next event in time; the ring's place is free as soon as the event is copied.
-static void take_one(uint64_t limit) {
-    struct source *s = &w.sources[0];
-    w.batch[w.batch_n++] = s->ring->events[s->at % CT_RING_EVENTS];
-    if (w.batch[w.batch_n - 1].op == CT_OP_LOST)
-        w.lost += w.batch[w.batch_n - 1].count;
-    atomic_store_explicit(&s->ring->tail, ++s->at, memory_order_release);
-    if (s->at == s->head || s->ring->events[s->at % CT_RING_EVENTS].t_ns >= limit)
-        w.sources[0] = w.sources[--w.sources_n];
-    else
-        s->t_ns = s->ring->events[s->at % CT_RING_EVENTS].t_ns;
-    if (w.sources_n)
-        heap_down(0);
 }
 
 static void put_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
@@ -434,7 +452,6 @@ static void put_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
     CT_SET(&e, count, count);
     if (thread)
         CT_SET(&e, thread, thread);
-    w.lost += count;
     w.batch[w.batch_n++] = e;
 }
 
@@ -442,47 +459,79 @@ static void put_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
 // its place.
 static int put_losses(uint64_t limit) {
     int rc = 0;
+    if (w.note.op) {
+        CT_SET(&w.note, t_ns, limit);
+        w.batch[w.batch_n++] = w.note;
+        w.note.op = 0;
+    }
     for (struct ct_ring *r = ct_rings(); r && !rc; r = r->next) {
-        if (!atomic_load_explicit(&r->lost, memory_order_relaxed) ||
-            atomic_load_explicit(&r->head, memory_order_acquire) != atomic_load(&r->tail))
+        struct ct_journal_ring *s = r->shared;
+        if (!atomic_load_explicit(&s->lost, memory_order_relaxed) ||
+            atomic_load_explicit(&s->head, memory_order_acquire) != atomic_load(&s->tail))
             continue;
-        put_lost(atomic_exchange(&r->lost, 0), atomic_load(&r->thread), limit);
+        put_lost(atomic_exchange(&s->lost, 0), atomic_load(&s->thread), limit);
         if (w.batch_n >= BATCH)
-            rc = write_batch(0);
+            rc = put_batch();
     }
     if (!rc)
         put_lost(atomic_exchange(&ct_ringless_lost, 0), 0, limit);
-    return rc;
+    return rc ? rc : put_batch();
 }
 
 static int put_info(enum ct_drain_how how) {
     const uint64_t now = ct_clock();
     if (w.ended) // told at the end; what comes after it comes event by event
         return 0;
-    if (how == CT_DRAIN_EVENTS && now - w.info_ns < INFO_NS)
+    if (how < CT_DRAIN_INFO && now - w.info_ns < INFO_NS)
         return 0;
     w.info_ns = now;
     ct_info_refresh();
     ct_info("recorder.lost_events", "%lu", w.lost);
+    ct_info("recorder.clock", "%s", ct_clock_source());
     ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
+    ct_capture_info();
     ct_info("recorder.bytes_written", "%lu", ct_output_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info("recorder.end", "exit");
-    return how != CT_DRAIN_EVENTS;
+    return how >= CT_DRAIN_INFO;
 }
 
 // Without a file, events are taken out all the same, and counted.
-static void discard(uint64_t limit) {
-    for (open_sources(limit); w.sources_n;) {
-        w.batch_n = 0;
-        take_one(limit);
-        w.lost++;
+static void discard(void) {
+    for (ct_merge_begin(); ct_merge_has_more(); ct_merge_done())
+        w.lost += ct_merge_take(w.batch, BATCH);
+}
+
+// Moves what is old enough from the rings into the chunk, and what fills it on into the file.
+static int take_all(void) {
+    int rc = 0;
+    const uint64_t limit = ct_merge_begin();
+    while (ct_merge_has_more()) {
+        if (is_full() && (rc = close_chunk(0)))
+            return rc;
+        w.batch_n = ct_merge_take(w.batch, BATCH);
+        rc = put_batch();
+        ct_merge_done();
+        if (rc)
+            return rc;
     }
-    w.batch_n = 0;
+    return limit ? put_losses(limit - 1) : 0; // what has the limit's own time is still in its ring
+}
+
+// Whether the chunk that is being filled should be in the file by now.
+static int is_due(enum ct_drain_how how, int info) {
+    const uint64_t now = ct_clock();
+    if (!ct_staged()->records && !ct_staged_definitions() && !w.extra_bytes)
+        return (how == CT_DRAIN_FINAL && !w.ended) || info;
+    if (!w.due_ns)
+        w.due_ns =
+            now + (ct_journal_is_file() || CT_NUMBER(FLUSH_MS) < UNKEPT_NS ? CT_NUMBER(FLUSH_MS)
+                                                                           : UNKEPT_NS);
+    return how != CT_DRAIN_EVENTS || info || w.hurry || ct_segment_is_busy() || now >= w.due_ns;
 }
 
 void ct_drain(enum ct_drain_how how) {
-    // Behind the end comes only what the exiting thread itself adds; the others may be stopped anywhere.
+    // Behind the end comes only what is put there event by event.
     if (w.ended && how != CT_DRAIN_FINAL)
         return;
     if (w.file == CLOSED && ct_drain_open())
@@ -490,135 +539,68 @@ void ct_drain(enum ct_drain_how how) {
     if (buffers())
         return;
     if (w.file == FAILED) {
-        discard(safe_limit());
+        discard();
         return;
     }
+    if (!w.note.op)
+        tell(ct_shelf_trouble());
     if (push_chunk())
         return;
     const int info = put_info(how);
-    const uint64_t limit = safe_limit();
-    int rc = 0;
-    for (open_sources(limit); !rc && w.sources_n;) {
-        take_one(limit);
-        if (w.batch_n == BATCH)
-            rc = write_batch(0);
+    if (!take_all()) {
+        ct_info_stage();
+        ct_staged_commit(ct_staged()->taken_ns);
+        if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
+            w.flush = 1;
+        int rc = is_due(how, info) ? close_chunk(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0) : 0;
+        if (!rc && w.flush)
+            rc = flush_shelf(how != CT_DRAIN_FINAL);
+        // (An event stays in its ring while another thread may yet publish an older one.)
+        if (!rc && how == CT_DRAIN_FINAL && ct_rings_are_empty())
+            ct_journal_done();
     }
-    if (!rc)
-        rc = put_losses(limit);
-    if (!rc && (w.batch_n || info || ct_dictionary_pending()))
-        (void)write_batch(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0);
+    atomic_store_explicit(&due_ns, ct_segment_is_busy() ? 1 : w.due_ns, memory_order_relaxed);
+    tell_counters();
     say_refusal();
+}
+
+static void tell_trouble(const char *trouble) {
+    char text[300];
+    ct_print(text, sizeof text,
+             "no journal beside the trace: %s; a killed process loses its last %u ms%s", trouble,
+             (unsigned)(UNKEPT_NS / 1000000),
+             ct_shelf_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
+    tell(text);
+}
+
+static int make_trace(void) {
+    if (buffers())
+        return -ENOMEM;
+    int rc = ct_output_open();
+    if (rc)
+        return rc;
+    if (getrandom(&w.trace_id, sizeof w.trace_id, GRND_NONBLOCK) != sizeof w.trace_id)
+        w.trace_id = (ct_clock() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
+    if ((rc = ct_journal_open(ct_output_path(), w.trace_id)))
+        return rc;
+    if ((rc = ct_state_begin()))
+        return rc;
+    return begin_chunk(0, 0);
 }
 
 int ct_drain_open(void) {
     if (w.file != CLOSED)
         return w.file == OPEN ? 0 : -EIO;
-    if (buffers()) {
-        w.file = FAILED;
-        return -ENOMEM;
-    }
-    const int rc = ct_output_open();
+    const int rc = make_trace();
     w.file = rc ? FAILED : OPEN;
     if (rc)
         return rc;
-    if (getrandom(&w.trace_id, sizeof w.trace_id, GRND_NONBLOCK) != sizeof w.trace_id)
-        w.trace_id = (ct_clock() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
-    ct_live_init(&w.live, live_memory, NULL);
+    if (ct_journal_trouble())
+        tell_trouble(ct_journal_trouble());
     ct_process_info();
     if (w.parent_id)
         ct_info("process.parent_trace", "%016lx", w.parent_id);
     ct_drain(CT_DRAIN_INFO);
-    return 0;
-}
-
-// ---- symbols --------------------------------------------------------------------------------
-
-static int resolver_enter(unsigned ms) {
-    const struct timespec pause = {0, 1000000};
-    for (unsigned i = 0; i <= ms; i++) {
-        int free_now = 0;
-        if (atomic_compare_exchange_strong(&resolving, &free_now, 1))
-            return 0;
-        if (i < ms)
-            nanosleep(&pause, NULL);
-    }
-    return -EBUSY;
-}
-
-// The loader's list, if frames lie outside of what is known of it.
-static int refresh_modules(void) {
-    struct ct_shield shield;
-    const int changed = ct_modules_look();
-    if (changed <= 0)
-        return changed;
-    if (ct_drain_wait(&shield, 1000))
-        return -EBUSY;
-    (void)take_modules();
-    ct_drain_leave(&shield);
-    return 1;
-}
-
-// Keeps the memory of symbol tables bounded: the others go, they can be read again.
-static void evict_others(const struct ct_module *keep) {
-    size_t total = 0;
-    struct ct_module *m;
-    for (size_t i = 0; (m = ct_module_at(i)); i++)
-        total += m->symbols ? ct_symbols_bytes(m->symbols) : 0;
-    for (size_t i = 0; total > SYMBOL_TABLES_BYTES && (m = ct_module_at(i)); i++) {
-        if (m == keep || !m->symbols)
-            continue;
-        ct_symbols_free(m->symbols);
-        m->symbols = NULL;
-    }
-}
-
-// Loads the next table that is wanted and uses it. Returns 0 when there is none left.
-static int load_one(size_t *at) {
-    struct ct_shield shield;
-    if (ct_drain_wait(&shield, 1000))
-        return 0;
-    struct ct_module *m = ct_dictionary_wants(at);
-    ct_drain_leave(&shield);
-    if (!m)
-        return 0;
-    struct ct_symbols *symbols =
-        *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_SYMBOLS_ANY)
-                        : NULL;
-    if (ct_drain_wait(&shield, 1000)) {
-        ct_symbols_free(symbols);
-        return 0;
-    }
-    m->symbols = symbols;
-    m->no_symbols = !symbols;
-    ct_dictionary_resolve(0);
-    evict_others(m);
-    ct_drain_leave(&shield);
-    return 1;
-}
-
-int ct_resolve_symbols(unsigned ms) {
-    struct ct_shield shield;
-    size_t at = 0;
-    if (resolver_enter(ms))
-        return -EBUSY;
-    if (ct_drain_wait(&shield, 1000) == 0) {
-        const size_t unresolved = ct_dictionary_unresolved();
-        const int lost = ct_dictionary_lost_frames();
-        ct_drain_leave(&shield);
-        const int looked = lost ? refresh_modules() : 1;
-        if (unresolved && looked > 0 && ct_drain_wait(&shield, 1000) == 0) {
-            ct_dictionary_resolve(0); // finds the modules
-            ct_drain_leave(&shield);
-        }
-        while (unresolved && load_one(&at))
-            ;
-        if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
-            ct_dictionary_resolve(1);
-            ct_drain(CT_DRAIN_EVENTS);
-            ct_drain_leave(&shield);
-        }
-    }
-    atomic_store(&resolving, 0);
     return 0;
 }
 
@@ -630,10 +612,14 @@ void ct_drain_forked(void) {
     memset(&w, 0, sizeof w);
     w.parent_id = parent;
     atomic_store(&lock, 0);
-    atomic_store(&resolving, 0);
     ct_output_forked();
+    ct_merge_forked();
+    ct_state_forked();
+    ct_staged_forked();
+    ct_segment_forked();
+    ct_journal_forked();
     ct_dictionary_forked();
-    ct_modules_forked();
+    ct_naming_forked();
     ct_info_forked();
     ct_devices_forked();
 }

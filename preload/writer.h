@@ -3,6 +3,8 @@
 #ifndef CT_WRITER_H
 #define CT_WRITER_H
 
+#include <stdint.h>
+
 #include "shield.h"
 
 // The drain lock. Everything that is "drainer only" in the other headers belongs to its holder.
@@ -13,23 +15,27 @@ int ct_drain_wait(struct ct_shield *shield, unsigned ms);
 void ct_drain_leave(struct ct_shield *shield);
 
 enum ct_drain_how {
-    CT_DRAIN_EVENTS = 0,
-    CT_DRAIN_INFO = 1,  // with INFO, whatever its age
-    CT_DRAIN_FINAL = 2, // marks the last chunk as the end
+    CT_DRAIN_EVENTS, // into the chunk that is being filled; that into the file if it is time
+    CT_DRAIN_FLUSH,  // all of it into the file
+    CT_DRAIN_INFO,   // with INFO, whatever its age
+    CT_DRAIN_FINAL,  // marks the last chunk as the end
 };
 
-// Moves what has been published into the file. Lock held.
+// Takes what has been published out of the rings. Lock held.
 void ct_drain(enum ct_drain_how how);
 
 // Opens the trace and writes its first chunk, if it is not open yet. Lock held. 0 or -errno.
 int ct_drain_open(void);
 
-// Gives symbols to the frames that have none. Lock not held; one thread at a time, others wait for
-// it up to `ms` milliseconds. Returns 0 or -EBUSY.
-int ct_resolve_symbols(unsigned ms);
+// The next chunk begins a new generation of dictionaries. Lock held.
+void ct_drain_new_generation(void);
 
 // Whether a chunk waits for the disk to take it.
 int ct_drain_is_stuck(void);
+
+// When the chunk that is being filled should go to the file, on ct_clock; 0 if it is empty.
+// For the writer thread.
+uint64_t ct_drain_due_ns(void);
 
 // A forked child, whose forking thread held the lock or not.
 void ct_drain_forked(void);

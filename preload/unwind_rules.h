@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libunwind knows about a return address: where its frame keeps the return address and the frame pointer of its
+// caller. One word for each address, for all threads.
+#ifndef CT_UNWIND_RULES_H
+#define CT_UNWIND_RULES_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+// A rule has 16 bits. In all of them the return address lies at CFA - 8 and the caller's stack pointer is the CFA:
+//   size >> 3 << 4 | n   CFA = rsp + size; the caller's rbp is ours (n 0), or lies at CFA - 8 * n (n from 2)
+//   size >> 3 << 4 | 1   CFA = rbp + size; the caller's rbp lies at CFA - 16 (libffi's calls)
+//   CT_RULE_FRAME        CFA = rbp + 16; the caller's rbp lies at rbp
+//   CT_RULE_ALIGNED + k  CFA = what lies at rbp - 8 * k (k 1 to 11); the caller's rbp lies at rbp
+//   CT_RULE_END          there is no caller
+//   CT_RULE_LOST         there is no information: what called it is not known
+//   CT_RULE_OTHER        anything else
+enum {
+    CT_RULE_NONE,
+    CT_RULE_OTHER,
+    CT_RULE_LOST,
+    CT_RULE_END,
+    CT_RULE_FRAME,
+    CT_RULE_ALIGNED = CT_RULE_FRAME
+};
+#define CT_RULE_IS_RSP(rule) ((rule) >= 16 && CT_RULE_RBP(rule) != 1)
+#define CT_RULE_IS_RBP(rule) ((rule) >= 16) // of the others
+#define CT_RULE_SIZE(rule) ((uintptr_t)(rule) >> 4 << 3)
+#define CT_RULE_RBP(rule) ((rule)&15u)
+
+#define CT_RULES_BITS 15
+
+// A word is the address << 16 | its rule.
+extern _Atomic uint64_t *_Atomic ct_rules;
+
+// The rule of a return address if it is known, else CT_RULE_NONE. `rules` is ct_rules and not NULL.
+static inline unsigned ct_rule(_Atomic uint64_t *rules, uintptr_t pc) {
+    const uint64_t at = pc * UINT64_C(0x9E3779B97F4A7C15) >> (64 - CT_RULES_BITS);
+    for (unsigned i = 0; i < 2; i++) {
+        const uint64_t word = atomic_load_explicit(&rules[at ^ i], memory_order_relaxed);
+        if (__builtin_expect(word >> 16 == pc, 1))
+            return (uint16_t)word;
+    }
+    return CT_RULE_NONE;
+}
+
+// Asks libunwind and keeps the answer. Takes locks of libunwind and of the loader, as unw_backtrace does for an
+// address that it sees for the first time.
+unsigned ct_rule_learn(uintptr_t pc);
+
+// Before the first use, by one thread.
+void ct_rules_init(void);
+
+// Forgets all rules: addresses may belong to other code now.
+void ct_rules_forget(void);
+
+#endif
