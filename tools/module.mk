@@ -5,20 +5,22 @@
 REPORT_SRCS := $(filter-out tools/report/main.c,$(wildcard tools/report/*.c))
 REPORT_OBJS := $(patsubst tools/report/%.c,$(BUILD)/tools/report/%.o,$(REPORT_SRCS))
 
-# C++ names are demangled by the compiler's own libsupc++ (one object of it, which needs only the C library).
-# Where it is not installed (cross builds without g++), names stay mangled.
-SUPCXX := $(filter /%,$(shell $(CC) -print-file-name=libsupc++.a))
-REPORT_LIBS = $(if $(SUPCXX),-Wl$(comma)-u$(comma)__gcclibcxx_demangle_callback $(SUPCXX)) $(ZSTD_LIBS)
+# C++ and Rust names are demangled by GNU's libiberty (two objects of it, which need only the C library).
+# Where it is not installed (cross builds), names stay mangled.
+LIBIBERTY := $(filter /%,$(shell $(CC) -print-file-name=libiberty.a))
+DEMANGLER := cplus_demangle_v3_callback cplus_demangle_v3_components cplus_demangle_print_callback rust_demangle_callback
+# (libdl: for glibc before 2.34)
+REPORT_LIBS = $(if $(LIBIBERTY),$(DEMANGLER:%=-Wl$(comma)-u$(comma)%) $(LIBIBERTY)) $(ZSTD_LIBS) -ldl
 TOOLS_LDFLAGS := -static-libgcc -Wl,--gc-sections -Wl,--as-needed
 
 $(BUILD)/tools/%.o: tools/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -c $< -o $@
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -I$(GENERATED) -c $< -o $@
 
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
 
-$(BUILD)/cutrace: $(BUILD)/tools/run/main.o
+$(BUILD)/cutrace: $(BUILD)/tools/run/main.o $(BUILD)/tools/run/ctl.o $(BUILD)/tools/report/text.o
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
 
 -include $(wildcard $(BUILD)/tools/report/*.d $(BUILD)/tools/run/*.d)

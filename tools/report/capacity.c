@@ -14,7 +14,7 @@ struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_repl
                             .meminfo = fact(t, device, "meminfo_total_bytes"),
                             .nvml = fact(t, device, "nvml_total_bytes")};
     if (!c.meminfo)
-        c.meminfo = r->device[device].total;
+        c.meminfo = r->readings.device[device].total;
     const uint64_t values[] = {c.meminfo, c.total, c.nvml};
     static const char *const names[] = {"cuMemGetInfo", "cuDeviceTotalMem", "NVML"};
     for (int i = 0; i < 3; i++) {
@@ -26,8 +26,8 @@ struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_repl
             c.binds = names[i];
         }
     }
-    if (!c.bytes && r->device[device].last.known) {
-        c.bytes = r->device[device].last.total;
+    if (!c.bytes && r->readings.device[device].last.known) {
+        c.bytes = r->readings.device[device].last.total;
         c.binds = "NVML";
     }
     return c;

@@ -64,6 +64,12 @@ void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
     putc_unlocked('"', j->out);
 }
 
+void ct_json_share(struct ct_json *j, const char *key, uint64_t part, uint64_t whole) {
+    const unsigned n = whole ? (unsigned)((unsigned __int128)part * 10000 / whole) : 0;
+    key_before(j, key);
+    fprintf(j->out, "%u.%04u", n / 10000, n % 10000);
+}
+
 void ct_json_bool(struct ct_json *j, const char *key, int value) {
     key_before(j, key);
     fputs(value ? "true" : "false", j->out);
@@ -96,6 +102,13 @@ static void put_string(struct ct_json *j, const char *bytes, size_t length) {
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length) {
     key_before(j, key);
     put_string(j, bytes, length);
+}
+
+void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value) {
+    if (known)
+        ct_json_number(j, key, value);
+    else
+        ct_json_null(j, key);
 }
 
 void ct_json_text(struct ct_json *j, const char *key, const char *text) {

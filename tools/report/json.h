@@ -17,8 +17,11 @@ void ct_json_close(struct ct_json *j, char bracket);
 void ct_json_number(struct ct_json *j, const char *key, uint64_t value);
 void ct_json_signed(struct ct_json *j, const char *key, int64_t value);
 void ct_json_hex(struct ct_json *j, const char *key, uint64_t value);
+// A share as a decimal number, 0 to 1, with four digits behind the point, rounded down.
+void ct_json_share(struct ct_json *j, const char *key, uint64_t part, uint64_t whole);
 void ct_json_bool(struct ct_json *j, const char *key, int value);
 void ct_json_null(struct ct_json *j, const char *key);
+void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value); // null if not
 void ct_json_text(struct ct_json *j, const char *key, const char *text);
 // Bytes of a trace: what is not UTF-8 becomes U+FFFD.
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length);

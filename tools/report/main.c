@@ -7,19 +7,34 @@
 #include <unistd.h>
 
 #include "licenses.h"
+#include "noise.h"
+#include "parts.h"
+#include "places.h"
 #include "version.h"
-#include "views.h"
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #define CT_COMMAND(name, help) ct_view_##name,
 #include "options.def"
 };
 
-static void put_line(const char *text) {
-    ct_progress_clear();
-    fputs("cutrace-report: ", stderr);
-    ct_put_clean(stderr, text, strlen(text));
-    fputc('\n', stderr);
+// What is not to be found in the trace, or may not be.
+static int warn_of_end(const struct ct_trace *t, struct ct_error *e) {
+    const char *name = t->source.name;
+    if (t->journal_found < 0)
+        return ct_fail(e, CT_OK, "warning: %.500s; the trace is reported without it",
+                       t->journal_error.text);
+    if (t->ended || t->sealed || t->running || t->index.chunks[t->index.count - 1].head.version < 2)
+        return 0; // (version 1 had no journal)
+    if (strcmp(name, "-") == 0)
+        return ct_fail(e, CT_OK,
+                       "warning: %s: no clean end, and standard input has no journal: its last "
+                       "moments may be missing",
+                       name);
+    return ct_fail(
+        e, CT_OK,
+        "warning: %s: no clean end, and its journal %s%s was %s: the last moments may be "
+        "missing, up to 65536 events and what each thread had just recorded",
+        name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not asked" : "not passed on");
 }
 
 // One line for a trace that is not what was written.
@@ -30,12 +45,26 @@ static void warn(const struct ct_trace *t) {
         ct_fail(&e, CT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
                 t->source.name, x->damage[0].offset, x->damage[0].what,
                 x->damages > 1 ? " (the first of several places)" : "");
-        put_line(e.text);
+        ct_say(e.text);
     } else if (x->missing) {
         ct_fail(&e, CT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
                 t->source.name, x->missing);
-        put_line(e.text);
+        ct_say(e.text);
+    } else if (warn_of_end(t, &e)) {
+        ct_say(e.text);
     }
+}
+
+// Every view says at its beginning that its figures are estimates; lines of JSON are events and have no place for it.
+static void tell_estimate(struct ct_view *v) {
+    char text[400];
+    if (v->options->command == CT_COMMAND_seal || v->options->command == CT_COMMAND_symbolize)
+        return;
+    if (!v->options->json)
+        ct_put_estimate(v);
+    else if (v->options->command == CT_COMMAND_dump &&
+             ct_estimate_text(v->trace, text, sizeof text))
+        ct_say(text);
 }
 
 static void set_range(struct ct_view *v) {
@@ -49,23 +78,39 @@ static void set_range(struct ct_view *v) {
         v->to_ns = UINT64_MAX;
 }
 
+static int shows_frames(enum ct_command command) {
+    return command != CT_COMMAND_timeline && command != CT_COMMAND_info &&
+           command != CT_COMMAND_check && command != CT_COMMAND_seal &&
+           command != CT_COMMAND_symbolize;
+}
+
 static int report(const struct ct_options *o, const struct ct_term *term, const char *path) {
-    struct ct_trace trace = {.details = o->command == CT_COMMAND_dump, .progress = ct_progress};
+    struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
+                             .no_journal = o->no_journal,
+                             .sealing = o->force && o->command == CT_COMMAND_seal,
+                             .progress = ct_progress};
     struct ct_sites sites;
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        put_line(error.text);
+        ct_say(error.text);
         status = error.status;
     } else {
         struct ct_view v = {
             .options = o, .term = term, .trace = &trace, .sites = &sites, .out = stdout};
+        if (shows_frames(o->command))
+            ct_places_look_up(&trace.names, &o->lines);
         ct_sites_init(&sites, &trace.names);
+        sites.all_frames = o->all_frames;
+        if (o->have_demangling)
+            sites.in_text = sites.in_json = o->demangling;
         set_range(&v);
-        warn(&trace);
+        if (o->command != CT_COMMAND_seal)
+            warn(&trace);
+        tell_estimate(&v);
         status = views[o->command](&v);
         ct_sites_free(&sites);
-        if (!status && o->strict && !ct_trace_whole(&trace))
+        if (!status && o->strict && !ct_trace_sound(&trace))
             status = CT_INCOMPLETE;
     }
     ct_progress_clear();
@@ -105,25 +150,27 @@ int main(int argc, char **argv) {
     // A reader that has seen enough ends us silently, whatever the parent process ignores.
     signal(SIGPIPE, SIG_DFL);
     if (ct_options_parse(&o, argc, argv, &error)) {
-        put_line(error.text);
+        ct_say(error.text);
         return error.status;
     }
     if (o.help)
         ct_options_help(stdout);
     else if (o.version)
-        printf("cutrace-report %s, reads trace format up to version %d\n", CT_VERSION,
-               CT_FORMAT_VERSION);
+        printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
+               CT_FORMAT_VERSION, ct_lines_version());
     else if (o.licenses)
         ct_licenses(stdout);
+    else if (o.noise)
+        ct_noise_document(stdout);
     int status = CT_OK;
-    if (!o.help && !o.version && !o.licenses) {
+    if (!o.help && !o.version && !o.licenses && !o.noise) {
         ct_term_init(&term, &o);
         ct_progress_init(&o);
         ct_term_pager(&term, &o);
         status = report_all(&o, &term);
     }
     if (fflush(stdout) || ferror(stdout)) {
-        put_line("cannot write the output");
+        ct_say("cannot write the output");
         status = CT_OUTPUT;
     }
     ct_term_end();

@@ -4,14 +4,8 @@
 
 #define BLOCK (UINT64_C(2) << 20)
 
-static int in_totals(const struct ct_object *o, int device) {
-    if (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_ARRAY && o->kind != CT_KIND_HANDLE)
-        return 0;
-    if (o->space == CT_SPACE_HOST ||
-        o->flags & (CT_FLAG_FOREIGN | CT_FLAG_MULTICAST | CT_FLAG_DEFERRED))
-        return 0;
-    const int index = o->device >= 0 && o->device < CT_MAX_DEVICES ? o->device : CT_MAX_DEVICES;
-    return device < 0 || device == index;
+static int in_totals(const struct ct_live *l, const struct ct_object *o, int device) {
+    return ct_live_counts(l, o) && (device < 0 || device == ct_device_place(o->device));
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -21,12 +15,17 @@ static int by_bytes(const void *a, const void *b) {
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
+void ct_holdings_sort(struct ct_moment *m) {
+    if (m->holding_count)
+        qsort(m->holdings, m->holding_count, sizeof *m->holdings, by_bytes);
+}
+
 static void take_holdings(struct ct_moment *m, const struct ct_live *l, int device) {
     struct ct_map place = {0}; // stack -> holding + 1
     size_t capacity = 0;
-    for (size_t i = 0; i < l->capacity; i++) {
-        const struct ct_object *o = &l->table[i];
-        if (!in_totals(o, device))
+    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
+        const struct ct_object *o = ct_live_at(l, i);
+        if (!o || !in_totals(l, o, device))
             continue;
         uint64_t *at = ct_map_at(&place, o->stack);
         if (!*at) {
@@ -35,24 +34,30 @@ static void take_holdings(struct ct_moment *m, const struct ct_live *l, int devi
             *at = m->holding_count;
         }
         m->holdings[*at - 1].bytes += o->bytes;
-        m->holdings[*at - 1].count++;
+        m->holdings[*at - 1].count += ct_live_number(l, o);
         m->bytes += o->bytes;
-        m->count++;
+        m->count += ct_live_number(l, o);
     }
-    if (m->holding_count)
-        qsort(m->holdings, m->holding_count, sizeof *m->holdings, by_bytes);
+    ct_holdings_sort(m);
     ct_map_clear(&place);
 }
 
-static void take_pools(struct ct_moment *m, const struct ct_live *l, int device) {
-    size_t capacity = 0;
-    for (size_t i = 0; i < l->capacity; i++) {
-        const struct ct_object *o = &l->table[i];
-        if (o->kind != CT_KIND_POOL || (device >= 0 && device != o->device))
+struct ct_pool_now *ct_pools_take(const struct ct_live *l, int device, size_t *count) {
+    struct ct_pool_now *pools = NULL;
+    size_t n = 0, capacity = 0;
+    uint32_t left = l->of_kind[CT_KIND_POOL];
+    for (uint32_t i = 0; left && i < ct_live_slots(l); i++) {
+        const struct ct_object *o = ct_live_at(l, i);
+        if (!o || o->kind != CT_KIND_POOL)
             continue;
-        CT_GROW(m->pools, m->pool_count, capacity);
-        m->pools[m->pool_count++] = (struct ct_pool_now){o->key, o->device, o->bytes, o->link};
+        left--;
+        if (device >= 0 && device != o->device)
+            continue;
+        CT_GROW(pools, n, capacity);
+        pools[n++] = (struct ct_pool_now){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
     }
+    *count = n;
+    return pools;
 }
 
 // ---- addresses -----------------------------------------------------------------------------------
@@ -70,11 +75,10 @@ static int by_start(const void *a, const void *b) {
 static size_t take_ranges(const struct ct_live *l, int device, struct range **ranges) {
     size_t n = 0, capacity = 0;
     *ranges = NULL;
-    for (size_t i = 0; i < l->capacity; i++) {
-        const struct ct_object *o = &l->table[i];
-        const int index = o->device >= 0 && o->device < CT_MAX_DEVICES ? o->device : CT_MAX_DEVICES;
-        if (o->kind != CT_KIND_ADDRESS || index != device || o->space == CT_SPACE_HOST ||
-            o->space == CT_SPACE_MANAGED || !o->bytes || o->key > UINT64_MAX - o->bytes)
+    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
+        const struct ct_object *o = ct_live_at(l, i);
+        if (!o || o->kind != CT_KIND_ADDRESS || ct_device_place(o->device) != device ||
+            !ct_live_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
             continue;
         CT_GROW(*ranges, n, capacity);
         (*ranges)[n++] = (struct range){o->key, o->bytes};
@@ -126,7 +130,7 @@ struct ct_frag ct_frag_take(const struct ct_replay *r, int device, uint64_t capa
 void ct_moment_take(struct ct_moment *m, const struct ct_replay *r, int device, uint64_t capacity) {
     *m = (struct ct_moment){0};
     take_holdings(m, &r->live, device);
-    take_pools(m, &r->live, device);
+    m->pools = ct_pools_take(&r->live, device, &m->pool_count);
     m->host_bytes = r->live.host_bytes;
     if (device < 0)
         return;
@@ -137,14 +141,14 @@ void ct_moment_take(struct ct_moment *m, const struct ct_replay *r, int device, 
 void ct_moment_at(struct ct_moment *m, struct ct_trace *t, uint64_t event, int before, int device,
                   uint64_t capacity) {
     struct ct_replay replay;
-    struct ct_event e;
+    const struct ct_event *e;
     uint64_t number;
     ct_replay_init(&replay, NULL, NULL);
     ct_trace_rewind(t);
-    while (ct_trace_next(t, &e, &number)) {
+    while ((e = ct_replay_next(&replay, t, &number))) {
         if (before && number >= event)
             break;
-        ct_replay_apply(&replay, &e, number);
+        ct_replay_apply(&replay, e, number);
         if (number >= event)
             break;
     }

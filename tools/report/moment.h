@@ -43,6 +43,9 @@ void ct_moment_take(struct ct_moment *m, const struct ct_replay *r, int device, 
 // Replays up to an event (before it, or behind it) and takes the moment.
 void ct_moment_at(struct ct_moment *m, struct ct_trace *t, uint64_t event, int before, int device,
                   uint64_t capacity);
+// Parts of a moment: the pools of a device (-1 for all), which the caller frees; the order of holdings.
+struct ct_pool_now *ct_pools_take(const struct ct_live *l, int device, size_t *count);
+void ct_holdings_sort(struct ct_moment *m);
 void ct_moment_free(struct ct_moment *m);
 struct ct_frag ct_frag_take(const struct ct_replay *r, int device, uint64_t capacity);
 

@@ -2,8 +2,10 @@
 // Reads the command line by the table in options.def. Options and names may come in any order.
 #include "options.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum argument {
 #define CT_ARGUMENT(NAME, name, letter, argument, help) ARG_##NAME,
@@ -116,6 +118,43 @@ static int apply(struct ct_options *o, enum argument a, const char *value) {
     case ARG_STRICT:
         o->strict = 1;
         return 0;
+    case ARG_NO_JOURNAL:
+        o->no_journal = 1;
+        return 0;
+    case ARG_OUTPUT:
+        o->output = value;
+        return *value ? 0 : -1;
+    case ARG_FORCE:
+        o->force = 1;
+        return 0;
+    case ARG_FORMAT:
+        return choice < 0 ? -1 : 0;
+    case ARG_EVENTS:
+        if (strcmp(value, "all") == 0)
+            number = ULONG_MAX;
+        else if (whole(value, ULONG_MAX - 1, &number) || !number)
+            return -1;
+        o->events = number;
+        return 0;
+    case ARG_SYSROOT:
+        o->lines.sysroot = value;
+        return *value ? 0 : -1;
+    case ARG_DEBUG_DIR:
+        o->lines.debug_dir = value;
+        return *value ? 0 : -1;
+    case ARG_DEBUGINFOD:
+        o->lines.debuginfod = 1;
+        return 0;
+    case ARG_ALL_FRAMES:
+        o->all_frames = 1;
+        return 0;
+    case ARG_DEMANGLE:
+        o->have_demangling = 1;
+        o->demangling = (enum ct_demangling)choice;
+        return choice < 0 ? -1 : 0;
+    case ARG_NOISE:
+        o->noise = 1;
+        return 0;
     case ARG_LICENSES:
         o->licenses = 1;
         return 0;
@@ -165,9 +204,14 @@ static int option(struct ct_options *o, int argc, char **argv, int *i, struct ct
         value = argv[++*i];
     }
     if (apply(o, (enum argument)a, value))
-        return ct_fail(error, CT_USAGE, "--%s=%.100s: expected %s", arguments[a].name, value,
-                       arguments[a].argument);
+        return ct_fail(error, CT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name, value,
+                       arguments[a].argument, arguments[a].help);
     return 0;
+}
+
+// A word as a command's, and no file has that name.
+static int is_mistyped(const char *word) {
+    return word[strspn(word, "abcdefghijklmnopqrstuvwxyz")] == 0 && access(word, F_OK) != 0;
 }
 
 int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error) {
@@ -195,10 +239,28 @@ int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_erro
             o->paths[o->path_count++] = argv[i];
         }
     }
-    if (o->help || o->version || o->licenses)
+    if (o->help || o->version || o->licenses || o->noise)
         return 0;
+    if (o->path_count && !have_command && !only_paths && is_mistyped(o->paths[0]))
+        return ct_fail(error, CT_USAGE,
+                       "%.100s: neither a command nor a file; see cutrace-report --help",
+                       o->paths[0]);
     if (!o->path_count)
         return ct_fail(error, CT_USAGE, "no trace named; usage: cutrace-report [COMMAND] TRACE...");
+    if ((o->output || o->force) && o->command != CT_COMMAND_seal &&
+        o->command != CT_COMMAND_symbolize && o->command != CT_COMMAND_export)
+        return ct_fail(error, CT_USAGE,
+                       "--output and --force are for the commands seal, symbolize and export");
+    if (o->events && o->command != CT_COMMAND_export)
+        return ct_fail(error, CT_USAGE, "--events is for the command export");
+    if (o->output && strcmp(o->output, "-") == 0)
+        return ct_fail(error, CT_USAGE, "--output=-: the result is a file; name one");
+    if (o->output && o->path_count > 1)
+        return ct_fail(error, CT_USAGE, "--output takes one trace");
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    if (o->lines.debuginfod && (!servers || !*servers))
+        return ct_fail(error, CT_USAGE,
+                       "--debuginfod: no server is named in the environment: DEBUGINFOD_URLS");
     if (o->have_from && o->have_to && o->from_ns > o->to_ns)
         return ct_fail(error, CT_USAGE, "--from is later than --to");
     return 0;

@@ -5,7 +5,9 @@
 
 #include <stdint.h>
 
+#include "demangle.h"
 #include "error.h"
+#include "lines.h"
 #include "text.h"
 
 enum ct_command {
@@ -18,15 +20,20 @@ enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 
 struct ct_options {
     enum ct_command command;
-    int json, no_pager, strict, licenses, help, version;
+    int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
+    const char *output;      // NULL = not given
     uint64_t capacity;       // 0 = not given
     int device;              // -1 = all
     uint64_t from_ns, to_ns; // since the start
     int have_from, have_to;
-    unsigned top; // 0 = the view's own number
+    unsigned top;    // 0 = the view's own number
+    uint64_t events; // 0 = not given, UINT64_MAX = all
+    int have_demangling;
+    enum ct_demangling demangling;
     enum ct_units units;
     enum ct_choice color;
     enum ct_choice progress; // CT_ALWAYS = plain
+    struct ct_lines_from lines;
     char **paths;
     int path_count;
 };

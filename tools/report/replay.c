@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is alive by live.h, and beside it what the readings of the devices said.
+// What is alive by live.h and what was read of the devices by readings.h, with memory from the heap.
 #include "replay.h"
 
+#include <cutrace/checkpoint.h>
+
 #include "memory.h"
+#include "origin.h"
 
 static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
     (void)user;
     (void)old_bytes;
-    if (!new_bytes) {
-        free(old);
-        return NULL;
-    }
-    return ct_resize(old, new_bytes, 1);
+    void *made = new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
+    if (new_bytes && !made)
+        ct_out_of_memory();
+    free(old);
+    return made;
 }
 
 void ct_replay_init(struct ct_replay *r,
@@ -22,87 +25,136 @@ void ct_replay_init(struct ct_replay *r,
     r->live.changed = changed;
 }
 
+void ct_replay_leave(struct ct_replay *r) {
+    ct_ahead_end(r->ahead);
+    r->ahead = NULL;
+    r->batch = NULL;
+}
+
 void ct_replay_forget(struct ct_replay *r) {
-    free(r->live.table);
-    r->live.table = NULL;
-    r->live.capacity = r->live.used = 0;
+    ct_replay_leave(r);
+    ct_live_release(&r->live);
+    ct_pool_free(&r->pool);
+    free(r->foreign);
+    r->foreign = NULL;
 }
 
 void ct_replay_free(struct ct_replay *r) {
-    ct_replay_forget(r);
+    if (r->live.resize)
+        ct_replay_forget(r);
     memset(r, 0, sizeof *r);
 }
 
-static void read_device(struct ct_replay *r, const struct ct_event *e, int index) {
-    struct ct_device_now *d = &r->device[index];
-    const int nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
-    uint64_t total = e->total_bytes;
-    if (!nvml) {
-        d->total = total;
-        if (!d->free_known || e->free_bytes < d->free_min) {
-            d->free_min = e->free_bytes;
-            d->free_min_t_ns = e->t_ns;
-        }
-        d->free_known = 1;
-    } else if (d->total) {
-        total = d->total; // NVML counts what the driver keeps for itself; CUDA's total does not
-    }
-    const uint64_t tracked = ct_live_tracked(&r->live.device[index]);
-    d->last = (struct ct_reading){.known = 1,
-                                  .free = e->free_bytes,
-                                  .total = total,
-                                  .used = total > e->free_bytes ? total - e->free_bytes : 0,
-                                  .tracked = tracked,
-                                  .t_ns = e->t_ns};
-    if (nvml && CT_HAS(e, process_bytes)) {
-        d->process_known = 1;
-        d->process_untracked = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
-    }
-}
-
-static void read_cost(struct ct_device_now *d, const struct ct_event *e) {
-    const uint64_t cost =
-        e->free_before_bytes > e->free_bytes ? e->free_before_bytes - e->free_bytes : 0;
-    if (e->op == CT_OP_CONTEXT_CREATE) {
-        d->context_bytes += cost;
-        d->context_known = 1;
-    } else if (e->op == CT_OP_MODULE_LOAD) {
-        d->module_bytes += cost;
-        d->module_known = 1;
-    } else if (e->op == CT_OP_LIMIT) {
-        d->limit_bytes += cost;
-        d->limit_known = 1;
-    }
+// What PyTorch does with its blocks, and states.
+static void apply_block(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
+    if (!r->pool.on)
+        ct_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+    ct_live_apply(&r->live, e, number);
+    ct_pool_stated(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
 
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
-    const int index = ct_device_index(e);
-    ct_live_apply(&r->live, e, number);
-    if (CT_HAS(e, device))
-        r->device[index].seen = 1;
-    if (CT_HAS(e, free_bytes) && CT_HAS(e, total_bytes))
-        read_device(r, e, index);
-    if (CT_HAS(e, free_bytes) && CT_HAS(e, free_before_bytes) && (!CT_HAS(e, result) || !e->result))
-        read_cost(&r->device[index], e);
+    if (r->tiles && e->op >= CT_OP_BLOCK_ALLOC && e->op <= CT_OP_BLOCK_OOM)
+        apply_block(r, e, number);
+    else
+        ct_live_apply(&r->live, e, number);
+    ct_readings_apply(&r->readings, &r->live, e);
+}
+
+// Where what is alive fits into the processor's caches anyway, looking ahead only costs.
+enum { FEW_SLOTS = 16384 };
+
+static void look(struct ct_replay *r) {
+    const struct ct_ahead_step *s = &r->batch->step[r->looked];
+    // What the other thread has written of steps to come: what most events have lies at their beginning.
+    if (r->looked + CT_FETCH < r->batch->n)
+        for (unsigned at = 0; at < 192; at += 64)
+            __builtin_prefetch((const char *)(s + CT_FETCH) + at);
+    r->hash[r->looked++ % (2 * CT_FETCH)] =
+        s->step == CT_STEP_EVENT ? ct_live_look(&r->live, &s->event) : 0;
+}
+
+// Looks up to 2 * CT_FETCH steps ahead, and fetches what that half way showed.
+static void fetch(struct ct_replay *r) {
+    const unsigned last = r->batch->n, far = r->at + 2 * CT_FETCH;
+    while (r->looked < (far < last ? far : last))
+        look(r);
+    if (r->at + CT_FETCH < last)
+        ct_live_fetch(&r->live, r->hash[(r->at + CT_FETCH) % (2 * CT_FETCH)]);
+    if (!r->pool.on || r->at + CT_FETCH / 2 >= last)
+        return;
+    const struct ct_event *soon = &r->batch->step[r->at + CT_FETCH / 2].event;
+    if (ct_op_is_block(soon->op) && CT_HAS(soon, ptr))
+        ct_pool_fetch(&r->pool, soon->ptr);
+}
+
+static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trace *t) {
+    if (!r->ahead) {
+        if (r->tiles && !r->foreign) { // now, for a thread that decodes adds to the names
+            r->foreign = ct_origin_foreign_stacks(&t->names);
+            r->foreign_count = t->names.stack_count;
+        }
+        r->ahead = ct_ahead_begin(t);
+    }
+    if (!r->batch || r->at == r->batch->n) {
+        r->batch = ct_ahead_next(r->ahead);
+        r->at = r->looked = 0;
+    }
+    if (ct_live_slots(&r->live) > FEW_SLOTS)
+        fetch(r);
+    return &r->batch->step[r->at++];
+}
+
+// ---- checkpoints --------------------------------------------------------------------------------
+
+static void reset(struct ct_replay *r) {
+    r->live.tiled = NULL;
+    ct_pool_free(&r->pool);
+    ct_checkpoint_first(&r->live, &r->readings);
+    r->resets++;
+}
+
+static void restore(struct ct_replay *r, const struct ct_event *e) {
+    const int segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr);
+    if (r->tiles && !r->pool.on && (segment || e->op == CT_OP_BLOCK_ALLOC))
+        ct_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+    ct_checkpoint_apply(&r->live, &r->readings, e);
+    if (r->pool.on && segment)
+        ct_pool_hold(&r->pool, e->ptr, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
+}
+
+static void complete(struct ct_replay *r) {
+    ct_checkpoint_last(&r->live);
+    if (r->pool.on)
+        ct_pool_settle(&r->pool, &r->live);
+    for (int d = 0; d < CT_DEVICES && r->pool.on; d++)
+        if (r->live.device[d].stated)
+            ct_pool_stated(&r->pool, &r->live, d);
+}
+
+const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number) {
+    for (;;) {
+        const struct ct_ahead_step *s = next_step(r, t);
+        *number = s->number;
+        switch (s->step) {
+        case CT_STEP_END:
+            ct_replay_leave(r);
+            return NULL;
+        case CT_STEP_EVENT:
+            return &s->event;
+        case CT_STEP_RESET:
+            reset(r);
+            break;
+        case CT_STEP_OBJECT:
+            restore(r, &s->event);
+            break;
+        case CT_STEP_COMPLETE:
+            complete(r);
+            break;
+        }
+    }
 }
 
 struct ct_split ct_replay_split(const struct ct_replay *r, int device) {
-    const struct ct_device_now *d = &r->device[device];
-    struct ct_split s = {.tracked = ct_live_tracked(&r->live.device[device]),
-                         .managed = r->live.device[device].managed_bytes};
-    if (!d->last.known)
-        return s;
-    const struct ct_reading *l = &d->last;
-    const int64_t since = (int64_t)(s.tracked - l->tracked);
-    s.used_known = 1;
-    s.moved_on = since != 0;
-    s.reading_t_ns = l->t_ns;
-    s.total = l->total;
-    s.used = since < 0 && (uint64_t)-since > l->used ? 0 : l->used + (uint64_t)since;
-    s.free = since == 0 ? l->free : s.total > s.used ? s.total - s.used : 0;
-    s.unexplained = s.used > s.tracked ? s.used - s.tracked : 0;
-    s.split_known = d->process_known;
-    s.untracked = d->process_untracked < s.unexplained ? d->process_untracked : s.unexplained;
-    s.others = s.unexplained - s.untracked;
-    return s;
+    return ct_readings_split(&r->readings, &r->live, device);
 }

@@ -1,43 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Naming of frames. The rules of what is passed over are in skip.def.
+// Naming of frames. What is passed over is in noise.def.
 #include "sites.h"
 
 #include <inttypes.h>
 
-#include "demangle.h"
+#include "noise.h"
 #include "text.h"
 
 enum { MAX_NAME = 4096 };
 
 void ct_sites_init(struct ct_sites *s, const struct ct_names *names) {
-    *s = (struct ct_sites){.names = names};
+    *s = (struct ct_sites){
+        .names = names, .in_text = CT_DEMANGLE_SIMPLE, .in_json = CT_DEMANGLE_FULL};
 }
 
 void ct_sites_free(struct ct_sites *s) {
-    for (size_t i = 0; i < s->demangled_count; i++)
-        free(s->demangled[i]);
-    free(s->demangled);
-    free(s->asker);
+    for (size_t how = 0; how < sizeof s->written / sizeof *s->written; how++) {
+        for (size_t i = 0; i < s->written[how].count; i++)
+            free(s->written[how].text[i]);
+        free(s->written[how].text);
+    }
+    for (size_t i = 0; i < sizeof s->nearest / sizeof *s->nearest; i++)
+        free(s->nearest[i].node);
+    free(s->worth);
     free(s->depth);
     *s = (struct ct_sites){0};
 }
 
-const char *ct_frame_function(struct ct_sites *s, const struct ct_frame *f) {
-    if (!f->function)
-        return NULL;
-    if (f->function >= s->demangled_count) {
-        const size_t before = s->demangled_count;
-        s->demangled_count = s->names->string_count;
-        s->demangled = ct_resize(s->demangled, s->demangled_count, sizeof *s->demangled);
-        memset(s->demangled + before, 0, (s->demangled_count - before) * sizeof *s->demangled);
-    }
-    char **name = &s->demangled[f->function];
+// Answers that are kept by number, with room for all of them.
+#define ROOM(list, have, want)                                              \
+    do {                                                                    \
+        if ((have) < (want)) {                                              \
+            (list) = ct_resize((list), (want), sizeof *(list));             \
+            memset((list) + (have), 0, ((want) - (have)) * sizeof *(list)); \
+            (have) = (want);                                                \
+        }                                                                   \
+    } while (0)
+
+// ---- names -----------------------------------------------------------------------------------------
+
+const char *ct_symbol(struct ct_sites *s, uint32_t string, enum ct_demangling how) {
+    const struct ct_string *symbol = &s->names->strings[string];
+    ROOM(s->written[how].text, s->written[how].count, s->names->string_count);
+    char **name = &s->written[how].text[string];
     if (!*name) {
         char text[MAX_NAME];
-        const struct ct_string *symbol = &s->names->strings[f->function];
-        size_t n = f->kind == CT_FRAME_NATIVE
-                       ? ct_demangle(symbol->at, symbol->length, text, sizeof text)
-                       : 0;
+        size_t n = ct_demangle(symbol->at, symbol->length, how, text, sizeof text);
         if (!n) {
             n = symbol->length < sizeof text ? symbol->length : sizeof text - 1;
             memcpy(text, symbol->at, n);
@@ -56,195 +64,301 @@ void ct_base_name(const struct ct_names *n, uint32_t path, char *to, size_t size
     ct_clean(to, size, from, s->length - (size_t)(from - s->at));
 }
 
-// Shortens a demangled name in place: "f<...>" for template arguments, no parameter list.
-static void simplify(char *name) {
-    static const char operator_[] = "operator";
-    size_t at = 0;
-    int depth = 0;
-    for (const char *p = name; *p; p++) {
-        if (!depth && strncmp(p, operator_, sizeof operator_ - 1) == 0) {
-            // operator< and operator() are names, not brackets
-            const size_t length = strcspn(p + sizeof operator_ - 1, "(") + sizeof operator_ - 1;
-            const size_t all = strncmp(p + length, "()", 2) == 0 && length == sizeof operator_ - 1
-                                   ? length + 2
-                                   : length;
-            memmove(name + at, p, all);
-            at += all;
-            break;
-        }
-        if (!depth && *p == '(' && strncmp(p, "(anonymous namespace)", 21) != 0)
-            break;
-        if (!depth && *p == '(') {
-            memmove(name + at, p, 21);
-            at += 21;
-            p += 20;
-            continue;
-        }
-        if (*p == '<' && !depth++)
-            name[at++] = '<';
-        if (*p == '>' && depth && !--depth && at) {
-            name[at++] = '.';
-            name[at++] = '.';
-            name[at++] = '>';
-            continue;
-        }
-        if (!depth)
-            name[at++] = *p;
-    }
-    name[at] = 0;
-    // A template function's name begins with its return type.
-    char *space = strchr(name, ' ');
-    if (space && strncmp(name, operator_, 8) != 0 && !strstr(name, operator_) && space[1] &&
-        space[1] != '(' && name[0] != '(')
-        memmove(name, space + 1, strlen(space));
+static void clean_symbol(struct ct_sites *s, uint32_t string, char *to, size_t size) {
+    const char *name = ct_symbol(s, string, s->in_text);
+    ct_clean(to, size, name, strlen(name));
 }
 
-void ct_frame_label(struct ct_sites *s, const struct ct_frame *f, char *to, size_t size) {
-    const char *function = ct_frame_function(s, f);
-    char place[200], name[MAX_NAME] = "";
-    if (f->kind == CT_FRAME_PYTHON) {
-        ct_base_name(s->names, f->file, place, sizeof place);
-        ct_clean(name, sizeof name, function ? function : "?", strlen(function ? function : "?"));
-        if (f->line)
-            (void)snprintf(to, size, "%.120s %.120s:%" PRIu64, name, place, f->line);
-        else
-            (void)snprintf(to, size, "%.120s %.120s", name, place);
+// ---- what a frame is worth -------------------------------------------------------------------------
+
+static enum ct_worth worth_of_group(enum ct_noise_group group) {
+    return group == CT_NOISE_NONE   ? CT_WORTH_NAME
+           : group == CT_NOISE_OURS ? CT_WORTH_NOTHING
+                                    : CT_WORTH_NOISE;
+}
+
+static enum ct_worth worth_of_function(struct ct_sites *s, uint32_t function) {
+    char name[MAX_NAME];
+    (void)snprintf(name, sizeof name, "%s", ct_symbol(s, function, CT_DEMANGLE_SIMPLE));
+    // What compilers append to a function's name: ".cold", ".isra.0", ".lto_priv.0".
+    char *dot = strchr(name, '.');
+    if (dot && dot > name)
+        *dot = 0;
+    return worth_of_group(ct_noise(CT_NOISE_FUNCTION, name));
+}
+
+// From place i on outwards, the first one whose function has a name and is no noise; as many as the frame has if there is
+// none. A frame is worth what such a place is.
+static uint32_t place_from(struct ct_sites *s, const struct ct_frame *f, uint32_t i) {
+    for (; i < f->place_count; i++) {
+        const uint32_t function = s->names->places[f->first_place + i].function;
+        if (function && (s->all_frames || worth_of_function(s, function) == CT_WORTH_NAME))
+            break;
+    }
+    return i;
+}
+
+static enum ct_worth worth_of_native(struct ct_sites *s, const struct ct_frame *f) {
+    const struct ct_names *n = s->names;
+    char module[100];
+    ct_base_name(n, n->modules[f->module].path, module, sizeof module);
+    const enum ct_worth of_module = worth_of_group(ct_noise(CT_NOISE_MODULE, module));
+    if (of_module != CT_WORTH_NAME || (!f->module && !f->function))
+        return of_module != CT_WORTH_NAME ? of_module : CT_WORTH_NOISE;
+    if (place_from(s, f, 0) < f->place_count)
+        return CT_WORTH_NAME;
+    return f->function ? worth_of_function(s, f->function) : CT_WORTH_PLACE;
+}
+
+static enum ct_worth worth_of(struct ct_sites *s, const struct ct_frame *f) {
+    char file[MAX_NAME];
+    switch (f->kind) {
+    case CT_FRAME_NATIVE:
+        return worth_of_native(s, f);
+    case CT_FRAME_PYTHON:
+        (void)snprintf(file, sizeof file, "%.*s", (int)s->names->strings[f->file].length,
+                       s->names->strings[f->file].at);
+        return worth_of_group(ct_noise(CT_NOISE_FILE, file));
+    case CT_FRAME_THREAD:
+        return CT_WORTH_NAME;
+    default:
+        return CT_WORTH_NOTHING;
+    }
+}
+
+static enum ct_worth frame_worth(struct ct_sites *s, uint32_t frame) {
+    ROOM(s->worth, s->worth_count, s->names->frame_count);
+    if (!s->worth[frame])
+        s->worth[frame] = (uint8_t)worth_of(s, &s->names->frames[frame]);
+    return (enum ct_worth)s->worth[frame];
+}
+
+int ct_frame_is_hidden(struct ct_sites *s, uint32_t frame) {
+    return s->names->frames[frame].kind != CT_FRAME_END && frame_worth(s, frame) >= CT_WORTH_NOISE;
+}
+
+// ---- who asked -------------------------------------------------------------------------------------
+
+// The nearest node, from this one on outwards, whose frame is worth that much; 0 if there is none. Each node is looked at once:
+// what is found holds for all that lie between.
+static uint32_t nearest(struct ct_sites *s, uint32_t node, enum ct_worth worth) {
+    const struct ct_node *nodes = s->names->nodes;
+    uint32_t found = node;
+    ROOM(s->nearest[worth - 1].node, s->nearest[worth - 1].count, s->names->node_count);
+    uint32_t *known = s->nearest[worth - 1].node;
+    while (found && !known[found] && frame_worth(s, nodes[found].frame) > worth)
+        found = nodes[found].parent;
+    if (known[found])
+        found = known[found] - 1;
+    for (uint32_t i = node; i && !known[i]; i = nodes[i].parent) {
+        known[i] = found + 1;
+        if (i == found)
+            break;
+    }
+    return found;
+}
+
+static int is_end(const struct ct_names *n, uint32_t node) {
+    return ct_node_frame(n, node)->kind == CT_FRAME_END;
+}
+
+static void take_node(struct ct_askers *a, uint32_t node) {
+    a->node = node;
+    a->place = place_from(a->sites, ct_node_frame(a->sites->names, node), 0);
+}
+
+struct ct_askers ct_askers_of(struct ct_sites *s, uint32_t stack) {
+    const uint32_t node = s->names->stacks[stack];
+    struct ct_askers a = {.sites = s, .stack = stack, .worth = CT_WORTH_NOTHING};
+    uint32_t found = s->all_frames ? node : 0;
+    for (int worth = CT_WORTH_NAME; worth < CT_WORTH_NOTHING && !found; worth++) {
+        a.worth = (enum ct_worth)worth;
+        found = nearest(s, node, a.worth);
+    }
+    take_node(&a, found ? found : node);
+    return a;
+}
+
+// To the function that one is inlined into; from the frame's own to that of the next node.
+void ct_askers_next(struct ct_askers *a) {
+    const struct ct_names *n = a->sites->names;
+    const struct ct_frame *f = ct_node_frame(n, a->node);
+    const uint32_t place = place_from(a->sites, f, a->place + 1);
+    uint32_t next = n->nodes[a->node].parent;
+    if (place < f->place_count) {
+        a->place = place;
         return;
     }
-    if (f->module)
-        ct_base_name(s->names, s->names->modules[f->module].path, place, sizeof place);
+    if (a->worth == CT_WORTH_NOISE) // one of them is enough
+        next = 0;
+    else if (!a->sites->all_frames)
+        next = nearest(a->sites, next, a->worth);
+    // (An end is told apart from the frames; one behind which the Python frames are known stands among them.)
+    take_node(a, is_end(n, next) && !n->nodes[next].parent ? 0 : next);
+}
+
+uint32_t ct_askers_hidden(const struct ct_askers *a) {
+    const struct ct_names *n = a->sites->names;
+    uint32_t left = 0, before = 0;
+    for (uint32_t i = n->stacks[a->stack]; i; i = n->nodes[i].parent)
+        left += !is_end(n, i);
+    for (struct ct_askers one = ct_askers_of(a->sites, a->stack); one.node; ct_askers_next(&one)) {
+        left -= one.node != before && !is_end(n, one.node);
+        before = one.node;
+    }
+    return left;
+}
+
+const char *ct_stack_end_text(const struct ct_names *n, uint32_t stack) {
+    uint32_t node = n->stacks[stack];
+    while (n->nodes[node].parent)
+        node = n->nodes[node].parent;
+    if (node == n->stacks[stack] || !is_end(n, node)) // (alone it is shown as a frame)
+        return NULL;
+    return ct_node_frame(n, node)->line == CT_STACK_DEEPER ? "deeper: CUTRACE_STACK_DEPTH"
+                                                           : "caller unknown";
+}
+
+// ---- labels ----------------------------------------------------------------------------------------
+
+static void python_label(struct ct_sites *s, const struct ct_frame *f, char *to, size_t size) {
+    const struct ct_string *function = &s->names->strings[f->function];
+    char place[200], name[MAX_NAME] = "?";
+    ct_base_name(s->names, f->file, place, sizeof place);
+    if (f->function)
+        ct_clean(name, sizeof name, function->at, function->length);
+    if (f->line)
+        (void)snprintf(to, size, "%.120s:%" PRIu64 " %.160s", *place ? place : "?", f->line, name);
     else
-        (void)snprintf(place, sizeof place, "?");
-    if (function) {
-        ct_clean(name, sizeof name, function, strlen(function));
-        if (memcmp(s->names->strings[f->function].at, function,
-                   strnlen(function, s->names->strings[f->function].length)) != 0)
-            simplify(name);
-        (void)snprintf(to, size, "%.160s (%.120s)", name, place);
+        (void)snprintf(to, size, "%.120s %.160s", *place ? place : "?", name);
+}
+
+static void place_label(struct ct_sites *s, const struct ct_frame *f, uint32_t place, char *to,
+                        size_t size) {
+    const struct ct_place *p = &s->names->places[f->first_place + place];
+    char file[200], name[MAX_NAME];
+    ct_base_name(s->names, p->file, file, sizeof file);
+    clean_symbol(s, p->function, name, sizeof name);
+    (void)snprintf(to, size, "%.160s at %.120s:%" PRIu64 "%s", *name ? name : "?",
+                   *file ? file : "?", p->line, place + 1 < f->place_count ? " (inlined)" : "");
+}
+
+static void symbol_label(struct ct_sites *s, const struct ct_frame *f, char *to, size_t size) {
+    char module[200] = "?", name[MAX_NAME];
+    if (f->module)
+        ct_base_name(s->names, s->names->modules[f->module].path, module, sizeof module);
+    if (f->function) {
+        clean_symbol(s, f->function, name, sizeof name);
+        (void)snprintf(to, size, "%.160s (%.120s)", name, module);
     } else if (f->module) {
-        (void)snprintf(to, size, "%.160s+0x%" PRIx64, place, f->offset);
+        (void)snprintf(to, size, "%.160s+0x%" PRIx64, module, f->offset);
     } else {
         (void)snprintf(to, size, "0x%" PRIx64, f->pc);
     }
+}
+
+void ct_frame_label(struct ct_sites *s, const struct ct_frame *f, uint32_t place, char *to,
+                    size_t size) {
+    const struct ct_string *function = &s->names->strings[f->function];
+    if (f->kind == CT_FRAME_PYTHON)
+        python_label(s, f, to, size);
+    else if (f->kind == CT_FRAME_END)
+        (void)snprintf(to, size, "(caller unknown)");
+    else if (f->kind == CT_FRAME_THREAD)
+        (void)snprintf(to, size, "thread %.*s (no stack)", (int)function->length, function->at);
+    else if (place < f->place_count)
+        place_label(s, f, place, to, size);
+    else
+        symbol_label(s, f, to, size);
     ct_clean(to, size, to, strlen(to)); // a name cut in the middle of a character
 }
 
-static int starts(const char *text, const char *prefix) {
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-static int ends(const struct ct_string *text, const char *suffix) {
-    const size_t n = strlen(suffix);
-    return text->length >= n && memcmp(text->at + text->length - n, suffix, n) == 0;
-}
-
-static int is_passed_over(struct ct_sites *s, const struct ct_frame *f) {
-    const struct ct_names *n = s->names;
-    if (f->kind == CT_FRAME_NATIVE && f->module) {
-        char module[100];
-        ct_base_name(n, n->modules[f->module].path, module, sizeof module);
-#define CT_SKIP_MODULE(prefix)  \
-    if (starts(module, prefix)) \
-        return 1;
-#include "skip.def"
-    }
-    if (f->kind == CT_FRAME_PYTHON) {
-#define CT_SKIP_FILE(suffix)                \
-    if (ends(&n->strings[f->file], suffix)) \
-        return 1;
-#include "skip.def"
-        return 0;
-    }
-    const char *function = ct_frame_function(s, f);
-    if (!function)
-        return f->kind != CT_FRAME_NATIVE || !f->module;
-#define CT_SKIP_FUNCTION(prefix)  \
-    if (starts(function, prefix)) \
-        return 1;
-#include "skip.def"
-    return 0;
-}
-
-const struct ct_frame *ct_stack_frame(const struct ct_names *n, uint32_t stack, uint32_t place) {
-    return &n->frames[n->stack_frames[n->stacks[stack].first + place]];
-}
-
-uint32_t ct_stack_asker(struct ct_sites *s, uint32_t stack) {
-    const struct ct_names *n = s->names;
-    if (stack >= s->asker_count) {
-        const size_t before = s->asker_count;
-        s->asker_count = n->stack_count;
-        s->asker = ct_resize(s->asker, s->asker_count, sizeof *s->asker);
-        memset(s->asker + before, 0, (s->asker_count - before) * sizeof *s->asker);
-    }
-    if (!s->asker[stack]) {
-        uint32_t place = 0;
-        while (place < n->stacks[stack].count && is_passed_over(s, ct_stack_frame(n, stack, place)))
-            place++;
-        s->asker[stack] = (place < n->stacks[stack].count ? place : 0) + 1;
-    }
-    return s->asker[stack] - 1;
-}
-
-uint32_t ct_stack_callers(struct ct_sites *s, uint32_t stack) {
-    const uint32_t first = ct_stack_asker(s, stack);
-    uint32_t end = s->names->stacks[stack].count;
-    while (end > first + 1 && is_passed_over(s, ct_stack_frame(s->names, stack, end - 1)))
-        end--;
-    return end - first;
+void ct_asker_label(const struct ct_askers *a, char *to, size_t size) {
+    ct_frame_label(a->sites, ct_node_frame(a->sites->names, a->node), a->place, to, size);
 }
 
 void ct_site_label(struct ct_sites *s, uint32_t stack, char *to, size_t size) {
     char label[400];
-    if (!stack || !s->names->stacks[stack].count) {
+    if (!stack) {
         (void)snprintf(to, size, "(no stack)");
         return;
     }
-    const uint32_t first = ct_stack_asker(s, stack), callers = ct_stack_callers(s, stack);
     const uint32_t depth = stack < s->depth_count && s->depth[stack] ? s->depth[stack] : 1;
+    struct ct_askers a = ct_askers_of(s, stack);
     size_t at = 0;
-    for (uint32_t i = 0; i < depth && i < callers && at + 8 < size; i++) {
-        ct_frame_label(s, ct_stack_frame(s->names, stack, first + i), label, sizeof label);
+    for (uint32_t i = 0; i < depth && a.node && at + 8 < size; i++, ct_askers_next(&a)) {
+        ct_asker_label(&a, label, sizeof label);
         at += (size_t)snprintf(to + at, size - at, "%s%s", i ? " <- " : "", label);
     }
     ct_clean(to, size, to, strlen(to)); // a label cut in the middle of a character
 }
 
-static void json_string(struct ct_json *j, const char *key, const struct ct_string *s) {
-    if (s->length)
-        ct_json_bytes(j, key, s->at, s->length);
+// ---- JSON ------------------------------------------------------------------------------------------
+
+static void json_string(struct ct_json *j, const char *key, uint32_t string, struct ct_sites *s) {
+    if (s->names->strings[string].length)
+        ct_json_bytes(j, key, s->names->strings[string].at, s->names->strings[string].length);
     else
         ct_json_null(j, key);
 }
 
-static void json_frame(struct ct_json *j, struct ct_sites *s, const struct ct_frame *f) {
+static void json_symbol(struct ct_json *j, const char *key, uint32_t string, struct ct_sites *s) {
+    if (string)
+        ct_json_text(j, key, ct_symbol(s, string, s->in_json));
+    else
+        ct_json_null(j, key);
+}
+
+static void json_place(struct ct_json *j, struct ct_sites *s, uint32_t file, uint64_t line) {
+    json_string(j, "file", file, s);
+    ct_json_known(j, "line", line != 0, line);
+}
+
+static void json_inlined(struct ct_json *j, struct ct_sites *s, const struct ct_frame *f) {
+    ct_json_open(j, "inlined", '[');
+    for (uint32_t i = 0; i + 1 < f->place_count; i++) {
+        const struct ct_place *p = &s->names->places[f->first_place + i];
+        ct_json_open(j, NULL, '{');
+        json_symbol(j, "name", p->function, s);
+        json_place(j, s, p->file, p->line);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+static void json_frame(struct ct_json *j, struct ct_sites *s, uint32_t frame) {
+    static const char *const kinds[] = {"native", "python", "end"};
     const struct ct_names *n = s->names;
-    const char *function = ct_frame_function(s, f);
+    const struct ct_frame *f = &n->frames[frame];
+    const struct ct_place *own =
+        f->place_count ? &n->places[f->first_place + f->place_count - 1] : NULL;
+    const int native = f->kind == CT_FRAME_NATIVE, end = f->kind == CT_FRAME_END;
     ct_json_open(j, NULL, '{');
-    if (function)
-        ct_json_text(j, "name", function);
+    if (native)
+        json_symbol(j, "name", f->function || !own ? f->function : own->function, s);
     else
-        ct_json_null(j, "name");
-    json_string(j, "file", &n->strings[f->file]);
-    if (f->line)
-        ct_json_number(j, "line", f->line);
+        json_string(j, "name", f->function, s);
+    json_place(j, s, own ? own->file : f->file, own ? own->line : end ? 0 : f->line);
+    json_string(j, "module", n->modules[f->module].path, s);
+    ct_json_known(j, "offset", native && (f->module || f->pc), f->module ? f->offset : f->pc);
+    ct_json_text(j, "kind", f->kind < sizeof kinds / sizeof *kinds ? kinds[f->kind] : "unknown");
+    json_inlined(j, s, f);
+    if (end)
+        ct_json_text(j, "end", f->line == CT_STACK_DEEPER ? "deeper" : "lost");
     else
-        ct_json_null(j, "line");
-    json_string(j, "module", &n->strings[n->modules[f->module].path]);
-    if (f->kind == CT_FRAME_NATIVE && (f->module || f->pc))
-        ct_json_number(j, "offset", f->module ? f->offset : f->pc);
-    else
-        ct_json_null(j, "offset");
+        ct_json_null(j, "end");
+    ct_json_bool(j, "hidden", ct_frame_is_hidden(s, frame));
     ct_json_close(j, '}');
 }
 
 void ct_json_stack(struct ct_json *j, struct ct_sites *s, const char *key, uint32_t stack) {
-    if (!stack) {
+    const struct ct_names *n = s->names;
+    if (!stack || ct_node_frame(n, n->stacks[stack])->kind == CT_FRAME_THREAD) {
         ct_json_null(j, key);
         return;
     }
     ct_json_open(j, key, '[');
-    for (uint32_t i = 0; i < s->names->stacks[stack].count; i++)
-        json_frame(j, s, ct_stack_frame(s->names, stack, i));
+    for (uint32_t i = n->stacks[stack]; i; i = n->nodes[i].parent)
+        json_frame(j, s, n->nodes[i].frame);
     ct_json_close(j, ']');
 }

@@ -24,7 +24,7 @@ static int slurp(struct ct_source *s, int fd, struct ct_error *error) {
             return ct_fail(error, CT_BAD_TRACE, "%s: cannot be read: %s", s->name, strerror(errno));
         if (n == 0)
             return 0;
-        s->bytes += (uint64_t)n;
+        s->file_bytes = s->bytes += (uint64_t)n;
     }
 }
 
@@ -37,7 +37,7 @@ int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error
         return ct_fail(error, CT_BAD_TRACE, "%s: cannot be opened: %s", path, strerror(errno));
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         s->fd = fd;
-        s->bytes = (uint64_t)st.st_size;
+        s->file_bytes = s->bytes = (uint64_t)st.st_size;
         return 0;
     }
     int result = 0;
@@ -51,17 +51,30 @@ int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error
 }
 
 void ct_source_memory(struct ct_source *s, const char *name, const void *bytes, size_t size) {
-    *s = (struct ct_source){.name = name, .fd = -1, .bytes = size};
+    *s = (struct ct_source){.name = name, .fd = -1, .bytes = size, .file_bytes = size};
     s->memory = ct_resize(NULL, size, 1);
     if (size)
         memcpy(s->memory, bytes, size);
 }
 
+void ct_source_add(struct ct_source *s, void *bytes, size_t size, unsigned align) {
+    free(s->added);
+    s->added = bytes;
+    s->added_at = (s->file_bytes + align - 1) / align * align;
+    s->bytes = s->added_at + size;
+}
+
 size_t ct_source_read(const struct ct_source *s, uint64_t offset, void *to, size_t n) {
-    if (offset >= s->bytes)
+    const int is_added = s->added && offset >= s->added_at;
+    const uint64_t end = is_added ? s->bytes : s->file_bytes;
+    if (offset >= end)
         return 0;
-    if (n > s->bytes - offset)
-        n = (size_t)(s->bytes - offset);
+    if (n > end - offset)
+        n = (size_t)(end - offset);
+    if (is_added) {
+        memcpy(to, s->added + (offset - s->added_at), n);
+        return n;
+    }
     if (s->fd < 0) {
         memcpy(to, s->memory + offset, n);
         return n;
@@ -82,5 +95,6 @@ void ct_source_close(struct ct_source *s) {
     if (s->fd > STDIN_FILENO)
         close(s->fd);
     free(s->memory);
+    free(s->added);
     *s = (struct ct_source){.fd = -1};
 }

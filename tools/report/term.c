@@ -128,3 +128,10 @@ void ct_progress_clear(void) {
         fputs("\r\033[K", stderr);
     progress.shown = 0;
 }
+
+void ct_say(const char *text) {
+    ct_progress_clear();
+    fputs("cutrace-report: ", stderr);
+    ct_put_clean(stderr, text, strlen(text));
+    fputc('\n', stderr);
+}

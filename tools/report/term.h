@@ -23,5 +23,7 @@ void ct_term_end(void);
 void ct_progress(void *user, uint64_t done, uint64_t total);
 void ct_progress_init(const struct ct_options *o);
 void ct_progress_clear(void);
+// One line on stderr, made harmless for a terminal.
+void ct_say(const char *text);
 
 #endif

@@ -21,6 +21,10 @@ struct ct_short ct_duration(uint64_t ns);     // "12 us"
 struct ct_short ct_utc(uint64_t realtime_ns); // "2026-11-20 11:33:41 UTC"
 struct ct_short ct_count(uint64_t n);         // "48 213"
 struct ct_short ct_percent(uint64_t part, uint64_t whole);
+// What a noun has behind a number: "1 block", "2 blocks".
+static inline const char *ct_plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
 
 // Copies bytes from a trace into `to` (size bytes, NUL-terminated) as valid UTF-8 without control
 // characters, escape sequences or changes of writing direction. Returns the length.

@@ -12,6 +12,7 @@ enum ct_why {
     CT_WHY_HOST,    // page-locked host memory
     CT_WHY_ADDRESS, // address space
     CT_WHY_BUDGET,  // the user's own limit
+    CT_WHY_POOL,    // PyTorch refused without asking the driver
 };
 
 struct ct_verdict {

@@ -53,7 +53,7 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
     ct_json_text(j, "file", v->trace->source.name);
     ct_json_bool(j, "ok", ok);
     ct_json_bool(j, "complete", ct_trace_whole(v->trace));
-    ct_json_bool(j, "clean_end", v->trace->ended);
+    ct_json_state(j, v->trace);
     ct_json_number(j, "events", f->events);
     ct_json_number(j, "events_by_prefixes", v->trace->events);
     ct_json_number(j, "missing_events", v->trace->missing_events);
@@ -91,12 +91,15 @@ static void put_text(struct ct_view *v, const struct findings *f, int ok) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (value(f, i))
             fprintf(v->out, "%" PRIu64 " %s\n", value(f, i), kinds[i].text);
-    if (x->chunks[0].head.seq)
-        fputs("the beginning was overwritten: this is the last part of a trace\n", v->out);
-    if (!t->ended)
-        fputs("no clean end: the process was killed, or is still running\n", v->out);
-    fprintf(v->out, "%s: %" PRIu64 " events in %zu chunks%s\n", ok ? "ok" : "damaged", f->events,
-            x->count, ct_trace_whole(t) ? ", whole from start to end" : "");
+    if (ct_put_overwritten(v))
+        putc('\n', v->out);
+    if (ct_put_torn(v))
+        putc('\n', v->out);
+    if (ct_end_text(t))
+        fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_end_text(t));
+    fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", ok ? "ok" : "damaged", f->events,
+            ct_plural(f->events), x->count, ct_plural(x->count),
+            ct_trace_whole(t) ? ", whole from start to end" : "");
 }
 
 int ct_view_check(struct ct_view *v) {

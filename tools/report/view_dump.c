@@ -100,12 +100,14 @@ static void json_event(struct ct_view *v, struct ct_json *j, const struct ct_eve
     PUT(number, free_before_bytes, "free_before_bytes");
     PUT(number, process_bytes, "process_bytes");
     PUT(number, reserved_bytes, "reserved_bytes");
+    PUT(number, allocated_bytes, "allocated_bytes");
     PUT(number, used_bytes, "used_bytes");
     PUT(number, count, "count");
     if (CT_HAS(e, text))
         json_string(j, "text", &n->strings[e->text]);
     else
         ct_json_null(j, "text");
+    json_string(j, "thread_name", &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
     ct_json_close(j, '}');
     ct_json_end(j);
 }
@@ -135,6 +137,8 @@ static void text_event(struct ct_view *v, const struct ct_event *e, uint64_t num
         fprintf(v->out, " free %s", ct_bytes(e->free_bytes, units).text);
     if (CT_HAS(e, reserved_bytes))
         fprintf(v->out, " reserved %s", ct_bytes(e->reserved_bytes, units).text);
+    if (CT_HAS(e, allocated_bytes))
+        fprintf(v->out, " allocated %s", ct_bytes(e->allocated_bytes, units).text);
     if (CT_HAS(e, count))
         fprintf(v->out, " count %" PRIu64, e->count);
     if (CT_HAS(e, stack) && e->stack) {

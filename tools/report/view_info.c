@@ -2,7 +2,7 @@
 // info: what the trace tells of its process, without looking at the events.
 #include <inttypes.h>
 
-#include "views.h"
+#include "parts.h"
 
 static int by_key(const void *a, const void *b, void *names) {
     const struct ct_names *n = names;
@@ -30,10 +30,18 @@ static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t coun
             t->index.chunks[0].head.seq, t->index.chunks[t->index.count - 1].head.seq);
     fprintf(v->out, "%-32s %s\n", "time",
             ct_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
-    fprintf(v->out, "%-32s %s\n", "clean end", t->ended ? "yes" : "no: killed, or still running");
+    fprintf(v->out, "%-32s %s%s\n", "clean end",
+            t->ended ? "yes" : "no: ", t->ended ? "" : ct_end_text(t));
+    if (t->torn)
+        fprintf(v->out, "%-32s %" PRIu64 "\n", "torn events", t->torn);
+    if (t->overwritten_events) {
+        fprintf(v->out, "%-32s ", "overwritten");
+        ct_put_overwritten(v);
+        putc('\n', v->out);
+    }
     fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
     fprintf(v->out, "%-32s %016" PRIx64 "\n", "trace id", t->index.trace_id);
-    fprintf(v->out, "%-32s %zu\n", "stacks", n->stack_count - 1);
+    fprintf(v->out, "%-32s %zu\n", "stacks", n->defined_stacks);
     for (size_t i = 0; i < count; i++) {
         const struct ct_string *key = &n->strings[facts[i].key],
                                *value = &n->strings[facts[i].value];
@@ -62,11 +70,11 @@ static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t coun
     ct_json_number(j, "last_chunk", t->index.chunks[t->index.count - 1].head.seq);
     ct_json_number(j, "missing_chunks", t->index.missing);
     ct_json_number(j, "foreign_chunks", t->index.foreign);
-    ct_json_bool(j, "clean_end", t->ended);
+    ct_json_state(j, t);
     ct_json_number(j, "start_ns", t->start_ns);
     ct_json_number(j, "t_first_ns", t->t_first_ns);
     ct_json_number(j, "t_last_ns", t->t_last_ns);
-    ct_json_number(j, "stacks", n->stack_count - 1);
+    ct_json_number(j, "stacks", n->defined_stacks);
     ct_json_open(j, "info", '{');
     for (size_t i = 0; i < count; i++) {
         const struct ct_string *key = &n->strings[facts[i].key],

@@ -2,17 +2,22 @@
 // oom: every refused allocation, with what was free and whether a retry succeeded.
 #include <inttypes.h>
 
-#include "parts.h"
+#include "pool_parts.h"
 
 static void put_one(struct ct_view *v, const struct ct_refusal *r,
                     const struct ct_refusal *crossing) {
     const struct ct_verdict w = ct_verdict_of(r, 0);
-    char api[100];
-    ct_api_text(v, r->api, api, sizeof api);
-    fprintf(v->out, "%s%s%s  %s  event %" PRIu64 "  %s  %s  result %d%s\n",
+    char api[100], result[30] = "";
+    if (r->op == CT_OP_BLOCK_OOM)
+        (void)snprintf(api, sizeof api, "PyTorch");
+    else
+        ct_api_text(v, r->api, api, sizeof api);
+    if (r->op != CT_OP_BLOCK_OOM)
+        (void)snprintf(result, sizeof result, "  result %d", r->result);
+    fprintf(v->out, "%s%s%s  %s  event %" PRIu64 "  %s  %s%s%s\n",
             r == crossing ? v->term->red : v->term->bold, ct_since(v, r->t_ns).text, v->term->reset,
             ct_device_text(r->device).text, r->event, api,
-            r->bytes_known ? ct_size(v, r->bytes).text : "-", r->result,
+            r->bytes_known ? ct_size(v, r->bytes).text : "-", result,
             r == crossing ? "  <- crossed capacity" : "");
     fputs("    why      ", v->out);
     ct_put_why(v, r, &w);
@@ -26,9 +31,14 @@ static void put_one(struct ct_view *v, const struct ct_refusal *r,
     if (r->split.used_known)
         fprintf(v->out, ", free %s%s of %s", ct_size(v, r->split.free).text,
                 r->split.moved_on ? " (inferred)" : "", ct_size(v, r->split.total).text);
+    if (r->pool.known)
+        fprintf(v->out, "\n    PyTorch  %s free in %s piece%s inside %s of segments, largest %s",
+                ct_size(v, r->pool.free.bytes).text, ct_count(r->pool.free.ranges).text,
+                ct_plural(r->pool.free.ranges), ct_size(v, r->pool.segment_bytes).text,
+                ct_largest_text(v, r->pool.free.largest).text);
     fputs("\n    asked by ", v->out);
     if (r->stack)
-        ct_put_callers(v, r->stack, 4, 13);
+        ct_put_stack(v, r->stack, 8, 13);
     else
         putc('-', v->out);
     if (r->recovered)
@@ -75,8 +85,8 @@ static void put_json(struct ct_view *v, const struct ct_scan *s) {
 
 int ct_view_oom(struct ct_view *v) {
     struct ct_scan s;
-    const struct ct_scan_request request = ct_request(v);
-    ct_scan_run(&s, v->trace, &request);
+    const struct ct_scan_request request = ct_request_pools(v);
+    ct_view_scan(v, &s, &request);
     if (v->options->json)
         put_json(v, &s);
     else

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 
 #include "moment.h"
-#include "parts.h"
+#include "past.h"
+#include "pool_parts.h"
 
 struct summary {
     struct ct_view *v;
@@ -41,14 +42,20 @@ static void put_refusal_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_refusal *c = s->crossing;
     const struct ct_verdict w = ct_verdict_of(c, 0);
-    if (w.why == CT_WHY_HOST || w.why == CT_WHY_ADDRESS)
+    if (c->op == CT_OP_BLOCK_OOM) {
+        fprintf(v->out, "%sPyTorch refused %s on %s", v->term->red,
+                c->bytes_known ? ct_size(v, c->bytes).text : "memory",
+                ct_device_text(c->device).text);
+    } else if (w.why == CT_WHY_HOST || w.why == CT_WHY_ADDRESS) {
         fprintf(v->out, "%s%s%s refused to ", v->term->red,
                 c->bytes_known ? ct_size(v, c->bytes).text : "",
                 w.why == CT_WHY_HOST ? " of host memory was" : " of address space was");
-    else
+        put_api(s, c->api);
+    } else {
         fprintf(v->out, "%s%s refused %s to ", v->term->red, ct_device_text(c->device).text,
                 c->bytes_known ? ct_size(v, c->bytes).text : "memory");
-    put_api(s, c->api);
+        put_api(s, c->api);
+    }
     fprintf(v->out, " at %s", ct_since(v, c->t_ns).text);
     if (w.why == CT_WHY_FULL || w.why == CT_WHY_ENOUGH)
         fprintf(v->out, ": %s of %s was free", ct_size(v, w.free).text,
@@ -177,7 +184,7 @@ static void put_capacity(struct summary *s, const char *when) {
 static void put_split(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_split *m = &s->moment.split;
-    const struct ct_device_now *d = &s->scan.end.device[s->device];
+    const struct ct_device_now *d = &s->scan.end.readings.device[s->device];
     char note[200];
     (void)snprintf(note, sizeof note, "this process's allocations");
     if (m->managed)
@@ -206,8 +213,9 @@ static void put_split(struct summary *s) {
 static void put_live(struct summary *s, const char *when, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_groups groups;
-    fprintf(v->out, "%slive %s%s: %s in %s allocations\n", v->term->bold, when, v->term->reset,
-            ct_size(v, s->moment.bytes).text, ct_count(s->moment.count).text);
+    fprintf(v->out, "%slive %s%s: %s in %s allocation%s\n", v->term->bold, when, v->term->reset,
+            ct_size(v, s->moment.bytes).text, ct_count(s->moment.count).text,
+            ct_plural(s->moment.count));
     if (!s->moment.count)
         return;
     ct_groups_refine(v->sites, s->moment.holdings, s->moment.holding_count);
@@ -234,11 +242,56 @@ static void put_others(struct summary *s) {
 static void put_next(struct summary *s) {
     struct ct_view *v = s->v;
     const char *command = "top";
-    if (s->crossing && !v->options->capacity)
+    if (!s->scan.events)
+        command = ct_trace_sound(v->trace) ? "info" : "check";
+    else if (s->crossing && !v->options->capacity)
         command = ct_verdict_of(s->crossing, 0).why == CT_WHY_ENOUGH ? "frag" : "oom";
     fprintf(v->out, "%snext: cutrace-report %s ", v->term->dim, command);
     ct_put_clean(v->out, v->trace->source.name, strlen(v->trace->source.name));
-    fprintf(v->out, " (also: top, timeline, frag, dump)%s\n", v->term->reset);
+    if (!s->scan.events) {
+        fprintf(v->out, "%s\n", v->term->reset);
+        return;
+    }
+    fprintf(v->out, " (also: %stimeline, %sdump)%s\n", strcmp(command, "top") == 0 ? "" : "top, ",
+            strcmp(command, "frag") == 0 ? "" : "frag, ", v->term->reset);
+}
+
+// What was overwritten held more, or saw refusals: events tell of neither.
+static void put_past(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_past past = ct_past_of(v->trace, s->device);
+    const struct ct_device_scan *d = &s->scan.device[s->device];
+    uint64_t refused = 0;
+    for (size_t i = 0; i < s->scan.refusal_count; i++)
+        refused += s->scan.refusals[i].device == s->device;
+    const int higher = past.known && past.peak_bytes > d->peak_bytes;
+    if (higher)
+        fprintf(v->out, "overwritten: %s allocated on %s at about %s (coarse)",
+                ct_size(v, past.peak_bytes).text, ct_device_text(s->device).text,
+                ct_since(v, past.peak_ns + past.peak_width_ns / 2).text);
+    if (past.refused > refused)
+        fprintf(v->out, "%s%" PRIu64 " refusal%s",
+                higher ? ", " : "overwritten: ", past.refused - refused,
+                ct_plural(past.refused - refused));
+    if (higher || past.refused > refused)
+        putc('\n', v->out);
+}
+
+// PyTorch's pool at the moment that the text is about.
+static const struct ct_pool_figures *pool_of(const struct summary *s) {
+    return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
+}
+
+// So many that all of the text has at most 24 lines.
+static unsigned rows(const struct summary *s) {
+    const struct ct_trace *t = s->v->trace;
+    const unsigned asked = s->v->options->top,
+                   estimate = ct_names_fact(&t->names, "option.SAMPLE") ||
+                              ct_names_fact(&t->names, "option.MIN_SIZE");
+    const unsigned most =
+        5 - estimate - (unsigned)ct_past_there(t) -
+        ct_pool_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
+    return asked && asked < most ? asked : most;
 }
 
 static void put_text(struct summary *s) {
@@ -258,10 +311,12 @@ static void put_text(struct summary *s) {
         const char *when = s->crossing ? "at that moment" : "at the peak";
         put_capacity(s, when);
         put_split(s);
-        put_live(s, when, v->options->top && v->options->top < 5 ? v->options->top : 5);
+        ct_put_pool_summary(v, pool_of(s), &s->scan.growths.device[s->device]);
+        put_live(s, when, rows(s));
         if (s->crossing && d->peak_known)
             fprintf(v->out, "peak: %s allocated on %s at %s\n", ct_size(v, d->peak_bytes).text,
                     ct_device_text(s->device).text, ct_since(v, d->peak_t_ns).text);
+        put_past(s);
         put_others(s);
     }
     ct_put_trace_line(v, &s->scan);
@@ -270,10 +325,23 @@ static void put_text(struct summary *s) {
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
+static void json_pool(struct ct_json *j, struct summary *s, int d) {
+    static const struct ct_pool_figures none;
+    const int bound = ct_origin_is_bound(s->v->trace);
+    const int here = s->crossing && s->crossing->device == d;
+    ct_json_open(j, "pool", '{');
+    ct_json_pool(j, "crossing", here ? &s->crossing->pool : &none, bound);
+    ct_json_pool(j, "peak", &s->scan.device[d].pool_at_peak, bound);
+    ct_json_pool(j, "end", &s->scan.device[d].pool_at_end, bound);
+    ct_json_close(j, '}');
+    ct_json_retries(j, s->v, &s->scan.growths.device[d], s->scan.device[d].pool_at_end.known);
+    ct_json_curve(j, &s->scan.curve, d, bound);
+}
+
 static void json_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_capacity c = ct_capacity_of(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
-    const struct ct_device_now *now = &s->scan.end.device[d];
+    const struct ct_device_now *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
     const struct ct_split split = ct_replay_split(&s->scan.end, d);
     ct_json_open(j, NULL, '{');
@@ -286,12 +354,17 @@ static void json_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number(j, "pool_bytes", live->pool_bytes);
     ct_json_known(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
     ct_json_known(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    const struct ct_past past = ct_past_of(s->v->trace, d);
+    ct_json_known(j, "history_peak_bytes", past.known, past.peak_bytes);
+    ct_json_known(j, "history_peak_t_ns", past.known, past.peak_ns);
+    ct_json_known(j, "history_refusals", past.known, past.refused);
     ct_json_known(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
     ct_json_known(j, "free_bytes_min", now->free_known, now->free_min);
     ct_json_known(j, "context_bytes", now->context_known, now->context_bytes);
     ct_json_known(j, "module_bytes", now->module_known, now->module_bytes);
     ct_json_known(j, "limit_bytes", now->limit_known, now->limit_bytes);
     ct_json_split(j, "memory", &split);
+    json_pool(j, s, d);
     ct_json_close(j, '}');
 }
 
@@ -339,20 +412,25 @@ static void put_json(struct summary *s) {
     ct_json_end(j);
 }
 
+static void take_moment(struct summary *s) {
+    const struct ct_device_scan *d = &s->scan.device[s->device];
+    if (!s->crossing)
+        (void)ct_marks_moment(&d->marks, CT_MARK_PEAK, d->peak_event, &s->moment);
+    // The crossing is the last refusal unless a later retry of that one succeeded, or there is a budget.
+    else if (!ct_marks_moment(&d->marks, CT_MARK_REFUSAL, s->crossing->event, &s->moment))
+        ct_moment_at(&s->moment, s->v->trace, s->crossing->event, 1, s->device, s->capacity.bytes);
+}
+
 int ct_view_summary(struct ct_view *v) {
     struct summary s = {.v = v};
-    const struct ct_scan_request request = ct_request(v);
-    ct_scan_run(&s.scan, v->trace, &request);
+    const struct ct_scan_request request = ct_request_pools(v);
+    ct_view_scan(v, &s.scan, &request);
     ct_replay_forget(&s.scan.end); // another replay follows
     s.crossing = ct_scan_crossing(&s.scan);
     s.device = s.crossing ? s.crossing->device : ct_main_device(v, &s.scan);
     if (s.device >= 0) {
         s.capacity = ct_capacity_of(v->trace, &s.scan.end, s.device);
-        if (s.crossing)
-            ct_moment_at(&s.moment, v->trace, s.crossing->event, 1, s.device, s.capacity.bytes);
-        else if (s.scan.device[s.device].peak_known)
-            ct_moment_at(&s.moment, v->trace, s.scan.device[s.device].peak_event, 0, s.device,
-                         s.capacity.bytes);
+        take_moment(&s);
     }
     if (s.crossing)
         s.moment.split = s.crossing->split; // it knows the reading that came with the refusal

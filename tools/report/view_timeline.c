@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "parts.h"
+#include "past.h"
 
 enum { ROWS = 12, LEFT = 13 };
 
@@ -40,6 +41,19 @@ static void put_row(struct ct_view *v, const struct ct_plot_column *c, unsigned 
         fputs(glyph, v->out);
     }
     fputs(row == limit ? " capacity\n" : "\n", v->out);
+}
+
+// Which columns are from the history.
+static void put_coarse(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
+    int any = 0;
+    for (unsigned i = 0; i < n; i++)
+        any |= c[i].coarse;
+    if (!any)
+        return;
+    fprintf(v->out, "%*s |%s", LEFT - 2, "coarse", v->term->dim);
+    for (unsigned i = 0; i < n; i++)
+        putc(c[i].coarse ? '~' : ' ', v->out);
+    fprintf(v->out, "%s\n", v->term->reset);
 }
 
 static void put_marks(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
@@ -81,6 +95,7 @@ static void put_plot(struct ct_view *v, const struct ct_scan *s, int device) {
         fputs(v->term->utf8 ? glyphs_utf8.line : glyphs_ascii.line, v->out);
     putc('\n', v->out);
     put_marks(v, c, q->columns);
+    put_coarse(v, c, q->columns);
     fprintf(v->out, "%*s  %-*s%s\n", LEFT - 2, "", (int)q->columns - 12,
             ct_since(v, q->columns_from).text, ct_since(v, q->columns_to).text);
 }
@@ -103,6 +118,7 @@ static void json_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan
         ct_json_known(j, "used_bytes_min", c->used_known, c->used_min);
         ct_json_known(j, "used_bytes_max", c->used_known, c->used_max);
         ct_json_number(j, "refusals", c->refusals);
+        ct_json_bool(j, "coarse", c->coarse);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -115,12 +131,16 @@ int ct_view_timeline(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     int any = 0;
     request.columns = v->options->json ? 500 : v->term->width - LEFT - 10;
-    request.columns_from = v->from_ns > t->t_first_ns ? v->from_ns : t->t_first_ns;
+    const uint64_t begin = ct_past_begin(t);
+    request.columns_from = v->from_ns > begin ? v->from_ns : begin;
     request.columns_to = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns;
     if (request.columns_to < request.columns_from)
         request.columns_to = request.columns_from;
     request.capacity = 0;
-    ct_scan_run(&s, v->trace, &request);
+    ct_view_scan(v, &s, &request);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (v->options->device < 0 || v->options->device == d)
+            ct_past_plot(&s, t, d);
     struct ct_json json = {.out = v->out}, *j = &json;
     if (v->options->json) {
         ct_json_head(j, v);
@@ -144,6 +164,10 @@ int ct_view_timeline(struct ct_view *v) {
         ct_json_end(j);
     } else if (!any) {
         fputs("No GPU memory was allocated\n", v->out);
+    } else if (t->overwritten_events) {
+        fputs(ct_past_there(t) ? "~ from the coarse history: " : "", v->out);
+        ct_put_overwritten(v);
+        putc('\n', v->out);
     }
     ct_scan_free(&s);
     return CT_OK;

@@ -7,6 +7,20 @@
 
 enum { AT_END, END_COUNT, TAKEN, TAKEN_COUNT };
 
+static void put_hidden(struct ct_view *v, const struct ct_scan *s) {
+    uint64_t hidden = 0, frames = 0;
+    for (size_t i = 1; i < s->stack_count; i++) {
+        if (!s->stacks[i].taken_count && !s->stacks[i].live_count)
+            continue;
+        const struct ct_askers a = ct_askers_of(v->sites, (uint32_t)i);
+        hidden += ct_askers_hidden(&a);
+        frames += ct_stack_node(v->sites->names, (uint32_t)i)->depth;
+    }
+    if (hidden)
+        fprintf(v->out, "%s%s of %s frames of these stacks are hidden (--noise, --all-frames)%s\n",
+                v->term->dim, ct_count(hidden).text, ct_count(frames).text, v->term->reset);
+}
+
 static void put_text(struct ct_view *v, struct ct_groups *g, int device, const struct ct_scan *s) {
     const unsigned rows = v->options->top ? v->options->top : 20;
     const struct ct_device_scan *d = &s->device[device];
@@ -25,6 +39,7 @@ static void put_text(struct ct_view *v, struct ct_groups *g, int device, const s
     }
     if (g->count > rows)
         fprintf(v->out, "%zu more call sites; --top %zu shows all\n", g->count - rows, g->count);
+    put_hidden(v, s);
 }
 
 static void json_groups(struct ct_view *v, struct ct_json *j, const struct ct_groups *g) {
@@ -60,13 +75,14 @@ static void refine(struct ct_view *v, const struct ct_scan *s) {
 // One device at a time: a scan of its own, so that each stack's totals are the device's.
 static void top(struct ct_view *v, int device, struct ct_json *j) {
     struct ct_scan s;
-    struct ct_moment peak;
+    struct ct_moment peak = {0};
     struct ct_groups groups = {0};
     struct ct_scan_request request = ct_request(v);
     request.device = device;
     ct_scan_run(&s, v->trace, &request);
     ct_replay_forget(&s.end);
-    ct_moment_at(&peak, v->trace, s.device[device].peak_event, 0, device, 0);
+    (void)ct_marks_moment(&s.device[device].marks, CT_MARK_PEAK, s.device[device].peak_event,
+                          &peak);
     refine(v, &s);
     for (size_t i = 0; i < peak.holding_count; i++) {
         struct ct_group *g = ct_groups_at(&groups, v->sites, peak.holdings[i].stack);
@@ -105,7 +121,7 @@ int ct_view_top(struct ct_view *v) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_request(v);
     int seen[CT_DEVICES], any = 0;
-    ct_scan_run(&s, v->trace, &request);
+    ct_view_scan(v, &s, &request);
     for (int d = 0; d < CT_DEVICES; d++)
         any |= seen[d] = s.device[d].seen && s.device[d].peak_known;
     if (j) {

@@ -26,6 +26,9 @@ int ct_view_frag(struct ct_view *v);
 int ct_view_dump(struct ct_view *v);
 int ct_view_info(struct ct_view *v);
 int ct_view_check(struct ct_view *v);
+int ct_view_seal(struct ct_view *v);
+int ct_view_export(struct ct_view *v);
+int ct_view_symbolize(struct ct_view *v);
 
 const char *ct_op_name(uint32_t op);
 

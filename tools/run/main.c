@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace: starts a program with libcutrace.so preloaded, and then is that program.
+// cutrace: starts a program with libcutrace.so preloaded, and then is that program; or (ctl) asks one that runs.
 //
 // The program replaces this one (exec), so its exit code and signals reach the caller as they are. What is
 // set here stays in the environment: the children of the program are to be traced, too.
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ctl.h"
 #include "version.h"
 
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
@@ -47,16 +48,22 @@ static void put_wrapped(FILE *out, const char *text, int indent, int width) {
 }
 
 static void help(FILE *out) {
-    fputs("usage: cutrace run [-o PATTERN] [--] COMMAND [ARGUMENT...]\n"
-          "Runs a program and records what it and its children do with GPU memory: one trace for\n"
-          "each process that uses CUDA. Read the traces with cutrace-report.\n\n"
-          "  -o, --output=PATTERN   file of the trace; the same as CUTRACE_OUTPUT\n"
-          "  -h, --help             this text\n"
-          "  -V, --version          the version\n\n"
-          "The exit code is the program's; 125 if it could not be traced, 126 if it could not be\n"
-          "executed, 127 if it was not found.\n\n"
-          "environment (CUTRACE=0 switches the tracer off):\n",
-          out);
+    fputs(
+        "usage: cutrace run [-o PATTERN] [--] COMMAND [ARGUMENT...]\n"
+        "       cutrace ctl PID|TRACE on|off|flush|status\n\n"
+        "Runs a program and records what it and its children do with GPU memory: one trace for\n"
+        "each process that uses CUDA. Read the traces with cutrace-report.\n\n"
+        "  -o, --output=PATTERN   file of the trace; the same as CUTRACE_OUTPUT\n"
+        "  -h, --help             this text\n"
+        "  -V, --version          the version\n\n"
+        "The exit code is the program's; 125 if it could not be traced, 126 if it could not be\n"
+        "executed, 127 if it was not found.\n\n"
+        "ctl asks a process that is being traced, without a signal: status prints its counters, off\n"
+        "and on stop and resume the recording, flush puts everything into the trace and waits for\n"
+        "that. Exit codes: 0 done, 2 wrong usage, 3 no such recording (or it has ended, or is of\n"
+        "another version), 4 no answer, 5 not allowed.\n\n"
+        "environment (CUTRACE=0 switches the tracer off):\n",
+        out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         fprintf(out, "  CUTRACE_%s%s%s\n", variables[i].name, *variables[i].value ? "=" : "",
                 variables[i].value);
@@ -172,10 +179,20 @@ int main(int argc, char **argv) {
         printf("cutrace %s\n", CT_VERSION);
         return fflush(stdout) ? OWN_FAILURE : 0;
     }
-    if (argc < 2 || strcmp(argv[1], "run") != 0) {
+    if (argc > 1 && !strcmp(argv[1], "ctl")) {
+        if (argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"))) {
+            help(stdout);
+            return fflush(stdout) ? OWN_FAILURE : 0;
+        }
+        return ct_ctl(argc - 2, argv + 2);
+    }
+    if (argc < 2) {
         help(stderr);
         return OWN_FAILURE;
     }
+    if (strcmp(argv[1], "run") != 0)
+        fail(OWN_FAILURE,
+             "%s: no such command; it is: cutrace run -- COMMAND... (see cutrace --help)", argv[1]);
     for (i = 2; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
         if (!strcmp(argv[i], "--")) {
             i++;

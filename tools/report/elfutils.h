@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of elfutils' libdw, which is loaded when it is first needed: cutrace-report itself needs only the C library, and a
+// machine without libdw only lacks lines. Without elfutils' headers at build time there are none either.
+#ifndef CT_ELFUTILS_H
+#define CT_ELFUTILS_H
+
+// NULL if they can be had; else why not.
+const char *ct_elfutils_missing(void);
+
+#ifndef CT_WITHOUT_ELFUTILS
+#if __has_include(<elfutils/libdwfl.h>)
+#define CT_HAVE_ELFUTILS 1
+#endif
+#endif
+
+#ifdef CT_HAVE_ELFUTILS
+#include <dwarf.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+
+#define CT_ELFUTILS_FUNCTIONS(X)    \
+    X(elf_version)                  \
+    X(elf_begin)                    \
+    X(elf_end)                      \
+    X(elf_kind)                     \
+    X(dwelf_elf_gnu_build_id)       \
+    X(dwelf_elf_gnu_debuglink)      \
+    X(dwelf_dwarf_gnu_debugaltlink) \
+    X(dwfl_version)                 \
+    X(dwarf_begin_elf)              \
+    X(dwarf_end)                    \
+    X(dwarf_setalt)                 \
+    X(dwarf_get_units)              \
+    X(dwarf_child)                  \
+    X(dwarf_siblingof)              \
+    X(dwarf_tag)                    \
+    X(dwarf_dieoffset)              \
+    X(dwarf_diename)                \
+    X(dwarf_haspc)                  \
+    X(dwarf_ranges)                 \
+    X(dwarf_hasattr)                \
+    X(dwarf_attr)                   \
+    X(dwarf_attr_integrate)         \
+    X(dwarf_formref_die)            \
+    X(dwarf_formstring)             \
+    X(dwarf_formudata)              \
+    X(dwarf_getsrc_die)             \
+    X(dwarf_linesrc)                \
+    X(dwarf_lineno)                 \
+    X(dwarf_getsrcfiles)            \
+    X(dwarf_filesrc)
+
+struct ct_elfutils {
+#define X(name) __typeof__(name) *name;
+    CT_ELFUTILS_FUNCTIONS(X)
+#undef X
+};
+
+// All of them, or NULL.
+const struct ct_elfutils *ct_elfutils(void);
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Disjoint ranges of addresses, in order, with the largest one at hand: a B+ tree in which each node knows the largest
+// range below it. Time per change grows with the logarithm of the number of ranges, memory with their number.
+#ifndef CT_EXTENTS_H
+#define CT_EXTENTS_H
+
+#include <stdint.h>
+
+struct ct_extent_node;
+
+struct ct_extents {
+    struct ct_extent_node *root; // NULL: nothing
+    unsigned height;             // levels
+    int marked;                  // its extents were put
+    uint64_t count, bytes, largest;
+};
+
+struct ct_extent {
+    uint64_t start, bytes;
+    uint32_t mark; // the caller's, of an extent that was put
+};
+
+// Takes in all of [start, end). Neighbours that it touches become one with it if they lie in [low, high). Returns the bytes
+// that were not there before.
+uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint64_t low,
+                        uint64_t high);
+// Takes out all of [start, end); returns the bytes that were there.
+uint64_t ct_extents_take(struct ct_extents *s, uint64_t start, uint64_t end);
+// An extent that stays as it is, whatever it touches. Nothing may begin there yet. The one that begins there goes, or nothing.
+void ct_extents_put(struct ct_extents *s, uint64_t start, uint64_t end, uint32_t mark);
+void ct_extents_drop(struct ct_extents *s, uint64_t start);
+// The extent that holds the address, or else the first one behind it. 0: none.
+int ct_extents_find(const struct ct_extents *s, uint64_t address, struct ct_extent *found);
+// Fetches what a change at the address will look at.
+void ct_extents_fetch(const struct ct_extents *s, uint64_t address);
+// Fetches what a change at the address will look at.
+void ct_extents_fetch(const struct ct_extents *s, uint64_t address);
+void ct_extents_clear(struct ct_extents *s);
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts blocks to their segments, by segment, by stack and by address.
+#include "pinned.h"
+
+#include "memory.h"
+#include "table.h"
+
+static uint64_t older(uint64_t a, uint64_t b) {
+    return !a || b < a ? b : a;
+}
+
+// The next block of a device that lies in a segment, from slot *at on, and that segment. NULL: there is none.
+static const struct ct_object *next_block(const struct ct_replay *r, int device, uint32_t *at,
+                                          const struct ct_region **in) {
+    while (*at < ct_live_slots(&r->live)) {
+        const struct ct_object *o = ct_live_at(&r->live, (*at)++);
+        if (o && o->kind == CT_KIND_BLOCK && ct_device_place(o->device) == device &&
+            (*in = ct_pool_segment(&r->pool, o->key)))
+            return o;
+    }
+    return NULL;
+}
+
+// ---- pinned segments ---------------------------------------------------------------------------------
+
+struct maps {
+    struct ct_map segment, stack, both; // place + 1; both: is there
+    size_t segment_room, stack_room;
+};
+
+static struct ct_pinned_segment *segment_of(struct ct_pinned *p, struct maps *m,
+                                            const struct ct_region *r, size_t *at) {
+    uint64_t *place = ct_map_at(&m->segment, r->start);
+    if (!*place) {
+        CT_GROW(p->segments, p->segment_count, m->segment_room);
+        p->segments[p->segment_count++] = (struct ct_pinned_segment){.start = r->start,
+                                                                     .bytes = r->bytes,
+                                                                     .free = r->free,
+                                                                     .expandable = r->maps > 1,
+                                                                     .alone = 1};
+        *place = p->segment_count;
+    }
+    *at = *place - 1;
+    return &p->segments[*at];
+}
+
+static struct ct_pinner *pinner_of(struct ct_pinned *p, struct maps *m, uint32_t stack) {
+    uint64_t *place = ct_map_at(&m->stack, stack);
+    if (!*place) {
+        CT_GROW(p->pinners, p->pinner_count, m->stack_room);
+        p->pinners[p->pinner_count++] = (struct ct_pinner){.stack = stack};
+        *place = p->pinner_count;
+    }
+    return &p->pinners[*place - 1];
+}
+
+static void add(struct ct_pinned *p, struct maps *m, const struct ct_region *r,
+                const struct ct_object *o) {
+    size_t at;
+    struct ct_pinned_segment *s = segment_of(p, m, r, &at);
+    struct ct_pinner *by = pinner_of(p, m, o->stack);
+    s->alone &= !s->blocks || s->stack == o->stack;
+    if (o->bytes > s->largest_block || !s->blocks) {
+        s->largest_block = o->bytes;
+        s->stack = o->stack;
+    }
+    s->blocks++;
+    s->block_bytes += o->bytes;
+    s->oldest_ns = older(s->oldest_ns, o->t_ns);
+    by->blocks++;
+    by->block_bytes += o->bytes;
+    by->oldest_ns = older(by->oldest_ns, o->t_ns);
+    uint64_t *both = ct_map_at(&m->both, (uint64_t)at << 32 | o->stack);
+    if (!*both) {
+        by->segments++;
+        by->free_bytes += r->free;
+    }
+    *both = 1;
+}
+
+static int by_free(const void *a, const void *b) {
+    const struct ct_pinned_segment *x = a, *y = b;
+    if (x->free != y->free)
+        return x->free > y->free ? -1 : 1;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int by_weight(const void *a, const void *b) {
+    const struct ct_pinner *x = a, *y = b;
+    if (x->free_bytes != y->free_bytes)
+        return x->free_bytes > y->free_bytes ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+void ct_pinned_take(struct ct_pinned *p, const struct ct_replay *r, int device) {
+    struct maps m = {0};
+    const struct ct_region *in;
+    *p = (struct ct_pinned){0};
+    uint32_t at = 0;
+    for (const struct ct_object *o; (o = next_block(r, device, &at, &in));)
+        if (in->free)
+            add(p, &m, in, o);
+    for (size_t i = 0; i < p->segment_count; i++)
+        if (p->segments[i].alone)
+            pinner_of(p, &m, p->segments[i].stack)->alone_bytes += p->segments[i].bytes;
+    if (p->segment_count)
+        qsort(p->segments, p->segment_count, sizeof *p->segments, by_free);
+    if (p->pinner_count)
+        qsort(p->pinners, p->pinner_count, sizeof *p->pinners, by_weight);
+    ct_map_clear(&m.segment);
+    ct_map_clear(&m.stack);
+    ct_map_clear(&m.both);
+}
+
+void ct_pinned_free(struct ct_pinned *p) {
+    free(p->segments);
+    free(p->pinners);
+    *p = (struct ct_pinned){0};
+}
+
+// ---- in the way of a request ---------------------------------------------------------------------------
+
+static int by_start(const void *a, const void *b) {
+    const struct ct_tile *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+// The blocks in segments of a class.
+static struct ct_tile *blocks_of(const struct ct_replay *r, int device, enum ct_pool_class class,
+                                 size_t *count) {
+    struct ct_tile *list = NULL;
+    size_t n = 0, room = 0;
+    const struct ct_region *in;
+    uint32_t at = 0;
+    for (const struct ct_object *o; (o = next_block(r, device, &at, &in));) {
+        if (ct_region_class(in) != class)
+            continue;
+        CT_GROW(list, n, room);
+        list[n++] = (struct ct_tile){o->key, o->bytes, o->t_ns, ct_object_event(o), o->stack};
+    }
+    if (n)
+        qsort(list, n, sizeof *list, by_start);
+    *count = n;
+    return list;
+}
+
+static void name(struct ct_in_way *w, const struct ct_tile *b) {
+    unsigned at = w->named_count;
+    w->blocks++;
+    w->block_bytes += b->bytes;
+    w->oldest_ns = older(w->oldest_ns, b->t_ns);
+    while (at && w->named[at - 1].bytes < b->bytes)
+        at--;
+    if (at == CT_BLOCKS_NAMED)
+        return;
+    w->named_count += w->named_count < CT_BLOCKS_NAMED;
+    memmove(w->named + at + 1, w->named + at, (w->named_count - at - 1) * sizeof *w->named);
+    w->named[at] = *b;
+}
+
+// The places between blocks of one segment that would hold the request, from left to right: each with the fewest blocks
+// that it takes. blocks[0] to blocks[n - 1] are all of the segment's.
+static void try_segment(struct ct_in_way *best, uint64_t *best_bytes, const struct ct_region *r,
+                        const struct ct_tile *blocks, size_t n, uint64_t request) {
+    const uint64_t end = r->start + r->bytes;
+    uint64_t between = 0; // bytes of blocks[from] to blocks[to - 1]
+    for (size_t from = 0, to = 0; from <= n; from++) {
+        const uint64_t left = from ? blocks[from - 1].start + blocks[from - 1].bytes : r->start;
+        if (to < from)
+            to = from;
+        while (to < n && (blocks[to].start < left || blocks[to].start - left < request))
+            between += blocks[to++].bytes;
+        const uint64_t right = to < n ? blocks[to].start : end;
+        if (right > left && right - left >= request && between < *best_bytes) {
+            *best_bytes = between;
+            *best = (struct ct_in_way){.known = 1, .start = left, .bytes = right - left};
+            for (size_t i = from; i < to; i++)
+                name(best, &blocks[i]);
+        }
+        if (from < n && to > from)
+            between -= blocks[from].bytes;
+    }
+}
+
+struct ct_in_way ct_in_way_take(const struct ct_replay *r, int device, enum ct_pool_class class,
+                                uint64_t request) {
+    struct ct_in_way best = {0};
+    uint64_t best_bytes = UINT64_MAX;
+    size_t n;
+    struct ct_tile *blocks = blocks_of(r, device, class, &n);
+    for (size_t from = 0, to; from < n; from = to) {
+        const struct ct_region *in = ct_pool_segment(&r->pool, blocks[from].start);
+        const uint64_t end = in->start + in->bytes;
+        for (to = from + 1; to < n && blocks[to].start < end; to++)
+            ;
+        if (in->bytes >= request)
+            try_segment(&best, &best_bytes, in, blocks + from, to - from, request);
+    }
+    free(blocks);
+    return best;
+}
