@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mktrace import FIELDS, OPS, chunk, columns, entry, info_section, raw_zstd_frame, section, text, varint, zigzag  # noqa: E402
+from mktrace import FIELDS, OPS, chunk, entry, packed_columns, raw_zstd_frame, section, text, varint, zigzag  # noqa: E402
 
 BASE = 0x7F0000001000
 
@@ -38,7 +38,8 @@ def sections():
         (entry(1, native), "id 1, %d bytes: native, pc 0x%x, module 1, offset 0x1234, symbol 4 + 0x34" % (len(native), pc)),
         (entry(2, python), "id 2, %d bytes: Python, function 4, file 5, line 7" % len(python))])
     yield parts(5, "STACKS", [
-        (entry(1, varint(2) + varint(zigzag(1)) + varint(zigzag(1))), "id 1, 3 bytes: 2 frames: 1 (0 + 1), 2 (1 + 1)")])
+        (entry(1, varint(0) + varint(2) + varint(1) + varint(zigzag(2)) + varint(zigzag(-1))),
+         "id 1, 5 bytes: no parent, 2 nodes, from 1 on: frames 2 (0 + 2), 1 (2 - 1)")])
     yield parts(6, "THREADS", [(entry(1, varint(4242) + varint(0)), "id 1, 3 bytes: tid 4242, name unknown")])
 
     records = [
@@ -46,18 +47,40 @@ def sections():
          "bytes": 4096, "stack": 1, "duration_ns": 300, "space": 1},
         {"t_ns": 2000, "thread": 1, "op": OPS["free"], "api": 2, "ptr": 0x7F0000000000},
         {"t_ns": 2500, "thread": 1, "op": OPS["amend"], "result": 700, "amends_ns": 2000}]
-    content = columns(records)
+    content = packed_columns(records)
+    masks = ", ".join("0x%x" % sum(1 << FIELDS[k][0] for k in r) for r in records)
+    meaning = {
+        0: "templates: three new ones, which get the numbers 0, 1, 2",
+        1: "times, low bytes of the ticks: exact, 10, 5",
+        3: "ops of the shapes, values: 2, 3, 1",
+        4: "apis of the shapes, values: 1, 2",
+        5: "results of the shapes, differences: 0, 700",
+        6: "device of the first shape: 0",
+        2: "thread, values: 1, 1, 1",
+        8: "address of the take: written out",
+        9: "bytes of the first template: 1 and 12 zeros: 0 << 6 | 12",
+        10: "stack of the first template: 0 + 1 - 1",
+        11: "duration, low byte of the ticks: 3 (300 ns)",
+        15: "space of the first shape: 1",
+        26: "amends_ns, differences: 2000",
+        41: "templates written out: three new shapes (0) with masks " + masks,
+        42: "times, high bytes: 255 (see column 43), 0, 254 (exact)",
+        43: "tick of 100 ns; the first record is 10 ticks behind 0 (zigzag)",
+        44: "behind the ticks of exact times: 0, 0 ns",
+        45: "duration, high byte: 0",
+        47: "address of the give: of the take before",
+        49: "address written out, lowest byte", 50: "the next one", 51: "the next one", 52: "the next one",
+        53: "and the rest, a difference to 0: 0x7f00",
+    }
     names = {number: name for name, (number, _) in FIELDS.items()}
-    pieces = [(content[:1], "3 records: alloc, free, amend")]
+    pieces = [(content[:1], "3 records: alloc at 1000, free at 2000, amend at 2500")]
     at = 1
     while at < len(content):
-        field, coding = content[at], content[at + 1]
+        column, coding = content[at], content[at + 1]
         length = struct.unpack_from("<I", content, at + 2)[0]
-        values = [r.get(names[field]) for r in records] if field else ["0x%x" % sum(1 << FIELDS[k][0] for k in r) for r in records]
-        shown = ", ".join("-" if v is None else hex(v) if field in (8,) else str(v) for v in values)
-        pieces.append((content[at:at + 6], "column %d %s, %s, %d bytes" % (
-            field, names.get(field, "presence masks"), "differences" if coding else "values", length)))
-        pieces.append((content[at + 6:at + 6 + length], "of the records: " + shown))
+        pieces.append((content[at:at + 6], "column %d%s, %s, %d byte%s" % (
+            column, " " + names[column] if column in names else "", ("values", "differences", "packed")[coding], length, "" if length == 1 else "s")))
+        pieces.append((content[at + 6:at + 6 + length], meaning[column]))
         at += 6 + length
     yield parts(7, "EVENTS", pieces)
 
@@ -66,9 +89,9 @@ def build():
     """(file bytes, [(bytes, meaning)...])"""
     body_parts = [p for s in sections() for p in s]
     body = b"".join(b for b, _ in body_parts)
-    whole = chunk(0, body, events=2, times=(1000, 2000), flags=3, trace_id=0x1122334455667788)
+    whole = chunk(0, body, events=2, times=(1000, 2000), flags=3, trace_id=0x1122334455667788, version=3)
     frame = raw_zstd_frame(body)
-    names = [(4, "skippable frame 0x184D2A5C"), (4, "its length: 96"), (8, "magic CUTRCHNK"), (2, "version 1"),
+    names = [(4, "skippable frame 0x184D2A5C"), (4, "its length: 96"), (8, "magic CUTRCHNK"), (2, "version 3"),
              (2, "header_bytes 96"), (4, "flags: LAST, AMENDS"), (8, "seq 0"), (8, "dict_seq 0"), (8, "first_event 0"),
              (4, "events 2"), (4, "reserved"), (8, "t_first_ns 1000"), (8, "t_last_ns 2000"),
              (8, "body_bytes %d" % len(frame)), (8, "raw_bytes %d" % len(body)), (8, "trace_id"), (8, "checksum: XXH64 of the 88 bytes from the magic on"),

@@ -16,6 +16,10 @@ PLAIN["LC_ALL"] = "C.UTF-8"
 _tests = []
 
 
+class Skip(Exception):
+    """Not tried, and why."""
+
+
 def test(function):
     _tests.append(function)
     return function
@@ -42,10 +46,12 @@ def main():
     bad = 0
     print("1..%d" % len(_tests), flush=True)
     for number, function in enumerate(_tests, 1):
-        name = (function.__doc__ or function.__name__).strip().split("\n")[0]
+        name = (function.__doc__ or function.__name__.replace("_", " ")).strip().split("\n")[0]
         try:
             function()
             print("ok %d - %s" % (number, name), flush=True)
+        except Skip as reason:
+            print("ok %d - %s # SKIP %s" % (number, name, reason), flush=True)
         except Exception:  # pylint: disable=broad-except
             bad += 1
             print("not ok %d - %s" % (number, name))

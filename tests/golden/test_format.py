@@ -7,6 +7,7 @@ line that names the file and the place; it never crashes, and what it prints sta
 """
 import json
 import os
+import random
 import re
 import struct
 import subprocess
@@ -16,8 +17,9 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import example  # noqa: E402
 import traces  # noqa: E402
-from mktrace import OPS, Trace, chunk, columns, entry, info_section, raw_zstd_frame, section, varint, xxh64, zstd_frame  # noqa: E402
-from tap import FULL, ROOT, check, equal, main, report, test  # noqa: E402
+from mktrace import (FIELDS, OPS, Trace, chunk, columns, entry, info_section, packed_columns, raw_zstd_frame,  # noqa: E402
+                     section, varint, xxh64, zstd_frame)
+from tap import FULL, PLAIN, REPORT, ROOT, check, equal, main, report, test  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 
@@ -80,9 +82,10 @@ def worked_example():
     equal((got[0]["op"], got[0]["t_ns"], got[0]["tid"], got[0]["api"], got[0]["ptr"], got[0]["bytes"], got[0]["result"],
            got[0]["device"], got[0]["duration_ns"], got[0]["space"]),
           ("alloc", 1000, 4242, "cuMemAlloc_v2", "0x7f0000000000", 4096, 0, 0, 300, "device"))
+    same = {"inlined": [], "end": None, "hidden": False}
     equal(got[0]["stack"], [
-        {"name": "load", "file": None, "line": None, "module": "/bin/app", "offset": 0x1234},
-        {"name": "load", "file": "train.py", "line": 7, "module": None, "offset": None}])
+        {"name": "load", "file": None, "line": None, "module": "/bin/app", "offset": 0x1234, "kind": "native", **same},
+        {"name": "load", "file": "train.py", "line": 7, "module": None, "offset": None, "kind": "python", **same}])
     equal((got[1]["op"], got[1]["result"], got[1]["ptr"]), ("free", 700, "0x7f0000000000"))
 
 
@@ -153,9 +156,9 @@ def flipped_prefix():
 @test
 def newer_version():
     """a newer version is refused by naming both versions"""
-    for data in (small(version=2).bytes(), chunk(0, b"", version=7)):
+    for data in (small(version=4).bytes(), chunk(0, b"", version=7)):
         code, _, err = sane(data, "version", (3,))
-        check(re.search(rb"version [27]\b.* 1\b", err), err)
+        check(re.search(rb"version [47]\b.* 3\b", err), err)
 
 
 @test
@@ -316,7 +319,8 @@ def dictionary_generations():
     late = section(2, entry(2, b"_ZN3foo3barEv"))
     late += section(4, entry(1, varint(0) + varint(0x999) + varint(1) + varint(0x99) + varint(2) + varint(3)))
     got = events(chunk(0, unresolved, events=1, times=(5, 5)) + chunk(1, late, first_event=1, flags=1))[1]
-    equal(got[0]["stack"], [{"name": "foo::bar()", "file": None, "line": None, "module": "/lib/x.so", "offset": 0x99}])
+    equal(got[0]["stack"], [{"name": "foo::bar()", "file": None, "line": None, "module": "/lib/x.so", "offset": 0x99, "kind": "native",
+                             "inlined": [], "end": None, "hidden": False}])
 
 
 @test
@@ -332,6 +336,221 @@ def amendments():
     t.flush(last=True)
     equal([(e["tid"], e["result"], e["duration_ns"]) for e in events(t.bytes())[1]],
           [(1, None, None), (2, 700, None), (1, None, 77)])
+
+
+@test
+def stacks_in_all_versions():
+    """stacks that share frames are the same, written flat and as a tree, also behind a new generation and a lost chunk"""
+    rng = random.Random(5)
+    tops = [("f%d" % i, "/lib/x.so", 0x1000 + i) for i in range(6)] + [("g", "/m/a.py", n) for n in range(6)]
+    pool = [[rng.choice(tops) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
+    stacks = [rng.choice(pool)[rng.randrange(0, 5):] or [tops[0]] for _ in range(60)]
+    stacks += [rng.choices(tops, k=3) + rng.choice(pool) for _ in range(60)]
+    said = []
+    for version in (1, 2, 3):
+        t = Trace()
+        t.version = version
+        for i, stack in enumerate(stacks):
+            t.event("alloc", 1000 + i, ptr=0x1000 * i, bytes=1, device=0, result=0, space="device", stack=stack)
+            if i % 30 == 29:
+                t.flush()
+            if i == 89:
+                t.checkpoint()
+        t.flush(last=True)
+        got = events(t.bytes())[1]
+        equal([[f["name"] for f in e["stack"]] for e in got], [[f[0] for f in stack] for stack in stacks], "version %d" % version)
+        said.append(got)
+        if version == 3:
+            stored = json.loads(report("info", "--json", write(t.bytes()))[1])["stacks"]
+            equal(stored, len({tuple(stack) for stack in stacks}))
+            # Without the second chunk what branches off its nodes begins with an unknown frame.
+            code, lost, _ = events(t.out[0] + b"".join(t.out[2:]))
+            equal((code, len(lost)), (0, 90))
+            for e in lost:
+                want = [f[0] for f in stacks[e["event"]]]
+                names = [f["name"] for f in e["stack"] or []]
+                if None in names:  # (frames of that chunk are unknown, too)
+                    check(e["event"] // 30 == 2, e)
+                    equal([n for n, w in zip(names, want) if n not in (None, w)], [])
+                else:
+                    equal(names, want)
+    check(said[0] == said[1] == said[2], "the versions differ")
+
+
+@test
+def deep_stacks_cost_their_bytes():
+    """a trace of 400 MB of frames in stacks that share nearly all of them takes memory for what it holds"""
+    body = section(4, b"".join(entry(i, varint(0) + varint(0x1000 + i) + varint(0) * 4) for i in (1, 2)))
+    trunk = entry(1, varint(0) + varint(4000) + varint(1) + varint(2) + b"\0" * 3999)
+    twigs = b"".join(entry(2 + i, varint(4000 - i % 50) + varint(1) + varint(5000 + i) + varint(4)) for i in range(100000))
+    body += section(5, trunk + twigs)
+    body += section(7, columns([{"t_ns": 5, "op": 2, "stack": 100, "bytes": 1, "ptr": 1}]))
+    path = write(chunk(0, body, events=1, times=(5, 5), flags=1, version=3, compress=zstd_frame))
+    for view in (("summary",), ("top", "--json"), ("dump", "--json")):
+        pid = os.posix_spawn(REPORT, [REPORT, *view, path], PLAIN, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+        _, status, usage = os.wait4(pid, 0)
+        equal(status, 0, view)
+        check(usage.ru_maxrss < 200 << 10, "%s: %d KiB" % (view, usage.ru_maxrss))
+
+
+@test
+def malformed_stacks():
+    """stacks that cannot be are malformed, those that refer to nothing have unknown frames; never a crash"""
+    frames = section(4, entry(1, varint(0) + varint(0x999) + varint(0) * 4))
+    event = section(7, columns([{"t_ns": 5, "op": 2, "stack": 1, "bytes": 1, "ptr": 1}]))
+
+    def read(payload):
+        data = chunk(0, frames + section(5, entry(1, payload)) + event, events=1, times=(5, 5), flags=1, version=3)
+        code, got, _ = events(data)
+        return code, [[f["offset"] for f in e["stack"]] if e["stack"] else None for e in got]
+
+    one = varint(2)
+    equal(read(varint(0) + varint(1) + varint(1) + one), (0, [[0x999]]))
+    equal(read(varint(0) + varint(1) + varint(1) + one + b"later versions append"), (0, [[0x999]]))
+    equal(read(varint(9) + varint(1) + varint(1) + one), (0, [[0x999, None]]))
+    equal(read(varint(1) + varint(1) + varint(1) + one), (0, [[0x999, None]]), "its own child")
+    equal(read(varint(0) + varint(1) + varint(0) + one), (0, [[0x999]]), "node 0")
+    equal(read(varint(0) + varint(2) + varint((1 << 64) - 1) + one + b"\0"), (0, [[0x999, 0x999]]), "numbers that go round")
+    equal(read(varint(0) + varint(1) + varint(1) + varint(4)), (0, [[None]]), "an unknown frame")
+    equal(read(varint(7) + varint(0)), (0, [[None]]))
+    equal(read(varint(0) + varint(0)), (0, [None]))
+    for bad in (b"", varint(0), varint(0) + varint(1), varint(0) + varint(1) + varint(1), varint(0) + varint(2) + varint(1) + one,
+                varint(0) + varint(4097) + varint(1) + one * 4097, varint(0) + varint(1 << 60) + varint(1) + one):
+        data = chunk(0, frames + section(5, entry(1, bad)) + event, events=1, times=(5, 5), flags=1, version=3)
+        equal(report("check", write(data))[0], 3, bad[:20])
+
+
+def packed_trace(tick_ns=100):
+    t = Trace()
+    t.version = 2
+    t.columns = lambda records: packed_columns(records, tick_ns)
+    return t
+
+
+@test
+def packed_is_plain():
+    """random events say the same in plain and in packed columns"""
+    rng = random.Random(7)
+    for _ in range(20 if FULL else 4):
+        both, at = [Trace(), packed_trace(1)], 10**9
+        where = [rng.randrange(1 << 47) & -512 for _ in range(40)]
+        for _ in range(rng.randrange(1, 1200)):
+            at += rng.choice((0, 1, 50, 5000, 10**7, 10**11))
+            op = rng.choice(list(OPS))
+            if op == "amend":
+                continue
+            event = {"bytes": rng.choice((0, 1, 512 * rng.randrange(1, 99), rng.randrange(1 << 64), (1 << 63) + 1)),
+                     "ptr": rng.choice(where) + rng.choice((0, 0, 512 * rng.randrange(1, 99))), "device": rng.randrange(-1, 3), "result": rng.choice((0, 2)),
+                     "duration_ns": rng.choice((0, rng.randrange(9999), rng.randrange(1 << 64))), "context": rng.randrange(3),
+                     "handle": rng.randrange(1 << 64), "pool": rng.randrange(2), "offset": rng.randrange(99)}
+            event = {k: v for k, v in event.items() if rng.random() < 0.7}
+            more = {"stack": [("f%d" % rng.randrange(9), "/lib")] if rng.random() < 0.5 else None, "tid": rng.randrange(1, 4),
+                    "flags": ["async"] if rng.random() < 0.3 else None, "space": rng.choice((None, "device", "host")),
+                    "api": rng.choice((None, "a", "b"))}
+            for t in both:
+                t.event(op, at, **more, **event)
+        for t in both:
+            t.flush(last=True)
+        plain, packed = (events(t.bytes()) for t in both)
+        equal(plain[0], 0)
+        equal(packed, plain)
+
+
+@test
+def rounded_times():
+    """times are rounded down to ticks, durations too; neighbours in a tick stay apart and in order"""
+    t = packed_trace()
+    for at in (1040, 2010, 2050, 2099, 2100, 16390, 1 << 40, (1 << 40) + 70001):
+        t.event("note", at, text="x", duration_ns=777)
+    t.flush(last=True)
+    equal([(e["t_ns"], e["duration_ns"]) for e in events(t.bytes())[1]],
+          [(at, 700) for at in (1040, 2010, 2050, 2099, 2100, 16300, (1 << 40) // 100 * 100, (1 << 40) + 70001)])
+
+
+@test
+def amendments_of_rounded_times():
+    """an AMEND names a time to the nanosecond; an event whose time was rounded down is found by it"""
+    t = packed_trace()
+    times = (500, 1040, 2010, 2050, 3070, 16390, 20000)
+    for at in times:
+        t.event("free", at, tid=1, ptr=at)
+    for at in (1040, 2050, 16390):
+        t.event("amend", 30000, tid=1, amends_ns=at, result=at)
+    t.event("amend", 30000, tid=2, amends_ns=3070, result=9)  # the other thread's: nothing
+    t.event("amend", 30000, tid=1, amends_ns=2020, result=9)  # between two that are exact: lost, and not one of them
+    t.flush(last=True)
+    got = events(t.bytes())[1]
+    equal([(e["t_ns"], e["result"]) for e in got if e["tid"] == 1],
+          [(500, None), (1000, 1040), (2010, None), (2050, 2050), (3000, None), (16300, 16390), (20000, None)])
+    # a tick that is longer than everything
+    t = packed_trace(1 << 20)
+    for i in range(1, 50):
+        t.event("free", (i << 20) + i * 20000, tid=1, ptr=i)
+    for i in range(1, 50, 2):
+        t.event("amend", 1 << 28, tid=1, amends_ns=(i << 20) + i * 20000, result=i)
+    t.flush(last=True)
+    equal([(e["t_ns"], e["result"]) for e in events(t.bytes())[1]][1:], [(i << 20, i if i % 2 else None) for i in range(2, 50)])
+    # plain columns in a later chunk, as of a journal that was folded in
+    t = packed_trace()
+    t.event("free", 500, tid=1, ptr=1)
+    t.event("free", 1040, tid=1, ptr=1)
+    t.event("free", 2040, tid=1, ptr=1)
+    t.flush()
+    t.columns = columns
+    t.event("amend", 9000, tid=1, amends_ns=1040, result=4)
+    t.flush(last=True)
+    equal([(e["t_ns"], e["result"]) for e in events(t.bytes())[1]], [(500, None), (1000, 4), (2040, None)])
+
+
+@test
+def malformed_packed_columns():
+    """packed columns whose codes lead nowhere"""
+    def block(records, **named):
+        out = varint(records)
+        for name, data in named.items():
+            number = int(name[1:])
+            out += varint(number) + varint(1 if number in (5, 6, 7, 13, 14) else 0 if number in (2, 3, 4, 15, 16) else 2)
+            out += struct.pack("<I", len(data)) + data
+        return section(7, out)
+
+    def shape(*names):
+        return varint(0) + varint(sum(1 << FIELDS[n][0] for n in names))
+    time, taken, given = {"c43": b"\x64\x00", "c42": b"\xff", "c1": b"\x00"}, shape("op", "ptr"), shape("op", "ptr")
+    good = [block(1, c0=b"\x01", c41=shape("op", "t_ns"), c3=b"\x02", **time),
+            block(2, c0=b"\x01\x02", c41=taken, c3=b"\x02", c43=b"\x64", c8=b"\x01\x02")]
+    bad = [
+        block(1, c0=b"\x01", c43=b"\x64"),                                                       # no shape
+        block(1, c0=b"", c41=shape("op"), c3=b"\x02", c43=b"\x64"),                              # no template
+        block(1, c0=b"\x01", c41=shape("op"), c3=b"\x02"),                                       # no tick
+        block(1, c0=b"\x01", c41=shape("op"), c3=b"\x02", c43=b"\x00"),                         # tick 0
+        block(1, c0=b"\x01", c41=shape("op"), c43=b"\x64"),                                      # no op
+        block(1, c0=b"\x01", c41=varint(1), c3=b"\x02", c43=b"\x64"),                           # shape 0 of none
+        block(1, c0=b"\x01", c41=varint(0) + varint(1), c3=b"\x02", c43=b"\x64"),               # bit 0
+        block(1, c0=b"\x01", c41=varint(0) + varint(1 << 40), c3=b"\x02", c43=b"\x64"),         # bit 40
+        block(1, c0=b"\x02", c41=shape("op"), c3=b"\x02", c43=b"\x64"),                         # template 0 of none
+        block(2, c0=b"\x01\x03", c41=shape("op"), c3=b"\x02", c43=b"\x64"),                    # template 1 of one
+        block(2, c0=b"\x01\xff", c40=b"\xff", c41=shape("op"), c3=b"\x02", c43=b"\x64"),      # 16573 of one
+        block(2, c0=b"\x00\x02", c41=shape("op"), c3=b"\x02", c43=b"\x64"),                    # that had no number
+        block(1, c0=b"\x01", c41=taken, c3=b"\x02", c43=b"\x64", c8=b"\x06"),                  # one give ago of none
+        block(1, c0=b"\x01", c41=taken, c3=b"\x02", c43=b"\x64", c8=b"\xc7", c48=b"\xff"),
+        block(1, c0=b"\x01", c41=taken, c3=b"\x02", c43=b"\x64", c8=b"\xff", c48=b"\xff"),
+        block(1, c0=b"\x01", c41=taken, c3=b"\x02", c43=b"\x64", c8=b"\xc8"),                  # no low byte
+        block(1, c0=b"\x01", c41=taken, c3=b"\x02", c43=b"\x64", c8=b"\x00", c49=b"\x00"),    # part of an address
+        block(1, c0=b"\x01", c41=given, c3=b"\x03", c43=b"\x64", c47=b"\x01"),                 # one take ago of none
+        block(1, c0=b"\x01", c41=given, c3=b"\x03", c43=b"\x64", c47=b"\xff", c48=b"\xff"),
+        block(1, c0=b"\x01", c41=given, c3=b"\x03", c43=b"\x64"),                               # no address
+        block(1, c0=b"\x01", c41=shape("bytes"), c43=b"\x64"), block(1, c0=b"\x01", c41=shape("bytes"), c43=b"\x64", c9=b"\xbf\x01"),
+        block(1, c0=b"\x01", c41=shape("stack"), c43=b"\x64"), block(1, c0=b"\x01", c41=shape("duration_ns"), c43=b"\x64", c45=b"\xff", c11=b"\x00"),
+        block(1, c0=b"\x01", c41=shape("t_ns"), c43=b"\x64"), block(1, c0=b"\x01", c41=shape("t_ns"), c43=b"\x64", c42=b"\x00", c1=b"\x00"),
+        section(7, varint(1) + varint(0) + varint(2) + struct.pack("<I", 1) + b"\x01" + varint(41) + varint(0) + struct.pack("<I", 1) + b"\x00"),
+        section(7, varint(1) + varint(0) + varint(0) + struct.pack("<I", 1) + b"\x02" + varint(1) + varint(2) + struct.pack("<I", 1) + b"\x00"),
+    ]
+    for i, body in enumerate(good + bad):
+        n = body[5]  # its records
+        data = chunk(0, body, events=n, times=(1, 1), flags=1, version=2)
+        code, got, err = events(data)
+        equal((code, len(got) == n), (0, body in good), "body %d: %r" % (i, err))
+        equal(report("check", write(data))[0], 0 if body in good else 3, "body %d: check" % i)
 
 
 @test

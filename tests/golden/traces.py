@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The traces of the golden tests: small, each with something of its own."""
-from mktrace import Trace, raw_zstd_frame
+from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, raw_zstd_frame
 
 K, M, G, S = 1 << 10, 1 << 20, 1 << 30, 10**9
 
@@ -182,6 +182,191 @@ def elsewhere():
     return t.bytes()
 
 
-ALL = [refused, recovered, mixed, hostile, killed, elsewhere]
+def ringed():
+    """A file that went round: the surroundings of a refusal were kept, the end is exact from a checkpoint on."""
+    t = Trace()
+    d = {"device": 0, "context": 1, "space": "device", "api": "cuMemAlloc_v2", "stack": PLAIN}
+    live = {}
+    for c in range(12):
+        if c % 3 == 0:
+            t.restart()
+            begin(t, exe="ringed", total=1 * G)
+            t.info["option.SAMPLE"] = "64K"
+        state = [t.record("alloc", live[p][1], ptr=p, bytes=M, event=live[p][0], **d) for p in sorted(live)]
+        for i in range(10):
+            at = (60 + c) * S + i * 10**6
+            if (c, i) == (4, 5):
+                t.event("alloc", at, bytes=2 * G, result=2, free_bytes=M, total_bytes=G, **d)
+                continue
+            p = 0x1000000 + (c * 10 + i) * 2 * M
+            live[p] = (t.event("alloc", at, ptr=p, bytes=M, result=0, **d), at)
+            if i % 2:
+                t.event("free", at + 1000, ptr=p)
+                del live[p]
+        t.flush(checkpoint=(FIRST_PART | LAST_PART, state) if c % 3 == 0 else None)
+    return b"".join(t.out[3:6] + t.out[8:])
+
+
+# What a line of Python that makes a tensor looks like, innermost first: CUDA, PyTorch's layers, the interpreter.
+TENSOR = [("cuMemAlloc_v2", "/usr/lib/libcuda.so.1"), (None, "/opt/cuda/libcudart.so.12", 0x4411), ("cudaMalloc", "/opt/cuda/libcudart.so.12"),
+          ("_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator8allocateEm", "/x/libc10_cuda.so"),
+          (None, "/x/libtorch_cuda.so", 0x77000),
+          ("_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorE", "/x/libtorch_cpu.so"),
+          ("_ZN2at4_ops19empty_memory_format4callEN3c108ArrayRefIlEE", "/x/libtorch_cpu.so"),
+          ("_ZN5torch8autogradL17THPVariable_zerosEP7_objectS2_S2_", "/x/libtorch_python.so"),
+          ("cfunction_call.lto_priv.0", "/usr/bin/python3.12")]
+RUN = [("GPUModelRunner.initialize_kv_cache", "/v/vllm/v1/worker/gpu_model_runner.py", 2071)]
+SERVE = [("Module._call_impl", "/x/torch/nn/modules/module.py", 1747), ("Worker.determine_available_memory", "/v/vllm/v1/worker/gpu_worker.py", 183),
+         ("_call_with_frames_removed", "<frozen importlib._bootstrap>", 241), ("run_engine_core", "/v/vllm/v1/engine/core.py", 609),
+         ("Py_RunMain", "/usr/bin/python3.12"), ("__libc_start_main", "/lib/libc.so.6"), ("_start", "/usr/bin/python3.12", 0x900)]
+BACKWARD = TENSOR[:7] + [("_ZN5torch8autograd9generated11MmBackward05applyEOSt6vectorIN2at6TensorESaIS4_EE", "/x/libtorch_cpu.so"),
+                         ("_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEE", "/x/libtorch_cpu.so"),
+                         ("execute_native_thread_routine", "/usr/lib/libstdc++.so.6"), ("start_thread", "/lib/libc.so.6")]
+INLINED = TENSOR[:3] + [("_ZN6loader4readEm", "/opt/app/libloader.so", 0x2000,
+                         [("_ZN3std3newEm", "/usr/include/new", 12), ("_ZN6loader4growEm", "/src/loader/grow.h", 31),
+                          ("_ZN6loader4readEm", "/src/loader/read.cc", 88)]),
+                        ("main", "/opt/app/bin", 0x100, [("main", "/src/main.cc", 5)])]
+
+
+def python():
+    """Native and Python frames in one stack, ends, inlined functions, threads without frames; only in version 3."""
+    t = Trace()
+    t.version, t.columns = 3, packed_columns
+    begin(t)
+    d = {"device": 0, "context": 0x55AA, "api": "cudaMalloc", "space": "device"}
+    made = [(TENSOR + RUN + SERVE, 40 * G, {}), (TENSOR + RUN + SERVE[:1] + ["deeper"], 20 * G, {}), (BACKWARD, 6 * G, {"thread_name": "pt_autograd_0"}),
+            (INLINED, 5 * G, {}), (TENSOR[:4] + ["lost"], 3 * G, {}), (TENSOR[:5], 2 * G, {}), (["lost"], G, {}),
+            (None, 512 * M, {"tid": 102, "thread_name": "pt_nccl_watchdg"}), (None, 256 * M, {"tid": 103}),
+            ([("g", "/m/x.py", 0), (None, "/x/libtorch_python.so", 0x99)], 128 * M, {})]
+    for i, (stack, size, more) in enumerate(made):
+        t.event("alloc", 51 * S + i * 10**7, bytes=size, ptr=0x7F0000000000 + i * 64 * G, result=0, stack=stack, **d, **more)
+    t.event("free", 52 * S, ptr=0x7F0000000000 + 9 * 64 * G, tid=102)
+    t.event("alloc", 53 * S, bytes=9 * G, result=2, stack=TENSOR + RUN + [("layer%d" % (i // 9), "/m/model.py", i // 9) for i in range(20)] + SERVE,
+            free_bytes=G, total_bytes=80 * G, **d)
+    t.event("alloc", 54 * S, bytes=8 * G, result=2, stack=INLINED[:-1] + ["lost"], free_bytes=G, total_bytes=80 * G, **d)
+    t.event("alloc", 55 * S, bytes=7 * G, result=2, tid=102, free_bytes=G, total_bytes=80 * G, **d)
+    t.flush(last=True)
+    return t.bytes()
+
+
+def block(op, t, at, ptr, size, device, allocated, reserved, function=None, line=0):
+    stack = [(function, "/m/train.py", line), ("main", "/m/train.py", 9)] if function else None
+    t.event(op, at, ptr=ptr, bytes=size, device=device, stack=stack, allocated_bytes=allocated * M, reserved_bytes=reserved * M)
+
+
+def pools():
+    """PyTorch's blocks: segments of each kind on two devices, a request that pieces did not serve, a limit, a refusal."""
+    t = Trace()
+    t.version, t.columns = 3, packed_columns
+    begin(t, devices=2, total=256 * M)
+    t.info["device.0.meminfo_total_bytes"] = str(256 * M)
+    seconds = iter(range(51, 200))
+
+    def driver(op, **fields):
+        fields = {"result": 0, "device": 0, "stack": CUDA, "space": "device", **fields}
+        t.event(op, next(seconds) * S, **{k: v for k, v in fields.items() if v is not None})
+
+    def alloc(*a):
+        block("block-alloc", t, next(seconds) * S, *a)
+
+    def free(*a):
+        block("block-free", t, next(seconds) * S, *a)
+    a, b, c = 0x7F0000000000, 0x7F0002000000, 0x7F0004000000
+    driver("alloc", api="cudaMalloc", bytes=20 * M, ptr=a)
+    alloc(a, 8 * M, 0, 8, 20, "activations", 40)
+    alloc(a + 8 * M, 4 * M, 0, 12, 20, "optimizer", 77)
+    alloc(a + 12 * M, 7 * M, 0, 19, 20, "activations", 40)
+    free(a, 8 * M, 0, 11, 20)
+    free(a + 12 * M, 7 * M, 0, 4, 20)
+    driver("alloc", api="cudaMalloc", bytes=2 * M, ptr=b)
+    alloc(b, 512 * K, 0, 5, 22, "scalar", 12)
+    # 10 MiB: 16 are free, but in two pieces with 4 MiB between them
+    driver("alloc", api="cudaMalloc", bytes=10 * M, ptr=c)
+    alloc(c, 10 * M, 0, 15, 34, "logits", 91)  # (2 MiB more reserved than was seen)
+    free(c, 10 * M, 0, 5, 34)
+    # a MemPool with an allocator of its own
+    plugin = [("cuMemMap", "/usr/lib/libcuda.so.1"), ("my_malloc", "/x/cumem_allocator.so")]
+    driver("reserve", api="cuMemAddressReserve", ptr=0x600000000000, bytes=24 * M, stack=None, space=None)
+    driver("create", api="cuMemCreate", handle=0x11, bytes=24 * M, stack=plugin)
+    driver("map", api="cuMemMap", handle=0x11, ptr=0x600000000000, bytes=24 * M, stack=plugin, space=None, device=None)
+    alloc(0x600000000000, 24 * M, 0, 29, 58, "weights", 5)
+    # an expandable segment, and a block that nobody knows the memory of
+    e = 0x700000000000
+    driver("reserve", api="cuMemAddressReserve", ptr=e, bytes=G, device=1, stack=None, space=None)
+    for i in range(2):
+        driver("create", api="cuMemCreate", handle=0x21 + i, bytes=20 * M, device=1)
+        driver("map", api="cuMemMap", handle=0x21 + i, ptr=e + i * 20 * M, bytes=20 * M, device=None, space=None)
+    alloc(e, 30 * M, 1, 30, 40, "cache", 31)
+    alloc(0x7F00F0000000, 2 * M, 1, 32, 42, "cache", 31)
+    t.flush()
+    # PyTorch's own limit, then the driver's
+    t.event("block-oom", next(seconds) * S, bytes=100 * M, device=1, stack=[("cache", "/m/train.py", 31)], allocated_bytes=32 * M,
+            reserved_bytes=42 * M)
+    driver("alloc", api="cudaMalloc", bytes=220 * M, result=2, free_bytes=196 * M, total_bytes=256 * M)
+    driver("free", api="cudaFree", ptr=c, device=None, stack=None, space=None, result=None)
+    driver("alloc", api="cudaMalloc", bytes=220 * M, result=2, free_bytes=206 * M, total_bytes=256 * M)
+    t.event("block-oom", next(seconds) * S, bytes=220 * M, device=0, stack=[("logits", "/m/train.py", 91)], allocated_bytes=29 * M,
+            reserved_bytes=48 * M)
+    t.flush(last=True)
+    return t.bytes()
+
+
+STEP = [("forward", "/m/model.py", 51), ("train", "/m/train.py", 9)]
+LOSS = [("loss", "/m/loss.py", 7), ("train", "/m/train.py", 12)]
+
+
+def blocks():
+    """PyTorch's blocks in its segments on two devices, and a refusal of its own; the beginning was overwritten."""
+    t = Trace()
+    t.version, t.columns = 3, packed_columns
+    begin(t, devices=2, total=G)
+    totals = {d: {"allocated_bytes": 0, "reserved_bytes": 0} for d in (0, 1)}
+    at, alive, state = [60 * S], {}, []
+
+    def event(op, **fields):
+        at[0] += 1000 * K
+        return t.event(op, at[0], **fields)
+
+    def segment(device, ptr, size):
+        fields = {"api": "cudaMalloc", "ptr": ptr, "bytes": size, "device": device, "context": 1 + device, "space": "device",
+                  "stack": CACHE}
+        totals[device]["reserved_bytes"] += size
+        state.append(("alloc", event("alloc", result=0, **fields), at[0], dict(fields, flags=["segment"])))
+
+    def block(device, ptr, size, stack):
+        totals[device]["allocated_bytes"] += size
+        fields = {"ptr": ptr, "bytes": size, "device": device, "stack": stack}
+        alive[ptr] = ("block-alloc", event("block-alloc", **fields, **totals[device]), at[0], fields)
+
+    def give(ptr):
+        fields = alive.pop(ptr)[3]
+        totals[fields["device"]]["allocated_bytes"] -= fields["bytes"]
+        event("block-free", ptr=ptr, bytes=fields["bytes"], device=fields["device"], **totals[fields["device"]])
+
+    def work(first):
+        for i in range(8):
+            block(0, 0x10000000 + (first + i) * 512 * K, 512 * K if i % 3 else 300 * K // 512 * 512, STEP if i % 2 else LOSS)
+        for i in range(0, 8, 3):
+            give(0x10000000 + (first + i) * 512 * K)
+
+    segment(0, 0x10000000, 20 * M)
+    segment(1, 0x40000000, 2 * M)
+    other = {"api": "cuMemAlloc_v2", "ptr": 0x20000000, "bytes": 6 * M, "device": 0, "context": 1, "space": "device", "stack": NCCL[:1]}
+    state.append(("alloc", event("alloc", result=0, **other), at[0], other))
+    work(0)
+    block(1, 0x40000000, 512, LOSS)
+    t.flush()
+    t.restart()
+    begin(t, devices=2, total=G)
+    records = [t.record(op, t_ns, event=number, **fields) for op, number, t_ns, fields in state + list(alive.values())]
+    records += [t.record("pool-sample", at[0], tid=None, device=d, **totals[d]) for d in (0, 1)]
+    work(8)
+    give(0x40000000)
+    event("block-oom", bytes=100 * M, device=0, stack=STEP, **totals[0])
+    t.flush(checkpoint=(FIRST_PART | LAST_PART, records), last=True)
+    return t.out[1]
+
+
+ALL = [refused, recovered, mixed, hostile, killed, elsewhere, ringed, python, pools, blocks]
 
 __all__ = ["ALL", "raw_zstd_frame"]

@@ -1,7 +1,7 @@
-GPU 0 at the end: 256.00 MiB in 1 allocations
-  address gaps              0 B  in 0 gaps between 1 live ranges, largest 0 B (inferred)
+GPU 0 at the end: 256.00 MiB in 1 allocation
+  address gaps              0 B  in 0 gaps between 1 live range, largest 0 B (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
-  small blocks              0 B  unused in 0 blocks of 2 MiB that hold 0 B of small allocations (inferred)
+  small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
   pool 0x900           1.75 GiB  reserved and not handed out (256.00 MiB of 2.00 GiB handed out)
   refusals         none although enough was free
   over time    allocated         gaps   number      largest free (about)

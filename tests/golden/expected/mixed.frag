@@ -1,8 +1,10 @@
-GPU 0 at the end: 3.00 MiB in 1 allocations
-  address gaps              0 B  in 0 gaps between 1 live ranges, largest 0 B (inferred)
+GPU 0 at the end: 3.00 MiB in 1 allocation
+  address gaps              0 B  in 0 gaps between 1 live range, largest 0 B (inferred)
   rounding             1.00 MiB  of large allocations up to multiples of 2 MiB (inferred)
-  small blocks              0 B  unused in 0 blocks of 2 MiB that hold 0 B of small allocations (inferred)
+  small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
   pool 0x900          29.00 MiB  reserved and not handed out (3.00 MiB of 32.00 MiB handed out)
+  of others                   -  in 1 allocation of other processes, opened by IPC
+  of others                 0 B  mapped of 1 handle from other processes
   refusals         none although enough was free
   over time    allocated         gaps   number      largest free (about)
   +10.341 s    40.00 MiB          0 B        0          0 B            -
@@ -17,10 +19,10 @@ GPU 0 at the end: 3.00 MiB in 1 allocations
   +12.516 s    48.00 MiB   182.00 MiB        1   182.00 MiB            -
   +12.758 s    48.00 MiB   182.00 MiB        1   182.00 MiB    15.00 GiB
   +13.000 s     3.00 MiB          0 B        0          0 B    15.01 GiB
-GPU 1 at the end: 20.00 MiB in 1 allocations
+GPU 1 at the end: 20.00 MiB in 1 allocation
   address gaps              0 B  in 0 gaps between 0 live ranges, largest 0 B (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
-  small blocks              0 B  unused in 0 blocks of 2 MiB that hold 0 B of small allocations (inferred)
+  small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
   refusals         none although enough was free
   over time    allocated         gaps   number      largest free (about)
   +10.341 s          0 B          0 B        0          0 B            -

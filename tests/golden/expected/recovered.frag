@@ -1,7 +1,7 @@
 GPU 0 at the end: 768.00 MiB in 5 allocations
   address gaps              0 B  in 0 gaps between 5 live ranges, largest 0 B (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
-  small blocks              0 B  unused in 0 blocks of 2 MiB that hold 0 B of small allocations (inferred)
+  small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
   refusals         1 although enough was free in total:
     +22.000 s event 10: asked 256.00 MiB, free 356.00 MiB
   over time    allocated         gaps   number      largest free (about)
