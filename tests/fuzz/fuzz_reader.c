@@ -5,13 +5,14 @@
 // itself, always in the same way: fuzz_reader RUNS SEED-FILE...; the number of a run that crashes is in
 // the file named by CT_FUZZ_LAST, and "fuzz_reader =RUN SEED-FILE..." repeats it alone.
 //
-// An input is a whole file, or (first byte odd) the body of a chunk, around which a valid chunk is put, so that
-// checksums do not hide the decoder from the mutations.
+// An input is a whole file, or (first byte 1) the body of a chunk, around which a valid chunk is put, so that
+// checksums do not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 
+#include "../draw.h"
 #include "report/views.h"
 #include "report/xxh64.h"
 
@@ -24,25 +25,28 @@ static void view_all(struct ct_trace *t) {
 #include "report/options.def"
     };
     struct ct_sites sites;
-    ct_sites_init(&sites, &t->names);
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
         struct ct_options o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
         struct ct_view v = {
             .options = &o, .term = &term, .trace = t, .sites = &sites, .out = nowhere};
         o.capacity = i % 3 ? 0 : 1 << 20;
+        o.output = o.command == CT_COMMAND_export ? "/dev/null" : NULL;
+        o.events = i % 2 ? UINT64_MAX : 0;
         term.utf8 = term.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
+        ct_sites_init(&sites, &t->names);
+        sites.all_frames = i % 3 == 0;
         views[i / 2](&v);
+        ct_sites_free(&sites);
     }
-    ct_sites_free(&sites);
 }
 
 // A file of one chunk with this body. The caller frees it.
 static uint8_t *wrap(const uint8_t *body, size_t n, size_t *size) {
     const size_t bound = ZSTD_compressBound(n);
     uint8_t *file = calloc(1, CT_PREFIX_BYTES + bound);
-    struct ct_chunk head = {.version = 1,
+    struct ct_chunk head = {.version = CT_FORMAT_VERSION,
                             .header_bytes = sizeof head,
                             .flags = CT_CHUNK_LAST | CT_CHUNK_AMENDS,
                             .events = 1,
@@ -62,20 +66,35 @@ static uint8_t *wrap(const uint8_t *body, size_t n, size_t *size) {
     return file;
 }
 
+enum { IS_FILE, IS_BODY, IS_JOURNAL };
+
+static void open_input(struct ct_trace *t, const uint8_t *data, size_t n) {
+    struct ct_error error;
+    uint8_t *file;
+    size_t size;
+    switch (n ? data[0] % 3 : IS_FILE) {
+    case IS_BODY:
+        file = wrap(data + 1, n - 1, &size);
+        ct_source_memory(&t->source, "fuzz", file, size);
+        free(file);
+        break;
+    case IS_JOURNAL:
+        ct_source_memory(&t->source, "fuzz", NULL, 0);
+        ct_source_memory(&t->journal.file, "fuzz.journal", data + 1, n - 1);
+        t->journal_found = ct_journal_read_source(&t->journal, &error);
+        break;
+    default:
+        ct_source_memory(&t->source, "fuzz", data + (n > 0), n - (n > 0));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct ct_trace t = {.details = 1};
     struct ct_error error;
     if (!nowhere && !(nowhere = fopen("/dev/null", "w")))
         abort();
-    if (n && data[0] & 1) {
-        size_t size;
-        uint8_t *file = wrap(data + 1, n - 1, &size);
-        ct_source_memory(&t.source, "fuzz", file, size);
-        free(file);
-    } else {
-        ct_source_memory(&t.source, "fuzz", data + (n > 0), n - (n > 0));
-    }
+    open_input(&t, data, n);
     if (ct_trace_open_source(&t, &error) == 0)
         view_all(&t);
     ct_trace_close(&t);
@@ -84,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 
 #ifndef CT_LIBFUZZER
 
-enum { INPUT_MAX = 1 << 16, MAX_SEEDS = 256 };
+enum { INPUT_MAX = 1 << 17, MAX_SEEDS = 256 };
 
 struct seed {
     uint8_t *bytes;
@@ -93,24 +112,15 @@ struct seed {
 
 static struct seed seeds[MAX_SEEDS];
 static size_t seed_count;
-static uint64_t state;
 
-static uint64_t draw(uint64_t below) {
-    state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = state;
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (z ^ z >> 31) % below;
-}
-
-static void add_seed(const void *bytes, size_t n, int is_body) {
+static void add_seed(const void *bytes, size_t n, int kind) {
     if (seed_count == MAX_SEEDS || n + 1 > INPUT_MAX)
         return;
     struct seed *s = &seeds[seed_count++];
     s->bytes = malloc(n + 1);
     if (!s->bytes)
         abort();
-    s->bytes[0] = (uint8_t)is_body;
+    s->bytes[0] = (uint8_t)kind;
     memcpy(s->bytes + 1, bytes, n);
     s->size = n + 1;
 }
@@ -125,7 +135,11 @@ static void load(const char *path) {
     }
     const size_t n = fread(file, 1, sizeof file, f);
     fclose(f);
-    add_seed(file, n, 0);
+    if (n > 8 && memcmp(file, CT_JOURNAL_MAGIC, 8) == 0) {
+        add_seed(file, n, IS_JOURNAL);
+        return;
+    }
+    add_seed(file, n, IS_FILE);
     for (size_t at = 0; at + 8 < n; at += 8) {
         if (memcmp(file + at, CT_CHUNK_MAGIC, 8) != 0)
             continue;
@@ -133,11 +147,32 @@ static void load(const char *path) {
         const size_t got = ZSTD_decompress(body, sizeof body, file + frame,
                                            ZSTD_findFrameCompressedSize(file + frame, n - frame));
         if (!ZSTD_isError(got))
-            add_seed(body, got, 1);
+            add_seed(body, got, IS_BODY);
     }
 }
 
+// A journal keeps its size: words of it change, mostly those that are not zero.
+static size_t mutate_journal(uint8_t *at, size_t n) {
+    static const uint64_t values[] = {0,    1,    2,    7,     8,          9,         255,
+                                      2040, 2041, 4096, 65536, UINT32_MAX, INT64_MAX, UINT64_MAX};
+    for (uint64_t times = 1 + draw(4); times--;) {
+        size_t place = 1 + 4 * draw((n - 9) / 4);
+        for (int i = 0; i < 40 && !at[place]; i++)
+            place = 1 + 4 * draw((draw(2) ? n - 9 : 2048) / 4);
+        uint64_t word;
+        memcpy(&word, at + place, 8);
+        const uint64_t how = draw(3);
+        word = how == 0   ? values[draw(sizeof values / sizeof *values)]
+               : how == 1 ? word + draw(9) - 4
+                          : word ^ UINT64_C(1) << draw(64);
+        memcpy(at + place, &word, draw(2) ? 4 : 8);
+    }
+    return draw(16) ? n : n - draw(n - 1);
+}
+
 static size_t mutate(uint8_t *at, size_t n) {
+    if (at[0] == IS_JOURNAL)
+        return mutate_journal(at, n);
     static const uint8_t values[] = {0, 1, 2, 0x7f, 0x80, 0xff, 7, 8, 9, 64};
     for (uint64_t times = 1 + draw(8); times--;) {
         const size_t place = 1 + draw(n > 1 ? n - 1 : 1), length = 1 + draw(16);
@@ -175,7 +210,7 @@ static size_t mutate(uint8_t *at, size_t n) {
 
 static void run(uint64_t number) {
     static uint8_t input[INPUT_MAX + 64];
-    state = number;
+    chance = number;
     const struct seed *s = &seeds[draw(seed_count)];
     memcpy(input, s->bytes, s->size);
     const size_t n = number < seed_count ? s->size : mutate(input, s->size);

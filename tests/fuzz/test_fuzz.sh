@@ -1,19 +1,42 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Mutated traces, always the same ones: the report ends without a crash (and, in a build with SAN=, without a finding).
+# Mutated traces and journals, always the same ones: the report ends without a crash (and, in a build with SAN=, without a finding).
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}
 runs=${CT_FUZZ_RUNS:-$([ -n "${CUTRACE_FULL:-}" ] && echo 500000 || echo 5000)}
 last=$(mktemp)
-echo 1..1
-CT_FUZZ_LAST=$last "$build/tests/fuzz/fuzz_reader" "$runs" "$root"/tests/golden/expected/*.zst >"$last.out" 2>&1
-status=$?
-if [ $status = 0 ]; then
-    echo "ok 1 - $runs mutated traces"
-else
-    echo "not ok 1 - $runs mutated traces: exit $status in run $(cat "$last")"
-    sed 's/^/# /' "$last.out"
-fi
-rm -f "$last" "$last.out"
-[ $status = 0 ]
+failed=0
+
+fuzz() { # NUMBER WHAT SEED-FILE...
+    number=$1 what=$2
+    shift 2
+    CT_FUZZ_LAST=$last "$build/tests/fuzz/fuzz_reader" "$runs" "$@" >"$last.out" 2>&1
+    status=$?
+    if [ $status = 0 ]; then
+        echo "ok $number - $runs mutated $what"
+    else
+        echo "not ok $number - $runs mutated $what: exit $status in run $(cat "$last")"
+        tail -n 40 "$last.out" | sed 's/^/# /'
+        failed=1
+    fi
+}
+
+echo 1..3
+fuzz 1 traces "$root"/tests/golden/expected/*.zst
+PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/golden/mkjournal.py" "$last.journal"
+fuzz 2 journals "$last.journal"
+PYTHONDONTWRITEBYTECODE=1 python3 - "$root/tests/export" "$last.pool" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import pool
+for seed in range(4):
+    process = pool.Process(seed, capacity=64 << 20, devices=1 + seed % 2, expandable=seed > 1)
+    process.work(150)
+    for name, data in (("work", process.done()), ("chaos", pool.chaos(seed, 150))):
+        with open("%s.%s%d" % (sys.argv[2], name, seed), "wb") as f:
+            f.write(data)
+END
+fuzz 3 "traces with PyTorch's blocks" "$last".pool.*
+rm -f "$last" "$last.out" "$last.journal" "$last".pool.*
+[ $failed = 0 ]

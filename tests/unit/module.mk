@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests in C (cmocka, TAP): preload_*.c link the recording half of the library, report_*.c the report without
-# its main. Programs that a Python test drives are *_program.c; they lie one folder deeper, so that they are no suites.
+# its main, state_*.c and codec_*.c nothing: what they test is headers that both sides share. Programs that a Python test drives are *_program.c; they lie one folder deeper, so that they are no suites.
 
 UNIT_DIR := $(BUILD)/tests/unit
 UNIT_PRELOAD := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/preload_*.c))
 UNIT_REPORT := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/report_*.c))
+UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/state_*.c tests/unit/codec_*.c))
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c))
-TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_PROGRAMS)
+TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_STATE) $(UNIT_PROGRAMS)
 
 UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
 
@@ -14,13 +15,20 @@ $(UNIT_PRELOAD): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_RECORDING)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $< $(UNIT_RECORDING) $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
 
+# A file whose writes can be cut and can fail.
+$(UNIT_DIR)/preload_output: private LDFLAGS_ALL += -Wl,--wrap=pwrite,--wrap=ftruncate,--wrap=ct_clock
+
 $(UNIT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(UNIT_RECORDING)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $< $(UNIT_RECORDING) $(LDFLAGS_ALL) -o $@
 
+$(UNIT_STATE): $(UNIT_DIR)/%: tests/unit/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) $< $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
+
 $(UNIT_REPORT): $(UNIT_DIR)/%: tests/unit/%.c $(REPORT_OBJS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(CMOCKA_LIBS) \
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools -I$(GENERATED) $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(CMOCKA_LIBS) \
 	    $(REPORT_LIBS) -o $@
 
 -include $(wildcard $(UNIT_DIR)/*.d $(UNIT_DIR)/programs/*.d)

@@ -35,7 +35,8 @@ static void defaults(void **state) {
     assert_string_equal(CT_TEXT(OUTPUT), "cutrace.%e.%p.zst");
     assert_int_equal(CT_NUMBER(SAMPLE_MS), 100000000);
     assert_int_equal(CT_NUMBER(STACK_MEMORY), 32 << 20);
-    assert_int_equal(CT_NUMBER(STACKS), CT_STACKS_OF_NATIVE);
+    assert_int_equal(CT_NUMBER(STACKS), CT_STACKS_OF_BOTH);
+    assert_int_equal(CT_NUMBER(STACK_DEPTH), 1024);
     assert_int_equal(CT_NUMBER(ARGV), CT_ARGV_OF_FLAGS);
     for (int i = 0; i < CT_OPTIONS; i++)
         assert_false(ct_options[i].given);
@@ -71,13 +72,13 @@ static void values_are_copied(void **state) {
 
 static void bad_values(void **state) {
     static const char *const bad[] = {"CUTRACE_STACK_DEPTH=0",
-                                      "CUTRACE_STACK_DEPTH=513",
+                                      "CUTRACE_STACK_DEPTH=4096",
                                       "CUTRACE_STACK_DEPTH=",
                                       "CUTRACE_STACK_DEPTH=-1",
                                       "CUTRACE_STACK_DEPTH=4K",
                                       "CUTRACE_STACK_MEMORY=1KK",
                                       "CUTRACE_STACK_MEMORY=9999999999999999999999",
-                                      "CUTRACE_STACKS=both",
+                                      "CUTRACE_STACKS=all",
                                       "CUTRACE_QUIET=maybe",
                                       "CUTRACE_STACK_MEMORY=99999999999T"};
     (void)state;
@@ -85,7 +86,7 @@ static void bad_values(void **state) {
         assert_int_equal(read_options(bad[i], NULL), 1);
         assert_non_null(strstr(said, "is no valid value, using "));
         assert_ptr_equal(strchr(said, '\n') + 1, said + strlen(said)); // one line
-        assert_int_equal(CT_NUMBER(STACK_DEPTH), 64);
+        assert_int_equal(CT_NUMBER(STACK_DEPTH), 1024);
         assert_int_equal(CT_NUMBER(STACK_MEMORY), 32 << 20);
     }
 }

@@ -13,9 +13,10 @@ import sys
 
 OPS = ("- amend alloc free reserve unreserve create release map unmap register unregister retain export access graph-alloc "
        "graph-free pool-create pool-destroy pool-trim pool-sample ipc-open ipc-close import context-create context-destroy "
-       "module-load module-unload limit memory-sample lost note").split()
+       "module-load module-unload limit memory-sample lost note block-alloc block-free block-oom").split()
 FIELDS = ("- t_ns thread op api result device context ptr bytes stack duration_ns handle stream pool space flags free_bytes "
-          "total_bytes free_before_bytes process_bytes reserved_bytes used_bytes offset text count amends_ns").split()
+          "total_bytes free_before_bytes process_bytes reserved_bytes used_bytes offset text count amends_ns event "
+          "refs allocated_bytes").split()
 SIGNED = {"result", "device"}
 M64 = (1 << 64) - 1
 
@@ -99,18 +100,21 @@ def unzigzag(v):
 
 
 def chunks(data):
-    """Headers and bodies as they stand in the file; everything between them must be skippable frames."""
+    """Headers and bodies in the order of their numbers; everything between them must be free space."""
     at, found = 0, []
     while at < len(data):
         if at % 8:
             raise Bad(f"chunk at {at} is not aligned")
         magic, length = struct.unpack_from("<II", data, at)
+        if magic == 0x184D2A50:
+            at += 8 + length
+            continue
         if magic != 0x184D2A5C or length != 96:
             raise Bad(f"no chunk at {at}")
         head = data[at + 8:at + 104]
         f = dict(zip("magic version header flags seq dict_seq first_event events reserved t_first t_last body raw trace_id sum".split(),
                      struct.unpack("<8sHHIQQQIIQQQQQQ", head)))
-        if f["magic"] != b"CUTRCHNK" or f["version"] != 1 or f["header"] != 96 or f["reserved"]:
+        if f["magic"] != b"CUTRCHNK" or f["version"] not in (1, 2, 3) or f["header"] != 96 or f["reserved"]:
             raise Bad(f"header at {at}")
         if xxh64(head[:88]) != f["sum"]:
             raise Bad(f"checksum at {at}")
@@ -124,57 +128,226 @@ def chunks(data):
             raise Bad(f"filler at {at}")
         at += 8 + length
         found.append((f, raw))
-    return found
+    return sorted(found, key=lambda chunk: chunk[0]["seq"])
+
+
+SHAPE = "op api result device context stream pool space flags".split()
+TAKES = "alloc reserve map register graph-alloc ipc-open block-alloc".split()
+BLOCKS = "block-alloc block-free block-oom".split()
+M32 = (1 << 32) - 1
+
+
+class Columns:
+    """The columns of an EVENTS section, and what reading them in order needs to remember."""
+
+    def __init__(self, section):
+        self.left, self.columns, self.last = section.varint(), {}, collections.Counter()
+        while section.more():
+            column, coding = section.varint(), section.varint()
+            self.columns[column] = (coding, Cursor(section.take(section.u32())))
+        self.packed = 0 in self.columns and self.columns[0][0] == 2
+
+    def varint(self, column):
+        return self.columns[column][1].varint()
+
+    def byte(self, column):
+        return self.columns[column][1].take(1)[0]
+
+    def value(self, field):
+        """The next value of a field that has one for each record."""
+        v = self.varint(field)
+        if self.columns[field][0] == 1:
+            self.last[field] = v = (self.last[field] + unzigzag(v)) & M64
+        return v - (1 << 64) if FIELDS[field] in SIGNED and v >> 63 else v
+
+    def end(self):
+        for number, (_, values) in self.columns.items():
+            if values.more():
+                raise Bad(f"column {number} is longer than its records")
+
+
+def fields_of(mask):
+    return [f for f in range(1, 64) if mask >> f & 1]
+
+
+def plain_events(columns):
+    for _ in range(columns.left):
+        yield {FIELDS[f]: columns.value(f) for f in fields_of(columns.varint(0))}
+
+
+class Packed:
+    """FORMAT.md, "Packed blocks"."""
+
+    def __init__(self, columns):
+        self.c = columns
+        self.tick_ns = columns.varint(43)
+        self.span_ns = 1  # the exact time is one of so many nanoseconds from the one written on
+        self.tick = self.stack = self.high = self.end = 0
+        self.shapes, self.templates = [], []
+        self.taken, self.given = [], []  # (address, end, row); addresses
+        self.rows = [[0] * 4 for _ in range(1024)]
+        self.stated = collections.Counter()  # (field, device) -> what PyTorch stated last
+
+    def shape(self):
+        code = self.c.varint(41)
+        if code:
+            return code - 1, self.shapes[code - 1]
+        mask = self.c.varint(41)
+        if mask & 1 or mask >> 40:
+            raise Bad("mask")
+        shape = mask, {FIELDS[f]: self.c.value(f) for f in fields_of(mask) if FIELDS[f] in SHAPE}
+        if len(self.shapes) == 1024:
+            return None, shape
+        self.shapes.append(shape)
+        return len(self.shapes) - 1, shape
+
+    def template(self):
+        code = self.c.byte(0)
+        if code >= 2:
+            number = code - 2 if code < 192 else 190 + (code - 192) * 256 + self.c.byte(40)
+            return self.templates[number]
+        number, (mask, values) = self.shape()
+        values = dict(values)
+        if mask >> FIELDS.index("bytes") & 1:
+            v = self.c.varint(9)
+            values["bytes"] = 0 if v == 127 else self.c.varint(9) if v == 191 else ((v >> 6) * 2 + 1) << (v & 63)
+        if mask >> FIELDS.index("stack") & 1:
+            values["stack"] = (self.stack + 1 - self.c.varint(10)) & M32
+            self.stack = max(self.stack, values["stack"])
+        if code == 1:
+            if number is None or len(self.templates) == 16574:
+                raise Bad("template with a number too many")
+            self.templates.append((mask, values))
+        return mask, values
+
+    def time(self):
+        h, low = self.c.byte(42), self.c.byte(1)
+        ticks, exact = h * 256 + low, h * 256 + low == 0
+        if h == 254:
+            ticks, exact = low, True
+        elif h == 255:
+            ticks, exact = unzigzag(self.c.varint(43)), low != 0
+        self.tick += ticks
+        self.span_ns = 1 if exact else self.tick_ns
+        return self.tick * self.tick_ns + (self.c.varint(44) if exact and self.tick_ns != 1 else 0)
+
+    def duration(self):
+        h, low = self.c.byte(45), self.c.byte(11)
+        return (self.c.varint(46) if h == 255 else h * 256 + low) * self.tick_ns
+
+    def plain(self):
+        low = sum(self.c.byte(49 + i) << 8 * i for i in range(4))
+        self.high += unzigzag(self.c.varint(53))
+        return (self.high << 32 | low) & M64
+
+    def stated_total(self, e, name, field):
+        device = e.get("device", -1)
+        key = name, device if 0 <= device < 64 else None
+        sign = {"block-alloc": 1, "block-free": -1}.get(OPS[e["op"]], 0) if name == "allocated_bytes" else 0
+        self.stated[key] = self.stated[key] + sign * e.get("bytes", 0) + unzigzag(self.c.varint(field)) & M64
+        return self.stated[key]
+
+    def take(self, size):
+        row = self.rows[(size * 0x9E3779B97F4A7C15 & M64) >> 54]
+        c = self.c.byte(8)
+        if c == 0:
+            address = self.plain()
+        elif c == 1:
+            address = self.end
+        elif c < 6:
+            address = row.pop(c - 2)
+            row.append(0)
+        elif c < 200:
+            address = self.back(self.given, c - 5 if c < 150 else 145 + (c - 150) * 256 + self.c.byte(48))
+        else:
+            address = self.back(self.taken, 1 + (c - 200) * 256 + self.c.byte(48))[1]
+        self.end = address + size & M64
+        self.taken.append((address, self.end, row))
+        return address
+
+    def give(self):
+        c = self.c.byte(47)
+        if c == 0:
+            address = self.plain()
+        else:
+            address, _, row = self.back(self.taken, c if c < 192 else 192 + (c - 192) * 256 + self.c.byte(48))
+            row.insert(0, address)
+            row.pop()
+        self.given.append(address)
+        return address
+
+    @staticmethod
+    def back(things, distance):
+        if distance > len(things):
+            raise Bad("distance")
+        return things[-distance]
+
+    def events(self):
+        for _ in range(self.c.left):
+            mask, values = self.template()
+            e = dict(values)
+            names = {FIELDS[f]: f for f in fields_of(mask)}
+            if "t_ns" in names:
+                e["t_ns"] = self.time()
+            for name, f in names.items():
+                if name in ("reserved_bytes", "allocated_bytes") and OPS[e.get("op", 0)] in BLOCKS:
+                    e[name] = self.stated_total(e, name, f)
+                elif name not in e and name not in ("ptr", "duration_ns"):
+                    e[name] = self.c.value(f)
+            if "ptr" in names:
+                e["ptr"] = self.take(e.get("bytes", 0)) if OPS[e.get("op", 0)] in TAKES else self.give()
+            if "duration_ns" in names:
+                e["duration_ns"] = self.duration()
+            yield e
 
 
 def events_of(section):
-    n, columns = section.varint(), {}
-    while section.more():
-        field, coding = section.varint(), section.varint()
-        columns[field] = (coding, Cursor(section.take(section.u32())), [0])
-    for _ in range(n):
-        e = {}
-        mask = columns[0][1].varint()
-        for field in range(1, 64):
-            if not mask >> field & 1:
-                continue
-            coding, values, last = columns[field]
-            v = values.varint()
-            if coding == 1:
-                last[0] = v = (last[0] + unzigzag(v)) & M64
-            name = FIELDS[field]
-            e[name] = v - (1 << 64) if name in SIGNED and v >> 63 else v
+    columns = Columns(section)
+    packed = Packed(columns) if columns.packed else None
+    for e in packed.events() if packed else plain_events(columns):
         e["op"] = OPS[e["op"]]
+        e["span_ns"] = packed.span_ns if packed else 1
         yield e
-    for coding, values, _ in columns.values():
-        if values.more():
-            raise Bad("column is longer than its records")
+    columns.end()
 
 
 class Trace:
-    """info, events (with names resolved), heads, generations."""
+    """info, events (with names resolved), heads, generations. ring: chunks may be missing, and are `missing`; of the
+    others those count of whose generation all are there; `first_event` is the number of events[0]."""
 
-    def __init__(self, path):
+    def __init__(self, path, ring=False):
         with open(path, "rb") as f:
             self.data = f.read()
         self.info, self.events, self.amends, self.heads = {}, [], [], []
         tables, ids = {}, set()
-        for f, raw in chunks(self.data):
-            if f["seq"] != len(self.heads):
-                raise Bad(f"chunk {f['seq']} where {len(self.heads)} should be")
+        self.missing = self.first_event = 0
+        for f, raw in self.usable(chunks(self.data), ring):
             if self.heads and f["trace_id"] != self.heads[0]["trace_id"]:
                 raise Bad("trace id")
             if f["dict_seq"] == f["seq"]:
-                tables = {k: {} for k in range(2, 7)}
+                tables = {k: {} for k in [*range(2, 7), "nodes", "children"]}
             elif not self.heads or f["dict_seq"] != self.heads[-1]["dict_seq"]:
                 raise Bad("dict_seq")
+            if self.missing and not self.events:
+                self.first_event = f["first_event"]
             self.heads.append(f)
             self.body(f, Cursor(raw), tables)
         self.ids = ids
 
+    def usable(self, found, ring):
+        whole, expected = False, 0  # the generation is, so far
+        for f, raw in found:
+            self.missing += f["seq"] - expected
+            if f["seq"] != expected and not ring:
+                raise Bad(f"chunk {f['seq']} where {expected} should be")
+            whole = f["dict_seq"] == f["seq"] or (whole and f["seq"] == expected)
+            expected = f["seq"] + 1
+            if whole:
+                yield f, raw
+
     def body(self, f, body, tables):
         numbered, records = 0, []
-        if f["first_event"] != len(self.events):
+        if f["first_event"] != self.first_event + len(self.events) and not self.missing:
             raise Bad("first_event")
         while body.more():
             kind = body.varint()
@@ -198,11 +371,28 @@ class Trace:
                 self.events.append(e)
         if numbered != f["events"] or bool(f["flags"] & 2) != any(e["op"] == "amend" for e in records):
             raise Bad("count of events")
-        if records and (records[0]["t_ns"], records[-1]["t_ns"]) != (f["t_first"], f["t_last"]):
+        if records and not (records[0]["t_ns"] == f["t_first"] and
+                            0 <= f["t_last"] - records[-1]["t_ns"] < records[-1]["span_ns"]):
             raise Bad("times of chunk")
 
     @staticmethod
-    def define(kind, ident, p, tables):
+    def branch(p, tables):
+        """A stack's node. Whatever the tree has is not to be written again."""
+        node, new = p.varint(), p.varint()
+        number, frame = p.varint() if new else 0, 0
+        if node and node not in tables["nodes"] or not node and not new:
+            raise Bad("stack that grows from nowhere")
+        for i in range(number, number + new):
+            frame += unzigzag(p.varint())
+            if frame not in tables[4]:
+                raise Bad("stack with an unknown frame")
+            if (node, frame) in tables["children"] or i != len(tables["nodes"]) + 1:
+                raise Bad("node that is there already")
+            tables["nodes"][i] = tables["children"][node, frame] = node, frame
+            node = i
+        return node
+
+    def define(self, kind, ident, p, tables):
         if not ident:
             raise Bad("id 0")
 
@@ -213,20 +403,23 @@ class Trace:
         elif kind == 3:
             value = dict(path=string(p.varint()), base=p.varint(), start=p.varint(), end=p.varint(), build_id=p.text().hex())
         elif kind == 4:
-            if p.varint() != 0:
+            frame = p.varint()
+            if frame == 1:
+                value = dict(python=string(p.varint()), file=string(p.varint()), line=p.varint(), module=0, symbol=None)
+            elif frame == 2:
+                value = dict(end={1: "deeper", 2: "lost"}[p.varint()], module=0, symbol=None)
+            elif frame:
                 raise Bad("frame kind")
-            value = dict(pc=p.varint(), module=p.varint(), offset=p.varint(), symbol=string(p.varint()), symbol_offset=p.varint())
+            else:
+                value = dict(pc=p.varint(), module=p.varint(), offset=p.varint(), symbol=string(p.varint()), symbol_offset=p.varint())
             if value["module"]:
                 module = tables[3][value["module"]]
                 if not module["start"] <= value["pc"] <= module["end"] or value["pc"] - module["base"] != value["offset"]:
                     raise Bad("frame outside of its module")
         elif kind == 5:
-            value, last = [], 0
-            for _ in range(p.varint()):
-                last += unzigzag(p.varint())
-                if last not in tables[4]:
-                    raise Bad("stack with an unknown frame")
-                value.append(last)
+            value = self.branch(p, tables)
+            if p.more():
+                raise Bad("something behind a stack")
         else:
             value = dict(tid=p.varint(), name=string(p.varint()))
         tables[kind][ident] = value
@@ -241,16 +434,22 @@ class Trace:
             e["stack"] = (tables, tables[5][e["stack"]])
 
     def stack(self, e):
-        tables, frames = e["stack"]
-        return [dict(tables[4][i], module=tables[3].get(tables[4][i]["module"])) for i in frames]
+        tables, node = e["stack"]
+        out = []
+        while node:
+            node, i = tables["nodes"][node]
+            out.append(dict(tables[4][i], module=tables[3].get(tables[4][i]["module"])))
+        return out
 
     def amended(self):
         """Events with their corrections. `orphans` counts by thread those of events that are not there, which must
         have been lost."""
         self.orphans = collections.Counter()
-        by = {(e["thread"]["tid"], e["t_ns"]): e for e in self.events if "thread" in e}
+        by = {(e["thread"]["tid"], e["t_ns"] // e["span_ns"], e["span_ns"]): e for e in self.events if "thread" in e}
+        spans = {span for _, _, span in by}
         for a in self.amends:
-            event = by.get((a["thread"]["tid"], a["amends_ns"]))
+            found = [by.get((a["thread"]["tid"], a["amends_ns"] // span, span)) for span in spans]
+            event = next((e for e in found if e), None)
             if event is None:
                 self.orphans[a["thread"]["tid"]] += 1
             else:

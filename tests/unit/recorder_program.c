@@ -21,7 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <naming.h>
 #include <recorder.h>
+#include <ring.h>
 #include <stacks.h>
 
 #define ADDRESSES 64
@@ -201,11 +203,6 @@ static void short_threads(unsigned n) {
     }
 }
 
-static void some(struct account *a, unsigned n, uint64_t from) {
-    for (unsigned i = 0; i < n; i++)
-        record_alloc(a, from + i * 4096, 4096, 0);
-}
-
 static void wait_ms(unsigned ms) {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
@@ -214,6 +211,121 @@ static void wait_ms(unsigned ms) {
 static void flush(void) {
     while (ct_flush()) // another thread is just writing
         wait_ms(1);
+}
+
+// A thread that works alone but for visits, in which both give back what the other one has just taken.
+static _Atomic uint64_t from_host, from_visitor;
+static _Atomic int visits_left;
+
+// For a while; what comes is given back at once.
+static void wait_for_it(struct account *a, _Atomic uint64_t *from, unsigned ns) {
+    for (const uint64_t end = ct_clock() + ns; ct_clock() < end;) {
+        const uint64_t ptr = atomic_load(from) ? atomic_exchange(from, 0) : 0;
+        if (ptr) {
+            record_free(a, ptr);
+            driver_give(ptr);
+        }
+    }
+}
+
+static void hand_over(struct account *a, _Atomic uint64_t *to) {
+    const uint64_t ptr = atomic_load(to) ? 0 : driver_take();
+    if (ptr) {
+        record_alloc(a, ptr, 4096, 0);
+        atomic_store(to, ptr);
+    }
+}
+
+static void *visit(void *argument) {
+    struct job *j = argument;
+    account_begin(&j->account);
+    while (atomic_load(&visits_left)) {
+        for (int look = 0; look < 3; look++) { // the drainer finds the other thread alone
+            (void)ct_flush();
+            wait_ms(1);
+        }
+        for (int i = 0; i < 60; i++) {
+            hand_over(&j->account, &from_visitor);
+            wait_for_it(&j->account, &from_host, (unsigned)rand_r(&j->seed) % 1000);
+        }
+        atomic_fetch_sub(&visits_left, 1);
+    }
+    return NULL;
+}
+
+static void visits(unsigned n) {
+    pthread_t thread;
+    static struct job host, visitor = {.seed = 7};
+    unsigned alone = 0;
+    driver_fill();
+    account_begin(&host.account);
+    atomic_store(&visits_left, (int)n);
+    pthread_create(&thread, NULL, visit, &visitor);
+    while (atomic_load(&visits_left)) {
+        hand_over(&host.account, &from_host);
+        const uint64_t ptr = driver_take();
+        record_alloc(&host.account, ptr, 4096, 0);
+        alone += (unsigned)ct_ring_is_alone();
+        wait_for_it(&host.account, &from_visitor, 3000);
+        record_free(&host.account, ptr);
+        driver_give(ptr);
+    }
+    pthread_join(thread, NULL);
+    fprintf(stderr, "alone %u times\n", alone);
+    tell(&host.account);
+    tell(&visitor.account);
+}
+
+static void some(struct account *a, unsigned n, uint64_t from) {
+    for (unsigned i = 0; i < n; i++)
+        record_alloc(a, from + i * 4096, 4096, 0);
+}
+
+static uint64_t python_word(const char *function, const char *file, unsigned line) {
+    uint64_t words[1 + 2 * 512] = {0};
+    const size_t n = strlen(function), m = strlen(file);
+    words[0] = (uint64_t)m << 32 | n;
+    memcpy(words + 1, function, n);
+    memcpy((char *)(words + 1) + n, file, m);
+    return ct_frame_word_python(ct_stack_intern(words, 1 + (n + m + 7) / 8), line);
+}
+
+// Stacks as of Python programs: the frame at depth d (0: the outermost) of stack i is native where d % 3 is 0, else a line
+// of Python; the first 40 are shared by all. Two in five do not reach the thread's first function.
+static uint64_t python_frame(unsigned i, unsigned depth, unsigned d) {
+    const unsigned v = d + (d < 40 ? 0 : i % 7 * 50) + (d + 1 == depth ? i % 50 : 0);
+    char function[4096], file[64];
+    if (!d && i % 5 == 1)
+        return ct_frame_word_end(CT_STACK_DEEPER);
+    if (!d && i % 5 == 2)
+        return ct_frame_word_end(CT_STACK_LOST);
+    if (d % 3 == 0)
+        return 0x5000 + 16 * v;
+    snprintf(function, sizeof function, "f%u%0*d", v % 100, v % 17 ? 1 : 4000, 0);
+    snprintf(file, sizeof file, "/m/file%u.py", v % 10);
+    return python_word(function, file, v * 10);
+}
+
+// how: 1: is killed; 2: the last one is refused.
+static void python(unsigned n, unsigned how) {
+    ct_open(); // stacks that are there before the journal are not in it
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned depth = 1 + i * 7 % 60;
+        uint64_t frames[60];
+        for (unsigned d = 0; d < depth; d++)
+            frames[depth - 1 - d] = python_frame(i, depth, d);
+        struct ct_event e = {.present = 0};
+        CT_SET(&e, op, CT_OP_ALLOC);
+        CT_SET(&e, bytes, i);
+        CT_SET(&e, stack, ct_stack_intern(frames, depth));
+        if (how == 2 && i + 1 == n) {
+            CT_SET(&e, device, 0);
+            CT_SET(&e, result, 2);
+        }
+        ct_record(&e);
+    }
+    if (how == 1)
+        kill(getpid(), SIGKILL);
 }
 
 // Stacks that never were: frame k of stack i is 16 * ((7 * i + 131 * k * k) % 20011) + 0x5000,
@@ -233,10 +345,14 @@ static void stacks(unsigned n) {
     }
 }
 
+static _Atomic unsigned begun;
+
 static void *forever(void *unused) {
     (void)unused;
     for (uint64_t i = 0;; i++) {
         record_alloc(NULL, 0x600000000000 + i % 100 * 4096, 4096, 0);
+        if (!i)
+            atomic_fetch_add(&begun, 1);
         record_free(NULL, 0x600000000000 + i % 100 * 4096);
     }
     return NULL;
@@ -266,6 +382,13 @@ static void fork_storm(unsigned forks, unsigned n) {
     pthread_t thread;
     for (unsigned i = 0; i < n; i++)
         pthread_create(&thread, NULL, forever, NULL);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    // The sanitizer's list of threads and its heap have locks, which a fork while a thread begins leaves taken in the child.
+    some(NULL, 1, 0x100000);
+    while (atomic_load(&begun) < n)
+        wait_ms(1);
+    wait_ms(200); // and the writer
+#endif
     for (unsigned i = 0; i < forks; i++) {
         int status = 0;
         const pid_t child = fork();
@@ -294,6 +417,30 @@ static void clone_once(void) {
     waitpid(child, &status, 0);
     some(NULL, 4, 0x300000);
     exit(status);
+}
+
+static void *churn(void *events) {
+    for (uintptr_t i = 0; i < (uintptr_t)events / 2; i++) {
+        record_alloc(NULL, 0x90000000 + i % 97 * 4096, 1 + i * 2654435761u % 100003, 0);
+        record_free(NULL, 0x90000000 + i % 97 * 4096);
+    }
+    return NULL;
+}
+
+// 50 allocations whose give-backs all fail, long after they were recorded: another thread records `events` meanwhile.
+static void late_failures(unsigned rounds, unsigned events) {
+    for (unsigned i = 0; i < 50; i++)
+        record_alloc(NULL, 0x100000 + i * 4096, 1000 + i, 0);
+    for (unsigned i = 0; i < rounds; i++) {
+        pthread_t thread;
+        const uint64_t t = record_free(NULL, 0x100000 + i % 50 * 4096);
+        pthread_create(&thread, NULL, churn, (void *)(uintptr_t)events);
+        pthread_join(thread, NULL);
+        record_amend(NULL, t, 700);
+    }
+    for (unsigned i = 0; i < 50; i += 2) // and these do not
+        record_free(NULL, 0x100000 + i * 4096);
+    churn((void *)(uintptr_t)events);
 }
 
 // The disk is full, or the file may not grow: everything goes on, and the loss is told.
@@ -371,12 +518,37 @@ static long writer_switches(void) {
     return -1;
 }
 
+// Until symbol tables are there, or are gone; who started this ends it if that never comes.
+static void wait_for_tables(int there) {
+    while ((ct_naming_due_ns() != 0) != there)
+        wait_ms(10);
+}
+
 static void idle(unsigned ms) {
     some(NULL, 10, 0x100000);
-    wait_ms(1500); // symbols, and the last chunk
+    wait_for_tables(1);
+    wait_for_tables(0);
+    wait_ms(1500); // the last chunk
     const long before = writer_switches();
     wait_ms(ms);
     printf("switches %ld %ld\n", before, writer_switches() - before);
+}
+
+// Symbol tables are there when frames were named, and go when no new ones have come for a while.
+static void tables(void) {
+    long kib[2] = {0, 0};
+    for (int gone = 0; gone < 2; gone++) {
+        if (!gone)
+            some(NULL, 10, 0x100000);
+        wait_for_tables(!gone);
+        FILE *f = fopen("/proc/self/smaps_rollup", "r");
+        char line[256];
+        while (f && fgets(line, sizeof line, f))
+            (void)sscanf(line, "Anonymous: %ld kB", &kib[gone]);
+        if (f)
+            fclose(f);
+    }
+    printf("anonymous %ld %ld\n", kib[0], kib[1]);
 }
 
 // Behind the library's own destructor, as libraries do that free in theirs.
@@ -423,8 +595,12 @@ int main(int argc, char **argv) {
         return 7;
     if (!strcmp(what, "threads"))
         threads(n, m);
+    else if (!strcmp(what, "visits"))
+        visits(n);
     else if (!strcmp(what, "idle"))
         idle(n);
+    else if (!strcmp(what, "tables"))
+        tables();
     else if (!strcmp(what, "late")) {
         some(&a, 10, 0x100000);
         late_account = a;
@@ -433,6 +609,8 @@ int main(int argc, char **argv) {
         device();
     else if (!strcmp(what, "stacks"))
         stacks(n);
+    else if (!strcmp(what, "python"))
+        python(n, m);
     else if (!strcmp(what, "short-threads"))
         short_threads(n);
     else if (!strcmp(what, "allocs"))
@@ -444,6 +622,7 @@ int main(int argc, char **argv) {
         record_alloc(&a, 0, 1 << 30, 2);
         tell(&a);
         fflush(stdout);
+        wait_ms(m);
         kill(getpid(), SIGKILL);
     } else if (!strcmp(what, "wait-and-die")) {
         some(&a, n, 0x100000);
@@ -472,10 +651,12 @@ int main(int argc, char **argv) {
         signals(n);
     else if (!strcmp(what, "late-amend")) {
         const uint64_t t = record_free(&a, 0x1000);
-        (void)ct_flush();
+        flush();
         record_amend(&a, t, 1);
         tell(&a);
-    } else if (!strcmp(what, "nothing"))
+    } else if (!strcmp(what, "late-failures"))
+        late_failures(n, m);
+    else if (!strcmp(what, "nothing"))
         printf("%llu\n", (unsigned long long)ct_now());
     else
         return 2;

@@ -9,14 +9,17 @@
 #include <cmocka.h>
 
 #include "report/demangle.h"
+#include "report/noise.h"
 #include "report/sites.h"
 
 static struct ct_names names;
-static uint8_t buffer[4096];
+static uint8_t buffer[1 << 14];
 static struct ct_out out;
+static unsigned version; // of the format that the sections are of
 
 static int set_up(void **state) {
     (void)state;
+    version = CT_FORMAT_VERSION;
     ct_names_init(&names);
     ct_names_generation(&names, 0);
     out = (struct ct_out){buffer, buffer + sizeof buffer, 0};
@@ -32,7 +35,7 @@ static int tear_down(void **state) {
 static int take(unsigned kind) {
     const struct ct_in in = {buffer, out.at, 0};
     out.at = buffer;
-    return ct_names_section(&names, kind, in);
+    return ct_names_section(&names, version, kind, in);
 }
 
 static void put_entry(uint64_t id, const void *payload, size_t n) {
@@ -41,7 +44,7 @@ static void put_entry(uint64_t id, const void *payload, size_t n) {
 }
 
 static void put_numbers(uint64_t id, const uint64_t *values, size_t n) {
-    uint8_t payload[200];
+    uint8_t payload[1100];
     struct ct_out p = {payload, payload + sizeof payload, 0};
     for (size_t i = 0; i < n; i++)
         ct_put_varint(&p, values[i]);
@@ -57,27 +60,35 @@ static void define_string(uint64_t id, const char *text) {
     assert_int_equal(take(CT_SECTION_STRINGS), 0);
 }
 
+// The frame with this place in a stack, 0: the innermost one.
+static const struct ct_frame *frame_of(uint32_t stack, unsigned place) {
+    uint32_t node = names.stacks[stack];
+    while (place--)
+        node = names.nodes[node].parent;
+    return &names.frames[names.nodes[node].frame];
+}
+
 static void symbols_come_later(void **state) {
     (void)state;
     NUMBERS(7, 0, 0x1234, 0, 0, 0, 0); // a frame of which only the pc is known
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
-    NUMBERS(1, 1, 14);
+    NUMBERS(1, 0, 1, 1, 14);
     assert_int_equal(take(CT_SECTION_STACKS), 0);
     const uint32_t stack = ct_names_id(&names, CT_SECTION_STACKS, 1);
     define_string(1, "_ZN3foo3barEv");
     NUMBERS(7, 0, 0x1234, 0, 0x34, 1, 4);
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
-    const struct ct_frame *f = ct_stack_frame(&names, stack, 0);
+    const struct ct_frame *f = frame_of(stack, 0);
     assert_int_equal(names.strings[f->function].length, 13);
     // Read again from the beginning, as the second pass does: same ids, nothing forgotten.
     ct_names_generation(&names, 1);
     ct_names_generation(&names, 0);
     NUMBERS(7, 0, 0x1234, 0, 0, 0, 0);
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
-    NUMBERS(1, 1, 14);
+    NUMBERS(1, 0, 1, 1, 14);
     assert_int_equal(take(CT_SECTION_STACKS), 0);
     assert_int_equal(ct_names_id(&names, CT_SECTION_STACKS, 1), stack);
-    assert_int_not_equal(ct_stack_frame(&names, stack, 0)->function, 0);
+    assert_int_not_equal(frame_of(stack, 0)->function, 0);
 }
 
 static void generations(void **state) {
@@ -92,10 +103,143 @@ static void generations(void **state) {
     assert_int_not_equal(ct_names_id(&names, CT_SECTION_STRINGS, 1), one);
 }
 
+// Frame ids are those of frames with the pc 0x1000 + id.
+static void define_frames(uint64_t n) {
+    for (uint64_t i = 1; i <= n; i++) {
+        NUMBERS(i, 0, 0x1000 + i, 0, 0, 0, 0);
+        assert_int_equal(take(CT_SECTION_FRAMES), 0);
+    }
+}
+
+static uint32_t stack_named(uint64_t id) {
+    return ct_names_id(&names, CT_SECTION_STACKS, id);
+}
+
+static void assert_pcs(uint64_t id, const uint64_t *pcs, uint32_t n) {
+    const uint32_t stack = stack_named(id);
+    assert_int_equal(ct_stack_node(&names, stack)->depth, n);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(frame_of(stack, i)->pc, pcs[i] ? 0x1000 + pcs[i] : 0);
+}
+
+#define PCS(id, ...)                                \
+    assert_pcs(id, (const uint64_t[]){__VA_ARGS__}, \
+               sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+// Differences as the format has them.
+enum { UP1 = 2, UP2 = 4, UP3 = 6, UP5 = 10, DOWN1 = 1, DOWN2 = 3, DOWN3 = 5 };
+
+static void stacks_are_a_tree(void **state) {
+    (void)state;
+    define_frames(5);
+    NUMBERS(1, 0, 3, 1, UP1, UP1, UP1); // nodes 1 to 3: frames 1 <- 2 <- 3
+    NUMBERS(2, 2, 2, 4, UP5, DOWN2);    // nodes 4 and 5 grow from node 2: frames 5 <- 3
+    NUMBERS(3, 1, 0);                   // node 1 itself
+    NUMBERS(4, 77, 1, 6, UP1);          // from a node that is not there
+    NUMBERS(5, 0, 1, 7, UP1);           // node 1 once more, with another number
+    NUMBERS(6, 0, 0);                   // no stack
+    assert_int_equal(take(CT_SECTION_STACKS), 0);
+    PCS(1, 3, 2, 1);
+    PCS(2, 3, 5, 2, 1);
+    PCS(3, 1);
+    PCS(4, 1, 0);
+    assert_int_equal(stack_named(5), stack_named(3));
+    assert_int_equal(stack_named(6), 0);
+    assert_int_equal(names.stack_count, 5);
+    // The same in another generation and in the words of another version: the same stacks.
+    const uint32_t want[] = {stack_named(1), stack_named(2), stack_named(3)};
+    ct_names_generation(&names, 9);
+    assert_int_equal(stack_named(1), 0);
+    define_frames(5);
+    version = 2;
+    NUMBERS(31, 3, UP3, DOWN1, DOWN1);
+    NUMBERS(32, 4, UP3, UP2, DOWN3, DOWN1); // 3 <- 5 <- 2 <- 1
+    NUMBERS(33, 1, UP1);
+    assert_int_equal(take(CT_SECTION_STACKS), 0);
+    PCS(31, 3, 2, 1);
+    PCS(32, 3, 5, 2, 1);
+    assert_int_equal(stack_named(31), want[0]);
+    assert_int_equal(stack_named(32), want[1]);
+    assert_int_equal(stack_named(33), want[2]);
+}
+
+static void deep_stacks_share(void **state) {
+    (void)state;
+    define_frames(2);
+    uint64_t branch[3 + 100] = {0, 100, 1, UP1}; // (all of the frame 1)
+    for (uint64_t i = 1; i <= 40; i++) {         // (100 frames at a time)
+        branch[0] = (i - 1) * 100;
+        branch[2] = (i - 1) * 100 + 1;
+        put_numbers(i, branch, 103);
+        assert_int_equal(take(CT_SECTION_STACKS), 0);
+        assert_int_equal(ct_stack_node(&names, stack_named(i))->depth, i * 100);
+    }
+    assert_int_equal(names.node_count, 4001);
+    for (uint64_t i = 1; i <= 50; i++) // many that differ in their innermost frame only
+        NUMBERS(100 + i, 4000 - i, 1, 5000 + i, UP2);
+    assert_int_equal(take(CT_SECTION_STACKS), 0);
+    assert_int_equal(names.node_count, 4051);
+    branch[0] = 4000; // 4100 frames
+    branch[2] = 4001;
+    put_numbers(41, branch, 103);
+    assert_int_equal(take(CT_SECTION_STACKS), -1);
+    NUMBERS(42, 4000, 96, 6000); // as many as there may be, but the entry ends
+    assert_int_equal(take(CT_SECTION_STACKS), -1);
+    branch[1] = 96;
+    put_numbers(43, branch, 3 + 96);
+    assert_int_equal(take(CT_SECTION_STACKS), 0);
+    assert_int_equal(ct_stack_node(&names, stack_named(43))->depth, CT_MAX_STACK);
+    NUMBERS(44, 4096, 1, 7000, UP1);
+    assert_int_equal(take(CT_SECTION_STACKS), -1);
+}
+
+static void ends_and_places(void **state) {
+    (void)state;
+    define_string(1, "inlined");
+    define_string(2, "outer");
+    define_string(3, "a.c");
+    NUMBERS(1, 2, CT_STACK_DEEPER);
+    NUMBERS(2, 2, CT_STACK_LOST);
+    NUMBERS(3, 0, 0x1234, 0, 0, 2, 4, 2, 1, 3, 10, 2, 3, 20);
+    NUMBERS(4, 7, 99); // a kind of a later version
+    assert_int_equal(take(CT_SECTION_FRAMES), 0);
+    NUMBERS(1, 0, 2, 1, UP1, UP2);
+    assert_int_equal(take(CT_SECTION_STACKS), 0);
+    const struct ct_frame *f = frame_of(stack_named(1), 0);
+    assert_int_equal(f->place_count, 2);
+    const struct ct_place *p = &names.places[f->first_place];
+    assert_int_equal(p[0].line, 10);
+    assert_int_equal(p[1].line, 20);
+    assert_int_equal(p[0].file, p[1].file);
+    assert_memory_equal(names.strings[p[0].function].at, "inlined", 7);
+    f = frame_of(stack_named(1), 1);
+    assert_int_equal(f->kind, CT_FRAME_END);
+    assert_int_equal(f->line, CT_STACK_DEEPER);
+    assert_int_equal(names.frames[ct_names_id(&names, CT_SECTION_FRAMES, 4)].kind, CT_FRAME_LATER);
+    const size_t places = names.place_count;
+    NUMBERS(3, 0, 0x1234, 0, 0, 2, 4, 2, 1, 3, 10, 2, 3, 20); // read again: nothing more
+    assert_int_equal(take(CT_SECTION_FRAMES), 0);
+    assert_int_equal(names.place_count, places);
+    NUMBERS(5, 0, 0x99, 0, 0, 2, 4, CT_MAX_PLACES + 1);
+    assert_int_equal(take(CT_SECTION_FRAMES), -1);
+    NUMBERS(5, 0, 0x99, 0, 0, 2, 4, 2, 1, 3, 10);
+    assert_int_equal(take(CT_SECTION_FRAMES), -1);
+    version = 2; // symbolize adds places to chunks of earlier versions, too
+    NUMBERS(6, 0, 0x77, 0, 0, 2, 4, 1, 1, 3, 30);
+    assert_int_equal(take(CT_SECTION_FRAMES), 0);
+    f = &names.frames[ct_names_id(&names, CT_SECTION_FRAMES, 6)];
+    assert_int_equal(f->place_count, 1);
+    assert_int_equal(names.places[f->first_place].line, 30);
+}
+
 static void malformed(void **state) {
     (void)state;
-    NUMBERS(1, 513);
+    NUMBERS(1, 0, CT_MAX_STACK + 1, 1);
     assert_int_equal(take(CT_SECTION_STACKS), -1);
+    version = 2;
+    NUMBERS(1, CT_MAX_STACK + 1);
+    assert_int_equal(take(CT_SECTION_STACKS), -1);
+    version = CT_FORMAT_VERSION;
     ct_put_varint(&out, 1);
     ct_put_varint(&out, 100); // longer than the section
     assert_int_equal(take(CT_SECTION_STRINGS), -1);
@@ -125,7 +269,7 @@ static void label(const char *symbol, const char *want) {
     define_string(1, symbol);
     ct_sites_init(&sites, &names);
     const struct ct_frame f = {.pc = 1, .function = ct_names_id(&names, CT_SECTION_STRINGS, 1)};
-    ct_frame_label(&sites, &f, text, sizeof text);
+    ct_frame_label(&sites, &f, 0, text, sizeof text);
     assert_string_equal(text, want);
     ct_sites_free(&sites);
 }
@@ -133,26 +277,150 @@ static void label(const char *symbol, const char *want) {
 static void labels(void **state) {
     (void)state;
     char text[100];
-    if (!ct_demangle("_Z1fv", 5, text, sizeof text)) {
+    if (!ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, sizeof text)) {
         print_message("no demangler on this machine\n");
         skip();
     }
     assert_string_equal(text, "f()");
-    assert_int_equal(ct_demangle("_Z1fv", 5, text, 3), 2); // cut, not overrun
-    assert_int_equal(ct_demangle("main", 4, text, sizeof text), 0);
+    assert_int_equal(ct_demangle("_Z1fv", 5, CT_DEMANGLE_FULL, text, 3), 2); // cut, not overrun
+    assert_int_equal(ct_demangle("main", 4, CT_DEMANGLE_FULL, text, sizeof text), 0);
     label("plain_c", "plain_c (?)");
     label("_ZN2at5emptyEN3c108ArrayRefIlEE", "at::empty (?)");
-    label("_ZN2at6native5emptyIfLi3EEEvRKNS_6TensorE", "at::native::empty<..> (?)");
+    label("_ZN2at6native5emptyIfLi3EEEvRKNS_6TensorE", "at::native::empty (?)");
     label("_ZN1AclEv", "A::operator() (?)");
     label("_ZN1AltERKS_", "A::operator< (?)");
     label("_ZN12_GLOBAL__N_14workEv", "(anonymous namespace)::work (?)");
-    label("_ZNSt6vectorIiSaIiEEixEm", "std::vector<..>::operator[] (?)");
+    label("_ZNSt6vectorIiSaIiEEixEm", "std::vector::operator[] (?)");
+}
+
+// A stack of frames, innermost first: 'n' a native function, 'u' a native frame without a name, 'p' a line of Python, 'x' noise,
+// 'o' ours, 'i' a native function with a function and noise inlined into it, 'e' an end.
+static uint32_t stack_like(const char *kinds) {
+    const size_t n = strlen(kinds);
+    uint64_t payload[3 + 100] = {0, n, names.node_count * 100}, before = 0;
+    define_string(1, "/lib/app.so");
+    define_string(2, "work");
+    define_string(3, "c10::alloc");
+    define_string(4, "cutrace_call");
+    define_string(5, "m.py");
+    define_string(6, "half");
+    NUMBERS(1, 1, 0, 0, 1 << 30, 0);
+    assert_int_equal(take(CT_SECTION_MODULES), 0);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t id = i + 1, pc = 0x1000 + i;
+        switch (kinds[n - 1 - i]) {
+        case 'n':
+            NUMBERS(id, 0, pc, 1, pc, 2, 0);
+            break;
+        case 'u':
+            NUMBERS(id, 0, 0x100 + pc, 1, 0x100 + pc, 0, 0);
+            break;
+        case 'x':
+            NUMBERS(id, 0, 0x200 + pc, 1, 0x200 + pc, 3, 0);
+            break;
+        case 'o':
+            NUMBERS(id, 0, 0x300 + pc, 1, 0x300 + pc, 4, 0);
+            break;
+        case 'i':
+            NUMBERS(id, 0, 0x400 + pc, 1, 0x400 + pc, 2, 0, 3, 6, 5, 10, 3, 5, 20, 2, 5, 30);
+            break;
+        case 'p':
+            NUMBERS(id, 1, 2, 5, 100 + i);
+            break;
+        default:
+            NUMBERS(id, 2, CT_STACK_LOST);
+        }
+        payload[3 + i] = ct_zigzag(id - before);
+        before = id;
+    }
+    assert_int_equal(take(CT_SECTION_FRAMES), 0);
+    put_numbers(1, payload, 3 + n);
+    assert_int_equal(take(CT_SECTION_STACKS), 0);
+    return stack_named(1);
+}
+
+// Which frames of such a stack views show: their places from the innermost one on, as digits.
+static void shows(const char *kinds, int all_frames, const char *want, uint32_t hidden) {
+    struct ct_sites sites;
+    char got[100] = "";
+    const uint32_t stack = stack_like(kinds), depth = ct_stack_node(&names, stack)->depth;
+    ct_sites_init(&sites, &names);
+    sites.all_frames = all_frames;
+    struct ct_askers a = ct_askers_of(&sites, stack);
+    for (size_t i = 0; a.node; ct_askers_next(&a))
+        got[i++] = (char)('0' + depth - names.nodes[a.node].depth);
+    assert_string_equal(got, want);
+    a = ct_askers_of(&sites, stack);
+    assert_int_equal(ct_askers_hidden(&a), hidden);
+    ct_sites_free(&sites);
+}
+
+static void who_asked(void **state) {
+    (void)state;
+    shows("oxnxpx", 0, "24", 4);
+    shows("oxnxpx", 1, "012345", 0);
+    shows("xxuxp", 0, "4", 4); // no name: only where nothing else has one
+    shows("xuxu", 0, "13", 2);
+    shows("oixp", 0, "113", 2); // a frame with an inlined function is shown twice, and hidden once
+    shows("oix", 1, "01112", 0);
+    shows("oxx", 0, "1", 2); // noise alone: the innermost one
+    shows("oo", 0, "0", 1);
+    shows("xpe", 0, "1", 1);
+    shows("xpe", 1, "01", 0);
+    shows("xxe", 0, "0", 1);
+    shows("e", 0, "0", 0);
+    shows("e", 1, "0", 0);
+    shows("uuuuuuuuup", 0, "9", 9);
+}
+
+static void noise_is_what_the_table_says(void **state) {
+    (void)state;
+    const struct {
+        enum ct_noise_of what;
+        const char *name;
+        enum ct_noise_group group;
+    } all[] = {
+        {CT_NOISE_MODULE, "libcutrace.so", CT_NOISE_OURS},
+        {CT_NOISE_MODULE, "libcuda.so.1", CT_NOISE_CUDA},
+        {CT_NOISE_MODULE, "libcudart.so.13", CT_NOISE_CUDA},
+        {CT_NOISE_MODULE, "libcudnn.so.9", CT_NOISE_NONE},
+        {CT_NOISE_MODULE, "libc.so.6", CT_NOISE_C},
+        {CT_NOISE_MODULE, "libc10_cuda.so", CT_NOISE_NONE}, // by its functions
+        {CT_NOISE_MODULE, "python3.12", CT_NOISE_PYTHON},
+        {CT_NOISE_MODULE, "libpython3.9.so.1.0", CT_NOISE_PYTHON},
+        {CT_NOISE_MODULE, "pythonista", CT_NOISE_NONE},
+        {CT_NOISE_FUNCTION, "libcuda.so.1", CT_NOISE_NONE},
+        {CT_NOISE_FUNCTION, "_PyEval_EvalFrameDefault", CT_NOISE_PYTHON},
+        {CT_NOISE_FUNCTION, "my_PyEval_EvalFrameDefault", CT_NOISE_NONE},
+        {CT_NOISE_FUNCTION, "clone", CT_NOISE_C},
+        {CT_NOISE_FUNCTION, "clone_tensor", CT_NOISE_NONE},
+        {CT_NOISE_FUNCTION, "at::_ops::zeros::call", CT_NOISE_TORCH},
+        {CT_NOISE_FUNCTION, "torch::autograd::generated::MmBackward0::apply", CT_NOISE_NONE},
+        {CT_NOISE_FUNCTION, "torch::autograd::THPVariable_zeros", CT_NOISE_TORCH},
+        {CT_NOISE_FILE, "/usr/lib/python3.11/ctypes/__init__.py", CT_NOISE_FFI},
+        {CT_NOISE_FILE, "/home/me/myctypes/__init__.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "<frozen importlib._bootstrap_external>", CT_NOISE_IMPORT},
+        {CT_NOISE_FILE, "/x/torch/nn/modules/module.py", CT_NOISE_TORCH},
+        {CT_NOISE_FILE, "/v/vllm/v1/worker/gpu_model_runner.py", CT_NOISE_NONE},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (ct_noise(all[i].what, all[i].name) != all[i].group)
+            fail_msg("%s", all[i].name);
 }
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(symbols_come_later), TEST(generations), TEST(malformed), TEST(facts), TEST(labels),
+        TEST(symbols_come_later),
+        TEST(generations),
+        TEST(stacks_are_a_tree),
+        TEST(deep_stacks_share),
+        TEST(ends_and_places),
+        TEST(malformed),
+        TEST(facts),
+        TEST(who_asked),
+        TEST(labels),
+        TEST(noise_is_what_the_table_says),
     };
     return cmocka_run_group_tests_name("report_names", tests, NULL, NULL);
 }

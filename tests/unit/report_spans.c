@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges of addresses in their order, against an array that says of each address to which range it belongs.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../draw.h"
+#include "report/spans.h"
+
+enum { CELLS = 60000 };
+
+static struct ct_spans spans;
+static uint64_t owner[CELLS]; // 0: none; else the number of the range
+static uint64_t number;
+
+static void paint(uint64_t start, uint64_t bytes, uint64_t with) {
+    for (uint64_t i = start; i < start + bytes; i++)
+        owner[i] = with;
+}
+
+// The first range at or behind an address.
+static uint64_t expected(uint64_t address) {
+    while (address < CELLS && !owner[address])
+        address++;
+    return address < CELLS ? owner[address] : 0;
+}
+
+static void look(uint64_t address, uint64_t bytes) {
+    const struct ct_span *found = ct_spans_get(&spans, ct_spans_find(&spans, address));
+    const struct ct_span *over = ct_spans_over(&spans, address, bytes);
+    const uint64_t want = expected(address);
+    assert_int_equal(found ? found->event : 0, want);
+    assert_ptr_equal(over, found && found->start < address + bytes ? found : NULL);
+    const struct ct_span *before = ct_spans_before(&spans, ct_spans_find(&spans, address));
+    assert_true(!before || before->start + before->bytes <= address);
+    const int begins = owner[address] && (!address || owner[address - 1] != owner[address]);
+    assert_int_equal(ct_spans_exact(&spans, address) != NULL, begins);
+}
+
+static void take_over(uint64_t start, uint64_t bytes) {
+    const struct ct_span *there;
+    while ((there = ct_spans_over(&spans, start, bytes))) {
+        paint(there->start, there->bytes, 0);
+        ct_spans_take(&spans, ct_spans_find(&spans, there->start));
+    }
+    for (uint64_t i = start; i < start + bytes; i++)
+        assert_int_equal(owner[i], 0);
+}
+
+static void walk(void) {
+    uint64_t up_to = 0;
+    const struct ct_span *span;
+    for (struct ct_span_at at = ct_spans_find(&spans, 0); (span = ct_spans_get(&spans, at));
+         at = ct_spans_next(&spans, at)) {
+        for (; up_to < span->start; up_to++)
+            assert_int_equal(owner[up_to], 0);
+        for (; up_to < span->start + span->bytes; up_to++)
+            assert_int_equal(owner[up_to], span->event);
+    }
+    for (; up_to < CELLS; up_to++)
+        assert_int_equal(owner[up_to], 0);
+}
+
+// In turns: many small ranges, few large ones in their place, and hardly any.
+static void as_the_array_says(void **state) {
+    (void)state;
+    for (int i = 0; i < 400000; i++) {
+        const int turn = i / 20000 % 4;
+        const uint64_t most = turn == 1 ? 3000 : turn == 3 ? 60 : 6, bytes = 1 + draw(most);
+        const uint64_t start = draw(CELLS - bytes);
+        look(draw(CELLS), 1 + draw(most));
+        take_over(start, bytes);
+        if (turn == 2 && draw(4))
+            continue;
+        const struct ct_span span = {.start = start, .bytes = bytes, .event = ++number};
+        ct_spans_add(&spans, &span);
+        paint(start, bytes, number);
+        if (i % 5000 == 0)
+            walk();
+    }
+    walk();
+    ct_spans_free(&spans);
+    assert_null(ct_spans_get(&spans, ct_spans_find(&spans, 0)));
+}
+
+static void in_order(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 10000; i++) {
+        const struct ct_span up = {.start = 1000000 + i * 2, .bytes = 1 + i % 2, .event = i + 1};
+        const struct ct_span down = {.start = 1000000 - (i + 1) * 2, .bytes = 2, .event = i + 1};
+        ct_spans_add(&spans, &up);
+        ct_spans_add(&spans, &down);
+    }
+    for (uint64_t i = 0; i < 10000; i++) {
+        assert_int_equal(ct_spans_exact(&spans, 1000000 + i * 2)->event, i + 1);
+        assert_int_equal(ct_spans_exact(&spans, 1000000 - (i + 1) * 2)->event, i + 1);
+    }
+    ct_spans_free(&spans);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_the_array_says),
+        cmocka_unit_test(in_order),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
