@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stand-ins for libc10.so and libc10_cuda.so share: declared as PyTorch does, so that the compiler makes the names.
+#ifndef BLOCKS_C10_H
+#define BLOCKS_C10_H
+
+#include <cstddef>
+#include <cstdint>
+
+#define C10_API __attribute__((visibility("default")))
+
+namespace c10 {
+struct Device {
+    int8_t type, index;
+};
+C10_API void reportMemoryUsageToProfiler(void *ptr, int64_t bytes, Device device);
+C10_API void reportMemoryUsageToProfiler(void *ptr, int64_t bytes, int64_t allocated,
+                                         int64_t reserved, Device device);
+C10_API void reportMemoryUsageToProfiler(void *ptr, int64_t bytes, size_t allocated,
+                                         size_t reserved, Device device);
+C10_API void reportOutOfMemoryToProfiler(int64_t bytes, int64_t allocated, int64_t reserved,
+                                         Device device);
+C10_API void reportOutOfMemoryToProfiler(int64_t bytes, size_t allocated, size_t reserved,
+                                         Device device);
+} // namespace c10
+
+enum { C10_USAGE_16, C10_USAGE_110, C10_USAGE_20, C10_OOM_113, C10_OOM_20, C10_VARIANTS };
+
+#endif

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of Python programs: the Python frames of each event against those that the program wrote down in the same place,
+in each interpreter that is here: test_traces.py [WORD]..."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import test_frames
+from test_frames import BUILD, DEPS, FULL, HANG, HERE
+
+SIM = os.path.join(BUILD, "sim")
+LIBRARY = os.path.join(BUILD, "libcutrace.so")
+REPORT = os.path.join(BUILD, "cutrace-report")
+STACKS = 20000 if FULL else 300
+LAST = 1 << 21  # as in traced.py
+
+
+class Trace:
+    """A traced run: what it wrote down, what the trace has, by the sizes of allocations."""
+
+    def __init__(self, command, stacks, *more, **env):
+        with tempfile.TemporaryDirectory() as folder:
+            path, written = os.path.join(folder, "trace.zst"), os.path.join(folder, "truth")
+            plain = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_", "SIM_"))}
+            plain.update(LD_LIBRARY_PATH=SIM, CUTRACE_OUTPUT=path, CUTRACE_QUIET="1", LD_PRELOAD=LIBRARY,
+                         CUTRACE_FREE_STACKS="1", PYTHONDONTWRITEBYTECODE="1", PYTHONUTF8="1", **env)
+            command = [f"{w}:{SIM}" if w.startswith("LD_LIBRARY_PATH=") else w for w in command]
+            if "--library-path" in command:
+                command[command.index("--library-path") + 1] += f":{SIM}"
+            done = subprocess.run([*command, os.path.join(HERE, "traced.py"), written, str(stacks), *more], env=plain,
+                                  cwd=folder, capture_output=True, text=True, errors="replace", timeout=HANG)
+            assert done.returncode == 0, f"{done.returncode} {done.stderr[-3000:]}"
+            assert "Error" not in done.stderr, done.stderr[-3000:]
+            with open(written, encoding="utf-8") as f:
+                self.truth = {size: [tuple(frame) for frame in frames] for size, frames in map(json.loads, f)}
+            self.info = report("info", path)
+            self.events = [json.loads(line) for line in report("dump", path).splitlines()]
+        self.allocations = {e["bytes"]: e["stack"] for e in self.events
+                            if e.get("op") == "alloc" and e["bytes"] in self.truth}
+        self.notes = [e.get("text") for e in self.events if e.get("op") == "note"]
+
+    def frees_of_last(self):
+        last = [e["ptr"] for e in self.events if e.get("op") == "alloc" and e["bytes"] == LAST]
+        return [e["stack"] for e in self.events if e.get("op") == "free" and last and e["ptr"] == last[0]][-1:]
+
+
+def report(*arguments):
+    return subprocess.run([REPORT, arguments[0], "--json", *arguments[1:]], capture_output=True, text=True, check=True,
+                          errors="replace").stdout
+
+
+def python_frames(stack):
+    return [(f["name"] or "", f["file"] or "", f["line"] or 0) for f in stack if f["kind"] == "python"]
+
+
+def same(found, want):
+    """Names that no UTF-8 can say are shown in one way or another."""
+    return found == want or (found[2] == want[2] and "\ufffd" in want[0] + want[1])
+
+
+def problems(trace):
+    """Every allocation whose Python frames are not those that were written down."""
+    out = []
+    if set(trace.allocations) != set(trace.truth):
+        out.append(f"{len(trace.allocations)} allocations in the trace, {len(trace.truth)} were made")
+    for size, stack in sorted(trace.allocations.items()):
+        found, want = python_frames(stack)[2:], trace.truth[size]  # without those of traced.py's own
+        ended = any(f["end"] for f in stack)
+        if ended and len(stack) < 1000:
+            out.append(f"{size}: ended after {len(stack)} frames")
+        if len(found) != len(want) and not (ended and len(found) < len(want)):
+            out.append(f"{size}: {len(found)} Python frames, not {len(want)}: {found[:3]}, {want[:3]}")
+        for a, b in zip(found, want):
+            if not same(a, b):
+                out.append(f"{size}: {a}, not {b}")
+                break
+    return out
+
+
+# ---- cases --------------------------------------------------------------------------------------
+def both(command):
+    """each event's Python frames, and native ones around them"""
+    trace = Trace(command, STACKS)
+    out = problems(trace)
+    for size, stack in trace.allocations.items():
+        kinds = [f["kind"] for f in stack]
+        if kinds[0] != "native" or (kinds[-1] != "native" and not stack[-1]["end"]):
+            out.append(f"{size}: kinds {kinds}")
+        # 3.9 itself loses frames behind a generator that waits for another one and into which an exception is thrown.
+        whole = trace.truth[size][-1][0] in ("<module>", "_bootstrap", "Thread._bootstrap")
+        if whole and any(f["name"] == "_PyEval_EvalFrameDefault" for f in stack):
+            out.append(f"{size}: a loop that runs no frame: {[f['name'] for f in stack]}")
+    for stack in trace.frees_of_last() or [[]]:
+        if not stack or any(f["kind"] == "python" for f in stack):
+            out.append(f"the stack of a thread without Python: {stack}")
+    if '"on"' not in trace.info or trace.notes:
+        out.append(f"notes {trace.notes}, {trace.info}")
+    return out, trace
+
+
+def with_the_gil(command):
+    """the same while the GIL is held"""
+    trace = Trace(command, 0, "gil")
+    return problems(trace), trace
+
+
+def python_only(command):
+    """CUTRACE_STACKS=python: no native frames, but where there are no Python frames"""
+    trace = Trace(command, 0, CUTRACE_STACKS="python")
+    out = problems(trace)
+    for size, stack in trace.allocations.items():
+        if any(f["kind"] == "native" for f in stack):
+            out.append(f"{size}: native frames")
+    for stack in trace.frees_of_last() or [[]]:
+        if not stack or any(f["kind"] != "native" for f in stack):
+            out.append(f"the stack of a thread without Python: {stack}")
+    return out, trace
+
+
+def native_only(command):
+    """CUTRACE_STACKS=native and off: no Python frames, no frames"""
+    trace, off = Trace(command, 0, CUTRACE_STACKS="native"), Trace(command, 0, CUTRACE_STACKS="off")
+    out = [f"{size}: {stack}" for size, stack in trace.allocations.items() if not stack or python_frames(stack)]
+    return out + [f"off, {size}: {stack}" for size, stack in off.allocations.items() if stack], trace
+
+
+CASES = (both, with_the_gil, python_only, native_only)
+
+
+def main():
+    test_frames.fetch()
+    found = test_frames.interpreters()
+    todo = [(f"{version} {kind}: {case.__doc__}", case, command)
+            for version, kind, command in found
+            for case in (CASES if FULL or (version, kind, command) in test_frames.one_of_each(found) else CASES[:1])
+            if not sys.argv[1:] or any(word in f"{version} {kind} {case.__name__}" for word in sys.argv[1:])]
+    print(f"1..{len(todo)}", flush=True)
+    failed = 0
+    for number, (title, case, command) in enumerate(todo, 1):
+        try:
+            wrong, trace = case(command)
+            title += f": {len(trace.allocations)} events"
+        except Exception as e:  # pylint: disable=broad-except
+            wrong = [f"{type(e).__name__} {e}"]
+        failed += bool(wrong)
+        print(f"{'not ok' if wrong else 'ok'} {number} - {title}", flush=True)
+        for w in wrong[:8]:
+            print("".join(f"# {line}\n" for line in w[:2000].splitlines()), end="", flush=True)
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

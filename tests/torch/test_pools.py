@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `frag` and `summary` say of PyTorch's pools, against the allocator's own snapshots of itself at some of the moments.
+test_pools.py [WORD]... runs the cases whose names have all the words."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import test_blocks  # noqa: E402
+import wheels  # noqa: E402
+from test_blocks import CASES, FREE, HANDED_OUT, WAITS, Run, blocks_of, cases, ready, tap, whole_gaps  # noqa: E402
+
+OPERATIONS, MOMENTS = (36000, 24) if tap.FULL else (2500, 6)
+
+
+def view(name, trace, *more):
+    code, out, err = tap.report(name, "--json", *more, trace)
+    tap.equal((code, err), (0, b""), name)
+    return json.loads(out)
+
+
+def figures(truth):
+    """The keys of a pool from a snapshot; a device without a block has none."""
+    own = truth["segments"]
+    gaps = [size for s in own for _, size in whole_gaps(s)]
+    handed = [b for s in own for b in blocks_of(s) if b[2] == HANDED_OUT]
+    idle = [s[1] for s in own if all(b[2] != HANDED_OUT for b in blocks_of(s))]
+    return {"allocated_bytes": truth["allocated"], "reserved_bytes": truth["reserved"], "unreconciled_bytes": 0,
+            "free_bytes": sum(gaps), "free_blocks": len(gaps), "largest_free_bytes": max(gaps, default=0),
+            "segments": len(own), "segment_bytes": sum(s[1] for s in own), "blocks": len(handed),
+            "block_bytes": sum(b[1] for b in handed), "idle_segments": len(idle), "idle_bytes": sum(idle), "outside_bytes": 0}
+
+
+def compare(run, moments, streams, whole=True, retries=None):
+    """At each of the moments; whole: nothing of the trace is missing, so that all refusals can be counted. Notes retries:
+    [ours, the allocator's, whether ours is a bound]."""
+    retries = [] if retries is None else retries
+    at = {e["bytes"]: e["t_ns"] for e in run.events() if e["op"] == "alloc" and e["api"] == "cudaMalloc"}
+    start = view("frag", run.trace)["start_ns"]
+    seen = 0
+    for truth in moments:
+        t = at[truth["marker"]] - start
+        pools = {d["ordinal"]: d["pool"] for d in view("frag", run.trace, "--to=%d.%09d" % divmod(t, 10**9))["devices"]}
+        for device in truth["devices"]:
+            if not sum(device["blocks"]):
+                continue
+            pool, want = pools[device["device"]], figures(device)
+            tap.equal({k: pool[k] for k in want}, want, "moment %d, device %d" % (truth["marker"], device["device"]))
+            if whole:
+                tap.equal(sum(pool["refused"].values()), device["ooms"], "refused")
+                retries.append((pool["retries"], device["retries"], pool["retries_is_bound"]))
+            states = [b for s in device["segments"] for b in blocks_of(s)]
+            largest = max([b[1] for b in states if b[2] == FREE], default=0)
+            if any(b[2] == WAITS for b in states):
+                tap.check(largest <= pool["largest_free_bytes"], "the bound holds")
+            else:
+                tap.equal(pool["largest_free_bytes"], largest, "largest free block")
+            tap.equal(pool["largest_free_is_bound"], streams, "it is a bound if there are streams besides the default one")
+            seen += 1
+    return seen
+
+
+def check_retries(case, retries):
+    """Those of PyTorch are told, or a bound of them."""
+    _, settings, options, _ = case
+    bound = "max_split_size" in settings or "captures" in options
+    # Between the driver's refusal and PyTorch's report of the block, each of the threads may be under way.
+    threads = options.get("threads", 1)
+    under_way = threads if threads > 1 else 0
+    for ours, its, is_bound in retries:
+        tap.equal(is_bound, bound, "it is a bound where PyTorch may have asked again without a retry")
+        if "fraction" in options:  # that PyTorch then fulfils by what it gives back, nobody is asked for
+            tap.check(ours <= its + under_way, f"{ours} retries, PyTorch says {its}")
+        else:  # (while a pool is filled, PyTorch before 2.2 gives nothing back, capture or not)
+            tap.check(ours >= its - under_way and (bound or "pools" in options or ours <= its + under_way),
+                      f"{ours} retries, PyTorch says {its}")
+    print(f"# {case[0]}: retries at the end: {[r[0] for r in retries[-2:]]}, PyTorch says {[r[1] for r in retries[-2:]]}")
+
+
+def check_case(version, case):
+    run = Run(ready(version), case, 7, operations=OPERATIONS)
+    step, retries = max(1, len(run.moments) // MOMENTS), []
+    tap.check(compare(run, run.moments[::step] + run.moments[-1:], case[2].get("streams") != 0, retries=retries) >= MOMENTS,
+              "too few moments")
+    check_retries(case, retries)
+    requests = {k: 0 for k in ("full", "pieces", "usable")}
+    for device in view("frag", run.trace)["devices"]:
+        for k in requests:
+            requests[k] += device["pool"]["grown"][k] if device["pool"] else 0
+    print("# %s: requests that made the pool grow: %s" % (case[0], ", ".join("%d %s" % (n, k) for k, n in requests.items())))
+    if case[2].get("streams") == 0:
+        tap.check(requests["pieces"], "free memory lay in pieces")
+        tap.equal(requests["usable"], 0, "on one stream, no large enough free block is passed over")
+    limits = {o["why"] == "pool-limit" for o in view("summary", run.trace)["ooms"] if o["op"] == "block-oom"}
+    tap.check(limits <= {"fraction" in case[2]}, "only a memory fraction refuses without asking the driver")
+
+
+def check_wrapped(version, case):
+    """in a file whose beginning was overwritten"""
+    run = Run(ready(version), case, 7, operations=600000, moments=200, CUTRACE_MAX_SIZE="1M")
+    tap.check(view("frag", run.trace)["trace"]["wrapped"], "the file has room for all of it")
+    present = {e["bytes"] for e in run.events() if e["op"] == "alloc" and e["api"] == "cudaMalloc"}
+    left = [truth for truth in run.moments if truth["marker"] in present]
+    print("# %s: %d of %d moments are left" % (case[0], len(left), len(run.moments)))
+    tap.check(5 < len(left) < len(run.moments), "some moments are left")
+    compare(run, left[1:4] + left[-4:], case[2].get("streams") != 0, whole=False)
+
+
+def main(words):
+    for version in wheels.versions():
+        for case in cases(version):
+            name = f"PyTorch {version}: {case[0]}"
+            if all(w in name for w in words):
+                def test(version=version, case=case):
+                    check_case(version, case)
+                test.__doc__ = name
+                tap.test(test)
+    if not words:
+        for case in (CASES[0], CASES[5]):
+            def wrapped(case=case):
+                check_wrapped(wheels.versions()[-1], case)
+            wrapped.__doc__ = f"PyTorch {wheels.versions()[-1]}: {case[0]}, {check_wrapped.__doc__}"
+            tap.test(wrapped)
+    tap.main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
