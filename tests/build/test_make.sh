@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 count=0
 
 # The switches of the make that runs this test (CC=, WERROR=, ...), without its job server.
-MAKEFLAGS=$(printf '%s' "${MAKEFLAGS:-}" | sed -E 's/(^| )-?-?j[0-9]*//; s/--jobserver-[a-z]*=[^ ]*//; s/(^| )BUILD=[^ ]*//')
+MAKEFLAGS=$(printf '%s' "${MAKEFLAGS:-}" | sed -E 's/^([a-z]*)s/\1/; s/(^| )-?-?j[0-9]*//; s/--jobserver-[a-z]*=[^ ]*//; s/(^| )BUILD=[^ ]*//')
 export MAKEFLAGS
 unset MAKELEVEL MFLAGS
 
@@ -35,7 +35,7 @@ lacks() { # NAME LIST: says so if no line of the list ends in the name
     printf '%s\n' "$2" | grep -qE "(^|/)$1\$" || echo "$1 would not be rebuilt"
 }
 
-echo "1..8"
+echo "1..9"
 check "after a build nothing is left to do" "$(plan all)"
 
 list=$(plan -W preload/hooks.def all)
@@ -70,3 +70,11 @@ check "the installed launcher finds the installed library" \
     "$([ "$(realpath -q "${seen%%:*}")" = "$work/root/opt/cutrace/lib/libcutrace.so" ] || echo "LD_PRELOAD=$seen")"
 make -s -C "$root" "BUILD=${build#"$root"/}" DESTDIR="$work/root" PREFIX=/opt/cutrace uninstall >/dev/null 2>&1
 check "uninstall removes what install put there" "$(find "$work/root" -type f)"
+
+# What is optional at build time.
+make -s -C "$root" "BUILD=$work/plain" CFLAGS=-DCT_WITHOUT_ELFUTILS LIBIBERTY= "$work/plain/cutrace-report" >"$work/log" 2>&1
+check "without elfutils and libiberty there is a report all the same, which says what it lacks" \
+    "$("$work/plain/cutrace-report" --version 2>&1 | grep -q '^lines: .*built without elfutils' || cat "$work/log"
+        "$work/plain/cutrace-report" "$root/tests/golden/expected/mixed.zst" 2>&1 | grep -q . || echo 'it does not report'
+        "$work/plain/cutrace-report" symbolize -o "$work/x" "$root/tests/golden/expected/mixed.zst" 2>&1 |
+            grep -q 'built without elfutils' || echo 'symbolize does not say why')"

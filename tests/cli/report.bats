@@ -74,7 +74,7 @@ END
     [ ! -s err ]
     [ "$("$report" -h)" = "$(cat out)" ]
     sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/options.def" >names
-    [ "$(wc -l <names)" -eq 8 ]
+    [ "$(wc -l <names)" -eq 11 ]
     while read -r name; do grep -q "^  $name " out; done <names
     sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/options.def" >names
     [ "$(wc -l <names)" -ge 14 ]
@@ -82,9 +82,47 @@ END
 }
 
 @test "version and licences" {
-    "$report" --version | grep -q '^cutrace-report [0-9]*\.[0-9]*\.[0-9]*, reads trace format up to version 1$'
+    "$report" --version | grep -q '^cutrace-report [0-9]*\.[0-9]*\.[0-9]*, reads trace format up to version 3$'
     "$report" --licenses >out
-    for name in Apache zstd libsupc++ libunwind xxHash; do grep -q "$name" out; done
+    for name in Apache zstd libiberty elfutils libunwind xxHash; do grep -q "$name" out; done
+}
+
+@test "what views leave out is documented, and comes with --all-frames" {
+    "$report" --noise | cmp - "$ROOT/tools/report/NOISE.md"
+    # Each row once, with one * at most, at an end.
+    sed -n 's/^CT_NOISE([A-Z]*, "\(.*\)")$/\1/p' "$ROOT/tools/report/noise.def" >rows
+    [ "$(wc -l <rows)" -gt 90 ]
+    lacks -v '^\*\?[^*]\+\*\?$' rows
+    lacks '^\*.*\*$' rows
+    [ -z "$(sort rows | uniq -d)" ]
+    while read -r row; do grep -qF "\`$row\`" "$ROOT/tools/report/NOISE.md"; done <rows
+    "$report" oom "$traces/python.zst" >few
+    "$report" oom --all-frames "$traces/python.zst" >all
+    lacks 'c10::\|_start\|module.py' few
+    for frame in c10:: _start module.py; do grep -q "$frame" all; done
+    grep -q '^    asked by gpu_model_runner.py:2071 GPUModelRunner.initialize_kv_cache$' few
+    grep -q '^             model.py:1 layer1 (9 times)$' few
+    grep -q ' ... 14 hidden (--all-frames)$' few
+    grep -q ' ... caller unknown' all
+    lacks hidden all
+}
+
+@test "names are demangled as --demangle says: simple in text, full in JSON" {
+    simple=torch::autograd::generated::MmBackward0::apply
+    for how in "" --demangle=simple; do
+        "$report" top $how "$traces/python.zst" | grep -q " $simple (libtorch_cpu.so)$"
+    done
+    for how in "" --demangle=full; do
+        "$report" dump --json $how "$traces/python.zst" | grep -q "\"$simple(std::vector"
+    done
+    "$report" top --demangle=full "$traces/python.zst" | grep -q " $simple(std::vector"
+    "$report" dump --json --demangle=simple "$traces/python.zst" | grep -q "\"$simple\""
+    # Noise is noise whatever it is called.
+    "$report" top --demangle=no "$traces/python.zst" | grep -q ' _ZN5torch8autograd9generated11MmBackward05applyE'
+    "$report" top --demangle=no "$traces/python.zst" | lacks 'CachingAllocator'
+    status=0
+    "$report" top --demangle=much "$traces/python.zst" 2>err || status=$?
+    [ "$status" -eq 2 ]
 }
 
 @test "the program needs only the C library" {
@@ -98,7 +136,7 @@ END
     t=$traces/refused.zst
     for arguments in "" "--nonsense $t" "--capacity $t" "--capacity=lots $t" "--capacity=0 $t" "--device=x $t" "--device=-1 $t" \
         "--from=later $t" "--from=2 --to=1 $t" "--top=0 $t" "--units=furlongs $t" "--color=blue $t" "--json=yes $t" "-x $t" \
-        "summary" "--top" "--device=99999999999999999999 $t"; do
+        "summary" "--top" "--device=99999999999999999999 $t" "sumary $t" "export --output=- $t"; do
         status=0
         "$report" $arguments >out 2>err || status=$?
         echo "$arguments: $status $(cat err)"
@@ -107,6 +145,14 @@ END
         [ "$(wc -l <err)" -eq 1 ]
         grep -q '^cutrace-report: ' err
     done
+}
+
+@test "wrong usage: the message names what was wrong, and what is expected" {
+    "$report" sumary "$traces/refused.zst" 2>&1 | grep -q '^cutrace-report: sumary: neither a command nor a file; '
+    "$report" --capacity=12x "$traces/refused.zst" 2>&1 | grep -q -- '--capacity=12x: expected SIZE: .*24GiB'
+    "$report" absent.zst 2>&1 | grep -q 'absent.zst: cannot be opened: No such file'
+    cp "$traces/refused.zst" sumary
+    "$report" sumary | grep -q refused
 }
 
 @test "a bad file exits with 3, an unfinished trace with 4 only if --strict" {
@@ -250,6 +296,10 @@ assert d["ooms"] == [] and d["crossing"] is None and d["devices"][0]["live_bytes
     "$report" -d1 --json "$traces/mixed.zst" | python3 -c '
 import json, sys
 assert [d["ordinal"] for d in json.load(sys.stdin)["devices"]] == [1]'
+    for view in summary oom top timeline frag; do
+        "$report" $view --device=1 "$traces/mixed.zst" 2>&1 >/dev/null | lacks 'no event is of this GPU'
+        [ "$("$report" $view --device=7 "$traces/mixed.zst" 2>&1 >/dev/null | grep -c 'warning: --device=7: no event is of this GPU')" -eq 1 ]
+    done
 }
 
 @test "--progress=plain writes to stderr only, and --progress=never nothing" {
@@ -282,7 +332,7 @@ assert names[1] == "void at::native::empty<float, 3>(at::Tensor const&)", names[
 assert names[3] == "A::operator()()", names[3]
 assert names[4] == "_Zbroken" and names[5] == "plain_c", names
 assert all(len(n) < 5000 for n in names)'
-    "$report" dump names.zst | grep -q ' at::native::empty<..> (lib.so)$'
+    "$report" dump names.zst | grep -q ' at::native::empty (lib.so)$'
     "$report" dump names.zst | grep -q ' foo::bar (lib.so)$'
     "$report" dump names.zst | grep -q ' A::operator() (lib.so)$'
     "$report" dump names.zst | grep -q ' (anonymous namespace)::work (lib.so)$'

@@ -43,6 +43,7 @@ END
         [ ! -s out ]
         [ -s err ]
     done
+    grep -q '^cutrace: walk: no such command' err
     status=0
     "$cutrace" run ./nonexistent 2>err || status=$?
     [ "$status" -eq 127 ]

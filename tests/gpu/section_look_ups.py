@@ -173,7 +173,7 @@ def libraries():
         path = machine.find_library(file)
         if path:
             try:
-                found[name] = section_ways_in.unwrapped(section_ways_in.library(name, path).trace())
+                found[name] = section_ways_in.unwrapped(section_ways_in.run_of(name, path).trace())
             except Skip:
                 pass
     if not found:

@@ -154,7 +154,7 @@ for _linkage in ("shared", "static"):
 # ---- NVIDIA's libraries -------------------------------------------------------------------------------
 
 @functools.lru_cache(None)
-def library(name, path):
+def run_of(name, path):
     done = machine.run(name, [sys.executable, os.path.join(machine.HERE, "libraries.py"), name, path])
     if done.rc == 77:
         raise Skip(done.err.strip()[-200:])
@@ -167,7 +167,7 @@ def library_check(name, file):
         path = machine.find_library(file)
         if not path:
             raise Skip(f"no {file} here")
-        done = library(name, path)
+        done = run_of(name, path)
         trace = done.trace()
         events = machine.events(trace)
         (lines,) = done.own().values()

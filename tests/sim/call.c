@@ -7,31 +7,40 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 _Thread_local int sim_depth;
 bool sim_initialised;
 
-static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+// On a page that is empty in a child, however it was made: nobody there holds the lock.
+static struct {
+    pthread_mutex_t lock; // zeros are PTHREAD_MUTEX_INITIALIZER
+    int known;
+} * alive;
 static bool forked; // a child of a process that had called cuInit: CUDA does not work in it
 
 static void before_fork(void) {
-    pthread_mutex_lock(&driver_lock);
+    pthread_mutex_lock(&alive->lock);
 }
 
 static void after_fork_parent(void) {
-    pthread_mutex_unlock(&driver_lock);
+    pthread_mutex_unlock(&alive->lock);
 }
 
 static void after_fork_child(void) {
-    pthread_mutex_init(&driver_lock, NULL);
+    alive->known = 1;
     forked = forked || sim_initialised;
     sim_shared_forget_pid();
 }
 
 static void start(void) {
     sim_param_read();
+    alive = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (alive == MAP_FAILED || madvise(alive, 4096, MADV_WIPEONFORK))
+        abort();
+    alive->known = 1;
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
@@ -39,6 +48,7 @@ CUresult sim_cu_init(void) {
     if (forked)
         return CUDA_ERROR_NOT_INITIALIZED;
     sim_initialised = true;
+    sim_space_open();
     return CUDA_SUCCESS;
 }
 
@@ -97,16 +107,22 @@ void sim_begin(struct sim_call *c, const char *api, const char *op, enum sim_nee
     c->depth = sim_depth;
     if (sim_param.latency)
         wait_for(latency_of(api) / 2);
-    pthread_mutex_lock(&driver_lock);
+    if (!alive->known) // no handler has run
+        after_fork_child();
+    pthread_mutex_lock(&alive->lock);
+    if (sim_param.ledger_map)
+        sim_map_enter(c);
     c->result = check(c, need);
 }
 
 CUresult sim_end(struct sim_call *c) {
     if (c->op)
         sim_ledger_write(c);
+    if (sim_param.ledger_map)
+        sim_map_leave(c);
     if (sim_param.log)
         sim_log("%s %d", c->api, (int)c->result);
-    pthread_mutex_unlock(&driver_lock);
+    pthread_mutex_unlock(&alive->lock);
     // The second half comes after the work: a free's address may be handed out again before the
     // call that freed it has returned, as on the real driver.
     if (sim_param.latency) {

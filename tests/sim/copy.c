@@ -132,3 +132,16 @@ static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t w
 FILL(cuMemsetD8, unsigned char)
 FILL(cuMemsetD16, unsigned short)
 FILL(cuMemsetD32, unsigned int)
+
+// Beside nothing else that happens later: a fill of one word.
+#define WRITE_VALUE(name, per_thread)                                             \
+    CUresult CUDAAPI name(CUstream stream, CUdeviceptr addr, cuuint32_t value,    \
+                          unsigned int flags) {                                   \
+        (void)flags;                                                              \
+        return fill(__func__, addr, &value, sizeof value, 1, stream, per_thread); \
+    }
+
+WRITE_VALUE(cuStreamWriteValue32, false)
+WRITE_VALUE(cuStreamWriteValue32_ptsz, true)
+WRITE_VALUE(cuStreamWriteValue32_v2, false)
+WRITE_VALUE(cuStreamWriteValue32_v2_ptsz, true)

@@ -19,7 +19,7 @@ struct file {
 
 static struct file ledger = {-1, 0, 0}, log_file = {-1, 0, 0};
 
-static void expand(const char *pattern, char *path, size_t size) {
+void sim_ledger_path(const char *pattern, char *path, size_t size) {
     const char *p = strstr(pattern, "%p");
     if (p)
         snprintf(path, size, "%.*s%d%s", (int)(p - pattern), pattern, (int)getpid(), p + 2);
@@ -31,7 +31,7 @@ static bool ready(struct file *f, const char *pattern) {
     if (f->pid == getpid())
         return f->fd >= 0;
     char path[4096];
-    expand(pattern, path, sizeof path);
+    sim_ledger_path(pattern, path, sizeof path);
     f->pid = getpid();
     f->lines = 0;
     f->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

@@ -4,7 +4,7 @@
 SIM_OUT := $(BUILD)/sim
 SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Werror) $(DEPFLAGS) \
     -fPIC $(CUDA_CFLAGS) -Itests/sim
-SIM_DRIVER := param shared call ledger fail object space device context memory managed stream \
+SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
     capture pool pool_share vmm vmm_share multicast array host ipc external graph module launch \
     copy checkpoint pointer old_abi errors resolver
 SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)

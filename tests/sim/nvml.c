@@ -28,7 +28,11 @@ struct memory_v2 {
     unsigned version;
     unsigned long long total, reserved, free, used;
 };
-struct process_info {
+struct process_info_v1 {
+    unsigned pid;
+    unsigned long long used;
+};
+struct process_info { // since version 2
     unsigned pid;
     unsigned long long used;
     unsigned gpu_instance, compute_instance;
@@ -59,6 +63,11 @@ API int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length);
 API int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending);
 API int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory);
+API int nvmlSystemGetCudaDriverVersion_v2(int *version);
+API int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type);
+API int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, void *pci);
+API int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
+                                             struct process_info_v1 *infos);
 API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
                                                 struct process_info *infos);
 
@@ -161,6 +170,15 @@ int nvmlSystemGetDriverVersion(char *version, unsigned length) {
     return result;
 }
 
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    int result = ready();
+    if (!result && !version)
+        return INVALID_ARGUMENT;
+    if (!result)
+        *version = sim_param.driver_version;
+    return result;
+}
+
 int nvmlDeviceGetCount_v2(unsigned *count) {
     int result = ready();
     if (!result && !count)
@@ -249,6 +267,19 @@ int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pen
     return result ? result : NOT_SUPPORTED;
 }
 
+// No device has links; that a library asks must not stop it.
+int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) {
+    (void)link;
+    int result = check(device, type);
+    return result ? result : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, void *pci) {
+    (void)link;
+    int result = check(device, pci);
+    return result ? result : NOT_SUPPORTED;
+}
+
 // ---- memory ------------------------------------------------------------------------------------------
 
 static int memory_of(const struct device *device, const void *out, struct memory *m) {
@@ -316,4 +347,18 @@ int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *cou
     unsigned capacity = infos ? *count : 0;
     *count = list(device->index, infos, capacity);
     return *count > capacity ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+// Of older programs, PyTorch among them: as version 3, but for two numbers that are left out.
+int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
+                                         struct process_info_v1 *infos) {
+    struct process_info all[SIM_MAX_PROCESSES + 1];
+    unsigned capacity = count && infos ? *count : 0, found = SIM_MAX_PROCESSES + 1;
+    int result = nvmlDeviceGetComputeRunningProcesses_v3(device, count ? &found : NULL, all);
+    if (result)
+        return result;
+    for (unsigned i = 0; i < found && i < capacity; i++)
+        infos[i] = (struct process_info_v1){all[i].pid, all[i].used};
+    *count = found;
+    return found > capacity ? INSUFFICIENT_SIZE : SUCCESS;
 }

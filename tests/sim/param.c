@@ -104,6 +104,8 @@ static void read_all(void) {
     p->latency = text("SIM_LATENCY_NS");
     p->shm = text("SIM_SHM");
     p->ledger = text("SIM_LEDGER");
+    p->ledger_map = text("SIM_LEDGER_MAP");
+    p->ledger_map_mb = number("SIM_LEDGER_MAP_MB", 1024);
     p->log = text("SIM_LOG");
     p->fail = text("SIM_FAIL");
     p->nvml = text("SIM_NVML");

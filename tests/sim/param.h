@@ -15,10 +15,10 @@ struct sim_param {
     uint64_t total_mem;  // what cuDeviceTotalMem says when it is not the memory, else 0
     uint64_t nvml_total; // the same for NVML
     uint64_t context, granularity, chunk, pool_grow, module, graph, array_pad;
-    uint64_t neighbour;
+    uint64_t neighbour, ledger_map_mb;
     bool lazy_modules, limit_charges, managed_at_once, backed;
     bool symbolic, alias, reentrant;
-    const char *shm, *ledger, *log, *fail, *nvml, *latency;
+    const char *shm, *ledger, *ledger_map, *log, *fail, *nvml, *latency;
 };
 
 extern struct sim_param sim_param;

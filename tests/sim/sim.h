@@ -99,7 +99,13 @@ void sim_reentrant_call(void); // SIM_REENTRANT: the driver calls its own export
 // ---- the ledger and the log (ledger.c) -----------------------------------------------------
 
 void sim_ledger_write(const struct sim_call *c);
+void sim_ledger_path(const char *pattern, char *path, size_t size); // %p becomes the pid
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// ---- the ledger that survives SIGKILL (ledger_map.c), under the driver's lock -------------------
+
+void sim_map_enter(const struct sim_call *c);
+void sim_map_leave(const struct sim_call *c);
 
 // ---- scripted failures (fail.c): the result that SIM_FAIL prescribes for this call, or 0 ------
 
@@ -160,6 +166,7 @@ bool sim_extents_take(struct sim_extents *e, uint64_t size, uint64_t align, uint
 bool sim_extents_take_at(struct sim_extents *e, uint64_t base, uint64_t size);
 void sim_extents_give(struct sim_extents *e, uint64_t base, uint64_t size);
 
+void sim_space_open(void); // by cuInit, as real drivers do
 bool sim_space_take(uint64_t size, uint64_t align,
                     uint64_t *base); // size, base: multiples of 2 MiB
 bool sim_space_take_at(uint64_t base, uint64_t size);

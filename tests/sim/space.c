@@ -130,15 +130,18 @@ static void open_space(void) {
     sim_extents_give(&space, space_base, space_size);
 }
 
-bool sim_space_take(uint64_t size, uint64_t align, uint64_t *base) {
+void sim_space_open(void) {
     if (!space_base)
         open_space();
+}
+
+bool sim_space_take(uint64_t size, uint64_t align, uint64_t *base) {
+    sim_space_open();
     return sim_extents_take(&space, sim_round_up(size, UNIT), align < UNIT ? UNIT : align, base);
 }
 
 bool sim_space_take_at(uint64_t base, uint64_t size) {
-    if (!space_base)
-        open_space();
+    sim_space_open();
     return base % UNIT == 0 && sim_extents_take_at(&space, base, sim_round_up(size, UNIT));
 }
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -917,6 +918,13 @@ def nvml_sees_what_the_driver_has():
     eq(nvml.memory(), (512 * MB, 338 * MB, 174 * MB))
     eq(d.free(), 338 * MB)
     eq(nvml.processes(), {os.getpid(): 74 * MB, 4194304: 100 * MB})
+    old, n, version = (C.c_ulonglong * 8)(), C.c_uint(4), C.c_int()
+    eq(nvml.lib.nvmlDeviceGetComputeRunningProcesses(nvml.device, C.byref(n), old), 0)
+    eq((n.value, sorted(zip(old[0:4:2], old[1:4:2]))), (2, sorted({os.getpid(): 74 * MB, 4194304: 100 * MB}.items())))
+    n.value = 1
+    eq(nvml.lib.nvmlDeviceGetComputeRunningProcesses(nvml.device, C.byref(n), old), 7)
+    eq(n.value, 2)
+    eq((nvml.lib.nvmlSystemGetCudaDriverVersion_v2(C.byref(version)), version.value), (0, 13000))
 
 
 @case(SIM_NVML="refused")
@@ -993,7 +1001,7 @@ def everything_of_cuda_h_that_touches_memory_is_exported():
     assert len(wanted) > 150, len(wanted)
     missing = sorted(n for n in wanted - exported if not re.fullmatch(r"cuGraphAddMem(cpy|set)Node", n))
     eq(missing, [])
-    eq(sorted(n for n in exported if not n.startswith("cu")), ["sim_driver_shared"])
+    eq(sorted(n for n in exported if not n.startswith("cu")), ["sim_driver_returned", "sim_driver_shared"])
 
 
 # ---- scripted behaviour ------------------------------------------------------------------------------------------------
@@ -1120,6 +1128,62 @@ def two_stand_in_runtimes_in_one_process():
         eq(lib.cudaMalloc(C.byref(p), C.c_size_t(100)), 0)
     eq(ops(), ["context-create", "alloc", "alloc"])
     eq(d.info()[1] - d.free(), 66 * MB)
+
+
+@case()
+def a_stream_writes_a_word():
+    d = Driver()
+    d.start()
+    p = d.take(16)
+    C.memset(p, 0, 16)
+    for name, at in (("cuStreamWriteValue32", 4), ("cuStreamWriteValue32_v2", 8)):
+        write = getattr(d, name)
+        eq(write(0, p + at, at * 11, 0), 0)
+        eq(write(0, p + at + 2, 1, 0), INVALID)
+        eq(write(0, 64, 1, 0), INVALID)
+    eq(C.string_at(p, 16), struct.pack("<4I", 0, 44, 88, 0))
+
+
+@case(SIM_DEVICES="2", SIM_MEM_MB="512,256")
+def what_pytorch_asks_of_a_runtime():
+    d = Driver()
+    for path, properties, size, processors, bus in (("libcudart.so.13", "cudaGetDeviceProperties", 1008, 384, 568),
+                                                    ("libcudart.so.12", "cudaGetDeviceProperties_v2", 1032, 388, 584)):
+        lib = C.CDLL(os.path.join(SIM, path))
+        text, number = C.create_string_buffer(size), C.c_int()
+        lib.cudaSetDevice(0)
+        eq(lib.cudaDeviceGetAttribute(C.byref(number), 16, 1), 0)  # processors
+        eq(getattr(lib, properties)(text, 1), 0)
+        eq(C.c_size_t.from_buffer(text, 288).value, 256 * MB, "totalGlobalMem")
+        eq(C.c_int.from_buffer(text, processors).value, number.value, "multiProcessorCount")
+        eq(lib.cudaDeviceGetAttribute(C.byref(number), 33, 1), 0)  # bus
+        eq(C.c_int.from_buffer(text, bus).value, number.value, "pciBusID")
+        eq(list((C.c_int * 7).from_buffer(text, 320)), [1024, 1024, 1024, 64, 0x7fffffff, 65535, 65535], "maxThreadsPerBlock...")
+        eq(C.c_int.from_buffer(text, {1008: 604, 1032: 624}[size]).value, 2048, "maxThreadsPerMultiProcessor")
+        low, high = C.c_int(7), C.c_int(7)
+        eq(lib.cudaDeviceGetStreamPriorityRange(C.byref(low), C.byref(high)), 0)
+        assert high.value <= 0 <= low.value, (low, high)
+        start, end, ms = C.c_void_p(), C.c_void_p(), C.c_float(-1)
+        eq([lib.cudaEventCreateWithFlags(C.byref(e), 0) for e in (start, end)], [0, 0])
+        eq(lib.cudaEventElapsedTime(C.byref(ms), start, end), 0)
+        assert ms.value >= 0, ms
+        here, there = C.c_void_p(), C.c_void_p()
+        eq(lib.cudaMalloc(C.byref(here), C.c_size_t(4)), 0)
+        eq((lib.cudaSetDevice(1), lib.cudaMalloc(C.byref(there), C.c_size_t(4))), (0, 0))
+        C.memmove(there.value, b"word", 4)
+        eq(lib.cudaMemcpyPeerAsync(here, 0, there, 1, C.c_size_t(4), None), 0)
+        eq(C.string_at(here.value, 4), b"word")
+    if "cudaStreamGetCaptureInfo" in subprocess.run(["nm", "-D", os.path.join(SIM, "libcudart.so.13")], check=True,
+                                                    capture_output=True, text=True).stdout:  # CUDA 13's headers
+        stream, status, identity, graph = C.c_void_p(), C.c_int(9), C.c_ulonglong(), C.c_void_p()
+        lib = C.CDLL(os.path.join(SIM, "libcudart.so.13"))
+        eq(lib.cudaStreamCreateWithFlags(C.byref(stream), 1), 0)
+        for wanted in (0, 1):
+            eq(lib.cudaStreamGetCaptureInfo(stream, C.byref(status), C.byref(identity), C.byref(graph), None, None, None), 0)
+            eq(status.value, wanted)
+            eq(lib.cudaStreamBeginCapture(stream, 2) if not wanted else identity.value and 0, 0)
+    eq([e["op"] for e in ledger() if e["op"] == "violation"], [])
+    assert d
 
 
 @case(SIMRT_HIDDEN="1", LD_PRELOAD="")

@@ -18,7 +18,6 @@
     X(cuCtxGetCurrent, (CUcontext *))                                              \
     X(cuCtxSetCurrent, (CUcontext))                                                \
     X(cuCtxPopCurrent_v2, (CUcontext *))                                           \
-    X(cuStreamCreate, (CUstream *, unsigned))                                      \
     X(cuStreamDestroy_v2, (CUstream))                                              \
     X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                            \
     X(cuEventCreate, (CUevent *, unsigned))                                        \

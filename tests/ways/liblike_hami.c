@@ -52,6 +52,8 @@ static CUresult my_info(size_t *free_bytes, size_t *total) {
 static CUresult my_resolver(const char *symbol, void **pfn, int version, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *status);
 
+static CUresult resolver_of_11(const char *symbol, void **pfn, int version, cuuint64_t flags);
+
 static void *mine(const char *name) {
     if (!strcmp(name, "cuMemAlloc_v2") || !strcmp(name, "cuMemAlloc"))
         return (void *)cuMemAlloc_v2;
@@ -59,7 +61,17 @@ static void *mine(const char *name) {
         return (void *)cuMemGetInfo_v2;
     if (!strcmp(name, "cuGetProcAddress_v2"))
         return (void *)cuGetProcAddress_v2;
+    if (!strcmp(name, "cuGetProcAddress"))
+        return (void *)resolver_of_11;
     return NULL;
+}
+
+// The resolver of CUDA 11 has a parameter less than that of CUDA 12.
+static void replace(const char *symbol, void **pfn, int version, CUresult result) {
+    const int is_v2 = !strcmp(symbol, "cuGetProcAddress") && version >= 12000;
+    void *own = mine(is_v2 ? "cuGetProcAddress_v2" : symbol);
+    if (!result && own && version >= 3020)
+        *pfn = own;
 }
 
 static CUresult my_resolver(const char *symbol, void **pfn, int version, cuuint64_t flags,
@@ -68,9 +80,15 @@ static CUresult my_resolver(const char *symbol, void **pfn, int version, cuuint6
         (CUresult(*)(const char *, void **, int, cuuint64_t,
                      CUdriverProcAddressQueryResult *))driver("cuGetProcAddress_v2");
     const CUresult r = real(symbol, pfn, version, flags, status);
-    void *own = mine(!strcmp(symbol, "cuGetProcAddress") ? "cuGetProcAddress_v2" : symbol);
-    if (!r && own && version >= 3020)
-        *pfn = own;
+    replace(symbol, pfn, version, r);
+    return r;
+}
+
+static CUresult resolver_of_11(const char *symbol, void **pfn, int version, cuuint64_t flags) {
+    CUresult (*real)(const char *, void **, int, cuuint64_t) =
+        (CUresult(*)(const char *, void **, int, cuuint64_t))driver("cuGetProcAddress");
+    const CUresult r = real(symbol, pfn, version, flags);
+    replace(symbol, pfn, version, r);
     return r;
 }
 

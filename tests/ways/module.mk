@@ -9,7 +9,7 @@ WAYS_SHARED = $(LDFLAGS_ALL) -shared -fPIC
 WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 
 # Programs of one source that are linked to the driver, and those that open it themselves.
-WAYS_LINKED := ipc neighbour state signals closer out_of_files wanderer threads_seen processes random killed
+WAYS_LINKED := ipc neighbour state signals closer out_of_files wanderer threads_seen processes random killed sampler
 WAYS_LOADED := lookups_only
 WAYS_ALONE := fetched probe variable host_of_plugins resolvers
 WAYS_LIBRARIES := libspy liblike_tms liblike_hami liblike_malloc libvariable libnext_O0 libnext_O2 libelfuser libthrower libthrowing_driver

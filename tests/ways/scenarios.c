@@ -612,7 +612,7 @@ static void s_capture(void) {
     CUevent fork = NULL, join = NULL;
     start(0);
     T(cuStreamCreate, &s, CU_STREAM_NON_BLOCKING);
-    T(cuStreamCreate, &other, CU_STREAM_NON_BLOCKING);
+    T(cuStreamCreateWithPriority, &other, CU_STREAM_NON_BLOCKING, 0);
     T(cuEventCreate, &fork, 0);
     T(cuEventCreate, &join, 0);
     CAPTURE(cuStreamBeginCapture, cuStreamEndCapture, s);

@@ -279,6 +279,23 @@ def _():
     return problems + ([] if ops == want else [f"operations {ops}"])
 
 
+@case("slow calls are all timed; of quick ones the first, and then one in sixteen")
+def _durations():
+    done = run("sampler", 1, 1600, 4, env={"SIM_LATENCY_NS": "cuMemAlloc_v2:3000,0"})
+    slow = [e["duration_ns"] is not None for e in done.calls() if e["op"] == "alloc"]
+    problems = [] if len(slow) == 1600 and all(slow) else [f"{slow.count(False)} of {len(slow)} slow calls have no duration"]
+    # A call of the simulated driver is never quick; one of the driver that speed is measured with is one malloc.
+    where = folder()
+    trace = os.path.join(where, "quick.zst")
+    subprocess.run([os.path.join(BUILD, "tests/bench/peer_work"), "pairs=1600", "warm=0", "live=1"], check=True, stdout=subprocess.DEVNULL,
+                   env={"LD_PRELOAD": LIBRARY, "CUTRACE_OUTPUT": trace, "CUTRACE_NVML": "0"})
+    quick = [e["duration_ns"] is not None for e in check_ledger.read_trace(REPORT, trace) if e["op"] == "alloc"]
+    # (a call during which the thread lost its core is a slow one)
+    if len(quick) < 1600 or not all(quick[:16]) or not 90 < sum(quick) < 800:
+        problems.append(f"{sum(quick)} of {len(quick)} quick calls have a duration; of the first: {quick[:16]}")
+    return problems
+
+
 @case("two processes on one device: free memory in the refusal is the device's")
 def _():
     shm = os.path.join(folder(), "shm")

@@ -56,11 +56,16 @@ def _():
     return valid(done) + prefix(done, len(done.ledger())) + ([] if done.rc == -9 else [f"exit status {done.rc}"])
 
 
-@case("the summary says that the end is missing")
+@case("the summary says that there was no clean end, and without the journal that the end is missing")
 def _():
     done = run("killed", "refused")
-    trace = done.summary()["trace"]
-    return [] if not trace["complete"] else [f"{trace}"]
+    with_journal = done.summary()["trace"]
+    for f in os.listdir(done.folder):
+        if f.endswith(".journal"):
+            os.unlink(os.path.join(done.folder, f))
+    without = done.summary()["trace"]
+    return ([] if with_journal["complete"] and not with_journal["clean_end"] else [f"with: {with_journal}"]) + \
+        ([] if not without["complete"] else [f"without: {without}"])
 
 
 @case("SIGKILL at any moment: valid, and the beginning of the ledger")

@@ -215,6 +215,13 @@ TWO(cudaMemcpyAsync,
     (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t s), dst, src,
     count, kind, s)
 
+// Between devices: unified addresses say which.
+cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice,
+                                          size_t count, cudaStream_t stream) {
+    (void)dstDevice, (void)srcDevice;
+    return do_cudaMemcpyAsync(false, dst, src, count, cudaMemcpyDefault, stream);
+}
+
 static cudaError_t fill(bool pt, void *p, int value, size_t count) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(

@@ -85,6 +85,11 @@ cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
     return simrt_done(CALL(cuEventSynchronize, 2000, event));
 }
 
+cudaError_t CUDARTAPI cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL(cuEventElapsedTime, 2000, ms, start, end));
+}
+
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuEventDestroy, 4000, event));
@@ -132,6 +137,25 @@ static cudaError_t do_cudaStreamIsCapturing(bool pt, cudaStream_t s,
 TWO(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus),
     stream, pCaptureStatus)
 
+#if CUDART_VERSION >= 13000 // before, the name had fewer parameters
+static cudaError_t do_cudaStreamGetCaptureInfo(bool pt, cudaStream_t s,
+                                               enum cudaStreamCaptureStatus *status,
+                                               unsigned long long *id, cudaGraph_t *graph,
+                                               const cudaGraphNode_t **dependencies,
+                                               const cudaGraphEdgeData **data, size_t *count) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamGetCaptureInfo, 12030, 12030, s,
+                                (CUstreamCaptureStatus *)(void *)status, (cuuint64_t *)id, graph,
+                                dependencies, (const CUgraphEdgeData **)(void *)data, count));
+}
+TWO(cudaStreamGetCaptureInfo,
+    (cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+     unsigned long long *id_out, cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out,
+     const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out),
+    stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
+    numDependencies_out)
+#endif
+
 cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
@@ -155,6 +179,17 @@ cudaError_t CUDARTAPI cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *node
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphGetNodes, 10000, graph, nodes, numNodes));
 }
+
+#if CUDART_VERSION >= 13000 // as above
+cudaError_t CUDARTAPI cudaGraphNodeGetDependencies(cudaGraphNode_t node,
+                                                   cudaGraphNode_t *pDependencies,
+                                                   cudaGraphEdgeData *edgeData,
+                                                   size_t *pNumDependencies) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL(cuGraphNodeGetDependencies, 12030, node, pDependencies,
+                           (CUgraphEdgeData *)(void *)edgeData, pNumDependencies));
+}
+#endif
 
 static void to_driver(CUDA_MEM_ALLOC_NODE_PARAMS *to, const struct cudaMemAllocNodeParams *from) {
     memset(to, 0, sizeof *to);
