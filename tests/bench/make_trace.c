@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a synthetic trace for measuring the report: make_trace EVENTS LIVE FILE. Allocations and frees of many
-// sizes from a few hundred stacks, LIVE of them alive in the mean.
+// Writes a synthetic trace for measuring the report: make_trace EVENTS LIVE FILE [blocks]. Allocations and frees of many
+// sizes from a few hundred stacks, LIVE of them alive in the mean. With `blocks` they are PyTorch's, in segments of 20 MiB.
 #include <stdio.h>
 #include <stdlib.h>
 #include <zstd.h>
 
 #include <cutrace/codec.h>
 
+#include "../draw.h"
+#include "pack.h"
 #include "report/xxh64.h"
 
 enum { PER_CHUNK = 65536, STACKS = 300 };
 
 static uint8_t body[32 << 20], packed[33 << 20];
 static struct ct_event events[PER_CHUNK];
-static uint64_t state = 1;
-
-static uint64_t draw(uint64_t below) {
-    state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = state;
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return (z ^ z >> 31) % below;
-}
 
 static void entry(struct ct_out *o, uint64_t id, const struct ct_out *payload,
                   const uint8_t *start) {
@@ -50,10 +43,12 @@ static void dictionaries(struct ct_out *o) {
     at = ct_section_begin(o, CT_SECTION_STACKS);
     for (uint64_t i = 1; i <= STACKS; i++) {
         struct ct_out p = {text, text + sizeof text, 0};
+        ct_put_varint(&p, 0); // a tree of its own, of three nodes
         ct_put_varint(&p, 3);
-        ct_put_varint(&p, ct_zigzag(i));
-        ct_put_varint(&p, ct_zigzag(i > 1 ? 1 - i : 1));
-        ct_put_varint(&p, ct_zigzag(1));
+        ct_put_varint(&p, i * 3 - 2);
+        ct_put_varint(&p, ct_zigzag(i > 1 ? 2 : 3));
+        ct_put_varint(&p, ct_zigzag(UINT64_C(0) - 1));
+        ct_put_varint(&p, ct_zigzag(i > 1 ? i - 1 : UINT64_C(0) - 1));
         entry(o, i, &p, text);
     }
     ct_section_end(o, at);
@@ -68,10 +63,11 @@ static void dictionaries(struct ct_out *o) {
 static void put_chunk(FILE *f, uint64_t seq, uint64_t first, size_t n, int last) {
     static const uint8_t zero[16];
     struct ct_out o = {body, body + sizeof body, 0};
-    struct ct_chunk h = {.version = 1, .header_bytes = sizeof h, .seq = seq, .trace_id = 7};
+    struct ct_chunk h = {
+        .version = CT_FORMAT_VERSION, .header_bytes = sizeof h, .seq = seq, .trace_id = 7};
     if (seq == 0)
         dictionaries(&o);
-    ct_put_events(&o, events, n);
+    pack_events(&o, events, n);
     memcpy(h.magic, CT_CHUNK_MAGIC, 8);
     h.flags = last ? CT_CHUNK_LAST : 0;
     h.first_event = first;
@@ -92,12 +88,49 @@ static void put_chunk(FILE *f, uint64_t seq, uint64_t first, size_t n, int last)
     }
 }
 
+enum { SEGMENT = 20 << 20, BLOCK_ROOM = 16 << 10, IN_SEGMENT = SEGMENT / BLOCK_ROOM };
+
+// An allocation of the driver's, at a place among those that lie `room` bytes apart.
+static void put_alloc(struct ct_event *e, uint64_t place, uint64_t room, uint64_t bytes) {
+    CT_SET(e, op, CT_OP_ALLOC);
+    CT_SET(e, ptr, UINT64_C(0x7f0000000000) + place * room);
+    CT_SET(e, api, STACKS + 1);
+    CT_SET(e, result, 0);
+    CT_SET(e, device, 0);
+    CT_SET(e, context, 0x55aa);
+    CT_SET(e, bytes, bytes);
+    CT_SET(e, stack, (uint32_t)(1 + draw(STACKS)));
+    CT_SET(e, duration_ns, 1000 + draw(1000));
+    CT_SET(e, space, CT_SPACE_DEVICE);
+}
+
+// A block: of many sizes, each with a free range behind it.
+static void put_block(struct ct_event *e, uint64_t slot, uint32_t *size) {
+    static uint64_t allocated;
+    const int begins = !*size;
+    if (begins)
+        *size = (uint32_t)(1 + draw(BLOCK_ROOM / 512 - 1)) * 512;
+    allocated += begins ? *size : 0 - (uint64_t)*size;
+    CT_SET(e, op, begins ? CT_OP_BLOCK_ALLOC : CT_OP_BLOCK_FREE);
+    CT_SET(e, ptr, UINT64_C(0x7f0000000000) + slot * BLOCK_ROOM);
+    CT_SET(e, bytes, *size);
+    CT_SET(e, device, 0);
+    CT_SET(e, allocated_bytes, allocated);
+    CT_SET(e, reserved_bytes, UINT64_C(1) << 40);
+    if (begins)
+        CT_SET(e, stack, (uint32_t)(1 + draw(STACKS)));
+    else
+        *size = 0;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 4)
+    const int blocks = argc == 5 && !strcmp(argv[4], "blocks");
+    if (argc != 4 && !blocks)
         return 2;
     const uint64_t count = strtoull(argv[1], NULL, 10), live = strtoull(argv[2], NULL, 10);
     FILE *f = fopen(argv[3], "wb");
-    uint8_t *alive = calloc(1, live * 2);
+    uint32_t *alive = calloc(live * 2, sizeof *alive);
+    const uint64_t segments = blocks ? live * 2 / IN_SEGMENT + 1 : 0;
     if (!f || !alive)
         return 1;
     uint64_t t = 1000000000, seq = 0;
@@ -109,21 +142,18 @@ int main(int argc, char **argv) {
         t += 500 + draw(5000);
         CT_SET(e, t_ns, t);
         CT_SET(e, thread, 1);
-        CT_SET(e, ptr, UINT64_C(0x7f0000000000) + slot * (2 << 20));
-        if (alive[slot]) {
+        if (i < segments) {
+            put_alloc(e, i, SEGMENT, SEGMENT);
+        } else if (blocks) {
+            put_block(e, slot, &alive[slot]);
+        } else if (alive[slot]) {
             CT_SET(e, op, CT_OP_FREE);
+            CT_SET(e, ptr, UINT64_C(0x7f0000000000) + slot * (2 << 20));
+            alive[slot] = 0;
         } else {
-            CT_SET(e, op, CT_OP_ALLOC);
-            CT_SET(e, api, STACKS + 1);
-            CT_SET(e, result, 0);
-            CT_SET(e, device, 0);
-            CT_SET(e, context, 0x55aa);
-            CT_SET(e, bytes, (1 + draw(4096)) * 512);
-            CT_SET(e, stack, (uint32_t)(1 + draw(STACKS)));
-            CT_SET(e, duration_ns, 1000 + draw(1000));
-            CT_SET(e, space, CT_SPACE_DEVICE);
+            put_alloc(e, slot, 2 << 20, (1 + draw(4096)) * 512);
+            alive[slot] = 1;
         }
-        alive[slot] ^= 1;
         if (n == PER_CHUNK || i + 1 == count) {
             put_chunk(f, seq++, i + 1 - n, n, i + 1 == count);
             n = 0;

@@ -1,12 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measurements (`make bench`): scripts that print lines for people. TESTS keeps their programs compiling.
 
-BENCHES += tests/bench/report.sh
-TESTS += $(BUILD)/tests/bench/make_trace
-bench: $(BUILD)/tests/bench/make_trace
+BENCH_TRACES := $(BUILD)/tests/bench/make_trace $(BUILD)/tests/bench/size
+BENCHES += tests/bench/report.sh tests/bench/export.sh tests/bench/size.sh
+TESTS += $(BENCH_TRACES)
+bench: $(BENCH_TRACES)
 
-$(BUILD)/tests/bench/make_trace: tests/bench/make_trace.c
+$(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -o $@
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
 
--include $(wildcard $(BUILD)/tests/bench/*.d)
+# ---------------------------------------------------------------- what comes behind the rings
+BEHIND := $(BUILD)/tests/bench/behind
+BENCHES += tests/bench/behind.sh
+TESTS += $(BEHIND)
+bench: $(BEHIND)
+
+$(BEHIND): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_start
+$(BEHIND): tests/bench/behind.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -lm -o $@
+
+# ---------------------------------------------------------------- names of functions
+SYMBOLS_BENCH := $(BUILD)/tests/bench/symbols
+BENCHES += tests/bench/symbols.py
+TESTS += $(SYMBOLS_BENCH)
+bench: $(SYMBOLS_BENCH)
+
+$(SYMBOLS_BENCH): tests/bench/symbols.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -o $@
+
+# ---------------------------------------------------------------- frames of Python
+PYTHON_WALK := $(BUILD)/tests/bench/libpython_walk.so
+ifeq ($(SAN)$(CROSS),)
+BENCHES += tests/bench/python.sh
+TESTS += $(PYTHON_WALK)
+bench: $(PYTHON_WALK)
+endif
+
+# (with optimisation at link time, as libcutrace.so)
+$(PYTHON_WALK): tests/bench/python_walk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload -shared -o $@ $(filter %.c %.o %.a,$^) \
+	    $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(PRELOAD_LTO_LINK) -Wl,--exclude-libs,ALL -ldl
+
+# ---------------------------------------------------------------- blocks of PyTorch's allocator
+BLOCKS_REPORT := $(BUILD)/tests/bench/libblocks_report.so
+ifeq ($(SAN)$(CROSS),)
+BENCHES += tests/bench/blocks.py
+TESTS += $(BLOCKS_REPORT)
+bench: $(BLOCKS_REPORT)
+endif
+
+$(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/blocks/first/libc10.so
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -shared -o $@ $^ $(filter-out -fno-lto,$(LDFLAGS_ALL)) '-Wl,-rpath,$$ORIGIN/../blocks/first'
+
+# ---------------------------------------------------------------- against heaptrack, on the same work
+BENCH := $(BUILD)/tests/bench
+PEER_PROGRAMS := $(BENCH)/peer_work $(BENCH)/peer_start $(BENCH)/libempty.so
+ifeq ($(SAN)$(CROSS),)
+BENCHES += tests/bench/peer.py
+TESTS += $(PEER_PROGRAMS)
+bench: $(PEER_PROGRAMS)
+endif
+# As programs are that want no overhead: without frame pointers.
+PEER_CFLAGS = $(CFLAGS_ALL) $(CUDA_CFLAGS) $(DEPFLAGS) -fomit-frame-pointer
+
+$(BENCH)/stub/libcuda.so.1: tests/bench/stub_driver.c
+	@mkdir -p $(@D)
+	$(CC) $(PEER_CFLAGS) -MF $(BENCH)/stub_driver.d -fPIC -fvisibility=hidden $(LDFLAGS_ALL) -shared \
+	    -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $< -o $@
+$(BENCH)/%.o: tests/bench/%.c
+	@mkdir -p $(@D)
+	$(CC) $(PEER_CFLAGS) -c $< -o $@
+$(BENCH)/peer_work: $(BENCH)/peer_work.o $(BENCH)/peer_path.o $(BENCH)/stub/libcuda.so.1
+	$(CC) $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/stub' $^ -o $@
+$(BENCH)/peer_start: $(BENCH)/peer_start.o
+	$(CC) $(LDFLAGS_ALL) $^ -o $@
+# What any preload costs: a library with nothing in it.
+$(BENCH)/libempty.so: tests/bench/module.mk
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -shared -x c /dev/null -o $@
+
+-include $(wildcard $(BENCH)/*.d)
