@@ -4,6 +4,7 @@
 #
 #   make [all]            build/libcutrace.so, build/cutrace, build/cutrace-report
 #   make check            build and run every test (check-full: the campaigns whole)
+#   make check-torch      the tests against PyTorch's own allocator, whole
 #   make bench            measurements
 #   make lint             format, clang-tidy, shellcheck, layers, hook table against the CUDA headers
 #   make install          PREFIX=/usr/local DESTDIR=
@@ -54,13 +55,16 @@ WERROR ?= $(if $(filter true,$(CI)),1,0)
 WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wformat=2 -Wstrict-prototypes \
     -Wmissing-prototypes -Wold-style-definition -Wundef $(if $(filter 1,$(WERROR)),-Werror)
 OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
+# gcc 11 (Ubuntu 22.04's) forgets that a callee changes what a pointer leads to: wrong code in tools/report/extents.c.
+OPTIMISE += $(if $(filter 11.% 11,$(shell $(CC) -dumpversion)),$(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-modref))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.
 CFLAGS ?=
 LDFLAGS ?=
 CFLAGS_ALL = -std=gnu11 $(WARNINGS) $(OPTIMISE) $(SAN_FLAGS) $(COV_FLAGS) -pthread -Iinclude $(CFLAGS)
-LDFLAGS_ALL = $(SAN_FLAGS) $(COV_FLAGS) -pthread -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
+# (-fno-lto: only libcutrace.so says otherwise; the tests link its objects as they are)
+LDFLAGS_ALL = $(SAN_FLAGS) $(COV_FLAGS) -pthread -fno-lto -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
 # Automatic dependency files.
 DEPFLAGS = -MMD -MP
 
@@ -95,9 +99,9 @@ CMOCKA_LIBS := -lcmocka
 
 # ---------------------------------------------------------------- the preload library's own flags
 # It must load where the build machine's glibc is unknown: versioned functions are asked for by their oldest
-# version (2.28 at most), in the sources by a force-included header, in the archives by objcopy. Those
-# versions live in libdl and libpthread before glibc 2.34, so both must stay in NEEDED although a newer
-# linker sees them as empty.
+# version (2.28 at most), in the sources by a force-included header, in the archives by objcopy. Those of them
+# that live in libdl and libpthread before glibc 2.34 are looked up when they are called (preload/late.c), since
+# those two in NEEDED would make each start dearer than all else together.
 GLIBC_MAX := 28
 GENERATED := $(BUILD)/generated
 PRELOAD_ARCHIVES := $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a
@@ -105,10 +109,9 @@ PRELOAD_CFLAGS = -fPIC -fvisibility=hidden $(if $(SAN)$(COVERAGE),,-include $(GE
 PRELOAD_INCLUDES = -Iinclude -Ipreload $(CUDA_CFLAGS) $(UNWIND_CFLAGS)
 PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -Wl,-z,relro -Wl,-z,now \
     -Wl,-z,noexecstack -Wl,--exclude-libs,ALL -Wl,--hash-style=both -Wl,-z,text
-PRELOAD_LIBS = $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES) -Wl,--no-as-needed \
-    $(shell $(CC) -print-file-name=libdl.so.2) $(shell $(CC) -print-file-name=libpthread.so.0) -Wl,--as-needed
+PRELOAD_LIBS = $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
 
-.PHONY: all build-tests check check-full bench install uninstall clean distclean lint format print-exports deps help coverage
+.PHONY: all build-tests build-cuda check check-full bench install uninstall clean distclean lint format print-exports deps help coverage
 all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
@@ -127,11 +130,13 @@ endif
 # The dependencies are built before anything else is looked at: make remakes an included file first.
 include $(BUILD)/dependencies.mk
 endif
-$(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 scripts/glibc-symvers.sh $(FLAGS_STAMP)
+$(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 scripts/glibc-symvers.sh scripts/probe-demangler.sh \
+    $(FLAGS_STAMP)
 	@mkdir -p $(GENERATED)
-	@$(if $(CUDA_FETCH),scripts/fetch-cuda-headers.sh $(CUDA_FETCH) $(DEPS_DIR))
+	@$(if $(CUDA_FETCH),scripts/fetch-cuda-headers.sh $(CUDA_FETCH) $(DEPS_DIR) >/dev/null)
 	@scripts/build-libunwind.sh $(DEPS_DIR) $(CROSS)
 	@$(if $(CROSS),scripts/fetch-cross-libraries.sh $(CROSS) $(DEPS_DIR))
+	@scripts/probe-demangler.sh '$(CC)' '$(LIBIBERTY)' >$(GENERATED)/demangler.h
 	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) redefine >$(GENERATED)/redefine
 	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) header >$(GENERATED)/symvers.new
 	@cmp -s $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h || \
@@ -159,8 +164,11 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
-SUITES ?= $(if $(CROSS),unit tests/build/test_library.sh tests/build/emulated.sh,$(if $(SAN),unit))
+SUITES ?= $(if $(CROSS),unit tests/build/test_library.sh tests/build/emulated.sh,$(if $(SAN),unit \
+    $(if $(findstring address,$(SAN)),tests/python/test_frames.py)))
 build-tests: all $(TESTS)
+# What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
+build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,ways/% blocks/% death/%),$(TESTS))
 check: build-tests
 	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
 	    CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' \

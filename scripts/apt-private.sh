@@ -1,18 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs apt-get with source lines (and, on request, another architecture) that the system's own configuration
+# Runs apt-get with source lines (and, on request, another architecture or suite) that the system's own configuration
 # lacks, without editing or reading anything but its mirrors: lists and cache live under a folder of ours.
 #
-# Usage: apt-private.sh FOLDER [--arch ARCH] update|source|download ARGUMENTS...
+# Usage: apt-private.sh FOLDER [--arch ARCH] [--suite SUITE] update|source|download ARGUMENTS...
 set -eu
 
 folder=$1
 shift
-arch=
-if [ "$1" = --arch ]; then
-    arch=$2
+arch='' suite=''
+while :; do
+    case $1 in
+    --arch) arch=$2 ;;
+    --suite) suite=$2 ;;
+    *) break ;;
+    esac
     shift 2
-fi
+done
 # shellcheck disable=SC1091
 . /etc/os-release
 
@@ -75,6 +79,10 @@ write_configuration() {
     fi
     printf '%s\n' "$mirrors" | while read -r trust uri; do
         [ "$trust" = - ] && trust=
+        if [ -n "$suite" ]; then
+            echo "deb ${trust:+[$trust]} $uri $suite main"
+            continue
+        fi
         echo "deb-src ${trust:+[$trust]} $(source_uri "$uri") $VERSION_CODENAME main"
         if [ -n "$arch" ]; then
             echo "deb [arch=$arch${trust:+ $trust}] $(binary_uri "$uri") $VERSION_CODENAME main universe"

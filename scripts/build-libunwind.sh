@@ -40,18 +40,25 @@ verify() { # NAME-IN-THE-PINS FILE
     fi
 }
 
+instead() { # WHY
+    echo "build-libunwind: $1; set LIBUNWIND_TARBALL to libunwind 1.6.2's release archive," >&2
+    echo "which is at https://download.savannah.nongnu.org/releases/libunwind/" >&2
+}
+
 unpack_package() {
     version=$(awk -v d="$distribution" '$1 == d {print $2; exit}' "$pins")
     if [ -z "$version" ]; then
-        echo "build-libunwind: no libunwind is pinned for $distribution; set LIBUNWIND_TARBALL to" >&2
-        echo "libunwind 1.6.2's release archive (https://download.savannah.nongnu.org/releases/libunwind/)" >&2
+        instead "no libunwind is pinned for $distribution"
         return 1
     fi
     files=$(awk -v d="$distribution" '$1 == d {print $3}' "$pins")
     for file in $files; do
         if [ ! -e "$file" ]; then
-            "$scripts/apt-private.sh" "$deps/apt" update
-            "$scripts/apt-private.sh" "$deps/apt" source --download-only "libunwind=$version"
+            if ! "$scripts/apt-private.sh" "$deps/apt" update ||
+                ! "$scripts/apt-private.sh" "$deps/apt" source --download-only "libunwind=$version"; then
+                instead "the package archive does not hand out the source of libunwind $version"
+                return 1
+            fi
             rm -rf "$deps/apt" # 50 MB of package lists
             break
         fi

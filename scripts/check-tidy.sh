@@ -17,7 +17,8 @@ list_files "$@" | xargs -P "$(nproc)" -n 1 sh -c '
     case $1 in
     tools/*) flags="-Iinclude -Itools" ;;
     preload/*) flags="-Iinclude -Ipreload" ;;
-    *) flags="-Iinclude -Ipreload -Itools -Itests/sim" ;;
+    tests/capture/*) flags="-D_GNU_SOURCE -DROOM=64 -Iinclude -Ipreload" ;;
+    *) flags="-D_GNU_SOURCE -Iinclude -Ipreload -Itools -Itests/sim" ;;
     esac
     out=$(clang-tidy --quiet "$1" -- -std=gnu11 $flags -isystem "$CUDA_INC" -I"$GENERATED" $UNWIND_CFLAGS 2>&1) || {
         printf "%s\n" "$out" | grep -A 2 -E " (error|warning): " >&2

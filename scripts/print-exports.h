@@ -2,6 +2,7 @@
 // Expands the hook table into the names that the library exports; used by `make print-exports` only.
 #define CT_HOOK(symbol, ...) CT_EXPORT symbol
 #define CT_RTHOOK(symbol, ...) CT_EXPORT symbol
+#define CT_TORCH(symbol, ...) CT_EXPORT symbol
 CT_EXPORT dlsym
 CT_EXPORT dlvsym
 #include CT_HOOKS_DEF

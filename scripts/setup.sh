@@ -3,14 +3,15 @@
 # Installs what building and testing cutrace needs and this machine lacks, and nothing else.
 # Debian 12 and Ubuntu 22.04 (apt, with sudo where needed); elsewhere it says what to install by hand.
 #
-# Usage: setup.sh [build|all]     build: to build and test (default)   all: also lint and the aarch64 check
+# Usage: setup.sh [build|all|bench]
+#   build: to build and test (default)   all: also lint and the aarch64 check   bench: also the peer of `make bench`
 set -eu
 
 want=${1:-build}
 case $want in
-build | all) ;;
+build | all | bench) ;;
 *)
-    echo "usage: setup.sh [build|all]" >&2
+    echo "usage: setup.sh [build|all|bench]" >&2
     exit 2
     ;;
 esac
@@ -28,21 +29,35 @@ xz-utils              command -v xz
 ca-certificates       test -e /etc/ssl/certs/ca-certificates.crt
 libzstd-dev           has_header zstd.h && has_archive libzstd.a
 libxxhash-dev         has_header xxhash.h
+libdw-dev             has_header elfutils/libdwfl.h
+libiberty-dev         has_header libiberty/demangle.h && has_archive libiberty.a
+dwz                   command -v dwz
 libcmocka-dev         has_header_after "stdarg.h stddef.h setjmp.h stdint.h" cmocka.h
 zstd                  command -v zstd
 bats                  command -v bats
 python3               command -v python3
 g++                   command -v g++
+spin                  command -v spin
 LIST
     if ! has_cuda_headers || [ "$want" = all ]; then
         echo 'python3-venv          python3 -m pip --version || python3 -c "import venv, ensurepip"'
     fi
+    if [ "$want" = bench ]; then
+        echo 'heaptrack             command -v heaptrack'
+    fi
     [ "$want" = all ] || return 0
+    # The sanitizers of clang have a package of their own only since Debian 12.
+    if grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then
+        echo 'libclang-common-14-dev can_clang_sanitize'
+    else
+        echo 'libclang-rt-dev       can_clang_sanitize'
+    fi
     cat <<'LIST'
 clang                 command -v clang
 clang-format          command -v clang-format
 clang-tidy            command -v clang-tidy
 shellcheck            command -v shellcheck
+nodejs                command -v node
 gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
 libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user             command -v qemu-aarch64
@@ -55,6 +70,9 @@ has_header() {
 has_header_after() {
     # shellcheck disable=SC2086 # a list
     { printf '#include <%s>\n' $1 "$2"; } | gcc -E -x c - >/dev/null 2>&1
+}
+can_clang_sanitize() {
+    echo 'int main(void) { return 0; }' | clang -fsanitize=address -x c - -o /dev/null
 }
 has_archive() {
     [ "$(gcc -print-file-name="$1" 2>/dev/null)" != "$1" ]
@@ -83,6 +101,8 @@ setup: this is not Debian or Ubuntu; please install by hand what stands above (D
   gcc, make, binutils           the C compiler (C11), GNU make 4.3 or newer, readelf and objcopy
   libzstd (headers, libzstd.a)  position-independent static library
   xxhash (header), cmocka       for the library's tables and for the unit tests
+  elfutils (headers of libdw), libiberty (header and libiberty.a; part of binutils)
+                                for source lines and demangled names; without them cutrace-report does without
   zstd, bats, python3, g++      for the tests
   libunwind                     not the package: download the 1.6.2 release archive and say
                                 LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz make

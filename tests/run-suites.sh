@@ -20,14 +20,9 @@ jobs=${JOBS:-$(nproc)}
 export CUTRACE_ROOT=$root CUTRACE_BUILD=$build CMOCKA_MESSAGE_OUTPUT=TAP PYTHONDONTWRITEBYTECODE=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
+# The compiled programs are short, so they come last and fill up what the long ones leave of the processors.
 list_suites() { # [FOLDER]
     local folder=${1:-*} file
-    if [ "$folder" = '*' ] || [ "$folder" = unit ]; then
-        for file in "$build"/tests/unit/*; do
-            case $file in *.o | *.d | *.so | *.gcno | *.gcda) continue ;; esac
-            [ -f "$file" ] && [ -x "$file" ] && echo "$file"
-        done
-    fi
     # shellcheck disable=SC2086,SC2231 # the folder may be a pattern
     for file in "$root"/tests/$folder/*.bats "$root"/tests/$folder/test_*.py "$root"/tests/$folder/test_*.sh; do
         [ -f "$file" ] || continue
@@ -36,6 +31,12 @@ list_suites() { # [FOLDER]
         *) if [ -x "$file" ]; then echo "$file"; else echo "run-suites: $file is not executable" >&2; fi ;;
         esac
     done
+    [ "$folder" = '*' ] || [ "$folder" = unit ] || return 0
+    for file in "$build"/tests/unit/*; do
+        case $file in *.o | *.d | *.so | *.gcno | *.gcda) continue ;; esac
+        [ -f "$file" ] && [ -x "$file" ] && echo "$file"
+    done
+    return 0
 }
 
 name_of() {
