@@ -37,6 +37,7 @@ _Static_assert(sizeof(struct ct_leaf) == 4096, "a memory page");
 struct ct_ranges {
     struct ct_leaf **leaf; // the directory
     uint32_t leaves, leaf_room, pages, recent;
+    struct ct_leaf *spare; // the last one that became empty: it may be wanted again at once
     struct ct_page
         *near[CT_NEAR_PAGES]; // that were found lately, by number; NULL: pages have moved since
     struct ct_near_block {
@@ -67,6 +68,8 @@ static inline void ct_ranges_init(struct ct_ranges *r,
 static inline void ct_ranges_release(struct ct_ranges *r) {
     for (uint32_t i = 0; i < r->leaves; i++)
         r->resize(r->user, r->leaf[i], sizeof **r->leaf, 0);
+    if (r->spare)
+        r->resize(r->user, r->spare, sizeof *r->spare, 0);
     if (r->leaf)
         r->resize(r->user, r->leaf, r->leaf_room * sizeof *r->leaf, 0);
     if (r->shared)
@@ -119,8 +122,9 @@ static inline struct ct_leaf *ct_ranges_new_leaf(struct ct_ranges *r, uint32_t a
         r->leaf = more;
         r->leaf_room = room;
     }
-    struct ct_leaf *made = (struct ct_leaf *)r->resize(r->user, NULL, 0, sizeof *made);
-    if (!made)
+    struct ct_leaf *made = r->spare;
+    r->spare = NULL;
+    if (!made && !(made = (struct ct_leaf *)r->resize(r->user, NULL, 0, sizeof *made)))
         return NULL;
     made->pages = 0;
     memmove(r->leaf + at + 1, r->leaf + at, (r->leaves - at) * sizeof *r->leaf);
@@ -130,7 +134,10 @@ static inline struct ct_leaf *ct_ranges_new_leaf(struct ct_ranges *r, uint32_t a
 }
 
 static inline void ct_ranges_drop_leaf(struct ct_ranges *r, uint32_t at) {
-    r->resize(r->user, r->leaf[at], sizeof **r->leaf, 0);
+    if (r->spare)
+        r->resize(r->user, r->leaf[at], sizeof **r->leaf, 0);
+    else
+        r->spare = r->leaf[at];
     r->leaves--;
     memmove(r->leaf + at, r->leaf + at + 1, (r->leaves - at) * sizeof *r->leaf);
 }

@@ -182,7 +182,7 @@ static void late_samples_count_in_the_latest_cell(void **state) {
 }
 
 static void quantities_say_what_is_known(void **state) {
-    struct memory memory = {0, 0, 0};
+    struct memory memory = {0};
     struct ct_live live;
     static struct ct_readings readings;
     struct ct_event e = {.present = 0};

@@ -7,7 +7,7 @@ static void is_what_an_array_would_hold(void **state) {
     struct events events = {.seed = 42};
     (void)state;
     for (unsigned round = 0; round < 60; round++) {
-        struct memory memory = {0, 0, 0};
+        struct memory memory = {0};
         struct ct_live live;
         struct ct_event e;
         memset(&plain, 0, sizeof plain);
@@ -52,7 +52,7 @@ static void placed(void *user, const struct ct_object *o, const struct ct_origin
 }
 
 static void tells_of_all_that_joins_and_leaves(void **state) {
-    struct told told = {{0, 0, 0}, 0, 0, 0};
+    struct told told = {0};
     struct events events = {.seed = 7, .keys = 50};
     struct ct_live live;
     struct ct_event e;
@@ -96,7 +96,7 @@ static void put(struct ct_live *live, uint32_t op, uint64_t ptr, uint64_t number
 
 // From 100000 live allocations on, at any number of them, growing included: no more than 56 bytes for each.
 static void needs_few_bytes_for_an_allocation(void **state) {
-    struct memory memory = {0, 0, 0};
+    struct memory memory = {0};
     struct ct_live live;
     size_t worst = 0, at_million = 0;
     const uint64_t most = getenv("CUTRACE_FULL") ? 5000000 : 1100000;
@@ -128,7 +128,7 @@ static void needs_few_bytes_for_an_allocation(void **state) {
 
 // What came and went leaves nothing behind: not in the index, nor of what objects had in common.
 static void keeps_nothing_of_what_is_gone(void **state) {
-    struct memory memory = {0, 0, 0};
+    struct memory memory = {0};
     struct ct_live live;
     (void)state;
     ct_live_init(&live, memory_resize, &memory);
@@ -157,7 +157,7 @@ static void keeps_nothing_of_what_is_gone(void **state) {
 static void goes_on_without_memory(void **state) {
     (void)state;
     for (size_t bound = 1; bound < 900000; bound += 37001) {
-        struct memory memory = {0, 0, bound};
+        struct memory memory = {.refuse_above = bound};
         struct ct_live live;
         uint64_t found = 0;
         ct_live_init(&live, memory_resize, &memory);
@@ -199,7 +199,7 @@ static void a_line_finds_its_tags(void **state) {
 
 // A batch that is fetched ahead has the same effect.
 static void fetching_ahead_changes_nothing(void **state) {
-    struct memory memory = {0, 0, 0};
+    struct memory memory = {0};
     struct events events = {.seed = 3, .keys = 100};
     struct ct_live with, without;
     struct ct_event batch[64];

@@ -18,6 +18,7 @@
 
 struct memory {
     size_t bytes, peak, refuse_above;
+    unsigned times; // that something was taken
 };
 
 static inline void *memory_resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
@@ -32,6 +33,7 @@ static inline void *memory_resize(void *user, void *old, size_t old_bytes, size_
     void *p = aligned_alloc(64, (new_bytes + 63) / 64 * 64);
     memset(p, 0xA5, new_bytes); // not zeroed, and ASan sees what lies behind
     m->bytes += new_bytes;
+    m->times++;
     m->peak = m->bytes > m->peak ? m->bytes : m->peak;
     return p;
 }

@@ -79,7 +79,7 @@ static void is_what_sorting_finds(void **state) {
     uint64_t seed = 31337;
     (void)state;
     for (unsigned round = 0; round < 30; round++) {
-        struct memory memory = {0, 0, 0};
+        struct memory memory = {0};
         struct ct_ranges r;
         size_t n = 0;
         ct_ranges_init(&r, memory_resize, &memory);
@@ -160,7 +160,7 @@ static void follows_what_is_alive(void **state) {
 // with small ones: bytes for a block in use.
 static void needs_few_bytes_for_a_block(void **state) {
     static struct range ranges[60000];
-    struct memory memory = {0, 0, 0};
+    struct memory memory = {0};
     struct ct_ranges r;
     uint64_t seed = 8, at = UINT64_C(0x7f0000000000);
     (void)state;
@@ -200,7 +200,7 @@ static void needs_few_bytes_for_a_block(void **state) {
 
 // What no device has is left out and counted; so is what finds no memory.
 static void is_bounded(void **state) {
-    struct memory memory = {0, 0, 0};
+    struct memory memory = {0};
     struct ct_ranges r;
     (void)state;
     ct_ranges_init(&r, memory_resize, &memory);
@@ -230,6 +230,28 @@ static void is_bounded(void **state) {
     }
 }
 
+// The recorder lends whole pages: each one that is taken costs a call of the kernel.
+static void coming_and_going_takes_nothing_anew(void **state) {
+    struct ct_event taken = {.op = CT_OP_ALLOC}, given = {.op = CT_OP_FREE};
+    (void)state;
+    memset(&both, 0, sizeof both);
+    ct_live_init(&both.live, memory_resize, &both.memory);
+    ct_ranges_init(&both.ranges, memory_resize, &both.memory);
+    both.live.placed = placed;
+    CT_SET(&taken, device, 0);
+    CT_SET(&taken, bytes, 3 * BLOCK);
+    for (uint64_t i = 0; i < 10000; i++) {
+        CT_SET(&taken, ptr, (1 + i % 7) << 40);
+        CT_SET(&given, ptr, (1 + i % 7) << 40);
+        ct_live_apply(&both.live, &taken, 2 * i);
+        ct_live_apply(&both.live, &given, 2 * i + 1);
+    }
+    assert_in_range(both.memory.times, 1, 20);
+    ct_live_release(&both.live);
+    ct_ranges_release(&both.ranges);
+    assert_int_equal(both.memory.bytes, 0);
+}
+
 static void scattered_room_has_a_number(void **state) {
     (void)state;
     assert_int_equal(ct_gaps_permille(&(struct ct_gaps){0, 0, 0, 0}), 0);
@@ -240,9 +262,12 @@ static void scattered_room_has_a_number(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_sorting_finds),       cmocka_unit_test(follows_what_is_alive),
-        cmocka_unit_test(needs_few_bytes_for_a_block), cmocka_unit_test(is_bounded),
+        cmocka_unit_test(is_what_sorting_finds),
+        cmocka_unit_test(follows_what_is_alive),
+        cmocka_unit_test(needs_few_bytes_for_a_block),
+        cmocka_unit_test(is_bounded),
         cmocka_unit_test(scattered_room_has_a_number),
+        cmocka_unit_test(coming_and_going_takes_nothing_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
