@@ -12,7 +12,8 @@
 #include "options.h"
 #include "refusal.h"
 
-#define GAPS_NS UINT64_C(10000000) // gaps between addresses are looked for this often
+#define ASK_BYTES ((uint64_t)16 << 20) // so much more or less is in use: NVML is asked at once
+#define GAPS_NS UINT64_C(10000000)     // gaps between addresses are looked for this often
 
 static struct {
     struct ct_live live;
@@ -27,9 +28,12 @@ static struct {
         // What the curves are still to be told of, all in one cell of theirs, which ends at until_ns (0: nothing).
         uint64_t t_ns, until_ns, events;
         int moved;
+        uint64_t asked; // in use beyond what was tracked, when NVML was asked
         struct ct_counted least, most, last;
     } device[CT_MAX_DEVICES];
 } s;
+
+static _Atomic int asks_nvml; // read without the lock
 
 static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
     (void)user;
@@ -153,6 +157,24 @@ void ct_state_is_summed(uint64_t event) {
     s.summed = event;
 }
 
+static uint64_t untracked(const struct ct_reading *r) {
+    return r->used > r->tracked ? r->used - r->tracked : 0;
+}
+
+// How "free" divides between this process and others is NVML's to say.
+static void compare_with_nvml(const struct ct_event *e, int device) {
+    const struct ct_device_now *d = &s.readings.device[device];
+    const uint64_t now = untracked(&d->last), asked = s.device[device].asked;
+    if (CT_HAS(e, process_bytes))
+        s.device[device].asked = now;
+    const uint64_t apart = now > asked ? now - asked : asked - now;
+    atomic_store(&asks_nvml, d->process_known && !CT_HAS(e, process_bytes) && apart >= ASK_BYTES);
+}
+
+int ct_state_asks_nvml(void) {
+    return atomic_load(&asks_nvml);
+}
+
 uint64_t ct_state_look(const struct ct_event *e) {
     return ct_live_look(&s.live, e);
 }
@@ -170,6 +192,8 @@ void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
         tell_curves(device);
     ct_readings_apply(&s.readings, &s.live, e);
+    if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
+        compare_with_nvml(e, device);
     if (e->op != CT_OP_AMEND && device != CT_MAX_DEVICES)
         note_history(e, device);
 }
@@ -213,5 +237,6 @@ void ct_state_tell(struct ct_journal *j) {
 }
 
 void ct_state_forked(void) {
+    atomic_store(&asks_nvml, 0);
     memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
 }

@@ -36,6 +36,9 @@ const struct ct_history *ct_state_history(void);
 uint64_t ct_state_tracked(int device);
 uint64_t ct_state_process_bytes(int device);
 
+// Whether a reading differs so much from NVML's last answer that it should be asked again before its time; any thread.
+int ct_state_asks_nvml(void);
+
 // Puts the devices' counters where other processes look.
 void ct_state_tell(struct ct_journal *j);
 

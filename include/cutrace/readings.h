@@ -49,18 +49,40 @@ static inline void ct_readings_lowest(struct ct_device_now *d, const struct ct_e
     d->free_known = 1;
 }
 
+// Others' memory below this is the driver's own (9 MiB with a context on an H100, of no process by NVML), not a process's.
+#define CT_NOBODY_ELSE ((uint64_t)64 << 20)
+
+// What this process's allocations and NVML's word on it do not explain.
+static inline uint64_t ct_readings_others(const struct ct_device_now *d) {
+    const uint64_t own = d->last.tracked + d->process_untracked;
+    return d->last.used > own ? d->last.used - own : 0;
+}
+
+// Between two answers of NVML, "free" falls: with nobody else on the device that is this process, which loads the modules
+// of kernels that it launches first; else nobody can say, and it counts as others'.
+static inline void ct_readings_alone(struct ct_device_now *d, uint64_t others) {
+    const uint64_t now = ct_readings_others(d);
+    if (d->process_known && others < CT_NOBODY_ELSE && now > others)
+        d->process_untracked += now - others;
+}
+
 static inline void ct_readings_sample(struct ct_device_now *d, const struct ct_live *l, int index,
                                       const struct ct_event *e) {
     const int nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
     const uint64_t tracked = ct_live_tracked(&l->device[index]);
+    // NVML counts what the driver keeps for itself (480 MiB of an H100); CUDA's total does not.
+    const uint64_t total = nvml && d->total ? d->total : e->total_bytes;
+    if (d->last.known && !nvml)
+        d->last = ct_reading_of(d->last.free, total, d->last.tracked, d->last.t_ns);
+    const uint64_t others = ct_readings_others(d);
     if (!nvml)
         ct_readings_lowest(d, e);
-    // NVML counts what the driver keeps for itself; CUDA's total does not.
-    d->last = ct_reading_of(e->free_bytes, nvml && d->total ? d->total : e->total_bytes, tracked,
-                            e->t_ns);
+    d->last = ct_reading_of(e->free_bytes, total, tracked, e->t_ns);
     if (nvml && CT_HAS(e, process_bytes)) {
         d->process_known = 1;
         d->process_untracked = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
+    } else {
+        ct_readings_alone(d, others);
     }
 }
 

@@ -562,9 +562,10 @@ static __attribute__((destructor(101))) void late(void) {
     fflush(stdout);
 }
 
+static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+                                       0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
+
 static void device(void) {
-    static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
-                                           0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe};
     struct ct_event e = {.present = 0}, wake = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
     CT_SET(&e, api, ct_name("cudaMalloc"));
@@ -583,6 +584,22 @@ static void device(void) {
     CT_SET(&e, result, 2);
     CT_SET(&e, free_bytes, UINT64_C(2) << 30);
     ct_record(&e);
+}
+
+// Readings of how much is free: as NVML says, and `mib` less a little later.
+static void device_moves(unsigned mib) {
+    struct ct_event e = {.present = 0};
+    ct_device(1, uuid, UINT64_C(80) << 30);
+    CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
+    CT_SET(&e, device, 1);
+    CT_SET(&e, free_bytes, UINT64_C(10) << 30);
+    CT_SET(&e, total_bytes, UINT64_C(80) << 30);
+    ct_record(&e);
+    wait_ms(300);
+    e.present &= ~CT_BIT(t_ns);
+    CT_SET(&e, free_bytes, e.free_bytes - ((uint64_t)mib << 20));
+    ct_record(&e);
+    wait_ms(600);
 }
 
 int main(int argc, char **argv) {
@@ -607,6 +624,8 @@ int main(int argc, char **argv) {
         late_events = n;
     } else if (!strcmp(what, "device"))
         device();
+    else if (!strcmp(what, "device-moves"))
+        device_moves(n);
     else if (!strcmp(what, "stacks"))
         stacks(n);
     else if (!strcmp(what, "python"))

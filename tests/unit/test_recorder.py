@@ -527,7 +527,9 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, device *d) {
 }
 int nvmlDeviceGetIndex(device d, unsigned *index) { *index = 5; return d != (device)7L; }
 int nvmlDeviceGetMemoryInfo(device d, unsigned long long memory[3]) {
-    memory[0] = 80ull << 30; memory[1] = 10ull << 30; memory[2] = 70ull << 30;
+    static unsigned long long calls;
+    if (getenv("NVML_COUNTS")) calls++;
+    memory[0] = 80ull << 30; memory[1] = (10ull << 30) - calls; memory[2] = 70ull << 30;
     return d != (device)7L;
 }
 struct process { unsigned pid; unsigned long long used; unsigned a, b; };
@@ -540,11 +542,30 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *n, struct proces
 """
 
 
-@test
-def memory_is_sampled_through_nvml():
+def nvml():
+    """A folder with an NVML."""
     folder = tempfile.mkdtemp()
     library = os.path.join(folder, "libnvidia-ml.so.1")
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=NVML.encode(), check=True)
+    return folder
+
+
+@test
+def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
+    """Who holds what is known soon after it changed, not a second later."""
+    if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+        raise Skip("NVML's process numbers are those of another namespace")
+    env = {"LD_LIBRARY_PATH": nvml(), "NVML_COUNTS": "1"}
+
+    events = Run("device-moves", 100, env=env).trace().events
+    readings = [e["t_ns"] for e in events if not e.get("flags", 0) & 1 << 10]
+    asked = [e["t_ns"] for e in events if e.get("flags", 0) & 1 << 10]
+    assert len(readings) == 2 and asked[0] < readings[1] < asked[1], (readings, asked)  # its time would be behind the end
+
+
+@test
+def memory_is_sampled_through_nvml():
+    folder = nvml()
     run = Run("device", env={"LD_LIBRARY_PATH": folder})
     trace = run.trace()
     trusted = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
