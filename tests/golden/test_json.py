@@ -9,7 +9,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import traces  # noqa: E402
-from mktrace import OPS  # noqa: E402
+from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, check, equal, main, report, test  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -152,6 +152,31 @@ def crossing_rules():
     equal((read("summary", FILES[5])["crossing"]["event"], FILES[5][-13:]), (4, "elsewhere.zst"))
     d = read("summary", FILES[5], "--to=12.5")
     equal((d["crossing"]["event"], d["crossing"]["why"]), (3, "host-memory"))
+
+
+@test
+def what_is_not_allocations_is_named():
+    """the summary names what contexts, modules and limits took, and leaves out what took nothing"""
+    def said(**costs):
+        t = Trace()
+        traces.begin(t)
+        free = 70 << 30
+        for op in ("context-create", "module-load", "limit"):
+            cost = costs.get(op[:5], 0)
+            t.event(op, 51 * traces.S, device=0, result=0, free_before_bytes=free, free_bytes=free - cost,
+                    total_bytes=80 << 30)
+            free -= cost
+        t.flush(last=True)
+        path = os.path.join(FOLDER, "costs.zst")
+        with open(path, "wb") as f:
+            f.write(t.bytes())
+        code, out, _ = report("summary", path)
+        equal(code, 0)
+        (line,) = [x for x in out.decode().splitlines() if x.startswith("  untracked")]
+        return line.partition(" (measured: ")[2]
+    equal(said(conte=500 << 20, modul=4 << 20, limit=1848 << 20), "contexts 500.00 MiB, modules 4.00 MiB, limits 1.80 GiB)")
+    equal(said(limit=1 << 20), "limits 1.00 MiB)")
+    equal(said(), "")
 
 
 main()

@@ -24,8 +24,11 @@ static const struct {
 
 #define ROWS (sizeof rows / sizeof *rows)
 
+// A star stands at the beginning, at the end, or at both.
 static int fits(const char *pattern, const char *name) {
     const size_t n = strlen(pattern), length = strlen(name);
+    if (pattern[0] == '*' && pattern[n - 1] == '*')
+        return memmem(name, length, pattern + 1, n - 2) != NULL;
     if (pattern[0] == '*')
         return length >= n - 1 && strcmp(name + length - (n - 1), pattern + 1) == 0;
     return pattern[n - 1] == '*' ? strncmp(name, pattern, n - 1) == 0 : strcmp(name, pattern) == 0;

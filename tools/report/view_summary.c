@@ -181,6 +181,25 @@ static void put_capacity(struct summary *s, const char *when) {
     putc('\n', v->out);
 }
 
+// What of the untracked memory was seen to go, of this device: " (measured: ...)", or nothing.
+static void measured(const struct ct_view *v, const struct ct_device_now *d, char *out,
+                     size_t size) {
+    const struct {
+        const char *what;
+        uint64_t bytes;
+    } costs[] = {{"contexts", d->context_known ? d->context_bytes : 0},
+                 {"modules", d->module_known ? d->module_bytes : 0},
+                 {"limits", d->limit_known ? d->limit_bytes : 0}};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
+        if (costs[i].bytes && at < size)
+            at += (size_t)snprintf(out + at, size - at, "%s%s %s",
+                                   at ? ", " : " (measured: ", costs[i].what,
+                                   ct_size(v, costs[i].bytes).text);
+    if (at && at < size)
+        (void)snprintf(out + at, size - at, ")");
+}
+
 static void put_split(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_split *m = &s->moment.split;
@@ -199,13 +218,10 @@ static void put_split(struct summary *s) {
     size_t at = (size_t)snprintf(note, sizeof note,
                                  m->split_known ? "this process: contexts, modules, rounding"
                                                 : "contexts, modules, rounding, other processes");
-    if (d->context_known || d->module_known)
-        (void)snprintf(note + at, sizeof note - at, " (measured: contexts %s, modules %s)",
-                       d->context_known ? ct_size(v, d->context_bytes).text : "-",
-                       d->module_known ? ct_size(v, d->module_bytes).text : "-");
+    measured(v, d, note + at, sizeof note - at);
     put_share(s, "untracked", m->split_known ? m->untracked : m->unexplained, note);
     if (m->split_known)
-        put_share(s, "others", m->others, "other processes, by NVML");
+        put_share(s, "others", m->others, "other processes and the driver, by NVML");
     put_share(s, "free", m->free,
               m->moved_on ? "inferred: the last reading and what was tracked since" : "");
 }
