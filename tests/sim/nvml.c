@@ -291,7 +291,11 @@ static int memory_of(const struct device *device, const void *out, struct memory
     find_state();
     m->total = sim_param.nvml_total ? sim_param.nvml_total : sim_param.memory[device->index];
     m->used = sim_used(device->index);
-    m->free = m->used < m->total ? m->total - m->used : 0;
+    // As on an H100 (tests/gpu/results): what is free is what CUDA says; what CUDA never had counts as used.
+    const uint64_t memory = sim_param.memory[device->index];
+    m->free = m->used < memory ? memory - m->used : 0;
+    if (m->total > memory)
+        m->used += m->total - memory;
     return SUCCESS;
 }
 
@@ -311,9 +315,10 @@ int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory) 
     if (memory->version != (sizeof *memory | 2u << 24))
         return 25; // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
     memory->total = m.total;
-    memory->reserved = 0;
+    const uint64_t memory_bytes = sim_param.memory[device->index];
+    memory->reserved = m.total > memory_bytes ? m.total - memory_bytes : 0;
     memory->free = m.free;
-    memory->used = m.used;
+    memory->used = m.used - memory->reserved;
     return SUCCESS;
 }
 
