@@ -16,8 +16,8 @@ import time
 
 USAGE = "gpu-check.sh [--out DIR] [--quick] [--only NAME]... [--simulated] [--list]"
 # Seconds for each section: in full, and with --quick. Together no more than ten minutes.
-LIMITS = {"ways-in": (120, 45), "look-ups": (45, 25), "physics": (75, 30), "torch": (200, 60),
-          "overhead": (90, 40), "death": (40, 15), "users": (30, 10)}
+LIMITS = {"ways-in": (60, 60), "look-ups": (25, 25), "physics": (25, 25), "torch": (250, 60),
+          "overhead": (170, 60), "death": (55, 25), "users": (15, 10)}
 assert sum(full for full, _ in LIMITS.values()) <= 600
 HANG_FACTOR = 6  # on the simulated driver the limit is a mere guard: the machine may be slow and busy
 

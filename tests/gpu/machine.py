@@ -227,7 +227,12 @@ def report(command, trace, accept=(0,)):
 
 
 def events(trace):
-    found = [json.loads(line) for line in report("dump", trace).splitlines()]
+    found = []
+    for line in report("dump", trace).splitlines():
+        e = json.loads(line)
+        if e["op"].startswith("block-"):  # there are many of them, and nobody asks for theirs
+            del e["stack"]
+        found.append(e)
     if "lost-event" in PLANTS:
         takes = [i for i, e in enumerate(found) if e["op"] in ("alloc", "create")]
         for i in reversed(takes[1:2] or takes[:1]):

@@ -19,16 +19,15 @@ def program():
     return machine.driver_program("work", ["work.c", "../ways/load.c"])
 
 
-def killed(name, command, seconds, group):
-    """Starts the command, kills it (and its group) after some time of work, and returns what is left."""
+def killed(name, command, seconds, group, processes=1):
+    """Starts the command, kills it (and its group) after some time of work of all its processes; what is left."""
     where = machine.folder(name)
     process = subprocess.Popen(command, cwd=where, env=machine.traced_environment(where), start_new_session=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     done = machine.Run(where, None, "", "")
     begin = time.monotonic()
-    wanted = 2 if group else 1
     while time.monotonic() - begin < 40 and process.poll() is None:
-        if sum(os.path.getsize(p) > 2000 for p in done.files("own.*")) >= wanted:
+        if sum(os.path.getsize(p) > 2000 for p in done.files("own.*")) >= processes:
             break
         time.sleep(0.05)
     time.sleep(seconds)
@@ -66,7 +65,7 @@ def one():
 
 @check("death", "group-killed")
 def group():
-    return whole_until(*killed("group", [program(), "busy-two"], 2.0, True), 2)
+    return whole_until(*killed("group", [program(), "busy-two"], 2.0, True, 2), 2)
 
 
 def refused_once():

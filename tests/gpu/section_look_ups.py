@@ -82,8 +82,9 @@ MEMORY = re.compile(r"cu(Mem(?!cpy|set|Batch)|Array|Mipmapped|Ipc(?!.*Event)|Mul
                     r"CtxSetLimit|CtxReset|GreenCtx|DevicePrimaryCtx|DeviceGraphMem|Module(?!Get|Enumerate)|Library(?!Get|"
                     r"Enumerate)|LinkComplete|GraphAddMem(Alloc|Free)|Import|External|DestroyExternal|Graphics.*Resource|"
                     r"Checkpoint)")
-# Queries and policies, and old names that CUDA's headers no longer declare.
-OTHER = re.compile(r"(Get(?!Handle|MemHandle|Info)|_v1$|_ptds$|Prefetch|Advise|MemcpyAtoA)")
+# Queries and policies, old names that CUDA's headers no longer declare, and what belongs to memory and takes none.
+OTHER = re.compile(r"(Get(?!Handle|MemHandle|Info)|_v1$|_ptds$|Prefetch|Advise|MemcpyAtoA|ExternalSemaphore|"
+                   r"ResetPersistingL2Cache|ResourceSetMapFlags|GreenCtx(Record|Wait)Event)")
 
 
 def known_names():

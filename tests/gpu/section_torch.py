@@ -75,8 +75,20 @@ def torch_bytes(events, until_ns):
     return sum(b for b, _ in check_ledger.replay(keep).values())
 
 
+def block_bytes(events, until_ns):
+    """Device bytes in blocks at that time, by the trace."""
+    alive = {}
+    for e in events:
+        if e["t_ns"] <= until_ns and e["op"] == "block-alloc":
+            alive[e["ptr"]] = e["bytes"]
+        elif e["t_ns"] <= until_ns and e["op"] == "block-free":
+            alive.pop(e["ptr"], None)
+    return sum(alive.values())
+
+
 def compare(events, points):
-    """At each checkpoint: tracked bytes of PyTorch's allocator = its reserved bytes; the rest is explained."""
+    """At each checkpoint: tracked bytes of PyTorch's allocator = its reserved bytes, bytes in blocks = its allocated
+    bytes; the rest is explained."""
     need(points, "the program wrote no checkpoint")
     first, most, rest = points[0], 0, 0
     for p in points:
@@ -87,12 +99,14 @@ def compare(events, points):
         else:
             need(ours == p["reserved"], f"{p['name']}: the trace has {ours} bytes of PyTorch's allocator, PyTorch says "
                                         f"{p['reserved']} ({mib(ours - p['reserved'])} apart)")
+            blocks = block_bytes(events, p["t_ns"])
+            need(blocks == p["allocated"], f"{p['name']}: {blocks} bytes in blocks, PyTorch says {p['allocated']}")
         used = first["free"] - p["free"]
         tracked = all_ - account.live_bytes(events, first["t_ns"])
         need(used + 64 * MIB >= tracked, f"{p['name']}: {mib(tracked)} tracked, and only {mib(used)} left free")
         most, rest = max(most, p["reserved"]), used - tracked
     others = account.live_bytes(events, points[-1]["t_ns"]) - torch_bytes(events, points[-1]["t_ns"])
-    return (f"{len(points)} checkpoints, tracked = reserved (up to {mib(most)}); other libraries' {mib(others)}, modules "
+    return (f"{len(points)} checkpoints, tracked = reserved, blocks = allocated (up to {mib(most)}); other libraries' {mib(others)}, modules "
             f"and the like {mib(rest)}"), {"checkpoints": len(points), "reserved_most": most, "others": others,
                                            "untracked_growth": rest}
 
@@ -127,6 +141,12 @@ def was_profiled(done, events):
     seen = json.loads(done.out.splitlines()[-1])
     need(seen["on_device"] > 0, "torch.profiler has no event of the device")
     return f"torch.profiler has {seen['on_device']} events of the device"
+
+
+def marks():
+    """The lines of torch_work.py that carry a mark: {mark: line}."""
+    with open(SCRIPT) as f:
+        return {m.group(1): n for n, line in enumerate(f, 1) for m in [re.search(r"# mark: (\w+)", line)] if m}
 
 
 def has_op(*ops):
@@ -164,41 +184,117 @@ def several():
     return f"{len(own)} processes, each with its own trace and tracked = reserved", {}
 
 
-@check("torch", "blocks", gpu=True)
-def blocks():
-    """Allocated bytes by block events."""
+def shared(name, conf, *ops):
+    @check("torch", name, gpu=True)
+    def one():
+        available()
+        if machine.QUICK:
+            raise Skip("left out by --quick")
+        done = run("shared", conf)
+        own, seen = done.own(), {}
+        need(len(own) == 2, f"{len(own)} processes wrote checkpoints")
+        for pid, points in own.items():
+            traces = [t for t in done.traces if f".{pid}." in os.path.basename(t)]
+            need(len(traces) == 1, f"{len(traces)} traces of process {pid}")
+            events = machine.events(traces[0])
+            compare(events, points)
+            for e in events:
+                if e["op"] in ops and not e["result"]:
+                    seen[e["op"]] = seen.get(e["op"], 0) + 1
+        need(len(seen) == len(ops), f"events of sharing: {seen}")
+        return ", ".join(f"{n} {op}" for op, n in seen.items()) + "; what is opened is not counted twice", seen
+
+
+shared("shared", None, "ipc-open", "ipc-close")
+shared("shared-expandable", "expandable_segments:True", "import", "map")
+
+
+@check("torch", "pinned", gpu=True)
+def pinned():
     available()
-    done = run("refused")
-    events = machine.events(main_trace(done))
-    if not any(e["op"] == "block-alloc" for e in events):
-        raise Skip("not built yet: events of PyTorch's blocks")
-    for p in next(iter(done.own().values())):
-        alive = {}
-        for e in events:
-            if e["t_ns"] <= p["t_ns"] and e["op"] == "block-alloc":
-                alive[e["ptr"]] = e["bytes"]
-            elif e["t_ns"] <= p["t_ns"] and e["op"] == "block-free":
-                alive.pop(e["ptr"], None)
-        need(sum(alive.values()) == p["allocated"], f"{p['name']}: {sum(alive.values())} bytes in blocks, PyTorch says "
-                                                   f"{p['allocated']}")
-    return "allocated = torch.cuda.memory_stats() at every checkpoint", {}
+    done = run("pinned")
+    trace, stats = main_trace(done), json.loads(done.out.splitlines()[-1])
+    line = marks()["pinned"]
+    taken = [e for e in machine.events(trace) if e["op"] in ("alloc", "register") and e.get("space") == "host"
+             and any(f["line"] == line and (f.get("file") or "").endswith("torch_work.py") for f in e["stack"] or [])]
+    bytes_ = sum(e["bytes"] for e in taken)
+    need(bytes_ >= 37 * MIB, f"{bytes_} bytes of host memory were taken on line {line}")
+    for name in ("allocated_bytes.current", "reserved_bytes.current", "segment_bytes.current"):
+        figure = stats.get(name)
+        need(not figure or figure <= bytes_, f"PyTorch's {name} is {figure}, the trace has {bytes_}")
+    return f"{len(taken)} allocations of page-locked memory, {mib(bytes_)}", {"bytes": bytes_, "stats": stats}
+
+
+def segments_of(events, until_ns):
+    """PyTorch's device memory at that time, by the trace: {address: bytes}."""
+    alive = {}
+    for e in account.calls_of(events):
+        if e["t_ns"] > until_ns or e["result"]:
+            continue
+        if e["op"] == "alloc" and e.get("space") == "device" and by_torch(e):
+            alive[int(e["ptr"], 16)] = e["bytes"]
+        elif e["op"] == "free" and e["ptr"]:
+            alive.pop(int(e["ptr"], 16), None)
+    return alive
+
+
+@check("torch", "snapshot", gpu=True)
+def snapshot():
+    """Segments and blocks, one by one."""
+    available()
+    done = run("snapshot")
+    events, said = machine.events(main_trace(done)), json.loads(done.out.splitlines()[-1])
+    until = max(p["t_ns"] for points in done.own().values() for p in points)
+    blocks = {}
+    for e in events:
+        if e["op"] == "block-alloc":
+            blocks[int(e["ptr"], 16)] = e["bytes"]
+        elif e["op"] == "block-free" and e["t_ns"] <= until:
+            blocks.pop(int(e["ptr"], 16), None)
+    theirs = {b[0]: b[1] for s in said for b in s["blocks"] if b[2] == "active_allocated"}
+    need(blocks == theirs, f"{len(blocks)} blocks in the trace, {len(theirs)} in PyTorch's snapshot; "
+                           f"{len(set(blocks.items()) ^ set(theirs.items()))} differ")
+    segments = {s["address"]: s["size"] for s in said}
+    ours = segments_of(events, until)
+    need(ours == segments, f"{len(ours)} segments in the trace, {len(segments)} in the snapshot; "
+                           f"{len(set(ours.items()) ^ set(segments.items()))} differ")
+    return (f"{len(segments)} segments and {len(blocks)} blocks, address and size of each as in torch.cuda."
+            f"memory_snapshot(), {len({s['stream'] for s in said})} streams"), {"segments": len(segments),
+                                                                               "blocks": len(blocks)}
+
+
+@check("torch", "exhausted", gpu=True)
+def exhausted():
+    """The verdict on a device that was really filled: what was held, by whom, and how little was free."""
+    available()
+    done = run("exhausted")
+    trace, said = main_trace(done), json.loads(done.out.splitlines()[-1])
+    summary = machine.summary(trace)
+    crossing = summary["crossing"]
+    need(crossing and not crossing["recovered"], f"the verdict is {crossing}")
+    need(crossing["requested_bytes"] >= said["wanted"], f"{crossing['requested_bytes']} bytes were refused, the program "
+         f"asked for {said['wanted']}")
+    top = summary["live_at_crossing"][0]
+    need(top["bytes"] >= said["cache"], f"the largest holder has {top['bytes']} bytes, the cache has {said['cache']}")
+    line = marks()["cache"]
+    own = [f["line"] for f in top["stack"] if (f.get("file") or "").endswith("torch_work.py")]
+    need(own and own[0] == line, f"the largest holder's lines are {own}, the cache is of line {line}")
+    return f"{mib(crossing['requested_bytes'])} refused; {mib(top['bytes'])} are of line {line}", {
+        "crossing": crossing, "said": said}
 
 
 @check("torch", "python-lines", gpu=True)
 def python_lines():
     """The lines of two allocations that this project chose."""
     available()
-    with open(SCRIPT) as f:
-        marks = {m.group(1): n for n, line in enumerate(f, 1) for m in [re.search(r"# mark: (\w+)", line)] if m}
+    at = marks()
     events = machine.events(main_trace(run("refused")))
-    if not any((f.get("file") or "").endswith(".py") for e in events for f in e.get("stack") or []):
-        raise Skip("not built yet: Python stacks")
     for name, bytes_ in (("first", 34 * MIB), ("second", 66 * MIB)):
         lines = [f["line"] for e in events if e["op"] == "alloc" and e["bytes"] == bytes_ for f in e["stack"] or []
                  if (f.get("file") or "").endswith("torch_work.py")]
-        need(lines and lines[0] == marks[name], f"the {name} allocation is said to be on lines {lines[:3]}, it is on line "
-                                                f"{marks[name]}")
-    return f"lines {sorted(marks.values())}", {}
+        need(lines and lines[0] == at[name], f"the {name} allocation is said to be on lines {lines[:3]}, it is on line "
+                                                f"{at[name]}")
+    return f"lines {at['first']} and {at['second']}", {}
 
 
 mode_check("compile", "compiled")

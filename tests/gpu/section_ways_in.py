@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ways-in: programs that reach the driver in every way; truth is their own ledger and free memory."""
 import functools
+import json
 import os
 import sys
 
@@ -187,3 +188,27 @@ LIBRARIES = (("cublas", "libcublas.so.1[0-9]"), ("cufft", "libcufft.so.1[0-9]"),
              ("cusolver", "libcusolver.so.1[0-9]"), ("nccl", "libnccl.so.2"))
 for _name, _file in LIBRARIES:
     library_check(_name, _file)
+
+
+# ---- frameworks that are not PyTorch --------------------------------------------------------------------
+
+def framework_check(name):
+    @check("ways-in", f"framework-{name}", gpu=True)
+    def one():
+        command = [sys.executable, os.path.join(machine.HERE, "frameworks.py"), name]
+        done = machine.run(name, command)
+        if done.rc == 77:
+            raise Skip(done.err.strip()[-200:])
+        if done.rc:
+            plain = machine.run(name, command, traced=False)
+            raise (Skip if plain.rc else Fail)(f"fails with{'out' if plain.rc else ''} cutrace: {done.err.strip()[-300:]}")
+        said, most = json.loads(done.out.splitlines()[-1]), 0
+        for trace in done.traces:
+            summary = machine.summary(trace)
+            most = max([most, *(d["peak_bytes"] + d["pooled_bytes"] for d in summary["devices"])])
+        need(most >= said["holds"], f"{mib(most)} at the peak of the trace, {name} says that it holds {mib(said['holds'])}")
+        return f"{mib(most)} at the peak of the trace; {name} holds {mib(said['holds'])}", {"peak": most, **said}
+
+
+for _name in ("cupy", "jax", "numba"):
+    framework_check(_name)

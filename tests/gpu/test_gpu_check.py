@@ -151,6 +151,8 @@ def torch_events():
     base = {"tid": 1, "device": 0, "result": 0, "handle": None, "context": "0x1", "space": "device", "bytes": None}
     rows = [("alloc", "cudaMalloc", 10, "0x1000", 20 << 20, c10), ("alloc", "cuMemAlloc_v2", 20, "0x9000", 8 << 20, blas),
             ("alloc", "cudaMalloc", 30, "0x2000", 2 << 20, c10), ("free", "cudaFree", 40, "0x1000", None, None)]
+    rows += [("block-alloc", None, 31, "0x2000", 512, None), ("block-alloc", None, 32, "0x2200", 1024, None),
+             ("block-free", None, 41, "0x2000", 512, None)]
     return [{**base, "op": op, "api": api, "t_ns": t, "ptr": ptr, "bytes": n, "stack": stack}
             for op, api, t, ptr, n, stack in rows]
 
@@ -158,8 +160,8 @@ def torch_events():
 def torch_points():
     total = 1 << 30
     return [{"name": "a", "t_ns": 5, "free": total, "reserved": 0, "allocated": 0},
-            {"name": "b", "t_ns": 35, "free": total - (40 << 20), "reserved": 22 << 20, "allocated": 1},
-            {"name": "c", "t_ns": 45, "free": total - (20 << 20), "reserved": 2 << 20, "allocated": 1}]
+            {"name": "b", "t_ns": 35, "free": total - (40 << 20), "reserved": 22 << 20, "allocated": 1536},
+            {"name": "c", "t_ns": 45, "free": total - (20 << 20), "reserved": 2 << 20, "allocated": 1024}]
 
 
 @case("PyTorch's reserved bytes are compared with the trace")
@@ -175,7 +177,9 @@ def torch_compare():
             return expect(text in str(e), str(e))
         raise AssertionError(f"not noticed: {text}")
     fails(torch_events()[1:], torch_points(), "b: the trace has")
-    fails(torch_events()[:3], torch_points(), "c: the trace has")
+    fails(torch_events()[:3] + torch_events()[4:], torch_points(), "c: the trace has")
+    fails(torch_events()[:4] + torch_events()[5:], torch_points(), "b: 1024 bytes in blocks")
+    fails(torch_events()[:6], torch_points(), "c: 1536 bytes in blocks")
     leaky = torch_points()
     leaky[1]["free"] += 200 << 20
     fails(torch_events(), leaky, "left free")
@@ -183,6 +187,53 @@ def torch_compare():
     lazy = torch_points()
     lazy[1].update(backend="cudaMallocAsync", reserved=0, allocated=100 << 20)
     fails(torch_events(), lazy, "allocated")
+
+
+# ---- what a GPU left behind ----------------------------------------------------------------------------------
+
+RESULTS = os.path.join(HERE, "results")
+
+
+def recorded():
+    """Traces that a GPU was recorded in, each with PyTorch's own figures: {name: (trace, checkpoints)}."""
+    found = {}
+    for trace in sorted(glob.glob(os.path.join(RESULTS, "*", "*.zst"))):
+        with open(trace[:-4] + ".jsonl") as f:
+            found[os.path.basename(trace)[:-4]] = trace, [json.loads(line) for line in f]
+    return found
+
+
+@case("what PyTorch said on a GPU is what the report says of its traces")
+def from_a_gpu():
+    import machine
+    import section_torch
+    traces = recorded()
+    expect(len(traces) >= 13, f"only {sorted(traces)}")
+    for name, (trace, points) in traces.items():
+        try:
+            section_torch.compare(machine.events(trace), points)
+        except machine.Fail as e:
+            raise AssertionError(f"{name}: {e}") from None
+
+
+@case("the verdict on a GPU that was really full")
+def full_gpu():
+    import machine
+    trace, points = recorded()["exhausted"]
+    last = points[-1]
+    summary = machine.summary(trace)
+    crossing = summary["crossing"]
+    memory, pool = crossing["memory"], summary["devices"][0]["pool"]["crossing"]
+    expect(crossing["requested_bytes"] == 24 << 20 and not crossing["recovered"] and crossing["why"] == "not-enough-free",
+           f"{crossing['requested_bytes']}, {crossing['recovered']}, {crossing['why']}")
+    expect(memory["free_bytes"] == last["free"] and not memory["inferred"], f"{memory}, {last}")
+    expect((pool["reserved_bytes"], pool["allocated_bytes"]) == (last["reserved"], last["allocated"]), f"{pool}, {last}")
+    expect(pool["unreconciled_bytes"] == 0 and pool["largest_free_bytes"] < 24 << 20, f"{pool}")
+    # The machine had no other process; 9 MiB of the driver's are of none by NVML.
+    expect(memory["other_processes_bytes"] < 16 << 20, f"{memory}")
+    expect(memory["tracked_bytes"] + memory["untracked_bytes"] + memory["other_processes_bytes"] + memory["free_bytes"]
+           == last["total"], f"{memory}")
+    expect(summary["live_at_crossing"][0]["site"].startswith("torch_work.py:"), f"{summary['live_at_crossing'][0]}")
 
 
 # ---- the command -------------------------------------------------------------------------------------------

@@ -233,6 +233,32 @@ def recovered():
     checkpoint("given back")
 
 
+def exhausted():
+    """Fills the device as a server does: weights, a cache for most of the rest, requests that come and go; then one more.
+
+    The last line says what was asked for and what PyTorch held at that moment.
+    """
+    model = new_model(plain=True)
+    free = torch.cuda.mem_get_info()[0]
+    cache = [torch.empty(free // 16, dtype=torch.uint8, device=DEVICE) for _ in range(14)]  # mark: cache
+    checkpoint("cache")
+    infer(model, 8)
+    requests, turn = [], 0
+    while True:
+        turn += 1
+        wanted = (24 + 7 * (turn % 5)) * MIB
+        held = torch.cuda.memory_reserved(), torch.cuda.memory_allocated()
+        try:
+            requests.append(torch.empty(wanted, dtype=torch.uint8, device=DEVICE))  # mark: request
+        except torch.cuda.OutOfMemoryError:
+            break
+        if turn % 3 == 0:
+            del requests[len(requests) // 2]
+    checkpoint("refused")
+    print(json.dumps({"wanted": wanted, "reserved": held[0], "allocated": held[1], "requests": len(requests),
+                      "cache": sum(c.numel() for c in cache)}))
+
+
 def profiled():
     model = new_model()
     kinds = [torch.profiler.ProfilerActivity.CPU] + ([torch.profiler.ProfilerActivity.CUDA] if CUDA else [])
@@ -253,22 +279,78 @@ def processes():
     mp.spawn(child, nprocs=2)
 
 
+def receiver(queue):
+    tensor = queue.get()
+    if int(tensor[123]) != 7:
+        sys.exit("the tensor that was sent has another content")
+    checkpoint("received")
+    del tensor
+    checkpoint("closed")
+
+
+def shared():
+    """A tensor of one process opened by another."""
+    import torch.multiprocessing as mp
+    context = mp.get_context("spawn")
+    queue = context.Queue()
+    other = context.Process(target=receiver, args=(queue,))
+    other.start()
+    tensor = torch.full((40 * MIB,), 7, dtype=torch.uint8, device=DEVICE)
+    queue.put(tensor)
+    other.join(60)
+    if other.exitcode:
+        unable(f"the receiver ended with {other.exitcode}")
+    checkpoint("sent")
+
+
+def pinned():
+    """Page-locked host memory, in PyTorch's own cache of it."""
+    held = [torch.empty(n * MIB, dtype=torch.uint8, pin_memory=True) for n in (1, 3, 33)]  # mark: pinned
+    checkpoint("pinned")
+    del held[2]
+    checkpoint("given to the cache")
+    print(json.dumps(torch.cuda.host_memory_stats() if hasattr(torch.cuda, "host_memory_stats") else {}))
+
+
+def snapshot():
+    """Streams, sizes and lifetimes of all kinds; the last line is PyTorch's own list of its segments and blocks."""
+    import random
+    chance, held = random.Random(1), []
+    streams = [torch.cuda.Stream() for _ in range(3)] + [torch.cuda.current_stream()]
+    for _ in range(4000):
+        if held and chance.random() < 0.48:
+            del held[chance.randrange(len(held))]
+            continue
+        with torch.cuda.stream(chance.choice(streams)):
+            size = chance.choice((512, 3000, 70000, MIB, 3 * MIB + 1, 11 * MIB, 40 * MIB))
+            tensor = torch.empty(chance.randrange(1, size), dtype=torch.uint8, device=DEVICE)
+        if chance.random() < 0.2:
+            tensor.record_stream(chance.choice(streams))
+        held.append(tensor)
+    torch.cuda.synchronize()
+    checkpoint("at work")
+    segments = torch.cuda.memory_snapshot()
+    print(json.dumps([{"address": s["address"], "size": s["total_size"], "stream": s["stream"],
+                       "blocks": [[b["address"], b["size"], b["state"]] for b in s["blocks"]]} for s in segments]))
+
+
 def endless():
-    model = new_model()
+    model = new_model(plain=True)
     while True:
         train(model, 5)
         checkpoint("round")
+        time.sleep(0.25)  # as many events as can be compared soon
 
 
 def timing():
-    """Milliseconds a step, the median, for both kinds of work."""
+    """Milliseconds a step for both kinds of work: that of which a tenth is faster, so that a busy machine counts less."""
     how = os.environ.get("TORCH_WORK_HISTORY")
     if how and CUDA:
         torch.cuda.memory._record_memory_history(max_entries=100000, stacks=how)
-    model, out = new_model(), {}
+    model, out = new_model(plain=True), {}
     for name, step in (("training", lambda: train(model, 1)), ("inference", lambda: infer(model, 1))):
         took = []
-        for i in range(40 if CUDA else 4):
+        for i in range(120 if CUDA else 4):
             begin = time.perf_counter()
             step()
             if CUDA:
@@ -277,14 +359,44 @@ def timing():
                     torch.cuda.empty_cache()  # so that segments come and go
             took.append(time.perf_counter() - begin)
         took = sorted(took[len(took) // 4:])
-        out[name + "_ms"] = took[len(took) // 2] * 1000
+        out[name + "_ms"] = took[len(took) // 10] * 1000
     out["host_kb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps(out))
 
 
+def allocator():
+    """Nanoseconds of one torch.empty whose memory PyTorch has cached, with the drop of an older tensor; a tenth is faster."""
+    how = os.environ.get("TORCH_WORK_HISTORY")
+    if how and CUDA:
+        torch.cuda.memory._record_memory_history(max_entries=100000, stacks=how)
+    sizes = [512 << (7 * i % 12) for i in range(64)]
+    held, took = [None] * 64, []
+
+    def turn():
+        for i, size in enumerate(sizes):
+            held[i] = None
+            held[i] = torch.empty(size, dtype=torch.uint8, device=DEVICE)
+
+    def deep(n):  # as far down as a model's layer is
+        if n:
+            return deep(n - 1)
+        for _ in range(200 if CUDA else 5):
+            begin = time.perf_counter_ns()
+            for _ in range(8):
+                turn()
+            took.append((time.perf_counter_ns() - begin) / (8 * len(sizes)))
+        return None
+
+    deep(20)
+    took = sorted(took[len(took) // 4:])
+    print(json.dumps({"pair_ns": took[len(took) // 10], "pairs": 8 * len(sizes) * len(took),
+                      "host_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+
+
 MODES = {f.__name__.replace("_", "-"): f for f in (
     training, inference, paged, compiled, graphs, mempool, refused, refused_killed, recovered, profiled, processes,
-    endless, timing)}
+    endless, timing, exhausted, allocator, shared,
+    pinned, snapshot)}
 
 if __name__ == "__main__":
     if CUDA:
