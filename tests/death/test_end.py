@@ -8,6 +8,10 @@ import subprocess
 
 from death import *
 
+# Whoever starts us may ignore some (nohup does), and what a process ignores its children ignore.
+for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(_ignored, signal.SIG_DFL)
+
 CLEAN, DEAD, ANY = "the journal is gone", "the journal is there", ""
 
 
