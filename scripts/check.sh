@@ -5,7 +5,8 @@
 #
 # With CI=true also: a clang build, the sanitizers, the aarch64 build and its unit tests, builds against
 # CUDA 12's and the newest CUDA headers, and `make lint`; warnings are errors. Nothing is left out silently, but
-# only what did not pass has lines of its own there. What failed is said again before the summary.
+# only what did not pass has lines of its own there. A suite that fails beside others is run once more, alone, and
+# that counts. What failed is said again before the summary.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -37,6 +38,7 @@ show() {
 # The failed results in the output of suites, each with the first lines of what it says of itself.
 remember() { # NAME
     awk -v step="$1" '
+        /^again/ { print step ": " $0; said = 0; next }
         /^not ok/ { print step ": " $0; said = 0; next }
         /^  [|] not ok/ { print "    " substr($0, 5); said = 1; next }
         /^  [|] #/ { if (said && said++ < 8) print "    " substr($0, 5); next }
@@ -103,7 +105,7 @@ fi
 if [ -z "$ci" ]; then
     suites "tests" make -s -j"$jobs" check
 else
-    export WERROR=1
+    export WERROR=1 CUTRACE_AGAIN=1
     suites "tests, gcc" make -s -j"$jobs" check
     step "build with clang" make -s -j"$jobs" BUILD=build/clang CC=clang build-tests
     suites "tests, address and undefined-behaviour sanitizers" make -s -j"$jobs" SAN=address,undefined check

@@ -6,6 +6,8 @@
 #   A suite is a folder of tests/ (unit, cli, ways, ...) or one file; without any, all run.
 #   Environment: CUTRACE_BUILD, CUTRACE_ROOT (set by make check), CUTRACE_FULL=1, JOBS,
 #   CUTRACE_HANG=600 seconds for one suite (a guard against hangs, not a measure of speed),
+#   CUTRACE_AGAIN=1 runs a suite that failed once more when all others have ended, and says so: what fails only
+#   on a machine that is busy with other suites does not count, what fails again does,
 #   CUTRACE_RUN a command before compiled tests (the emulator of a cross build).
 #
 # A suite is a program that prints TAP: build/tests/unit/*, tests/*/*.bats, tests/*/test_*.py and test_*.sh.
@@ -131,6 +133,19 @@ fi >"$results/suites" 2>"$results/warnings"
 cat "$results/warnings" >&2
 
 xargs -r -d '\n' -n 1 -P "$jobs" "$0" --one "$results" <"$results/suites"
+
+# Alone, and once. Its first report stays in the output.
+again=0
+while [ -n "${CUTRACE_AGAIN:-}" ] && read -r suite <&3; do
+    name=$(name_of "$suite")
+    count=$results/${name//\//_}.count
+    if [ -f "$count" ] && read -r _ bad _ <"$count" && [ "$bad" != 0 ]; then
+        again=$((again + 1))
+        echo "again  $name: it failed, and is run alone"
+        "$0" --one "$results" "$suite" </dev/null
+    fi
+done 3<"$results/suites"
+[ "$again" = 0 ] || echo "again  $again suite$([ "$again" = 1 ] || echo s) failed beside others; what counts is the second run"
 
 # A suite whose runner died itself has no count: it is a failure too.
 passed=0 failed=0 skipped=0

@@ -27,7 +27,7 @@ suite() { # NAME, body on standard input
     chmod +x "$fake/tests/x/test_$1.sh"
 }
 runner() { # hang-seconds
-    CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build CUTRACE_HANG=$1 JOBS=4 "$root/tests/run-suites.sh" 2>&1
+    CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build CUTRACE_HANG=$1 CUTRACE_AGAIN=${2:-} JOBS=4 "$root/tests/run-suites.sh" 2>&1
 }
 suite good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b # SKIP why"'
 out=$(runner 100)
@@ -60,6 +60,18 @@ suite bad <<<'echo 1..1; echo ok 1 - a; kill -9 $$'
 expect_failure "a suite that is killed" "exit status 137"
 suite bad <<<'echo 1..1; echo ok 1 - a; exec sleep 1000'
 expect_failure "a suite that hangs" "hang guard" 1
+# Run again: "flaky" fails at its first run only.
+suite bad <<<'echo 1..1; echo not ok 1 - always; exit 1'
+suite flaky <<<"echo 1..1; if [ -f $work/once ]; then echo ok 1 - a; else touch $work/once; echo not ok 1 - a; exit 1; fi"
+out=$(runner 100 1)
+check "a suite that fails is run again if that is asked for, and what it then says counts" "$(
+    [ "$(tail -n 1 <<<"$out")" = "2 passed, 1 failed, 1 skipped" ] || echo "$out"
+    [ "$(grep -c '^again  x/test_[a-z]*.sh: it failed' <<<"$out")" = 2 ] || echo "$out"
+    grep -q '^  | not ok 1 - a$' <<<"$out" || echo "the first failure is not shown")"
+rm "$work/once"
+out=$(runner 100)
+check "and else not" "$([ "$(tail -n 1 <<<"$out")" = "1 passed, 2 failed, 1 skipped" ] || echo "$out")"
+rm "$fake"/tests/x/test_{bad,flaky}.sh
 suite bad <<<'echo 1..1; echo ok 1 - a'
 chmod -x "$fake/tests/x/test_bad.sh"
 expect_failure "a suite that cannot be executed" "is not executable"
