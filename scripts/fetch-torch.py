@@ -4,8 +4,10 @@
 Python files, some 3 MB of each wheel, by HTTP range requests. Nothing is installed, and nothing of NVIDIA's is fetched.
 
 Usage: fetch-torch.py DEPS [VERSION...]    result: DEPS/torch/VERSION/torch/{lib,include,cuda,...} and DEPS/torch/VERSION/done
-       fetch-torch.py --whole DEPS VERSION the Python package (half a gigabyte to fetch, one on disk) and the modules that it needs:
-                                           DEPS/torch/VERSION-whole/{torch,typing_extensions.py,...,done}
+       fetch-torch.py --whole DEPS VERSION [PYTHON]
+                                           the Python package (half a gigabyte to fetch, one on disk) and the modules that it needs:
+                                           DEPS/torch/VERSION-whole/{torch,typing_extensions.py,...,done}, for Python 3.11;
+                                           DEPS/torch/VERSION-whole-3.12 for PYTHON=3.12
        fetch-torch.py --list               the versions that torch.sha256 pins, one a line
        fetch-torch.py --pin VERSION        prints the lines of torch.sha256 for another version, as PyPI has it today
 Each file is checked by the CRC of the wheel and by a SHA256 of torch.sha256, a whole wheel by the BLAKE2b that its path consists of.
@@ -112,7 +114,7 @@ def read_pins():
 def fetch(target, pins):
     members = read_members(pins["wheel"])
     found = groups(members)
-    for what in sorted(set(found) | {w for w in pins if w != "wheel" and not w.startswith("needs:")}):
+    for what in sorted(set(found) | {w for w in pins if not w.startswith(("wheel", "needs:"))}):
         if found.get(what) != pins.get(what):
             raise Refused(f"{what} is not what torch.sha256 pins")
     shutil.rmtree(target, ignore_errors=True)
@@ -139,17 +141,19 @@ def unpack_whole(path, target):
             wheel.extractall(target, [n for n in wheel.namelist() if not n.startswith(COMPILERS)])
 
 
-def fetch_whole(target, pins):
+def fetch_whole(target, pins, wheel):
+    if wheel not in pins:
+        raise Refused(f"torch.sha256 does not pin a {wheel}")
     shutil.rmtree(target, ignore_errors=True)
     for what in pins:
-        if what == "wheel" or what.startswith("needs:"):
+        if what == wheel or what.startswith("needs:"):
             unpack_whole(pins[what], target)
     with open(os.path.join(target, "done"), "w", encoding="utf-8"):
         pass
 
 
-def fetch_or_say_why(folder, version, pins, whole=False):
-    name = version + ("-whole" if whole else "")
+def fetch_or_say_why(folder, version, pins, whole=False, python=""):
+    name = version + ("-whole" if whole else "") + (f"-{python}" if python else "")
     target, skipped = os.path.join(folder, name), os.path.join(folder, name + ".skipped")
     if os.path.exists(os.path.join(target, "done")):
         return
@@ -158,7 +162,10 @@ def fetch_or_say_why(folder, version, pins, whole=False):
     try:
         if version not in pins:
             raise Refused("torch.sha256 does not pin it")
-        (fetch_whole if whole else fetch)(target, pins[version])
+        if whole:
+            fetch_whole(target, pins[version], f"wheel:{python}" if python else "wheel")
+        else:
+            fetch(target, pins[version])
     except (OSError, urllib.error.URLError, zipfile.BadZipFile, Refused) as error:
         reason = f"{error}" if isinstance(error, Refused) else f"PyPI cannot be reached: {error}"
         with open(skipped, "w", encoding="utf-8") as out:
@@ -182,14 +189,15 @@ def main(words):
         print("\n".join(read_pins()))
     elif words[:1] == ["--pin"] and len(words) == 2:
         print_pins(words[1])
-    elif words and (not words[0].startswith("-") or words[0] == "--whole" and len(words) == 3):
+    elif words and (not words[0].startswith("-") or words[0] == "--whole" and len(words) in (3, 4)):
         whole, words = words[0] == "--whole", words[words[0] == "--whole":]
+        python = words.pop() if whole and len(words) == 3 else ""
         folder, pins = os.path.join(words[0], "torch"), read_pins()
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for version in words[1:] or pins:
-                fetch_or_say_why(folder, version, pins, whole)
+                fetch_or_say_why(folder, version, pins, whole, python)
     else:
         sys.exit(__doc__)
 

@@ -3,8 +3,8 @@
 """What the library adds to PyTorch's own caching allocator, out of its wheels: a random mix of allocations and frees on the
 simulated driver, with the library against without. torch.py [RUNS [OPERATIONS]]
 
-First in Python, where the whole wheel is here (make check-torch fetches it): torch.empty under 20 frames, and beside that what
-torch's own history of Python stacks adds. Then one thread in C++, one device. `warm`: all fits into cached segments, so nearly all operations are blocks only; `mixed`: now
+First in Python 3.12, for which the whole wheel is fetched (half a gigabyte), and in 3.11, where it is here (make check-torch
+fetches it): torch.empty under 20 frames, and beside that what torch's own history of Python stacks adds. Then one thread in C++, one device. `warm`: all fits into cached segments, so nearly all operations are blocks only; `mixed`: now
 and then a request needs the driver. Processor time of the thread that asks, which is not the one that writes the trace. Each
 run is a process; with and without take turns, and the median of the quotients of neighbours counts."""
 import itertools
@@ -55,14 +55,15 @@ def measure_python(package):
     with tempfile.TemporaryDirectory() as folder:
         runs = [(*pairs(package, folder), pairs(package, folder, LIBRARY)[0]) for _ in range(max(RUNS // 3, 3))]
     plain, history, ours = (statistics.median(c) for c in zip(*runs))
-    print("torch %-7s in Python %5.0f ns a tensor, %5.0f with the library: %.2fx; torch's history adds %5.0f ns, the library %.2fx of that" %
-          (package.version, plain, ours, ours / plain, history - plain, (ours - plain) / (history - plain)), flush=True)
+    print("torch %-7s in Python %s %5.0f ns a tensor, %5.0f with the library: %.2fx; torch's history adds %5.0f ns, the library %.2fx of that" %
+          (package.version, package.python, plain, ours, ours / plain, history - plain, (ours - plain) / (history - plain)), flush=True)
 
 
-try:
-    measure_python(wheels.Package())
-except wheels.Unavailable as why:
-    print(f"torch in Python: not measured: {why}")
+for python, may_fetch in (("3.12", True), ("", False)):
+    try:
+        measure_python(wheels.Package(may_fetch, python))
+    except wheels.Unavailable as why:
+        print(f"torch in Python {python or 3.11}: not measured: {why}")
 for version in wheels.versions():
     try:
         for kind_and_stacks in itertools.product(KINDS, ("off", "both")):

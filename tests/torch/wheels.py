@@ -46,13 +46,14 @@ def cuda_headers():
     raise FileNotFoundError("cuda_runtime_api.h")
 
 
-def fetched(version, whole=()):
-    """The folder, filled if it is not there yet."""
-    folder = os.path.join(DEPS, "torch", version + ("-whole" if whole else ""))
+def fetched(version, whole=False, python=""):
+    """The folder, filled if it is not there yet. python: of the whole package, if it is not 3.11."""
+    folder = os.path.join(DEPS, "torch", version + ("-whole" if whole else "") + (f"-{python}" if python else ""))
     if platform.machine() != "x86_64":
         raise Unavailable("the wheels are for x86-64")
     if not os.path.exists(os.path.join(folder, "done")):
-        subprocess.run([sys.executable, FETCH, *whole, DEPS, version], check=False, timeout=PATIENCE)
+        command = [FETCH, *(["--whole"] if whole else []), DEPS, version, *([python] if python else [])]
+        subprocess.run([sys.executable, *command], check=False, timeout=PATIENCE)
     if not os.path.exists(os.path.join(folder, "done")):
         with open(folder + ".skipped", encoding="utf-8") as reason:
             raise Unavailable(reason.read().strip())
@@ -120,14 +121,15 @@ class Wheel:
 
 
 class Package:
-    """All of PyTorch, as Python imports it: the newest version."""
+    """All of PyTorch, as Python imports it: the newest version, for Python 3.11 or another one that is pinned."""
 
-    def __init__(self, may_fetch=False):
+    def __init__(self, may_fetch=False, python=""):
         self.version = versions()[-1]
         if not may_fetch and not os.path.exists(os.path.join(DEPS, "torch", self.version + "-whole/done")):
             raise Unavailable("the whole wheel has half a gigabyte, which CI and `make check-torch` fetch")
-        self.command = interpreter("3.11")
-        self.folder = fetched(self.version, ["--whole"])
+        self.python = python or "3.11"
+        self.command = interpreter(self.python)
+        self.folder = fetched(self.version, True, python)
         self.absent = os.path.join(BUILD, "tests/torch/absent")
         os.makedirs(self.absent, exist_ok=True)
         with open(os.path.join(self.absent, "lock"), "w", encoding="utf-8") as lock:
