@@ -29,10 +29,10 @@ def view(name, trace, *more):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def program(folder, settings, *words):
+def program(folder, settings, *words, python=""):
     """Runs tensors.py; (what PyTorch says, the trace)."""
     try:
-        package = wheels.Package(MAY_FETCH)
+        package = wheels.Package(MAY_FETCH, python)
     except wheels.Unavailable as reason:
         raise tap.Skip(f"{reason}") from None
     truth, trace = os.path.join(folder, "truth"), os.path.join(folder, "trace.zst")
@@ -43,10 +43,10 @@ def program(folder, settings, *words):
 
 
 @functools.cache
-def run(settings):
+def run(settings, python):
     """(what PyTorch says, events) of one run."""
     with tempfile.TemporaryDirectory(prefix="torch.") as folder:
-        said, trace = program(folder, settings)
+        said, trace = program(folder, settings, python=python)
         return said, view("dump", trace)
 
 
@@ -58,9 +58,9 @@ def allocations(events):
     return [e for e in events if e["op"] == "block-alloc"]
 
 
-def check_history(settings):
+def check_history(*how):
     """every block has the Python stack that torch's own history has"""
-    said, events = run(settings)
+    said, events = run(*how)
     ours, its = allocations(events), said["history"]
     tap.check(len(its) > 80, f"{len(its)} allocations")
     tap.equal(len(ours), len(its), "allocations")
@@ -72,9 +72,9 @@ def check_history(settings):
     tap.check(max(depths) > 40 and min(depths) == 0, f"neither deep stacks nor a thread without Python: {sorted(set(depths))}")
 
 
-def check_lines(settings):
+def check_lines(*how):
     """each tensor is attributed to the line that made it"""
-    said, events = run(settings)
+    said, events = run(*how)
     left = collections.defaultdict(collections.deque)
     for e in allocations(events):
         left[int(e["ptr"], 16)].append(e)
@@ -98,9 +98,9 @@ def as_truth(said):
         "allocated": stats["allocated_bytes.all.current"], "reserved": stats["reserved_bytes.all.current"]}]}
 
 
-def check_segments(settings):
+def check_segments(*how):
     """segments, blocks and totals are torch.cuda.memory_snapshot's and memory_stats'"""
-    said, events = run(settings)
+    said, events = run(*how)
     truth = as_truth(said)
     problems = test_blocks.compare(events, [truth])
     tap.check(not problems, "\n".join(problems[:8]))
@@ -133,11 +133,15 @@ def check_sleep():
             tap.equal(origins, [] if asleep else [(library, len(foreign), sum(foreign))], f"moment {said['marker']}")
 
 
-for chosen in ("", "expandable_segments:True"):
-    for check in (check_history, check_lines, check_segments):
-        def one(function=check, settings=chosen):
-            function(settings)
-        one.__doc__ = (f"{chosen}: " if chosen else "") + check.__doc__
+# The allocator's settings, and the interpreter: 3.11, or one that keeps its frames and code in another way.
+for name, chosen, checks in (("", ("", ""), (check_history, check_lines, check_segments)),
+                             ("expandable_segments:True: ", ("expandable_segments:True", ""),
+                              (check_history, check_lines, check_segments)),
+                             ("Python 3.12: ", ("", "3.12"), (check_history, check_lines))):
+    for check in checks:
+        def one(function=check, how=chosen):
+            function(*how)
+        one.__doc__ = name + check.__doc__
         tap.test(one)
 tap.test(check_sleep)
 if __name__ == "__main__":
