@@ -33,7 +33,8 @@ static struct {
     } device[CT_MAX_DEVICES];
 } s;
 
-static _Atomic int asks_nvml; // read without the lock
+static _Atomic uint64_t asks_nvml; // a bit for each device; read without the lock
+_Static_assert(CT_MAX_DEVICES <= 64, "bits");
 
 static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
     (void)user;
@@ -168,11 +169,15 @@ static void compare_with_nvml(const struct ct_event *e, int device) {
     if (CT_HAS(e, process_bytes))
         s.device[device].asked = now;
     const uint64_t apart = now > asked ? now - asked : asked - now;
-    atomic_store(&asks_nvml, d->process_known && !CT_HAS(e, process_bytes) && apart >= ASK_BYTES);
+    const uint64_t bit = UINT64_C(1) << device;
+    if (d->process_known && apart >= ASK_BYTES && !CT_HAS(e, process_bytes))
+        atomic_fetch_or(&asks_nvml, bit);
+    else
+        atomic_fetch_and(&asks_nvml, ~bit);
 }
 
 int ct_state_asks_nvml(void) {
-    return atomic_load(&asks_nvml);
+    return atomic_load(&asks_nvml) != 0;
 }
 
 uint64_t ct_state_look(const struct ct_event *e) {
