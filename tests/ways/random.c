@@ -203,13 +203,14 @@ static void host(struct world *w) {
     }
 }
 
-// What was in the context is gone. A handle is an address of the heap, which something else may have got: using
-// it again would end differently from run to run.
+// What was in the context is gone. A handle is an address of the heap, and host memory one that the kernel chose: something
+// else may have got it, and using it again would end differently from run to run.
 static void forget(struct world *w) {
     w->own = NULL;
     memset(w->array, 0, sizeof w->array);
     memset(w->mipmap, 0, sizeof w->mipmap);
     memset(w->module, 0, sizeof w->module);
+    memset(w->host, 0, sizeof w->host);
     N(cuCtxSetCurrent, w->primary);
 }
 
