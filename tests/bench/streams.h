@@ -165,16 +165,20 @@ static struct object live_pop(void) {
 static uint64_t now_ns, allocations, frees;
 
 // The fields that the hooks of cuMemAllocAsync and cuMemFreeAsync set.
-static void as_alloc(struct ct_event *e, uint32_t unit, uint32_t units, uint32_t stack) {
+static void as_either(struct ct_event *e, enum ct_op op, uint32_t api, uint32_t unit) {
     *e = (struct ct_event){.present = 0};
     CT_SET(e, t_ns, now_ns);
     CT_SET(e, thread, 1);
-    CT_SET(e, op, CT_OP_ALLOC);
-    CT_SET(e, api, 1);
+    CT_SET(e, op, op);
+    CT_SET(e, api, api);
     CT_SET(e, result, 0);
     CT_SET(e, device, 0);
-    CT_SET(e, context, UINT64_C(0x55d0c0ffee00));
     CT_SET(e, ptr, address(unit));
+}
+
+static void as_alloc(struct ct_event *e, uint32_t unit, uint32_t units, uint32_t stack) {
+    as_either(e, CT_OP_ALLOC, 1, unit);
+    CT_SET(e, context, UINT64_C(0x55d0c0ffee00));
     CT_SET(e, bytes, (uint64_t)units * 512);
     CT_SET(e, stack, stack);
     CT_SET(e, duration_ns, (uint64_t)lognormal(1500, 0.5));
@@ -185,14 +189,7 @@ static void as_alloc(struct ct_event *e, uint32_t unit, uint32_t units, uint32_t
 }
 
 static void as_free(struct ct_event *e, uint32_t unit) {
-    *e = (struct ct_event){.present = 0};
-    CT_SET(e, t_ns, now_ns);
-    CT_SET(e, thread, 1);
-    CT_SET(e, op, CT_OP_FREE);
-    CT_SET(e, api, 2);
-    CT_SET(e, result, 0);
-    CT_SET(e, device, 0);
-    CT_SET(e, ptr, address(unit));
+    as_either(e, CT_OP_FREE, 2, unit);
     if (frees++ % 64 == 0) // the recorder measures some
         CT_SET(e, duration_ns, (uint64_t)lognormal(800, 0.5));
     CT_SET(e, flags, CT_FLAG_ASYNC);

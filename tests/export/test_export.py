@@ -365,13 +365,17 @@ def settings():
     equal(snapshot["external_annotations"], [])
 
 
+def begun():
+    """A trace, what its events have in common, and their times."""
+    t = pool.Versioned()
+    pool.begin(t)
+    return t, {"device": 0, "context": 1, "result": 0}, iter(range(51 * 10**9, 52 * 10**9, 1000))
+
+
 @test
 def what_is_not_memory_of_the_device():
     """host memory, memory of others and unmapped objects are not shown; several mappings and managed memory are"""
-    t = pool.Versioned()
-    pool.begin(t)
-    common = {"device": 0, "context": 1, "result": 0}
-    at = iter(range(51 * 10**9, 52 * 10**9, 1000))
+    t, common, at = begun()
     t.event("alloc", next(at), ptr=0x1000000, bytes=4096, space="host", **common)
     t.event("alloc", next(at), ptr=0x2000000, bytes=8192, space="managed", **common)
     t.event("create", next(at), handle=1, bytes=2 << 20, space="device", **common)
@@ -389,10 +393,7 @@ def what_is_not_memory_of_the_device():
 @test
 def mappings_beside_other_memory():
     """a mapping that ends beside memory that is none is not joined to it by the viewer, which would then not find that any more"""
-    t = pool.Versioned()
-    pool.begin(t)
-    common = {"device": 0, "context": 1, "result": 0}
-    at = iter(range(51 * 10**9, 52 * 10**9, 1000))
+    t, common, at = begun()
     t.event("create", next(at), handle=1, bytes=2 << 20, space="device", **common)
     t.event("map", next(at), handle=1, ptr=0x40200000, bytes=2 << 20, **common)
     t.event("alloc", next(at), ptr=0x40000000, bytes=2 << 20, space="device", **common)

@@ -638,13 +638,19 @@ def seal():
     sealed_as_folded(begun().bytes(), Journal(seq=1, first_event=3, taken_ns=1500).bytes())
 
 
-@test
-def seal_of_cut():
-    """a chunk that was cut is replaced by the one from the journal; a trace that is missing comes to be"""
+def half_written():
+    """A trace with a chunk that is still to be cut, and its bytes before that chunk."""
     t = begun()
     whole = t.bytes()
     t.event("note", 2001, text="half written")
     t.flush()
+    return t, whole
+
+
+@test
+def seal_of_cut():
+    """a chunk that was cut is replaced by the one from the journal; a trace that is missing comes to be"""
+    t, whole = half_written()
     for n in range(len(whole) - 7, len(t.bytes()) - 16, 11):
         sealed_as_folded(t.bytes()[:n], left().bytes())
         equal(brief(dump()[0]), WANT, "cut at %d" % n)
@@ -689,10 +695,7 @@ def seal_interrupted():
 @test
 def seal_on_full_disk():
     """a seal that finds no room leaves trace and journal as they were"""
-    t = begun()
-    whole = t.bytes()
-    t.event("note", 2001, text="half written")
-    t.flush()
+    t, whole = half_written()
     for data in (whole, t.bytes()[:len(whole) + 50]):
         j = left().bytes()
         write(data, j)

@@ -57,7 +57,8 @@ def driver_loop():
         figures[f"events_per_second.{key}"] = 2e9 * pairs / figures[f"traced.{key}_ns"]
     return (f"once {figures['added_once_ns'] / 1e6:.1f} ms; cuMemAlloc/Free x{figures['ratio.sync']:.2f} "
             f"({figures['added_ns_per_call.traced.sync']:.0f} ns a call), cuMemAllocAsync/FreeAsync "
-            f"x{figures['ratio.async']:.2f} ({figures['added_ns_per_call.traced.async']:.0f} ns a call, {figures['events_per_second.async']:.0f} events/s), {figures['bytes_per_event']:.1f} bytes an event, "
+            f"x{figures['ratio.async']:.2f} ({figures['added_ns_per_call.traced.async']:.0f} ns a call, "
+            f"{figures['events_per_second.async']:.0f} events/s), {figures['bytes_per_event']:.1f} bytes an event, "
             f"host memory +{figures['traced.host_kb'] - figures['untraced.host_kb']:.0f} KiB"), figures
 
 

@@ -50,12 +50,16 @@ def run(mode, conf=None):
     return done
 
 
-def main_trace(done):
-    """The trace of the process that wrote checkpoints: compilers that it starts may leave their own."""
-    (pid,) = done.own()
+def trace_of(done, pid):
     traces = [t for t in done.traces if f".{pid}." in os.path.basename(t)]
     need(len(traces) == 1, f"{len(traces)} traces of process {pid}")
     return traces[0]
+
+
+def main_trace(done):
+    """The trace of the process that wrote checkpoints: compilers that it starts may leave their own."""
+    (pid,) = done.own()
+    return trace_of(done, pid)
 
 
 def by_torch(event):
@@ -75,15 +79,15 @@ def torch_bytes(events, until_ns):
     return sum(b for b, _ in check_ledger.replay(keep).values())
 
 
-def block_bytes(events, until_ns):
-    """Device bytes in blocks at that time, by the trace."""
+def blocks_of(events, until_ns):
+    """PyTorch's blocks at that time, by the trace: {address: bytes}."""
     alive = {}
     for e in events:
         if e["t_ns"] <= until_ns and e["op"] == "block-alloc":
-            alive[e["ptr"]] = e["bytes"]
+            alive[int(e["ptr"], 16)] = e["bytes"]
         elif e["t_ns"] <= until_ns and e["op"] == "block-free":
-            alive.pop(e["ptr"], None)
-    return sum(alive.values())
+            alive.pop(int(e["ptr"], 16), None)
+    return alive
 
 
 def compare(events, points):
@@ -99,7 +103,7 @@ def compare(events, points):
         else:
             need(ours == p["reserved"], f"{p['name']}: the trace has {ours} bytes of PyTorch's allocator, PyTorch says "
                                         f"{p['reserved']} ({mib(ours - p['reserved'])} apart)")
-            blocks = block_bytes(events, p["t_ns"])
+            blocks = sum(blocks_of(events, p["t_ns"]).values())
             need(blocks == p["allocated"], f"{p['name']}: {blocks} bytes in blocks, PyTorch says {p['allocated']}")
         used = first["free"] - p["free"]
         tracked = all_ - account.live_bytes(events, first["t_ns"])
@@ -169,19 +173,23 @@ mode_check("profiler", "profiled", more=was_profiled)
 mode_check("paged-batching", "paged")
 
 
+def two_compared(done):
+    """The events of each of two processes, compared with its own checkpoints."""
+    own = done.own()
+    need(len(own) == 2, f"{len(own)} processes wrote checkpoints")
+    for pid, points in own.items():
+        events = machine.events(trace_of(done, pid))
+        compare(events, points)
+        yield events
+
+
 @check("torch", "processes", gpu=True)
 def several():
     available()
     if machine.QUICK:
         raise Skip("left out by --quick")
-    done = run("processes")
-    own = done.own()
-    need(len(own) == 2, f"{len(own)} processes wrote checkpoints")
-    for pid, points in own.items():
-        traces = [t for t in done.traces if f".{pid}." in os.path.basename(t)]
-        need(len(traces) == 1, f"{len(traces)} traces of process {pid}")
-        compare(machine.events(traces[0]), points)
-    return f"{len(own)} processes, each with its own trace and tracked = reserved", {}
+    seen = len(list(two_compared(run("processes"))))
+    return f"{seen} processes, each with its own trace and tracked = reserved", {}
 
 
 def shared(name, conf, *ops):
@@ -190,14 +198,8 @@ def shared(name, conf, *ops):
         available()
         if machine.QUICK:
             raise Skip("left out by --quick")
-        done = run("shared", conf)
-        own, seen = done.own(), {}
-        need(len(own) == 2, f"{len(own)} processes wrote checkpoints")
-        for pid, points in own.items():
-            traces = [t for t in done.traces if f".{pid}." in os.path.basename(t)]
-            need(len(traces) == 1, f"{len(traces)} traces of process {pid}")
-            events = machine.events(traces[0])
-            compare(events, points)
+        seen = {}
+        for events in two_compared(run("shared", conf)):
             for e in events:
                 if e["op"] in ops and not e["result"]:
                     seen[e["op"]] = seen.get(e["op"], 0) + 1
@@ -245,12 +247,7 @@ def snapshot():
     done = run("snapshot")
     events, said = machine.events(main_trace(done)), json.loads(done.out.splitlines()[-1])
     until = max(p["t_ns"] for points in done.own().values() for p in points)
-    blocks = {}
-    for e in events:
-        if e["op"] == "block-alloc":
-            blocks[int(e["ptr"], 16)] = e["bytes"]
-        elif e["op"] == "block-free" and e["t_ns"] <= until:
-            blocks.pop(int(e["ptr"], 16), None)
+    blocks = blocks_of(events, until)
     theirs = {b[0]: b[1] for s in said for b in s["blocks"] if b[2] == "active_allocated"}
     need(blocks == theirs, f"{len(blocks)} blocks in the trace, {len(theirs)} in PyTorch's snapshot; "
                            f"{len(set(blocks.items()) ^ set(theirs.items()))} differ")

@@ -163,7 +163,7 @@ def run_of(name, path):
 
 
 def library_check(name, file):
-    @check("ways-in", f"library-{name}", gpu=True)
+    @check("ways-in", f"nvidia-{name}", gpu=True)
     def one():
         path = machine.find_library(file)
         if not path:
