@@ -179,4 +179,22 @@ def what_is_not_allocations_is_named():
     equal(said(), "")
 
 
+@test
+def layers_of_frameworks_are_hidden():
+    """a site is the line of the program, not JAX's, XLA's or CuPy's"""
+    t = Trace()
+    traces.begin(t)
+    for at, layers in enumerate(([("__pyx_f_4cupy_4cuda_6memory_alloc", "/x/memory.so"), ("empty", "/x/cupy/_creation/basic.py", 34)],
+                                 [("tsl::BFCAllocator::Extend", "/x/xla_cuda_plugin.so"), ("bind", "/x/jax/_src/core.py", 731)])):
+        t.event("alloc", (51 + at) * traces.S, api="cuMemAlloc_v2", bytes=1 << 20, ptr=0x10000000 << at, device=0, result=0,
+                space="device", stack=[("cuMemAlloc_v2", "/usr/lib/libcuda.so.1"), *layers, ("main", "/m/user.py", 15 + at)])
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "layers.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    code, out, _ = report("top", path)
+    equal((code, sorted(re.findall(r"user.py:\d+ main", out.decode()))), (0, ["user.py:15 main", "user.py:16 main"]))
+    check(b"cupy" not in out and b"tsl" not in out and b"jax" not in out, out.decode())
+
+
 main()
