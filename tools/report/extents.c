@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of extents. Nodes are at least a quarter full but for the root, and split when they are full.
+// The tree of extents. Nodes are at least a quarter full but for the root, and split when they are full. Most changes stay in
+// one leaf, which is found without the tree: by a table of the leaves that were looked for lately.
 #include "extents.h"
 
 #include <stddef.h>
 
 #include "memory.h"
 
-enum { FAN = 32, SCANT = FAN / 4, DEEP = 16 }; // SCANT^DEEP: more than there are addresses
+enum { FAN = 32, SCANT = FAN / 4, FEW_NEAR = 4 };
 
 struct ct_extent_node {
-    uint64_t start[FAN]; // of the extent, or of the first one below
+    uint64_t start[FAN]; // of the extent, or of the first one below; UINT64_MAX behind those in use
     uint64_t most[FAN];  // bytes of the extent, or of the largest one below
+    struct ct_extent_node *above;     // NULL: the root
+    struct ct_extent_node *previous;  // of leaves
+    struct ct_extent_node *following; // likewise; of one that is not in use: the next of those
+    uint64_t largest;                 // of `most`
     uint32_t used;
     union {                                // (a leaf of a tree without marks ends before it)
         uint32_t mark[FAN];                // in leaves
@@ -18,15 +23,40 @@ struct ct_extent_node {
     };
 };
 
-// An extent's place: the nodes from its leaf (0) up to the root.
+// An extent's place.
 struct place {
-    struct ct_extent_node *node[DEEP];
-    uint32_t at[DEEP];
+    struct ct_extent_node *leaf;
+    uint32_t at;
 };
 
-static struct ct_extent_node *new_node(const struct ct_extents *s, int leaf) {
-    return ct_zeroed(1, leaf && !s->marked ? offsetof(struct ct_extent_node, mark)
-                                           : sizeof(struct ct_extent_node));
+static struct ct_extent_node *new_node(struct ct_extents *s, int leaf) {
+    struct ct_extent_node *n = s->spare;
+    if (leaf && n)
+        s->spare = n->following;
+    else
+        n = ct_zeroed(1, leaf && !s->marked ? offsetof(struct ct_extent_node, mark) : sizeof *n);
+    n->above = n->previous = n->following = NULL;
+    n->largest = 0;
+    for (uint32_t i = 0; i < FAN; i++)
+        n->start[i] = UINT64_MAX;
+    s->leaves += leaf != 0;
+    return n;
+}
+
+// The table may name a leaf that is not in use, which holds no address until it is in use again.
+static void end_node(struct ct_extents *s, struct ct_extent_node *n, int leaf) {
+    if (!leaf) {
+        free(n);
+        return;
+    }
+    if (n->previous)
+        n->previous->following = n->following;
+    if (n->following)
+        n->following->previous = n->previous;
+    n->used = 0;
+    n->following = s->spare;
+    s->spare = n;
+    s->leaves--;
 }
 
 static uint64_t largest(const struct ct_extent_node *n) {
@@ -39,72 +69,114 @@ static uint64_t largest(const struct ct_extent_node *n) {
 // The last element of a node that does not begin behind the address; the first one if all do.
 static uint32_t before(const struct ct_extent_node *n, uint64_t address) {
     uint32_t low = 0;
-    for (uint32_t step = FAN / 2; step; step /= 2) { // (without branches that nobody could predict)
-        const uint32_t at = low + step;
-        low = ((at < n->used) & (n->start[at] <= address)) ? at : low;
-    }
-    return low;
+    for (uint32_t step = FAN / 2; step; step /= 2) // (without branches that nobody could predict)
+        low = n->start[low + step] <= address ? low + step : low;
+    return low < n->used ? low : n->used - 1; // (nothing begins at UINT64_MAX)
 }
 
-static void descend(const struct ct_extents *s, uint64_t address, struct place *p) {
+// ---- leaves ---------------------------------------------------------------------------------------
+
+static struct ct_extent_node *first_leaf(const struct ct_extents *s) {
     struct ct_extent_node *n = s->root;
-    for (unsigned level = s->height; level-- > 1;) {
-        p->node[level] = n;
-        p->at[level] = before(n, address);
-        n = n->below[p->at[level]];
-    }
-    p->node[0] = n;
-    p->at[0] = before(n, address);
+    for (unsigned level = s->height; level-- > 1;)
+        n = n->below[0];
+    return n;
 }
 
-static struct ct_extent here(const struct place *p) {
-    const struct ct_extent_node *leaf = p->node[0];
-    const uint32_t at = p->at[0];
-    return (struct ct_extent){.start = leaf->start[at], .bytes = leaf->most[at]};
+static uint32_t place_in(const struct ct_extent_node *above, const struct ct_extent_node *n) {
+    uint32_t at = 0;
+    while (above->below[at] != n)
+        at++;
+    return at;
 }
 
 // Goes on to the next extent. 0: there is none.
-static int next(const struct ct_extents *s, struct place *p) {
-    unsigned level = 0;
-    while (level < s->height && p->at[level] + 1 >= p->node[level]->used)
-        level++;
-    if (level == s->height)
-        return 0;
-    p->at[level]++;
-    while (level-- > 0) {
-        p->node[level] = p->node[level + 1]->below[p->at[level + 1]];
-        p->at[level] = 0;
-    }
-    return 1;
+static int next(struct place *p) {
+    if (++p->at < p->leaf->used)
+        return 1;
+    p->leaf = p->leaf->following;
+    p->at = 0;
+    return p->leaf != NULL;
 }
 
-// Tells the nodes above `level` of something there that had `was` bytes and has `is` now (0: none), and of where their first
-// ones begin.
-static void tell(struct ct_extents *s, const struct place *p, unsigned level, uint64_t was,
-                 uint64_t is) {
-    for (; level + 1 < s->height; level++) {
-        const struct ct_extent_node *n = p->node[level];
-        struct ct_extent_node *above = p->node[level + 1];
-        const uint32_t at = p->at[level + 1];
-        const uint64_t most = above->most[at];
-        const int same = above->start[at] == n->start[0];
-        above->start[at] = n->start[0];
-        above->most[at] = is >= most ? is : was < most ? most : largest(n);
-        if (same && above->most[at] == most)
-            return;
-        was = most;
-        is = above->most[at];
+// As many places as there are leaves, four times, each for as many addresses as a quarter of a leaf is for.
+static void resize_near(struct ct_extents *s) {
+    uint64_t span = 0, n = s->nears;
+    for (const struct ct_extent_node *leaf = first_leaf(s); leaf; leaf = leaf->following)
+        span += leaf->start[leaf->used - 1] - leaf->start[0];
+    while (n < 4 * s->leaves)
+        n *= 2;
+    free(s->near);
+    s->near = ct_zeroed(n, sizeof(struct ct_extent_node *));
+    s->nears = n;
+    s->near_shift = 0;
+    while (s->near_shift < 63 && span / s->leaves / 4 >> s->near_shift > 1)
+        s->near_shift++;
+}
+
+static struct ct_extent_node **near_of(const struct ct_extents *s, uint64_t address) {
+    return &s->near[address >> s->near_shift & (s->nears - 1)];
+}
+
+// Whether an address is a leaf's or a neighbour's of it: that one, or NULL.
+static struct ct_extent_node *beside(struct ct_extent_node *n, uint64_t address) {
+    if (!n || !n->used)
+        return NULL;
+    if (address < n->start[0]) {
+        n = n->previous ? n->previous : n;
+        return !n->previous || n->start[0] <= address ? n : NULL;
     }
-    s->largest = is >= s->largest ? is : was < s->largest ? s->largest : largest(s->root);
+    if (address <= n->start[n->used - 1] || !n->following || address < n->following->start[0])
+        return n;
+    n = n->following;
+    return address <= n->start[n->used - 1] || !n->following ? n : NULL;
+}
+
+// The last extent that does not begin behind the address; the first one if all do.
+static struct place find(const struct ct_extents *s, uint64_t address) {
+    struct ct_extent_node **near = near_of(s, address), *n = beside(*near, address);
+    if (!n) {
+        n = s->root;
+        for (unsigned level = s->height; level-- > 1;)
+            n = n->below[before(n, address)];
+    }
+    *near = n;
+    return (struct place){n, before(n, address)};
+}
+
+static struct ct_extent here(const struct place *p) {
+    return (struct ct_extent){.start = p->leaf->start[p->at], .bytes = p->leaf->most[p->at]};
+}
+
+// Tells a node, and those above it, of something in it that had `was` bytes and has `is` now (0: none), and whether another
+// one may be its first.
+static void tell(struct ct_extents *s, struct ct_extent_node *n, int first, uint64_t was,
+                 uint64_t is) {
+    for (;;) {
+        struct ct_extent_node *above = n->above;
+        const uint64_t most = n->largest;
+        n->largest = is >= most ? is : was < most ? most : largest(n);
+        if (!above)
+            break;
+        if (!first && n->largest == most)
+            return;
+        const uint32_t at = place_in(above, n);
+        above->start[at] = n->start[0];
+        above->most[at] = n->largest;
+        first = first && !at;
+        was = most;
+        is = n->largest;
+        n = above;
+    }
+    s->largest = n->largest;
 }
 
 static void set(struct ct_extents *s, const struct place *p, uint64_t start, uint64_t bytes) {
-    struct ct_extent_node *leaf = p->node[0];
-    const uint64_t was = leaf->most[p->at[0]];
-    leaf->start[p->at[0]] = start;
-    leaf->most[p->at[0]] = bytes;
+    const uint64_t was = p->leaf->most[p->at];
+    p->leaf->start[p->at] = start;
+    p->leaf->most[p->at] = bytes;
     s->bytes += bytes - was;
-    tell(s, p, 0, was, bytes);
+    tell(s, p->leaf, !p->at, was, bytes);
 }
 
 // ---- elements of nodes --------------------------------------------------------------------------
@@ -125,40 +197,91 @@ static void move(struct ct_extent_node *to, uint32_t to_at, const struct ct_exte
         memmove(to->below + to_at, from->below + at, n * sizeof *to->below);
 }
 
+static void set_used(struct ct_extent_node *n, uint32_t used) {
+    for (uint32_t i = used; i < n->used; i++)
+        n->start[i] = UINT64_MAX;
+    n->used = used;
+}
+
 static void set_child(struct ct_extent_node *n, uint32_t at, struct ct_extent_node *child) {
     n->below[at] = child;
     n->start[at] = child->start[0];
-    n->most[at] = largest(child);
+    n->most[at] = child->largest = largest(child);
+    child->above = n;
+}
+
+// What was moved into a node knows it.
+static void adopt(struct ct_extent_node *n, uint32_t from) {
+    for (uint32_t i = from; i < n->used; i++)
+        n->below[i]->above = n;
+}
+
+static void follow(struct ct_extent_node *leaf, struct ct_extent_node *behind) {
+    behind->previous = leaf;
+    behind->following = leaf->following;
+    if (leaf->following)
+        leaf->following->previous = behind;
+    leaf->following = behind;
 }
 
 // Half of a full child becomes the next one. (Where extents come in order, the last one keeps nearly all.)
-static void split(const struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf,
-                  int in_order) {
-    struct ct_extent_node *full = above->below[at], *behind = new_node(s, leaf);
-    const uint32_t keep = in_order ? FAN - SCANT : FAN / 2;
+static void split(struct ct_extents *s, struct ct_extent_node *full, int leaf, int in_order) {
+    struct ct_extent_node *above = full->above, *behind = new_node(s, leaf);
+    const uint32_t keep = in_order ? FAN - SCANT : FAN / 2, at = place_in(above, full);
+    move(behind, 0, full, keep, full->used - keep, how(s, leaf));
     behind->used = full->used - keep;
-    move(behind, 0, full, keep, behind->used, how(s, leaf));
-    full->used = keep;
+    set_used(full, keep);
+    if (leaf)
+        follow(full, behind);
+    else
+        adopt(behind, 0);
     move(above, at + 2, above, at + 1, above->used - at - 1, INNER);
     above->used++;
     set_child(above, at, full);
     set_child(above, at + 1, behind);
 }
 
-// At a place of a leaf that has room.
-static void put_element(struct ct_extents *s, const struct place *p, uint64_t start, uint64_t bytes,
+// Makes room in a full node, and above it.
+static void make_room(struct ct_extents *s, struct ct_extent_node *n, int leaf, uint64_t start) {
+    const int in_order = start > n->start[FAN - 1];
+    if (!n->above) {
+        struct ct_extent_node *root = new_node(s, 0);
+        root->used = 1;
+        set_child(root, 0, n);
+        root->largest = n->largest;
+        s->root = root;
+        s->height++;
+    } else if (n->above->used == FAN) {
+        make_room(s, n->above, 0, start);
+    }
+    split(s, n, leaf, in_order);
+}
+
+static void take_element(struct ct_extent_node *n, uint32_t at, enum move what) {
+    move(n, at, n, at + 1, n->used - at - 1, what);
+    set_used(n, n->used - 1);
+}
+
+// At a place of a leaf.
+static void put_element(struct ct_extents *s, struct place p, uint64_t start, uint64_t bytes,
                         uint32_t mark) {
-    struct ct_extent_node *leaf = p->node[0];
-    const uint32_t at = p->at[0];
-    move(leaf, at + 1, leaf, at, leaf->used - at, how(s, 1));
+    if (p.leaf->used == FAN) {
+        make_room(s, p.leaf, 1, start);
+        if (s->leaves > s->nears / 4)
+            resize_near(s);
+        p = find(s, start);
+        p.at += p.leaf->start[p.at] < start;
+    }
+    struct ct_extent_node *leaf = p.leaf;
+    move(leaf, p.at + 1, leaf, p.at, leaf->used - p.at, how(s, 1));
     leaf->used++;
-    leaf->start[at] = start;
-    leaf->most[at] = bytes;
+    leaf->start[p.at] = start;
+    leaf->most[p.at] = bytes;
     if (s->marked)
-        leaf->mark[at] = mark;
+        leaf->mark[p.at] = mark;
     s->count++;
     s->bytes += bytes;
-    tell(s, p, 0, 0, bytes);
+    tell(s, leaf, !p.at, 0, bytes);
 }
 
 static void insert(struct ct_extents *s, uint64_t start, uint64_t bytes, uint32_t mark) {
@@ -166,79 +289,54 @@ static void insert(struct ct_extents *s, uint64_t start, uint64_t bytes, uint32_
     if (!s->root) {
         s->root = new_node(s, 1);
         s->height = 1;
+        p = (struct place){s->root, 0};
+        s->near = ct_zeroed(FEW_NEAR, sizeof(struct ct_extent_node *));
+        s->nears = FEW_NEAR;
+    } else {
+        p = find(s, start);
+        p.at += p.leaf->start[p.at] < start;
     }
-    if (s->root->used == FAN) {
-        struct ct_extent_node *root = new_node(s, 0);
-        root->used = 1;
-        set_child(root, 0, s->root);
-        s->root = root;
-        s->height++;
-        split(s, root, 0, s->height == 2, start > root->below[0]->start[FAN - 1]);
-    }
-    struct ct_extent_node *n = s->root;
-    for (unsigned level = s->height; level-- > 1;) {
-        uint32_t at = before(n, start);
-        if (n->below[at]->used == FAN) {
-            split(s, n, at, level == 1, start > n->below[at]->start[FAN - 1]);
-            at = before(n, start);
-        }
-        p.node[level] = n;
-        p.at[level] = at;
-        n = n->below[at];
-    }
-    p.node[0] = n;
-    p.at[0] = before(n, start);
-    if (n->used && n->start[p.at[0]] < start)
-        p.at[0]++;
-    put_element(s, &p, start, bytes, mark);
+    put_element(s, p, start, bytes, mark);
 }
 
 // A child with few elements joins a neighbour, if both fit into one.
-static void join(const struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf) {
+static void join(struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf) {
     if (at && above->below[at - 1]->used + above->below[at]->used <= FAN / 4 * 3)
         at--;
     else if (at + 1 >= above->used ||
              above->below[at]->used + above->below[at + 1]->used > FAN / 4 * 3)
         return;
     struct ct_extent_node *first = above->below[at], *second = above->below[at + 1];
-    move(first, first->used, second, 0, second->used, how(s, leaf));
+    const uint32_t used = first->used;
+    move(first, used, second, 0, second->used, how(s, leaf));
     first->used += second->used;
-    free(second);
-    move(above, at + 1, above, at + 2, above->used - at - 2, INNER);
-    above->used--;
+    if (!leaf)
+        adopt(first, used);
+    end_node(s, second, leaf);
+    take_element(above, at + 1, INNER);
     set_child(above, at, first);
 }
 
-static void take_element(struct ct_extent_node *n, uint32_t at, enum move what) {
-    move(n, at, n, at + 1, n->used - at - 1, what);
-    n->used--;
-}
-
-static void erase(struct ct_extents *s, struct place *p) {
-    const uint64_t was = p->node[0]->most[p->at[0]];
-    s->count--;
-    s->bytes -= was;
-    take_element(p->node[0], p->at[0], how(s, 1));
-    if (p->node[0]->used)
-        tell(s, p, 0, was, 0);
-    for (unsigned level = 0; level + 1 < s->height; level++) {
-        struct ct_extent_node *n = p->node[level], *above = p->node[level + 1];
-        const uint32_t at = p->at[level + 1];
-        if (n->used >= SCANT)
-            return;
+// A node that lost an element joins another one, or goes if it was its last one; and so do those above it.
+static void shrink(struct ct_extents *s, struct ct_extent_node *n) {
+    int leaf = 1;
+    for (struct ct_extent_node *above = n->above; above && n->used < SCANT;
+         n = above, above = n->above, leaf = 0) {
+        const uint32_t at = place_in(above, n);
         if (n->used) {
-            join(s, above, at, level == 0);
+            join(s, above, at, leaf);
             continue;
         }
-        free(n);
         const uint64_t most = above->most[at];
+        end_node(s, n, leaf);
         take_element(above, at, INNER);
         if (above->used)
-            tell(s, p, level + 1, most, 0);
+            tell(s, above, !at, most, 0);
     }
     while (s->height > 1 && s->root->used == 1) {
         struct ct_extent_node *only = s->root->below[0];
         free(s->root);
+        only->above = NULL;
         s->root = only;
         s->height--;
     }
@@ -246,15 +344,31 @@ static void erase(struct ct_extents *s, struct place *p) {
         ct_extents_clear(s);
 }
 
+static void erase(struct ct_extents *s, const struct place *p) {
+    struct ct_extent_node *leaf = p->leaf;
+    const uint64_t was = leaf->most[p->at];
+    s->count--;
+    s->bytes -= was;
+    take_element(leaf, p->at, how(s, 1));
+    if (leaf->used)
+        tell(s, leaf, !p->at, was, 0);
+    if (leaf->used < SCANT)
+        shrink(s, leaf);
+}
+
 // ---- ranges ---------------------------------------------------------------------------------------
+
+static int ends_before(const struct place *p, uint64_t address) {
+    const struct ct_extent there = here(p);
+    return there.start < address && there.bytes < address - there.start;
+}
 
 // The first extent that ends at or behind the address. 0: there is none.
 static int reach(const struct ct_extents *s, uint64_t address, struct place *p) {
     if (!s->root)
         return 0;
-    descend(s, address, p);
-    const struct ct_extent there = here(p);
-    return there.start >= address || there.bytes >= address - there.start || next(s, p);
+    *p = find(s, address);
+    return !ends_before(p, address) || next(p);
 }
 
 uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint64_t low,
@@ -266,7 +380,7 @@ uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint
         return 0;
     int there = reach(s, start, &p);
     if (there && here(&p).start < low) // touches from outside
-        there = next(s, &p);
+        there = next(&p);
     if (!there || here(&p).start > end || here(&p).start >= high) {
         insert(s, start, end - start, 0);
         return s->bytes - bytes;
@@ -276,13 +390,12 @@ uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint
         from = at.start < from ? at.start : from;
         to = at.start + at.bytes > to ? at.start + at.bytes : to;
         q = p;
-        if (!next(s, &q) || here(&q).start > to || here(&q).start >= high)
+        if (!next(&q) || here(&q).start > to || here(&q).start >= high)
             break;
-        if (q.node[0] == p.node[0] &&
-            q.node[0]->used > SCANT) { // the next one becomes part of this one
+        if (q.leaf == p.leaf && q.leaf->used > SCANT) { // the next one becomes part of this one
             const struct ct_extent behind = here(&q);
             to = behind.start + behind.bytes > to ? behind.start + behind.bytes : to;
-            take_element(q.node[0], q.at[0], how(s, 1));
+            take_element(q.leaf, q.at, how(s, 1));
             s->count--;
             s->bytes -= behind.bytes;
             set(s, &p, from, to - from);
@@ -291,7 +404,7 @@ uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint
         erase(s, &p);
         (void)reach(s, start, &p);
         if (here(&p).start < low)
-            (void)next(s, &p);
+            (void)next(&p);
     }
     set(s, &p, from, to - from);
     return s->bytes - bytes;
@@ -303,7 +416,7 @@ uint64_t ct_extents_take(struct ct_extents *s, uint64_t start, uint64_t end) {
     while (start < end && reach(s, start, &p)) {
         struct ct_extent at = here(&p);
         if (at.start < start && at.bytes == start - at.start) { // only touches
-            if (!next(s, &p))
+            if (!next(&p))
                 break;
             at = here(&p);
         }
@@ -316,11 +429,9 @@ uint64_t ct_extents_take(struct ct_extents *s, uint64_t start, uint64_t end) {
             set(s, &p, end, behind - end);
         } else {
             set(s, &p, at.start, start - at.start);
-            p.at[0]++;
-            if (behind > end && p.node[0]->used < FAN)
-                put_element(s, &p, end, behind - end, 0);
-            else if (behind > end)
-                insert(s, end, behind - end, 0);
+            p.at++;
+            if (behind > end)
+                put_element(s, p, end, behind - end, 0);
         }
         start = behind;
     }
@@ -333,36 +444,37 @@ void ct_extents_put(struct ct_extents *s, uint64_t start, uint64_t end, uint32_t
 }
 
 void ct_extents_drop(struct ct_extents *s, uint64_t start) {
-    struct place p;
     if (!s->root)
         return;
-    descend(s, start, &p);
+    const struct place p = find(s, start);
     if (here(&p).start == start)
         erase(s, &p);
 }
 
 int ct_extents_find(const struct ct_extents *s, uint64_t address, struct ct_extent *found) {
-    struct place p;
     if (!s->root)
         return 0;
-    descend(s, address, &p);
+    struct place p = find(s, address);
     *found = here(&p);
     if (found->start <= address && address - found->start >= found->bytes) {
-        if (!next(s, &p))
+        if (!next(&p))
             return 0;
         *found = here(&p);
     }
-    found->mark = s->marked ? p.node[0]->mark[p.at[0]] : 0;
+    found->mark = s->marked ? p.leaf->mark[p.at] : 0;
     return 1;
 }
 
-void ct_extents_fetch(const struct ct_extents *s, uint64_t address) {
-    const struct ct_extent_node *n = s->root;
-    if (s->height < 3) // near anyway
+void ct_extents_fetch(const struct ct_extents *s, uint64_t address, int stage) {
+    if (s->height < 3) // in the processor's caches anyway
         return;
-    for (unsigned level = s->height; level-- > 1;)
-        n = n->below[before(n, address)];
-    for (const char *line = (const char *)n; line < (const char *)(&n->used + 1); line += 64)
+    struct ct_extent_node *const *near = near_of(s, address);
+    if (stage == 0) {
+        __builtin_prefetch(near);
+        return;
+    }
+    const struct ct_extent_node *n = *near;
+    for (const char *line = (const char *)n; n && line < (const char *)(&n->used + 1); line += 64)
         __builtin_prefetch(line, 1);
 }
 
@@ -375,5 +487,10 @@ static void clear(struct ct_extent_node *n, unsigned level) {
 void ct_extents_clear(struct ct_extents *s) {
     if (s->root)
         clear(s->root, s->height - 1);
+    for (struct ct_extent_node *n = s->spare, *following; n; n = following) {
+        following = n->following;
+        free(n);
+    }
+    free(s->near);
     *s = (struct ct_extents){.marked = s->marked};
 }

@@ -13,6 +13,11 @@ struct ct_extents {
     unsigned height;             // levels
     int marked;                  // its extents were put
     uint64_t count, bytes, largest;
+    uint64_t leaves;
+    struct ct_extent_node *spare;
+    struct ct_extent_node **near; // leaves that were looked for lately, by address
+    uint64_t nears;               // a power of 2
+    unsigned near_shift;
 };
 
 struct ct_extent {
@@ -31,10 +36,8 @@ void ct_extents_put(struct ct_extents *s, uint64_t start, uint64_t end, uint32_t
 void ct_extents_drop(struct ct_extents *s, uint64_t start);
 // The extent that holds the address, or else the first one behind it. 0: none.
 int ct_extents_find(const struct ct_extents *s, uint64_t address, struct ct_extent *found);
-// Fetches what a change at the address will look at.
-void ct_extents_fetch(const struct ct_extents *s, uint64_t address);
-// Fetches what a change at the address will look at.
-void ct_extents_fetch(const struct ct_extents *s, uint64_t address);
+// Fetches what a change at the address will look at: where to find it (stage 0), and some time later (1) that itself.
+void ct_extents_fetch(const struct ct_extents *s, uint64_t address, int stage);
 void ct_extents_clear(struct ct_extents *s);
 
 #endif

@@ -18,6 +18,11 @@ static struct ct_asking *asking_of(struct ct_growths *g, const struct ct_event *
     return &g->asking[thread];
 }
 
+static int asks_now(const struct ct_growths *g, const struct ct_event *e) {
+    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    return thread < g->thread_count && g->asking[thread].open;
+}
+
 static void open_at(struct ct_asking *a, const struct ct_replay *r, int device, uint64_t number) {
     const struct ct_pool_figures f = ct_pool_now(&r->pool, &r->live, device);
     *a = (struct ct_asking){.open = 1, .device = device, .before_event = number};
@@ -118,6 +123,8 @@ static void request(struct ct_growths *g, const struct ct_asking *a, const struc
 void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struct ct_event *e,
                     uint64_t number, int counts) {
     struct ct_asking *a;
+    if ((e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_FREE) && !asks_now(g, e))
+        return;
     switch (e->op) {
     case CT_OP_ALLOC:
     case CT_OP_CREATE:
@@ -147,9 +154,10 @@ void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struc
     }
 }
 
-int ct_growths_driver_refused(const struct ct_growths *g, uint32_t thread) {
-    return thread < g->thread_count && g->asking[thread].open && g->asking[thread].refused &&
-           !g->asking[thread].end;
+int ct_growths_driver_refused(const struct ct_growths *g, const struct ct_event *e) {
+    const struct ct_asking *a =
+        asks_now(g, e) ? &g->asking[CT_HAS(e, thread) ? e->thread : 0] : NULL;
+    return a && a->refused && !a->end;
 }
 
 struct ct_growth *ct_growths_worst(const struct ct_growths *g, int device, size_t most,

@@ -57,8 +57,8 @@ struct ct_growths {
 void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struct ct_event *e,
                     uint64_t number, int counts);
 void ct_growths_free(struct ct_growths *g);
-// Whether the thread has been refused something by the driver since its last block.
-int ct_growths_driver_refused(const struct ct_growths *g, uint32_t thread);
+// Whether the event's thread has been refused something by the driver since its last block.
+int ct_growths_driver_refused(const struct ct_growths *g, const struct ct_event *e);
 // Those of a device (an index) whose lack of one piece mattered most: up to `most`, in the order of events. The caller frees it.
 struct ct_growth *ct_growths_worst(const struct ct_growths *g, int device, size_t most,
                                    size_t *count);

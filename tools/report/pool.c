@@ -87,11 +87,11 @@ const struct ct_region *ct_pool_segment(const struct ct_pool *p, uint64_t addres
                : NULL;
 }
 
-void ct_pool_fetch(const struct ct_pool *p, uint64_t address) {
+void ct_pool_fetch(const struct ct_pool *p, uint64_t address, int stage) {
     const uint32_t near = p->near[(address >> 23) % (sizeof p->near / sizeof *p->near)];
     const struct ct_region *r = near < p->region_count ? &p->regions[near] : NULL;
     if (r && r->held && address - r->start < r->bytes)
-        ct_extents_fetch(&p->device[r->device].free[ct_region_class(r)], address);
+        ct_extents_fetch(&p->device[r->device].free[ct_region_class(r)], address, stage);
 }
 
 static uint64_t reservation_of(const struct ct_pool *p, uint64_t address) {
@@ -106,8 +106,17 @@ static void make_free(struct ct_pool *p, struct ct_region *r, uint64_t start, ui
     r->free += ct_extents_add(free_of(p, r), start, end, r->start, r->start + r->bytes);
 }
 
-static void make_used(struct ct_pool *p, struct ct_region *r, uint64_t start, uint64_t end) {
-    r->free -= ct_extents_take(free_of(p, r), start, end);
+// What a block takes or gives back of a segment changes nothing but what is free there, and mostly some of it is before and
+// after.
+static void set_free(struct ct_pool *p, struct ct_region *r, uint64_t bytes) {
+    if (r->free && bytes && r->free != r->bytes && bytes != r->bytes) {
+        p->device[r->device].pinned_bytes += bytes - r->free;
+        r->free = bytes;
+        return;
+    }
+    count(p, r, -1);
+    r->free = bytes;
+    count(p, r, +1);
 }
 
 static uint64_t free_within(const struct ct_extents *s, uint64_t start, uint64_t end) {
@@ -160,9 +169,7 @@ static void adopt(struct ct_pool *p, uint32_t at, uint64_t start, uint64_t end) 
             const uint64_t to = lost.start + lost.bytes < end ? lost.start + lost.bytes : end;
             struct ct_region *r = &p->regions[at];
             hold(p, r, d);
-            count(p, r, -1);
-            make_used(p, r, from, to);
-            count(p, r, +1);
+            set_free(p, r, r->free - ct_extents_take(free_of(p, r), from, to));
             (void)ct_extents_take(&p->device[d].outside, from, to);
         }
 }
@@ -330,9 +337,7 @@ static void block_comes(struct ct_pool *p, const struct ct_object *o) {
         const uint64_t limit = r ? r->start + r->bytes : behind, to = limit < end ? limit : end;
         if (r) {
             hold(p, r, device);
-            count(p, r, -1);
-            make_used(p, r, from, to);
-            count(p, r, +1);
+            set_free(p, r, r->free - ct_extents_take(free_of(p, r), from, to));
         } else {
             (void)ct_extents_add(&p->device[device].outside, from, to, 0, UINT64_MAX);
         }
@@ -348,9 +353,9 @@ static void block_goes(struct ct_pool *p, const struct ct_object *o) {
         struct ct_region *r = at != CT_NO_REGION ? &p->regions[at] : NULL;
         const uint64_t limit = r ? r->start + r->bytes : behind, to = limit < end ? limit : end;
         if (r && r->held) {
-            count(p, r, -1);
-            make_free(p, r, from, to);
-            count(p, r, +1);
+            set_free(p, r,
+                     r->free +
+                         ct_extents_add(free_of(p, r), from, to, r->start, r->start + r->bytes));
         } else {
             (void)ct_extents_take(&p->device[device].outside, from, to);
         }

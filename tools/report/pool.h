@@ -73,8 +73,8 @@ struct ct_pool {
 // From now on it follows what is alive, beginning with what is alive now. foreign: of `count` stacks, whether a MemPool's own
 // allocator called the driver (or NULL); it stays the caller's.
 void ct_pool_begin(struct ct_pool *p, struct ct_live *l, const uint8_t *foreign, size_t count);
-// For a batch of events: fetches what a block at the address will look at.
-void ct_pool_fetch(const struct ct_pool *p, uint64_t address);
+// For a batch of events: fetches what a block at the address will look at, as ct_extents_fetch.
+void ct_pool_fetch(const struct ct_pool *p, uint64_t address, int stage);
 // Behind ct_live_apply of an event of a block.
 void ct_pool_stated(struct ct_pool *p, const struct ct_live *l, int device);
 // The memory at an address has held a block, as a checkpoint says.

@@ -64,28 +64,36 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
 // Where what is alive fits into the processor's caches anyway, looking ahead only costs.
 enum { FEW_SLOTS = 16384 };
 
-static void look(struct ct_replay *r) {
-    const struct ct_ahead_step *s = &r->batch->step[r->looked];
-    // What the other thread has written of steps to come: what most events have lies at their beginning.
-    if (r->looked + CT_FETCH < r->batch->n)
-        for (unsigned at = 0; at < 192; at += 64)
-            __builtin_prefetch((const char *)(s + CT_FETCH) + at);
-    r->hash[r->looked++ % (2 * CT_FETCH)] =
-        s->step == CT_STEP_EVENT ? ct_live_look(&r->live, &s->event) : 0;
+// What a step will look at is fetched ahead of it: the step (which the other thread has written), some time later where to
+// find what it is about, and then that itself.
+enum stage { FETCH_STEP, FETCH_PLACE, FETCH_OBJECT, STAGES };
+static const unsigned so_early[STAGES] = {2 * CT_FETCH, CT_FETCH, CT_FETCH / 2};
+
+static void fetch(struct ct_replay *r, unsigned at, enum stage stage) {
+    const struct ct_ahead_step *s = &r->batch->step[at];
+    uint64_t *hash = &r->hash[at % CT_FETCH];
+    if (at >= r->batch->n)
+        return;
+    if (stage == FETCH_STEP) { // what most events have lies at their beginning
+        for (unsigned byte = 0; byte < 192; byte += 64)
+            __builtin_prefetch((const char *)s + byte);
+        return;
+    }
+    if (s->step != CT_STEP_EVENT)
+        return;
+    if (stage == FETCH_PLACE)
+        *hash = ct_live_look(&r->live, &s->event);
+    else
+        ct_live_fetch(&r->live, *hash);
+    if (r->pool.on && ct_op_is_block(s->event.op) && CT_HAS(&s->event, ptr))
+        ct_pool_fetch(&r->pool, s->event.ptr, stage == FETCH_OBJECT);
 }
 
-// Looks up to 2 * CT_FETCH steps ahead, and fetches what that half way showed.
-static void fetch(struct ct_replay *r) {
-    const unsigned last = r->batch->n, far = r->at + 2 * CT_FETCH;
-    while (r->looked < (far < last ? far : last))
-        look(r);
-    if (r->at + CT_FETCH < last)
-        ct_live_fetch(&r->live, r->hash[(r->at + CT_FETCH) % (2 * CT_FETCH)]);
-    if (!r->pool.on || r->at + CT_FETCH / 2 >= last)
-        return;
-    const struct ct_event *soon = &r->batch->step[r->at + CT_FETCH / 2].event;
-    if (ct_op_is_block(soon->op) && CT_HAS(soon, ptr))
-        ct_pool_fetch(&r->pool, soon->ptr);
+// For the batch's next step.
+static void look_ahead(struct ct_replay *r) {
+    for (unsigned stage = 0; stage < STAGES; stage++)
+        for (unsigned at = r->at ? so_early[stage] : 0; at <= so_early[stage]; at++)
+            fetch(r, r->at + at, (enum stage)stage);
 }
 
 static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trace *t) {
@@ -98,10 +106,10 @@ static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trac
     }
     if (!r->batch || r->at == r->batch->n) {
         r->batch = ct_ahead_next(r->ahead);
-        r->at = r->looked = 0;
+        r->at = 0;
     }
     if (ct_live_slots(&r->live) > FEW_SLOTS)
-        fetch(r);
+        look_ahead(r);
     return &r->batch->step[r->at++];
 }
 

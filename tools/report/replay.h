@@ -22,9 +22,8 @@ struct ct_replay {
     uint64_t resets;        // how often the state began anew behind a gap
     struct ct_ahead *ahead; // while a trace is followed
     const struct ct_batch *batch;
-    unsigned at;                 // in the batch: the step that comes next
-    unsigned looked;             // in the batch: up to here it is known what is looked at
-    uint64_t hash[2 * CT_FETCH]; // by that, of the steps before
+    unsigned at;             // in the batch: the step that comes next
+    uint64_t hash[CT_FETCH]; // of the steps behind it
 };
 
 // `changed` (may be NULL) is told of what joins and leaves the live totals.

@@ -221,7 +221,7 @@ static void see_pools(struct ct_scan *s, const struct ct_event *e, uint64_t numb
     const int of_block = e->op >= CT_OP_BLOCK_ALLOC && e->op <= CT_OP_BLOCK_OOM;
     if (!s->end.pool.on && !of_block && !is_refusal(e)) // (the first request of all may be refused)
         return;
-    s->driver_refused = ct_growths_driver_refused(&s->growths, CT_HAS(e, thread) ? e->thread : 0);
+    s->driver_refused = is_refusal(e) && ct_growths_driver_refused(&s->growths, e);
     ct_curve_pass(&s->curve, &s->end, e->t_ns);
     ct_growths_see(&s->growths, &s->end, e, number, counts);
 }
