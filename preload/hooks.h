@@ -88,7 +88,7 @@ void *ct_real_dlsym_call(void *handle, const char *name);
 // Whether an address lies in this library.
 int ct_is_own(const void *address);
 
-// Publishes which look-ups were seen and which names had no hook (INFO way.*, unwrapped.*).
+// Publishes which look-ups were seen and which names had no hook (INFO way.resolved.*, unwrapped.*).
 void ct_resolve_info(void);
 
 // ---- inside PyTorch (torch.c) ---------------------------------------------------------------

@@ -197,4 +197,22 @@ def layers_of_frameworks_are_hidden():
     check(b"cupy" not in out and b"tsl" not in out and b"jax" not in out, out.decode())
 
 
+@test
+def look_ups_are_counted_as_text():
+    """info says how many names a process looked up, and --json which; other keys that begin alike stay as they are"""
+    t = Trace()
+    traces.begin(t)
+    names = {"way.resolved.cuMemAlloc_v2": "3", "unwrapped.cuInit.0": "1", "unwrapped.cuInit.2000": "2"}
+    t.info.update(names, **{"unwrapped.": "as it is", "way.other.cuMemFree_v2": "5"})
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "look-ups.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    got = dict(line.split(None, 1) for line in report("info", path)[1].decode().splitlines())
+    equal({k: v for k, v in got.items() if k.startswith(("way.", "unwrapped."))},
+          {"unwrapped.*": "2 names (--json lists them)", "way.resolved.*": "1 name (--json lists them)",
+           "unwrapped.": "as it is", "way.other.cuMemFree_v2": "5"})
+    equal({k: v for k, v in read("info", path)["info"].items() if k in names}, names)
+
+
 main()

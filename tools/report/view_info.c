@@ -22,6 +22,43 @@ static struct ct_fact *sorted(struct ct_names *n) {
     return facts;
 }
 
+// Counters of look-ups, of which there are hundreds: as text their number will do.
+static const char *const look_ups[] = {"unwrapped.", "way.resolved."};
+
+// The list that a key belongs to, or NULL.
+static const char *list_of(const struct ct_string *key) {
+    for (size_t i = 0; i < sizeof look_ups / sizeof *look_ups; i++) {
+        const size_t length = strlen(look_ups[i]);
+        if (key->length > length && !memcmp(key->at, look_ups[i], length))
+            return look_ups[i];
+    }
+    return NULL;
+}
+
+static void put_facts(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+    const struct ct_names *n = &v->trace->names;
+    for (size_t i = 0, listed = 0; i < count; i++) {
+        const struct ct_string *key = &n->strings[facts[i].key],
+                               *value = &n->strings[facts[i].value];
+        const char *list = list_of(key);
+        char name[200];
+        if (list) {
+            listed++;
+            if (i + 1 < count && list_of(&n->strings[facts[i + 1].key]) == list)
+                continue;
+            (void)snprintf(name, sizeof name, "%s*", list);
+            fprintf(v->out, "%-32s %zu name%s (--json lists them)\n", name, listed,
+                    listed == 1 ? "" : "s");
+            listed = 0;
+            continue;
+        }
+        ct_clean(name, sizeof name, key->at, key->length);
+        fprintf(v->out, "%-32s ", name);
+        ct_put_clean(v->out, value->at, value->length);
+        putc('\n', v->out);
+    }
+}
+
 static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t count) {
     const struct ct_trace *t = v->trace;
     const struct ct_names *n = &t->names;
@@ -42,15 +79,7 @@ static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t coun
     fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
     fprintf(v->out, "%-32s %016" PRIx64 "\n", "trace id", t->index.trace_id);
     fprintf(v->out, "%-32s %zu\n", "stacks", n->defined_stacks);
-    for (size_t i = 0; i < count; i++) {
-        const struct ct_string *key = &n->strings[facts[i].key],
-                               *value = &n->strings[facts[i].value];
-        char name[200];
-        ct_clean(name, sizeof name, key->at, key->length);
-        fprintf(v->out, "%-32s ", name);
-        ct_put_clean(v->out, value->at, value->length);
-        putc('\n', v->out);
-    }
+    put_facts(v, facts, count);
 }
 
 static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t count) {
