@@ -184,20 +184,26 @@ static void *writer(void *unused) {
     ct_look_at_modules(); // the stacks in the journal need them
     for (uint32_t asked = HURRY; !(asked & STOP) && !is_last();) {
         ct_clock_calibrate();
+        int busy = !ct_rings_are_empty();
         work();
         const uint64_t due = ct_state_asks_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
         if (nvml && ct_devices_any() && ct_clock() >= due) {
             nvml = ct_devices_sample() == 0;
             sample_ns = ct_clock() + SAMPLE_NS;
         }
-        // From here on a producer that publishes says so, or is seen by the second look.
-        atomic_store(&ct_writer_sleeps, 1);
-        if (something_is_published())
-            atomic_store(&ct_writer_sleeps, 0);
-        asked = atomic_load(&ct_writer_sleeps) ? wait_for(0, idle_ns(nvml)) : NOTICE;
+        // As long as there is something at each look, nobody has to say so. Else a producer that publishes does, from here
+        // on, or is seen by the second look.
+        if (!busy) {
+            atomic_store(&ct_writer_sleeps, 1);
+            busy = something_is_published();
+        }
+        const uint64_t ns = idle_ns(nvml);
+        asked = busy ? NOTICE : wait_for(0, ns);
         // A little later there is more of it.
-        if (asked == NOTICE)
-            asked = wait_for(NOTICE, NAP_NS);
+        if (asked == NOTICE) {
+            atomic_store(&ct_writer_sleeps, 0);
+            asked = wait_for(NOTICE, ns < NAP_NS ? ns : NAP_NS);
+        }
         atomic_store(&ct_writer_sleeps, 0);
         atomic_fetch_and(atomic_load(&wanted), STOP);
     }
