@@ -13,10 +13,11 @@ struct ct_extents {
     unsigned height;             // levels
     int marked;                  // its extents were put
     uint64_t count, bytes, largest;
+    // the tree's own
     uint64_t leaves;
-    struct ct_extent_node *spare;
-    struct ct_extent_node **near; // leaves that were looked for lately, by address
-    uint64_t nears;               // a power of 2
+    struct ct_extent_node *spare; // leaves that are not in use
+    struct ct_extent_node **near; // leaves that were looked for lately, by address >> near_shift
+    uint64_t nears;               // places for them, a power of 2
     unsigned near_shift;
 };
 
