@@ -148,7 +148,7 @@ int ct_resolve_symbols(unsigned ms) {
         const int lost = ct_dictionary_lost_frames();
         ct_drain_leave(&shield);
         const int looked = lost ? look_at_modules() : 1; // frames lie outside of what is known
-        if (unresolved && looked > 0 && ct_drain_wait(&shield, 1000) == 0) {
+        if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
             ct_dictionary_resolve(0); // finds the modules
             ct_drain_leave(&shield);
         }

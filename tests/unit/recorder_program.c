@@ -4,6 +4,7 @@
 //
 // Usage: recorder_program WHAT [NUMBER...]; the account goes to standard output, one line for each
 // event that was recorded: "tid t_ns op ptr bytes result" (decimal), in the order of each thread.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -328,6 +329,22 @@ static void python(unsigned n, unsigned how) {
         kill(getpid(), SIGKILL);
 }
 
+// A stack in a library that was not known yet when the stack was taken out of the ring, and is when its names are looked up.
+static void library(const char *name, const char *function) {
+    some(NULL, 1, 0x100000);
+    flush();
+    (void)ct_resolve_symbols(1000); // of these stacks nothing is left to do
+    void *there = dlopen(name, RTLD_NOW);
+    const uint64_t frame = there ? (uintptr_t)dlsym(there, function) + 1 : 1;
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, op, CT_OP_ALLOC);
+    CT_SET(&e, stack, ct_stack_intern(&frame, 1));
+    ct_record(&e);
+    flush();
+    ct_look_at_modules();
+    (void)ct_resolve_symbols(1000);
+}
+
 // Stacks that never were: frame k of stack i is 16 * ((7 * i + 131 * k * k) % 20011) + 0x5000,
 // and every stack but the last comes again a generation of dictionaries later.
 static void stacks(unsigned n) {
@@ -630,6 +647,8 @@ int main(int argc, char **argv) {
         stacks(n);
     else if (!strcmp(what, "python"))
         python(n, m);
+    else if (!strcmp(what, "library") && argc == 4)
+        library(argv[2], argv[3]);
     else if (!strcmp(what, "short-threads"))
         short_threads(n);
     else if (!strcmp(what, "allocs"))

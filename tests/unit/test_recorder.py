@@ -249,6 +249,13 @@ def stacks_are_named():
 
 
 @test
+def a_library_that_others_have_seen_meanwhile_has_names():
+    trace = Run("library", "libresolv.so.2", "ns_sprintrr").trace()
+    (frame,) = trace.stack(trace.events[-1])
+    assert (frame["symbol"], os.path.basename(frame["module"]["path"])[:9]) == ("ns_sprintrr", "libresolv"), frame
+
+
+@test
 def symbol_tables_are_given_back():
     before, after = map(int, Run("tables").stdout.split()[-2:])
     # The program's own table is 16 bytes a function, and the C library's.
