@@ -317,11 +317,29 @@ static inline uintptr_t innermost(uintptr_t thread, uintptr_t cframe) {
     return ct_python_word_at((layout.current_in_cframe ? cframe : thread) + layout.current);
 }
 
-static inline uint64_t stamp_of(uintptr_t code) {
+// What is known of code without a version: during a walk nothing of it goes away, so that each function is hashed once.
+enum { SEEN = 32 };
+struct seen {
+    uint32_t frame[SEEN]; // by code: the last frame of it + 1, or of another one
+    struct ct_python_file file;
+};
+
+static uint64_t content_of(uintptr_t code, struct seen *seen, const struct ct_python_frame *frame,
+                           size_t n) {
+    uint32_t *at = &seen->frame[(code >> 5 ^ code >> 10) % SEEN];
+    const struct ct_python_frame *before = *at ? &frame[*at - 1] : NULL;
+    *at = (uint32_t)n + 1;
+    return before && before->code == code ? before->stamp
+                                          : ct_python_content(&layout, code, &seen->file);
+}
+
+// Of what is to become frame[n].
+static inline uint64_t stamp_of(uintptr_t code, struct seen *seen,
+                                const struct ct_python_frame *frame, size_t n) {
     const uint32_t version = layout.version ? (uint32_t)ct_python_int_at(code + layout.version) : 0;
     if (__builtin_expect(version != 0, 1))
         return (uint64_t)(uint32_t)ct_python_int_at(code + layout.first_line) << 32 | version;
-    return ct_python_content(&layout, code);
+    return content_of(code, seen, frame, n);
 }
 
 #define COPY_SHIFT 48 // above all addresses of user space
@@ -348,8 +366,8 @@ static inline int is_incomplete(uintptr_t f, uintptr_t code, uintptr_t instructi
            ct_python_byte_at(f + layout.owner) != CT_PYTHON_GENERATOR;
 }
 
-// Takes a frame, if it is one to be shown. Returns 1, 0, or -1: this is no frame.
-static inline int take(uintptr_t f, struct ct_python_frame *to) {
+// Takes a frame as frame[n], if it is one to be shown. Returns 1, 0, or -1: this is no frame.
+static inline int take(uintptr_t f, struct ct_python_frame *frame, size_t n, struct seen *seen) {
     const uintptr_t code = ct_python_word_at(f + layout.code) & ~(uintptr_t)3;
     if (__builtin_expect(
             !code || ct_python_word_at(code + layout.type) != (uintptr_t)python.PyCode_Type, 0))
@@ -357,7 +375,7 @@ static inline int take(uintptr_t f, struct ct_python_frame *to) {
     const uintptr_t instruction = instruction_of(f, code);
     if (is_incomplete(f, code, instruction))
         return 0;
-    *to = (struct ct_python_frame){code, instruction, stamp_of(code), 0};
+    frame[n] = (struct ct_python_frame){code, instruction, stamp_of(code, seen, frame, n), 0};
     return 1;
 }
 
@@ -407,6 +425,7 @@ static size_t walk(uintptr_t thread, struct ct_python_frame *frame, size_t most,
     const uintptr_t interpreter = ct_python_word_at(thread + layout.interp);
     uint64_t h = runs;
     size_t n = 0;
+    struct seen seen = {{0}, {0, 0}};
     if (__builtin_expect(interpreter != main_interpreter, 0))
         h ^= (uint64_t)python.PyInterpreterState_GetID((void *)interpreter) << 32;
     for (; f; f = ct_python_word_at(f + layout.previous)) {
@@ -416,7 +435,7 @@ static size_t walk(uintptr_t thread, struct ct_python_frame *frame, size_t most,
                 *more = 1;
                 break;
             }
-            const int taken = take(f, &frame[n]);
+            const int taken = take(f, frame, n, &seen);
             if (__builtin_expect(taken < 0, 0))
                 break;
             if (taken)

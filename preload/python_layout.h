@@ -71,8 +71,15 @@ static inline uint8_t ct_python_byte_at(uintptr_t address) {
 // The line of an instruction, by its offset in bytes; 0 if it has none.
 uint32_t ct_python_line(const struct ct_python_layout *layout, uintptr_t code, long offset);
 
+// The name of a file that was hashed last: neighbours on a stack often share it. Good for one walk.
+struct ct_python_file {
+    uintptr_t object; // 0: none yet
+    uint64_t hash;
+};
+
 // A hash of all that a frame of this code is written down with, but the instruction.
-uint64_t ct_python_content(const struct ct_python_layout *layout, uintptr_t code);
+uint64_t ct_python_content(const struct ct_python_layout *layout, uintptr_t code,
+                           struct ct_python_file *last);
 
 // The id of the text (cutrace/journal.h) of this code: function and file. 0: the table is full.
 uint32_t ct_python_text(const struct ct_python_layout *layout, uintptr_t code);

@@ -172,8 +172,8 @@ uint32_t ct_python_text(const struct ct_python_layout *l, uintptr_t code) {
 
 // ---- content ------------------------------------------------------------------------------------
 
-// This runs at every walk for every function that Python has not numbered (it was called once or twice, like those of a
-// program's outermost frames), so it goes by two lanes that do not wait for each other.
+// This runs at every walk for every function on the stack (until 3.11), so it goes by two lanes that do not wait for each
+// other.
 static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
     const uint64_t k = UINT64_C(0xA0761D6478BD642F);
     const uint8_t *at = bytes, *const end = bytes + n;
@@ -199,18 +199,23 @@ static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
 }
 
 // A string that has been a key has its hash (all bytes count in it).
-static uint64_t mix_string(uint64_t h, const struct ct_python_layout *l, uintptr_t object) {
+static uint64_t hash_of(const struct ct_python_layout *l, uintptr_t object) {
     const uint64_t known = l->hash ? ct_python_word_at(object + l->hash) : UINT64_MAX;
     if (known != UINT64_MAX)
-        return ct_stack_mix(h ^ known, UINT64_C(0xE7037ED1A0B428DB));
+        return known;
     const struct string s = string_of(l, object);
-    return mix_bytes(h ^ s.kind, s.at, s.characters * (s.kind ? s.kind : 1));
+    return mix_bytes(s.kind, s.at, s.characters * (s.kind ? s.kind : 1));
 }
 
-uint64_t ct_python_content(const struct ct_python_layout *l, uintptr_t code) {
+uint64_t ct_python_content(const struct ct_python_layout *l, uintptr_t code,
+                           struct ct_python_file *last) {
+    const uint64_t k = UINT64_C(0xE7037ED1A0B428DB);
+    const uintptr_t file = ct_python_word_at(code + l->filename);
     const struct table lines = line_table(l, code);
     uint64_t h = (uint32_t)ct_python_int_at(code + l->first_line);
-    h = mix_string(h, l, ct_python_word_at(code + l->name));
-    h = mix_string(h, l, ct_python_word_at(code + l->filename));
+    if (file != last->object)
+        *last = (struct ct_python_file){file, hash_of(l, file)};
+    h = ct_stack_mix(h ^ hash_of(l, ct_python_word_at(code + l->name)), k);
+    h = ct_stack_mix(h ^ last->hash, k);
     return mix_bytes(h, lines.at, (size_t)(lines.end - lines.at));
 }
