@@ -595,6 +595,18 @@ def same_names(here):
         del space
 
 
+@shape
+def same_names_below(here):
+    """The same behind many other functions: what is remembered of those is not of this one."""
+    chain = {"g150": here}
+    exec("".join(f"def g{i}(): g{i + 1}()\n" for i in range(150)), chain)
+    for n in range(20):
+        gaps = ["\n" * (1 + (n >> i & 1)) for i in range(4)]
+        space = {"below": chain["g0"]}
+        exec("def f():\n x = 1" + gaps[0] + " y = 2" + gaps[1] + " below()" + gaps[2] + " below()" + gaps[3] + " below()\nf()\n", space)
+        del space
+
+
 # ---- what only newer versions have ------------------------------------------------------------------
 NEWER = {
     (3, 10): """
