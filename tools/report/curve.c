@@ -50,7 +50,7 @@ void ct_curve_pass(struct ct_curve *c, const struct ct_replay *r, uint64_t t_ns)
 void ct_curve_see(struct ct_curve *c, const struct ct_replay *r, int device, uint64_t t_ns) {
     if (c->at >= c->points || t_ns < c->from_ns || !r->pool.device[device].seen)
         return;
-    struct ct_curve_point *p = c->of[device] ? &c->of[device][c->at] : &points_of(c, device)[c->at];
+    struct ct_curve_point *p = &points_of(c, device)[c->at];
     if (p->worst.known &&
         ct_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
         return;

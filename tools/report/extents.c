@@ -262,6 +262,13 @@ static void take_element(struct ct_extent_node *n, uint32_t at, enum move what) 
     set_used(n, n->used - 1);
 }
 
+// Where what begins at the address belongs.
+static struct place place_for(const struct ct_extents *s, uint64_t start) {
+    struct place p = find(s, start);
+    p.at += p.leaf->start[p.at] < start;
+    return p;
+}
+
 // At a place of a leaf.
 static void put_element(struct ct_extents *s, struct place p, uint64_t start, uint64_t bytes,
                         uint32_t mark) {
@@ -269,8 +276,7 @@ static void put_element(struct ct_extents *s, struct place p, uint64_t start, ui
         make_room(s, p.leaf, 1, start);
         if (s->leaves > s->nears / 4)
             resize_near(s);
-        p = find(s, start);
-        p.at += p.leaf->start[p.at] < start;
+        p = place_for(s, start);
     }
     struct ct_extent_node *leaf = p.leaf;
     move(leaf, p.at + 1, leaf, p.at, leaf->used - p.at, how(s, 1));
@@ -293,8 +299,7 @@ static void insert(struct ct_extents *s, uint64_t start, uint64_t bytes, uint32_
         s->near = ct_zeroed(FEW_NEAR, sizeof(struct ct_extent_node *));
         s->nears = FEW_NEAR;
     } else {
-        p = find(s, start);
-        p.at += p.leaf->start[p.at] < start;
+        p = place_for(s, start);
     }
     put_element(s, p, start, bytes, mark);
 }

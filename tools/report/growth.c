@@ -18,9 +18,10 @@ static struct ct_asking *asking_of(struct ct_growths *g, const struct ct_event *
     return &g->asking[thread];
 }
 
-static int asks_now(const struct ct_growths *g, const struct ct_event *e) {
+// The same of a thread that has asked for something since its last block; else NULL.
+static const struct ct_asking *open_asking(const struct ct_growths *g, const struct ct_event *e) {
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
-    return thread < g->thread_count && g->asking[thread].open;
+    return thread < g->thread_count && g->asking[thread].open ? &g->asking[thread] : NULL;
 }
 
 static void open_at(struct ct_asking *a, const struct ct_replay *r, int device, uint64_t number) {
@@ -123,7 +124,7 @@ static void request(struct ct_growths *g, const struct ct_asking *a, const struc
 void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struct ct_event *e,
                     uint64_t number, int counts) {
     struct ct_asking *a;
-    if ((e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_FREE) && !asks_now(g, e))
+    if ((e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_FREE) && !open_asking(g, e))
         return;
     switch (e->op) {
     case CT_OP_ALLOC:
@@ -155,8 +156,7 @@ void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struc
 }
 
 int ct_growths_driver_refused(const struct ct_growths *g, const struct ct_event *e) {
-    const struct ct_asking *a =
-        asks_now(g, e) ? &g->asking[CT_HAS(e, thread) ? e->thread : 0] : NULL;
+    const struct ct_asking *a = open_asking(g, e);
     return a && a->refused && !a->end;
 }
 

@@ -35,27 +35,27 @@ static const char *list_of(const struct ct_string *key) {
     return NULL;
 }
 
+static void put_fact(struct ct_view *v, const struct ct_string *key,
+                     const struct ct_string *value) {
+    char name[200];
+    ct_clean(name, sizeof name, key->at, key->length);
+    fprintf(v->out, "%-32s ", name);
+    ct_put_clean(v->out, value->at, value->length);
+    putc('\n', v->out);
+}
+
 static void put_facts(struct ct_view *v, const struct ct_fact *facts, size_t count) {
-    const struct ct_names *n = &v->trace->names;
-    for (size_t i = 0, listed = 0; i < count; i++) {
-        const struct ct_string *key = &n->strings[facts[i].key],
-                               *value = &n->strings[facts[i].value];
-        const char *list = list_of(key);
-        char name[200];
-        if (list) {
-            listed++;
-            if (i + 1 < count && list_of(&n->strings[facts[i + 1].key]) == list)
-                continue;
-            (void)snprintf(name, sizeof name, "%s*", list);
-            fprintf(v->out, "%-32s %zu name%s (--json lists them)\n", name, listed,
-                    listed == 1 ? "" : "s");
-            listed = 0;
-            continue;
-        }
-        ct_clean(name, sizeof name, key->at, key->length);
-        fprintf(v->out, "%-32s ", name);
-        ct_put_clean(v->out, value->at, value->length);
-        putc('\n', v->out);
+    const struct ct_string *strings = v->trace->names.strings;
+    for (size_t i = 0, n; i < count; i += n) {
+        const char *list = list_of(&strings[facts[i].key]);
+        char name[40];
+        for (n = 1; list && i + n < count && list_of(&strings[facts[i + n].key]) == list;)
+            n++;
+        (void)snprintf(name, sizeof name, "%s*", list ? list : "");
+        if (list)
+            fprintf(v->out, "%-32s %zu name%s (--json lists them)\n", name, n, n == 1 ? "" : "s");
+        else
+            put_fact(v, &strings[facts[i].key], &strings[facts[i].value]);
     }
 }
 
