@@ -199,12 +199,10 @@ static void *writer(void *unused) {
         }
         const uint64_t ns = idle_ns(nvml);
         asked = busy ? NOTICE : wait_for(0, ns);
-        // A little later there is more of it.
-        if (asked == NOTICE) {
-            atomic_store(&ct_writer_sleeps, 0);
-            asked = wait_for(NOTICE, ns < NAP_NS ? ns : NAP_NS);
-        }
         atomic_store(&ct_writer_sleeps, 0);
+        // A little later there is more of it.
+        if (asked == NOTICE)
+            asked = wait_for(NOTICE, ns < NAP_NS ? ns : NAP_NS);
         atomic_fetch_and(atomic_load(&wanted), STOP);
     }
     return NULL;
