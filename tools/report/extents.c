@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of extents. Nodes are at least a quarter full but for the root, and split when they are full. Most changes stay in
-// one leaf, which is found without the tree: by a table of the leaves that were looked for lately.
+// The tree of extents. A full node splits only if no neighbour has room, and one that is less than three eighths full joins a
+// neighbour or is given some of what that has: in the mean nodes are three quarters full. Most changes stay in one leaf, which
+// is found without the tree: by a table of the leaves that were looked for lately.
 #include "extents.h"
 
 #include <stddef.h>
 
 #include "memory.h"
 
-enum { FAN = 32, SCANT = FAN / 4, FEW_NEAR = 4 };
+// Elements of a node: at most, and below which it is short of them, from which on it has no room for a neighbour's, after it was
+// joined, after a split where they come in order. And places of the smallest table.
+enum {
+    FAN = 32,
+    SCANT = FAN * 3 / 8,
+    ROOMY = FAN * 7 / 8,
+    JOINED = FAN * 3 / 4,
+    IN_ORDER = FAN * 3 / 4,
+    FEW_NEAR = 4,
+};
 
 struct ct_extent_node {
     uint64_t start[FAN]; // of the extent, or of the first one below; UINT64_MAX behind those in use
@@ -99,18 +109,18 @@ static int next(struct place *p) {
     return p->leaf != NULL;
 }
 
-// As many places as there are leaves, four times, each for as many addresses as a quarter of a leaf is for.
+// As many places as there are leaves, twice, each for as many addresses as half a leaf is for.
 static void resize_near(struct ct_extents *s) {
     uint64_t span = 0, n = s->nears;
     for (const struct ct_extent_node *leaf = first_leaf(s); leaf; leaf = leaf->following)
         span += leaf->start[leaf->used - 1] - leaf->start[0];
-    while (n < 4 * s->leaves)
+    while (n < 2 * s->leaves)
         n *= 2;
     free(s->near);
     s->near = ct_zeroed(n, sizeof(struct ct_extent_node *));
     s->nears = n;
     s->near_shift = 0;
-    while (s->near_shift < 63 && span / s->leaves / 4 >> s->near_shift > 1)
+    while (s->near_shift < 63 && span / s->leaves / 2 >> s->near_shift > 1)
         s->near_shift++;
 }
 
@@ -227,7 +237,7 @@ static void follow(struct ct_extent_node *leaf, struct ct_extent_node *behind) {
 // Half of a full child becomes the next one. (Where extents come in order, the last one keeps nearly all.)
 static void split(struct ct_extents *s, struct ct_extent_node *full, int leaf, int in_order) {
     struct ct_extent_node *above = full->above, *behind = new_node(s, leaf);
-    const uint32_t keep = in_order ? FAN - SCANT : FAN / 2, at = place_in(above, full);
+    const uint32_t keep = in_order ? IN_ORDER : FAN / 2, at = place_in(above, full);
     move(behind, 0, full, keep, full->used - keep, how(s, leaf));
     behind->used = full->used - keep;
     set_used(full, keep);
@@ -241,6 +251,40 @@ static void split(struct ct_extents *s, struct ct_extent_node *full, int leaf, i
     set_child(above, at + 1, behind);
 }
 
+// What two neighbours below a node have is shared out evenly.
+static void balance(struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf) {
+    struct ct_extent_node *first = above->below[at], *second = above->below[at + 1];
+    const uint32_t had = first->used, sum = had + second->used, keep = sum / 2;
+    if (had > keep) {
+        move(second, had - keep, second, 0, second->used, how(s, leaf));
+        move(second, 0, first, keep, had - keep, how(s, leaf));
+        second->used = sum - keep;
+        set_used(first, keep);
+    } else {
+        move(first, had, second, 0, keep - had, how(s, leaf));
+        first->used = keep;
+        move(second, 0, second, keep - had, sum - keep, how(s, leaf));
+        set_used(second, sum - keep);
+    }
+    if (!leaf) {
+        adopt(first, 0);
+        adopt(second, 0);
+    }
+    set_child(above, at, first);
+    set_child(above, at + 1, second);
+}
+
+// Whether a neighbour below the same node takes a part of what is in a full one.
+static int share(struct ct_extents *s, struct ct_extent_node *full, int leaf) {
+    struct ct_extent_node *above = full->above;
+    const uint32_t at = place_in(above, full);
+    if (at + 1 < above->used && above->below[at + 1]->used <= ROOMY)
+        balance(s, above, at, leaf);
+    else if (at && above->below[at - 1]->used <= ROOMY)
+        balance(s, above, at - 1, leaf);
+    return full->used < FAN;
+}
+
 // Makes room in a full node, and above it.
 static void make_room(struct ct_extents *s, struct ct_extent_node *n, int leaf, uint64_t start) {
     const int in_order = start > n->start[FAN - 1];
@@ -251,8 +295,11 @@ static void make_room(struct ct_extents *s, struct ct_extent_node *n, int leaf, 
         root->largest = n->largest;
         s->root = root;
         s->height++;
-    } else if (n->above->used == FAN) {
-        make_room(s, n->above, 0, start);
+    } else {
+        if (share(s, n, leaf))
+            return;
+        if (n->above->used == FAN)
+            make_room(s, n->above, 0, start);
     }
     split(s, n, leaf, in_order);
 }
@@ -274,7 +321,7 @@ static void put_element(struct ct_extents *s, struct place p, uint64_t start, ui
                         uint32_t mark) {
     if (p.leaf->used == FAN) {
         make_room(s, p.leaf, 1, start);
-        if (s->leaves > s->nears / 4)
+        if (s->leaves > s->nears / 2)
             resize_near(s);
         p = place_for(s, start);
     }
@@ -304,15 +351,19 @@ static void insert(struct ct_extents *s, uint64_t start, uint64_t bytes, uint32_
     put_element(s, p, start, bytes, mark);
 }
 
-// A child with few elements joins a neighbour, if both fit into one.
+// A child with few elements joins a neighbour if both leave room in one, else is given some of what that has.
 static void join(struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf) {
-    if (at && above->below[at - 1]->used + above->below[at]->used <= FAN / 4 * 3)
-        at--;
-    else if (at + 1 >= above->used ||
-             above->below[at]->used + above->below[at + 1]->used > FAN / 4 * 3)
+    if (above->used == 1)
         return;
+    if (at + 1 == above->used ||
+        (at && above->below[at - 1]->used + above->below[at]->used <= JOINED))
+        at--;
     struct ct_extent_node *first = above->below[at], *second = above->below[at + 1];
     const uint32_t used = first->used;
+    if (used + second->used > JOINED) {
+        balance(s, above, at, leaf);
+        return;
+    }
     move(first, used, second, 0, second->used, how(s, leaf));
     first->used += second->used;
     if (!leaf)

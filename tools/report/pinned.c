@@ -5,6 +5,8 @@
 #include "memory.h"
 #include "table.h"
 
+enum { BITS = 1 << 23 };
+
 static uint64_t older(uint64_t a, uint64_t b) {
     return !a || b < a ? b : a;
 }
@@ -24,12 +26,12 @@ static const struct ct_object *next_block(const struct ct_replay *r, int device,
 // ---- pinned segments ---------------------------------------------------------------------------------
 
 struct maps {
-    struct ct_map segment, stack, both; // place + 1; both: is there
+    struct ct_map segment, stack; // place + 1
     size_t segment_room, stack_room;
 };
 
 static struct ct_pinned_segment *segment_of(struct ct_pinned *p, struct maps *m,
-                                            const struct ct_region *r, size_t *at) {
+                                            const struct ct_region *r) {
     uint64_t *place = ct_map_at(&m->segment, r->start);
     if (!*place) {
         CT_GROW(p->segments, p->segment_count, m->segment_room);
@@ -40,8 +42,7 @@ static struct ct_pinned_segment *segment_of(struct ct_pinned *p, struct maps *m,
                                                                      .alone = 1};
         *place = p->segment_count;
     }
-    *at = *place - 1;
-    return &p->segments[*at];
+    return &p->segments[*place - 1];
 }
 
 static struct ct_pinner *pinner_of(struct ct_pinned *p, struct maps *m, uint32_t stack) {
@@ -56,8 +57,7 @@ static struct ct_pinner *pinner_of(struct ct_pinned *p, struct maps *m, uint32_t
 
 static void add(struct ct_pinned *p, struct maps *m, const struct ct_region *r,
                 const struct ct_object *o) {
-    size_t at;
-    struct ct_pinned_segment *s = segment_of(p, m, r, &at);
+    struct ct_pinned_segment *s = segment_of(p, m, r);
     struct ct_pinner *by = pinner_of(p, m, o->stack);
     s->alone &= !s->blocks || s->stack == o->stack;
     if (o->bytes > s->largest_block || !s->blocks) {
@@ -70,12 +70,33 @@ static void add(struct ct_pinned *p, struct maps *m, const struct ct_region *r,
     by->blocks++;
     by->block_bytes += o->bytes;
     by->oldest_ns = older(by->oldest_ns, o->t_ns);
-    uint64_t *both = ct_map_at(&m->both, (uint64_t)at << 32 | o->stack);
-    if (!*both) {
-        by->segments++;
-        by->free_bytes += r->free;
+}
+
+// Counts for each stack the segments that it has blocks in, each once. A bit for each segment and stack tells which have been
+// counted: for as many stacks at a time as there are bits for, whatever the trace holds.
+static void count_segments(struct ct_pinned *p, struct maps *m, const struct ct_replay *r,
+                           int device) {
+    const size_t most = BITS / (p->segment_count + 1) + 1, all = p->pinner_count;
+    const size_t width = most < all ? most : all;
+    const size_t words = p->segment_count * width / 64 + 1;
+    uint64_t *seen = ct_zeroed(words, sizeof *seen);
+    for (size_t first = 0; first < all; first += width) {
+        const struct ct_region *in;
+        uint32_t at = 0;
+        memset(seen, 0, words * sizeof *seen);
+        for (const struct ct_object *o; (o = next_block(r, device, &at, &in));) {
+            if (!in->free)
+                continue;
+            const size_t by = *ct_map_at(&m->stack, o->stack) - 1 - first;
+            const size_t bit = (*ct_map_at(&m->segment, in->start) - 1) * width + by;
+            if (by >= width || seen[bit / 64] >> bit % 64 & 1)
+                continue;
+            seen[bit / 64] |= UINT64_C(1) << bit % 64;
+            p->pinners[first + by].segments++;
+            p->pinners[first + by].free_bytes += in->free;
+        }
     }
-    *both = 1;
+    free(seen);
 }
 
 static int by_free(const void *a, const void *b) {
@@ -100,6 +121,7 @@ void ct_pinned_take(struct ct_pinned *p, const struct ct_replay *r, int device) 
     for (const struct ct_object *o; (o = next_block(r, device, &at, &in));)
         if (in->free)
             add(p, &m, in, o);
+    count_segments(p, &m, r, device);
     for (size_t i = 0; i < p->segment_count; i++)
         if (p->segments[i].alone)
             pinner_of(p, &m, p->segments[i].stack)->alone_bytes += p->segments[i].bytes;
@@ -109,7 +131,6 @@ void ct_pinned_take(struct ct_pinned *p, const struct ct_replay *r, int device) 
         qsort(p->pinners, p->pinner_count, sizeof *p->pinners, by_weight);
     ct_map_clear(&m.segment);
     ct_map_clear(&m.stack);
-    ct_map_clear(&m.both);
 }
 
 void ct_pinned_free(struct ct_pinned *p) {
@@ -121,30 +142,28 @@ void ct_pinned_free(struct ct_pinned *p) {
 // ---- in the way of a request ---------------------------------------------------------------------------
 
 static int by_start(const void *a, const void *b) {
-    const struct ct_tile *x = a, *y = b;
-    return x->start < y->start ? -1 : x->start > y->start;
+    const struct ct_object *x = *(const struct ct_object *const *)a;
+    const struct ct_object *y = *(const struct ct_object *const *)b;
+    return x->key < y->key ? -1 : x->key > y->key;
 }
 
-// The blocks in segments of a class.
-static struct ct_tile *blocks_of(const struct ct_replay *r, int device, enum ct_pool_class class,
-                                 size_t *count) {
-    struct ct_tile *list = NULL;
-    size_t n = 0, room = 0;
+// The blocks in segments of a class that are large enough.
+static const struct ct_object **blocks_of(const struct ct_replay *r, int device,
+                                          enum ct_pool_class class, uint64_t request,
+                                          size_t *count) {
+    const struct ct_object **list = ct_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
+    size_t n = 0;
     const struct ct_region *in;
     uint32_t at = 0;
-    for (const struct ct_object *o; (o = next_block(r, device, &at, &in));) {
-        if (ct_region_class(in) != class)
-            continue;
-        CT_GROW(list, n, room);
-        list[n++] = (struct ct_tile){o->key, o->bytes, o->t_ns, ct_object_event(o), o->stack};
-    }
-    if (n)
-        qsort(list, n, sizeof *list, by_start);
+    for (const struct ct_object *o; (o = next_block(r, device, &at, &in));)
+        if (ct_region_class(in) == class && in->bytes >= request)
+            list[n++] = o;
+    qsort(list, n, sizeof *list, by_start);
     *count = n;
     return list;
 }
 
-static void name(struct ct_in_way *w, const struct ct_tile *b) {
+static void name(struct ct_in_way *w, const struct ct_object *b) {
     unsigned at = w->named_count;
     w->blocks++;
     w->block_bytes += b->bytes;
@@ -155,30 +174,30 @@ static void name(struct ct_in_way *w, const struct ct_tile *b) {
         return;
     w->named_count += w->named_count < CT_BLOCKS_NAMED;
     memmove(w->named + at + 1, w->named + at, (w->named_count - at - 1) * sizeof *w->named);
-    w->named[at] = *b;
+    w->named[at] = (struct ct_tile){b->key, b->bytes, b->t_ns, ct_object_event(b), b->stack};
 }
 
 // The places between blocks of one segment that would hold the request, from left to right: each with the fewest blocks
 // that it takes. blocks[0] to blocks[n - 1] are all of the segment's.
 static void try_segment(struct ct_in_way *best, uint64_t *best_bytes, const struct ct_region *r,
-                        const struct ct_tile *blocks, size_t n, uint64_t request) {
+                        const struct ct_object *const *blocks, size_t n, uint64_t request) {
     const uint64_t end = r->start + r->bytes;
     uint64_t between = 0; // bytes of blocks[from] to blocks[to - 1]
     for (size_t from = 0, to = 0; from <= n; from++) {
-        const uint64_t left = from ? blocks[from - 1].start + blocks[from - 1].bytes : r->start;
+        const uint64_t left = from ? blocks[from - 1]->key + blocks[from - 1]->bytes : r->start;
         if (to < from)
             to = from;
-        while (to < n && (blocks[to].start < left || blocks[to].start - left < request))
-            between += blocks[to++].bytes;
-        const uint64_t right = to < n ? blocks[to].start : end;
+        while (to < n && (blocks[to]->key < left || blocks[to]->key - left < request))
+            between += blocks[to++]->bytes;
+        const uint64_t right = to < n ? blocks[to]->key : end;
         if (right > left && right - left >= request && between < *best_bytes) {
             *best_bytes = between;
             *best = (struct ct_in_way){.known = 1, .start = left, .bytes = right - left};
             for (size_t i = from; i < to; i++)
-                name(best, &blocks[i]);
+                name(best, blocks[i]);
         }
         if (from < n && to > from)
-            between -= blocks[from].bytes;
+            between -= blocks[from]->bytes;
     }
 }
 
@@ -187,14 +206,13 @@ struct ct_in_way ct_in_way_take(const struct ct_replay *r, int device, enum ct_p
     struct ct_in_way best = {0};
     uint64_t best_bytes = UINT64_MAX;
     size_t n;
-    struct ct_tile *blocks = blocks_of(r, device, class, &n);
+    const struct ct_object **blocks = blocks_of(r, device, class, request, &n);
     for (size_t from = 0, to; from < n; from = to) {
-        const struct ct_region *in = ct_pool_segment(&r->pool, blocks[from].start);
+        const struct ct_region *in = ct_pool_segment(&r->pool, blocks[from]->key);
         const uint64_t end = in->start + in->bytes;
-        for (to = from + 1; to < n && blocks[to].start < end; to++)
+        for (to = from + 1; to < n && blocks[to]->key < end; to++)
             ;
-        if (in->bytes >= request)
-            try_segment(&best, &best_bytes, in, blocks + from, to - from, request);
+        try_segment(&best, &best_bytes, in, blocks + from, to - from, request);
     }
     free(blocks);
     return best;
