@@ -23,10 +23,6 @@ static __thread unsigned gives, takes; // for the sampled durations
 #define QUICK_SAMPLE 16
 static _Atomic uint8_t quick[CT_HOOKS]; // of the calls timed last: so many were quick in a row
 
-// What each call goes through is put together from the small functions of several files: the optimiser of the whole library does
-// that where it is told to, and saves every tenth instruction of a hook. What is rare is kept out of it (CT_COLD).
-#define WHOLE __attribute__((flatten))
-
 static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS]; // last memory-sample of a device
 
 static int is_due(int device, uint64_t now) {
@@ -35,7 +31,7 @@ static int is_due(int device, uint64_t now) {
     return !interval || (now >= last && now - last >= interval); // another thread's may be newer
 }
 
-WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
+CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     ct_runtime_sees(op);
     if ((inside && (uintptr_t)call < inside) || !ct_enabled())
         return 0;
@@ -51,7 +47,7 @@ WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     return 1;
 }
 
-WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
+CT_WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     if (!ct_enter(call, id, op))
         return 0;
     if (atomic_load_explicit(&quick[id], memory_order_relaxed) >= QUICK_SAMPLE &&
@@ -90,7 +86,7 @@ CT_COLD void set_free(struct ct_event *e) {
     CT_SET(e, total_bytes, total_bytes);
 }
 
-WHOLE void ct_took(struct ct_call *call, CUresult result) {
+CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     struct ct_event *e = &call->event;
     uint64_t context;
     int device;
@@ -125,7 +121,7 @@ WHOLE void ct_took(struct ct_call *call, CUresult result) {
 
 // ---- giving back ----------------------------------------------------------------------------
 
-WHOLE void ct_gives(struct ct_call *call) {
+CT_WHOLE void ct_gives(struct ct_call *call) {
     struct ct_event *e = &call->event;
     if (ct_free_stacks())
         CT_SET(e, stack, ct_stack());
@@ -136,7 +132,7 @@ WHOLE void ct_gives(struct ct_call *call) {
     *call->errno_at = call->saved_errno;
 }
 
-WHOLE void ct_gave(struct ct_call *call, CUresult result) {
+CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
     call->saved_errno = *call->errno_at;
     if (result != CUDA_SUCCESS || call->start_ns) {
         const uint64_t event_ns = call->event.t_ns;

@@ -27,6 +27,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cutrace/hot.h>
+
 #include "find_dlsym.h"
 #include "hooks.h"
 #include "modules.h"
@@ -268,8 +270,9 @@ static void set_common(struct ct_event *e, struct ct_torch_device device,
 
 // `bytes` are negative of a block that is given back. Every block is recorded, whatever CUTRACE_SAMPLE and CUTRACE_MIN_SIZE
 // say: blocks tile their segment, and with some of them missing nothing could be said of the rest.
-static inline void on_block(const void *ptr, int64_t bytes, struct ct_torch_device device,
-                            const struct totals *totals) {
+CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t bytes,
+                                                        struct ct_torch_device device,
+                                                        const struct totals *totals) {
     struct ct_event e;
     if (device.type != CT_TORCH_CUDA || !bytes || !ct_enabled())
         return;
