@@ -291,6 +291,10 @@ static inline void copy(struct ct_event *to, const struct ct_event *from, uint32
     to->device = from->device;
     to->stack = from->stack;
     to->bytes = from->bytes;
+    to->reserved_bytes = from->reserved_bytes;
+    to->allocated_bytes = from->allocated_bytes;
+    if (bytes == CT_RECORD_BLOCK)
+        return;
     to->context = from->context;
     to->space = from->space;
     to->flags = from->flags;
@@ -299,8 +303,6 @@ static inline void copy(struct ct_event *to, const struct ct_event *from, uint32
         return;
     to->stream = from->stream;
     to->pool = from->pool;
-    to->reserved_bytes = from->reserved_bytes;
-    to->allocated_bytes = from->allocated_bytes;
     if (bytes == CT_RECORD_WHOLE)
         copy_rest(to, from);
 }

@@ -40,7 +40,7 @@
 #include "format.h"
 
 #define CT_JOURNAL_MAGIC "CUTRJRNL"
-#define CT_JOURNAL_VERSION 3
+#define CT_JOURNAL_VERSION 4
 #define CT_JOURNAL_SUFFIX ".journal"
 #define CT_JOURNAL_ELSEWHERE "/dev/shm/cutrace-"
 #define CT_JOURNAL_PAGE 4096u
@@ -94,30 +94,33 @@ struct ct_journal_ring {
     _Atomic uint64_t owner __attribute__((aligned(64))); // claim number << 32 | tid; tid 0: free
 };
 
-// Bytes of a record, a multiple of 8. There are four lengths: a give-back has no more fields than the first, an
-// allocation than the second, a block of PyTorch's or what a stream orders than the third; whatever is rarer is copied whole.
+// Bytes of a record, a multiple of 8. There are five lengths: a give-back has no more fields than the first, a block of PyTorch's
+// than the second, an allocation than the third, what a stream orders than the fourth; whatever is rarer is copied whole.
 #define CT_RECORD_SHORT offsetof(struct ct_event, device)
+#define CT_RECORD_BLOCK offsetof(struct ct_event, context)
 #define CT_RECORD_MIDDLE offsetof(struct ct_event, stream)
 #define CT_RECORD_LONG CT_EVENT_USUAL
 #define CT_RECORD_WHOLE offsetof(struct ct_event, unused)
 #define CT_SHORT_FIELDS \
     (CT_BIT(t_ns) | CT_BIT(ptr) | CT_BIT(op) | CT_BIT(api) | CT_BIT(thread) | CT_BIT(result))
-#define CT_MIDDLE_FIELDS                                                                  \
-    (CT_SHORT_FIELDS | CT_BIT(device) | CT_BIT(stack) | CT_BIT(bytes) | CT_BIT(context) | \
-     CT_BIT(space) | CT_BIT(flags) | CT_BIT(duration_ns))
-#define CT_LONG_FIELDS                                                           \
-    (CT_MIDDLE_FIELDS | CT_BIT(stream) | CT_BIT(pool) | CT_BIT(reserved_bytes) | \
+#define CT_BLOCK_FIELDS                                                                          \
+    (CT_SHORT_FIELDS | CT_BIT(device) | CT_BIT(stack) | CT_BIT(bytes) | CT_BIT(reserved_bytes) | \
      CT_BIT(allocated_bytes))
+#define CT_MIDDLE_FIELDS \
+    (CT_BLOCK_FIELDS | CT_BIT(context) | CT_BIT(space) | CT_BIT(flags) | CT_BIT(duration_ns))
+#define CT_LONG_FIELDS (CT_MIDDLE_FIELDS | CT_BIT(stream) | CT_BIT(pool))
 
 static inline uint32_t ct_journal_record_bytes(uint64_t present) {
     if (!(present & ~CT_SHORT_FIELDS))
         return CT_RECORD_SHORT;
+    if (!(present & ~CT_BLOCK_FIELDS))
+        return CT_RECORD_BLOCK;
     if (!(present & ~CT_MIDDLE_FIELDS))
         return CT_RECORD_MIDDLE;
     return present & ~CT_LONG_FIELDS ? CT_RECORD_WHOLE : CT_RECORD_LONG;
 }
-_Static_assert(CT_RECORD_SHORT == 40 && CT_RECORD_MIDDLE == 80 && CT_RECORD_LONG == 112 &&
-                   CT_RECORD_WHOLE % 8 == 0,
+_Static_assert(CT_RECORD_SHORT == 40 && CT_RECORD_BLOCK == 72 && CT_RECORD_MIDDLE == 96 &&
+                   CT_RECORD_LONG == 112 && CT_RECORD_WHOLE % 8 == 0,
                "the fields in front of each cut are those of its macro");
 
 // ---- tables -----------------------------------------------------------------------------------

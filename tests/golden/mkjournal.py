@@ -46,7 +46,7 @@ def layout_hash():
 
 
 def record(event):
-    """A record of a ring: numbers by field name, cut before `device`, `stream` or `handle` if it has none from there on."""
+    """A record of a ring: numbers by field name, cut before `device`, `context`, `stream` or `handle` if it has none from there on."""
     present = sum(1 << EVENT[k][0] for k in event)
     out = bytearray(EVENT_BYTES)
     struct.pack_into("<Q", out, 0, present)
@@ -55,7 +55,7 @@ def record(event):
         _, at, size, signed = EVENT[k]
         struct.pack_into("<" + ("i" if signed else "I" if size == 4 else "Q"), out, at, v)
         end = max(end, -(-(at + size) // 8) * 8)
-    cuts = [EVENT[k][1] for k in ("device", "stream", "handle")] + [EVENT_FIELDS_BYTES]
+    cuts = [EVENT[k][1] for k in ("device", "context", "stream", "handle")] + [EVENT_FIELDS_BYTES]
     return bytes(out[:min(c for c in cuts if c >= end)])
 
 
@@ -188,7 +188,7 @@ class Journal:
         self.rings, self.names, self.threads, self.stacks, self.modules = [], [], [], [], []
         self.pid = self.process_start = 0
         self.boot_id = bytes(16)
-        self.version, self.hash = 3, layout_hash()
+        self.version, self.hash = 4, layout_hash()
         self.threads_room, self.counters = 64, (0, 0, 0, 0)
         self.control = 0
         self.devices = []

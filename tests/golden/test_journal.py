@@ -307,8 +307,8 @@ def many():
 def foreign():
     """a journal of another trace, another version or another layout is refused in one line, and the trace reported alone"""
     other, newer, different = left(trace_id=99), left(), left()
-    newer.version, different.hash = 4, 1
-    for what, j, words in (("trace", other, b"another trace"), ("version", newer, b"version 4, this program reads 3"),
+    newer.version, different.hash = 5, 1
+    for what, j, words in (("trace", other, b"another trace"), ("version", newer, b"version 5, this program reads 4"),
                            ("layout", different, b"other events")):
         write(begun().bytes(), j.bytes())
         events, err = dump()
