@@ -922,8 +922,8 @@ CT_COLD struct ct_object *ct_live_add(struct ct_live *l, unsigned kind, uint64_t
 // A give-back is published before its call. Who applies events as they come does not know yet whether the call succeeds:
 // the object is set aside, out of the totals and not to be found, but in its slot, until an AMEND says that the call
 // failed, or the thread gives back something else. Who knows all AMENDs beforehand (the report) sets nothing aside. What ends
-// several objects or a reference (unmap, release, ipc-close, context-destroy) counts as done at once: a program in which one of
-// them fails does not come far enough for a checkpoint.
+// several objects or a reference (unmap, release, ipc-close, context-destroy) counts as done at once: no program
+// was seen in which one of them failed and the process went on.
 
 CT_COLD void ct_aside_forget_all(struct ct_live *l, uint32_t slot) {
     for (uint32_t i = 0; i < l->asides_used; i++)
