@@ -740,6 +740,30 @@ def recoveries():
 
 
 @test
+def many_of_both():
+    """of more than a thousand segments and a thousand call sites: who pins which, each segment counted once"""
+    rng, t, rows, held = random.Random(11), trace_with(), {}, {}
+    for i in range(1100):
+        t.event("alloc", 10**9 + i * 100, device=0, bytes=2 * M, ptr=0x7000000000 + i * 4 * M, space="device", result=0)
+    for i in range(6000):
+        segment, site, now = rng.randrange(1100), rng.randrange(1000), 2 * 10**9 + i * 100
+        place = held.setdefault(segment, [])
+        place.append(site)
+        t.event("block-alloc", now, ptr=0x7000000000 + segment * 4 * M + len(place) * 1024, bytes=512, device=0, tid=1,
+                stack=[("site%d" % site, "/m/model.py", site + 1)])
+    for segment, sites in held.items():
+        for site in set(sites):
+            row = rows.setdefault("site%d" % site, [0, 0, 0])
+            row[0] += sites.count(site)
+            row[1] += 1
+            row[2] += 2 * M - 512 * len(sites)
+    t.flush(last=True)
+    pool = read("frag", save(t, "many.zst"))["devices"][0]["pool"]
+    equal(pool["pinned_segment_count"], len(held))
+    equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["pinned_by"]}, rows)
+
+
+@test
 def checkpoints():
     """traces that begin with a checkpoint"""
     for seed in range(40 if FULL else 8):

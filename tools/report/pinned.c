@@ -5,7 +5,7 @@
 #include "memory.h"
 #include "table.h"
 
-enum { BITS = 1 << 23 };
+enum { MOST_BITS = 1 << 20 };
 
 static uint64_t older(uint64_t a, uint64_t b) {
     return !a || b < a ? b : a;
@@ -72,31 +72,41 @@ static void add(struct ct_pinned *p, struct maps *m, const struct ct_region *r,
     by->oldest_ns = older(by->oldest_ns, o->t_ns);
 }
 
-// Counts for each stack the segments that it has blocks in, each once. A bit for each segment and stack tells which have been
-// counted: for as many stacks at a time as there are bits for, whatever the trace holds.
+// Which of the pairs of a segment and a stack have been seen: a bit for each pair there can be, or where these are too many,
+// a table of those there are.
+struct pairs {
+    uint64_t *bits; // or NULL
+    size_t stacks;
+    struct ct_map seen;
+};
+
+static int is_new(struct pairs *p, uint64_t segment, uint64_t stack) {
+    const uint64_t at = segment * p->stacks + stack, bit = UINT64_C(1) << at % 64;
+    uint64_t *const word = p->bits ? &p->bits[at / 64] : ct_map_at(&p->seen, at);
+    const int is = !(*word & (p->bits ? bit : 1));
+    *word |= p->bits ? bit : 1;
+    return is;
+}
+
+// Counts for each stack the segments that it has blocks in, each once.
 static void count_segments(struct ct_pinned *p, struct maps *m, const struct ct_replay *r,
                            int device) {
-    const size_t most = BITS / (p->segment_count + 1) + 1, all = p->pinner_count;
-    const size_t width = most < all ? most : all;
-    const size_t words = p->segment_count * width / 64 + 1;
-    uint64_t *seen = ct_zeroed(words, sizeof *seen);
-    for (size_t first = 0; first < all; first += width) {
-        const struct ct_region *in;
-        uint32_t at = 0;
-        memset(seen, 0, words * sizeof *seen);
-        for (const struct ct_object *o; (o = next_block(r, device, &at, &in));) {
-            if (!in->free)
-                continue;
-            const size_t by = *ct_map_at(&m->stack, o->stack) - 1 - first;
-            const size_t bit = (*ct_map_at(&m->segment, in->start) - 1) * width + by;
-            if (by >= width || seen[bit / 64] >> bit % 64 & 1)
-                continue;
-            seen[bit / 64] |= UINT64_C(1) << bit % 64;
-            p->pinners[first + by].segments++;
-            p->pinners[first + by].free_bytes += in->free;
-        }
+    struct pairs pairs = {.stacks = p->pinner_count};
+    const struct ct_region *in;
+    uint32_t at = 0;
+    if (p->segment_count <= MOST_BITS / (p->pinner_count + 1))
+        pairs.bits = ct_zeroed(p->segment_count * p->pinner_count / 64 + 1, sizeof *pairs.bits);
+    for (const struct ct_object *o; (o = next_block(r, device, &at, &in));) {
+        if (!in->free)
+            continue;
+        const uint64_t by = *ct_map_at(&m->stack, o->stack) - 1;
+        if (!is_new(&pairs, *ct_map_at(&m->segment, in->start) - 1, by))
+            continue;
+        p->pinners[by].segments++;
+        p->pinners[by].free_bytes += in->free;
     }
-    free(seen);
+    free(pairs.bits);
+    ct_map_clear(&pairs.seen);
 }
 
 static int by_free(const void *a, const void *b) {
