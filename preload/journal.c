@@ -213,6 +213,17 @@ static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t tra
     ct_process_identity(&h->start_ns, &h->process_start, h->boot_id);
 }
 
+// The names that were handed out before there was a journal. Either a thread that makes a name sees the journal, or who
+// comes here behind the opening sees the name: a fence on both sides.
+static void put_names(void) {
+    atomic_thread_fence(memory_order_seq_cst);
+    for (uint32_t id = 1; id < CT_NAME_IDS; id++) {
+        const char *text = ct_name_text(id);
+        if (text)
+            ct_journal_name(id, text);
+    }
+}
+
 int ct_journal_open(const char *trace_path, uint64_t trace_id) {
     static struct ct_journal layout; // static: the host's thread may have a small stack
     struct ct_journal *h = NULL;
@@ -229,12 +240,9 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
     fill_header(h, layout.shelf_bytes, trace_id);
     atomic_store(&j.texts_used, 1); // 0 means: not there
     j.module_texts_used = 1;
+    memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // before others can put events into it
     atomic_store_explicit(&journal, h, memory_order_release);
-    for (uint32_t id = 1; id < CT_NAME_IDS; id++)
-        if (ct_name_text(id))
-            ct_journal_name(id, ct_name_text(id));
-    atomic_thread_fence(memory_order_release);
-    memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic);
+    put_names();
     return 0;
 }
 
@@ -261,6 +269,7 @@ struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
     if (r)
         touch(r, *bytes);
     ct_shield_down(&shield);
+    put_names(); // who opened the journal may not have come so far: no event before its name
     return r;
 }
 
@@ -272,15 +281,20 @@ struct ct_journal_thread *ct_journal_thread(uint32_t number) {
 }
 
 void ct_journal_name(uint32_t id, const char *text) {
+    atomic_thread_fence(memory_order_seq_cst); // put_names
     struct ct_journal *h = ct_journal();
+    if (!h)
+        return;
+    _Atomic uint32_t *const known = (_Atomic uint32_t *)at(h->names_at) + id;
     const uint32_t n = (uint32_t)strlen(text) + 1;
-    if (!h || atomic_load(&j.texts_used) + n > TEXTS_BYTES)
+    if (atomic_load_explicit(known, memory_order_acquire) ||
+        atomic_load(&j.texts_used) + n > TEXTS_BYTES)
         return;
     const uint32_t used = atomic_fetch_add(&j.texts_used, n);
     if (used + n > TEXTS_BYTES)
         return;
     memcpy((char *)at(h->texts_at) + used, text, n);
-    atomic_store_explicit((_Atomic uint32_t *)at(h->names_at) + id, used, memory_order_release);
+    atomic_store_explicit(known, used, memory_order_release);
 }
 
 void *ct_journal_stacks(size_t *bytes) {

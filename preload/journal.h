@@ -26,7 +26,7 @@ struct ct_journal_ring *ct_journal_ring(size_t *bytes);
 // The place of a thread's number, or NULL without a journal. Any thread.
 struct ct_journal_thread *ct_journal_thread(uint32_t number);
 
-// Puts down the text of a name. Any thread; the same name twice does no harm.
+// Sees to it that the text of a name is in the journal, if there is one. Any thread; the same name twice does no harm.
 void ct_journal_name(uint32_t id, const char *text);
 
 // Address space for stacks, and how far it may be used: more is taken from the disk when it is asked for.

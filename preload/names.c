@@ -27,12 +27,14 @@ uint32_t ct_name(const char *literal) {
     for (uint32_t i = (uint32_t)(h >> 40), tries = 0; tries < CT_NAMES / 4; i++, tries++) {
         const char *_Atomic *slot = &literals[i % CT_NAMES];
         const char *there = atomic_load_explicit(slot, memory_order_acquire);
-        if (!there && atomic_compare_exchange_strong(slot, &there, literal)) {
+        if (!there && atomic_compare_exchange_strong(slot, &there, literal))
             there = literal;
+        if (there == literal) {
+            // Also where another thread has just put it there: that one may not have come as far as the journal, and an
+            // event with this number may be all that a killed process leaves.
             ct_journal_name(i % CT_NAMES + 1, literal);
-        }
-        if (there == literal)
             return i % CT_NAMES + 1;
+        }
     }
     return 0;
 }

@@ -18,6 +18,9 @@ $(UNIT_PRELOAD): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_RECORDING)
 # A file whose writes can be cut and can fail.
 $(UNIT_DIR)/preload_output: private LDFLAGS_ALL += -Wl,--wrap=pwrite,--wrap=ftruncate,--wrap=ct_clock
 
+# Threads that are halted on their way to the journal.
+$(UNIT_DIR)/preload_journal: private LDFLAGS_ALL += -Wl,--wrap=ct_journal_name,--wrap=ct_name_text
+
 $(UNIT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(UNIT_RECORDING)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $< $(UNIT_RECORDING) $(LDFLAGS_ALL) -o $@

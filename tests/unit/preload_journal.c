@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names in the journal: whoever may publish an event with a name has it there first, whatever the other threads have
+// come to. Read here by words of cutrace/journal.h alone.
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cutrace/journal.h>
+
+#include <journal.h>
+#include <names.h>
+#include <recorder.h>
+
+// ---- threads that stand still (both functions are wrapped by the linker) ------------------------
+
+static sem_t has_come, may_go;
+static int of_putting, of_looking; // whether the next that comes is halted
+
+static void halt_once(int *asked) {
+    if (!__atomic_exchange_n(asked, 0, __ATOMIC_SEQ_CST))
+        return;
+    sem_post(&has_come);
+    sem_wait(&may_go);
+}
+
+void __real_ct_journal_name(uint32_t id, const char *text);
+void __wrap_ct_journal_name(uint32_t id, const char *text);
+void __wrap_ct_journal_name(uint32_t id, const char *text) {
+    halt_once(&of_putting);
+    __real_ct_journal_name(id, text);
+}
+
+const char *__real_ct_name_text(uint32_t id);
+const char *__wrap_ct_name_text(uint32_t id);
+const char *__wrap_ct_name_text(uint32_t id) {
+    halt_once(&of_looking);
+    return __real_ct_name_text(id);
+}
+
+// ---- what the journal says ----------------------------------------------------------------------
+
+static char path[] = "/tmp/cutrace-journal.XXXXXX/trace.zst", folder[sizeof path];
+
+static const char *text_of(uint32_t id) {
+    const struct ct_journal *h = ct_journal();
+    const char *base = (const char *)h;
+    uint32_t at;
+    assert_non_null(h);
+    assert_memory_equal(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic);
+    memcpy(&at, base + h->names_at + (uint64_t)id * 4, 4);
+    return at ? base + h->texts_at + at : NULL;
+}
+
+// ---- the tests ------------------------------------------------------------------------------------
+
+static const char early[] = "a name from before the journal", both[] = "a name that two ask for";
+static uint32_t early_id;
+
+static void *opens(void *unused) {
+    assert_int_equal(ct_journal_open(path, 7), 0);
+    return unused;
+}
+
+static void *asks(void *id) {
+    *(uint32_t *)id = ct_name(both);
+    return NULL;
+}
+
+// Who opens the journal is halted before it has put any name: whoever gets a ring all the same finds them there.
+static void a_ring_comes_behind_the_names(void **state) {
+    pthread_t opener;
+    size_t bytes = 0;
+    (void)state;
+    early_id = ct_name(early);
+    assert_int_not_equal(early_id, 0);
+    of_looking = 1;
+    assert_int_equal(pthread_create(&opener, NULL, opens, NULL), 0);
+    sem_wait(&has_come);
+    assert_null(text_of(early_id));
+    assert_non_null(ct_journal_ring(&bytes));
+    assert_string_equal(text_of(early_id), early);
+    sem_post(&may_go);
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    assert_string_equal(text_of(early_id), early);
+}
+
+// Who was first with a name is halted before the journal has it: who is second has it there before the number is returned.
+static void the_second_with_a_name_does_not_wait(void **state) {
+    pthread_t first;
+    uint32_t id_of_first = 0;
+    (void)state;
+    of_putting = 1;
+    assert_int_equal(pthread_create(&first, NULL, asks, &id_of_first), 0);
+    sem_wait(&has_come);
+    const uint32_t id = ct_name(both);
+    assert_string_equal(text_of(id), both);
+    sem_post(&may_go);
+    assert_int_equal(pthread_join(first, NULL), 0);
+    assert_int_equal(id_of_first, id);
+    assert_string_equal(text_of(id), both);
+}
+
+static int setup(void **state) {
+    (void)state;
+    *strrchr(path, '/') = '\0';
+    if (!mkdtemp(path))
+        return -1;
+    strcpy(folder, path);
+    strcat(path, "/trace.zst");
+    return sem_init(&has_come, 0, 0) || sem_init(&may_go, 0, 0);
+}
+
+static int teardown(void **state) {
+    (void)state;
+    ct_journal_done();
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_comes_behind_the_names),
+        cmocka_unit_test(the_second_with_a_name_does_not_wait),
+    };
+    return cmocka_run_group_tests_name("journal", tests, setup, teardown);
+}
