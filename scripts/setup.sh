@@ -4,7 +4,7 @@
 # Debian 12 and Ubuntu 22.04 (apt, with sudo where needed); elsewhere it says what to install by hand.
 #
 # Usage: setup.sh [build|all|bench]
-#   build: to build and test (default)   all: also lint and the aarch64 check   bench: also the peer of `make bench`
+#   build: to build and test (default)   all: also what else continuous integration checks   bench: also the peer of `make bench`
 set -eu
 
 want=${1:-build}
@@ -46,11 +46,12 @@ LIST
         echo 'heaptrack             command -v heaptrack'
     fi
     [ "$want" = all ] || return 0
-    # The sanitizers of clang have a package of their own only since Debian 12.
+    # The sanitizers of clang have a package of their own only since Debian 12. Ubuntu's chromium is no package but a snap.
     if grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then
         echo 'libclang-common-14-dev can_clang_sanitize'
     else
         echo 'libclang-rt-dev       can_clang_sanitize'
+        echo 'chromium              has_browser'
     fi
     cat <<'LIST'
 clang                 command -v clang
@@ -61,6 +62,9 @@ nodejs                command -v node
 gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
 libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user             command -v qemu-aarch64
+btrfs-progs           command -v mkfs.btrfs
+libjemalloc2          has_library libjemalloc.so.2
+libtcmalloc-minimal4  has_library libtcmalloc_minimal.so.4
 LIST
 }
 
@@ -70,6 +74,12 @@ has_header() {
 has_header_after() {
     # shellcheck disable=SC2086 # a list
     { printf '#include <%s>\n' $1 "$2"; } | gcc -E -x c - >/dev/null 2>&1
+}
+has_library() {
+    PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -qF "$1 "
+}
+has_browser() {
+    command -v chromium || command -v chromium-browser || command -v google-chrome
 }
 can_clang_sanitize() {
     echo 'int main(void) { return 0; }' | clang -fsanitize=address -x c - -o /dev/null
