@@ -214,9 +214,8 @@ static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t tra
 }
 
 // The names that were handed out before there was a journal. Either a thread that makes a name sees the journal, or who
-// comes here behind the opening sees the name: a fence on both sides.
+// comes here behind the opening sees the name: all four look and store in one order (names.c has the other half).
 static void put_names(void) {
-    atomic_thread_fence(memory_order_seq_cst);
     for (uint32_t id = 1; id < CT_NAME_IDS; id++) {
         const char *text = ct_name_text(id);
         if (text)
@@ -241,7 +240,7 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
     atomic_store(&j.texts_used, 1); // 0 means: not there
     j.module_texts_used = 1;
     memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // before others can put events into it
-    atomic_store_explicit(&journal, h, memory_order_release);
+    atomic_store(&journal, h);                           // put_names
     put_names();
     return 0;
 }
@@ -281,8 +280,7 @@ struct ct_journal_thread *ct_journal_thread(uint32_t number) {
 }
 
 void ct_journal_name(uint32_t id, const char *text) {
-    atomic_thread_fence(memory_order_seq_cst); // put_names
-    struct ct_journal *h = ct_journal();
+    const struct ct_journal *h = atomic_load(&journal); // put_names
     if (!h)
         return;
     _Atomic uint32_t *const known = (_Atomic uint32_t *)at(h->names_at) + id;

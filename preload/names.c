@@ -51,7 +51,7 @@ uint32_t ct_text(const char *format, ...) {
         const uint32_t i = atomic_fetch_add(&texts_used, 1);
         const char *copy = i < CT_TEXTS ? ct_arena_text(&copies, line, n) : NULL;
         if (copy) {
-            atomic_store_explicit(&texts[i], copy, memory_order_release);
+            atomic_store(&texts[i], copy);
             id = 1 + CT_NAMES + i;
             ct_journal_name(id, copy);
         }
@@ -63,7 +63,6 @@ uint32_t ct_text(const char *format, ...) {
 const char *ct_name_text(uint32_t id) {
     if (id == 0 || id >= CT_NAME_IDS)
         return NULL;
-    if (id <= CT_NAMES)
-        return atomic_load_explicit(&literals[id - 1], memory_order_acquire);
-    return atomic_load_explicit(&texts[id - 1 - CT_NAMES], memory_order_acquire);
+    // In one order with the stores above and with the journal's opening (journal.c, put_names).
+    return id <= CT_NAMES ? atomic_load(&literals[id - 1]) : atomic_load(&texts[id - 1 - CT_NAMES]);
 }
