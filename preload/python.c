@@ -34,6 +34,7 @@
 #include "ring.h"
 #include "stacks.h"
 #include "text.h"
+#include "wait.h"
 
 // ---- what is asked of the interpreter -----------------------------------------------------------
 
@@ -555,9 +556,7 @@ static __attribute__((noinline)) int may_walk(void) {
         (void)change(ENDED, FOUND);
     if (atomic_load(&state) == FOUND)
         begin();
-    // Another thread is at it: a matter of microseconds.
-    for (int i = 0; i < 1000 && atomic_load(&state) == TESTING; i++)
-        sched_yield();
+    ct_wait_while(&state, TESTING);
     errno = saved;
     const int now = atomic_load(&state);
     return now == READY || (now == CLOSED && pthread_equal(closer, pthread_self()));

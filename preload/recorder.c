@@ -24,6 +24,7 @@
 #include "ring.h"
 #include "stacks.h"
 #include "text.h"
+#include "wait.h"
 #include "writer.h"
 
 extern char **environ;
@@ -34,7 +35,6 @@ static _Atomic int decision;
 #define FULL_NS UINT64_C(100000000)
 #define FULL_LOOKS 1000u // on a busy machine, all others come between two of them
 #define FULL_MOST_NS UINT64_C(1000000000)
-#define OPENING_NS UINT64_C(200000000)
 #define EXIT_NS UINT64_C(200000000)
 enum { NOT_YET, OPENING, OPENED };
 static _Atomic int started;    // the trace is being or has been opened in this process
@@ -57,9 +57,7 @@ static __attribute__((noinline)) int decide(void) {
     int undecided = UNDECIDED;
     if (atomic_compare_exchange_strong(&decision, &undecided, DECIDING))
         atomic_store(&decision, ct_options_read(environ, say_unless_quiet) ? ON : OFF);
-    // Another thread decides: a matter of microseconds, unless a fork has left it behind.
-    for (int i = 0; i < 1000 && atomic_load(&decision) == DECIDING; i++)
-        sched_yield();
+    ct_wait_while(&decision, DECIDING);
     errno = saved;
     return atomic_load(&decision) == ON;
 }
@@ -178,9 +176,7 @@ static __attribute__((noinline)) int watch_forks(void) {
         ct_stacks_init();
         atomic_store(&watching, WATCHING);
     }
-    // Another thread is at it: a matter of microseconds, unless a fork has left it behind.
-    for (int i = 0; i < 1000 && atomic_load(&watching) == SETTING_UP; i++)
-        sched_yield();
+    ct_wait_while(&watching, SETTING_UP);
     errno = saved;
     return atomic_load(&watching) == WATCHING;
 }
@@ -244,10 +240,7 @@ static __attribute__((noinline)) void start(void) {
         ct_look();
         open_trace();
     }
-    // Another thread is at it: a matter of a millisecond, unless a fork has left it behind.
-    const uint64_t until = ct_clock() + OPENING_NS;
-    while (atomic_load(&started) == OPENING && ct_clock() < until)
-        sched_yield();
+    ct_wait_while(&started, OPENING);
     inside = 0;
     errno = saved;
 }

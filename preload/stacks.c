@@ -7,12 +7,12 @@
 // further. A bucket is a line of the cache.
 #include "stacks.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "journal.h"
 #include "memory.h"
 #include "options.h"
+#include "wait.h"
 
 #define BUCKET 8u          // slots
 #define FIRST_BUCKETS 256u // of level 0
@@ -70,9 +70,7 @@ static __attribute__((noinline)) struct ct_arena *entries_make(void) {
             atomic_store(&table.entries, &table.arena);
         atomic_store(&table.making, 0);
     }
-    // Another thread is at it: a matter of microseconds.
-    for (int i = 0; i < 1000 && atomic_load(&table.making); i++)
-        sched_yield();
+    ct_wait_while(&table.making, 1);
     return atomic_load(&table.entries);
 }
 

@@ -21,6 +21,9 @@ $(UNIT_DIR)/preload_output: private LDFLAGS_ALL += -Wl,--wrap=pwrite,--wrap=ftru
 # Threads that are halted on their way to the journal.
 $(UNIT_DIR)/preload_journal: private LDFLAGS_ALL += -Wl,--wrap=ct_journal_name,--wrap=ct_name_text
 
+# A thread that loses its core while it reads the options.
+$(UNIT_DIR)/preload_first: private LDFLAGS_ALL += -Wl,--wrap=ct_options_read
+
 $(UNIT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(UNIT_RECORDING)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $< $(UNIT_RECORDING) $(LDFLAGS_ALL) -o $@

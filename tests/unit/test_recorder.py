@@ -294,8 +294,8 @@ def events_are_on_disk_after_the_flush_interval():
 
 @test
 def a_program_may_exit_while_threads_record():
-    for i in range(20 if FULL else 5):
-        run = Run("exit-while", 3, 20 * i)
+    for i in range(20 if FULL else 3):
+        run = Run("exit-while", 3, 5 * i)
         trace = run.trace()
         ordered(trace)
         assert trace.heads[-1]["flags"] & 1
@@ -432,8 +432,13 @@ def a_storm_of_forks_ends():
     run = Run("fork-storm", 1000 if FULL else 60, 3, output="t.%p.zst")
     files = run.files()
     assert len(files) == (1001 if FULL else 61), len(files)
-    for f in files[:60]:
-        ordered(run.trace(f))
+    # The parent's has millions of events, too many for the reader in Python.
+    parent = max(files, key=lambda f: os.path.getsize(os.path.join(run.folder, f)))
+    subprocess.run([REPORT, "check", os.path.join(run.folder, parent)], check=True, stdout=subprocess.DEVNULL)
+    for f in [f for f in files if f != parent][:60]:
+        trace = run.trace(f)
+        ordered(trace)
+        assert [e["ptr"] for e in trace.events] == [0x100000 + i * 4096 for i in range(3)], f
     shutil.rmtree(run.folder)
 
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for another thread of the host's that does once what all need.
+#ifndef CT_WAIT_H
+#define CT_WAIT_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "clock.h"
+
+#define CT_WAIT_NS UINT64_C(200000000)
+
+// While `state` is what the other thread sets for that time, mostly a matter of microseconds. On a busy machine it may have lost
+// its core in between, so that counting looks would not do; a fork may have left it behind, and a signal's handler may have
+// interrupted it, so there is an end: the caller looks at what it has got.
+static inline void ct_wait_while(const _Atomic int *state, int busy) {
+    if (atomic_load(state) != busy)
+        return;
+    const uint64_t until = ct_clock() + CT_WAIT_NS;
+    while (atomic_load(state) == busy && ct_clock() < until)
+        sched_yield();
+}
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first calls of several threads: who comes while another thread is just reading the options waits for it, however long
+// that one is without a core, and its call is recorded like all others.
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include <options.h>
+#include <recorder.h>
+
+static sem_t is_reading;
+static unsigned reads;
+
+// Wrapped by the linker: the reading of the options, in a thread that loses its core.
+int __real_ct_options_read(char *const *environment, void (*say)(const char *line));
+int __wrap_ct_options_read(char *const *environment, void (*say)(const char *line));
+int __wrap_ct_options_read(char *const *environment, void (*say)(const char *line)) {
+    const struct timespec pause = {.tv_nsec = 50000000};
+    reads++;
+    sem_post(&is_reading);
+    nanosleep(&pause, NULL);
+    return __real_ct_options_read(environment, say);
+}
+
+static void *asks(void *answer) {
+    *(int *)answer = ct_enabled();
+    return NULL;
+}
+
+static void who_is_second_waits_for_the_first(void **state) {
+    pthread_t first;
+    int answer_to_first = 0;
+    (void)state;
+    assert_int_equal(sem_init(&is_reading, 0, 0), 0);
+    assert_int_equal(pthread_create(&first, NULL, asks, &answer_to_first), 0);
+    sem_wait(&is_reading);
+    assert_int_equal(ct_enabled(), 1);
+    assert_int_equal(pthread_join(first, NULL), 0);
+    assert_int_equal(answer_to_first, 1);
+    assert_int_equal(reads, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_second_waits_for_the_first)};
+    return cmocka_run_group_tests_name("first", tests, NULL, NULL);
+}
