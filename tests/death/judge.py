@@ -88,6 +88,24 @@ def compare_thread(tid, seen, true, returned, wrapped):
     return problems, has
 
 
+def compare_primaries(seen, true, sure, wrapped):
+    """Beginnings and ends of primary contexts, whichever thread's (check_ledger.compare_primaries): the trace has some of the
+    ledger's in their order, and all that are sure and not overwritten. Problems, and the ledger's records that it has."""
+    def told(e):
+        return e["op"], e["device"], number(e["context"])
+
+    way = -1 if wrapped else 1  # what was overwritten is the beginning
+    rest, has, lost = list(seen)[::way], [], []
+    for e in true[::way]:
+        if rest and told(rest[0]) == told(e):
+            has.append(e)
+            rest.pop(0)
+        elif e["seq"] in sure and e["t_ns"] > wrapped + (check_ledger.CLOCK_NS if wrapped else 0):
+            lost.append(e)
+    return [f"primary contexts: invented, or in another order: {show(e)}" for e in rest] + [
+        f"primary contexts: lost: {show(e)}" for e in lost], has
+
+
 def compare_order(events, whole):
     """No address is taken while it is taken, or given back while it is not."""
     live, out = set(), []
@@ -154,9 +172,17 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     events = last_run(trace.events) if may_wrap else trace.events
     wrapped = events[0]["t_ns"] if may_wrap and events and events[0]["event"] > 0 else 0
     calls = [e for e in events if e["op"] not in check_ledger.NOT_CALLS]
-    problems = compare_numbers(events, wrapped)
-    seen, true = check_ledger.by_thread(calls), check_ledger.by_thread(ledger)
-    has, before, unsure = [], set(), set()
+    true, sure = check_ledger.by_thread(ledger), set()
+    for tid, n in returned.items():
+        back = [e for e in true[tid][:n] if check_ledger.is_primary(e)]
+        sure |= {e["seq"] for e in back}
+        returned[tid] = n - len(back)
+    (calls, primaries), (others, true_primaries) = (
+        [[e for e in side if check_ledger.is_primary(e) == primary] for primary in (False, True)] for side in (calls, ledger))
+    seen, true = check_ledger.by_thread(calls), check_ledger.by_thread(others)
+    wrong, has = compare_primaries(primaries, true_primaries, sure, wrapped)
+    problems = compare_numbers(events, wrapped) + wrong
+    before, unsure = {e["seq"] for e in true_primaries}, set()
     for tid in set(seen) | set(true):
         wrong, mine = compare_thread(tid, seen[tid], true[tid], returned.get(tid, 0), wrapped)
         problems += wrong
@@ -169,7 +195,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     problems += compare_order(events, not wrapped)
     if live and not problems:
         problems += compare_live(trace, ledger, has, before, unsure)
-    return problems, (len(ledger), gone, len(calls))
+    return problems, (len(ledger), gone, len(calls) + len(primaries))
 
 
 def happened(seen, true):

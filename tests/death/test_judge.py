@@ -51,6 +51,20 @@ def _():
     return changed(lambda data: None) + changed(lambda data: None, 8)
 
 
+@case("who of several threads made the primary context is not asked, but that it was made once, and ended")
+def _():
+    def of(tid, op, seq, t_ns=0):
+        return {"tid": tid, "op": op, "seq": seq, "event": seq, "t_ns": t_ns, "device": 0, "context": 16, "api": "x", "result": 0}
+    true = [of(1, "context-create", 1, 10), of(1, "context-destroy", 2, 20), of(2, "context-create", 3, 30)]
+    seen = [{**e, "tid": 7} for e in true]
+
+    def wrong(events, sure=(1, 2, 3), wrapped=0):
+        return len(judge.compare_primaries(events, true, set(sure), wrapped)[0])
+    found = [wrong(seen), wrong(seen[:2], (1, 2)), wrong(seen[2:], wrapped=25 - judge.check_ledger.CLOCK_NS),  # right
+             wrong(seen[:2]), wrong(seen[1:]), wrong(seen + seen[:1]), wrong([seen[0], seen[0], *seen[1:]]), wrong([])]
+    return [] if found[:3] == [0] * 3 and all(found[3:]) else [f"problems: {found}"]
+
+
 @case("a call under way may be in the trace")
 def _():
     return changed(last_call_was_under_way)
