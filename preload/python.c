@@ -556,7 +556,7 @@ static __attribute__((noinline)) int may_walk(void) {
         (void)change(ENDED, FOUND);
     if (atomic_load(&state) == FOUND)
         begin();
-    ct_wait_while(&state, TESTING);
+    (void)ct_wait_while(&state, TESTING);
     errno = saved;
     const int now = atomic_load(&state);
     return now == READY || (now == CLOSED && pthread_equal(closer, pthread_self()));

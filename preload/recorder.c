@@ -43,6 +43,7 @@ static _Atomic int is_bare;    // a child that was made behind the C library's b
 static _Atomic int exiting; // the journal goes: every thread puts its events into the file itself
 enum { UNWATCHED, SETTING_UP, WATCHING };
 static _Atomic int watching;       // once for a process and all its children
+static _Atomic int has_handlers;   // of forks
 static _Atomic int *_Atomic alive; // on a page that is empty in a child, however it was made
 
 // ---- switches -------------------------------------------------------------------------------
@@ -57,7 +58,9 @@ static __attribute__((noinline)) int decide(void) {
     int undecided = UNDECIDED;
     if (atomic_compare_exchange_strong(&decision, &undecided, DECIDING))
         atomic_store(&decision, ct_options_read(environ, say_unless_quiet) ? ON : OFF);
-    ct_wait_while(&decision, DECIDING);
+    int nobody = DECIDING; // a fork has left it behind: the next one decides
+    if (ct_wait_while(&decision, DECIDING))
+        atomic_compare_exchange_strong(&decision, &nobody, UNDECIDED);
     errno = saved;
     return atomic_load(&decision) == ON;
 }
@@ -172,11 +175,14 @@ static __attribute__((noinline)) int watch_forks(void) {
             atomic_store(mark, 1);
             alive = mark;
         }
-        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        if (!atomic_exchange(&has_handlers, 1)) // (two who set up: the first one took very long)
+            (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
         ct_stacks_init();
         atomic_store(&watching, WATCHING);
     }
-    ct_wait_while(&watching, SETTING_UP);
+    int nobody = SETTING_UP; // likewise
+    if (ct_wait_while(&watching, SETTING_UP))
+        atomic_compare_exchange_strong(&watching, &nobody, UNWATCHED);
     errno = saved;
     return atomic_load(&watching) == WATCHING;
 }
@@ -240,7 +246,7 @@ static __attribute__((noinline)) void start(void) {
         ct_look();
         open_trace();
     }
-    ct_wait_while(&started, OPENING);
+    (void)ct_wait_while(&started, OPENING);
     inside = 0;
     errno = saved;
 }

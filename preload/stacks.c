@@ -70,7 +70,7 @@ static __attribute__((noinline)) struct ct_arena *entries_make(void) {
             atomic_store(&table.entries, &table.arena);
         atomic_store(&table.making, 0);
     }
-    ct_wait_while(&table.making, 1);
+    (void)ct_wait_while(&table.making, 1);
     return atomic_load(&table.entries);
 }
 

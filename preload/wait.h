@@ -13,13 +13,14 @@
 
 // While `state` is what the other thread sets for that time, mostly a matter of microseconds. On a busy machine it may have lost
 // its core in between, so that counting looks would not do; a fork may have left it behind, and a signal's handler may have
-// interrupted it, so there is an end: the caller looks at what it has got.
-static inline void ct_wait_while(const _Atomic int *state, int busy) {
+// interrupted it, so there is an end. Returns whether it is still at it.
+static inline int ct_wait_while(const _Atomic int *state, int busy) {
     if (atomic_load(state) != busy)
-        return;
+        return 0;
     const uint64_t until = ct_clock() + CT_WAIT_NS;
     while (atomic_load(state) == busy && ct_clock() < until)
         sched_yield();
+    return atomic_load(state) == busy;
 }
 
 #endif
