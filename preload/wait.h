@@ -9,11 +9,11 @@
 
 #include "clock.h"
 
-#define CT_WAIT_NS UINT64_C(200000000)
+#define CT_WAIT_NS UINT64_C(1000000000)
 
-// While `state` is what the other thread sets for that time, mostly a matter of microseconds. On a busy machine it may have lost
-// its core in between, so that counting looks would not do; a fork may have left it behind, and a signal's handler may have
-// interrupted it, so there is an end. Returns whether it is still at it.
+// While `state` is what the other thread sets for that time: microseconds, or some 20 ms of work where the trace is opened. On a
+// busy machine it takes as much longer as there are others, so counting looks would not do. A fork may have left that thread
+// behind, and a signal's handler may have interrupted it, so there is an end. Returns whether it is still at it.
 static inline int ct_wait_while(const _Atomic int *state, int busy) {
     if (atomic_load(state) != busy)
         return 0;
