@@ -55,7 +55,7 @@ WERROR ?= $(if $(filter true,$(CI)),1,0)
 WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wformat=2 -Wstrict-prototypes \
     -Wmissing-prototypes -Wold-style-definition -Wundef $(if $(filter 1,$(WERROR)),-Werror)
 OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
-# gcc 11 (Ubuntu 22.04's) forgets that a callee changes what a pointer leads to: wrong code in tools/report/extents.c.
+# gcc 11 (Ubuntu 22.04's) forgets that a callee changes what a pointer leads to: wrong code in tools/report/replay/range_tree.c.
 OPTIMISE += $(if $(filter 11.% 11,$(shell $(CC) -dumpversion)),$(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-modref))
 # gcc clears small structures with `rep stos`, whose start alone takes as long as all the stores: a tenth of a hook's time.
 OPTIMISE += $(if $(findstring clang,$(shell $(CC) --version)),,$(if $(filter x86_64,$(ARCH)),-mmemset-strategy=vector_loop:256:noalign$(comma)libcall:-1:noalign))
@@ -102,7 +102,7 @@ CMOCKA_LIBS := -lcmocka
 # ---------------------------------------------------------------- the preload library's own flags
 # It must load where the build machine's glibc is unknown: versioned functions are asked for by their oldest
 # version (2.28 at most), in the sources by a force-included header, in the archives by objcopy. Those of them
-# that live in libdl and libpthread before glibc 2.34 are looked up when they are called (preload/late.c), since
+# that live in libdl and libpthread before glibc 2.34 are looked up when they are called (preload/base/glibc_late.c), since
 # those two in NEEDED would make each start dearer than all else together.
 GLIBC_MAX := 28
 GENERATED := $(BUILD)/generated
@@ -111,7 +111,7 @@ PRELOAD_CFLAGS = -fPIC -fvisibility=hidden $(if $(SAN)$(COVERAGE),,-include $(GE
 PRELOAD_INCLUDES = -Iinclude -Ipreload $(CUDA_CFLAGS) $(UNWIND_CFLAGS)
 PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -Wl,-z,relro -Wl,-z,now \
     -Wl,-z,noexecstack -Wl,--exclude-libs,ALL -Wl,--hash-style=both -Wl,-z,text
-PRELOAD_LIBS = $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+PRELOAD_LIBS = $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
 .PHONY: all build-tests build-cuda check check-full bench install uninstall clean distclean lint format print-exports deps help coverage
 all:
@@ -151,10 +151,10 @@ deps: $(BUILD)/dependencies.mk
 
 .EXTRA_PREREQS := $(FLAGS_STAMP)
 
-$(BUILD)/preload/glibc_compat.o: preload/glibc_compat.c
+$(BUILD)/preload/base/glibc_compat.o: preload/base/glibc_compat.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -fvisibility=hidden -c $< -o $@
--include $(BUILD)/preload/glibc_compat.d
+-include $(BUILD)/preload/base/glibc_compat.d
 
 # ---------------------------------------------------------------- the folders' own rules
 include $(wildcard preload/module.mk tools/module.mk tests/*/module.mk)
@@ -184,8 +184,8 @@ bench: all $(BENCHES)
 # The list of symbols that libcutrace.so exports, from the hook table: the expected output of nm -D.
 EXPORTS := $(BUILD)/exports.txt
 # (+: also under make -n, because preload/module.mk asks for the list by a make of its own)
-$(EXPORTS): preload/hooks.def scripts/print-exports.h
-	+@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/hooks.def"' \
+$(EXPORTS): preload/intercept/hooks.def scripts/print-exports.h
+	+@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/intercept/hooks.def"' \
 	    -DCUDA_VERSION=$$(sed -n 's/^#define CUDA_VERSION *//p' $(CUDA_INC)/cuda.h) scripts/print-exports.h | \
 	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u >$@
 print-exports: $(EXPORTS)
@@ -210,7 +210,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/doc/cutrace
 	install -m 755 $(BUILD)/cutrace $(BUILD)/cutrace-report $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(BUILD)/libcutrace.so $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 README.md LICENSE include/cutrace/FORMAT.md $(DESTDIR)$(PREFIX)/share/doc/cutrace/
+	install -m 644 README.md LICENSE include/cutrace/format/FORMAT.md $(DESTDIR)$(PREFIX)/share/doc/cutrace/
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/cutrace bin/cutrace-report lib/libcutrace.so)

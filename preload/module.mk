@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# libcutrace.so: every preload/*.c and the assembly of this machine. The recording half knows no CUDA type: its
+# libcutrace.so: every preload/*/*.c and the assembly of this machine. The recording half knows no CUDA type: its
 # include path has no cuda.h, and the unit tests link it alone.
 
-PRELOAD_RECORDING := capture chunk clock devices dictionary find_dlsym info interleave journal journal_file keep memory merge modules names naming options output pattern process python python_layout python_text recorder \
-    refusal ring segment shelf shield stacks staged state store symbols text thread unwind_memory unwind_rules writer
-PRELOAD_SOURCES := $(basename $(notdir $(wildcard preload/*.c)))
-PRELOAD_INTERCEPTION := $(filter-out $(PRELOAD_RECORDING) glibc_compat,$(PRELOAD_SOURCES))
-PRELOAD_ASSEMBLY := $(basename $(notdir $(wildcard preload/*_$(ARCH).S)))
+PRELOAD_ROOMS := intercept record stack write store base
+PRELOAD_SOURCES := $(filter-out preload/base/glibc_compat.c,$(wildcard $(PRELOAD_ROOMS:%=preload/%/*.c)))
+PRELOAD_RECORDING := $(filter-out preload/intercept/%,$(PRELOAD_SOURCES))
+PRELOAD_ASSEMBLY := $(wildcard preload/intercept/*_$(ARCH).S)
 
-PRELOAD_RECORDING_OBJS := $(PRELOAD_RECORDING:%=$(BUILD)/preload/%.o)
-PRELOAD_OBJS := $(PRELOAD_RECORDING_OBJS) $(PRELOAD_INTERCEPTION:%=$(BUILD)/preload/%.o) \
-    $(PRELOAD_ASSEMBLY:%=$(BUILD)/preload/%.o)
+PRELOAD_RECORDING_OBJS := $(PRELOAD_RECORDING:%.c=$(BUILD)/%.o)
+PRELOAD_OBJS := $(PRELOAD_SOURCES:%.c=$(BUILD)/%.o) $(PRELOAD_ASSEMBLY:%.S=$(BUILD)/%.o)
 
 # A few bytes of thread-local storage in the static block: no call, no allocation at a thread's first access.
 PRELOAD_TLS := -ftls-model=initial-exec
@@ -30,7 +28,7 @@ $(BUILD)/preload/%.o: preload/%.S
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -fPIC -Ipreload $(DEPFLAGS) -c $< -o $@
 
-# libunwind tries addresses out through a pipe; ours does without descriptors (unwind_memory.c).
+# libunwind tries addresses out through a pipe; ours does without descriptors (stack/unwind_access.c).
 PRELOAD_ARCHIVES := $(BUILD)/preload/libunwind.a $(GENERATED)/libzstd.a
 $(BUILD)/preload/libunwind.a: $(GENERATED)/libunwind.a
 	@mkdir -p $(@D)
@@ -39,13 +37,13 @@ $(BUILD)/preload/libunwind.a: $(GENERATED)/libunwind.a
 $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a: $(BUILD)/dependencies.mk ;
 
 # The version script: exported is what the hook table names, and nothing else.
-$(BUILD)/preload/exports.map: $(wildcard preload/*.def include/cutrace/*.h) scripts/print-exports.h
+$(BUILD)/preload/exports.map: $(wildcard preload/intercept/*.def include/cutrace/*/*.h) scripts/print-exports.h
 	@mkdir -p $(@D)
-	{ echo '{'; if [ -f preload/hooks.def ]; then echo ' global:'; $(MAKE) --no-print-directory -s print-exports | \
+	{ echo '{'; if [ -f preload/intercept/hooks.def ]; then echo ' global:'; $(MAKE) --no-print-directory -s print-exports | \
 	    sed 's/.*/  &;/'; fi; echo ' local: *;'; echo '};'; } >$@
 
-$(BUILD)/libcutrace.so: $(PRELOAD_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES) $(BUILD)/preload/exports.map
+$(BUILD)/libcutrace.so: $(PRELOAD_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES) $(BUILD)/preload/exports.map
 	$(CC) $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(PRELOAD_LTO_LINK) $(PRELOAD_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(BUILD)/preload/exports.map \
 	    $(PRELOAD_OBJS) $(PRELOAD_LIBS) -o $@
 
--include $(wildcard $(BUILD)/preload/*.d)
+-include $(wildcard $(BUILD)/preload/*/*.d)

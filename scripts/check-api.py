@@ -5,8 +5,8 @@
 Usage: check-api.py [--all] INCLUDE-FOLDER...
 
 A function of cuda.h or cuda_runtime_api.h (every exported variant: _v2, _ptsz, ...) whose name says that
-it may take, give back, map, reserve, share or resize memory must have a row in preload/hooks.def or a
-reason in preload/excluded.def. The name patterns are below; a name that they catch by accident is a line in
+it may take, give back, map, reserve, share or resize memory must have a row in preload/intercept/hooks.def or a
+reason in preload/intercept/excluded.def. The name patterns are below; a name that they catch by accident is a line in
 excluded.def, which is cheaper than one that they miss.
 
 --all: the folders are the oldest and the newest CUDA that is supported, so that a row which none of them
@@ -92,7 +92,7 @@ def version(include):
 
 def rows(name, macros):
     """The first arguments of the rows of a table, whatever #if stands around them."""
-    path = os.path.join(ROOT, "preload", name)
+    path = os.path.join(ROOT, "preload", "intercept", name)
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as table:
@@ -106,7 +106,7 @@ def main():
     excluded = rows("excluded.def", "CT_EXCLUDE")
     problems = []
     if len(hooked) < 100:
-        problems.append(f"preload/hooks.def has {len(hooked)} rows: not the table")
+        problems.append(f"preload/intercept/hooks.def has {len(hooked)} rows: not the table")
     for symbol in sorted(set(hooked) & set(excluded)):
         problems.append(f"{symbol}: both hooked and excluded")
     for symbol, rest in sorted(excluded.items()):

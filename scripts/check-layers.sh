@@ -19,7 +19,7 @@ refuse() { # RULE OFFENDERS
 reached_from() {
     find "$@" -name '*.[chS]' 2>/dev/null | LC_ALL=C sort | while read -r file; do
         # shellcheck disable=SC2086 # flags
-        gcc -M -std=gnu11 -x c -Iinclude -Ipreload -Itools -Itests/sim -I"$GENERATED" -isystem "$CUDA_INC" \
+        gcc -M -std=gnu11 -x c -Iinclude -Ipreload -Itools -Itools/report -Itests/sim -I"$GENERATED" -isystem "$CUDA_INC" \
             $UNWIND_CFLAGS -MG "$file" 2>/dev/null | sed 's/\\$//; s/^[^:]*: *//' | tr -s ' ' '\n' |
             sed "/^$/d; s|^|$file |"
     done
@@ -44,7 +44,7 @@ recording=$(make -s show-PRELOAD_RECORDING)
 refuse "preload/module.mk has no PRELOAD_RECORDING" "$([ -n "$recording" ] || echo 'it is empty')"
 for name in $recording; do
     refuse "the recording side knows a CUDA type" "$(printf '%s\n' "$preload" |
-        grep -E "^preload/$name\.c .*/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$" || :)"
-    [ -e "preload/$name.c" ] || refuse "PRELOAD_RECORDING names no file" "preload/$name.c"
+        grep -E "^$name .*/(cuda|cudaTypedefs|cuda_runtime_api|driver_types)\.h$" || :)"
+    [ -e "$name" ] || refuse "PRELOAD_RECORDING names no file" "$name"
 done
 exit $status

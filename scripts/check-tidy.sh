@@ -18,10 +18,10 @@ list_files() {
 # shellcheck disable=SC2016 # expanded by the inner shell
 list_files "$@" | xargs -P "$(nproc)" -n 1 sh -c '
     case $1 in
-    tools/*) flags="-Iinclude -Itools" ;;
+    tools/*) flags="-Iinclude -Itools -Itools/report" ;;
     preload/*) flags="-Iinclude -Ipreload" ;;
     tests/capture/*) flags="-D_GNU_SOURCE -DROOM=64 -Iinclude -Ipreload" ;;
-    *) flags="-D_GNU_SOURCE -Iinclude -Ipreload -Itools -Itests/sim" ;;
+    *) flags="-D_GNU_SOURCE -Iinclude -Ipreload -Itools -Itools/report -Itests/sim" ;;
     esac
     out=$(clang-tidy --quiet "$1" -- -std=gnu11 $limit $flags -isystem "$CUDA_INC" -I"$GENERATED" $UNWIND_CFLAGS 2>&1) || {
         printf "%s\n" "$out" | grep -A 2 -E " (error|warning): " >&2

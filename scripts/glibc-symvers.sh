@@ -6,7 +6,7 @@
 # Usage: glibc-symvers.sh LIBC MAX header|redefine
 #   header    .symver directives, to be force-included before every C source of the library
 #   redefine  the same as objcopy --redefine-syms lines, for the static archives that are linked in
-# dlsym, dlvsym and what preload/late.c has are left out: the library defines them itself.
+# dlsym, dlvsym and what preload/base/glibc_late.c has are left out: the library defines them itself.
 set -eu
 
 readelf -W --dyn-syms "$1" | awk -v max="$2" -v form="$3" '

@@ -2,8 +2,8 @@
 # The two programs: cutrace (the launcher) and cutrace-report. They need nothing but the C library.
 
 # All of the report but its main: unit tests and fuzzers link these.
-REPORT_SRCS := $(filter-out tools/report/main.c,$(wildcard tools/report/*.c))
-REPORT_OBJS := $(patsubst tools/report/%.c,$(BUILD)/tools/report/%.o,$(REPORT_SRCS))
+REPORT_SRCS := $(wildcard tools/base/*.c tools/report/*/*.c)
+REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o)
 
 # C++ and Rust names are demangled by GNU's libiberty (two objects of it, which need only the C library).
 # Where it is not installed (cross builds), names stay mangled.
@@ -15,12 +15,12 @@ TOOLS_LDFLAGS := -static-libgcc -Wl,--gc-sections -Wl,--as-needed
 
 $(BUILD)/tools/%.o: tools/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -I$(GENERATED) -c $< -o $@
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -Itools/report -I$(GENERATED) -c $< -o $@
 
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
 
-$(BUILD)/cutrace: $(BUILD)/tools/run/main.o $(BUILD)/tools/run/ctl.o $(BUILD)/tools/report/text.o
+$(BUILD)/cutrace: $(BUILD)/tools/run/main.o $(BUILD)/tools/run/ctl.o $(BUILD)/tools/base/text.o
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
 
--include $(wildcard $(BUILD)/tools/report/*.d $(BUILD)/tools/run/*.d)
+-include $(wildcard $(BUILD)/tools/*/*.d $(BUILD)/tools/report/*/*.d)

@@ -8,12 +8,12 @@
 #include <pthread.h>
 #include <time.h>
 
-#include <clock.h>
-#include <options.h>
-#include <recorder.h>
-#include <ring.h>
-#include <stacks.h>
-#include <writer.h>
+#include "base/clock.h"
+#include "base/options.h"
+#include "record/recorder.h"
+#include "store/ring.h"
+#include "store/stack_table.h"
+#include "write/drain.h"
 
 #include "streams.h"
 

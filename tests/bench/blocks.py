@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures a report of a block (preload/torch.c): time with and without the library, bytes on disk, memory of the host."""
+"""Measures a report of a block (preload/intercept/torch.c): time with and without the library, bytes on disk, memory of the host."""
 import ctypes
 import json
 import os

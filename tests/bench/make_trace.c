@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-#include <cutrace/codec.h>
+#include <cutrace/format/codec.h>
 
 #include "../draw.h"
 #include "pack.h"
-#include "report/xxh64.h"
+#include "read/xxh64.h"
 
 enum { PER_CHUNK = 65536, STACKS = 300 };
 

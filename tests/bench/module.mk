@@ -8,7 +8,7 @@ bench: $(BENCH_TRACES)
 
 $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools -Itools/report $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
 
 # ---------------------------------------------------------------- what comes behind the rings
 BEHIND := $(BUILD)/tests/bench/behind
@@ -17,7 +17,7 @@ TESTS += $(BEHIND)
 bench: $(BEHIND)
 
 $(BEHIND): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_start
-$(BEHIND): tests/bench/behind.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+$(BEHIND): tests/bench/behind.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -lm -o $@
 
@@ -27,7 +27,7 @@ BENCHES += tests/bench/symbols.py
 TESTS += $(SYMBOLS_BENCH)
 bench: $(SYMBOLS_BENCH)
 
-$(SYMBOLS_BENCH): tests/bench/symbols.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+$(SYMBOLS_BENCH): tests/bench/symbols.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -o $@
 
@@ -40,7 +40,7 @@ bench: $(PYTHON_WALK)
 endif
 
 # (with optimisation at link time, as libcutrace.so)
-$(PYTHON_WALK): tests/bench/python_walk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+$(PYTHON_WALK): tests/bench/python_walk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(PRELOAD_TLS) $(PRELOAD_LTO) $(DEPFLAGS) -Ipreload -shared -o $@ $(filter %.c %.o %.a,$^) \
 	    $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(PRELOAD_LTO_LINK) -Wl,--exclude-libs,ALL -ldl

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include <cutrace/codec.h>
+#include <cutrace/format/codec.h>
 
 #define PACK_TICK_NS 100u
 #define PACK_STREAM_BYTES (1u << 20) // of a column

@@ -5,7 +5,7 @@ import sys
 import threading
 
 DEPTHS = (10, 30, 100)
-# co_name and co_filename, as in preload/python_layout.c.
+# co_name and co_filename, as in preload/stack/python_layout.c.
 NAME, FILE = (112, 104) if sys.version_info < (3, 11) else (120, 112)
 
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cutrace/format.h>
+#include <cutrace/format/format.h>
 
 #include "../draw.h"
 

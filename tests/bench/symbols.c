@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include <memory.h>
-#include <symbols.h>
+#include "base/pages.h"
+#include "store/elf_symbols.h"
 
 // Of the processor: what others do on the machine is not ours.
 static double now_ms(void) {

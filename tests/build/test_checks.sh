@@ -95,11 +95,11 @@ planted() { # NAME FILE LINE TEXT
     check "the layer check notices $1" "$(grep -qF "$4" <<<"$out" || echo "$out")"
     cp "$work/saved" "$copy/$2"
 }
-planted "the library including the report" preload/ring.c '#include "../tools/report/text.h"' \
+planted "the library including the report" preload/store/ring.c '#include "../tools/base/text.h"' \
     "preload includes tools or tests"
-planted "the report including the library" tools/report/main.c '#include "ring.h"' \
+planted "the report including the library" tools/report/main.c '#include "../../preload/store/ring.h"' \
     "tools includes preload or tests"
-planted "a CUDA type in the recorder" preload/ring.h '#include <cuda.h>' \
+planted "a CUDA type in the recorder" preload/store/ring.h '#include <cuda.h>' \
     "the recording side knows a CUDA type"
 
 api() {
@@ -115,13 +115,13 @@ edited() { # NAME FILE SED-EXPRESSION TEXT
     cp "$work/saved" "$copy/$2"
 }
 check "every memory function of the CUDA headers in use is hooked or excluded" "$(api >"$work/api" || cat "$work/api")"
-edited "a row that is gone" preload/hooks.def 's/^CT_HOOK(cuMemAlloc_v2,/CT_GONE(cuMemAlloc_v2,/' \
+edited "a row that is gone" preload/intercept/hooks.def 's/^CT_HOOK(cuMemAlloc_v2,/CT_GONE(cuMemAlloc_v2,/' \
     "cuMemAlloc_v2: declared in CUDA"
-edited "a runtime row that is gone" preload/hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
+edited "a runtime row that is gone" preload/intercept/hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
     "cudaMalloc: declared in CUDA"
-edited "an exclusion that is gone" preload/excluded.def '/(cuMemAlloc,/d' "cuMemAlloc: declared in CUDA"
-edited "an exclusion without a reason" preload/excluded.def 's/^CT_EXCLUDE(cuMemAlloc, ".*"/CT_EXCLUDE(cuMemAlloc, ""/' \
+edited "an exclusion that is gone" preload/intercept/excluded.def '/(cuMemAlloc,/d' "cuMemAlloc: declared in CUDA"
+edited "an exclusion without a reason" preload/intercept/excluded.def 's/^CT_EXCLUDE(cuMemAlloc, ".*"/CT_EXCLUDE(cuMemAlloc, ""/' \
     "cuMemAlloc: excluded without a reason"
-edited "a misspelt row" preload/hooks.def 's/^CT_HOOK(cuMemFree_v2,/CT_HOOK(cuMemFre_v2,/' \
+edited "a misspelt row" preload/intercept/hooks.def 's/^CT_HOOK(cuMemFree_v2,/CT_HOOK(cuMemFre_v2,/' \
     "cuMemFre_v2: no header declares it"
 echo "1..$count"

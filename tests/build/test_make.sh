@@ -38,14 +38,14 @@ lacks() { # NAME LIST: says so if no line of the list ends in the name
 echo "1..9"
 check "after a build nothing is left to do" "$(plan all)"
 
-list=$(plan -W preload/hooks.def all)
+list=$(plan -W preload/intercept/hooks.def all)
 check "a changed hook row rebuilds the library" "$(lacks libcutrace.so "$list")"
-list=$(plan -W include/cutrace/events.def all)
+list=$(plan -W include/cutrace/format/events.def all)
 check "a changed event rebuilds both sides of the trace" \
     "$(lacks libcutrace.so "$list"; lacks cutrace-report "$list")"
 
 # Flags, on one object in a build folder of its own.
-object=$work/b/preload/glibc_compat.o
+object=$work/b/preload/base/glibc_compat.o
 one() {
     make -C "$root" "BUILD=$work/b" "$@" "$object" 2>&1 | grep -c 'glibc_compat\.o$'
 }

@@ -19,9 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <capture.h>
-#include <recorder.h>
-#include <stacks.h>
+#include "record/recorder.h"
+#include "stack/capture.h"
+#include "store/stack_table.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <capture.h>
-#include <clock.h>
-#include <recorder.h>
-#include <stacks.h>
+#include "base/clock.h"
+#include "record/recorder.h"
+#include "stack/capture.h"
+#include "store/stack_table.h"
 
 #include <libunwind.h>
 

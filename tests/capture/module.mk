@@ -11,7 +11,7 @@ CAPTURE_PROGRAMS := libcapture.so $(CAPTURE_KINDS:%=frames_%) $(CAPTURE_KINDS:%=
 CAPTURE_CFLAGS := -std=gnu11 -g -Wall -Wextra -pthread
 
 # (that of tests/unit is read later than this file)
-CAPTURE_RECORDING := $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+CAPTURE_RECORDING := $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
 ifeq ($(SAN)$(CROSS),) # a sanitised library cannot be preloaded, a foreign one not be run like this
 TESTS += $(CAPTURE_PROGRAMS:%=$(CAPTURE)/%)

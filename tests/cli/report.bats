@@ -73,10 +73,10 @@ END
     "$report" --help >out 2>err
     [ ! -s err ]
     [ "$("$report" -h)" = "$(cat out)" ]
-    sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/options.def" >names
+    sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/views/arguments.def" >names
     [ "$(wc -l <names)" -eq 11 ]
     while read -r name; do grep -q "^  $name " out; done <names
-    sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/options.def" >names
+    sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/views/arguments.def" >names
     [ "$(wc -l <names)" -ge 14 ]
     while read -r name; do grep -q -- "$name" out; done <names
 }
@@ -88,13 +88,13 @@ END
 }
 
 @test "what views leave out is documented, and comes with --all-frames" {
-    "$report" --noise | cmp - "$ROOT/tools/report/NOISE.md"
+    "$report" --noise | cmp - "$ROOT/tools/report/symbols/NOISE.md"
     # Each row once, with no * but at its ends.
-    sed -n 's/^CT_NOISE([A-Z]*, "\(.*\)")$/\1/p' "$ROOT/tools/report/noise.def" >rows
+    sed -n 's/^CT_NOISE([A-Z]*, "\(.*\)")$/\1/p' "$ROOT/tools/report/symbols/noise.def" >rows
     [ "$(wc -l <rows)" -gt 90 ]
     lacks -v '^\*\?[^*]\+\*\?$' rows
     [ -z "$(sort rows | uniq -d)" ]
-    while read -r row; do grep -qF "\`$row\`" "$ROOT/tools/report/NOISE.md"; done <rows
+    while read -r row; do grep -qF "\`$row\`" "$ROOT/tools/report/symbols/NOISE.md"; done <rows
     "$report" oom "$traces/python.zst" >few
     "$report" oom --all-frames "$traces/python.zst" >all
     lacks 'c10::\|_start\|module.py' few

@@ -123,7 +123,7 @@ END
 
 @test "help lists the environment variables from the option table" {
     "$cutrace" --help >out
-    sed -n 's/^CT_OPTION(\([A-Z_]*\),.*/CUTRACE_\1/p' "$ROOT/include/cutrace/options.def" >names
+    sed -n 's/^CT_OPTION(\([A-Z_]*\),.*/CUTRACE_\1/p' "$ROOT/include/cutrace/format/options.def" >names
     [ -s names ]
     while read -r name; do grep -q "^  $name" out; done <names
     [ "$("$cutrace" run --help)" = "$(cat out)" ]

@@ -13,8 +13,8 @@
 #include <zstd.h>
 
 #include "../draw.h"
-#include "report/views.h"
-#include "report/xxh64.h"
+#include "read/xxh64.h"
+#include "views/views.h"
 
 static FILE *nowhere;
 static struct ct_term term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
@@ -22,7 +22,7 @@ static struct ct_term term = {.width = 80, .bold = "", .red = "", .dim = "", .re
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
 #define CT_COMMAND(name, help) ct_view_##name,
-#include "report/options.def"
+#include "views/arguments.def"
     };
     struct ct_sites sites;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {

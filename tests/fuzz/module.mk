@@ -6,10 +6,10 @@ TESTS += $(FUZZ_READER)
 
 $(FUZZ_READER): tests/fuzz/fuzz_reader.c $(REPORT_OBJS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE $(DEPFLAGS) -Itools $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(REPORT_LIBS) -o $@
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE $(DEPFLAGS) -Itools -Itools/report $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(REPORT_LIBS) -o $@
 
 $(BUILD)/tests/fuzz/libfuzzer_reader: tests/fuzz/fuzz_reader.c $(REPORT_SRCS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -DCT_LIBFUZZER -fsanitize=fuzzer,address,undefined -Itools -I$(GENERATED) $^ $(REPORT_LIBS) -o $@
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -DCT_LIBFUZZER -fsanitize=fuzzer,address,undefined -Itools -Itools/report -I$(GENERATED) $^ $(REPORT_LIBS) -o $@
 
 -include $(wildcard $(BUILD)/tests/fuzz/*.d)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds TRACE.journal files in Python, from the words of include/cutrace/journal.h and nothing else.
+"""Builds TRACE.journal files in Python, from the words of include/cutrace/format/journal.h and nothing else.
 
 Offsets of C structures are counted by hand here; a test compares their sizes with what the C compiler says.
 """
@@ -21,7 +21,7 @@ SHELF = -(-(COUNTERS + 4 * 8 + 64 * 48) // 64) * 64
 HEAD_BYTES = SHELF + 64
 
 _ROWS = re.findall(r'^CT_FIELD\((\d+), (\w+), (\w+),', open(
-    os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/cutrace/events.def"), encoding="utf-8").read(), re.M)
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/cutrace/format/events.def"), encoding="utf-8").read(), re.M)
 
 
 def layout():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds cutrace traces in Python, from the words of include/cutrace/FORMAT.md and nothing else.
+"""Builds cutrace traces in Python, from the words of include/cutrace/format/FORMAT.md and nothing else.
 
 The C code is not asked: its constants are not read and its coders are not called, so that a mistake
 which both directions of it share shows. Needs Python's standard library and the zstd program.

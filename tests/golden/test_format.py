@@ -66,7 +66,7 @@ def small(compress=raw_zstd_frame, **flush):
 @test
 def worked_example():
     """the worked example of FORMAT.md decodes to what it says"""
-    with open(os.path.join(ROOT, "include/cutrace/FORMAT.md"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "include/cutrace/format/FORMAT.md"), encoding="utf-8") as f:
         page = f.read()
     listing = page[page.index("## 6."):].split("```")[1]
     data = b""

@@ -18,7 +18,7 @@ from mkjournal import Journal, Shelf, numbers  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, chunk, entry, text, varint  # noqa: E402
 from tap import FULL, REPORT, ROOT, check, equal, main, report, test  # noqa: E402
 
-with open(os.path.join(ROOT, "include/cutrace/format.h"), encoding="utf-8") as head_file:
+with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:
     VERSION = int(re.search(r"CT_FORMAT_VERSION (\d+)", head_file.read()).group(1))
 FOLDER = tempfile.mkdtemp()
 TRACE = os.path.join(FOLDER, "t.zst")
@@ -79,7 +79,7 @@ def layout():
     """the generator's offsets are the C structures'"""
     program = os.path.join(FOLDER, "layout")
     source = r"""
-#include <cutrace/journal.h>
+#include <cutrace/format/journal.h>
 #include <stdio.h>
 int main(void) {
     printf("%zu %zu %zu %zu %zu %zu %zu %lu\n", sizeof(struct ct_journal_open), offsetof(struct ct_journal, committed),

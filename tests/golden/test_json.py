@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON contract: tools/report/JSON.md against what the program writes for the golden traces."""
+"""The JSON contract: tools/report/views/JSON.md against what the program writes for the golden traces."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ for build in traces.ALL:
     with open(FILES[-1], "wb") as out_file:
         out_file.write(build())
 
-with open(os.path.join(ROOT, "tools/report/JSON.md"), encoding="utf-8") as page_file:
+with open(os.path.join(ROOT, "tools/report/views/JSON.md"), encoding="utf-8") as page_file:
     PAGE = page_file.read()
 NAMED = set(re.findall(r"`([a-z_]+)`", PAGE))
 

@@ -15,7 +15,7 @@ static const struct row {
     int abi, ptsz;
 } rows[] = {
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) {#symbol, #base, abi, ptsz},
-#include "../../preload/hooks.def"
+#include "../../preload/intercept/hooks.def"
 };
 
 typedef CUresult (*resolver1)(const char *, void **, int, cuuint64_t);

@@ -90,7 +90,7 @@ OTHER = re.compile(r"(Get(?!Handle|MemHandle|Info)|_v1$|_ptds$|Prefetch|Advise|M
 def known_names():
     known = set()
     for name in ("hooks.def", "excluded.def"):
-        with open(os.path.join(machine.ROOT, "preload", name)) as f:
+        with open(os.path.join(machine.ROOT, "preload", "intercept", name)) as f:
             known |= set(re.findall(r"CT_(?:HOOK0?|EXCLUDE)\((cu[A-Z]\w*)", f.read()))
     return known
 

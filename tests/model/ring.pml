@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rings' protocol (preload/ring.c), for spin: two threads that publish, one drainer, and a memory that does what
+// The rings' protocol (preload/store/ring.c), for spin: two threads that publish, one drainer, and a memory that does what
 // C11 allows with the orders that the code uses.
 //
 // Memory: what a thread stores goes into a buffer of its own, and from there to the others at some time: a release

@@ -8,11 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../preload/memory.h"
-#include <python.h>
-#include <recorder.h>
-#include <ring.h>
-#include <stacks.h>
+#include "../../preload/base/pages.h"
+#include "record/recorder.h"
+#include "stack/python_walk.h"
+#include "store/ring.h"
+#include "store/stack_table.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define MOST 4096

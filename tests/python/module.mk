@@ -9,7 +9,7 @@ TESTS += $(PYTHON_TESTS)/libwalk.so
 endif
 
 # With glibc 2.28's versions of functions, as the library that it stands for: other interpreters bring their own libc.
-$(PYTHON_TESTS)/libwalk.so: tests/python/libwalk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+$(PYTHON_TESTS)/libwalk.so: tests/python/libwalk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(DEPFLAGS) $(PRELOAD_TLS) -Ipreload -shared -o $@ $< \
 	    $(filter %.o %.a,$^) $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL -ldl

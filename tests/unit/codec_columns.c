@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <cutrace/codec.h>
+#include <cutrace/format/codec.h>
 
 #include "../draw.h"
 

@@ -9,7 +9,7 @@ UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/stat
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c))
 TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_STATE) $(UNIT_PROGRAMS)
 
-UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/glibc_compat.o $(PRELOAD_ARCHIVES)
+UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
 $(UNIT_PRELOAD): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_RECORDING)
 	@mkdir -p $(@D)
@@ -34,7 +34,7 @@ $(UNIT_STATE): $(UNIT_DIR)/%: tests/unit/%.c
 
 $(UNIT_REPORT): $(UNIT_DIR)/%: tests/unit/%.c $(REPORT_OBJS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools -I$(GENERATED) $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(CMOCKA_LIBS) \
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools -Itools/report -I$(GENERATED) $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(CMOCKA_LIBS) \
 	    $(REPORT_LIBS) -o $@
 
 -include $(wildcard $(UNIT_DIR)/*.d $(UNIT_DIR)/programs/*.d)

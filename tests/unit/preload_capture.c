@@ -21,10 +21,10 @@
 
 #include <cmocka.h>
 
-#include <capture.h>
-#include <modules.h>
-#include <recorder.h>
-#include <stacks.h>
+#include "record/recorder.h"
+#include "stack/capture.h"
+#include "store/loaded_modules.h"
+#include "store/stack_table.h"
 
 #ifdef __clang__
 #define NOINLINE __attribute__((noinline))

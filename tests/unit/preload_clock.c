@@ -71,14 +71,14 @@ static int counter_is_a_clock(void) {
     return useful;
 }
 
-#include "../../preload/clock.c"
+#include "../../preload/base/clock.c"
 
 #undef ct_clock
 #undef ct_clock_calibrate
 #undef ct_clock_forked
 #undef ct_clock_source
 #undef CT_CLOCK_H
-#include "../../preload/clock.h"
+#include "../../preload/base/clock.h"
 
 static int fresh_world(void **state) {
     (void)state;

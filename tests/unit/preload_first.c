@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include <options.h>
-#include <recorder.h>
+#include "base/options.h"
+#include "record/recorder.h"
 
 static sem_t is_reading;
 static unsigned reads;

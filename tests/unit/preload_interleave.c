@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include <cutrace/journal.h>
-#include <interleave.h>
-#include <python.h>
+#include "stack/merge_python.h"
+#include "stack/python_walk.h"
+#include <cutrace/format/journal.h>
 
 #define MOST 400
 #define LOOP UINT64_C(0x400000) // return addresses in the loop have this bit, others do not

@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include <cutrace/journal.h>
+#include <cutrace/format/journal.h>
 
-#include <journal.h>
-#include <names.h>
-#include <recorder.h>
+#include "record/recorder.h"
+#include "store/journal.h"
+#include "store/name_table.h"
 
 // ---- threads that stand still (both functions are wrapped by the linker) ------------------------
 

@@ -18,10 +18,10 @@
 
 #include <cmocka.h>
 
-#include <cutrace/journal.h>
+#include <cutrace/format/journal.h>
 
-#include <keep.h>
-#include <process.h>
+#include "store/retention.h"
+#include "write/process_info.h"
 
 static void names_are_matched_as_they_are_made(void **state) {
     (void)state;

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include <options.h>
-#include <pattern.h>
+#include "base/options.h"
+#include "store/file_pattern.h"
 
 static char said[16384];
 

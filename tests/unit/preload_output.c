@@ -24,14 +24,14 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include <cutrace/format.h>
+#include <cutrace/format/format.h>
 
-#include <chunk.h>
-#include <options.h>
-#include <output.h>
-#include <shield.h>
-#include <store.h>
-#include <text.h>
+#include "base/options.h"
+#include "base/print.h"
+#include "base/signal_guard.h"
+#include "store/chunk_encode.h"
+#include "store/file_ring.h"
+#include "store/trace_file.h"
 
 #define MANY 200000u // chunks of a test
 #define FILE_BYTES (4u << 20)

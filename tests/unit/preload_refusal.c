@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <refusal.h>
+#include "write/oom_message.h"
 
 #define GIB(x) ((uint64_t)((x)*1073741824.0))
 #define UNKNOWN UINT64_MAX

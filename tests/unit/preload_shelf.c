@@ -21,12 +21,12 @@
 
 #include <cmocka.h>
 
-#include <cutrace/format.h>
+#include <cutrace/format/format.h>
 
-#include <journal.h>
-#include <options.h>
-#include <output.h>
-#include <shelf.h>
+#include "base/options.h"
+#include "store/journal.h"
+#include "store/memory_chunks.h"
+#include "store/trace_file.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define MANY 100000u

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include <output.h>
-#include <recorder.h>
-#include <stacks.h>
+#include "record/recorder.h"
+#include "store/stack_table.h"
+#include "store/trace_file.h"
 
 #define THREADS 8
 #define STACKS 5000

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include <chunk.h>
-#include <symbols.h>
+#include "store/chunk_encode.h"
+#include "store/elf_symbols.h"
 
 static char name[CT_SYMBOL_MAX + 1];
 

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include <names.h>
-#include <recorder.h>
-#include <text.h>
+#include "base/print.h"
+#include "record/recorder.h"
+#include "store/name_table.h"
 
 #define SAME(...)                                                   \
     do {                                                            \

@@ -22,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <naming.h>
-#include <recorder.h>
-#include <ring.h>
-#include <stacks.h>
+#include "record/recorder.h"
+#include "store/ring.h"
+#include "store/stack_table.h"
+#include "write/symbolizer.h"
 
 #define ADDRESSES 64
 

@@ -13,7 +13,7 @@
 
 #include <demangler.h> // generated
 
-#include <report/demangle.h>
+#include "symbols/demangle.h"
 
 static char text[4096];
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "report/extents.h"
+#include "replay/range_tree.h"
 
 enum { ADDRESSES = 60000, ZONE = 6000 }; // extents of different zones never become one
 

@@ -2,7 +2,7 @@
 // What is put aside at a mark is what was live there: against copies of everything made at each mark.
 #include "state_model.h"
 
-#include "report/marks.h"
+#include "analyze/peak_totals.h"
 
 enum { STACKS = 9, DEVICES = 3 };
 

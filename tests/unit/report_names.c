@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "report/demangle.h"
-#include "report/noise.h"
-#include "report/sites.h"
+#include "symbols/call_sites.h"
+#include "symbols/demangle.h"
+#include "symbols/noise.h"
 
 static struct ct_names names;
 static uint8_t buffer[1 << 14];

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include <cutrace/ranges.h>
+#include <cutrace/model/address_map.h>
 
-#include "report/moment.h"
+#include "analyze/live_at.h"
 
 static struct ct_replay replay;
 static struct ct_ranges ranges;

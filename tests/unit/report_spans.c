@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "../draw.h"
-#include "report/spans.h"
+#include "replay/range_list.h"
 
 enum { CELLS = 60000 };
 

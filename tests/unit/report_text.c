@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "report/text.h"
+#include "base/text.h"
 
 #define GIB (UINT64_C(1) << 30)
 

@@ -2,7 +2,7 @@
 // The state as records and back: exact, also when it is taken piece by piece while it goes on.
 #include "state_model.h"
 
-#include <cutrace/checkpoint.h>
+#include <cutrace/model/checkpoint.h>
 
 enum { MOST = 8192 };
 

@@ -2,7 +2,7 @@
 // The coarse curve: against one made from all samples at once, coded and back, and damaged on the way.
 #include "state_model.h"
 
-#include <cutrace/history.h>
+#include <cutrace/model/history.h>
 
 enum { SAMPLES = 60000 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <cutrace/readings.h>
+#include <cutrace/model/readings.h>
 
 // ---- memory that counts -------------------------------------------------------------------------
 

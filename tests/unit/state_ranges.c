@@ -2,7 +2,7 @@
 // Gaps between addresses: against sorting all allocations, for random sequences, in bounded memory.
 #include "state_model.h"
 
-#include <cutrace/ranges.h>
+#include <cutrace/model/address_map.h>
 
 #define BLOCK (UINT64_C(2) << 20)
 

@@ -35,7 +35,7 @@ CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *, unsigned, unsi
 
 struct cu {
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) CUresult(CUDAAPI *symbol) params;
-#include "../../preload/hooks.def"
+#include "../../preload/intercept/hooks.def"
 #define WAYS_MEMBER(symbol, params) CUresult(CUDAAPI *symbol) params;
     WAYS_PLAIN(WAYS_MEMBER)
 };

@@ -16,7 +16,7 @@ struct row {
 static const struct row rows[] = {
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) \
     {#symbol, #base, abi, ptsz, (void **)&cu.symbol},
-#include "../../preload/hooks.def"
+#include "../../preload/intercept/hooks.def"
 };
 
 typedef CUresult(CUDAAPI *resolver1)(const char *, void **, int, cuuint64_t);

@@ -6,15 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "licenses.h"
-#include "noise.h"
-#include "parts.h"
-#include "places.h"
-#include "version.h"
+#include "base/licenses.h"
+#include "base/version.h"
+#include "symbols/noise.h"
+#include "symbols/source_locations.h"
+#include "views/common.h"
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #define CT_COMMAND(name, help) ct_view_##name,
-#include "options.def"
+#include "views/arguments.def"
 };
 
 // What is not to be found in the trace, or may not be.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cutrace ctl: asks a running recorder for something, through its journal alone: no signal, no socket. What can
 // be asked is a word in the journal's header; the recorder's writer thread waits on a futex beside it.
-#include "ctl.h"
+#include "run/ctl.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "alive.h"
-#include "report/text.h"
+#include "base/process_alive.h"
+#include "base/text.h"
 
 enum { DONE = 0, USAGE = 2, NOT_THERE = 3, NO_ANSWER = 4, NOT_ALLOWED = 5 };
 

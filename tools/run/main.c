@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl.h"
-#include "version.h"
+#include "base/version.h"
+#include "run/ctl.h"
 
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
@@ -20,7 +20,7 @@ static const struct {
     const char *name, *value, *help;
 } variables[] = {
 #define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help},
-#include <cutrace/options.def>
+#include <cutrace/format/options.def>
 };
 
 static const char *default_output(void) {

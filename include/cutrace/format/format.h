@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layout of a cutrace trace, version 3: constants and structures. FORMAT.md is the specification.
+#ifndef CUTRACE_FORMAT_H
+#define CUTRACE_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define CT_FORMAT_VERSION 3
+
+// A chunk is a zstd skippable frame (the prefix: magic, length, struct ct_chunk), one zstd frame
+// (the body), and one skippable frame of filler, so that every chunk starts at a multiple of 8.
+#define CT_PREFIX_MAGIC 0x184D2A5Cu
+#define CT_FILLER_MAGIC 0x184D2A5Fu
+#define CT_SKIPPABLE_MASK 0xFFFFFFF0u
+#define CT_SKIPPABLE_MAGIC 0x184D2A50u
+#define CT_ZSTD_MAGIC 0xFD2FB528u
+#define CT_CHUNK_MAGIC "CUTRCHNK"
+#define CT_CHUNK_ALIGN 8u
+
+// Bounds that a writer keeps and a reader enforces before it allocates anything.
+#define CT_MAX_BODY (64u << 20)  // bytes of a body, decompressed
+#define CT_MAX_STRING 65535u     // bytes of a string
+#define CT_MAX_STACK 4096u       // frames of a stack, with the one that says why it ends
+#define CT_MAX_PLACES 256u       // of a native frame: inlined functions and its own
+#define CT_MAX_EVENTS (1u << 20) // events of a chunk
+#define CT_MAX_TICK_NS (1u << 20)
+
+// Flags of a chunk. A reader refuses a chunk with an unknown flag of the upper half (it would
+// misread it) and ignores unknown flags of the lower half.
+#define CT_CHUNK_LAST 0x1u    // the process ended in good order, if no chunk has a higher seq
+#define CT_CHUNK_AMENDS 0x2u  // the chunk holds AMEND records
+#define CT_CHUNK_SEGMENT 0x4u // begins a segment: new dictionaries, all INFO, HISTORY, CHECKPOINT
+#define CT_CHUNK_SEALED 0x8u  // made from the journal of a process that was killed
+#define CT_CHUNK_REQUIRED 0xFFFF0000u
+
+// Little-endian, naturally aligned, 96 bytes. All times in ns on CLOCK_MONOTONIC.
+struct ct_chunk {
+    char magic[8];         // CT_CHUNK_MAGIC without its NUL
+    uint16_t version;      // CT_FORMAT_VERSION of the writer
+    uint16_t header_bytes; // sizeof(struct ct_chunk); a later version may append
+    uint32_t flags;        // CT_CHUNK_*
+    uint64_t seq;          // 0, 1, 2, ... without gaps
+    uint64_t dict_seq;     // chunk with which the dictionaries in force began (<= seq)
+    uint64_t first_event;  // number of the chunk's first event
+    uint32_t events;       // numbered events in it (AMEND records do not count)
+    uint32_t reserved;     // 0
+    uint64_t t_first_ns;   // of its first and last event; both 0 if it has none
+    uint64_t t_last_ns;
+    uint64_t body_bytes; // of the zstd frame that follows the prefix
+    uint64_t raw_bytes;  // of the body, decompressed
+    uint64_t trace_id;   // random, the same in every chunk of a file
+    uint64_t checksum;   // XXH64, seed 0, of the bytes before it
+};
+_Static_assert(sizeof(struct ct_chunk) == 96, "ct_chunk is part of the format");
+
+#define CT_PREFIX_BYTES (8 + sizeof(struct ct_chunk))
+
+enum ct_section {
+#define CT_SECTION(number, NAME) CT_SECTION_##NAME = (number),
+#include <cutrace/format/events.def>
+};
+
+enum ct_op {
+#define CT_OP(number, NAME, name) CT_OP_##NAME = (number),
+#include <cutrace/format/events.def>
+    CT_OPS_END
+};
+
+enum ct_space {
+    CT_SPACE_UNKNOWN = 0,
+#define CT_SPACE(number, NAME, name) CT_SPACE_##NAME = (number),
+#include <cutrace/format/events.def>
+};
+
+enum ct_flag {
+#define CT_FLAG(bit, NAME, name) CT_FLAG_##NAME = 1 << (bit),
+#include <cutrace/format/events.def>
+};
+
+// Kinds of stack frame. END: what a stack that was cut ends with, in place of the frames that are not known.
+enum ct_frame_kind { CT_FRAME_NATIVE = 0, CT_FRAME_PYTHON = 1, CT_FRAME_END = 2 };
+
+// Why a stack ends before the thread's first function.
+enum ct_stack_end {
+    CT_STACK_DEEPER = 1, // more frames than CUTRACE_STACK_DEPTH
+    CT_STACK_LOST = 2,   // code without unwind information: what called it is not known
+};
+
+enum ct_coding { CT_VARINT = 0, CT_DELTA = 1, CT_PACKED = 2 };
+
+enum ct_field {
+#define CT_FIELD(number, member, ctype, coding, json) CT_FIELD_##member = (number),
+#include <cutrace/format/events.def>
+    CT_FIELDS_END = CT_FIELD_allocated_bytes + 1 // the highest number
+};
+#define CT_FIELD(number, member, ctype, coding, json) \
+    _Static_assert((number) < CT_FIELDS_END, "CT_FIELDS_END is behind the highest number");
+#include <cutrace/format/events.def>
+
+// An event in memory. A field counts only if its bit (1 << CT_FIELD_x) is set in `present`:
+// what is unknown is absent, never zero.
+struct ct_event {
+    uint64_t present;
+#define CT_FIELD(number, member, ctype, coding, json) ctype member;
+#include <cutrace/format/events.def>
+    uint64_t unused; // up to a multiple of 16 bytes, because events are copied in such steps
+};
+_Static_assert(sizeof(struct ct_event) % 16 == 0, "events are copied in steps of 16 bytes");
+
+// Bytes in front of the fields that few events have.
+#define CT_EVENT_USUAL offsetof(struct ct_event, handle)
+
+// An event without fields. The usual ones are zero, not what lay in this memory before: the journal's records hold them, set
+// or not.
+static inline void ct_event_begin(struct ct_event *e) {
+    memset(e, 0, CT_EVENT_USUAL);
+}
+
+#define CT_BIT(member) (UINT64_C(1) << CT_FIELD_##member)
+#define CT_HAS(e, member) (((e)->present & CT_BIT(member)) != 0)
+#define CT_SET(e, member, value) ((void)((e)->member = (value), (e)->present |= CT_BIT(member)))
+
+#endif

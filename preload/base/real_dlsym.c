@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the dlsym and dlvsym behind our own, by reading the loaded objects' symbol tables.
+//
+// Both names are taken by this library, so neither can look the other up, and the private _dl_sym
+// has gone (HAMi#20). An allocator or a sanitizer looks symbols up while it starts itself; until then the functions
+// that it has taken over (strcmp, in AddressSanitizer's case) crash, so nothing of the kind is called here. Two definitions are of interest: the next one in load order, which may belong
+// to another interposer and keeps the chain whole, and the C library's, which is the truth.
+#define _GNU_SOURCE
+#include <elf.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/real_dlsym.h"
+
+void *ct_real_dlsym, *ct_real_dlvsym;
+static void *libc_dlsym;
+
+struct search {
+    const char *name;
+    uintptr_t self; // an address in this library
+    int behind_self;
+    void *before, *next, *libc;
+};
+
+struct symbols {
+    const ElfW(Sym) * table;
+    const char *strings;
+    const uint32_t *gnu_hash;
+    const char *soname;
+};
+
+// DT_ pointers are relocated by glibc on most architectures, but not in the vdso.
+static const void *relocated(ElfW(Addr) base, ElfW(Addr) value) {
+    return (const void *)(value < base ? base + value : value);
+}
+
+static int same_text(const char *a, const char *b) {
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
+static int read_symbols(const struct dl_phdr_info *info, struct symbols *out) {
+    const ElfW(Dyn) *dynamic = NULL;
+    ElfW(Addr) soname = 0;
+    *out = (struct symbols){0};
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+        switch (dynamic->d_tag) {
+        case DT_SYMTAB:
+            out->table = relocated(info->dlpi_addr, dynamic->d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            out->strings = relocated(info->dlpi_addr, dynamic->d_un.d_ptr);
+            break;
+        case DT_GNU_HASH:
+            out->gnu_hash = relocated(info->dlpi_addr, dynamic->d_un.d_ptr);
+            break;
+        case DT_SONAME:
+            soname = dynamic->d_un.d_val;
+            break;
+        default:
+            break;
+        }
+    }
+    if (!out->table || !out->strings || !out->gnu_hash)
+        return 0;
+    out->soname = soname ? out->strings + soname : "";
+    return 1;
+}
+
+static uint32_t gnu_hash(const char *name) {
+    uint32_t h = 5381;
+    for (; *name; name++)
+        h = h * 33 + (unsigned char)*name;
+    return h;
+}
+
+// What the object defines under that name, through DT_GNU_HASH. Of several versions any will do: glibc's
+// share one address.
+static const ElfW(Sym) * find_symbol(const struct symbols *s, const char *name) {
+    const uint32_t buckets = s->gnu_hash[0], first = s->gnu_hash[1], words = s->gnu_hash[2];
+    const uint32_t *bucket = s->gnu_hash + 4 + words * (sizeof(ElfW(Addr)) / 4);
+    const uint32_t *chain = bucket + buckets;
+    const uint32_t hash = gnu_hash(name);
+    if (!buckets)
+        return NULL;
+    uint32_t i = bucket[hash % buckets];
+    if (i < first)
+        return NULL;
+    for (;; i++) {
+        const ElfW(Sym) *symbol = &s->table[i];
+        if ((chain[i - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
+            same_text(s->strings + symbol->st_name, name))
+            return symbol;
+        if (chain[i - first] & 1)
+            return NULL;
+    }
+}
+
+static void *find_function(const struct dl_phdr_info *info, const struct symbols *s,
+                           const char *name) {
+    const ElfW(Sym) *symbol = find_symbol(s, name);
+    return symbol && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC
+               ? (void *)(info->dlpi_addr + symbol->st_value)
+               : NULL;
+}
+
+void *ct_object_symbol(const struct dl_phdr_info *object, const char *name, uint64_t *bytes) {
+    struct symbols s;
+    const ElfW(Sym) *symbol = read_symbols(object, &s) ? find_symbol(&s, name) : NULL;
+    const unsigned type = symbol ? ELF64_ST_TYPE(symbol->st_info) : STT_NOTYPE;
+    if (type != STT_FUNC && type != STT_OBJECT)
+        return NULL;
+    *bytes = symbol->st_size;
+    return (void *)(object->dlpi_addr + symbol->st_value);
+}
+
+static int holds(const struct dl_phdr_info *info, uintptr_t address) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            return 1;
+    }
+    return 0;
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *user) {
+    struct search *search = user;
+    struct symbols s;
+    (void)size;
+    if (holds(info, search->self)) {
+        search->behind_self = 1;
+        return 0;
+    }
+    if (!read_symbols(info, &s))
+        return 0;
+    void *found = find_function(info, &s, search->name);
+    void **first = search->behind_self ? &search->next : &search->before;
+    if (found && !*first)
+        *first = found;
+    if (found && (same_text(s.soname, "libc.so.6") || same_text(s.soname, "libdl.so.2")) &&
+        !search->libc)
+        search->libc = found;
+    return 0;
+}
+
+static void *nothing(void) {
+    return NULL;
+}
+
+void *ct_find_function(const char *name) {
+    struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
+    dl_iterate_phdr(visit, &search);
+    return search.next ? search.next : search.before;
+}
+
+static struct search find(const char *name) {
+    struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
+    dl_iterate_phdr(visit, &search);
+    if (!search.next)
+        search.next = search.libc ? search.libc : (void *)nothing;
+    if (!search.libc)
+        search.libc = search.next;
+    return search;
+}
+
+void *ct_find_dlsym(void) {
+    const struct search s = find("dlsym");
+    __atomic_store_n(&libc_dlsym, s.libc, __ATOMIC_RELEASE);
+    __atomic_store_n(&ct_real_dlsym, s.next, __ATOMIC_RELEASE);
+    return s.next;
+}
+
+void *ct_find_dlvsym(void) {
+    const struct search s = find("dlvsym");
+    __atomic_store_n(&ct_real_dlvsym, s.next, __ATOMIC_RELEASE);
+    return s.next;
+}
+
+ct_dlsym_fn *ct_chain_dlsym(void) {
+    void *p = __atomic_load_n(&ct_real_dlsym, __ATOMIC_ACQUIRE);
+    return (ct_dlsym_fn *)(p ? p : ct_find_dlsym());
+}
+
+ct_dlvsym_fn *ct_chain_dlvsym(void) {
+    void *p = __atomic_load_n(&ct_real_dlvsym, __ATOMIC_ACQUIRE);
+    return (ct_dlvsym_fn *)(p ? p : ct_find_dlvsym());
+}
+
+ct_dlsym_fn *ct_libc_dlsym(void) {
+    if (!__atomic_load_n(&libc_dlsym, __ATOMIC_ACQUIRE))
+        ct_find_dlsym();
+    return (ct_dlsym_fn *)__atomic_load_n(&libc_dlsym, __ATOMIC_ACQUIRE);
+}

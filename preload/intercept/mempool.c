@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hooks on stream-ordered memory, on pools, and on the synchronisations after which pools shrink.
+//
+// What a pool has taken from the device is not the sum of its allocations: it grows on a miss, keeps what is
+// freed, and gives back above its release threshold at the next synchronise (cuda.h, at
+// CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). The pool's own attributes are the truth, so they are sampled.
+#define _GNU_SOURCE
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "intercept/driver.h"
+#include "intercept/hooks.h"
+
+// ---- the pools seen -------------------------------------------------------------------------
+
+#define POOLS 128
+static struct pool {
+    _Atomic uint64_t pool;
+    atomic_int device; // CT_NO_DEVICE_ORDINAL: not device memory, or not known
+    atomic_int space;  // enum ct_space
+    atomic_int dirty;  // changed since the last sample
+    _Atomic uint64_t reserved, used;
+    _Atomic uint64_t sampled_ns;
+} pools[POOLS];
+static atomic_int any_dirty;
+
+static struct pool *find_pool(uint64_t handle) {
+    for (int i = 0; handle && i < POOLS; i++)
+        if (atomic_load_explicit(&pools[i].pool, memory_order_acquire) == handle)
+            return &pools[i];
+    return NULL;
+}
+
+static struct pool *learn_pool(uint64_t handle, int device, enum ct_space space) {
+    struct pool *p = find_pool(handle);
+    for (int i = 0; handle && !p && i < POOLS; i++) {
+        uint64_t empty = 0;
+        if (atomic_compare_exchange_strong(&pools[i].pool, &empty, handle)) {
+            p = &pools[i];
+            atomic_store(&p->reserved, 0);
+            atomic_store(&p->used, 0);
+            atomic_store(&p->dirty, 0);
+            atomic_store(&p->sampled_ns, 0);
+            atomic_store(&p->device, device);
+            atomic_store(&p->space, (int)space);
+        }
+    }
+    return p;
+}
+
+static void forget_pool(uint64_t handle) {
+    struct pool *p = find_pool(handle);
+    if (p)
+        atomic_store(&p->pool, 0);
+}
+
+static void touch_pool(struct pool *p) {
+    if (p)
+        atomic_store_explicit(&p->dirty, 1, memory_order_relaxed);
+    atomic_store_explicit(&any_dirty, 1, memory_order_relaxed);
+}
+
+static void touch_all_pools(void) {
+    for (int i = 0; i < POOLS; i++)
+        if (atomic_load_explicit(&pools[i].pool, memory_order_relaxed))
+            touch_pool(&pools[i]);
+}
+
+static void sample_pool(const struct ct_call *call, struct pool *p) {
+    const struct ct_driver *driver = ct_driver();
+    const uint64_t handle = atomic_load(&p->pool);
+    CUmemoryPool pool = (CUmemoryPool)(uintptr_t)handle;
+    cuuint64_t reserved, used;
+    if (!handle || !driver->pool_attribute ||
+        driver->pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
+        driver->pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
+        return;
+    const uint64_t old_reserved = atomic_exchange(&p->reserved, reserved);
+    const uint64_t old_used = atomic_exchange(&p->used, used);
+    if (old_reserved == reserved && old_used == used)
+        return;
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, op, CT_OP_POOL_SAMPLE);
+    CT_SET(&e, api, call->event.api);
+    CT_SET(&e, pool, handle);
+    CT_SET(&e, reserved_bytes, reserved);
+    CT_SET(&e, used_bytes, used);
+    const int device = atomic_load(&p->device);
+    if (device != CT_NO_DEVICE_ORDINAL)
+        CT_SET(&e, device, device);
+    ct_record(&e);
+}
+
+// Beside an allocation, so that a pool's growth shows where nobody synchronises.
+static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
+    const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
+    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_loose();
+    if (!p || (last && now - last < ct_sample_interval_ns()) || ct_capturing())
+        return;
+    atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
+    sample_pool(call, p);
+}
+
+void ct_sample_pools(struct ct_call *call) {
+    if (!atomic_load_explicit(&any_dirty, memory_order_relaxed) || ct_capturing())
+        return;
+    atomic_store_explicit(&any_dirty, 0, memory_order_relaxed);
+    for (int i = 0; i < POOLS; i++)
+        if (atomic_exchange_explicit(&pools[i].dirty, 0, memory_order_relaxed))
+            sample_pool(call, &pools[i]);
+}
+
+// ---- allocation -----------------------------------------------------------------------------
+
+static uint64_t stream_value(CUstream stream, int ptsz) {
+    return stream || !ptsz ? (uintptr_t)stream : (uintptr_t)CU_STREAM_PER_THREAD;
+}
+
+// The device of a stream, which need not be the one of the current context.
+static int stream_device(CUstream stream) {
+    const struct ct_driver *driver = ct_driver();
+    uint64_t context;
+    int device = CT_NO_DEVICE_ORDINAL;
+    CUcontext of_stream;
+    if ((uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD && driver->stream_context &&
+        driver->stream_context(stream, &of_stream) == CUDA_SUCCESS)
+        device = ct_context_device((uintptr_t)of_stream);
+    if (device == CT_NO_DEVICE_ORDINAL)
+        (void)ct_here(&context, &device);
+    return device;
+}
+
+// The pool that cuMemAllocAsync draws from is the current one of the stream's device (cuda.h).
+static struct pool *implied_pool(CUstream stream) {
+    const struct ct_driver *driver = ct_driver();
+    const int device = stream_device(stream);
+    CUmemoryPool pool;
+    if (device == CT_NO_DEVICE_ORDINAL || !driver->device_pool ||
+        driver->device_pool(&pool, device) != CUDA_SUCCESS)
+        return NULL;
+    return learn_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
+}
+
+static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+                      uint64_t stream, uint64_t pool_handle, struct pool *p) {
+    struct ct_event *e = &call->event;
+    if (r == CUDA_SUCCESS)
+        CT_SET(e, ptr, *dptr);
+    CT_SET(e, bytes, bytes);
+    CT_SET(e, stream, stream);
+    CT_SET(e, flags, CT_FLAG_ASYNC);
+    if (pool_handle)
+        CT_SET(e, pool, pool_handle);
+    if (p && atomic_load(&p->device) != CT_NO_DEVICE_ORDINAL)
+        CT_SET(e, device, atomic_load(&p->device));
+    CT_SET(e, space, p ? (uint32_t)atomic_load(&p->space) : CT_SPACE_DEVICE);
+    touch_pool(p);
+    // A refusal is explained by what the pools keep.
+    if (r != CUDA_SUCCESS)
+        ct_sample_pools(call);
+    else
+        sample_now_and_then(call, p);
+    ct_took(call, r);
+}
+
+// In a capture the address belongs to the graph, which is backed when it runs.
+static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+                     uint64_t stream) {
+    struct ct_event *e = &call->event;
+    const int device = stream_device((CUstream)(uintptr_t)stream);
+    CT_SET(e, op, CT_OP_GRAPH_ALLOC);
+    if (device != CT_NO_DEVICE_ORDINAL)
+        CT_SET(e, device, device);
+    if (r == CUDA_SUCCESS)
+        CT_SET(e, ptr, *dptr);
+    CT_SET(e, bytes, bytes);
+    CT_SET(e, stream, stream);
+    CT_SET(e, space, CT_SPACE_DEVICE);
+    CT_SET(e, flags, CT_FLAG_CAPTURED | CT_FLAG_ASYNC);
+    ct_took(call, r);
+}
+
+#define ON_ALLOC_ASYNC(symbol, PTSZ)                                                  \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
+                            CUstream hStream) {                                       \
+        struct ct_call call;                                                          \
+        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+            return real(dptr, bytesize, hStream);                                     \
+        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const CUresult r = real(dptr, bytesize, hStream);                             \
+        alloc_async(&call, r, dptr, bytesize, hStream, PTSZ, captures);               \
+        return r;                                                                     \
+    }
+
+static void alloc_async(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+                        CUstream stream, int ptsz, int captures) {
+    if (captures) {
+        captured(call, r, dptr, bytes, stream_value(stream, ptsz));
+        return;
+    }
+    struct pool *p = implied_pool(stream);
+    allocated(call, r, dptr, bytes, stream_value(stream, ptsz), p ? atomic_load(&p->pool) : 0, p);
+}
+
+ON_ALLOC_ASYNC(cuMemAllocAsync, 0)
+ON_ALLOC_ASYNC(cuMemAllocAsync_ptsz, 1)
+
+#define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                              \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
+                            CUmemoryPool pool, CUstream hStream) {                    \
+        struct ct_call call;                                                          \
+        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+            return real(dptr, bytesize, pool, hStream);                               \
+        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const CUresult r = real(dptr, bytesize, pool, hStream);                       \
+        const uint64_t stream = stream_value(hStream, PTSZ);                          \
+        if (captures)                                                                 \
+            captured(&call, r, dptr, bytesize, stream);                               \
+        else                                                                          \
+            allocated(&call, r, dptr, bytesize, stream, (uintptr_t)pool,              \
+                      find_pool((uintptr_t)pool));                                    \
+        return r;                                                                     \
+    }
+ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync, 0)
+ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, 1)
+
+#define ON_FREE_ASYNC(symbol, PTSZ)                                                              \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr dptr, CUstream hStream) {          \
+        struct ct_call call;                                                                     \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                        \
+            return real(dptr, hStream);                                                          \
+        const int captures = ct_stream_captures(hStream, PTSZ);                                  \
+        if (captures)                                                                            \
+            CT_SET(&call.event, op, CT_OP_GRAPH_FREE);                                           \
+        CT_SET(&call.event, ptr, dptr);                                                          \
+        CT_SET(&call.event, stream, stream_value(hStream, PTSZ));                                \
+        CT_SET(&call.event, flags, captures ? CT_FLAG_ASYNC | CT_FLAG_CAPTURED : CT_FLAG_ASYNC); \
+        ct_gives(&call);                                                                         \
+        const CUresult r = real(dptr, hStream);                                                  \
+        if (!captures)                                                                           \
+            touch_all_pools(); /* whose it was is not worth a look-up here */                    \
+        ct_gave(&call, r);                                                                       \
+        return r;                                                                                \
+    }
+ON_FREE_ASYNC(cuMemFreeAsync, 0)
+ON_FREE_ASYNC(cuMemFreeAsync_ptsz, 1)
+
+// ---- pools ----------------------------------------------------------------------------------
+
+static enum ct_space pool_space(const CUmemPoolProps *props) {
+#if CUDA_VERSION >= 13000
+    if (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+        return CT_SPACE_MANAGED;
+#endif
+    return props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CT_SPACE_DEVICE : CT_SPACE_HOST;
+}
+
+CUresult ct_on_cuMemPoolCreate(ct_fn_cuMemPoolCreate *real, CUmemoryPool *pool,
+                               const CUmemPoolProps *poolProps) {
+    struct ct_call call;
+    if (!ct_enter_timed(&call, CT_ID_cuMemPoolCreate, CT_OP_POOL_CREATE))
+        return real(pool, poolProps);
+    const CUresult r = real(pool, poolProps);
+    if (poolProps) {
+        const enum ct_space space = pool_space(poolProps);
+        const int device = space == CT_SPACE_DEVICE ? poolProps->location.id : CT_NO_DEVICE_ORDINAL;
+        CT_SET(&call.event, space, space);
+        if (device != CT_NO_DEVICE_ORDINAL)
+            CT_SET(&call.event, device, device);
+        CT_SET(&call.event, bytes, poolProps->maxSize);
+        if (r == CUDA_SUCCESS)
+            learn_pool((uintptr_t)*pool, device, space);
+    }
+    if (r == CUDA_SUCCESS)
+        CT_SET(&call.event, pool, (uintptr_t)*pool);
+    ct_took(&call, r);
+    return r;
+}
+
+CUresult ct_on_cuMemPoolDestroy(ct_fn_cuMemPoolDestroy *real, CUmemoryPool pool) {
+    struct ct_call call;
+    if (!ct_enter(&call, CT_ID_cuMemPoolDestroy, CT_OP_POOL_DESTROY))
+        return real(pool);
+    CT_SET(&call.event, pool, (uintptr_t)pool);
+    ct_gives(&call);
+    // Before the call: its address may be a new pool's as soon as the driver has it back.
+    forget_pool((uintptr_t)pool);
+    const CUresult r = real(pool);
+    ct_gave(&call, r);
+    return r;
+}
+
+CUresult ct_on_cuMemPoolTrimTo(ct_fn_cuMemPoolTrimTo *real, CUmemoryPool pool,
+                               size_t minBytesToKeep) {
+    struct ct_call call;
+    if (!ct_enter(&call, CT_ID_cuMemPoolTrimTo, CT_OP_POOL_TRIM))
+        return real(pool, minBytesToKeep);
+    CT_SET(&call.event, pool, (uintptr_t)pool);
+    CT_SET(&call.event, bytes, minBytesToKeep);
+    ct_gives(&call);
+    const CUresult r = real(pool, minBytesToKeep);
+    touch_pool(find_pool((uintptr_t)pool));
+    ct_sample_pools(&call);
+    ct_gave(&call, r);
+    return r;
+}
+
+// A change of the release threshold shows in the samples that follow.
+CUresult ct_on_cuMemPoolSetAttribute(ct_fn_cuMemPoolSetAttribute *real, CUmemoryPool pool,
+                                     CUmemPool_attribute attr, void *value) {
+    const CUresult r = real(pool, attr, value);
+    touch_pool(find_pool((uintptr_t)pool));
+    return r;
+}
+
+CUresult ct_on_cuMemPoolSetAccess(ct_fn_cuMemPoolSetAccess *real, CUmemoryPool pool,
+                                  const CUmemAccessDesc *map, size_t count) {
+    struct ct_call call;
+    if (!ct_enter_timed(&call, CT_ID_cuMemPoolSetAccess, CT_OP_ACCESS))
+        return real(pool, map, count);
+    const CUresult r = real(pool, map, count);
+    CT_SET(&call.event, pool, (uintptr_t)pool);
+    if (map && count && map->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        CT_SET(&call.event, device, map->location.id);
+    ct_took(&call, r);
+    return r;
+}
+
+CUresult ct_on_cuMemPoolExportToShareableHandle(ct_fn_cuMemPoolExportToShareableHandle *real,
+                                                void *handle_out, CUmemoryPool pool,
+                                                CUmemAllocationHandleType handleType,
+                                                unsigned long long flags) {
+    struct ct_call call;
+    if (!ct_enter_timed(&call, CT_ID_cuMemPoolExportToShareableHandle, CT_OP_EXPORT))
+        return real(handle_out, pool, handleType, flags);
+    const CUresult r = real(handle_out, pool, handleType, flags);
+    CT_SET(&call.event, pool, (uintptr_t)pool);
+    ct_took(&call, r);
+    return r;
+}
+
+CUresult ct_on_cuMemPoolImportFromShareableHandle(ct_fn_cuMemPoolImportFromShareableHandle *real,
+                                                  CUmemoryPool *pool_out, void *handle,
+                                                  CUmemAllocationHandleType handleType,
+                                                  unsigned long long flags) {
+    struct ct_call call;
+    if (!ct_enter_timed(&call, CT_ID_cuMemPoolImportFromShareableHandle, CT_OP_IMPORT))
+        return real(pool_out, handle, handleType, flags);
+    const CUresult r = real(pool_out, handle, handleType, flags);
+    if (r == CUDA_SUCCESS)
+        CT_SET(&call.event, pool, (uintptr_t)*pool_out);
+    CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
+    ct_took(&call, r);
+    return r;
+}
+
+CUresult ct_on_cuMemPoolExportPointer(ct_fn_cuMemPoolExportPointer *real,
+                                      CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
+    struct ct_call call;
+    if (!ct_enter_timed(&call, CT_ID_cuMemPoolExportPointer, CT_OP_EXPORT))
+        return real(shareData_out, ptr);
+    const CUresult r = real(shareData_out, ptr);
+    CT_SET(&call.event, ptr, ptr);
+    ct_took(&call, r);
+    return r;
+}
+
+CUresult ct_on_cuMemPoolImportPointer(ct_fn_cuMemPoolImportPointer *real, CUdeviceptr *ptr_out,
+                                      CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
+    struct ct_call call;
+    if (!ct_enter_timed(&call, CT_ID_cuMemPoolImportPointer, CT_OP_IMPORT))
+        return real(ptr_out, pool, shareData);
+    const CUresult r = real(ptr_out, pool, shareData);
+    if (r == CUDA_SUCCESS)
+        CT_SET(&call.event, ptr, *ptr_out);
+    CT_SET(&call.event, pool, (uintptr_t)pool);
+    CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_ASYNC);
+    ct_took(&call, r);
+    return r;
+}
+
+// ---- synchronisations: no events of their own -----------------------------------------------
+
+static void synchronised(struct ct_call *call) {
+    ct_sample_pools(call);
+    ct_leave(call);
+}
+
+CUresult ct_on_cuCtxSynchronize(ct_fn_cuCtxSynchronize *real) {
+    struct ct_call call;
+    const CUresult r = real();
+    if (ct_enter(&call, CT_ID_cuCtxSynchronize, CT_OP_POOL_SAMPLE))
+        synchronised(&call);
+    return r;
+}
+
+#if CUDA_VERSION >= 13000
+CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ctx) {
+    struct ct_call call;
+    const CUresult r = real(ctx);
+    if (ct_enter(&call, CT_ID_cuCtxSynchronize_v2, CT_OP_POOL_SAMPLE))
+        synchronised(&call);
+    return r;
+}
+#endif
+
+#define ON_SYNCHRONIZE(symbol, TYPE)                            \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {  \
+        struct ct_call call;                                    \
+        const CUresult r = real(what);                          \
+        if (ct_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE)) \
+            synchronised(&call);                                \
+        return r;                                               \
+    }
+ON_SYNCHRONIZE(cuStreamSynchronize, CUstream)
+ON_SYNCHRONIZE(cuStreamSynchronize_ptsz, CUstream)
+ON_SYNCHRONIZE(cuEventSynchronize, CUevent)

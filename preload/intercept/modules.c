@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hooks on modules and libraries. Code and static data take device memory without an address; it is
+// measured around the load. Lazily loaded code comes later, at a first launch, and shows in samples.
+#define _GNU_SOURCE
+#include "intercept/hooks.h"
+
+#define LOADS(symbol, out, call_real)                            \
+    do {                                                         \
+        struct ct_call call;                                     \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
+            return call_real;                                    \
+        ct_measure(&call);                                       \
+        const CUresult r = call_real;                            \
+        if (r == CUDA_SUCCESS)                                   \
+            CT_SET(&call.event, handle, (uintptr_t) * (out));    \
+        ct_measured(&call, r);                                   \
+        return r;                                                \
+    } while (0)
+
+CUresult ct_on_cuModuleLoad(ct_fn_cuModuleLoad *real, CUmodule *module, const char *fname) {
+    LOADS(cuModuleLoad, module, real(module, fname));
+}
+
+CUresult ct_on_cuModuleLoadData(ct_fn_cuModuleLoadData *real, CUmodule *module, const void *image) {
+    LOADS(cuModuleLoadData, module, real(module, image));
+}
+
+CUresult ct_on_cuModuleLoadDataEx(ct_fn_cuModuleLoadDataEx *real, CUmodule *module,
+                                  const void *image, unsigned int numOptions, CUjit_option *options,
+                                  void **optionValues) {
+    LOADS(cuModuleLoadDataEx, module, real(module, image, numOptions, options, optionValues));
+}
+
+CUresult ct_on_cuModuleLoadFatBinary(ct_fn_cuModuleLoadFatBinary *real, CUmodule *module,
+                                     const void *fatCubin) {
+    LOADS(cuModuleLoadFatBinary, module, real(module, fatCubin));
+}
+
+CUresult ct_on_cuLibraryLoadData(ct_fn_cuLibraryLoadData *real, CUlibrary *library,
+                                 const void *code, CUjit_option *jitOptions,
+                                 void **jitOptionsValues, unsigned int numJitOptions,
+                                 CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                 unsigned int numLibraryOptions) {
+    LOADS(cuLibraryLoadData, library,
+          real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+               libraryOptionValues, numLibraryOptions));
+}
+
+CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrary *library,
+                                     const char *fileName, CUjit_option *jitOptions,
+                                     void **jitOptionsValues, unsigned int numJitOptions,
+                                     CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                     unsigned int numLibraryOptions) {
+    LOADS(cuLibraryLoadFromFile, library,
+          real(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+               libraryOptionValues, numLibraryOptions));
+}
+
+#define UNLOADS(symbol, what)                                      \
+    do {                                                           \
+        struct ct_call call;                                       \
+        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
+            return real(what);                                     \
+        CT_SET(&call.event, handle, (uintptr_t)(what));            \
+        ct_gives(&call);                                           \
+        const CUresult r = real(what);                             \
+        ct_gave(&call, r);                                         \
+        return r;                                                  \
+    } while (0)
+
+CUresult ct_on_cuModuleUnload(ct_fn_cuModuleUnload *real, CUmodule hmod) {
+    UNLOADS(cuModuleUnload, hmod);
+}
+
+CUresult ct_on_cuLibraryUnload(ct_fn_cuLibraryUnload *real, CUlibrary library) {
+    UNLOADS(cuLibraryUnload, library);
+}

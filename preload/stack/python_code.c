@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written down of a code object: function, file and line.
+#include "stack/python_layout.h"
+
+#include <cutrace/format/journal.h>
+
+#include "store/stack_table.h"
+
+// ---- lines --------------------------------------------------------------------------------------
+// Each is CPython's PyCode_Addr2Line (Objects/codeobject.c) of that version. Before its first instruction a frame is at
+// the function's first line.
+
+#define NO_LINE (-1)
+
+struct table {
+    const uint8_t *at, *end;
+};
+
+static struct table line_table(const struct ct_python_layout *l, uintptr_t code) {
+    const uintptr_t bytes = ct_python_word_at(code + l->linetable);
+    const uint8_t *at = (const uint8_t *)(bytes + l->bytes);
+    return (struct table){at, at + ct_python_word_at(bytes + l->bytes_size)};
+}
+
+static int line_by_lnotab(struct table t, int line, long offset) {
+    for (long at = 0; t.end - t.at >= 2; t.at += 2) {
+        at += t.at[0];
+        if (at > offset)
+            break;
+        line += (int8_t)t.at[1];
+    }
+    return line;
+}
+
+static int line_by_ranges(struct table t, int line, long offset) {
+    for (long end = 0; t.end - t.at >= 2; t.at += 2) {
+        const int8_t change = (int8_t)t.at[1];
+        end += t.at[0];
+        line += change == -128 ? 0 : change;
+        if (end > offset)
+            return change == -128 ? NO_LINE : line;
+    }
+    return NO_LINE;
+}
+
+// Six bits a byte, the lowest first; the next but lowest bit says that there are more.
+static int signed_varint(const uint8_t **at, const uint8_t *end) {
+    unsigned value = 0;
+    for (unsigned shift = 0; *at < end && shift < 30; shift += 6) {
+        const uint8_t byte = *(*at)++;
+        value |= (unsigned)(byte & 63) << shift;
+        if (!(byte & 64))
+            break;
+    }
+    return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
+}
+
+// Kinds of an entry, in the bits 3 to 6 of its first byte, the only one with the top bit set.
+enum { ONE_LINE = 10, NO_COLUMNS = 13, LONG = 14, WITHOUT = 15 };
+
+static int line_by_locations(struct table t, int line, long offset) {
+    for (long end = 0; t.at < t.end;) {
+        const uint8_t first = *t.at++;
+        const int kind = first >> 3 & 15;
+        if (kind == NO_COLUMNS || kind == LONG)
+            line += signed_varint(&t.at, t.end);
+        else if (kind >= ONE_LINE && kind < NO_COLUMNS)
+            line += kind - ONE_LINE;
+        end += ((first & 7) + 1) * 2;
+        if (end > offset)
+            return kind == WITHOUT ? NO_LINE : line;
+        while (t.at < t.end && !(*t.at & 128))
+            t.at++;
+    }
+    return NO_LINE;
+}
+
+uint32_t ct_python_line(const struct ct_python_layout *l, uintptr_t code, long offset) {
+    static int (*const by[])(struct table, int, long) = {
+        [CT_LINES_LNOTAB] = line_by_lnotab,
+        [CT_LINES_RANGES] = line_by_ranges,
+        [CT_LINES_LOCATIONS] = line_by_locations,
+    };
+    const int first = ct_python_int_at(code + l->first_line);
+    const int line = offset < 0 ? first : by[l->lines](line_table(l, code), first, offset);
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+// ---- strings ------------------------------------------------------------------------------------
+
+struct string {
+    const uint8_t *at;
+    size_t characters;
+    unsigned kind; // bytes of a character; 0: ASCII
+};
+
+static struct string string_of(const struct ct_python_layout *l, uintptr_t object) {
+    const unsigned state = (unsigned)ct_python_int_at(object + l->state) >> l->kind_shift;
+    const int is_compact = state >> 3 & 1, is_ascii = state >> 4 & 1;
+    // A string of a class derived from str has its characters elsewhere.
+    const uintptr_t at = !is_compact ? ct_python_word_at(object + l->compact)
+                                     : object + (is_ascii ? l->ascii : l->compact);
+    return (struct string){(const uint8_t *)at, ct_python_word_at(object + l->length),
+                           is_ascii ? 0 : state & 7};
+}
+
+static uint32_t character(const struct string *s, size_t i) {
+    uint16_t two;
+    uint32_t four;
+    switch (s->kind) {
+    case 2:
+        memcpy(&two, s->at + 2 * i, sizeof two);
+        return two;
+    case 4:
+        memcpy(&four, s->at + 4 * i, sizeof four);
+        return four;
+    default:
+        return s->at[i];
+    }
+}
+
+static size_t utf8(uint8_t *to, uint32_t c) {
+    // A byte of a file's name that is no UTF-8 comes as one of these (PEP 383); others are no characters.
+    if (c >= 0xDC80 && c <= 0xDCFF) {
+        to[0] = (uint8_t)c;
+        return 1;
+    }
+    if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
+        c = 0xFFFD;
+    if (c < 0x80) {
+        to[0] = (uint8_t)c;
+        return 1;
+    }
+    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i; i--, c >>= 6)
+        to[i] = (uint8_t)(0x80 | (c & 0x3F));
+    to[0] = (uint8_t)(0xF00 >> n | c);
+    return n;
+}
+
+// Returns the number of bytes; a name that is too long ends with the last character that fits.
+static size_t put_name(uint8_t *to, const struct string *s) {
+    size_t n = 0;
+    if (!s->kind) {
+        n = s->characters < CT_TEXT_MOST_BYTES ? s->characters : CT_TEXT_MOST_BYTES;
+        memcpy(to, s->at, n);
+        return n;
+    }
+    for (size_t i = 0; i < s->characters; i++) {
+        uint8_t one[4];
+        const size_t bytes = utf8(one, character(s, i));
+        if (n + bytes > CT_TEXT_MOST_BYTES)
+            break;
+        memcpy(to + n, one, bytes);
+        n += bytes;
+    }
+    return n;
+}
+
+uint32_t ct_python_text(const struct ct_python_layout *l, uintptr_t code) {
+    uint64_t words[1 + (2 * CT_TEXT_MOST_BYTES + 7) / 8];
+    uint8_t *const bytes = (uint8_t *)&words[1];
+    const struct string function = string_of(l, ct_python_word_at(code + l->name)),
+                        file = string_of(l, ct_python_word_at(code + l->filename));
+    const size_t of_function = put_name(bytes, &function);
+    const size_t of_both = of_function + put_name(bytes + of_function, &file);
+    const size_t used = (of_both + 7) / 8;
+    words[0] = of_function | (uint64_t)(of_both - of_function) << 32;
+    memset(bytes + of_both, 0, used * 8 - of_both);
+    return ct_stack_intern(words, 1 + used);
+}
+
+// ---- content ------------------------------------------------------------------------------------
+
+// This runs at every walk for every function on the stack (until 3.11), so it goes by two lanes that do not wait for each
+// other.
+static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
+    const uint64_t k = UINT64_C(0xA0761D6478BD642F);
+    const uint8_t *at = bytes, *const end = bytes + n;
+    uint64_t one = h ^ n, other = UINT64_C(0xE7037ED1A0B428DB), word[4] = {0};
+    for (; end - at >= 32; at += 32) {
+        memcpy(word, at, 32);
+        one = ct_stack_mix(one ^ word[0], k ^ word[1]);
+        other = ct_stack_mix(other ^ word[2], k ^ word[3]);
+    }
+    for (; end - at >= 8; at += 8) {
+        memcpy(word, at, 8);
+        one = ct_stack_mix(one ^ word[0], k);
+    }
+    if (at < end) { // the last word may begin before the rest does
+        word[0] = 0;
+        if (n >= 8)
+            memcpy(word, end - 8, 8);
+        else
+            memcpy(word, at, n);
+        other ^= word[0];
+    }
+    return ct_stack_mix(one ^ k, other); // (a factor of 0 would hide all that went before)
+}
+
+// A string that has been a key has its hash (all bytes count in it).
+static uint64_t hash_of(const struct ct_python_layout *l, uintptr_t object) {
+    const uint64_t known = l->hash ? ct_python_word_at(object + l->hash) : UINT64_MAX;
+    if (known != UINT64_MAX)
+        return known;
+    const struct string s = string_of(l, object);
+    return mix_bytes(s.kind, s.at, s.characters * (s.kind ? s.kind : 1));
+}
+
+uint64_t ct_python_content(const struct ct_python_layout *l, uintptr_t code,
+                           struct ct_python_file *last) {
+    const uint64_t k = UINT64_C(0xE7037ED1A0B428DB);
+    const uintptr_t file = ct_python_word_at(code + l->filename);
+    const struct table lines = line_table(l, code);
+    uint64_t h = (uint32_t)ct_python_int_at(code + l->first_line);
+    if (file != last->object)
+        *last = (struct ct_python_file){file, hash_of(l, file)};
+    h = ct_stack_mix(h ^ hash_of(l, ct_python_word_at(code + l->name)), k);
+    h = ct_stack_mix(h ^ last->hash, k);
+    return mix_bytes(h, lines.at, (size_t)(lines.end - lines.at));
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Function names from the symbol table of an ELF file, which is not trusted.
+#include "store/elf_symbols.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/pages.h"
+
+#define SYMBOLS_MAX (CT_SYMBOLS_BYTES / sizeof(struct symbol)) // more are not read
+#define SECTIONS_MAX 65536u
+#define BLOCK 2730u    // entries that are read at once: 64 KiB
+#define BUCKETS 65536u // of the first pass of sorting
+#define FEW 4096u      // are sorted without it
+
+struct symbol {
+    uint64_t value;
+    uint32_t size; // UINT32_MAX for larger ones
+    uint32_t name; // offset in the string section
+};
+
+struct ct_symbols {
+    size_t bytes; // of this mapping; not all of it is touched
+    size_t n;
+    const char *path;
+    struct file {
+        int fd;
+        uint64_t bytes;
+        dev_t device;
+        ino_t inode;
+        struct timespec changed;
+        Elf64_Ehdr header;
+    } file; // its descriptor is -1 while no names are read
+    uint64_t strings_at, strings_bytes;
+    struct symbol symbol[];
+};
+
+static int read_at(const struct file *f, void *to, uint64_t n, uint64_t at) {
+    if (at > f->bytes || n > f->bytes - at)
+        return -1;
+    for (uint64_t done = 0; done < n;) {
+        const ssize_t got = pread(f->fd, (char *)to + done, n - done, (off_t)(at + done));
+        if (got <= 0)
+            return -1;
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+static int open_file(struct file *f, const char *path) {
+    struct stat st;
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (f->fd < 0)
+        return -1;
+    if (fstat(f->fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof f->header)
+        goto bad;
+    f->bytes = (uint64_t)st.st_size;
+    f->device = st.st_dev;
+    f->inode = st.st_ino;
+    f->changed = st.st_mtim;
+    if (read_at(f, &f->header, sizeof f->header, 0) ||
+        memcmp(f->header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        f->header.e_ident[EI_CLASS] != ELFCLASS64 || f->header.e_ident[EI_DATA] != ELFDATA2LSB)
+        goto bad;
+    return 0;
+bad:
+    close(f->fd);
+    return -1;
+}
+
+// ---- the build-id ---------------------------------------------------------------------------
+
+static int note_has(const uint8_t *at, size_t bytes, const uint8_t *id, size_t id_bytes) {
+    while (bytes >= sizeof(Elf64_Nhdr)) {
+        Elf64_Nhdr note;
+        memcpy(&note, at, sizeof note);
+        const size_t name = ((size_t)note.n_namesz + 3) & ~(size_t)3;
+        const size_t value = ((size_t)note.n_descsz + 3) & ~(size_t)3;
+        if (name > bytes - sizeof note || value > bytes - sizeof note - name)
+            return 0;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz == id_bytes &&
+            !memcmp(at + sizeof note + name, id, id_bytes))
+            return 1;
+        at += sizeof note + name + value;
+        bytes -= sizeof note + name + value;
+    }
+    return 0;
+}
+
+static int is_the_file(const struct file *f, const uint8_t *id, size_t id_bytes) {
+    if (!id_bytes)
+        return 1;
+    for (unsigned i = 0; i < f->header.e_phnum; i++) {
+        Elf64_Phdr p;
+        uint8_t notes[1024];
+        if (read_at(f, &p, sizeof p, f->header.e_phoff + (uint64_t)i * sizeof p))
+            return 0;
+        if (p.p_type != PT_NOTE)
+            continue;
+        const size_t n = p.p_filesz < sizeof notes ? p.p_filesz : sizeof notes;
+        if (!read_at(f, notes, n, p.p_offset) && note_has(notes, n, id, id_bytes))
+            return 1;
+    }
+    return 0;
+}
+
+// ---- the table ------------------------------------------------------------------------------
+
+static int find_section(const struct file *f, unsigned type, Elf64_Shdr *table,
+                        Elf64_Shdr *strings) {
+    uint64_t sections = f->header.e_shnum;
+    if (f->header.e_shentsize != sizeof(Elf64_Shdr) || sections > SECTIONS_MAX)
+        return -1;
+    for (uint64_t i = 0; i < sections; i++) {
+        if (read_at(f, table, sizeof *table, f->header.e_shoff + i * sizeof *table))
+            return -1;
+        if (table->sh_type != type || table->sh_entsize != sizeof(Elf64_Sym) ||
+            table->sh_link >= sections)
+            continue;
+        if (read_at(f, strings, sizeof *strings,
+                    f->header.e_shoff + table->sh_link * sizeof *strings))
+            return -1;
+        if (strings->sh_type == SHT_STRTAB && table->sh_size <= f->bytes &&
+            strings->sh_size <= f->bytes)
+            return 0;
+    }
+    return -1;
+}
+
+static int is_function(const Elf64_Sym *s) {
+    const unsigned type = ELF64_ST_TYPE(s->st_info);
+    return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && s->st_size &&
+           s->st_shndx != SHN_UNDEF && s->st_shndx < SHN_LORESERVE && s->st_name;
+}
+
+// Order: by address; the larger one first where two start together.
+static int before(const struct symbol *a, const struct symbol *b) {
+    return a->value != b->value ? a->value < b->value
+           : a->size != b->size ? a->size > b->size
+                                : a->name < b->name;
+}
+
+static void sift(struct symbol *s, size_t at, size_t n) {
+    const struct symbol moved = s[at];
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(&s[child], &s[child + 1]))
+            child++;
+        if (!before(&moved, &s[child]))
+            break;
+        s[at] = s[child];
+    }
+    s[at] = moved;
+}
+
+// Heapsort: the C library's qsort takes memory from the host's heap.
+static void sort(struct symbol *s, size_t n) {
+    for (size_t i = n / 2; i-- > 0;)
+        sift(s, i, n);
+    for (size_t i = n; i-- > 1;) {
+        const struct symbol last = s[i];
+        s[i] = s[0];
+        s[0] = last;
+        sift(s, 0, i);
+    }
+}
+
+// Most of the order at once: each symbol goes to the bucket that its address says, in place. Addresses are spread evenly
+// enough for buckets of a few, which are then sorted one by one; a file in which they are not only takes longer.
+static int spread(struct symbol *s, size_t n) {
+    const size_t bytes = (2 * (size_t)BUCKETS + 1) * sizeof(uint32_t);
+    uint32_t *const start = ct_pages(bytes), *const next = start + BUCKETS + 1;
+    uint64_t low = UINT64_MAX, high = 0;
+    unsigned shift = 0;
+    if (!start)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        low = s[i].value < low ? s[i].value : low;
+        high = s[i].value > high ? s[i].value : high;
+    }
+    while ((high - low) >> shift >= BUCKETS)
+        shift++;
+    for (size_t i = 0; i < n; i++)
+        start[((s[i].value - low) >> shift) + 1]++;
+    for (size_t b = 0; b < BUCKETS; b++) {
+        start[b + 1] += start[b];
+        next[b] = start[b];
+    }
+    for (size_t b = 0; b < BUCKETS; b++)
+        while (next[b] < start[b + 1]) {
+            struct symbol moved = s[next[b]];
+            for (size_t to; (to = (moved.value - low) >> shift) != b;) {
+                const struct symbol there = s[next[to]];
+                s[next[to]++] = moved;
+                moved = there;
+            }
+            s[next[b]++] = moved;
+        }
+    for (size_t b = 0; b < BUCKETS; b++)
+        sort(s + start[b], start[b + 1] - start[b]);
+    ct_pages_free(start, bytes);
+    return 0;
+}
+
+static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out,
+                        size_t most) {
+    const size_t total = table->sh_size / sizeof(Elf64_Sym);
+    Elf64_Sym *const some = ct_pages(BLOCK * sizeof *some);
+    int rc = some ? 0 : -1;
+    for (size_t i = 0; !rc && i < total && out->n < most; i += BLOCK) {
+        const size_t n = total - i < BLOCK ? total - i : BLOCK;
+        rc = read_at(f, some, n * sizeof *some, table->sh_offset + i * sizeof *some);
+        for (size_t k = 0; !rc && k < n && out->n < most; k++)
+            if (is_function(&some[k]))
+                out->symbol[out->n++] = (struct symbol){
+                    some[k].st_value,
+                    some[k].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)some[k].st_size,
+                    some[k].st_name};
+    }
+    ct_pages_free(some, BLOCK * sizeof *some);
+    return rc;
+}
+
+static struct ct_symbols *load(const struct file *f, size_t acceptable) {
+    Elf64_Shdr table, strings;
+    if (find_section(f, SHT_SYMTAB, &table, &strings) &&
+        find_section(f, SHT_DYNSYM, &table, &strings))
+        return NULL;
+    size_t most = table.sh_size / sizeof(Elf64_Sym);
+    if (most > acceptable)
+        return NULL;
+    if (most > SYMBOLS_MAX)
+        most = SYMBOLS_MAX;
+    const size_t bytes = sizeof(struct ct_symbols) + most * sizeof(struct symbol);
+    struct ct_symbols *s = ct_pages(bytes);
+    if (!s)
+        return NULL;
+    s->bytes = bytes;
+    s->file = *f;
+    s->file.fd = -1;
+    s->strings_at = strings.sh_offset;
+    s->strings_bytes = strings.sh_size;
+    if (read_symbols(f, &table, s, most) || !s->n) {
+        ct_pages_free(s, bytes);
+        return NULL;
+    }
+    if (s->n < FEW || spread(s->symbol, s->n))
+        sort(s->symbol, s->n);
+    return s;
+}
+
+struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes,
+                                   size_t most) {
+    struct file f;
+    if (open_file(&f, path))
+        return NULL;
+    struct ct_symbols *s = is_the_file(&f, build_id, build_id_bytes) ? load(&f, most) : NULL;
+    close(f.fd);
+    if (s)
+        s->path = path;
+    return s;
+}
+
+void ct_symbols_free(struct ct_symbols *symbols) {
+    if (!symbols)
+        return;
+    ct_symbols_rest(symbols);
+    ct_pages_free(symbols, symbols->bytes);
+}
+
+size_t ct_symbols_bytes(const struct ct_symbols *symbols) {
+    return sizeof *symbols + symbols->n * sizeof *symbols->symbol;
+}
+
+// ---- look-up --------------------------------------------------------------------------------
+
+// The innermost symbol that covers the address. Symbols rarely nest, so only a few are looked at.
+static const struct symbol *covering(const struct ct_symbols *s, uint64_t address) {
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (s->symbol[middle].value <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low; i > 0 && low - i < 16; i--) {
+        const struct symbol *found = &s->symbol[i - 1];
+        if (address - found->value >= found->size)
+            continue;
+        // Of several names for one function, the first one of the sorted table.
+        while (i > 1 && s->symbol[i - 2].value == found->value &&
+               s->symbol[i - 2].size == found->size)
+            found = &s->symbol[--i - 1];
+        return found;
+    }
+    return NULL;
+}
+
+static int open_names(struct ct_symbols *s) {
+    struct file now;
+    if (s->file.fd >= 0)
+        return 0;
+    if (open_file(&now, s->path))
+        return -1;
+    if (now.device != s->file.device || now.inode != s->file.inode || now.bytes != s->file.bytes ||
+        now.changed.tv_sec != s->file.changed.tv_sec ||
+        now.changed.tv_nsec != s->file.changed.tv_nsec) {
+        close(now.fd);
+        return -1;
+    }
+    s->file.fd = now.fd;
+    return 0;
+}
+
+size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint64_t *distance) {
+    const struct symbol *found = covering(s, address);
+    if (!found || found->name >= s->strings_bytes || open_names(s))
+        return 0;
+    const uint64_t left = s->strings_bytes - found->name;
+    // Most names are short: read little first.
+    for (uint64_t n = 256; n <= 8192; n *= 32) {
+        const uint64_t bytes = left < n ? left : n;
+        if (read_at(&s->file, name, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX,
+                    s->strings_at + found->name))
+            return 0;
+        const char *end = memchr(name, 0, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX);
+        if (end) {
+            *distance = address - found->value;
+            return (size_t)(end - name);
+        }
+    }
+    return 0;
+}
+
+void ct_symbols_rest(struct ct_symbols *s) {
+    if (s->file.fd >= 0)
+        close(s->file.fd);
+    s->file.fd = -1;
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts for the INFO section: a bounded table of keys and values.
+#include "write/info_table.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include "base/pages.h"
+#include "base/print.h"
+#include "record/recorder.h"
+#include "write/open_chunk.h"
+
+#define PAIRS 8192u // a power of two
+#define VALUE_BYTES 4096u
+
+struct pair {
+    const char *key;
+    char *value;
+    uint32_t bytes, room;
+    uint32_t changed;
+};
+
+static struct pair pairs[PAIRS]; // in the order of their first use
+static uint16_t slots[PAIRS];    // index + 1 into pairs, by the hash of the key
+static uint32_t pairs_used, pairs_changed;
+static struct ct_arena texts = {.bytes = 4u << 20};
+static _Atomic int lock;
+static void (*_Atomic source)(void);
+
+// A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork
+// left behind.
+static int lock_take(void) {
+    for (int i = 0; i < 2000; i++) {
+        int open = 0;
+        if (atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return 0;
+        if (i > 100)
+            sched_yield();
+    }
+    return -EBUSY;
+}
+
+static void lock_leave(void) {
+    atomic_store_explicit(&lock, 0, memory_order_release);
+}
+
+static struct pair *find(const char *key) {
+    uint32_t h = 2166136261u;
+    for (const char *k = key; *k; k++)
+        h = (h ^ (unsigned char)*k) * 16777619u;
+    uint32_t i = h % PAIRS;
+    for (; slots[i]; i = (i + 1) % PAIRS)
+        if (!strcmp(pairs[slots[i] - 1].key, key))
+            return &pairs[slots[i] - 1];
+    struct pair *p = &pairs[pairs_used];
+    if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_text(&texts, key, strlen(key))))
+        return NULL;
+    slots[i] = (uint16_t)++pairs_used;
+    return p;
+}
+
+static void set(struct pair *p, const char *value, size_t n) {
+    if (p->value && p->bytes == n && !memcmp(p->value, value, n))
+        return;
+    if (n > p->room || !p->value) {
+        const size_t room = n < 24 ? 24 : n * 2;
+        char *fresh = ct_arena_take(&texts, room);
+        if (!fresh)
+            return;
+        p->value = fresh;
+        p->room = (uint32_t)room;
+    }
+    memcpy(p->value, value, n);
+    p->bytes = (uint32_t)n;
+    if (!p->changed)
+        pairs_changed++;
+    p->changed = 1;
+}
+
+void ct_info(const char *key, const char *format, ...) {
+    char value[VALUE_BYTES];
+    const int saved = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    const size_t n = ct_vprint(value, sizeof value, format, arguments);
+    va_end(arguments);
+    if (!lock_take()) {
+        struct pair *p = find(key);
+        if (p)
+            set(p, value, n);
+        lock_leave();
+    }
+    errno = saved;
+}
+
+void ct_set_info_source(void (*refresh)(void)) {
+    atomic_store(&source, refresh);
+}
+
+void ct_info_refresh(void) {
+    void (*refresh)(void) = atomic_load(&source);
+    if (refresh)
+        refresh();
+}
+
+void ct_info_stage(void) {
+    if (lock_take())
+        return;
+    for (uint32_t i = 0; pairs_changed && i < pairs_used; i++) {
+        struct pair *p = &pairs[i];
+        static uint8_t pair[VALUE_BYTES + 512];
+        struct ct_out o = {pair, pair + sizeof pair, 0};
+        if (!p->changed || ct_staged_blocks_left() < CT_STAGED_RESERVE)
+            continue;
+        ct_put_text(&o, p->key, strlen(p->key));
+        ct_put_text(&o, p->value, p->bytes);
+        if (!o.bad && ct_staged_define(CT_SECTION_INFO, pair, (size_t)(o.at - pair)))
+            break;
+        p->changed = 0;
+        pairs_changed--;
+    }
+    lock_leave();
+}
+
+void ct_info_again(void) {
+    pairs_changed = 0;
+    for (uint32_t i = 0; i < pairs_used; i++) {
+        pairs[i].changed = pairs[i].value != NULL;
+        pairs_changed += pairs[i].changed;
+    }
+}
+
+void ct_info_forked(void) {
+    atomic_store(&lock, 0);
+    ct_info_again();
+}

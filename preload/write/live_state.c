@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of the process and its devices after what has been taken out of the rings: what is alive, what was read,
+// and the coarse curve of all that. Drain lock held.
+#include "write/live_state.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "base/pages.h"
+#include "store/journal.h"
+#include "write/nvml.h"
+#include "write/oom_message.h"
+
+#define ASK_BYTES ((uint64_t)16 << 20) // so much more or less is in use: NVML is asked at once
+#define GAPS_NS UINT64_C(10000000)     // gaps between addresses are looked for this often
+
+static struct {
+    struct ct_live live;
+    struct ct_readings readings;
+    struct ct_ranges ranges;
+    struct ct_history *history;
+    uint64_t gaps_ns; // when gaps were looked for
+    uint64_t
+        summed; // what events before this one made is known to a reader in sums only; 0: nothing is
+    struct device {
+        uint64_t tracked, peak, refused;
+        // What the curves are still to be told of, all in one cell of theirs, which ends at until_ns (0: nothing).
+        uint64_t t_ns, until_ns, events;
+        int moved;
+        uint64_t asked; // in use beyond what was tracked, when NVML was asked
+        struct ct_counted least, most, last;
+    } device[CT_MAX_DEVICES];
+} s;
+
+static _Atomic uint64_t asks_nvml; // a bit for each device; read without the lock
+_Static_assert(CT_MAX_DEVICES <= 64, "bits");
+
+static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
+    (void)user;
+    if (bytes)
+        return ct_pages(bytes);
+    ct_pages_free(old, old_bytes);
+    return NULL;
+}
+
+static void placed(void *unused, const struct ct_object *object, const struct ct_origin *from,
+                   int sign) {
+    (void)unused;
+    ct_ranges_placed(&s.ranges, object, from, sign);
+}
+
+int ct_state_begin(void) {
+    if (!s.history && !(s.history = ct_pages(sizeof *s.history)))
+        return -ENOMEM;
+    struct ct_aside *aside = ct_pages(CT_RINGS * sizeof *aside);
+    ct_live_init(&s.live, memory, NULL);
+    s.live.aside = aside;
+    s.live.asides = aside ? CT_RINGS : 0;
+    ct_ranges_init(&s.ranges, memory, NULL);
+    s.live.placed = placed;
+    ct_history_begin(s.history, ct_clock());
+    return 0;
+}
+
+// Tells the curves what happened: before their cell ends, before another reading is known, and before they are read. All
+// that they show rises with what is counted, so that its bounds are theirs.
+static void tell_curves(int device) {
+    struct device *d = &s.device[device];
+    const struct ct_counted *const bounds[] = {&d->least, &d->most, &d->last};
+    if (d->events)
+        ct_history_count(s.history, d->t_ns, device, d->events, 0);
+    for (size_t i = 0; d->moved && i < 3; i++) {
+        const struct ct_quantities q = ct_quantities_of(bounds[i], &s.readings, device, NULL);
+        ct_history_add(s.history, d->t_ns, device, &q);
+    }
+    d->until_ns = d->events = 0;
+    d->moved = 0;
+}
+
+static inline void widen(uint64_t value, uint64_t *least, uint64_t *most) {
+    if (__builtin_expect(value < *least, 0))
+        *least = value;
+    if (__builtin_expect(value > *most, 0))
+        *most = value;
+}
+
+static inline void move(struct device *d, const struct ct_counted *to) {
+    if (!d->moved)
+        d->least = d->most = *to;
+    d->moved = 1;
+    widen(to->tracked, &d->least.tracked, &d->most.tracked);
+    widen(to->reserved, &d->least.reserved, &d->most.reserved);
+    widen(to->allocated, &d->least.allocated, &d->most.allocated);
+    d->last = *to;
+}
+
+// The curves that are kept for ever get every value that the event brought.
+static inline void note_history(const struct ct_event *e, int device) {
+    struct device *d = &s.device[device];
+    const struct ct_counted now = ct_counted_now(&s.live.device[device]);
+    if (e->t_ns >= d->until_ns) {
+        tell_curves(device);
+        ct_history_count(s.history, e->t_ns, device, 0, 0);
+        d->until_ns = s.history->until_ns[device];
+    }
+    d->t_ns = e->t_ns;
+    d->events++;
+    if (ct_is_refusal(e)) {
+        ct_history_count(s.history, e->t_ns, device, 0, 1);
+        d->refused++;
+    }
+    if (now.tracked == d->tracked && !CT_HAS(e, free_bytes))
+        return;
+    d->tracked = now.tracked;
+    d->peak = now.tracked > d->peak ? now.tracked : d->peak;
+    move(d, &now);
+}
+
+// Looking for gaps takes microseconds: not for each event, and not for each batch.
+void ct_state_gaps(uint64_t t_ns) {
+    if (t_ns - s.gaps_ns < GAPS_NS)
+        return;
+    s.gaps_ns = t_ns;
+    for (int i = 0; i < CT_MAX_DEVICES; i++) {
+        const struct ct_device_now *d = &s.readings.device[i];
+        if (!d->seen)
+            continue;
+        tell_curves(i);
+        const uint64_t total = d->total ? d->total : ct_device_total(i);
+        const struct ct_gaps gaps = ct_ranges_gaps(&s.ranges, i, total);
+        const struct ct_quantities now = ct_quantities_now(&s.live, &s.readings, i, &gaps);
+        ct_history_add(s.history, t_ns, i, &now);
+    }
+}
+
+static void tell_device(struct ct_journal_device *to, const struct ct_device_now *d, int i) {
+    atomic_store_explicit(&to->tracked, s.device[i].tracked, memory_order_relaxed);
+    atomic_store_explicit(&to->peak, s.device[i].peak, memory_order_relaxed);
+    atomic_store_explicit(&to->refused, s.device[i].refused, memory_order_relaxed);
+    if (!d->last.known)
+        return;
+    atomic_store_explicit(&to->free_bytes, d->last.free, memory_order_relaxed);
+    atomic_store_explicit(&to->total, d->last.total, memory_order_relaxed);
+    atomic_store_explicit(&to->sampled_ns, d->last.t_ns, memory_order_relaxed);
+}
+
+// Calls that give back do not say on which device, to cost no more than a clock read: what they give back
+// knows.
+static inline void describe(struct ct_event *e, const struct ct_object *given) {
+    if (e->op == CT_OP_FREE && ct_object_event(given) < s.summed)
+        ct_live_describe(&s.live, given, e);
+    else if (!CT_HAS(e, device) && given->device != CT_NO_DEVICE)
+        CT_SET(e, device, (int)given->device);
+}
+
+void ct_state_is_summed(uint64_t event) {
+    s.summed = event;
+}
+
+static uint64_t untracked(const struct ct_reading *r) {
+    return r->used > r->tracked ? r->used - r->tracked : 0;
+}
+
+// How "free" divides between this process and others is NVML's to say.
+static void compare_with_nvml(const struct ct_event *e, int device) {
+    const struct ct_device_now *d = &s.readings.device[device];
+    const uint64_t now = untracked(&d->last), asked = s.device[device].asked;
+    if (CT_HAS(e, process_bytes))
+        s.device[device].asked = now;
+    const uint64_t apart = now > asked ? now - asked : asked - now;
+    const uint64_t bit = UINT64_C(1) << device;
+    if (d->process_known && apart >= ASK_BYTES && !CT_HAS(e, process_bytes))
+        atomic_fetch_or(&asks_nvml, bit);
+    else
+        atomic_fetch_and(&asks_nvml, ~bit);
+}
+
+int ct_state_asks_nvml(void) {
+    return atomic_load(&asks_nvml) != 0;
+}
+
+uint64_t ct_state_look(const struct ct_event *e) {
+    return ct_live_look(&s.live, e);
+}
+
+void ct_state_fetch(uint64_t look) {
+    ct_live_fetch(&s.live, look);
+}
+
+void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
+    const struct ct_found given = ct_live_given(&s.live, e, look);
+    if (given.what)
+        describe(e, ct_found_object(&given));
+    ct_live_apply_at(&s.live, e, number, look, &given);
+    const int device = ct_device_index(e);
+    if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
+        tell_curves(device);
+    ct_readings_apply(&s.readings, &s.live, e);
+    if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
+        compare_with_nvml(e, device);
+    if (e->op != CT_OP_AMEND && device != CT_MAX_DEVICES)
+        note_history(e, device);
+}
+
+int ct_state_is_left_out(const struct ct_event *e) {
+    return e->op == CT_OP_FREE && !ct_live_given(&s.live, e, ct_live_event_hash(e)).what;
+}
+
+const struct ct_live *ct_state_live(void) {
+    return &s.live;
+}
+
+const struct ct_readings *ct_state_readings(void) {
+    return &s.readings;
+}
+
+const struct ct_history *ct_state_history(void) {
+    for (int i = 0; i < CT_MAX_DEVICES; i++)
+        tell_curves(i);
+    return s.history;
+}
+
+uint64_t ct_state_tracked(int device) {
+    return ct_live_tracked(ct_live_device(&s.live, device));
+}
+
+// NVML is asked once a second: what it saw beyond the tracked bytes (contexts, code) stays, the tracked bytes
+// have moved on.
+uint64_t ct_state_process_bytes(int device) {
+    const struct ct_device_now *d =
+        device >= 0 && device < CT_MAX_DEVICES ? &s.readings.device[device] : NULL;
+    return d && d->process_known
+               ? ct_live_tracked(ct_live_device(&s.live, device)) + d->process_untracked
+               : UINT64_MAX;
+}
+
+void ct_state_tell(struct ct_journal *j) {
+    for (int i = 0; i < CT_MAX_DEVICES; i++)
+        if (s.readings.device[i].seen)
+            tell_device(&j->device[i], &s.readings.device[i], i);
+}
+
+void ct_state_forked(void) {
+    atomic_store(&asks_nvml, 0);
+    memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices as NVML sees them, from outside of the program's own contexts and threads.
+#define _GNU_SOURCE
+#include "write/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cutrace/format/format.h>
+
+#include "base/print.h"
+#include "record/recorder.h"
+#include "store/loaded_modules.h"
+#include "store/ring.h"
+
+#define DEVICES 64
+#define UNKNOWN UINT64_MAX
+#define PROCESSES 256
+#define REPEAT_NS UINT64_C(30000000000) // a value that does not change is recorded this often
+
+// NVML's types and functions, as the NVML API reference has them (docs.nvidia.com/deploy/nvml-api:
+// nvmlMemory_t, nvmlProcessInfo_t of version 2, nvmlReturn_t). Declared here because nvml.h comes
+// with the toolkit only, and the library must be built without it.
+typedef void *nvml_device;
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+struct nvml_process {
+    unsigned pid;
+    unsigned long long used; // ~0: not available
+    unsigned gpu_instance, compute_instance;
+};
+enum { NVML_SUCCESS = 0 };
+
+static struct {
+    int (*init)(void);
+    int (*handle_by_uuid)(const char *, nvml_device *);
+    int (*memory)(nvml_device, struct nvml_memory *);
+    int (*processes)(nvml_device, unsigned *, struct nvml_process *);
+    int (*index)(nvml_device, unsigned *);
+} nvml;
+static enum { NVML_UNTRIED, NVML_READY, NVML_ABSENT } nvml_state;
+
+static struct device {
+    _Atomic int known;
+    unsigned char uuid[16];
+    _Atomic uint64_t total;
+    // the writer thread's
+    nvml_device handle;
+    int looked_for;
+    uint64_t free_seen, process_seen, sampled_ns;
+} devices[DEVICES];
+static _Atomic int devices_n; // one more than the highest ordinal
+
+void ct_device(int ordinal, const unsigned char uuid[16], uint64_t total_bytes) {
+    if (ordinal < 0 || ordinal >= DEVICES)
+        return;
+    struct device *d = &devices[ordinal];
+    int unknown = 0;
+    if (!atomic_compare_exchange_strong(&d->known, &unknown, 1))
+        return;
+    memcpy(d->uuid, uuid, sizeof d->uuid);
+    atomic_store(&d->total, total_bytes);
+    atomic_store_explicit(&d->known, 2, memory_order_release);
+    int n = atomic_load(&devices_n);
+    while (n <= ordinal && !atomic_compare_exchange_weak(&devices_n, &n, ordinal + 1))
+        ;
+}
+
+static struct device *device(int ordinal) {
+    struct device *d = ordinal >= 0 && ordinal < DEVICES ? &devices[ordinal] : NULL;
+    return d && atomic_load_explicit(&d->known, memory_order_acquire) == 2 ? d : NULL;
+}
+
+int ct_devices_any(void) {
+    return atomic_load_explicit(&devices_n, memory_order_relaxed) > 0;
+}
+
+uint64_t ct_device_total(int ordinal) {
+    struct device *d = device(ordinal);
+    return d && atomic_load(&d->total) ? atomic_load(&d->total) : UNKNOWN;
+}
+
+// ---- NVML -----------------------------------------------------------------------------------
+
+static int nvml_load(void) {
+    // A fork in the middle of dlopen would leave the child with the loader's locks taken.
+    if (ct_loader_enter())
+        return -EAGAIN;
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (library) {
+        *(void **)&nvml.init = dlsym(library, "nvmlInit_v2");
+        *(void **)&nvml.handle_by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
+        *(void **)&nvml.memory = dlsym(library, "nvmlDeviceGetMemoryInfo");
+        *(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+        *(void **)&nvml.index = dlsym(library, "nvmlDeviceGetIndex");
+    }
+    ct_loader_leave();
+    if (!nvml.init || !nvml.handle_by_uuid || !nvml.memory || nvml.init() != NVML_SUCCESS)
+        return -ENODEV;
+    return 0;
+}
+
+static void uuid_text(const char *kind, const unsigned char uuid[16], char *out) {
+    static const char hex[] = "0123456789abcdef";
+    memcpy(out, kind, 4);
+    out += 4;
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            *out++ = '-';
+        *out++ = hex[uuid[i] >> 4];
+        *out++ = hex[uuid[i] & 15];
+    }
+    *out = 0;
+}
+
+// By UUID, because NVML counts all devices of the machine and CUDA those that are visible. A slice
+// of a device (MIG) has its own.
+static int find_handle(int ordinal, struct device *d) {
+    char text[64], key[64];
+    unsigned index;
+    if (!d->looked_for) {
+        d->looked_for = 1;
+        uuid_text("GPU-", d->uuid, text);
+        if (nvml.handle_by_uuid(text, &d->handle) != NVML_SUCCESS) {
+            uuid_text("MIG-", d->uuid, text);
+            if (nvml.handle_by_uuid(text, &d->handle) != NVML_SUCCESS)
+                d->handle = NULL;
+        }
+        if (d->handle && nvml.index && nvml.index(d->handle, &index) == NVML_SUCCESS) {
+            ct_print(key, sizeof key, "device.%d.nvml_index", ordinal);
+            ct_info(key, "%u", index);
+        }
+    }
+    return d->handle ? 0 : -ENODEV;
+}
+
+// NVML tells process numbers of the machine. In a container ours is another one, and may be that of
+// somebody else's process.
+static int pids_are_the_machines(void) {
+    char link[64];
+    const ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+    return n > 0 && !strncmp(link, "pid:[4026531836]", 16); // PROC_PID_INIT_INO of the kernel
+}
+
+static uint64_t own_bytes(nvml_device handle) {
+    static struct nvml_process processes[PROCESSES];
+    static int trusted = -1;
+    unsigned n = PROCESSES;
+    if (trusted < 0)
+        trusted = pids_are_the_machines();
+    if (!trusted || !nvml.processes || nvml.processes(handle, &n, processes) != NVML_SUCCESS)
+        return UNKNOWN;
+    for (unsigned i = 0; i < n && i < PROCESSES; i++)
+        if (processes[i].pid == (unsigned)getpid())
+            return processes[i].used;
+    return UNKNOWN;
+}
+
+static void sample(int ordinal, struct device *d) {
+    struct nvml_memory memory;
+    char key[64];
+    if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
+        return;
+    const uint64_t own = own_bytes(d->handle), now = ct_clock();
+    if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen &&
+        now - d->sampled_ns < REPEAT_NS)
+        return;
+    d->free_seen = memory.free;
+    d->process_seen = own;
+    d->sampled_ns = now;
+    ct_print(key, sizeof key, "device.%d.nvml_total_bytes", ordinal);
+    ct_info(key, "%llu", memory.total);
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
+    CT_SET(&e, device, ordinal);
+    CT_SET(&e, flags, CT_FLAG_NVML);
+    CT_SET(&e, free_bytes, memory.free);
+    CT_SET(&e, total_bytes, memory.total);
+    if (own != UNKNOWN)
+        CT_SET(&e, process_bytes, own);
+    ct_record(&e);
+}
+
+int ct_devices_sample(void) {
+    if (nvml_state == NVML_UNTRIED) {
+        const int rc = nvml_load();
+        if (rc == -EAGAIN)
+            return 0;
+        nvml_state = rc ? NVML_ABSENT : NVML_READY;
+    }
+    if (nvml_state == NVML_ABSENT)
+        return -ENODEV;
+    for (int i = 0; i < atomic_load(&devices_n); i++)
+        if (device(i))
+            sample(i, device(i));
+    return 0;
+}
+
+void ct_devices_forked(void) {
+    // The child's devices are told again by its own first calls; NVML's state was the parent's.
+    memset(devices, 0, sizeof devices);
+    atomic_store(&devices_n, 0);
+    nvml_state = NVML_UNTRIED;
+}

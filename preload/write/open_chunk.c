@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chunk that is being filled: what is in it survives the process before it is in the file.
+#include "write/open_chunk.h"
+
+#include <errno.h>
+
+#include "base/options.h"
+#include "base/pages.h"
+#include "store/chunk_encode.h"
+#include "store/journal.h"
+
+static struct {
+    struct ct_journal_open now;
+    struct ct_columns *columns;
+    void *columns_memory;
+    struct ct_out sections[CT_STREAM_COLUMNS];
+    uint64_t full[CT_STREAMS]; // bytes in the blocks before the last one
+    uint32_t blocks_used;
+} s;
+
+static struct ct_out *out_of(unsigned stream) {
+    return stream < CT_STREAM_COLUMNS ? &s.sections[stream]
+                                      : &s.columns->stream[stream - CT_STREAM_COLUMNS];
+}
+
+static uint32_t used_of(unsigned stream) {
+    const uint32_t last = s.now.stream[stream].last;
+    return last ? (uint32_t)(out_of(stream)->at - ct_journal_block(last)->bytes) : 0;
+}
+
+static uint64_t bytes_of(unsigned stream) {
+    return s.full[stream] + used_of(stream);
+}
+
+// Another block for a stream.
+static int more(unsigned stream) {
+    if (s.blocks_used == ct_journal()->blocks)
+        return -1;
+    const uint32_t i = ++s.blocks_used, before = s.now.stream[stream].last;
+    struct ct_block *b = ct_journal_block(i);
+    b->next = b->used = 0;
+    if (before) {
+        struct ct_block *last = ct_journal_block(before);
+        last->used = used_of(stream);
+        last->next = i;
+        s.full[stream] += last->used;
+    } else {
+        s.now.stream[stream].first = i;
+    }
+    s.now.stream[stream].last = i;
+    *out_of(stream) = (struct ct_out){b->bytes, b->bytes + sizeof b->bytes, 0};
+    return 0;
+}
+
+static int column_room(void *unused, unsigned column, struct ct_out *out) {
+    (void)unused;
+    (void)out;
+    return more(CT_STREAM_COLUMNS + column);
+}
+
+static int memory(void) {
+    if (!s.columns)
+        s.columns = ct_pages(sizeof *s.columns);
+    if (!s.columns_memory)
+        s.columns_memory = ct_pages(ct_columns_memory());
+    return s.columns && s.columns_memory ? 0 : -ENOMEM;
+}
+
+static void begin_columns(void) {
+    memset(s.columns->stream, 0, sizeof s.columns->stream);
+    ct_columns_begin(s.columns, s.columns_memory, CT_NUMBER(TICK_NS));
+    s.columns->room = column_room;
+}
+
+struct ct_columns *ct_staged_columns(void) {
+    return s.columns;
+}
+
+void ct_staged_columns_back(void) {
+    begin_columns();
+}
+
+int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
+    const uint64_t taken_ns = s.now.taken_ns;
+    if (!ct_journal() || memory())
+        return -ENOMEM;
+    memset(&s.now, 0, sizeof s.now);
+    memset(s.full, 0, sizeof s.full);
+    memset(s.sections, 0, sizeof s.sections);
+    begin_columns();
+    s.now.seq = seq;
+    s.now.dict_seq = dict_seq;
+    s.now.first_event = first_event;
+    ct_staged_commit(taken_ns);
+    // The blocks of the chunk before are free only now: until here the commit named them.
+    s.blocks_used = 0;
+    return 0;
+}
+
+int ct_staged_define(enum ct_section kind, const void *bytes, size_t n) {
+    const uint8_t *from = bytes;
+    struct ct_out *o = out_of(kind);
+    while (n) {
+        if (o->at == o->end && more(kind))
+            return -1;
+        const size_t room = (size_t)(o->end - o->at), part = n < room ? n : room;
+        memcpy(o->at, from, part);
+        o->at += part;
+        from += part;
+        n -= part;
+    }
+    return 0;
+}
+
+int ct_staged_event(const struct ct_event *e, const struct ct_columns_look *at, uint64_t next_ns) {
+    s.columns->next_ns = next_ns;
+    if (ct_columns_put_at(s.columns, e, at))
+        return -1;
+    if (!s.now.t_first_ns)
+        s.now.t_first_ns = e->t_ns;
+    s.now.t_last_ns = e->t_ns;
+    s.now.records++;
+    if (e->op == CT_OP_AMEND)
+        s.now.flags |= CT_CHUNK_AMENDS;
+    else
+        s.now.events++;
+    return 0;
+}
+
+void ct_staged_commit(uint64_t taken_ns) {
+    struct ct_journal *h = ct_journal();
+    const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
+    for (unsigned i = 0; i < CT_STREAMS; i++)
+        s.now.stream[i].used = used_of(i);
+    s.now.taken_ns = taken_ns;
+    h->open[next & 1] = s.now;
+    atomic_store_explicit(&h->committed, next, memory_order_release);
+}
+
+struct ct_journal_open *ct_staged(void) {
+    return &s.now;
+}
+
+size_t ct_staged_definitions(void) {
+    size_t n = 0;
+    for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
+        n += bytes_of(k);
+    return n;
+}
+
+uint32_t ct_staged_blocks_left(void) {
+    return ct_journal()->blocks - s.blocks_used;
+}
+
+// ---- the chunk's body -----------------------------------------------------------------------
+
+#define SECTION_HEAD_BYTES 5u // kind and length
+
+static void put_section_head(enum ct_section kind, uint64_t bytes) {
+    uint8_t head[SECTION_HEAD_BYTES + 8];
+    struct ct_out o = {head, head + sizeof head, 0};
+    ct_put_varint(&o, kind);
+    ct_put_u32(&o, (uint32_t)bytes);
+    ct_chunk_cut();
+    ct_chunk_put(head, SECTION_HEAD_BYTES);
+}
+
+static void put_stream(unsigned stream) {
+    const uint32_t last = s.now.stream[stream].last;
+    for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_block(i)->next) {
+        const struct ct_block *b = ct_journal_block(i);
+        ct_chunk_put(b->bytes, i == last ? used_of(stream) : b->used);
+        if (i == last)
+            break;
+    }
+}
+
+// What stands before the bytes of a column; before the first one, that is their number of records.
+static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
+    struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
+    if (column == CT_COLUMN_TEMPLATE)
+        ct_put_varint(&o, s.now.records);
+    ct_columns_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
+    return (size_t)(o.at - head);
+}
+
+// Every record has something in the first column, so that all that have bytes have a place behind its head.
+static uint64_t columns_bytes(void) {
+    uint8_t head[CT_COLUMN_HEAD_BYTES];
+    uint64_t n = 0;
+    for (unsigned c = 0; c < CT_COLUMNS; c++)
+        if (bytes_of(CT_STREAM_COLUMNS + c))
+            n += column_head(c, head) + bytes_of(CT_STREAM_COLUMNS + c);
+    return n;
+}
+
+static void put_columns(void) {
+    uint8_t head[CT_COLUMN_HEAD_BYTES];
+    put_section_head(CT_SECTION_EVENTS, columns_bytes());
+    for (unsigned c = 0; c < CT_COLUMNS; c++) {
+        if (!bytes_of(CT_STREAM_COLUMNS + c))
+            continue;
+        ct_chunk_cut();
+        ct_chunk_put(head, column_head(c, head));
+        put_stream(CT_STREAM_COLUMNS + c);
+    }
+}
+
+uint64_t ct_staged_bytes(void) {
+    uint64_t n = s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0;
+    for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
+        n += bytes_of(k) ? SECTION_HEAD_BYTES + bytes_of(k) : 0;
+    return n;
+}
+
+void ct_staged_put(const void *more_sections, size_t more_bytes) {
+    struct ct_in more = {more_sections, (const uint8_t *)more_sections + more_bytes, 0}, section;
+    unsigned kind;
+    for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
+        if (bytes_of(k)) {
+            put_section_head((enum ct_section)k, bytes_of(k));
+            put_stream(k);
+        }
+    for (const uint8_t *at = more.at; ct_section_next(&more, &kind, &section) > 0; at = more.at) {
+        ct_chunk_cut();
+        ct_chunk_put(at, (size_t)(more.at - at));
+    }
+    if (s.now.records)
+        put_columns();
+}
+
+void ct_staged_forked(void) {
+    memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
+}

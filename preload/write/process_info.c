@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the trace says about the process and its machine, and what it keeps quiet about.
+//
+// A trace is made to be shown to strangers. Recorded are therefore only the program's base name,
+// arguments that are known to steer memory with values that are a number or a word, and environment
+// variables of the CUDA stack. Never: the working folder, user and host names, addresses, and
+// anything that looks like a secret or a path.
+#define _GNU_SOURCE
+#include "write/process_info.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cutrace/format/journal.h>
+
+#include "base/options.h"
+#include "base/print.h"
+#include "record/recorder.h"
+#include "store/chunk_encode.h"
+#include "store/file_pattern.h"
+
+#ifndef CT_VERSION
+#define CT_VERSION "0.1.0"
+#endif
+
+extern char **environ;
+
+// ---- arguments ------------------------------------------------------------------------------
+
+// Options that say how much memory a model server or a training run takes. '_' counts as '-'.
+static const char *const known_options[] = {
+    "async-scheduling",
+    "batch-size",
+    "bf16",
+    "block-size",
+    "cpu-offload-gb",
+    "cuda-graph-sizes",
+    "data-parallel-size",
+    "device",
+    "disable-cuda-graph",
+    "distributed-executor-backend",
+    "dp",
+    "dtype",
+    "enable-chunked-prefill",
+    "enable-expert-parallel",
+    "enable-lora",
+    "enable-prefix-caching",
+    "enable-sleep-mode",
+    "enforce-eager",
+    "fp16",
+    "fp8",
+    "global-batch-size",
+    "gpu-memory-utilization",
+    "gradient-accumulation-steps",
+    "gradient-checkpointing",
+    "hidden-size",
+    "kv-cache-dtype",
+    "kv-cache-memory-bytes",
+    "load-format",
+    "max-batch-size",
+    "max-cpu-loras",
+    "max-length",
+    "max-lora-rank",
+    "max-loras",
+    "max-model-len",
+    "max-num-batched-tokens",
+    "max-num-seqs",
+    "max-seq-len-to-capture",
+    "mem-fraction-static",
+    "micro-batch-size",
+    "nnodes",
+    "no-enable-chunked-prefill",
+    "no-enable-prefix-caching",
+    "nproc-per-node",
+    "num-gpu-blocks-override",
+    "num-layers",
+    "num-workers",
+    "O",
+    "per-device-eval-batch-size",
+    "per-device-train-batch-size",
+    "pipeline-parallel-size",
+    "pp",
+    "q",
+    "quantization",
+    "seq-length",
+    "swap-space",
+    "tensor-parallel-size",
+    "tp",
+    "tp-size",
+};
+
+static int is_option(const char *given, size_t n) {
+    for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++) {
+        const char *known = known_options[i];
+        size_t k = 0;
+        while (k < n && known[k] && (given[k] == known[k] || (given[k] == '_' && known[k] == '-')))
+            k++;
+        if (k == n && !known[k])
+            return 1;
+    }
+    return 0;
+}
+
+// A number or one short word: nothing that could be a path, an address or a key.
+static int is_harmless(const char *value) {
+    const size_t n = strlen(value);
+    if (!n || n > 24 || *value == '.')
+        return 0;
+    for (const char *c = value; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._+-", *c))
+            return 0;
+    return 1;
+}
+
+static size_t add(char *out, size_t at, size_t size, const char *text, size_t n) {
+    return at + ct_print(out + at, size - at, "%s%.*s", at ? " " : "", (int)n, text);
+}
+
+// The harmless part of the arguments, which stand one behind the other, each with its NUL.
+static size_t harmless_arguments(const char *at, const char *end, char *out, size_t size) {
+    size_t used = 0;
+    for (const char *next; at < end; at = next) {
+        next = at + strlen(at) + 1;
+        if (*at != '-')
+            continue;
+        const char *name = at + strspn(at, "-"), *equals = strchr(name, '=');
+        const size_t n = equals ? (size_t)(equals - name) : strlen(name);
+        if (!is_option(name, n) || (equals && !is_harmless(equals + 1)))
+            continue;
+        used = add(out, used, size, at, strlen(at));
+        if (!equals && next < end && *next != '-' && is_harmless(next)) {
+            used = add(out, used, size, next, strlen(next));
+            next += strlen(next) + 1;
+        }
+    }
+    return used;
+}
+
+static size_t read_file(const char *path, char *out, size_t size) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    if (fd < 0)
+        return 0;
+    for (ssize_t got; n < size && (got = read(fd, out + n, size - n)) > 0;)
+        n += (size_t)got;
+    close(fd);
+    return n;
+}
+
+static void arguments_info(void) {
+    static char given[16384], out[3500]; // the caller holds the drain lock
+    size_t n = read_file("/proc/self/cmdline", given, sizeof given - 1);
+    given[n] = 0;
+    if (CT_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
+        return;
+    const char *first = given + strlen(given) + 1;
+    if (CT_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
+        size_t used = 0;
+        for (const char *at = given; at < given + n; at += strlen(at) + 1)
+            used = add(out, used, sizeof out, at, strlen(at));
+        ct_info("process.argv", "%s", out);
+    } else if (first < given + n && harmless_arguments(first, given + n, out, sizeof out)) {
+        ct_info("process.argv", "%s", out);
+    }
+}
+
+// ---- environment ----------------------------------------------------------------------------
+
+static int contains(const char *name, size_t n, const char *word) {
+    const size_t w = strlen(word);
+    for (size_t i = 0; i + w <= n; i++)
+        if (!strncasecmp(name + i, word, w))
+            return 1;
+    return 0;
+}
+
+static int is_secret(const char *name, size_t n) {
+    static const char *const words[] = {"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (contains(name, n, words[i]))
+            return 1;
+    return 0;
+}
+
+static int begins(const char *name, size_t n, const char *prefix) {
+    const size_t p = strlen(prefix);
+    return n >= p && !memcmp(name, prefix, p);
+}
+
+static int ends(const char *name, size_t n, const char *suffix) {
+    const size_t s = strlen(suffix);
+    return n >= s && !memcmp(name + n - s, suffix, s);
+}
+
+static int is_known_variable(const char *name, size_t n) {
+    return begins(name, n, "CUDA_") || begins(name, n, "VLLM_") || begins(name, n, "NCCL_") ||
+           (begins(name, n, "PYTORCH_") &&
+            (ends(name, n, "ALLOC_CONF") || ends(name, n, "_MEMORY_CACHING")));
+}
+
+// Whether the user named it: NAME or PREFIX_*, separated by commas.
+static int is_asked_for(const char *name, size_t n) {
+    for (const char *at = CT_TEXT(ENV_ALLOW); at && *at;) {
+        const size_t length = strcspn(at, ",");
+        if (length && at[length - 1] == '*' ? n >= length - 1 && !memcmp(name, at, length - 1)
+                                            : n == length && !memcmp(name, at, n))
+            return 1;
+        at += length + (at[length] == ',');
+    }
+    return 0;
+}
+
+// Paths hold user names, and addresses say where a machine is.
+static const char *tame(const char *name, size_t n, const char *value) {
+    size_t dots = 0, colons = 0;
+    for (const char *c = value; *c; c++) {
+        dots += *c == '.' && isdigit((unsigned char)c[1]);
+        colons += *c == ':';
+        if (*c == '/' || *c == '@' || *c == '~')
+            return "<path>";
+    }
+    if (ends(name, n, "_IP") || ends(name, n, "_HOST") || ends(name, n, "_ADDR") || dots >= 3 ||
+        colons >= 3)
+        return "<address>";
+    return value;
+}
+
+static void environment_info(void) {
+    for (char *const *e = environ; e && *e; e++) {
+        const char *equals = strchr(*e, '=');
+        const size_t n = equals ? (size_t)(equals - *e) : 0;
+        char key[160];
+        if (!n || n > 128)
+            continue;
+        const int asked = is_asked_for(*e, n);
+        if (!asked && (!is_known_variable(*e, n) || is_secret(*e, n)))
+            continue;
+        ct_print(key, sizeof key, "process.env.%.*s", (int)n, *e);
+        ct_info(key, "%.1000s", asked ? equals + 1 : tame(*e, n, equals + 1));
+    }
+}
+
+// ---- the rest -------------------------------------------------------------------------------
+
+static uint64_t now(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// Start of a process in the kernel's ticks since the boot; 0 if it is dead.
+static uint64_t start_ticks(unsigned pid) {
+    char path[32], stat[1024];
+    ct_print(path, sizeof path, "/proc/%u/stat", pid);
+    stat[read_file(path, stat, sizeof stat - 1)] = 0;
+    return ct_journal_process_start(stat);
+}
+
+// Start of the process on CLOCK_MONOTONIC. The kernel tells it in ticks of CLOCK_BOOTTIME.
+static uint64_t start_ns(void) {
+    const long hertz = sysconf(_SC_CLK_TCK);
+    const uint64_t since_boot =
+        hertz > 0 ? start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz) : 0;
+    const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
+    return since_boot > asleep ? since_boot - asleep : 0;
+}
+
+static void read_boot_id(uint64_t boot_id[2]) {
+    char text[16] = "";
+    (void)read_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    memcpy(boot_id, text, sizeof text);
+}
+
+void ct_process_identity(uint64_t *now_ns, uint64_t *ticks, uint64_t boot_id[2]) {
+    *now_ns = now(CLOCK_MONOTONIC);
+    *ticks = start_ticks((unsigned)getpid());
+    read_boot_id(boot_id);
+}
+
+int ct_process_is_alive(unsigned pid, uint64_t ticks, const uint64_t boot_id[2]) {
+    uint64_t boot[2];
+    read_boot_id(boot);
+    if (!start_ticks((unsigned)getpid()))
+        return 1; // without /proc, nobody knows
+    return !memcmp(boot, boot_id, sizeof boot) && ticks && start_ticks(pid) == ticks;
+}
+
+static void options_info(void) {
+    for (int i = 0; i < CT_OPTIONS; i++) {
+        char key[64];
+        // The pattern may hold a path.
+        if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW)
+            continue;
+        ct_print(key, sizeof key, "option.%s", ct_option_name((enum ct_option)i));
+        ct_info(key, "%s", ct_options[i].text);
+    }
+}
+
+void ct_process_info(void) {
+    char name[65];
+    struct utsname host;
+    ct_program_name(name, sizeof name);
+    ct_info("cutrace.version", "%s", CT_VERSION);
+    ct_info("process.pid", "%d", (int)getpid());
+    ct_info("process.ppid", "%d", (int)getppid());
+    ct_info("process.exe", "%s", name);
+    ct_info("process.start_ns", "%lu", start_ns());
+    arguments_info();
+    environment_info();
+    options_info();
+    if (!uname(&host)) {
+        ct_info("host.name_hash", "%016lx", ct_xxh64(host.nodename, strlen(host.nodename)));
+        ct_info("host.kernel", "%s", host.release);
+    }
+    ct_info("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
+    const uint64_t before = now(CLOCK_MONOTONIC), wall = now(CLOCK_REALTIME),
+                   after = now(CLOCK_MONOTONIC);
+    ct_info("clock.monotonic_ns", "%lu", before + (after - before) / 2);
+    ct_info("clock.realtime_ns", "%lu", wall);
+}

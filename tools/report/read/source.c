@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of a trace. Files are read with pread, never mapped: a trace may shrink or its disk may fail
+// while it is read, and a mapping would answer that with a signal.
+#include "read/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+static int slurp(struct ct_source *s, int fd, struct ct_error *error) {
+    size_t capacity = 1 << 20;
+    s->memory = ct_resize(NULL, capacity, 1);
+    for (;;) {
+        if (s->bytes == capacity)
+            s->memory = ct_resize(s->memory, capacity *= 2, 1);
+        const ssize_t n = read(fd, s->memory + s->bytes, capacity - s->bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return ct_fail(error, CT_BAD_TRACE, "%s: cannot be read: %s", s->name, strerror(errno));
+        if (n == 0)
+            return 0;
+        s->file_bytes = s->bytes += (uint64_t)n;
+    }
+}
+
+int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error) {
+    struct stat st = {0};
+    *s = (struct ct_source){.name = path, .fd = -1};
+    const int standard = strcmp(path, "-") == 0;
+    const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return ct_fail(error, CT_BAD_TRACE, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        s->fd = fd;
+        s->file_bytes = s->bytes = (uint64_t)st.st_size;
+        return 0;
+    }
+    int result = 0;
+    if (S_ISDIR(st.st_mode))
+        result = ct_fail(error, CT_BAD_TRACE, "%s: is a folder; name the trace files in it", path);
+    else
+        result = slurp(s, fd, error);
+    if (!standard)
+        close(fd);
+    return result;
+}
+
+void ct_source_memory(struct ct_source *s, const char *name, const void *bytes, size_t size) {
+    *s = (struct ct_source){.name = name, .fd = -1, .bytes = size, .file_bytes = size};
+    s->memory = ct_resize(NULL, size, 1);
+    if (size)
+        memcpy(s->memory, bytes, size);
+}
+
+void ct_source_add(struct ct_source *s, void *bytes, size_t size, unsigned align) {
+    free(s->added);
+    s->added = bytes;
+    s->added_at = (s->file_bytes + align - 1) / align * align;
+    s->bytes = s->added_at + size;
+}
+
+size_t ct_source_read(const struct ct_source *s, uint64_t offset, void *to, size_t n) {
+    const int is_added = s->added && offset >= s->added_at;
+    const uint64_t end = is_added ? s->bytes : s->file_bytes;
+    if (offset >= end)
+        return 0;
+    if (n > end - offset)
+        n = (size_t)(end - offset);
+    if (is_added) {
+        memcpy(to, s->added + (offset - s->added_at), n);
+        return n;
+    }
+    if (s->fd < 0) {
+        memcpy(to, s->memory + offset, n);
+        return n;
+    }
+    size_t done = 0;
+    while (done < n) {
+        const ssize_t got = pread(s->fd, (char *)to + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
+void ct_source_close(struct ct_source *s) {
+    if (s->fd > STDIN_FILENO)
+        close(s->fd);
+    free(s->memory);
+    free(s->added);
+    *s = (struct ct_source){.fd = -1};
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches go round between the thread that reads and the one that follows: each has what the other does not have.
+#include "replay/readahead.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum {
+    BATCHES = 16,
+    REST = BATCHES /
+           2, // so many are left when more are read: to wake a thread costs as much as a batch
+    FEW_EVENTS = 4096, // are read before a thread would have begun
+};
+
+struct ct_ahead {
+    struct ct_trace *trace;
+    struct ct_batch batch[BATCHES];
+    int has_thread;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    // under the lock
+    uint64_t filled,
+        taken; // batches, ever; those between are full. The last one taken is still being looked at
+    int stop;
+};
+
+// 0: it holds the trace's end.
+static int fill(struct ct_trace *t, struct ct_batch *b) {
+    for (b->n = 0; b->n < CT_BATCH; b->n++) {
+        struct ct_ahead_step *s = &b->step[b->n];
+        s->step = ct_trace_step(t, &s->event, &s->number);
+        if (s->step == CT_STEP_END) {
+            b->n++;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void *read_all(void *ahead) {
+    struct ct_ahead *a = ahead;
+    int more = 1;
+    pthread_mutex_lock(&a->lock);
+    while (more) {
+        if (a->filled - a->taken == BATCHES - 1) // (the one before them is being looked at)
+            while (!a->stop && a->filled - a->taken > REST)
+                pthread_cond_wait(&a->moved, &a->lock);
+        if (a->stop)
+            break;
+        struct ct_batch *b = &a->batch[a->filled % BATCHES];
+        pthread_mutex_unlock(&a->lock);
+        more = fill(a->trace, b);
+        pthread_mutex_lock(&a->lock);
+        if (a->filled++ == a->taken)
+            pthread_cond_signal(&a->moved);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+struct ct_ahead *ct_ahead_begin(struct ct_trace *t) {
+    struct ct_ahead *a = ct_zeroed(1, sizeof *a);
+    a->trace = t;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->moved, NULL);
+    if (t->events > FEW_EVENTS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+        a->has_thread = !pthread_create(&a->thread, NULL, read_all, a);
+    return a;
+}
+
+const struct ct_batch *ct_ahead_next(struct ct_ahead *a) {
+    if (!a->has_thread) {
+        (void)fill(a->trace, &a->batch[0]);
+        return &a->batch[0];
+    }
+    pthread_mutex_lock(&a->lock);
+    while (a->filled == a->taken)
+        pthread_cond_wait(&a->moved, &a->lock);
+    const struct ct_batch *b = &a->batch[a->taken++ % BATCHES];
+    if (a->filled - a->taken <= REST)
+        pthread_cond_signal(&a->moved);
+    pthread_mutex_unlock(&a->lock);
+    return b;
+}
+
+void ct_ahead_end(struct ct_ahead *a) {
+    if (!a)
+        return;
+    if (a->has_thread) {
+        pthread_mutex_lock(&a->lock);
+        a->stop = 1;
+        pthread_cond_signal(&a->moved);
+        pthread_mutex_unlock(&a->lock);
+        pthread_join(a->thread, NULL);
+    }
+    pthread_mutex_destroy(&a->lock);
+    pthread_cond_destroy(&a->moved);
+    free(a);
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source lines and inlined functions from DWARF, which is not trusted. Own look-ups over libdw's decoding: its dwarf_addrdie needs
+// a table (.debug_aranges) that clang and rustc do not write, and its dwarf_getscopes does not look into namespaces.
+#include "symbols/dwarf_lines.h"
+
+#include <cutrace/format/format.h>
+
+#include "base/memory.h"
+#include "base/table.h"
+#include "symbols/debug_files.h"
+
+#ifdef CT_HAVE_ELFUTILS
+
+// Bounds on what a file may make of its bytes.
+enum {
+    MAX_SPANS = 1 << 22, // ranges of addresses, of a file or a unit
+    MAX_DEPTH = 200,     // entries within entries
+    MAX_REFERENCES = 16, // from an entry to what it stands for
+    MAX_NAME_PARTS = 32,
+    NEARBY = 16, // spans that may overlap
+};
+
+struct span {
+    uint64_t low, high;
+    uint32_t what; // unit or function
+};
+
+struct spans {
+    struct span *at; // by low
+    size_t n, capacity;
+};
+
+// What a function or a type is declared in; 0 is the whole unit.
+struct scope {
+    uint32_t parent;
+    const char *name;
+};
+
+struct declared {
+    Dwarf_Off at;
+    uint32_t scope;
+};
+
+struct unit {
+    Dwarf_Die die;
+    int is_read;
+    struct spans ranges; // of functions
+    Dwarf_Die *functions;
+    struct scope *scopes;
+    struct declared *declared; // functions, by their place
+    size_t function_count, function_capacity, scope_count, scope_capacity, declared_count,
+        declared_capacity;
+};
+
+struct found {
+    struct ct_source_place *places;
+    size_t n;
+};
+
+struct ct_lines_file {
+    char *path;
+    uint8_t build_id[64];
+    size_t build_id_bytes;
+    struct ct_debug_file file;
+    struct spans ranges; // of units
+    struct unit *units;
+    size_t unit_count, unit_capacity;
+    struct ct_map known; // address -> place in found, + 1
+    struct found *found;
+    size_t found_count, found_capacity;
+};
+
+struct ct_lines {
+    struct ct_lines_from from;
+    const struct ct_elfutils *dw;
+    struct ct_lines_file **files;
+    size_t file_count, file_capacity;
+    char **names; // put together here
+    size_t name_count, name_capacity;
+};
+
+// ---- spans ------------------------------------------------------------------------------------------
+
+static void add_spans(const struct ct_elfutils *dw, struct spans *s, Dwarf_Die *die, size_t what) {
+    Dwarf_Addr base, low, high;
+    for (ptrdiff_t at = 0;
+         s->n < MAX_SPANS && (at = dw->dwarf_ranges(die, at, &base, &low, &high)) > 0;) {
+        if (low >= high)
+            continue;
+        CT_GROW(s->at, s->n, s->capacity);
+        s->at[s->n++] = (struct span){low, high, (uint32_t)what};
+    }
+}
+
+static int by_low(const void *a, const void *b) {
+    const struct span *x = a, *y = b;
+    if (x->low != y->low)
+        return x->low < y->low ? -1 : 1;
+    return x->what < y->what ? -1 : x->what > y->what;
+}
+
+static void order_spans(struct spans *s) {
+    if (s->n)
+        qsort(s->at, s->n, sizeof *s->at, by_low);
+}
+
+static const struct span *covering(const struct spans *s, uint64_t address) {
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (s->at[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low; i > 0 && low - i < NEARBY; i--)
+        if (address < s->at[i - 1].high)
+            return &s->at[i - 1];
+    return NULL;
+}
+
+// ---- entries ------------------------------------------------------------------------------------------
+
+// The next entry beside `die`, behind everything that was read up to `last`: a file cannot lead in circles.
+static int next_beside(const struct ct_elfutils *dw, Dwarf_Die *die, Dwarf_Off last) {
+    Dwarf_Die next;
+    if (dw->dwarf_siblingof(die, &next) != 0 || dw->dwarf_dieoffset(&next) <= last)
+        return 0;
+    *die = next;
+    return 1;
+}
+
+static const char *text_of(const struct ct_elfutils *dw, Dwarf_Die *die, unsigned name) {
+    Dwarf_Attribute a;
+    return dw->dwarf_attr_integrate(die, name, &a) ? dw->dwarf_formstring(&a) : NULL;
+}
+
+static uint32_t new_scope(struct unit *u, uint32_t parent, const char *name) {
+    CT_GROW(u->scopes, u->scope_count, u->scope_capacity);
+    u->scopes[u->scope_count] = (struct scope){parent, name};
+    return (uint32_t)u->scope_count++;
+}
+
+// Notes the functions of a unit, below an entry. Returns the place of the last entry that was read.
+static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_Die *parent,
+                            uint32_t scope, int depth) {
+    Dwarf_Die die;
+    Dwarf_Off last = dw->dwarf_dieoffset(parent);
+    if (depth == MAX_DEPTH || dw->dwarf_child(parent, &die) != 0)
+        return last;
+    do {
+        const int tag = dw->dwarf_tag(&die);
+        uint32_t inner = scope;
+        last = dw->dwarf_dieoffset(&die);
+        switch (tag) {
+        case DW_TAG_subprogram:
+            CT_GROW(u->declared, u->declared_count, u->declared_capacity);
+            u->declared[u->declared_count++] = (struct declared){last, scope};
+            CT_GROW(u->functions, u->function_count, u->function_capacity);
+            u->functions[u->function_count] = die;
+            add_spans(dw, &u->ranges, &die, u->function_count++);
+            inner = new_scope(u, scope, text_of(dw, &die, DW_AT_name));
+            break;
+        case DW_TAG_namespace:
+        case DW_TAG_module:
+        case DW_TAG_class_type:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+        case DW_TAG_interface_type:
+        case DW_TAG_enumeration_type: {
+            const char *name = dw->dwarf_diename(&die);
+            inner = new_scope(u, scope,
+                              name                      ? name
+                              : tag == DW_TAG_namespace ? "(anonymous namespace)"
+                                                        : "(anonymous)");
+            break;
+        }
+        default:
+            break;
+        }
+        last = read_below(dw, u, &die, inner, depth + 1);
+    } while (next_beside(dw, &die, last));
+    return last;
+}
+
+static void read_unit(const struct ct_elfutils *dw, struct unit *u) {
+    u->is_read = 1;
+    new_scope(u, 0, NULL);
+    read_below(dw, u, &u->die, 0, 0);
+    order_spans(&u->ranges);
+}
+
+static void read_units(const struct ct_elfutils *dw, struct ct_lines_file *m) {
+    Dwarf_CU *cu = NULL;
+    struct unit u = {0};
+    while (dw->dwarf_get_units(m->file.dwarf, cu, &cu, NULL, NULL, &u.die, NULL) == 0) {
+        CT_GROW(m->units, m->unit_count, m->unit_capacity);
+        m->units[m->unit_count] = u;
+        add_spans(dw, &m->ranges, &u.die, m->unit_count++);
+    }
+    order_spans(&m->ranges);
+}
+
+// ---- names --------------------------------------------------------------------------------------------
+
+// What an entry stands for in the end: where the function is declared.
+static Dwarf_Die declaration(const struct ct_elfutils *dw, const Dwarf_Die *die) {
+    Dwarf_Die at = *die, next;
+    Dwarf_Attribute a;
+    for (int i = 0; i < MAX_REFERENCES; i++) {
+        if (!(dw->dwarf_attr(&at, DW_AT_abstract_origin, &a) ||
+              dw->dwarf_attr(&at, DW_AT_specification, &a)) ||
+            !dw->dwarf_formref_die(&a, &next))
+            break;
+        at = next;
+    }
+    return at;
+}
+
+static uint32_t scope_of(const struct unit *u, Dwarf_Off at) {
+    size_t low = 0, high = u->declared_count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (u->declared[middle].at < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < u->declared_count && u->declared[low].at == at ? u->declared[low].scope : 0;
+}
+
+// The name with those of what it is declared in.
+static const char *full_name(struct ct_lines *l, const struct unit *u, uint32_t scope,
+                             const char *name) {
+    const char *parts[MAX_NAME_PARTS] = {name};
+    size_t n = 1, bytes = strlen(name) + 1, at = 0;
+    for (; scope && n < MAX_NAME_PARTS; scope = u->scopes[scope].parent)
+        if (u->scopes[scope].name) {
+            bytes += strlen(u->scopes[scope].name) + 2;
+            parts[n++] = u->scopes[scope].name;
+        }
+    if (n == 1)
+        return name;
+    char *text = ct_resize(NULL, bytes, 1);
+    while (n-- > 0)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s", parts[n], n ? "::" : "");
+    CT_GROW(l->names, l->name_count, l->name_capacity);
+    return l->names[l->name_count++] = text;
+}
+
+static const char *function_name(struct ct_lines *l, const struct unit *u, Dwarf_Die *die) {
+    const struct ct_elfutils *dw = l->dw;
+    const char *name = text_of(dw, die, DW_AT_linkage_name);
+    if (!name)
+        name = text_of(dw, die, DW_AT_MIPS_linkage_name);
+    if (name)
+        return name;
+    name = text_of(dw, die, DW_AT_name);
+    if (!name)
+        return NULL;
+    Dwarf_Die where = declaration(dw, die);
+    return full_name(l, u, scope_of(u, dw->dwarf_dieoffset(&where)), name);
+}
+
+// ---- places -------------------------------------------------------------------------------------------
+
+struct chain {
+    Dwarf_Die call[CT_MAX_PLACES]; // the outermost inlined function first
+    size_t n;
+    Dwarf_Off last; // that was read
+};
+
+// Finds the functions that are inlined at an address, below an entry. 1: there are some.
+static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_t address,
+                        struct chain *c, int depth) {
+    Dwarf_Die die;
+    if (depth == MAX_DEPTH || dw->dwarf_child(parent, &die) != 0)
+        return 0;
+    do {
+        const int tag = dw->dwarf_tag(&die), inlined = tag == DW_TAG_inlined_subroutine;
+        c->last = dw->dwarf_dieoffset(&die);
+        if (!inlined && tag != DW_TAG_lexical_block && tag != DW_TAG_try_block &&
+            tag != DW_TAG_catch_block)
+            continue;
+        const int has = dw->dwarf_haspc(&die, address) > 0;
+        if (inlined && has && c->n < CT_MAX_PLACES - 1)
+            c->call[c->n++] = die;
+        // (a block without addresses of its own may hold what has some)
+        if ((has || !inlined) && (find_inlined(dw, &die, address, c, depth + 1) || has))
+            return 1;
+    } while (next_beside(dw, &die, c->last));
+    return 0;
+}
+
+static struct ct_source_place line_at(const struct ct_elfutils *dw, struct unit *u,
+                                      uint64_t address) {
+    struct ct_source_place p = {0};
+    int number = 0;
+    Dwarf_Line *line = dw->dwarf_getsrc_die(&u->die, address);
+    if (!line || dw->dwarf_lineno(line, &number) || number < 0)
+        return p;
+    p.file = dw->dwarf_linesrc(line, NULL, NULL);
+    p.line = p.file ? (uint64_t)number : 0;
+    return p;
+}
+
+static uint64_t number_of(const struct ct_elfutils *dw, Dwarf_Die *die, unsigned name) {
+    Dwarf_Attribute a;
+    Dwarf_Word value;
+    return dw->dwarf_attr(die, name, &a) && dw->dwarf_formudata(&a, &value) == 0 ? value : 0;
+}
+
+// Where an inlined function is called.
+static struct ct_source_place call_at(const struct ct_elfutils *dw, struct unit *u,
+                                      Dwarf_Die *call) {
+    struct ct_source_place p = {0};
+    Dwarf_Files *files;
+    size_t n;
+    if (dw->dwarf_hasattr(call, DW_AT_call_file) && dw->dwarf_getsrcfiles(&u->die, &files, &n) == 0)
+        p.file = dw->dwarf_filesrc(files, number_of(dw, call, DW_AT_call_file), NULL, NULL);
+    p.line = p.file ? number_of(dw, call, DW_AT_call_line) : 0;
+    return p;
+}
+
+static struct found find_places(struct ct_lines *l, struct ct_lines_file *m, uint64_t address) {
+    const struct ct_elfutils *dw = l->dw;
+    const struct span *s = covering(&m->ranges, address);
+    struct chain c = {.n = 0};
+    struct found f = {0};
+    if (!s)
+        return f;
+    struct unit *u = &m->units[s->what];
+    if (!u->is_read)
+        read_unit(dw, u);
+    const struct span *in = covering(&u->ranges, address);
+    Dwarf_Die *function = in ? &u->functions[in->what] : NULL;
+    if (function)
+        (void)find_inlined(dw, function, address, &c, 0);
+    struct ct_source_place at = line_at(dw, u, address);
+    if (!function && !at.file)
+        return f;
+    f.places = ct_resize(NULL, c.n + 1, sizeof *f.places);
+    for (size_t i = c.n; i > 0; i--) {
+        at.function = function_name(l, u, &c.call[i - 1]);
+        f.places[f.n++] = at;
+        at = call_at(dw, u, &c.call[i - 1]);
+    }
+    at.function = function ? function_name(l, u, function) : NULL;
+    f.places[f.n++] = at;
+    return f;
+}
+
+// ---- files --------------------------------------------------------------------------------------------
+
+static int is_of(const struct ct_lines_file *f, const struct ct_lines_module *m) {
+    return f->build_id_bytes == m->build_id_bytes && !strcmp(f->path, m->path) &&
+           !memcmp(f->build_id, m->build_id, f->build_id_bytes);
+}
+
+struct ct_lines_file *ct_lines_file(struct ct_lines *l, const struct ct_lines_module *wanted) {
+    struct ct_lines_module m = *wanted;
+    if (m.build_id_bytes > sizeof l->files[0]->build_id)
+        m.build_id_bytes = 0; // not one that we know
+    for (size_t i = 0; i < l->file_count; i++)
+        if (is_of(l->files[i], &m))
+            return l->files[i];
+    struct ct_lines_file *f = ct_zeroed(1, sizeof *f);
+    CT_GROW(l->files, l->file_count, l->file_capacity);
+    l->files[l->file_count++] = f;
+    f->build_id_bytes = m.build_id_bytes;
+    memcpy(f->build_id, m.build_id, m.build_id_bytes);
+    f->path = strdup(m.path);
+    if (!f->path)
+        ct_out_of_memory();
+    ct_debug_file_open(&f->file, &l->from, &m);
+    if (f->file.found == CT_DEBUG_FOUND)
+        read_units(l->dw, f);
+    return f;
+}
+
+size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t address,
+                     const struct ct_source_place **places) {
+    if (f->file.found != CT_DEBUG_FOUND)
+        return 0;
+    uint64_t *known = ct_map_at(&f->known, address);
+    if (!*known) {
+        CT_GROW(f->found, f->found_count, f->found_capacity);
+        f->found[f->found_count++] = find_places(l, f, address);
+        *known = f->found_count;
+    }
+    *places = f->found[*known - 1].places;
+    return f->found[*known - 1].n;
+}
+
+const char *ct_lines_why(const struct ct_lines_file *f) {
+    switch (f->file.found) {
+    case CT_DEBUG_NO_READER:
+        return ct_elfutils_missing();
+    case CT_DEBUG_NO_ID:
+        return "the trace has no build-id of it";
+    case CT_DEBUG_NOT_HERE:
+        return "its file is not here";
+    case CT_DEBUG_ANOTHER:
+        return "the file that is here is another one: its build-id differs";
+    case CT_DEBUG_NONE_IN_IT:
+        return "has no debug information, and none was found beside it";
+    case CT_DEBUG_FOUND:
+        break;
+    }
+    return NULL;
+}
+
+struct ct_lines *ct_lines_open(const struct ct_lines_from *from) {
+    struct ct_lines *l = ct_zeroed(1, sizeof *l);
+    l->from = *from;
+    l->dw = ct_elfutils();
+    return l;
+}
+
+static void free_file(struct ct_lines_file *m) {
+    for (size_t i = 0; i < m->unit_count; i++) {
+        free(m->units[i].ranges.at);
+        free(m->units[i].functions);
+        free(m->units[i].scopes);
+        free(m->units[i].declared);
+    }
+    for (size_t i = 0; i < m->found_count; i++)
+        free(m->found[i].places);
+    free(m->units);
+    free(m->ranges.at);
+    free(m->found);
+    free(m->path);
+    ct_map_clear(&m->known);
+    ct_debug_file_close(&m->file);
+    free(m);
+}
+
+void ct_lines_close(struct ct_lines *l) {
+    for (size_t i = 0; i < l->file_count; i++)
+        free_file(l->files[i]);
+    for (size_t i = 0; i < l->name_count; i++)
+        free(l->names[i]);
+    free(l->names);
+    free(l->files);
+    free(l);
+}
+
+const char *ct_lines_missing(void) {
+    return ct_elfutils_missing();
+}
+
+const char *ct_lines_version(void) {
+    static char text[100];
+    if (!ct_elfutils())
+        return ct_elfutils_missing();
+    (void)snprintf(text, sizeof text, "elfutils %.60s", ct_elfutils()->dwfl_version(NULL));
+    return text;
+}
+
+#else
+
+struct ct_lines *ct_lines_open(const struct ct_lines_from *from) {
+    (void)from;
+    return NULL;
+}
+
+void ct_lines_close(struct ct_lines *l) {
+    (void)l;
+}
+
+struct ct_lines_file *ct_lines_file(struct ct_lines *l, const struct ct_lines_module *module) {
+    (void)l, (void)module;
+    return NULL;
+}
+
+size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t address,
+                     const struct ct_source_place **places) {
+    (void)l, (void)f, (void)address, (void)places;
+    return 0;
+}
+
+const char *ct_lines_why(const struct ct_lines_file *f) {
+    (void)f;
+    return ct_elfutils_missing();
+}
+
+const char *ct_lines_missing(void) {
+    return ct_elfutils_missing();
+}
+
+const char *ct_lines_version(void) {
+    return ct_elfutils_missing();
+}
+
+#endif

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which frames say nothing about who asked for memory. The table is noise.def.
+#ifndef CT_NOISE_H
+#define CT_NOISE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum ct_noise_of { CT_NOISE_MODULE, CT_NOISE_FUNCTION, CT_NOISE_FILE };
+
+enum ct_noise_group {
+    CT_NOISE_NONE,
+#define CT_NOISE_GROUP(NAME, title, reason) CT_NOISE_##NAME,
+#include "symbols/noise.def"
+    CT_NOISE_GROUPS
+};
+
+// The group of the first row that fits, or CT_NOISE_NONE. Names are NUL-terminated.
+enum ct_noise_group ct_noise(enum ct_noise_of what, const char *name);
+
+// The table as a document (NOISE.md).
+void ct_noise_document(FILE *out);
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the user asked for.
+#ifndef CT_OPTIONS_H
+#define CT_OPTIONS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "symbols/demangle.h"
+#include "symbols/dwarf_lines.h"
+
+enum ct_command {
+#define CT_COMMAND(name, help) CT_COMMAND_##name,
+#include "views/arguments.def"
+    CT_COMMANDS
+};
+
+enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
+
+struct ct_options {
+    enum ct_command command;
+    int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
+    const char *output;      // NULL = not given
+    uint64_t capacity;       // 0 = not given
+    int device;              // -1 = all
+    uint64_t from_ns, to_ns; // since the start
+    int have_from, have_to;
+    unsigned top;    // 0 = the view's own number
+    uint64_t events; // 0 = not given, UINT64_MAX = all
+    int have_demangling;
+    enum ct_demangling demangling;
+    enum ct_units units;
+    enum ct_choice color;
+    enum ct_choice progress; // CT_ALWAYS = plain
+    struct ct_lines_from lines;
+    char **paths;
+    int path_count;
+};
+
+// 0, or -1 with the error set (exit code 2).
+int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error);
+void ct_options_help(FILE *out);
+const char *ct_command_name(enum ct_command command);
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// export: a window of the trace in a format of others'. torch: PyTorch's memory snapshot, for its own viewer.
+#include <inttypes.h>
+#include <string.h>
+
+#include "export/torch_snapshot.h"
+#include "views/common.h"
+
+// The viewer takes seconds for each 100,000 entries, and stops altogether at some hundred megabytes.
+enum { DEFAULT_EVENTS = 100000 };
+
+struct export {
+    struct ct_view *v;
+    struct ct_snapshot snapshot;
+    struct ct_new_file out;
+    struct ct_error error;
+    char path[4200], note[400];
+    int some, failed_known; // events; a refusal among them
+    uint64_t failed;
+};
+
+// ---- the window ------------------------------------------------------------------------------------
+
+// The events that follow one another up to where the window ends: behind a gap, nothing before it counts.
+struct part {
+    const struct ct_view *v;
+    const struct ct_refusal *crossing;
+    uint64_t first, last; // that are in the range
+    uint64_t refused;     // the last event of what was refused
+    int some, refused_known;
+    int settled; // what came of the crossing
+};
+
+// PyTorch reports what it could not serve right behind the driver's refusals, in the same thread; and where a limit
+// of its own refuses, nothing else does.
+static void note_refusal(struct part *p, const struct ct_event *e, uint64_t number) {
+    const struct ct_refusal *c = p->crossing;
+    const int device = p->v->options->device;
+    if (c && number == c->event) {
+        p->refused = number;
+        p->refused_known = 1;
+    }
+    if (c && (number < c->event || p->settled || !CT_HAS(e, thread) || e->thread != c->thread))
+        return;
+    if (c && e->op == CT_OP_BLOCK_ALLOC)
+        p->settled = 1;
+    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_device_index(e) != device))
+        return;
+    p->settled = c != NULL;
+    p->refused = number;
+    p->refused_known = 1;
+}
+
+static void find_part(struct part *p, struct ct_trace *t) {
+    const struct ct_view *v = p->v;
+    struct ct_event e;
+    uint64_t number;
+    int gap = 0;
+    ct_trace_rewind(t);
+    for (enum ct_step step; (step = ct_trace_step(t, &e, &number)) != CT_STEP_END;) {
+        if (step == CT_STEP_RESET && p->refused_known)
+            return;
+        gap |= step == CT_STEP_RESET;
+        if (step != CT_STEP_EVENT)
+            continue;
+        if (e.t_ns > v->to_ns)
+            return;
+        if (gap || (!p->some && e.t_ns >= v->from_ns))
+            p->first = number;
+        gap = 0;
+        if (e.t_ns < v->from_ns)
+            continue;
+        p->some = 1;
+        p->last = number;
+        note_refusal(p, &e, number);
+    }
+}
+
+static void choose_window(struct export *x) {
+    struct ct_view *v = x->v;
+    const struct ct_options *o = v->options;
+    struct ct_scan s;
+    struct part p = {.v = v};
+    const struct ct_scan_request request = ct_request(v);
+    const int ranged = o->have_from || o->have_to;
+    const uint64_t most = o->events ? o->events : ranged ? UINT64_MAX : DEFAULT_EVENTS;
+    ct_scan_run(&s, v->trace, &request);
+    p.crossing = ct_scan_crossing(&s);
+    find_part(&p, v->trace);
+    ct_scan_free(&s);
+    // All of them, or a range that was asked for: not only up to the refusal.
+    x->failed_known = p.refused_known;
+    x->failed = p.refused;
+    if (p.refused_known && !(ranged && !o->events) && o->events != UINT64_MAX)
+        p.last = p.refused;
+    if (p.last - p.first >= most)
+        p.first = p.last - most + 1;
+    if (!p.some) // only what is there then
+        p.first = p.last = UINT64_MAX;
+    x->some = p.some;
+    x->snapshot.window = (struct ct_window){p.first, p.last, v->from_ns, v->to_ns};
+}
+
+// ---- the file --------------------------------------------------------------------------------------
+
+// TRACE.pickle, without the ending of a trace.
+static int name_file(struct export *x) {
+    const char *name = x->v->trace->source.name, *output = x->v->options->output;
+    size_t length = strlen(name);
+    if (length > 4 && strcmp(name + length - 4, ".zst") == 0)
+        length -= 4;
+    const int n = output ? snprintf(x->path, sizeof x->path, "%s", output)
+                         : snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
+    if (!output && strcmp(name, "-") == 0)
+        return ct_fail(&x->error, CT_USAGE, "export: name the new file with --output=FILE");
+    if (n < 0 || (size_t)n >= sizeof x->path)
+        return ct_fail(&x->error, CT_OUTPUT, "%.400s: is too long", x->path);
+    if (ct_new_file_replaces(x->path) && !x->v->options->force)
+        return ct_fail(&x->error, CT_USAGE, "%.400s: exists already; --force replaces it", x->path);
+    return 0;
+}
+
+static int make_file(struct export *x) {
+    struct ct_pickle *p = ct_resize(NULL, 1, sizeof *p);
+    int rc = ct_new_file_open(&x->out, x->path);
+    if (!rc) {
+        ct_pickle_begin(p, &x->out);
+        ct_snapshot_write(&x->snapshot, x->v->trace, p);
+        rc = ct_pickle_end(p) || ct_new_file_done(&x->out);
+    }
+    if (rc)
+        x->error = x->out.error;
+    free(p);
+    return rc;
+}
+
+// ---- what was written ------------------------------------------------------------------------------
+
+static int is_shown(const struct ct_shown *d) {
+    return d->segments || d->live_bytes;
+}
+
+static void put_text(struct export *x) {
+    struct ct_view *v = x->v;
+    const struct ct_snapshot *s = &x->snapshot;
+    ct_put_clean(v->out, x->path, strlen(x->path));
+    fprintf(v->out, ": %s entries", ct_count(s->entries).text);
+    if (x->some)
+        fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
+                s->window.last,
+                x->failed_known && x->failed == s->window.last ? ", the refusal" : "");
+    putc('\n', v->out);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_shown *shown = &s->shown[d];
+        if (!is_shown(shown))
+            continue;
+        fprintf(v->out,
+                "  %s at its end: %s in %s segment%s, of it PyTorch's %s with %s in %s block%s",
+                ct_device_text(d).text, ct_size(v, shown->segment_bytes).text,
+                ct_count(shown->segments).text, ct_plural(shown->segments),
+                ct_size(v, shown->pool_bytes).text, ct_size(v, shown->block_bytes).text,
+                ct_count(shown->blocks).text, ct_plural(shown->blocks));
+        if (shown->segment_bytes != shown->live_bytes)
+            fprintf(v->out, "; taken from the driver: %s", ct_size(v, shown->live_bytes).text);
+        putc('\n', v->out);
+    }
+    fputs(
+        "  drop it on https://pytorch.org/memory_viz, or: python -m torch.cuda._memory_viz stats FILE\n",
+        v->out);
+}
+
+static void put_json(struct export *x) {
+    struct ct_view *v = x->v;
+    const struct ct_snapshot *s = &x->snapshot;
+    struct ct_json json = {.out = v->out}, *j = &json;
+    ct_json_head(j, v);
+    ct_json_text(j, "output", x->path);
+    ct_json_text(j, "format", "torch");
+    ct_json_number(j, "bytes", x->out.bytes);
+    ct_json_number(j, "entries", s->entries);
+    ct_json_known(j, "from_event", x->some, s->window.first);
+    ct_json_known(j, "to_event", x->some, s->window.last);
+    ct_json_known(j, "refused_event", x->failed_known, x->failed);
+    ct_json_state(j, v->trace);
+    ct_json_open(j, "devices", '[');
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_shown *shown = &s->shown[d];
+        if (!is_shown(shown))
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_json_device(j, "ordinal", d);
+        ct_json_number(j, "live_bytes", shown->live_bytes);
+        ct_json_number(j, "segments", shown->segments);
+        ct_json_number(j, "segment_bytes", shown->segment_bytes);
+        ct_json_number(j, "pool_bytes", shown->pool_bytes);
+        ct_json_number(j, "blocks", shown->blocks);
+        ct_json_number(j, "block_bytes", shown->block_bytes);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+    ct_json_close(j, '}');
+    ct_json_end(j);
+}
+
+int ct_view_export(struct ct_view *v) {
+    struct export *x = ct_zeroed(1, sizeof *x);
+    x->v = v;
+    x->snapshot.sites = v->sites;
+    x->snapshot.device = v->options->device;
+    int rc = name_file(x);
+    if (!rc) {
+        choose_window(x);
+        x->snapshot.note = ct_estimate_text(v->trace, x->note, sizeof x->note) ? x->note : NULL;
+        ct_snapshot_examine(&x->snapshot, v->trace);
+        rc = make_file(x);
+    }
+    if (rc)
+        ct_say(x->error.text);
+    else if (v->options->json)
+        put_json(x);
+    else
+        put_text(x);
+    const int status = rc ? (int)x->error.status : CT_OK;
+    ct_snapshot_free(&x->snapshot);
+    free(x);
+    return status;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// info: what the trace tells of its process, without looking at the events.
+#include <inttypes.h>
+
+#include "views/common.h"
+
+static int by_key(const void *a, const void *b, void *names) {
+    const struct ct_names *n = names;
+    const struct ct_string *x = &n->strings[((const struct ct_fact *)a)->key];
+    const struct ct_string *y = &n->strings[((const struct ct_fact *)b)->key];
+    const int c = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
+    return c ? c : (x->length > y->length) - (x->length < y->length);
+}
+
+static struct ct_fact *sorted(struct ct_names *n) {
+    const size_t count = n->fact_count - 1;
+    struct ct_fact *facts = ct_resize(NULL, count, sizeof *facts);
+    if (count) {
+        memcpy(facts, n->facts + 1, count * sizeof *facts);
+        qsort_r(facts, count, sizeof *facts, by_key, n);
+    }
+    return facts;
+}
+
+// Counters of look-ups, of which there are hundreds: as text their number will do.
+static const char *const look_ups[] = {"unwrapped.", "way.resolved."};
+
+// The list that a key belongs to, or NULL.
+static const char *list_of(const struct ct_string *key) {
+    for (size_t i = 0; i < sizeof look_ups / sizeof *look_ups; i++) {
+        const size_t length = strlen(look_ups[i]);
+        if (key->length > length && !memcmp(key->at, look_ups[i], length))
+            return look_ups[i];
+    }
+    return NULL;
+}
+
+static void put_fact(struct ct_view *v, const struct ct_string *key,
+                     const struct ct_string *value) {
+    char name[200];
+    ct_clean(name, sizeof name, key->at, key->length);
+    fprintf(v->out, "%-32s ", name);
+    ct_put_clean(v->out, value->at, value->length);
+    putc('\n', v->out);
+}
+
+static void put_facts(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+    const struct ct_string *strings = v->trace->names.strings;
+    for (size_t i = 0, n; i < count; i += n) {
+        const char *list = list_of(&strings[facts[i].key]);
+        char name[40];
+        for (n = 1; list && i + n < count && list_of(&strings[facts[i + n].key]) == list;)
+            n++;
+        (void)snprintf(name, sizeof name, "%s*", list ? list : "");
+        if (list)
+            fprintf(v->out, "%-32s %zu name%s (--json lists them)\n", name, n, n == 1 ? "" : "s");
+        else
+            put_fact(v, &strings[facts[i].key], &strings[facts[i].value]);
+    }
+}
+
+static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+    const struct ct_trace *t = v->trace;
+    const struct ct_names *n = &t->names;
+    fprintf(v->out, "%-32s %s\n", "events", ct_count(t->events).text);
+    fprintf(v->out, "%-32s %zu, numbers %" PRIu64 " to %" PRIu64 "\n", "chunks", t->index.count,
+            t->index.chunks[0].head.seq, t->index.chunks[t->index.count - 1].head.seq);
+    fprintf(v->out, "%-32s %s\n", "time",
+            ct_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+    fprintf(v->out, "%-32s %s%s\n", "clean end",
+            t->ended ? "yes" : "no: ", t->ended ? "" : ct_end_text(t));
+    if (t->torn)
+        fprintf(v->out, "%-32s %" PRIu64 "\n", "torn events", t->torn);
+    if (t->overwritten_events) {
+        fprintf(v->out, "%-32s ", "overwritten");
+        ct_put_overwritten(v);
+        putc('\n', v->out);
+    }
+    fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
+    fprintf(v->out, "%-32s %016" PRIx64 "\n", "trace id", t->index.trace_id);
+    fprintf(v->out, "%-32s %zu\n", "stacks", n->defined_stacks);
+    put_facts(v, facts, count);
+}
+
+static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+    struct ct_json json = {.out = v->out}, *j = &json;
+    const struct ct_trace *t = v->trace;
+    const struct ct_names *n = &t->names;
+    char id[20];
+    (void)snprintf(id, sizeof id, "%016" PRIx64, t->index.trace_id);
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "schema", "cutrace.info/1");
+    ct_json_text(j, "file", t->source.name);
+    ct_json_text(j, "trace_id", id);
+    ct_json_number(j, "format_version", t->index.chunks[0].head.version);
+    ct_json_number(j, "events", t->events);
+    ct_json_number(j, "chunks", t->index.count);
+    ct_json_number(j, "first_chunk", t->index.chunks[0].head.seq);
+    ct_json_number(j, "last_chunk", t->index.chunks[t->index.count - 1].head.seq);
+    ct_json_number(j, "missing_chunks", t->index.missing);
+    ct_json_number(j, "foreign_chunks", t->index.foreign);
+    ct_json_state(j, t);
+    ct_json_number(j, "start_ns", t->start_ns);
+    ct_json_number(j, "t_first_ns", t->t_first_ns);
+    ct_json_number(j, "t_last_ns", t->t_last_ns);
+    ct_json_number(j, "stacks", n->defined_stacks);
+    ct_json_open(j, "info", '{');
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_string *key = &n->strings[facts[i].key],
+                               *value = &n->strings[facts[i].value];
+        ct_json_key(j, key->at, key->length);
+        ct_json_bytes(j, "", value->at, value->length);
+    }
+    ct_json_close(j, '}');
+    ct_json_open(j, "modules", '[');
+    for (size_t i = 1; i < n->module_count; i++) {
+        const struct ct_module *m = &n->modules[i];
+        char build_id[140] = "";
+        for (uint32_t b = 0; b < m->build_id.length && b < 64; b++)
+            (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)m->build_id.at[b]);
+        ct_json_open(j, NULL, '{');
+        ct_json_bytes(j, "path", n->strings[m->path].at, n->strings[m->path].length);
+        ct_json_text(j, "build_id", build_id);
+        ct_json_hex(j, "base", m->base);
+        ct_json_hex(j, "start", m->start);
+        ct_json_hex(j, "end", m->end);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+    ct_json_close(j, '}');
+    ct_json_end(j);
+}
+
+int ct_view_info(struct ct_view *v) {
+    struct ct_fact *facts = sorted(&v->trace->names);
+    const size_t count = v->trace->names.fact_count - 1;
+    if (v->options->json)
+        put_json(v, facts, count);
+    else
+        put_text(v, facts, count);
+    free(facts);
+    return CT_OK;
+}
