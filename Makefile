@@ -12,7 +12,7 @@
 #
 #   BUILD=build           where outputs go          CC=gcc|clang           CROSS=aarch64-linux-gnu
 #   SAN=address,undefined or SAN=thread             COVERAGE=1             WERROR=1 (as in CI)
-#   CUDA_INC=/path        the folder of cuda.h      DEBUG=1  (-O0)
+#   CUDA_INC=/path        the folder of cuda.h      DEBUG=1  (-O0)           ASSERTS=1 (checks of invariants)
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -42,9 +42,10 @@ comma := ,
 SAN ?=
 COVERAGE ?=
 DEBUG ?=
+ASSERTS ?=
 BUILD ?= build
 BUILD_ROOT := $(BUILD)
-VARIANT := $(if $(SAN),-san-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)$(if $(CROSS),-$(CROSS))
+VARIANT := $(if $(SAN),-san-$(subst $(comma),-,$(SAN)))$(if $(ASSERTS),-asserts)$(if $(COVERAGE),-coverage)$(if $(CROSS),-$(CROSS))
 override BUILD := $(BUILD_ROOT)$(if $(VARIANT),/$(patsubst -%,%,$(VARIANT)))
 DEPS_DIR ?= build/deps
 BUILD_DEPS := $(DEPS_DIR)
@@ -64,7 +65,9 @@ COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.
 CFLAGS ?=
 LDFLAGS ?=
-CFLAGS_ALL = -std=gnu11 $(WARNINGS) $(OPTIMISE) $(SAN_FLAGS) $(COV_FLAGS) -pthread -Iinclude $(CFLAGS)
+# Invariants (CT_ASSERT) are checked in sanitizer builds and with ASSERTS=1, never in what is released.
+ASSERT_FLAGS := $(if $(SAN)$(ASSERTS),-DCT_ASSERTS)
+CFLAGS_ALL = -std=gnu11 $(WARNINGS) $(OPTIMISE) $(ASSERT_FLAGS) $(SAN_FLAGS) $(COV_FLAGS) -pthread -Iinclude $(CFLAGS)
 # (-fno-lto: only libcutrace.so says otherwise; the tests link its objects as they are)
 LDFLAGS_ALL = $(SAN_FLAGS) $(COV_FLAGS) -pthread -fno-lto -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
 # Automatic dependency files.
