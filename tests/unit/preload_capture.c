@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/loaded_modules.h"
 #include "store/stack_table.h"
@@ -357,6 +357,7 @@ static void off_is_off(void **state) {
 
 int main(void) {
     setenv("CUTRACE_CHECK_STACKS", "1", 1);
+    (void)ct_tracing_is_on();
     const struct CMUnitTest tests[] =
     { cmocka_unit_test_teardown(the_second_time_is_from_memory, none_differed),
       cmocka_unit_test_teardown(other_ways_are_other_stacks, none_differed),
