@@ -357,7 +357,6 @@ static void off_is_off(void **state) {
 
 int main(void) {
     setenv("CUTRACE_CHECK_STACKS", "1", 1);
-    (void)ct_tracing_is_on();
     const struct CMUnitTest tests[] =
     { cmocka_unit_test_teardown(the_second_time_is_from_memory, none_differed),
       cmocka_unit_test_teardown(other_ways_are_other_stacks, none_differed),
@@ -382,6 +381,7 @@ int main(void) {
     snprintf(text, sizeof text, "%s/%%p.zst", folder);
     setenv("CUTRACE_OUTPUT", text, 1);
     setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    (void)ct_tracing_is_on(); // reads the options
     const int rc = cmocka_run_group_tests_name("capture", tests, NULL, NULL);
     snprintf(text, sizeof text, "rm -rf %s", folder);
     return system(text) ? 1 : rc;
