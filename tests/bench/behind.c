@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "record/tracing.h"
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
@@ -77,13 +78,14 @@ static const struct stream peer_stream = {"peer", peer_begin, peer_next};
 static struct ct_ring *rings[RINGS_MAX];
 static pthread_barrier_t claimed, ended;
 
-// No thread beside this one: linked with --wrap=ct_writer_start.
-int __wrap_ct_writer_start(void);
-int __wrap_ct_writer_start(void) {
+// No thread beside this one: linked with --wrap=ct_writer_thread_start.
+int __wrap_ct_writer_thread_start(void);
+int __wrap_ct_writer_thread_start(void) {
     return -1;
 }
 
 static void *claim(void *place) {
+    (void)ct_tracing_is_on();
     if (!(*(struct ct_ring **)place = ct_ring_mine()))
         fail("no ring");
     pthread_barrier_wait(&claimed);

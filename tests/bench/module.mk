@@ -16,7 +16,7 @@ BENCHES += tests/bench/behind.sh
 TESTS += $(BEHIND)
 bench: $(BEHIND)
 
-$(BEHIND): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_start
+$(BEHIND): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_thread_start
 $(BEHIND): tests/bench/behind.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -lm -o $@
