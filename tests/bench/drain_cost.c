@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what comes behind the rings, alone and in one thread: behind STREAM EVENTS RINGS. STREAM: peer (the work of
+// Measures what comes behind the rings, alone and in one thread: drain_cost STREAM EVENTS RINGS. STREAM: peer (the work of
 // peer_work.c) or one of streams.h. CUTRACE_OUTPUT says where the trace goes.
 //
 // Events are put into the rings as the threads of a program would do it, some thousands at a time, and drained. Prints the
 // drainer's processor time for an event, and the longest drain. Where other programs disturb times, instructions tell:
-//   valgrind --tool=callgrind --toggle-collect=ct_drain build/tests/bench/behind peer 300000 2
+//   valgrind --tool=callgrind --toggle-collect=ct_drain build/tests/bench/drain_cost peer 300000 2
 #include <pthread.h>
 #include <time.h>
 
@@ -20,7 +20,7 @@
 enum { AT_A_TIME = 3000, RINGS_MAX = 64, DEPTH = 40, PEER_LIVE = 4096, PEER_STACKS = 256 };
 
 static void fail(const char *what) {
-    fprintf(stderr, "behind: %s\n", what);
+    fprintf(stderr, "drain_cost: %s\n", what);
     exit(1);
 }
 
@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
     const struct stream *s = argc == 4 ? stream_of(argv[1]) : NULL;
     const unsigned n = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
     if (!s || !n || n > RINGS_MAX) {
-        fputs("usage: behind peer|iid|periodic EVENTS RINGS\n", stderr);
+        fputs("usage: drain_cost peer|iid|periodic EVENTS RINGS\n", stderr);
         return 2;
     }
     const uint64_t events = strtoull(argv[2], NULL, 10);

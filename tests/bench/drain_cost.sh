@@ -7,6 +7,6 @@ build=${CUTRACE_BUILD:-$root/build}
 folder=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$folder"' EXIT
 for stream in peer iid periodic; do
-    CUTRACE_OUTPUT=$folder/$stream.zst "$build/tests/bench/behind" "$stream" "${BENCH_EVENTS:-4000000}" 2
+    CUTRACE_OUTPUT=$folder/$stream.zst "$build/tests/bench/drain_cost" "$stream" "${BENCH_EVENTS:-4000000}" 2
     "$build/cutrace-report" check "$folder/$stream.zst" >/dev/null
 done

@@ -75,6 +75,6 @@ check "uninstall removes what install put there" "$(find "$work/root" -type f)"
 make -s -C "$root" "BUILD=$work/plain" CFLAGS=-DCT_WITHOUT_ELFUTILS LIBIBERTY= "$work/plain/cutrace-report" >"$work/log" 2>&1
 check "without elfutils and libiberty there is a report all the same, which says what it lacks" \
     "$("$work/plain/cutrace-report" --version 2>&1 | grep -q '^lines: .*built without elfutils' || cat "$work/log"
-        "$work/plain/cutrace-report" "$root/tests/golden/expected/mixed.zst" 2>&1 | grep -q . || echo 'it does not report'
-        "$work/plain/cutrace-report" symbolize -o "$work/x" "$root/tests/golden/expected/mixed.zst" 2>&1 |
+        "$work/plain/cutrace-report" "$root/tests/report/golden/traces/mixed.zst" 2>&1 | grep -q . || echo 'it does not report'
+        "$work/plain/cutrace-report" symbolize -o "$work/x" "$root/tests/report/golden/traces/mixed.zst" 2>&1 |
             grep -q 'built without elfutils' || echo 'symbolize does not say why')"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is killed in the middle: killed refused (a refusal, then SIGKILL at once), killed flushed (waits first).
+// Is killed in the middle: killed_midway refused (a refusal, then SIGKILL at once), killed_midway flushed (waits first).
 #include "cu.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random sequences of calls, valid and invalid: random SEED SEQUENCES CALLS THREADS. Slots that are empty, or
+// Random sequences of calls, valid and invalid: random_calls SEED SEQUENCES CALLS THREADS. Slots that are empty, or
 // were freed and kept, make the invalid ones. Prints a checksum of the results.
 #define _GNU_SOURCE
 #include "cu.h"

@@ -3,8 +3,11 @@
 """The checker itself: it must see every way in which a trace can differ from the ledger."""
 import copy
 import json
+import os
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 _runs = {}
 

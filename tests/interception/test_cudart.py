@@ -4,8 +4,10 @@
 import collections
 import os
 import re
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 REAL = os.path.join(PROGRAMS, "cudart_real")
 
@@ -55,7 +57,7 @@ for name, kind in (("cudart_shared", "shared"), ("cudart_static", "static")):
     def _wrapped(name=name):
         log = os.path.join(folder(), "spy")
         done = run(toolkit(name), libraries=libraries(name), env={"SIM_DEVICES": 0, "WAYS_SPY": log},
-                   before=[program("libspy.so")])
+                   before=[program("libresolver_spy.so")])
         problems = [] if done.rc == 0 else [f"{done.rc} {done.err}"]
         # The spy in front of us sees what our resolver answers.
         got = dict(line.split(" ", 1) for line in open(log).read().splitlines())

@@ -4,8 +4,10 @@
 import os
 import re
 import subprocess
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 SCENARIOS = ("device invalid no_context fill async pools pool_shrinks vmm retained expandable multicast arrays "
              "sparse host share graphics graph instantiate capture contexts reset green limits modules").split()
@@ -247,8 +249,8 @@ def _():
 
 @case("resolvers: old ABIs and the newer ones of the same name get what they asked for")
 def _():
-    done = run("resolvers")
-    return good(done) + same_as_without(done, "resolvers")
+    done = run("get_proc_address_abis")
+    return good(done) + same_as_without(done, "get_proc_address_abis")
 
 
 @case("ctypes from Python, by name and by cuGetProcAddress")
@@ -265,7 +267,7 @@ def _():
 
 @case("a program with two ways at once: symbol and look-up lead to one trace")
 def _():
-    done = run("driver", "dlsym", "device", "host", "arrays", before=[program("libelfuser.so")])
+    done = run("driver", "dlsym", "device", "host", "arrays", before=[program("libearly_allocation.so")])
     return good(done)
 
 
@@ -281,7 +283,7 @@ def _():
 
 @case("slow calls are all timed; of quick ones the first, and then one in sixteen")
 def _durations():
-    done = run("sampler", 1, 1600, 4, env={"SIM_LATENCY_NS": "cuMemAlloc_v2:3000,0"})
+    done = run("periodic_sizes", 1, 1600, 4, env={"SIM_LATENCY_NS": "cuMemAlloc_v2:3000,0"})
     slow = [e["duration_ns"] is not None for e in done.calls() if e["op"] == "alloc"]
     problems = [] if len(slow) == 1600 and all(slow) else [f"{slow.count(False)} of {len(slow)} slow calls have no duration"]
     # A call of the simulated driver is never quick; one of the driver that speed is measured with is one malloc.
@@ -299,7 +301,7 @@ def _durations():
 @case("two processes on one device: free memory in the refusal is the device's")
 def _():
     shm = os.path.join(folder(), "shm")
-    done = run("neighbour", env={"SIM_SHM": shm})
+    done = run("two_processes", env={"SIM_SHM": shm})
     oom = [e for e in done.calls() if e["result"] == 2]
     problems = good(done)
     if not oom or not 0 < oom[0]["free_bytes"] < 300 << 20:

@@ -4,8 +4,10 @@
 import os
 import re
 import subprocess
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 SOURCE = os.path.dirname(os.path.realpath(__file__))
 
@@ -77,7 +79,7 @@ def _():
 @case("look-ups of driver functions without a driver find nothing")
 def _():
     where = folder()
-    a, b = (plain_run([program("probe")], p, where) for p in (False, True))
+    a, b = (plain_run([program("absent_driver")], p, where) for p in (False, True))
     out = [] if a.stdout == b.stdout and a.returncode == b.returncode == 0 else [f"without {a}, with {b}"]
     return out + ([f"files {os.listdir(where)}"] if os.listdir(where) else [])
 
@@ -91,22 +93,22 @@ def _():
 
 @case("a library that exports a variable named like a driver function keeps it")
 def _():
-    done = run("variable", program("libvariable.so"))
+    done = run("fills_function_pointers", program("libfunction_pointers.so"))
     return ([] if done.rc == 0 else [f"{done.rc} {done.out} {done.err}"]) + same_as_without(
-        done, "variable", program("libvariable.so"))
+        done, "fills_function_pointers", program("libfunction_pointers.so"))
 
 
 @case("RTLD_NEXT of the host's interposers, before and after us, at -O0 and -O2")
 def _():
     problems = []
-    for lib in ("libnext_O0.so", "libnext_O2.so"):
+    for lib in ("librtld_next_O0.so", "librtld_next_O2.so"):
         for place in ("before", "after"):
             kw = {place: [program(lib)]}
             done = run("driver_elf", "device", **kw)
             problems += [f"{lib} {place}: {p}" for p in good(done) + same_as_without(done, "driver_elf", "device", **kw)]
             if not re.search(r"next: getppid [1-9].*", done.err):
                 problems.append(f"{lib} {place}: was not in the chain: {done.err!r}")
-    both = {"before": [program("libnext_O0.so")], "after": [program("libnext_O2.so")]}
+    both = {"before": [program("librtld_next_O0.so")], "after": [program("librtld_next_O2.so")]}
     done = run("driver_elf", "device", **both)
     return problems + good(done) + same_as_without(done, "driver_elf", "device", **both)
 
@@ -127,8 +129,8 @@ def _():
 
 @case("errno and dlerror are what they are without us")
 def _():
-    done = run("state")
-    return good(done) + same_as_without(done, "state")
+    done = run("errno_and_dlerror")
+    return good(done) + same_as_without(done, "errno_and_dlerror")
 
 
 @case("signal handlers, masks and threads of the host are its own")
@@ -140,8 +142,8 @@ def _():
 @case("a program that closes every file descriptor and opens its own")
 def _():
     env = {"SIM_LEDGER": None}
-    done = run("closer", env=env)
-    return ([] if done.rc == 0 else [f"{done.rc}: {done.out} {done.err}"]) + same_as_without(done, "closer", env=env)
+    done = run("closes_all_fds", env=env)
+    return ([] if done.rc == 0 else [f"{done.rc}: {done.out} {done.err}"]) + same_as_without(done, "closes_all_fds", env=env)
 
 
 @case("a program that has no file descriptor left")
@@ -155,16 +157,16 @@ def _():
 @case("a program that changes its folder: the trace is where the program began to use CUDA")
 def _():
     where = folder()
-    done = run("wanderer", cwd=where, env={"CUTRACE_OUTPUT": "trace.%p.zst"}, where=where)
+    done = run("chdir_after_init", cwd=where, env={"CUTRACE_OUTPUT": "trace.%p.zst"}, where=where)
     # Relative to the folder at the first call that makes the file.
     return good(done)
 
 
 for kind in ("fork", "fork-use", "vfork", "exec", "daemon", "_exit", "quick_exit", "abort", "thread-exit"):
     def _kind(kind=kind):
-        done = run("processes", kind)
+        done = run("forks_and_exits", kind)
         want = {"abort": -6}.get(kind, 0)
-        return good(done, rc=want) + same_as_without(done, "processes", kind)
+        return good(done, rc=want) + same_as_without(done, "forks_and_exits", kind)
     case(f"a program that ends or multiplies by {kind}: each process has its trace, whole")(_kind)
 
 
@@ -176,13 +178,13 @@ def _():
     problems += same_as_without(dlsym, "driver", "chain2", "device", "async", "vmm")
     if done.traces or dlsym.traces:
         problems.append("there is a trace")
-    threads = run("threads_seen", env={"CUTRACE": 0})
+    threads = run("counts_threads", env={"CUTRACE": 0})
     return problems + ([] if threads.out.strip() == "1" else [f"threads: {threads.out}"])
 
 
 @case("with CUDA: exactly one thread more, in a CUDA program")
 def _():
-    done, plain = run("threads_seen"), run("threads_seen", preload=False)
+    done, plain = run("counts_threads"), run("counts_threads", preload=False)
     return good(done) + ([] if (plain.out.strip(), done.out.strip()) == ("1", "2") else
                          [f"threads {plain.out!r} without, {done.out!r} with"])
 

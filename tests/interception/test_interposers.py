@@ -5,8 +5,10 @@ import ctypes.util
 import glob
 import os
 import subprocess
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 PLACES = ("before", "after")
 
@@ -33,8 +35,8 @@ def ops(done):
 for place in PLACES:
     def _tms(place=place):
         kw = {place: [program("liblike_tms.so")]}
-        done = run("saver", **kw)
-        problems = good(done) + same_as_without(done, "saver", **kw)
+        done = run("memory_saver", **kw)
+        problems = good(done) + same_as_without(done, "memory_saver", **kw)
         maps = [e for e in done.calls() if e["op"] == "map"]
         if len(maps) != 8:  # four of cudaMalloc, four of the resume
             problems.append(f"{len(maps)} mappings")

@@ -5,9 +5,11 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 
 def valid(done):
@@ -42,7 +44,7 @@ def prefix(done, at_least):
 
 @case("a refused allocation and SIGKILL at once: the refusal is in the trace, with all before it")
 def _():
-    done = run("killed", "refused")
+    done = run("killed_midway", "refused")
     problems = valid(done) + prefix(done, len(done.ledger()))
     last = done.calls()[-1]
     if last["result"] != 2 or last["bytes"] != 1 << 50 or not last["stack"]:
@@ -52,13 +54,13 @@ def _():
 
 @case("SIGKILL after the flush interval: everything is in the trace")
 def _():
-    done = run("killed", "flushed")
+    done = run("killed_midway", "flushed")
     return valid(done) + prefix(done, len(done.ledger())) + ([] if done.rc == -9 else [f"exit status {done.rc}"])
 
 
 @case("the summary says that there was no clean end, and without the journal that the end is missing")
 def _():
-    done = run("killed", "refused")
+    done = run("killed_midway", "refused")
     with_journal = done.summary()["trace"]
     for f in os.listdir(done.folder):
         if f.endswith(".journal"):
@@ -74,7 +76,7 @@ def _():
     rng = random.Random(7)
     for i in range(12 if FULL else 6):
         where = folder()
-        process = subprocess.Popen([program("random"), "3", "100000", "20", "3"], env=environment(where),
+        process = subprocess.Popen([program("random_calls"), "3", "100000", "20", "3"], env=environment(where),
                                    stdout=subprocess.DEVNULL, cwd=where)
         # Once something is written, any moment will do.
         end = time.monotonic() + HANG

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random sequences of calls, valid and invalid, against the ledger: 100,000 in check-full, a sample else."""
 import os
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 SEQUENCES, CALLS = 250, 20  # of one process
 PROCESSES = 400 if FULL else 10
@@ -14,7 +16,7 @@ FIRST = int(os.environ.get("WAYS_SEED", 1))
 def batch(first, count, threads):
     problems = []
     for seed in range(first, first + count):
-        args = ("random", seed, SEQUENCES // threads, CALLS, threads)
+        args = ("random_calls", seed, SEQUENCES // threads, CALLS, threads)
         env = {"SIM_DEVICES": 2}
         done = run(*args, env=env)
         found = good(done)

@@ -7,8 +7,10 @@ import json
 import math
 import os
 import subprocess
+import sys
 
-from ways import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
 
 SIGMAS = 6  # a fair draw is further off once in 500 million times, one that favours anything by far more
 
@@ -17,7 +19,7 @@ def sampled(threads, rounds, period, *more, **env):
     """(folder, recorded allocations and frees, the ledger's) of a run."""
     where = folder()
     e = {"SIM_LEDGER": None, "SIM_LEDGER_MAP": os.path.join(where, "ledger.%p"), "SIM_BACKED": 0, "CUTRACE_NVML": 0, **env}
-    done = run("sampler", threads, rounds, period, *more, where=where, env=e)
+    done = run("periodic_sizes", threads, rounds, period, *more, where=where, env=e)
     assert done.rc == 0, done.err
     (trace,), (ledger,) = done.traces.values(), done.ledgers.values()
     return done, check_ledger.read_trace(REPORT, trace), check_ledger.read_ledger(ledger)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of this folder share: starting, killing, judging, seeds. TAP and cases are those of tests/ways."""
+"""What the suites of tests/recorder share: starting, killing, judging, seeds. TAP and cases are those of tests/interception."""
 import ctypes
 import glob
 import os
@@ -12,18 +12,17 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ways"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import judge  # noqa: E402
 import ways  # noqa: E402
-from ways import BUILD, FULL, HANG, LIBRARY, REPORT, Skip, folder, main  # noqa: E402, F401
+from ways import BUILD, FULL, HANG, LIBRARY, REPORT, ROOT, Skip, folder, main  # noqa: E402, F401
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.join(ROOT, "tests/recorder")
 SEED = int(os.environ.get("DEATH_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def case(name):
-    """As in tests/ways. On a machine that is busy elsewhere the writer may be without a core until a ring is full; then
+    """As in tests/interception. On a machine that is busy elsewhere the writer may be without a core until a ring is full; then
     events are counted as lost, as documented. Such a run decides nothing: it is made once more, at most twice."""
     def register(function):
         def decide():
@@ -39,14 +38,14 @@ def case(name):
 
 
 def program(name):
-    path = os.path.join(BUILD, "tests/death", name)
+    path = os.path.join(BUILD, "tests/recorder", name)
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} is not built")
     return path
 
 
 def environment(where, preload=True, env=None, **kw):
-    """As for tests/ways, with the ledger that outlives the process."""
+    """As for tests/interception, with the ledger that outlives the process."""
     e = ways.environment(where, preload, env={"SIM_LEDGER": None, "SIM_LEDGER_MAP": os.path.join(where, "ledger.%p"),
                                               "SIM_LEDGER_MAP_MB": "256", **(env or {})}, **kw)
     return e

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "ways"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_ledger  # noqa: E402
 from check_ledger import differences, is_give, number, show  # noqa: E402
 

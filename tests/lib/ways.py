@@ -19,7 +19,7 @@ FULL = bool(os.environ.get("CUTRACE_FULL"))
 LIBRARY = os.path.join(BUILD, "libcutrace.so")
 REPORT = os.path.join(BUILD, "cutrace-report")
 SIM = os.path.join(BUILD, "sim")
-PROGRAMS = os.path.join(BUILD, "tests/ways")
+PROGRAMS = os.path.join(BUILD, "tests/interception")
 HANG = 300  # a guard, no measure
 gc.disable()  # lists of a hundred thousand events, none of them a cycle: it would take more time than all else
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes and gives back device memory, and writes down every call in a log of its own, for traces that go round many times:
-//   churner THREADS CALLS SLOTS LOG [REFUSED]
+//   alloc_free_logged THREADS CALLS SLOTS LOG [REFUSED]
 // Threads share SLOTS addresses and make CALLS calls each. One request in REFUSED is refused (0: none). LOG.TID of a thread is an
 // array of 16 bytes for each call: its return (CLOCK_MONOTONIC, ns), and address << 16 | size / 512 << 2 | failed << 1 | taken.
 #include "worker.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the driver through ctypes: calls.py STATEMENT makes some, and runs the statement. Imported by workers.py."""
+"""Calls of the driver through ctypes: ctypes_calls.py STATEMENT makes some, and runs the statement. Imported by model_server.py."""
 import ctypes
 import os  # noqa: F401 (for the statement)
 import sys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that multiply: forker KIND [N]. A child of a process that has used CUDA cannot use it: its calls fail, and
+// Processes that multiply: fork_kinds KIND [N]. A child of a process that has used CUDA cannot use it: its calls fail, and
 // are recorded. What is printed says what the calls returned.
 #include "worker.h"
 

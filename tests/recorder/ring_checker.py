@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace that went round, by FORMAT.md alone, against the log that its program (churner) wrote of every call.
+"""A trace that went round, by FORMAT.md alone, against the log that its program (alloc_free_logged) wrote of every call.
 
 Three things must be equal: each event that is left to its call; what is alive, object by object, at each checkpoint that is left and at
 the end; the history to a computation from the log. Nothing here is shared with the C sources, and nothing with the driver.
@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 
 CLOCK_NS = 1000  # how far the recorder's clock may be from the program's

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stops a program between two of its instructions, again and again: stepper MARK STOPS PROGRAM ARGUMENTS...
+// Stops a program between two of its instructions, again and again: stops_between_instructions MARK STOPS PROGRAM ARGUMENTS...
 // The program runs until one of its threads makes its MARKth call of getpid (the simulated driver's ledger makes two in
 // each call), or, with a MARK below 0, until its thread "cutrace" wakes up for the -MARKth time. Then this thread is
 // stepped while all others stand still. At each of STOPS stops a line "stop N" is written, and a line is read: "gN" goes
@@ -19,7 +19,7 @@
 static pid_t child;
 
 static void die(const char *what) {
-    fprintf(stderr, "stepper: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "stops_between_instructions: %s: %s\n", what, strerror(errno));
     if (child > 0)
         kill(child, SIGKILL);
     exit(2);

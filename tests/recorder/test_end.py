@@ -5,8 +5,10 @@ import glob
 import os
 import signal
 import subprocess
+import sys
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 # Whoever starts us may ignore some (nohup does), and what a process ignores its children ignore.
 for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
@@ -26,7 +28,7 @@ def dies(kind, status, end, argument="0", **env):
     """Repeated, since most of these are races."""
     problems = []
     for i in range(20 if FULL else 3):
-        where, seen = run(program("ender"), kind, argument, env=env)
+        where, seen = run(program("exit_kinds"), kind, argument, env=env)
         if seen != status:
             problems.append(f"exit status {seen}, not {status}: {said(where)[:500]}")
         if said(where):
@@ -51,7 +53,7 @@ def report(command, path):
 
 def plain(kind, argument="0", **env):
     """The exit status without the library."""
-    return run(program("ender"), kind, argument, preload=False, env={"SIM_LEDGER_MAP": None, **env})[1]
+    return run(program("exit_kinds"), kind, argument, preload=False, env={"SIM_LEDGER_MAP": None, **env})[1]
 
 
 KINDS = (("return", CLEAN), ("exit", CLEAN), ("exit-of-thread", CLEAN), ("exit-in-callback", CLEAN),
@@ -69,7 +71,7 @@ for _signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGXCPU", 
 
 @case("what else lay on the program's stack is in no file")
 def _():
-    where, status = run(program("ender"), "kill-with-secrets")
+    where, status = run(program("exit_kinds"), "kill-with-secrets")
     problems = [] if status == -signal.SIGKILL else [f"exit status {status}: {said(where)[:500]}"]
     secret = 0x5EC2E7D9.to_bytes(4, "little")
     for path in glob.glob(os.path.join(where, "trace.*")):
@@ -89,7 +91,7 @@ def _():
 def execs(kind):
     where = folder()
     second = os.path.join(where, "second.%p")
-    _, status = run(program("ender"), kind, second, where=where)
+    _, status = run(program("exit_kinds"), kind, second, where=where)
     problems = [] if status == 7 else [f"exit status {status}: {said(where)[:500]}"]
     pid, path, journal = alone(where)
     if not journal:
@@ -110,7 +112,7 @@ PYTHON = {"os._exit": ("os._exit(5)", 5, ANY), "sys.exit": ("sys.exit(5)", 5, CL
 
 
 def python_dies(text, status, end):
-    where, seen = run("python3", os.path.join(HERE, "calls.py"), text)
+    where, seen = run("python3", os.path.join(HERE, "ctypes_calls.py"), text)
     problems = [] if seen == status else [f"exit status {seen}: {said(where)[:500]}"]
     problems += whole(where, killed=True)
     _, _, journal = alone(where)

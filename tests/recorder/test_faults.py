@@ -7,10 +7,12 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import threading
 import time
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 EIO, ENOSPC, EDQUOT, EPERM, ENOSYS, ENOMEM = 5, 28, 122, 1, 38, 12
 CALLS = 20000  # of a single worker: enough for several chunks
@@ -182,7 +184,7 @@ def _():
 
 # ---- calls that fail ------------------------------------------------------------------------------
 
-FAULTS = library = os.path.join(BUILD, "tests/death/libfaults.so")
+FAULTS = library = os.path.join(BUILD, "tests/recorder/libfaults.so")
 for _calls, _errno, _what in (("fallocate", ENOSPC, "full disk"), ("pwrite", ENOSPC, "full disk"),
                               ("fallocate,pwrite,write,ftruncate", EDQUOT, "quota"), ("pwrite", EIO, "input/output error"),
                               ("mmap", ENOMEM, "no memory"), ("mmap", 19, "a file system that cannot map"),
@@ -350,7 +352,7 @@ def _():
 
 # ---- calls that a filter refuses ------------------------------------------------------------------
 
-_fences = subprocess.run([program("fenced"), "list"], capture_output=True, text=True, check=True).stdout.split()
+_fences = subprocess.run([program("with_syscall_denied"), "list"], capture_output=True, text=True, check=True).stdout.split()
 for _fence in _fences:
     def _fenced(fence=_fence):
         problems = []
@@ -359,7 +361,7 @@ for _fence in _fences:
             for arguments in ((1, 0, 64, 5000), (2, 0, 64, 2000)):
                 where = folder()
                 env = {"SIM_LEDGER_MAP": ledger and os.path.join(where, ledger)}
-                prefix = [program("fenced"), fence, error]
+                prefix = [program("with_syscall_denied"), fence, error]
                 want = Life(*arguments, preload=False, env={"SIM_LEDGER_MAP": None}, prefix=prefix).end()
                 if want.status == 77:
                     raise Skip("seccomp is not to be had")

@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 
 def info(path):
@@ -26,8 +28,8 @@ def parents(where, expected):
 
 
 def multiplies(kind, processes, with_parent):
-    plain = run(program("forker"), kind, preload=False, env={"SIM_LEDGER_MAP": None})[1]
-    where, status = run(program("forker"), kind)
+    plain = run(program("fork_kinds"), kind, preload=False, env={"SIM_LEDGER_MAP": None})[1]
+    where, status = run(program("fork_kinds"), kind)
     problems = [] if status == plain == 0 else [f"exit status {status}, {plain} without: {said(where)[:500]}"]
     if said(where):
         problems.append(f"on stderr: {said(where)[:500]}")
@@ -49,7 +51,7 @@ for _kind, _counts in KINDS.items():
 @case("a storm of forks under load: no deadlock, nothing lost")
 def _():
     n = 1000 if FULL else 100
-    where, status = run(program("forker"), "storm", n, env={"SIM_LEDGER_MAP_MB": 2048 if FULL else 64, "CUTRACE_STACKS": "off"},
+    where, status = run(program("fork_kinds"), "storm", n, env={"SIM_LEDGER_MAP_MB": 2048 if FULL else 64, "CUTRACE_STACKS": "off"},
                         hang=HANG)
     problems = [] if status == 0 else [f"exit status {status}: {said(where)[:500]}"]
     with_calls = sum(1 for i in range(n) if i % 2 or (i % 4 == 3 and i % 5 != 4))
@@ -71,7 +73,7 @@ def digest(pid, where):
 
 def leaves_alone(kind):
     where = folder()
-    p = start(where, program("forker"), kind, stdin=subprocess.PIPE)
+    p = start(where, program("fork_kinds"), kind, stdin=subprocess.PIPE)
     try:
         pid, status = os.waitpid(p.pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
@@ -105,7 +107,7 @@ def served(method, how):
     """Python's multiprocessing. Everybody may be killed; nobody's calls may be lost."""
     where = folder()
     adopt()
-    p = start(where, "python3", os.path.join(HERE, "workers.py"), method, how)
+    p = start(where, "python3", os.path.join(HERE, "model_server.py"), method, how)
     end = time.monotonic() + 60
     if how == "wait":
         while not said(where, "out") and p.poll() is None and time.monotonic() < end:

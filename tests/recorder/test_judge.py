@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The judge of the dead: it sees every loss and every invention, and forgives only what was under way."""
+import os
 import struct
+import sys
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 _RECORD, _RECORDS_AT, _THREADS_AT = 120, 4096 + 65536 + 4096 * 64, 4096 + 65536
 _made = {}

@@ -10,9 +10,11 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import time
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 KILLS = int(os.environ.get("DEATH_KILLS") or 0)
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
@@ -29,7 +31,7 @@ CASES = {
     "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 6, 100),
     "many chunks, rings that go round": ("worker 2 0 64 0", 80000, {"CUTRACE_STACKS": "off"}, 2, 30),
     "calls of all kinds": ("random", 6000, {}, 4, 60),
-    "a group of processes": ("family 4 2 0 64 0", 8000, {}, 4, 60),
+    "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 4, 60),
     "the file goes round": ("worker 2 0 4000 0", 360000, SMALL, 2, 60),
     "checkpoints of many allocations": ("worker 2 0 20000 0", 360000, SMALL, 2, 60),
     "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 6, 100),
@@ -37,14 +39,14 @@ CASES = {
     "in memory, which goes round": ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 2, 60),
     "in memory, which goes round and is written now and then":
         ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "60000"}, 2, 60),
-    "in memory, a group of processes": ("family 4 2 0 64 0", 8000, MEMORY, 2, 30),
+    "in memory, a group of processes": ("process_group 4 2 0 64 0", 8000, MEMORY, 2, 30),
 }
 
 
 def command_of(words, seed):
     name, *arguments = words.split()
     if name == "random":
-        return [os.path.join(BUILD, "tests/ways/random"), str(seed), "100000", "20", "2"]
+        return [os.path.join(BUILD, "tests/interception/random_calls"), str(seed), "100000", "20", "2"]
     return [program(name), *arguments, str(seed)]
 
 
@@ -90,7 +92,7 @@ def kill_once(task):
         n = most if late else most // 2 + n // 2
     wait_for_calls(where, p, n)
     time.sleep(rng.random() * 0.003)
-    group = "family" in words or rng.random() < 0.5
+    group = "process_group" in words or rng.random() < 0.5
     status = kill(p, group)
     problems = [] if status == -9 else [f"exit status {status}: {said(where)[-500:]}"]
     if said(where):

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 HERE_MEMORY = {"CUTRACE_MEMORY": "1", "CUTRACE_FLUSH_MS": "10", "CUTRACE_QUIET": None}
@@ -24,7 +25,7 @@ class Host:
         self.where = where or folder()
         self.path = os.path.join(place or self.where, "trace.zst")
         self.lines = 0
-        self.process = start(self.where, sys.executable, os.path.join(HERE, "calls.py"), OBEY, stdin=subprocess.PIPE, before=list(before),
+        self.process = start(self.where, sys.executable, os.path.join(HERE, "ctypes_calls.py"), OBEY, stdin=subprocess.PIPE, before=list(before),
                              env={**HERE_MEMORY, "CUTRACE_OUTPUT": self.path, **env})
         self.tell("some(100)")
 
@@ -215,7 +216,7 @@ def _():
     problems = []
     for after in (0, 10, 100):
         faults = {"FAULT_CALLS": "pwrite", "FAULT_ERRNO": 28, "FAULT_AFTER": after}
-        with Host(before=[os.path.join(BUILD, "tests/death/libfaults.so")], **faults) as h:
+        with Host(before=[os.path.join(BUILD, "tests/recorder/libfaults.so")], **faults) as h:
             h.tell("some(5000); take(1 << 50)")
             for _ in range(5):
                 h.tell("some(1000)")
@@ -266,7 +267,7 @@ def _():
 for _kind in ("exit-of-thread", "exit-in-callback", "exit-in-crowd", "_exit-in-crowd", "abort-in-crowd", "calls-at-exit",
               "crash-in-driver", "main-leaving"):
     def _ends(kind=_kind):
-        where, _ = run(program("ender"), kind, 0, env={**HERE_MEMORY, "CUTRACE_QUIET": "1"})
+        where, _ = run(program("exit_kinds"), kind, 0, env={**HERE_MEMORY, "CUTRACE_QUIET": "1"})
         problems = whole(where, killed=True) + ([f"on stderr: {said(where)[:300]}"] if said(where) else [])
         remove(where)
         return problems
@@ -275,7 +276,7 @@ for _kind in ("exit-of-thread", "exit-in-callback", "exit-in-crowd", "_exit-in-c
 
 @case("a child has its own, its parent's stays")
 def _():
-    where, status = run(program("forker"), "fork", env=HERE_MEMORY)
+    where, status = run(program("fork_kinds"), "fork", env=HERE_MEMORY)
     problems = [] if status == 0 and len(traces(where)) == 2 else [f"status {status}, {traces(where)}"]
     problems += whole(where, killed=True)
     remove(where)

@@ -7,8 +7,10 @@ import random
 import select
 import shutil
 import subprocess
+import sys
 
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
 
 STOPS = 400 if FULL else 40
 
@@ -20,7 +22,7 @@ class Stepped:
         self.where = folder()
         e = environment(self.where, preload=False, env={"STEPPER_PRELOAD": LIBRARY, "CUTRACE_NVML": "0",
                                                         "SIM_LEDGER_MAP_MB": "16", **env})
-        self.process = subprocess.Popen([program("stepper"), str(mark), str(STOPS), program("worker"),
+        self.process = subprocess.Popen([program("stops_between_instructions"), str(mark), str(STOPS), program("worker"),
                                          *map(str, arguments)], env=e, cwd=self.where, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, start_new_session=True)
 

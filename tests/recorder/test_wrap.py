@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Traces that go round many times: state at each checkpoint that is left and at the end, and the history, are what the program's own
-log of every call says (wrapped.py). With CUTRACE_FULL=1 it is 50 million events in a file of 16 MiB."""
+log of every call says (ring_checker.py). With CUTRACE_FULL=1 it is 50 million events in a file of 16 MiB."""
 import glob
 import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 
-import wrapped
-from death import *
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import ring_checker  # noqa: E402
+from death import *  # noqa: E402,F403
 
 CALLS, SIZE = (50_000_000, "16M") if FULL else (2_000_000, "1M")
 # Failures on the way, so that checkpoints come between a give-back and its failure, too.
@@ -20,7 +22,7 @@ FAILURES = ",".join(f"cuMemFree_v2:{n}-{n + 3}:1" for n in range(CALLS // 64, CA
 def live_once(threads, slots, refused, env):
     """(folder, trace) of a run, None if events were lost: what a machine that is busy elsewhere may do, and counts."""
     where = folder()
-    _, status = run(program("churner"), threads, CALLS // threads, slots, os.path.join(where, "log"), refused, where=where,
+    _, status = run(program("alloc_free_logged"), threads, CALLS // threads, slots, os.path.join(where, "log"), refused, where=where,
                     hang=7200 if FULL else HANG,
                     env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": SIZE, "CUTRACE_NVML": 0,
                          "CUTRACE_SAMPLE_MS": 3600000, **env})
@@ -42,7 +44,7 @@ def churned(threads, slots, refused=0, **env):
     else:
         return ["events are lost every time"], {}
     ran = time.monotonic() - started
-    problems, done = wrapped.judge(path, os.path.join(glob.escape(where), "log.*"))
+    problems, done = ring_checker.judge(path, os.path.join(glob.escape(where), "log.*"))
     problems += accepted(path)
     if not problems:
         summary = json.loads(subprocess.run([REPORT, "summary", "--json", path], capture_output=True, check=True).stdout)

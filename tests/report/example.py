@@ -5,7 +5,7 @@ import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIELDS, OPS, chunk, entry, packed_columns, raw_zstd_frame, section, text, varint, zigzag  # noqa: E402
 
 BASE = 0x7F0000001000

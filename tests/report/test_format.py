@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import example  # noqa: E402
 import traces  # noqa: E402
 from mktrace import (FIELDS, OPS, Trace, chunk, columns, entry, info_section, packed_columns, raw_zstd_frame,  # noqa: E402

@@ -9,12 +9,12 @@ import re
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mktrace  # noqa: E402
 import tap  # noqa: E402
 import traces  # noqa: E402
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 VIEWS = [("summary",), ("summary", "--json"), ("oom",), ("oom", "--json"), ("top",), ("top", "--json"),
          ("timeline",), ("frag",), ("info",), ("check",), ("dump",), ("dump", "--json"),
          ("oom", "--all-frames"), ("top", "--all-frames"), ("summary", "--capacity=512MiB"), ("summary", "--units=bytes", "--device=0")]
@@ -38,7 +38,7 @@ def view_is(name, trace, view):
     """A view says about a trace what is expected; the trace has the name that it had when that was written down."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        with open(os.path.join(HERE, "expected", trace + ".zst"), "rb") as f:
+        with open(os.path.join(GOLDEN, "traces", trace + ".zst"), "rb") as f:
             data = f.read()
         with open(name + ".zst", "wb") as f:
             f.write(data)
@@ -46,8 +46,9 @@ def view_is(name, trace, view):
         os.chdir("/")
     if trace != name:  # what else is different is different wrongly
         out = re.sub(rb"(format version +)[23]\n", rb"\g<1>1\n", out)
-    label = "-".join(view).replace("--", "").replace("=", "_")
-    expect(os.path.join(HERE, "expected", "%s.%s" % (name, label)), out + b"[exit %d]\n" % code + err)
+    label = "-".join(v for v in view if v != "--json").replace("--", "").replace("=", "_")
+    kind = "json" if "--json" in view else "txt"
+    expect(os.path.join(GOLDEN, "expected", name, f"{label}.{kind}"), out + b"[exit %d]\n" % code + err)
 
 
 def packed(build, version):
@@ -68,7 +69,7 @@ def make(build):
 
     def same_bytes():
         for trace, write in versions.items():
-            expect(os.path.join(HERE, "expected", trace + ".zst"), write())
+            expect(os.path.join(GOLDEN, "traces", trace + ".zst"), write())
     same_bytes.__doc__ = "%s: the builder still writes the committed traces of all versions" % name
     tap.test(same_bytes)
     for view in VIEWS:

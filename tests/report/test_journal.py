@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mkjournal  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, chunk, entry, text, varint  # noqa: E402

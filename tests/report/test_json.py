@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, check, equal, main, report, test  # noqa: E402

@@ -7,7 +7,7 @@ import random
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history  # noqa: E402
 from tap import FULL, check, equal, main, report, test  # noqa: E402
 

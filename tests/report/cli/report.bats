@@ -7,8 +7,8 @@ setup() {
     ROOT=${CUTRACE_ROOT:-$BATS_TEST_DIRNAME/../..}
     BUILD=${CUTRACE_BUILD:-$ROOT/build}
     report=$BUILD/cutrace-report
-    traces=$ROOT/tests/golden/expected
-    terminal=$ROOT/tests/cli/on_terminal.py
+    traces=$ROOT/tests/report/golden/traces
+    terminal=$ROOT/tests/report/cli/on_terminal.py
     export LC_ALL=C.UTF-8 TERM=xterm
     unset NO_COLOR CLICOLOR_FORCE FORCE_COLOR CUTRACE_PAGER PAGER COLUMNS
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -40,7 +40,7 @@ plain() { # standard input holds no terminal sequences
 @test "summary has at most 24 lines with many devices, call sites, readings and refusals" {
     python3 - <<END
 import sys
-sys.path.insert(0, "$ROOT/tests/golden")
+sys.path.insert(0, "$ROOT/tests/lib")
 from mktrace import Trace
 G = 1 << 30
 t = Trace()
@@ -181,7 +181,7 @@ END
     for _ in 1 2 3; do cat "$traces/refused.zst"; done >/dev/null
     python3 - <<END
 import sys
-sys.path.insert(0, "$ROOT/tests/golden")
+sys.path.insert(0, "$ROOT/tests/lib")
 from mktrace import Trace
 t = Trace()
 for i in range(20000):
@@ -251,7 +251,7 @@ END
 @test "the plot shows the highest value of each column, however short it was" {
     python3 - <<END
 import sys
-sys.path.insert(0, "$ROOT/tests/golden")
+sys.path.insert(0, "$ROOT/tests/lib")
 from mktrace import Trace
 t = Trace()
 t.info = {"device.0.total_bytes": str(1 << 30)}
@@ -311,7 +311,7 @@ assert [d["ordinal"] for d in json.load(sys.stdin)["devices"]] == [1]'
 @test "C++ names are demangled, and a name that stands for gigabytes is cut" {
     python3 - <<END
 import sys
-sys.path.insert(0, "$ROOT/tests/golden")
+sys.path.insert(0, "$ROOT/tests/lib")
 from mktrace import Trace
 bomb = "_Z1fI" + "St4pairI" * 0 + "1A" + "E" + "v"
 deep = "_Z1fSt4pairIiiES_I" + "".join("S%s_S%s_ES_I" % (c, c) for c in "0123456789") + "iiE"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import mkjournal  # noqa: E402
 from mkjournal import Journal  # noqa: E402
 from tap import BUILD, PLAIN, check, equal, main, report, test  # noqa: E402
@@ -219,7 +219,7 @@ def a_real_recorder():
     trace = os.path.join(folder, "t.zst")
     here = os.path.abspath(BUILD)
     env = {**PLAIN, "LD_LIBRARY_PATH": here + "/sim", "LD_PRELOAD": here + "/libcutrace.so", "CUTRACE_OUTPUT": trace, "CUTRACE_QUIET": "1"}
-    with subprocess.Popen([here + "/tests/death/worker", "1", "1000", "50", "0", "5"], env=env, stdout=subprocess.DEVNULL) as worker:
+    with subprocess.Popen([here + "/tests/recorder/worker", "1", "1000", "50", "0", "5"], env=env, stdout=subprocess.DEVNULL) as worker:
         try:
             while not os.path.exists(trace + ".journal") or ctl(trace, "status")[0]:
                 equal(worker.poll(), None, "the worker is running")

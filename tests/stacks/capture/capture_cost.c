@@ -2,7 +2,7 @@
 // What the capture of a stack costs: thread CPU time, median of 9, for ct_stack and for unw_backtrace with the same table
 // behind it.
 //
-// Usage: measure    prints ns per capture
+// Usage: capture_cost    prints ns per capture
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

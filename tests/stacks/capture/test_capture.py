@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 FULL = bool(os.environ.get("CUTRACE_FULL"))
-PROGRAMS = os.path.join(BUILD, "tests/capture")
+PROGRAMS = os.path.join(BUILD, "tests/stacks/capture")
 HANG = 500  # a guard, no measure
 SLOT, FRAME_POINTER = 1, 2  # faults, as in capture.h
 
@@ -141,7 +141,7 @@ def case_gdb(kind, fault):
                         CAPTURE_FAULT=fault, CUTRACE_QUIET="1", CUTRACE_OUTPUT=f"{folder}/%p.zst")
         done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-iex", "set auto-load off",
                                *(x for k, v in settings.items() for x in ("-ex", f"set env {k} {v}")),
-                               "-x", os.path.join(ROOT, "tests/capture/in_gdb.py"), "--args",
+                               "-x", os.path.join(ROOT, "tests/stacks/capture/in_gdb.py"), "--args",
                                os.path.join(PROGRAMS, f"frames_{kind}"), "60", *PLUGINS],
                               capture_output=True, text=True, timeout=HANG)
         found = re.search(r"^same (\d+) different (\d+)", done.stdout, re.M)

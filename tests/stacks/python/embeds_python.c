@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that has Python inside, and that takes GPU memory before it has it, while it has it, after it has ended it, and
-// with it once more: embed LIBPYTHON LIBCUDA local|global
+// with it once more: embeds_python LIBPYTHON LIBCUDA local|global
 //
 // The sizes tell the allocations apart: 1 without Python yet, 2 and 3 from Python (with the GIL, without it), 4 from C called by
 // a thread without Python while there is one, 5 after the end, 6 from Python after its second start, 7 from C in the main thread.

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../preload/base/pages.h"
+#include "../../../preload/base/pages.h"
 #include "record/recorder.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with an interpreter in it that is not in the global scope, begun and ended several times:
-// inside LIBPYTHON SCRIPT TIMES. The script calls here(), which allocates as many bytes as it returns.
+// local_interpreter LIBPYTHON SCRIPT TIMES. The script calls here(), which allocates as many bytes as it returns.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static struct {
 
 static void check(int good, const char *what) {
     if (!good) {
-        fprintf(stderr, "inside: %s: %s\n", what, dlerror());
+        fprintf(stderr, "local_interpreter: %s: %s\n", what, dlerror());
         exit(1);
     }
 }
@@ -91,7 +91,7 @@ static char *read_all(const char *path) {
 
 int main(int argc, char **argv) {
     static struct method_definition definition = {"here", here, 4 /* METH_NOARGS */, NULL};
-    check(argc == 4, "usage: inside LIBPYTHON SCRIPT TIMES");
+    check(argc == 4, "usage: local_interpreter LIBPYTHON SCRIPT TIMES");
     begin_driver();
     printf("[%ld, []]\n", allocate()); // before there is an interpreter
     fflush(stdout);

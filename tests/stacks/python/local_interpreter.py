@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `inside` runs: prints, for each stack, its number and Python's own frames."""
+"""What `local_interpreter` runs: prints, for each stack, its number and Python's own frames."""
 import sys
 import time
 

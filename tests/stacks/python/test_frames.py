@@ -9,11 +9,11 @@ import tempfile
 import traceback
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(HERE, "../.."))
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(HERE, "../../.."))
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 FULL = bool(os.environ.get("CUTRACE_FULL"))
 DEPS = os.path.join(ROOT, "build/deps")
-LIBRARY = os.path.join(BUILD, "tests/python/libwalk.so")
+LIBRARY = os.path.join(BUILD, "tests/stacks/python/libwalk.so")
 FETCH = os.path.join(ROOT, "scripts/fetch-pythons.sh")
 HANG = 600 if FULL else 100  # a guard, no measure
 STACKS = 110000 if FULL else 1000

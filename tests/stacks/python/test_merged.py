@@ -128,7 +128,7 @@ def embedded(_, command):
             trace = os.path.join(folder, "t.zst")
             env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_"))}
             env.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=trace, PYTHONHOME=home)
-            done = subprocess.run([os.path.join(BUILD, "tests/python/embed"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
+            done = subprocess.run([os.path.join(BUILD, "tests/stacks/python/embeds_python"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
                                    scope], env=env, capture_output=True, text=True, timeout=HANG)
             assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
             lines = subprocess.run([REPORT, "dump", "--json", trace], capture_output=True, text=True, check=True).stdout

@@ -14,7 +14,7 @@ import test_frames
 from test_frames import BUILD, HANG, HERE
 from test_traces import LIBRARY, REPORT, SIM, python_frames
 
-PROGRAMS = os.path.join(BUILD, "tests/python")
+PROGRAMS = os.path.join(BUILD, "tests/stacks/python")
 CASES = []
 
 
@@ -43,7 +43,7 @@ def traced(*command, before=(), **env):
 def refusal(library, version, why):
     @case(f"an interpreter {version or 'without a version'}: native frames, and one note: {why}")
     def _():
-        program = os.path.join(BUILD, "tests/ways/driver_elf")
+        program = os.path.join(BUILD, "tests/interception/driver_elf")
         _, events, info = traced(program, "device", "device", before=[os.path.join(PROGRAMS, library)],
                                  FAKE_VERSION=version)
         notes = [e["text"] for e in events if e["op"] == "note"]
@@ -54,14 +54,14 @@ def refusal(library, version, why):
         assert stacks and all(s and not python_frames(s) for s in stacks), stacks[:1]
 
 
-refusal("libfake.so", "3.16.0 (main)", "this version's frames are not known")
-refusal("libfake.so", "3.8.18 (default)", "this version's frames are not known")
-refusal("libfake.so", "4.0.0 (main)", "this version's frames are not known")
-refusal("libfake.so", "3.14.0a4 (main)", "this version's frames are not known")
-refusal("libfake.so", "3.13.1 (main)", "it does not say where its frames are")
-refusal("libfake_little.so", "", "it lacks functions")
+refusal("libfake_interpreter.so", "3.16.0 (main)", "this version's frames are not known")
+refusal("libfake_interpreter.so", "3.8.18 (default)", "this version's frames are not known")
+refusal("libfake_interpreter.so", "4.0.0 (main)", "this version's frames are not known")
+refusal("libfake_interpreter.so", "3.14.0a4 (main)", "this version's frames are not known")
+refusal("libfake_interpreter.so", "3.13.1 (main)", "it does not say where its frames are")
+refusal("libfake_interpreter_little.so", "", "it lacks functions")
 for each in ("3.9.1", "3.10.2", "3.11.3+", "3.12.0rc1"):
-    refusal("libfake.so", f"{each} (main)", "its frames are not where they should be")
+    refusal("libfake_interpreter.so", f"{each} (main)", "its frames are not where they should be")
 
 
 # ---- embedded -------------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ def embedded(version, command):
     def _():
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(command[-1])))
         minor = ".".join(version.split(".")[:2])
-        out, events, info = traced(os.path.join(PROGRAMS, "inside"), f"{prefix}/lib/libpython{minor}.so.1.0",
-                                   os.path.join(HERE, "inside.py"), "3", PYTHONHOME=prefix)
+        out, events, info = traced(os.path.join(PROGRAMS, "local_interpreter"), f"{prefix}/lib/libpython{minor}.so.1.0",
+                                   os.path.join(HERE, "local_interpreter.py"), "3", PYTHONHOME=prefix)
         truth = dict(map(ast.literal_eval, out.splitlines()))
         stacks = {e["bytes"]: e["stack"] for e in events if e["op"] == "alloc"}
         assert set(stacks) == set(truth) and len(truth) > 3 * 16, (len(stacks), len(truth))

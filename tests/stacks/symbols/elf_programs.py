@@ -7,13 +7,12 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import read_trace  # noqa: E402
 from mktrace import Trace, text, varint  # noqa: E402
 from tap import ROOT, report  # noqa: E402
 
-SOURCE = os.path.join(ROOT, "tests/symbols/places.cpp")
+SOURCE = os.path.join(ROOT, "tests/stacks/symbols/places.cpp")
 
 
 def run(*command, data=None):

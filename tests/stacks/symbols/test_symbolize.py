@@ -291,7 +291,7 @@ def said(result, path):
 @test
 def traces_of_all_kinds_are_copied():
     # Rings, damage, several generations: where nothing is learned, every byte stays.
-    for trace in sorted(glob.glob(os.path.join(ROOT, "tests/golden/expected/*.zst"))):
+    for trace in sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
         out = at("copied.zst")
         equal(symbolize(trace, out, "--force")[0], 0, trace)
         with open(trace, "rb") as a, open(out, "rb") as b:

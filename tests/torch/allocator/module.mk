@@ -4,7 +4,7 @@
 
 .PHONY: check-torch
 check-torch: CUTRACE_FULL := 1
-check-torch: SUITES := torch
+check-torch: SUITES := torch/allocator
 check-torch: check
 
 ifeq ($(SAN)$(CROSS),)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../golden"), os.path.join(HERE, "../ways")]
+sys.path[:0] = [os.path.join(HERE, "../../lib")]
 import check_ledger  # noqa: E402
 import segments  # noqa: E402
 import tap  # noqa: E402

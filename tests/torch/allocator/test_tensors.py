@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../golden")]
+sys.path[:0] = [HERE, os.path.join(HERE, "../../lib")]
 import tap  # noqa: E402
 import test_blocks  # noqa: E402
 import wheels  # noqa: E402

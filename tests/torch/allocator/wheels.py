@@ -9,7 +9,7 @@ import sys
 
 import absent
 
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 DEPS = os.path.join(ROOT, "build/deps")
 SIM = os.path.join(BUILD, "sim")
@@ -95,8 +95,8 @@ class Wheel:
                 for line in text_of("nm", "-D", "--undefined-only", self.shared_object(name)).splitlines()}
 
     def program(self):
-        """tests/torch/caching.cpp, built for it."""
-        folder = os.path.join(BUILD, "tests/torch", self.version)
+        """tests/torch/allocator/caching.cpp, built for it."""
+        folder = os.path.join(BUILD, "tests/torch/allocator", self.version)
         os.makedirs(folder, exist_ok=True)
         program, source = os.path.join(folder, "caching"), os.path.join(HERE, "caching.cpp")
         with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
@@ -130,7 +130,7 @@ class Package:
         self.python = python or "3.11"
         self.command = interpreter(self.python)
         self.folder = fetched(self.version, True, python)
-        self.absent = os.path.join(BUILD, "tests/torch/absent")
+        self.absent = os.path.join(BUILD, "tests/torch/allocator/absent")
         os.makedirs(self.absent, exist_ok=True)
         with open(os.path.join(self.absent, "lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

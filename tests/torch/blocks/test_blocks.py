@@ -13,13 +13,13 @@ import signal
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../ways"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import check_ledger  # noqa: E402
 import ways  # noqa: E402
 from ways import BUILD, REPORT, case, folder, main  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = os.path.join(BUILD, "tests/blocks")
+PROGRAMS = os.path.join(BUILD, "tests/torch/blocks")
 FIRST, SECOND = os.path.join(PROGRAMS, "first"), os.path.join(PROGRAMS, "second")
 BLOCK_OPS = ("block-alloc", "block-free", "block-oom")
 PAGE = 2 << 20
@@ -146,13 +146,13 @@ def all_forwarded(done):
 
 @case("one thread: every report is an event, in order, with the totals that it stated; and is forwarded")
 def _():
-    done = run("blocks", "threads", FIRST, 1, 30000)
+    done = run("uses_allocator", "threads", FIRST, 1, 30000)
     return ended(done) + same_blocks(done) + alive_at_the_end(done) + all_forwarded(done) + done.problems()
 
 
 @case("eight threads on two devices, with refusals: the events of a device are its ledger, line by line")
 def _():
-    done = run("blocks", "threads", FIRST, 8, 12000, 2, env={"SIM_MEM_MB": 640})
+    done = run("uses_allocator", "threads", FIRST, 8, 12000, 2, env={"SIM_MEM_MB": 640})
     ops = {r[0] for devices in written_down(done).values() for d in devices.values() for r in d}
     return (ended(done) + same_blocks(done) + all_forwarded(done) + done.problems()
             + ([] if ops == set(BLOCK_OPS) else [f"only {ops} were tested"]))
@@ -160,13 +160,13 @@ def _():
 
 @case("a file that goes round: blocks alive at its end are those of the ledger")
 def _():
-    done = run("blocks", "threads", FIRST, 4, 110000, env={"CUTRACE_MAX_SIZE": "1M", "SIM_MEM_MB": 4096})
+    done = run("uses_allocator", "threads", FIRST, 4, 110000, env={"CUTRACE_MAX_SIZE": "1M", "SIM_MEM_MB": 4096})
     return ended(done) + the_end_of_it(done) + alive_at_the_end(done)
 
 
 @case("in memory, killed: sealed from the journal")
 def _():
-    done = run("blocks", "killed", FIRST, 4, 400000, env={"CUTRACE_MEMORY": "1", "CUTRACE_MAX_SIZE": "1M"})
+    done = run("uses_allocator", "killed", FIRST, 4, 400000, env={"CUTRACE_MEMORY": "1", "CUTRACE_MAX_SIZE": "1M"})
     return ended(done, -signal.SIGKILL) + the_end_of_it(done, more=4, wrapped=False)
 
 
@@ -174,7 +174,7 @@ def _():
 def _():
     out = []
     for ms in (50, 300, 900):
-        done = run("blocks", "killed", FIRST, 4, ms * 1000)
+        done = run("uses_allocator", "killed", FIRST, 4, ms * 1000)
         out += ended(done, -signal.SIGKILL)
         out += same_blocks(done, more=4) if written_down(done) else []
     return out
@@ -182,14 +182,14 @@ def _():
 
 @case("fork: parent and child have their own reports")
 def _():
-    done = run("blocks", "fork", FIRST, 2, 3000)
+    done = run("uses_allocator", "fork", FIRST, 2, 3000)
     pids = len(written_down(done))
     return ended(done) + same_blocks(done) + ([] if pids == 2 else [f"{pids} processes reported"])
 
 
 @case("a limit of PyTorch's own: block-oom is the only sign, and is in the trace at once")
 def _():
-    done = run("blocks", "limit", FIRST)
+    done = run("uses_allocator", "limit", FIRST)
     (path,) = done.traces.values()
     events = dumped(path)
     refused = [e for e in events if e["op"] == "block-oom"]
@@ -203,7 +203,7 @@ def _():
 
 @case("reports of older versions: recorded with what they tell, and forwarded each to its own")
 def _():
-    done = run("blocks", "old", FIRST)
+    done = run("uses_allocator", "old", FIRST)
     (path,) = done.traces.values()
     got = [(e["op"], e["bytes"], e["allocated_bytes"], e["reserved_bytes"]) for e in dumped(path) if e["op"] in BLOCK_OPS][2:]
     want = [("block-alloc", 1024, None, None), ("block-free", 1024, None, None), ("block-alloc", 2048, 4096, 8192),
@@ -214,34 +214,34 @@ def _():
 
 @case("memory of the CPU: forwarded, not recorded, and no trace where nothing calls the driver")
 def _():
-    done = run("blocks", "cpu", FIRST)
+    done = run("uses_allocator", "cpu", FIRST)
     return (ended(done) + ([] if forwarded(done)[:5] == (0, 0, 10, 0, 0) else [f"forwarded {forwarded(done)}"])
             + ([f"{done.traces}"] if done.traces else []))
 
 
 @case("switched off: forwarded, no trace")
 def _():
-    done = run("blocks", "threads", FIRST, 2, 500, env={"CUTRACE": "0"})
+    done = run("uses_allocator", "threads", FIRST, 2, 500, env={"CUTRACE": "0"})
     return ended(done) + all_forwarded(done) + ([f"{done.traces}"] if done.traces else [])
 
 
 @case("two copies of libc10: each report reaches the one that its caller belongs to")
 def _():
-    done = run("blocks", "two", FIRST, SECOND)
+    done = run("uses_allocator", "two", FIRST, SECOND)
     a, b = forwarded(done), forwarded(done, "other")
     return ended(done) + ([] if a and b and (a[2], b[2]) == (20, 10) else [f"forwarded {a} and {b}"])
 
 
 @case("closed and opened again")
 def _():
-    done = run("blocks", "unload", FIRST)
+    done = run("uses_allocator", "unload", FIRST)
     return ended(done) + same_blocks(done) + ([] if forwarded(done)[2] in (2, 4) else [f"forwarded {forwarded(done)}"])
 
 
 @case("a constructor in dlopen waits for the allocator while another thread's first report holds it: nobody hangs")
 def _():
     try:
-        done = run("blocks", "constructor", FIRST, SECOND, os.path.join(PROGRAMS, "libplugin.so"), hang=30)
+        done = run("uses_allocator", "constructor", FIRST, SECOND, os.path.join(PROGRAMS, "libconstructor.so"), hang=30)
     except subprocess.TimeoutExpired:
         return ["it hangs"]
     want = (2, 2, 1, 1, 0)  # the last one is the block of the constructor
@@ -252,7 +252,7 @@ def _():
 def _():
     out = []
     for env, of_alloc, of_free in (({}, 1, 0), ({"CUTRACE_STACKS": "off"}, 0, 0), ({"CUTRACE_FREE_STACKS": "1"}, 1, 1)):
-        done = run("blocks", "threads", FIRST, 1, 300, env=env)
+        done = run("uses_allocator", "threads", FIRST, 1, 300, env=env)
         (path,) = done.traces.values()
         for e in dumped(path):
             if e["op"] not in ("block-alloc", "block-free"):
@@ -303,7 +303,7 @@ def _():
 def _():
     out = []
     for env in ({"CUTRACE_MIN_SIZE": "64M"}, {"CUTRACE_SAMPLE": "100"}):
-        done = run("blocks", "threads", FIRST, 2, 5000, env=env)
+        done = run("uses_allocator", "threads", FIRST, 2, 5000, env=env)
         out += ended(done) + same_blocks(done)
     return out
 
@@ -318,7 +318,7 @@ def _():
             os.symlink(os.path.join(FIRST, name), os.path.join(lib, name))
     with open(os.path.join(where, "torch/version.py"), "w", encoding="ascii") as f:
         f.write("from typing import Optional\n\n__all__ = ['__version__']\n__version__ = '2.99.1+cu130'\ndebug = False\n")
-    done = run("blocks", "threads", lib, 1, 50,
+    done = run("uses_allocator", "threads", lib, 1, 50,
                env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_NO_CUDA_MEMORY_CACHING": "0"})
     info = done.info()["info"]
     want = {"torch.version": "2.99.1+cu130", "process.env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",

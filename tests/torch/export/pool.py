@@ -9,7 +9,7 @@ import os
 import random
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
 
 K, M, G, S = 1 << 10, 1 << 20, 1 << 30, 10**9

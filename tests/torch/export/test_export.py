@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "golden"), os.path.join(HERE, "..", "torch")]
+sys.path[:0] = [HERE, os.path.join(HERE, "../../lib"), os.path.join(HERE, "../allocator")]
 import model  # noqa: E402
 import pool  # noqa: E402
 import traces  # noqa: E402
