@@ -13,13 +13,13 @@ import time
 
 def worker(number, pipe):
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import calls
-    calls.begin()
-    calls.some(200 + number)
+    import ctypes_calls
+    ctypes_calls.begin()
+    ctypes_calls.some(200 + number)
     pipe.send(os.getpid())
     while not pipe.poll(0.001):
-        calls.some(20)
-    calls.some(10)
+        ctypes_calls.some(20)
+    ctypes_calls.some(10)
 
 
 def engine(method, how, up):
