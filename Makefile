@@ -161,7 +161,7 @@ $(BUILD)/preload/base/glibc_compat.o: preload/base/glibc_compat.c
 
 # ---------------------------------------------------------------- the folders' own rules
 # (the simulated driver first: others link its objects)
-include $(wildcard preload/module.mk tools/module.mk) tests/sim/module.mk
+include $(wildcard preload/module.mk tools/module.mk tests/sim/module.mk)
 include $(filter-out tests/sim/module.mk,$(wildcard tests/*/module.mk tests/*/*/module.mk))
 
 all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
