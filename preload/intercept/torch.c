@@ -283,7 +283,7 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
     set_common(&e, device, totals);
     if (bytes > 0 || ct_free_stacks())
-        CT_SET(&e, stack, ct_light_stack());
+        CT_SET(&e, stack, ct_capture_python_stack());
     ct_record(&e);
     errno = saved;
 }
@@ -299,7 +299,7 @@ static void on_out_of_memory(int64_t bytes, struct ct_torch_device device,
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_record(&e);
     errno = saved;
 }

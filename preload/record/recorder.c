@@ -104,7 +104,7 @@ static void before_fork(void) {
     int nobody = 0;
     if (!(holds = atomic_compare_exchange_strong(&forking, &nobody, 1)))
         return;
-    held.stacks = ct_stacks_hold();
+    held.stacks = ct_unwind_hold();
     held.loader = ct_loader_hold();
     held.drain = ct_drain_wait(&held.shield, 20);
     errno = saved;
@@ -117,7 +117,7 @@ static void after_fork_in_parent(void) {
         ct_drain_leave(&held.shield);
     if (!held.loader)
         ct_loader_release();
-    ct_stacks_release();
+    ct_unwind_release();
     atomic_store(&forking, 0);
 }
 
@@ -126,9 +126,9 @@ static void start_afresh(void) {
     ct_clock_forked();
     ct_drain_forked();
     ct_writer_forked();
-    ct_stacks_release();
+    ct_unwind_release();
     ct_stacks_forked();
-    ct_capture_forked();
+    ct_capture_reinit_child();
     atomic_store(&started, NOT_YET);
     atomic_store(&has_thread, 0);
     atomic_store(&is_bare, 0);
@@ -144,8 +144,8 @@ static void after_fork_in_child(void) {
     const int saved = errno;
     // The unwinder's locks may be taken for ever, or the loader's, which it takes, too.
     const int loader_is_busy = ct_loader_busy();
-    if (loader_is_busy || (holds ? held.stacks : ct_stacks_busy()))
-        ct_stacks_off();
+    if (loader_is_busy || (holds ? held.stacks : ct_unwind_is_busy()))
+        ct_capture_disable();
     start_afresh();
     if (loader_is_busy)
         (void)ct_loader_hold(); // nobody asks it again
@@ -159,8 +159,8 @@ static __attribute__((noinline)) int watch_forks(void) {
     int not_yet = UNWATCHED;
     if (alive && !atomic_load(alive)) {
         // No handler has run: what another thread was doing then is done by nobody now.
-        if (ct_stacks_busy() || ct_loader_busy())
-            ct_stacks_off();
+        if (ct_unwind_is_busy() || ct_loader_busy())
+            ct_capture_disable();
         start_afresh();
         // Nor have the C library's: its heap and the loader may be locked for ever. So no thread is made here, which
         // would take memory from the one, and the other is not asked for its objects.
@@ -177,7 +177,7 @@ static __attribute__((noinline)) int watch_forks(void) {
         }
         if (!atomic_exchange(&has_handlers, 1)) // (two who set up: the first one took very long)
             (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-        ct_stacks_init();
+        ct_capture_init();
         atomic_store(&watching, WATCHING);
     }
     int nobody = SETTING_UP; // likewise
@@ -242,7 +242,7 @@ static __attribute__((noinline)) void start(void) {
     const int saved = errno;
     inside = 1;
     if (atomic_compare_exchange_strong(&started, &not_yet, OPENING)) {
-        ct_stacks_look(); // before there is a writer, so that the first event has its stack
+        ct_capture_rescan(); // before there is a writer, so that the first event has its stack
         ct_look();
         open_trace();
     }

@@ -36,10 +36,10 @@ uint64_t ct_now(void);
 
 // Id of the native call stack of the caller, without the frames of this library. 0 if unknown (the
 // stack table is full, stacks are off).
-uint32_t ct_stack(void);
+uint32_t ct_capture_stack(void);
 
 // The same, but only the Python frames where the thread has any: for what happens thousands of times as often.
-uint32_t ct_light_stack(void);
+uint32_t ct_capture_python_stack(void);
 
 // Whether an event is to be recorded, by CUTRACE_MIN_SIZE and CUTRACE_SAMPLE: all but some successful allocations
 // are. The writer leaves out the give-backs of what was not recorded. Asked before a stack is taken.

@@ -114,7 +114,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
         if (look.adds == info->dlpi_adds && look.subs == info->dlpi_subs && sorted_n)
             return 1; // nothing was loaded or unloaded
         if (look.subs != info->dlpi_subs)
-            ct_capture_unloaded();
+            ct_capture_forget_code();
         look.adds = info->dlpi_adds;
         look.subs = info->dlpi_subs;
     }

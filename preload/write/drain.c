@@ -489,7 +489,7 @@ static int put_info(enum ct_drain_how how) {
     ct_info("recorder.lost_events", "%lu", w.lost);
     ct_info("recorder.clock", "%s", ct_clock_source());
     ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
-    ct_capture_info();
+    ct_capture_publish_info();
     ct_info("recorder.bytes_written", "%lu", ct_output_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info("recorder.end", "exit");

@@ -52,7 +52,7 @@ static int look_at_modules(void) {
     const int changed = ct_modules_look();
     if (changed <= 0)
         return changed;
-    ct_stacks_look();
+    ct_capture_rescan();
     ct_look();
     if (ct_drain_wait(&shield, 1000))
         return -EBUSY;
