@@ -19,6 +19,7 @@
 #include "base/print.h"
 #include "base/wait.h"
 #include "stack/capture.h"
+#include "stack/unwind.h"
 #include "store/journal.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"

@@ -170,8 +170,8 @@ static const char *take_words(struct ct_python_layout *l, uint32_t version, cons
     return bad ? "it does not say where its frames are" : NULL;
 }
 
-const char *ct_python_layout(struct ct_python_layout *layout, uint32_t version,
-                             const void *runtime) {
+const char *ct_python_layout_find(struct ct_python_layout *layout, uint32_t version,
+                                  const void *runtime) {
     const unsigned minor = MINOR(version);
     if (MAJOR(version) != 3 || minor < 9 || minor >= sizeof groups / sizeof *groups ||
         LEVEL(version) < LEVEL_CANDIDATE)

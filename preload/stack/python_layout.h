@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "stack/unwind_access.h"
+
 // How one activation of the interpreter's loop is told from the next along the chain of frames. A generator into which an
 // exception is thrown while it waits for another one (`yield from`) is on the chain without an activation of its own.
 enum ct_python_chain {
@@ -46,8 +48,8 @@ enum { CT_PYTHON_GENERATOR = 1, CT_PYTHON_SHIM = 3 };
 
 // The layout of a version (PY_VERSION_HEX). runtime: the interpreter's _PyRuntime, NULL if it has none. Returns NULL, or
 // why its frames cannot be read.
-const char *ct_python_layout(struct ct_python_layout *layout, uint32_t version,
-                             const void *runtime);
+const char *ct_python_layout_find(struct ct_python_layout *layout, uint32_t version,
+                                  const void *runtime);
 
 static inline uintptr_t ct_python_load_word(uintptr_t address) {
     uintptr_t value;
@@ -63,6 +65,19 @@ static inline int32_t ct_python_load_int(uintptr_t address) {
 
 static inline uint8_t ct_python_load_byte(uintptr_t address) {
     return *(const volatile uint8_t *)address;
+}
+
+// The same as ct_python_load_word through the kernel, where the address may be anything. Returns 0 or -1. Changes errno.
+static inline int ct_python_probe_word(uintptr_t address, uintptr_t *value) {
+    if (address % sizeof *value || !ct_unwind_access_is_readable((const void *)address))
+        return -1;
+    *value = ct_python_load_word(address);
+    return 0;
+}
+
+// Where a list of bytecode copies (_PyCodeArray) has the address of copy number `copy`: its length comes first.
+static inline uintptr_t ct_python_copy_entry(uintptr_t copy) {
+    return sizeof(intptr_t) * (1 + copy);
 }
 
 // ---- python_text.c ------------------------------------------------------------------------------
