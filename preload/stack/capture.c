@@ -22,7 +22,6 @@
 
 #include "base/options.h"
 #include "base/pages.h"
-#include "record/recorder.h"
 #include "stack/merge_python.h"
 #include "stack/own_code.h"
 #include "stack/python_find.h"
@@ -35,7 +34,7 @@
 #include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
-#include "write/drain.h"
+#include "write/info_table.h"
 
 #define PAGE 4096u
 
@@ -48,9 +47,10 @@ struct merge_buffers {
     uint64_t merged[CT_MAX_STACK + 1];
 };
 
-// What a thread knows of its stacks. `generation` is that of the code (code_generation) as of the last capture;
+// What a thread knows of its stacks. `claim` is that of the ring as of the last capture; `generation` is that of the code (code_generation) as of the last capture;
 // `since_check` counts captures since the last self-check; `merge` is NULL until the thread has Python frames.
 struct ct_capture {
+    uint32_t claim;
     uint32_t generation;
     struct ct_thread_stack own_stack;
     uint64_t since_check;
@@ -103,18 +103,18 @@ static __attribute__((noinline)) struct ct_capture *capture_new(void) {
     return c;
 }
 
-void ct_capture_free(struct ct_capture *capture) {
+static void capture_free(struct ct_capture *capture) {
     if (capture && capture->merge)
         ct_pages_free(capture->merge, sizeof *capture->merge);
     if (capture)
         ct_pages_free(capture, sizeof *capture);
 }
 
-void ct_capture_handed_on(struct ct_capture *c) {
-    if (c) {
-        ct_stack_cache_clear(&c->cache);
-        c->own_stack = (struct ct_thread_stack){.high = 0};
-    }
+// The ring has passed from a thread that has ended to the calling thread, whose stack is another one.
+static void reset_for_thread(struct ct_capture *c, uint32_t claim) {
+    ct_stack_cache_clear(&c->cache);
+    c->own_stack = (struct ct_thread_stack){.high = 0}; // T3
+    c->claim = claim;
 }
 
 // A counter has one writer, the thread itself.
@@ -297,9 +297,16 @@ static __attribute__((noinline)) uint32_t capture_with_python(struct ct_ring *ri
 
 // ---- entry points -------------------------------------------------------------------------------
 
+static int (*_Atomic prepare)(void);
+
+void ct_capture_set_prepare(int (*function)(void)) {
+    atomic_store(&prepare, function);
+}
+
 static int is_on(void) {
-    return ct_enabled() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
-           !atomic_load_explicit(&is_disabled, memory_order_relaxed) && ct_watching_forks();
+    int (*const function)(void) = atomic_load(&prepare);
+    return function && function() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
+           !atomic_load_explicit(&is_disabled, memory_order_relaxed);
 }
 
 // Needs what the invariant of `self` says.
@@ -313,13 +320,14 @@ static inline uint32_t capture_in_epoch(const struct ct_walk_frame *f, int pytho
 // Finds out what the fast path needs to know, and captures.
 static __attribute__((noinline)) uint32_t enter_epoch_and_capture(const struct ct_walk_frame *f,
                                                                   int python_only) {
-    // (ct_watching_forks, in is_on, sets up the unwinder before the first capture.)
     struct ct_ring *const ring = is_on() ? ct_ring_mine() : NULL;
     struct ct_capture *c = ring ? ring->capture : NULL;
     if (ring && !c)
         ring->capture = c = capture_new();
     if (!c)
         return 0;
+    if (c->claim != ring->claim)
+        reset_for_thread(c, ring->claim);
     // Read before code_generation and no_shortcuts, which change before an epoch begins, and after is_on, which may begin
     // one.
     const uint32_t epoch = read_epoch();
@@ -395,6 +403,7 @@ void ct_capture_init(void) {
     ct_own_code_find();
     ct_rule_init();
     check_every = CT_NUMBER(CHECK_STACKS);
+    ct_modules_on_unload(ct_capture_forget_code);
     _Atomic uint32_t *page = ct_pages(PAGE);
     if (page && !madvise(page, PAGE, MADV_WIPEONFORK))
         atomic_store(&current_epoch, page);
@@ -435,6 +444,10 @@ void ct_capture_forget_code(void) {
 }
 
 void ct_capture_reinit_child(void) {
+    for (struct ct_ring *r = ct_rings(); r; r = r->next) {
+        capture_free(r->capture);
+        r->capture = NULL;
+    }
     ct_python_reinit_child();
     self.busy = 0;
     begin_epoch();

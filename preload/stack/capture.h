@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Capturing the calling thread's stack, and the moments at which what is known of stacks becomes void. The functions that
-// capture may be called from any thread at any time, also in a signal handler; see record/recorder.h.
+// capture may be called from any thread at any time, also in a signal handler. They do not
+// block, allocate from the host's heap, change errno or raise a signal.
 #ifndef CT_CAPTURE_H
 #define CT_CAPTURE_H
 
 #include <stdint.h>
 
-// What a thread remembers of its stacks. It belongs to the thread's ring, and passes with it to another thread, for which
-// it is cleared.
-struct ct_capture;
-void ct_capture_free(struct ct_capture *capture);
-void ct_capture_handed_on(struct ct_capture *capture);
+// The id of the calling thread's stack, without the frames of this library: native and Python frames, as the option
+// CUTRACE_STACKS asks. 0 if it is not known: the table of stacks is full, stacks are off, or the call interrupts another
+// capture of the thread.
+uint32_t ct_capture_stack(void);
+
+// The same, but only the Python frames where the thread has any. For what happens thousands of times as often.
+uint32_t ct_capture_python_stack(void);
+
+// Called when a thread captures for the first time, and again in a child that was made without the C library. `prepare`
+// returns whether stacks may be captured; then ct_capture_init was called.
+void ct_capture_set_prepare(int (*prepare)(void));
 
 // Before the first capture, by one thread: libunwind's own initialization is not safe for several.
 void ct_capture_init(void);
@@ -23,7 +30,7 @@ void ct_capture_rescan(void);
 // A shared object was unloaded: what is known of its addresses is void.
 void ct_capture_forget_code(void);
 
-// A forked child, where only the calling thread runs.
+// A forked child, where only the calling thread runs. Before it forgets its rings.
 void ct_capture_reinit_child(void);
 
 // Switches stacks off in this process from now on.

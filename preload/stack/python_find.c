@@ -10,8 +10,9 @@
 
 #include "base/print.h"
 #include "base/real_dlsym.h"
-#include "record/recorder.h"
 #include "store/loaded_modules.h"
+#include "store/name_table.h"
+#include "write/info_table.h"
 
 struct ct_python ct_python;
 _Atomic int ct_python_state;
@@ -25,14 +26,11 @@ void ct_python_give_up(const char *why) {
     atomic_store(&ct_python_state, CT_PYTHON_UNREADABLE);
 }
 
-void ct_python_report_unreadable(void) {
-    struct ct_event e = {.present = 0};
-    if (!ct_python_change_state(CT_PYTHON_UNREADABLE, CT_PYTHON_REPORTED))
-        return;
-    CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text,
-           ct_text("stacks without Python frames: Python %s, %s", version_text, why_unreadable));
-    ct_record(&e);
+uint32_t ct_python_take_note(void) {
+    if (atomic_load_explicit(&ct_python_state, memory_order_relaxed) != CT_PYTHON_UNREADABLE ||
+        !ct_python_change_state(CT_PYTHON_UNREADABLE, CT_PYTHON_REPORTED))
+        return 0;
+    return ct_text("stacks without Python frames: Python %s, %s", version_text, why_unreadable);
 }
 
 // ---- finding ------------------------------------------------------------------------------------

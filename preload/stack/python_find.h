@@ -104,8 +104,8 @@ int ct_python_is_found(void);
 // (python_walk.h).
 int ct_python_is_eval_loop(uintptr_t pc);
 
-// Adds a note to the trace, once, that the stacks have no Python frames, and why.
-void ct_python_report_unreadable(void);
+// The text (ct_text) that says why Python frames are not read, once; then 0. The writer thread records it as a note.
+uint32_t ct_python_take_note(void);
 
 // Publishes what was found as INFO. The writer calls it.
 void ct_python_publish_info(void);

@@ -151,8 +151,6 @@ static void open_gate(void) {
 
 __attribute__((noinline)) int ct_python_gate_enter_slow(void) {
     const int saved = errno;
-    if (atomic_load(&ct_python_state) == CT_PYTHON_UNREADABLE)
-        ct_python_report_unreadable();
     if (atomic_load(&ct_python_state) == CT_PYTHON_ENDED && ct_python.Py_IsInitialized() &&
         !ct_python.is_finalizing())
         (void)ct_python_change_state(CT_PYTHON_ENDED, CT_PYTHON_FOUND);
