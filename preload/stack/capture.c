@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capturing the calling thread's stack: the entry points, and the moments at which what is known becomes void.
+// Capturing the calling thread's stack: the entry points, and the moments at which what is known
+// becomes void.
 //
 // The native stack comes from the first of these that can tell:
 // 1. Recall: the stack is known from an earlier walk (stack_cache.h).
 // 2. A walk by rules: each frame has one of a few simple rules (walk.h, unwind_rules.h).
-// 3. libunwind: a frame has no simple rule (signal frames, unusual code). It is also the reference that the self-check
-//    compares with (unwind.h).
-// Where there is no unwind information the stack ends with a mark: libunwind would go on by guessing.
+// 3. libunwind: a frame has no simple rule (signal frames, unusual code). It is also the reference
+//    that the self-check compares with (unwind.h).
+// Where there is no unwind information the stack ends with a mark: libunwind would go on by
+// guessing.
 //
-// Python frames are walked at each capture (python_walk.h). The hash of the Python frames and the id of the native stack
-// together find the merged stack. Only a new one is merged (merge_python.h).
+// Python frames are walked at each capture (python_walk.h). The hash of the Python frames and the
+// id of the native stack together find the merged stack. Only a new one is merged (merge_python.h).
 #define _GNU_SOURCE // dl_iterate_phdr
 #include "stack/capture.h"
 
@@ -47,8 +49,9 @@ struct merge_buffers {
     uint64_t merged[CT_MAX_STACK + 1];
 };
 
-// What a thread knows of its stacks. `claim` is that of the ring as of the last capture; `generation` is that of the code (code_generation) as of the last capture;
-// `since_check` counts captures since the last self-check; `merge` is NULL until the thread has Python frames.
+// What a thread knows of its stacks. `claim` is that of the ring as of the last capture;
+// `generation` is that of the code (code_generation) as of the last capture; `since_check` counts
+// captures since the last self-check; `merge` is NULL until the thread has Python frames.
 struct ct_capture {
     uint32_t claim;
     uint32_t generation;
@@ -60,8 +63,9 @@ struct ct_capture {
     struct ct_walk walk;
 };
 
-// What a thread needs to know at each capture. Invariant: while `epoch` equals the current epoch, stacks are on, `ring` is
-// this thread's ring in this process, ring->capture is there and as new as the code is, and shortcuts are allowed.
+// What a thread needs to know at each capture. Invariant: while `epoch` equals the current epoch,
+// stacks are on, `ring` is this thread's ring in this process, ring->capture is there and as new as
+// the code is, and shortcuts are allowed.
 static __thread struct {
     uint32_t epoch;
     uint32_t busy;    // a capture is under way, which a signal handler may have interrupted
@@ -77,9 +81,10 @@ static uint64_t check_every;             // captures; 0: never
 
 // ---- epochs -------------------------------------------------------------------------------------
 
-// A new epoch begins when a shared object is unloaded, stacks are switched off, or the process is a forked child.
-// The current epoch lies on a page that is zero in a child, even in one whose fork handlers do not run. It is 0 there
-// until the child's first capture, and 0 equals no thread's epoch.
+// A new epoch begins when a shared object is unloaded, stacks are switched off, or the process is a
+// forked child. The current epoch lies on a page that is zero in a child, even in one whose fork
+// handlers do not run. It is 0 there until the child's first capture, and 0 equals no thread's
+// epoch.
 static _Atomic uint32_t first_epoch;
 static _Atomic uint32_t *_Atomic current_epoch = &first_epoch;
 
@@ -96,10 +101,12 @@ static inline uint32_t read_epoch(void) {
 
 // ---- native stacks ------------------------------------------------------------------------------
 
-static __attribute__((noinline)) struct ct_capture *capture_new(void) {
+static __attribute__((noinline)) struct ct_capture *capture_new(uint32_t claim) {
     struct ct_capture *c = ct_pages(sizeof *c);
-    if (c)
-        ct_stack_cache_clear(&c->cache);
+    if (c) {
+        ct_stack_cache_init(&c->cache);
+        c->claim = claim;
+    }
     return c;
 }
 
@@ -110,7 +117,8 @@ static void capture_free(struct ct_capture *capture) {
         ct_pages_free(capture, sizeof *capture);
 }
 
-// The ring has passed from a thread that has ended to the calling thread, whose stack is another one.
+// The ring has passed from a thread that has ended to the calling thread, whose stack is another
+// one.
 static void reset_for_thread(struct ct_capture *c, uint32_t claim) {
     ct_stack_cache_clear(&c->cache);
     c->own_stack = (struct ct_thread_stack){.high = 0}; // T3
@@ -171,8 +179,9 @@ static __attribute__((noinline)) uint32_t capture_by_rules(struct ct_ring *ring,
     return id;
 }
 
-// Compares the stack that a shortcut (recall, rules) gave with that of libunwind's slow way, which has no shortcuts. After
-// the first difference there are no shortcuts any more. Returns the right one.
+// Compares the stack that a shortcut (recall, rules) gave with that of libunwind's slow way, which
+// has no shortcuts. After the first difference there are no shortcuts any more. Returns the right
+// one.
 static __attribute__((noinline)) uint32_t check(struct ct_ring *ring, uintptr_t pc, uint32_t id) {
     struct ct_capture *const c = ring->capture;
     struct ct_walk *const w = &c->walk;
@@ -217,8 +226,8 @@ static int walk_with_stack_pointers(struct ct_ring *ring, uintptr_t *sp,
     return 0;
 }
 
-// The thread has more Python frames than the n that are kept, and the frame that has the anchor of the n-th one's
-// activation may be among the others: walks once more, further.
+// The thread has more Python frames than the n that are kept, and the frame that has the anchor of
+// the n-th one's activation may be among the others: walks once more, further.
 static void find_last_anchor(struct ct_ring *ring, struct merge_buffers *m, size_t n) {
     uint64_t hash;
     int more;
@@ -227,8 +236,9 @@ static void find_last_anchor(struct ct_ring *ring, struct merge_buffers *m, size
         m->anchor[n - 1] = m->python[i].anchor;
 }
 
-// Merges the n Python frames that were just walked with the native frames, if `native` is an id. Returns 0 if one of them
-// cannot be described now, but perhaps later: then the native stack has to do, and the caller remembers nothing.
+// Merges the n Python frames that were just walked with the native frames, if `native` is an id.
+// Returns 0 if one of them cannot be described now, but perhaps later: then the native stack has to
+// do, and the caller remembers nothing.
 static __attribute__((noinline)) uint32_t merge_stacks(struct ct_ring *ring,
                                                        const struct ct_walk_frame *f,
                                                        uint32_t native, size_t n, int more) {
@@ -262,7 +272,8 @@ static struct merge_buffers *merge_buffers_of(struct ct_capture *c) {
     return c->merge;
 }
 
-// The stack of the thread's Python frames and of the native stack `native`, or 0 if the thread has no Python frames.
+// The stack of the thread's Python frames and of the native stack `native`, or 0 if the thread has
+// no Python frames.
 static inline uint32_t capture_python(struct ct_ring *ring, const struct ct_walk_frame *f,
                                       uint32_t native) {
     struct merge_buffers *const m = merge_buffers_of(ring->capture);
@@ -280,7 +291,8 @@ static inline uint32_t capture_python(struct ct_ring *ring, const struct ct_walk
     return id;
 }
 
-// With `python_only`, or if the option asks for it, native frames are captured only where there are no Python frames.
+// With `python_only`, or if the option asks for it, native frames are captured only where there are
+// no Python frames.
 static __attribute__((noinline)) uint32_t capture_with_python(struct ct_ring *ring,
                                                               const struct ct_walk_frame *f,
                                                               int python_only) {
@@ -312,9 +324,9 @@ static int is_on(void) {
 // Needs what the invariant of `self` says.
 static inline uint32_t capture_in_epoch(const struct ct_walk_frame *f, int python_only) {
     CT_ASSERT(self.ring == ct_ring_if_mine() && self.ring->capture);
-    return __builtin_expect(!atomic_load_explicit(&with_python, memory_order_relaxed), 1)
-               ? capture_native(self.ring, f)
-               : capture_with_python(self.ring, f, python_only);
+    if (__builtin_expect(!atomic_load_explicit(&with_python, memory_order_relaxed), 1))
+        return capture_native(self.ring, f);
+    return capture_with_python(self.ring, f, python_only);
 }
 
 // Finds out what the fast path needs to know, and captures.
@@ -323,30 +335,31 @@ static __attribute__((noinline)) uint32_t enter_epoch_and_capture(const struct c
     struct ct_ring *const ring = is_on() ? ct_ring_mine() : NULL;
     struct ct_capture *c = ring ? ring->capture : NULL;
     if (ring && !c)
-        ring->capture = c = capture_new();
+        ring->capture = c = capture_new(ring->claim);
     if (!c)
         return 0;
     if (c->claim != ring->claim)
         reset_for_thread(c, ring->claim);
-    // Read before code_generation and no_shortcuts, which change before an epoch begins, and after is_on, which may begin
-    // one.
+    // Read before code_generation and no_shortcuts, which change before an epoch begins, and after
+    // is_on, which may begin one.
     const uint32_t epoch = read_epoch();
     const uint32_t generation = atomic_load(&code_generation);
     if (c->generation != generation) {
         ct_stack_cache_clear(&c->cache); // R5
         c->generation = generation;
     }
-    if (atomic_load(
-            &no_shortcuts)) // the thread's epoch stays void, so that each capture comes here
-        return atomic_load(&with_python) ? capture_with_python(ring, f, python_only)
-                                         : capture_by_libunwind(ring, f->pc);
+    if (atomic_load(&no_shortcuts)) { // self.epoch stays void: each capture comes here
+        if (atomic_load(&with_python))
+            return capture_with_python(ring, f, python_only);
+        return capture_by_libunwind(ring, f->pc);
+    }
     self.ring = ring;
     self.epoch = epoch;
     return capture_in_epoch(f, python_only);
 }
 
-// The capture has met new code, so an interpreter may have been loaded. libunwind has just asked the loader about that
-// code: to ask once more adds no risk that was not there.
+// The capture has met new code, so an interpreter may have been loaded. libunwind has just asked
+// the loader about that code: to ask once more adds no risk that was not there.
 static __attribute__((noinline)) uint32_t rescan_and_capture(const struct ct_walk_frame *f,
                                                              uint32_t id, int python_only) {
     const int saved = errno;
@@ -376,8 +389,8 @@ static inline uint32_t capture_at(const struct ct_walk_frame *f, int python_only
     return id;
 }
 
-// The frame that called one of the functions below. This library is compiled with frame pointers: the caller's rbp lies
-// where ours points to, and the return address follows it.
+// The frame that called one of the functions below. This library is compiled with frame pointers:
+// the caller's rbp lies where ours points to, and the return address follows it.
 #define CALLER(frame)                                                                   \
     {                                                                                   \
         .base = (uintptr_t) & (frame)[1], .pc = (uintptr_t)__builtin_return_address(0), \
@@ -435,7 +448,8 @@ void ct_capture_rescan(void) {
         atomic_store(&with_python, 1);
 }
 
-// The epoch comes last: a thread that sees it clears its cache (R5), and learns rules that are not the old ones.
+// The epoch comes last: a thread that sees it clears its cache (R5), and learns rules that are not
+// the old ones.
 void ct_capture_forget_code(void) {
     ct_rule_forget_all();
     ct_unwind_forget_code();

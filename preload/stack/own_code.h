@@ -5,8 +5,9 @@
 
 #include <stdint.h>
 
-// Empty in a program that links the recorder itself (a unit test): its frames are the ones to show. Written once, by
-// ct_own_code_find. (The attribute spares each reader a load from the global offset table.)
+// Empty in a program that links the recorder itself (a unit test): its frames are the ones to show.
+// Written once, by ct_own_code_find. (The attribute spares each reader a load from the global
+// offset table.)
 extern __attribute__((visibility("hidden"))) uintptr_t ct_own_code_start, ct_own_code_bytes;
 
 // Before the first capture, by one thread.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the layout of Python's frames with those of the calling thread: each word on the way must be readable, and each
-// object must be of the type that the layout says.
+// Checks the layout of Python's frames with those of the calling thread: each word on the way must
+// be readable, and each object must be of the type that the layout says.
 #include "stack/python_check.h"
 
 #include <pthread.h>

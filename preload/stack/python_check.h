@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-// `thread` is the PyThreadState of the calling thread. Reads through the kernel only. Returns the number of its frames, or
-// -1 if one of them is not what it should be.
+// `thread` is the PyThreadState of the calling thread. Reads through the kernel only. Returns the
+// number of its frames, or -1 if one of them is not what it should be.
 int ct_python_check_thread(uintptr_t thread);
 
 #endif

@@ -35,8 +35,8 @@ uint32_t ct_python_take_note(void) {
 
 // ---- finding ------------------------------------------------------------------------------------
 
-// Reads the symbol table itself. dlsym would leave an error message, for which the C library allocates memory in the
-// thread of a program without Python. Returns whether a symbol is missing.
+// Reads the symbol table itself. dlsym would leave an error message, for which the C library
+// allocates memory in the thread of a program without Python. Returns whether a symbol is missing.
 static int resolve_symbols(const struct dl_phdr_info *object) {
     uint64_t bytes;
     int missing = 0;
@@ -63,7 +63,8 @@ static int search_object(struct dl_phdr_info *object, size_t size, void *missing
     return 1;
 }
 
-// PY_VERSION_HEX (major, minor, micro, level and serial) of a text such as "3.12.1 (main, ...". 0 if it has another form.
+// PY_VERSION_HEX (major, minor, micro, level and serial) of a text such as "3.12.1 (main, ...". 0
+// if it has another form.
 static uint32_t parse_version(const char *text) {
     static const struct {
         char name[3];

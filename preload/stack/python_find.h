@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the Python interpreter of the process: its functions, its version, and the layout of its frames.
+// Finding the Python interpreter of the process: its functions, its version, and the layout of its
+// frames.
 #ifndef CT_PYTHON_FIND_H
 #define CT_PYTHON_FIND_H
 
@@ -52,8 +53,9 @@ struct ct_py_method_definition {
     DATA(PyBytes_Type)                                                                             \
     DATA(_Py_NoneStruct)
 
-// What was found. Constant once the state is CT_PYTHON_FOUND. `runtime` is _PyRuntime or NULL; `loop` is where
-// _PyEval_EvalFrameDefault begins; `path` names the shared object, and is empty for the program itself.
+// What was found. Constant once the state is CT_PYTHON_FOUND. `runtime` is _PyRuntime or NULL;
+// `loop` is where _PyEval_EvalFrameDefault begins; `path` names the shared object, and is empty for
+// the program itself.
 struct ct_python {
 #define CT_PYTHON_DECLARE_FUNCTION(result, name, parameters) result(*name) parameters;
 #define CT_PYTHON_DECLARE_DATA(name) ct_py_object *name;
@@ -73,10 +75,10 @@ extern __attribute__((visibility("hidden"))) struct ct_python ct_python;
 
 enum {
     CT_PYTHON_ABSENT,
-    CT_PYTHON_UNREADABLE, // there is one whose frames cannot be read, and the trace does not say so yet
-    CT_PYTHON_REPORTED, // the trace says so
-    CT_PYTHON_FOUND,    // its layout is to be checked in a thread that has frames
-    CT_PYTHON_CHECKING, // a thread does that
+    CT_PYTHON_UNREADABLE, // its frames cannot be read, and the trace does not say so yet
+    CT_PYTHON_REPORTED,   // the trace says so
+    CT_PYTHON_FOUND,      // its layout is to be checked in a thread that has frames
+    CT_PYTHON_CHECKING,   // a thread does that
     CT_PYTHON_READY,
     CT_PYTHON_CLOSED, // atexit: only the thread that finalizes Python walks its frames
     CT_PYTHON_ENDED,  // Python was finalized; it may be initialized again
@@ -92,19 +94,21 @@ void ct_python_give_up(const char *why);
 
 // ---- finding ------------------------------------------------------------------------------------
 
-// Looks for an interpreter in the process and learns its layout. Takes the loader's lock: called where the recorder starts,
-// and in the writer thread when objects were loaded. Returns what ct_python_is_found says afterwards, or -EBUSY if nobody
-// can look now, because another thread does or a fork is being prepared.
+// Looks for an interpreter in the process and learns its layout. Takes the loader's lock: called
+// where the recorder starts, and in the writer thread when objects were loaded. Returns what
+// ct_python_is_found says afterwards, or -EBUSY if nobody can look now, because another thread does
+// or a fork is being prepared.
 int ct_python_find(void);
 
 // Whether there is something to walk: one load.
 int ct_python_is_found(void);
 
-// Whether a native return address lies in the interpreter's evaluation loop, for versions without anchors
-// (python_walk.h).
+// Whether a native return address lies in the interpreter's evaluation loop, for versions without
+// anchors (python_walk.h).
 int ct_python_is_eval_loop(uintptr_t pc);
 
-// The text (ct_text) that says why Python frames are not read, once; then 0. The writer thread records it as a note.
+// The text (ct_text) that says why Python frames are not read, once; then 0. The writer thread
+// records it as a note.
 uint32_t ct_python_take_note(void);
 
 // Publishes what was found as INFO. The writer calls it.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate between walks of Python frames and Python's finalization. See python_gate.h.
 //
-// It opens when a thread has checked the layout with its own frames, and is closed by a function that atexit calls. That is
-// registered with atexit in a pending call, which Python makes in its main thread with the GIL. A capsule in the main
-// interpreter's dictionary is destroyed when Python is finalized, and tells that it may be initialized again.
+// It opens when a thread has checked the layout with its own frames, and is closed by a function
+// that atexit calls. That is registered with atexit in a pending call, which Python makes in its
+// main thread with the GIL. A capsule in the main interpreter's dictionary is destroyed when Python
+// is finalized, and tells that it may be initialized again.
 #define _GNU_SOURCE
 #include "stack/python_gate.h"
 
@@ -46,7 +47,8 @@ static ct_py_object *close_gate(ct_py_object *self, ct_py_object *arguments) {
     closer = pthread_self();
     atomic_store(&ct_python_state, CT_PYTHON_CLOSED);
     fence_all_threads();
-    // A walk takes microseconds. The wait is bounded: a thread that a debugger has stopped must not stop this one.
+    // A walk takes microseconds. The wait is bounded: a thread that a debugger has stopped must not
+    // stop this one.
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
         for (int i = 0; atomic_load(&r->in_python) && i < 10000; i++)
             nanosleep(&pause, NULL);
@@ -55,7 +57,8 @@ static ct_py_object *close_gate(ct_py_object *self, ct_py_object *arguments) {
     return ct_python._Py_NoneStruct;
 }
 
-// Destructor of the capsule in the main interpreter's dictionary. Finalization destroys the interpreters.
+// Destructor of the capsule in the main interpreter's dictionary. Finalization destroys the
+// interpreters.
 static void on_main_interpreter_end(ct_py_object *capsule) {
     (void)capsule;
     end_is_watched = 0;
@@ -68,8 +71,9 @@ static void on_main_interpreter_end(ct_py_object *capsule) {
 
 static int register_with_python(void *unused);
 
-// Destructor of the capsule of close_gate: atexit has dropped the function, because it was called, or because somebody has
-// cleared atexit (a child process of multiprocessing does). In the second case it is registered again.
+// Destructor of the capsule of close_gate: atexit has dropped the function, because it was called,
+// or because somebody has cleared atexit (a child process of multiprocessing does). In the second
+// case it is registered again.
 static void on_gate_forgotten(ct_py_object *capsule) {
     (void)capsule;
     if (gate_is_registered && atomic_load(&ct_python_state) == CT_PYTHON_READY &&
@@ -115,11 +119,13 @@ static int register_gate(void) {
     return done ? 0 : -1;
 }
 
-// A pending call. Python makes it in its main thread, with the GIL, and before it calls the functions of atexit.
+// A pending call. Python makes it in its main thread, with the GIL, and before it calls the
+// functions of atexit.
 static int register_with_python(void *unused) {
     (void)unused;
     if (ct_python.PyInterpreterState_Get() != ct_python.PyInterpreterState_Main()) {
-        // Each interpreter has its own atexit, and only that of the main one is called at the end: try again.
+        // Each interpreter has its own atexit, and only that of the main one is called at the end:
+        // try again.
         (void)ct_python_change_state(CT_PYTHON_READY, CT_PYTHON_FOUND);
     } else if ((!end_is_watched && watch_end()) || register_gate()) {
         ct_python.PyErr_Clear();
@@ -130,8 +136,9 @@ static int register_with_python(void *unused) {
 
 // ---- opening ------------------------------------------------------------------------------------
 
-// Checks the layout with the calling thread's frames, and opens the gate if it has some. (If finalization begins after the
-// first lines here, the pending call comes too late. That window is short and opens once.)
+// Checks the layout with the calling thread's frames, and opens the gate if it has some. (If
+// finalization begins after the first lines here, the pending call comes too late. That window is
+// short and opens once.)
 static void open_gate(void) {
     if (!ct_python.Py_IsInitialized() || ct_python.is_finalizing())
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walking the Python frames of the calling thread. See python_walk.h for what makes it safe and right.
+// Walking the Python frames of the calling thread. See python_walk.h for what makes it safe and
+// right.
 #include "stack/python_walk.h"
 
 #include <errno.h>
@@ -7,9 +8,9 @@
 
 #include <cutrace/format/assert.h>
 
+#include "stack/python_code.h"
 #include "stack/python_find.h"
 #include "stack/python_gate.h"
-#include "stack/python_layout.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
 
@@ -17,8 +18,8 @@ static const struct ct_python_layout *const layout = &ct_python.layout;
 
 // ---- stamps -------------------------------------------------------------------------------------
 
-// Content hashes within one walk, by code object: the number + 1 of the last frame whose code has this place. No code
-// object goes away during a walk, so each is hashed once.
+// Content hashes within one walk, by code object: the number + 1 of the last frame whose code has
+// this place. No code object goes away during a walk, so each is hashed once.
 enum { HASHED = 32 };
 struct hashed_code {
     uint32_t frame[HASHED];
@@ -65,8 +66,8 @@ static inline uintptr_t instruction_of(uintptr_t f, uintptr_t code) {
     return ct_python_load_word(at) - code - layout->bytecode;
 }
 
-// Python does not show a frame that has not reached its first line either. The code before the first line is short, so most
-// frames need no load here.
+// Python does not show a frame that has not reached its first line either. The code before the
+// first line is short, so most frames need no load here.
 static inline int is_incomplete(uintptr_t f, uintptr_t code, uintptr_t instruction) {
     const intptr_t offset = (intptr_t)instruction;
     return layout->traceable && offset < 256 &&
@@ -89,8 +90,8 @@ static inline int add_frame(uintptr_t f, struct ct_python_frame *frame, size_t n
     return 1;
 }
 
-// Until 3.10: a generator that waits for another one, into which an exception is thrown. (To a trace function, one that is
-// just resumed looks the same.)
+// Until 3.10: a generator that waits for another one, into which an exception is thrown. (To a
+// trace function, one that is just resumed looks the same.)
 static inline int is_waiting_generator(uintptr_t f) {
     if (!ct_python_load_word(f + layout->generator) ||
         ct_python_load_int(f + layout->instruction) < 0)
@@ -100,8 +101,8 @@ static inline int is_waiting_generator(uintptr_t f) {
     return ct_python_load_int(f + layout->depth) >= 0;
 }
 
-// The anchor of an activation of the evaluation loop, if `f` is the outermost frame that it runs, else 0. *cframe moves from
-// that activation to the one that called it.
+// The anchor of an activation of the evaluation loop, if `f` is the outermost frame that it runs,
+// else 0. *cframe moves from that activation to the one that called it.
 static inline uintptr_t anchor_of(uintptr_t f, uintptr_t *cframe) {
     const uintptr_t here = *cframe;
     switch (layout->chain) {
@@ -159,7 +160,8 @@ static size_t walk_chain(uintptr_t thread, struct ct_python_frame *frame, size_t
         if (anchor && n && !frame[n - 1].anchor)
             frame[n - 1].anchor = anchor;
     }
-    // 3.9 loses the frames that come after a waiting generator: the generator stands for the one that called it.
+    // 3.9 loses the frames that come after a waiting generator: the generator stands for the one
+    // that called it.
     if (!*more && n && !frame[n - 1].anchor)
         frame[n - 1].anchor = CT_PYTHON_ANYWHERE;
     *hash = h | !h;

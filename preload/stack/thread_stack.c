@@ -12,11 +12,13 @@
 #include "store/ring.h"
 
 #define PAGE 4096u
-// From the last frame to the end of the stack lie thread-local storage, or arguments and environment.
+// From the last frame to the end of the stack lie thread-local storage, or arguments and
+// environment.
 #define MOST_BETWEEN (256u * PAGE)
 #define MOST_FRAMES 4096
 
-// Whether all pages between two addresses can be read. The pages of the two are known to be readable.
+// Whether all pages between two addresses can be read. The pages of the two are known to be
+// readable.
 static int is_one_piece(uintptr_t from, uintptr_t to) {
     if (to < from || to - from > MOST_BETWEEN)
         return 0;
@@ -27,8 +29,8 @@ static int is_one_piece(uintptr_t from, uintptr_t to) {
     return 1;
 }
 
-// A thread's stack ends below its control block, which has the same mapping. The main thread's ends where the kernel has
-// put the 16 random bytes for the program.
+// A thread's stack ends below its control block, which has the same mapping. The main thread's ends
+// where the kernel has put the 16 random bytes for the program.
 static uintptr_t stack_end(const struct ct_ring *ring) {
     const uint32_t tid = (uint32_t)atomic_load_explicit(&ring->shared->owner, memory_order_relaxed);
     if (tid == (uint32_t)getpid())

@@ -39,8 +39,8 @@ void ct_unwind_forget_code(void) {
 
 // ---- fork ---------------------------------------------------------------------------------------
 
-// Either the fork that is being prepared sees this thread inside, or this thread sees the fork: each stores first and
-// loads then, in the one order of sequentially consistent operations.
+// Either the fork that is being prepared sees this thread inside, or this thread sees the fork:
+// each stores first and loads then, in the one order of sequentially consistent operations.
 int ct_unwind_enter(struct ct_ring *ring) {
     CT_ASSERT(!atomic_load(&ring->unwinding));
     atomic_store(&ring->unwinding, 1);
@@ -83,7 +83,8 @@ static int has_no_information(uintptr_t pc) {
     return rule == CT_RULE_LOST;
 }
 
-// Frame by frame, without a cache of whole stacks. Returns how many there are; *lost: more could not be found.
+// Frame by frame, without a cache of whole stacks. Returns how many there are; *lost: more could
+// not be found.
 static inline __attribute__((always_inline)) int unwind_slowly(uintptr_t *frames, uintptr_t *sp,
                                                                int most, int *lost) {
     unw_context_t context;
@@ -106,8 +107,8 @@ static inline __attribute__((always_inline)) int unwind_slowly(uintptr_t *frames
     return n;
 }
 
-// The same by libunwind's fast way. Where there is no unwind information libunwind goes on by guessing: the stack is cut
-// there.
+// The same by libunwind's fast way. Where there is no unwind information libunwind goes on by
+// guessing: the stack is cut there.
 static int unwind_fast(uintptr_t *frames, int most, int *lost) {
     const int n = unw_backtrace((void **)frames, most);
     for (int i = 1; i < n; i++)
@@ -118,9 +119,10 @@ static int unwind_fast(uintptr_t *frames, int most, int *lost) {
     return n;
 }
 
-// Leaves the program's frames in `w`. Left out are the frames of this library: the innermost ones, up to the one that
-// returns to `pc` (a unit test's frames count as innermost, too), and the wrapper of a runtime function that stands
-// between the program and the runtime. The same is done to `sp`, if there is one.
+// Leaves the program's frames in `w`. Left out are the frames of this library: the innermost ones,
+// up to the one that returns to `pc` (a unit test's frames count as innermost, too), and the
+// wrapper of a runtime function that stands between the program and the runtime. The same is done
+// to `sp`, if there is one.
 static void drop_own_frames(struct ct_walk *w, uintptr_t *sp, size_t n, uintptr_t pc, int lost) {
     const size_t most = ct_walk_depth();
     size_t first = 0;
@@ -149,8 +151,8 @@ static __attribute__((noinline)) void unwind(struct ct_walk *w, uintptr_t *sp, u
     const int saved = errno;
     uintptr_t *to = (uintptr_t *)w->frame;
     int lost = 0;
-    // The fast way keeps a cache for each thread. ThreadSanitizer would see that destroyed too late, and nothing in it
-    // is forgotten when a shared object is unloaded.
+    // The fast way keeps a cache for each thread. ThreadSanitizer would see that destroyed too
+    // late, and nothing in it is forgotten when a shared object is unloaded.
     const int fast = FAST_IS_RIGHT && !slowly && !CT_WALK_TSAN && !atomic_load(&is_code_forgotten);
     int n;
     if (fast)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an address can be read: asks the kernel, for this room and for libunwind, without descriptors in the host.
+// Whether an address can be read: asks the kernel, for this room and for libunwind, without
+// descriptors in the host.
 //
-// Where a frame has no unwind information, libunwind guesses and first probes the address: it writes a byte from there
-// into a pipe of its own (src/x86_64/Ginit.c, write_validate). A host that closes all descriptors and opens new ones
-// reuses the numbers of that pipe: libunwind would then read a byte of the host's file, or write a byte of the stack
-// into the host's socket. So the build renames these calls of libunwind.a (module.mk) to the functions below.
+// Where a frame has no unwind information, libunwind guesses and first probes the address: it
+// writes a byte from there into a pipe of its own (src/x86_64/Ginit.c, write_validate). A host that
+// closes all descriptors and opens new ones reuses the numbers of that pipe: libunwind would then
+// read a byte of the host's file, or write a byte of the stack into the host's socket. So the build
+// renames these calls of libunwind.a (module.mk) to the functions below.
 #define _GNU_SOURCE
 #include "stack/unwind_access.h"
 
@@ -37,8 +39,9 @@ ssize_t ct_unwind_access_read(int fd, void *to, size_t n) {
     return -1;
 }
 
-// rt_sigprocmask with an invalid `how` changes nothing. The kernel copies the signal set before it checks `how`: the
-// error is EFAULT if the set cannot be read, else EINVAL. Every sandbox in which programs run allows this call.
+// rt_sigprocmask with an invalid `how` changes nothing. The kernel copies the signal set before it
+// checks `how`: the error is EFAULT if the set cannot be read, else EINVAL. Every sandbox in which
+// programs run allows this call.
 int ct_unwind_access_is_readable(const void *address) {
     const void *aligned = (const void *)((uintptr_t)address & ~(uintptr_t)7);
     return syscall(SYS_rt_sigprocmask, ~0, aligned, NULL, 8) == -1 && errno == EINVAL;
