@@ -204,7 +204,7 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
     }
     if (!ct_publish_wants(&e))
         return;
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
 }
 
@@ -247,7 +247,7 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
         struct ct_event amend = {.present = 0};
         CT_SET(&amend, amends_ns, call->freed.t_ns);
         CT_SET(&amend, result, (int32_t)r);
-        CT_SET(&amend, stack, ct_stack());
+        CT_SET(&amend, stack, ct_capture_stack());
         ct_publish_amend(&amend);
     } else if (pointer && !call->outer && inside.gives == call->gives && r == cudaSuccess) {
         record_give(call, pointer); // the first sign that this copy's driver calls are hidden

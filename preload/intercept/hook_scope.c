@@ -111,7 +111,7 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     }
     if (__builtin_expect(result != CUDA_SUCCESS, 0) && is_allocation(e->op))
         set_free(e);
-    CT_SET(e, stack, ct_stack());
+    CT_SET(e, stack, ct_capture_stack());
     ct_publish(e);
     // Whether a sample is due is asked with what is known already: it is the rule that none is.
     if (result == CUDA_SUCCESS && is_allocation(e->op) &&
@@ -125,7 +125,7 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
 CT_WHOLE void ct_gives(struct ct_call *call) {
     struct ct_event *e = &call->event;
     if (CT_NUMBER(FREE_STACKS))
-        CT_SET(e, stack, ct_stack());
+        CT_SET(e, stack, ct_capture_stack());
     CT_SET(e, result, 0);
     CT_SET(e, t_ns, ct_ring_now());
     ct_publish(e);
@@ -143,7 +143,7 @@ CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
             CT_SET(&amend, duration_ns, ct_ring_now() - call->start_ns);
         if (result != CUDA_SUCCESS) {
             CT_SET(&amend, result, (int32_t)result);
-            CT_SET(&amend, stack, ct_stack());
+            CT_SET(&amend, stack, ct_capture_stack());
         }
         ct_publish_amend(&amend);
     }

@@ -285,7 +285,7 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
     set_common(&e, device, totals);
     if (bytes > 0 || CT_NUMBER(FREE_STACKS))
-        CT_SET(&e, stack, ct_light_stack());
+        CT_SET(&e, stack, ct_capture_python_stack());
     ct_publish(&e);
     errno = saved;
 }
@@ -301,7 +301,7 @@ static void on_out_of_memory(int64_t bytes, struct ct_torch_device device,
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
     errno = saved;
 }

@@ -21,6 +21,7 @@
 #include "record/wakeup.h"
 #include "record/writer_thread.h"
 #include "stack/capture.h"
+#include "stack/unwind.h"
 #include "store/journal.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"
@@ -64,7 +65,7 @@ static void before_fork(void) {
     int not_forking = 0;
     if (!(holds = atomic_compare_exchange_strong(&forking, &not_forking, 1)))
         return;
-    held.stacks = ct_stacks_hold();
+    held.stacks = ct_unwind_hold();
     held.loader = ct_loader_hold();
     held.drain = ct_drain_wait(&held.shield, 20);
     errno = saved;
@@ -77,19 +78,19 @@ static void after_fork_in_parent(void) {
         ct_drain_leave(&held.shield);
     if (!held.loader)
         ct_loader_release();
-    ct_stacks_release();
+    ct_unwind_release();
     atomic_store(&forking, 0);
 }
 
 // The child has no trace, no ring and no writer thread yet; the parent's stay the parent's.
 static void reinit_child(void) {
-    ct_capture_forked(); // needs the rings
+    ct_capture_reinit_child(); // needs the rings
     ct_rings_reinit_child();
     ct_clock_forked();
     ct_drain_forked();
     ct_wakeup_after_fork();
     ct_writer_thread_after_fork();
-    ct_stacks_release();
+    ct_unwind_release();
     ct_stacks_forked();
     atomic_store(&opened, NOT_OPEN);
     atomic_store(&has_writer, 0);
@@ -106,9 +107,9 @@ static void after_fork_in_child(void) {
     const int saved = errno;
     // A lock of the unwinder, or of the loader, which the unwinder takes, may be held for ever.
     const int loader_is_busy = ct_loader_busy();
-    const int stacks_are_busy = holds ? held.stacks : ct_stacks_busy();
+    const int stacks_are_busy = holds ? held.stacks : ct_unwind_is_busy();
     if (loader_is_busy || stacks_are_busy)
-        ct_stacks_off();
+        ct_capture_disable();
     reinit_child();
     if (loader_is_busy)
         (void)ct_loader_hold(); // the loader is not asked again
@@ -120,8 +121,8 @@ static void after_fork_in_child(void) {
 // A forked child whose atfork handlers did not run. The C library's did not run either: its heap and the loader may be
 // locked for ever. So no thread may be created here (it calls malloc), and dl_iterate_phdr is not called.
 static void reinit_bare_child(void) {
-    if (ct_stacks_busy() || ct_loader_busy())
-        ct_stacks_off();
+    if (ct_unwind_is_busy() || ct_loader_busy())
+        ct_capture_disable();
     reinit_child();
     atomic_store(&is_bare, 1);
     (void)ct_loader_hold();
@@ -137,7 +138,7 @@ static void set_up_watch(void) {
     if (!atomic_exchange(&has_handlers,
                          1)) // another thread may have done it and lost its core since
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    ct_stacks_init();
+    ct_capture_init();
 }
 
 static int is_alive(void) {
@@ -184,7 +185,7 @@ static __attribute__((noinline)) int decide(void) {
     if (atomic_compare_exchange_strong(&decision, &undecided, DECIDING)) {
         ct_rings_set_open(ct_tracing_open);
         ct_capture_set_prepare(prepare_capture);
-        (void)ct_info_add_source(ct_capture_info);
+        (void)ct_info_add_source(ct_capture_publish_info);
         atomic_store(&decision, ct_options_read(environ, say_unless_quiet) ? ON : OFF);
     }
     int stale = DECIDING; // a fork has left that thread behind: the next one decides

@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "record/rescan.h"
 #include "record/wakeup.h"
-#include "stack/python_walk.h"
+#include "stack/python_find.h"
 #include "store/journal.h"
 #include "store/name_table.h"
 #include "store/ring.h"

@@ -122,7 +122,7 @@ static void one_table_whoever_is_first(void **state) {
 static void keeps_errno(void **state) {
     (void)state;
     errno = 4321;
-    assert_int_not_equal(ct_stack(), 0);
+    assert_int_not_equal(ct_capture_stack(), 0);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_NOTE);
     CT_SET(&e, text, ct_text("%d", 1));
@@ -135,7 +135,7 @@ static void keeps_errno(void **state) {
 }
 
 static __attribute__((noinline)) uint32_t deep(int n) {
-    const uint32_t id = n ? deep(n - 1) : ct_stack();
+    const uint32_t id = n ? deep(n - 1) : ct_capture_stack();
     __asm__ volatile("");
     return id;
 }
@@ -165,7 +165,7 @@ static const uint8_t code_template[] = {0x55, 0x48, 0x83, 0xec, 0x20, 0x48, 0xbd
                                         0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3};
 
 static void callback(void) {
-    called_back = ct_stack();
+    called_back = ct_capture_stack();
 }
 
 // Code without unwind information, as a compiler at run time makes it, with a frame pointer that leads nowhere.

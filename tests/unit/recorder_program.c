@@ -107,7 +107,7 @@ static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t p
     CT_SET(&e, result, result);
     if (!result)
         CT_SET(&e, ptr, ptr);
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
     if (a)
         note(a, &e);

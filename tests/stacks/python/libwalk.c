@@ -10,6 +10,7 @@
 
 #include "../../../preload/base/pages.h"
 #include "record/tracing.h"
+#include "stack/python_find.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
@@ -61,7 +62,7 @@ EXPORT int walk_begin(void) {
         hashes = ct_pages(HASHES * sizeof *hashes);
         pthread_atfork(NULL, NULL, forget_hashes);
     }
-    return ct_python_is_here();
+    return ct_python_is_found();
 }
 
 // The caller's frames, at most `most`: a word each, and where its activation of the loop is. Returns their number; -1:
@@ -73,7 +74,7 @@ EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) 
     int more;
     const size_t n = ct_python_walk(ring, frames, most < MOST ? (size_t)most : MOST, hash, &more);
     for (size_t i = 0; i < n; i++) {
-        words[i] = ct_python_word(ring, &frames[i]);
+        words[i] = ct_python_intern_frame(ring, &frames[i]);
         anchors[i] = frames[i].anchor;
     }
     if (is_of_another(*hash, words, n))
