@@ -132,6 +132,6 @@ void ct_progress_clear(void) {
 void ct_say(const char *text) {
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);
-    ct_put_clean(stderr, text, strlen(text));
+    ct_utf8_print_sanitized(stderr, text, strlen(text));
     fputc('\n', stderr);
 }

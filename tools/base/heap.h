@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for the tools: running out of it ends the program with one line, so that no caller has to ask.
+#ifndef CT_MEMORY_H
+#define CT_MEMORY_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn static inline void ct_heap_exhausted(void) {
+    fputs("cutrace-report: out of memory; narrow the range with --from and --to\n", stderr);
+    exit(1);
+}
+
+static inline void *ct_heap_resize(void *old, size_t count, size_t size) {
+    if (size && count > SIZE_MAX / size)
+        ct_heap_exhausted();
+    const size_t bytes = count * size;
+    void *p = realloc(old, bytes ? bytes : 1);
+    if (!p)
+        ct_heap_exhausted();
+    return p;
+}
+
+static inline void *ct_heap_alloc_zeroed(size_t count, size_t size) {
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (!p)
+        ct_heap_exhausted();
+    return p;
+}
+
+// Room for one more element in an array that doubles; evaluates its arguments more than once.
+#define CT_HEAP_GROW(array, count, capacity)                                \
+    do {                                                                    \
+        if ((count) == (capacity)) {                                        \
+            (capacity) = (capacity) ? (capacity)*2 : 16;                    \
+            (array) = ct_heap_resize((array), (capacity), sizeof *(array)); \
+        }                                                                   \
+    } while (0)
+
+#endif
