@@ -215,7 +215,7 @@ static void ends_and_places(void **state) {
     f = frame_of(stack_named(1), 1);
     assert_int_equal(f->kind, CT_FRAME_END);
     assert_int_equal(f->line, CT_STACK_DEEPER);
-    assert_int_equal(names.frames[ct_definitions_id(&names, CT_SECTION_FRAMES, 4)].kind, CT_FRAME_LATER);
+    assert_int_equal(names.frames[ct_definitions_id(&names, CT_SECTION_FRAMES, 4)].kind, CT_FRAME_UNKNOWN);
     const size_t places = names.location_count;
     NUMBERS(3, 0, 0x1234, 0, 0, 2, 4, 2, 1, 3, 10, 2, 3, 20); // read again: nothing more
     assert_int_equal(take(CT_SECTION_FRAMES), 0);

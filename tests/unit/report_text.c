@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/human.h"
+#include "base/utf8.h"
 
 #define GIB (UINT64_C(1) << 30)
 

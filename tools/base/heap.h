@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for the tools: running out of it ends the program with one line, so that no caller has to ask.
-#ifndef CT_MEMORY_H
-#define CT_MEMORY_H
+// Heap memory for the tools. A failed allocation ends the program with one line, so that no caller
+// has to check.
+#ifndef CT_HEAP_H
+#define CT_HEAP_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ static inline void *ct_heap_alloc_zeroed(size_t count, size_t size) {
     return p;
 }
 
-// Room for one more element in an array that doubles; evaluates its arguments more than once.
+// Makes room for one more element in an array, whose capacity doubles. Evaluates its arguments more
+// than once.
 #define CT_HEAP_GROW(array, count, capacity)                                \
     do {                                                                    \
         if ((count) == (capacity)) {                                        \

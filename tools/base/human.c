@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and times as text and back, and the cleaning of strings that somebody else's program wrote.
+// Sizes, times and counts as text and back. Integer arithmetic throughout: the last digit is the
+// same on every machine.
 #include "base/human.h"
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define FORMAT(s, ...) ((void)snprintf((s).text, sizeof(s).text, __VA_ARGS__))
 
-// Integer arithmetic throughout: the last digit is the same on every machine.
 struct ct_human_text ct_human_bytes(uint64_t bytes, enum ct_human_units units) {
     static const char *const iec[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     static const char *const si[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
@@ -94,76 +96,8 @@ struct ct_human_text ct_human_percent(uint64_t part, uint64_t whole) {
     return s;
 }
 
-unsigned ct_utf8_decode(const unsigned char *p, size_t left, uint32_t *code) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned n = p[0] < 0x80   ? 1
-                       : p[0] < 0xC2 ? 0
-                       : p[0] < 0xE0 ? 2
-                       : p[0] < 0xF0 ? 3
-                       : p[0] < 0xF5 ? 4
-                                     : 0;
-    if (!n || n > left)
-        return 0;
-    uint32_t c = n == 1 ? p[0] : p[0] & (0xFFu >> (n + 1));
-    for (unsigned i = 1; i < n; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3F);
-    }
-    *code = c;
-    return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF) ? 0 : n;
-}
-
-// Characters that move the cursor, start a sequence, or make text read other than it is.
-static int is_unsafe(uint32_t c) {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200E || c == 0x200F || c == 0x2028 ||
-           c == 0x2029 || (c >= 0x202A && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) ||
-           c == 0xFEFF || c == 0x61C;
-}
-
-size_t ct_utf8_sanitize(char *to, size_t size, const char *from, size_t length) {
-    const unsigned char *p = (const unsigned char *)from;
-    size_t used = 0;
-    for (size_t i = 0; i < length;) {
-        uint32_t code = 0;
-        const unsigned n = ct_utf8_decode(p + i, length - i, &code);
-        const int plain = n && !is_unsafe(code);
-        const size_t room = plain ? n : 1;
-        if (used + room >= size)
-            break;
-        if (plain)
-            memcpy(to + used, p + i, n);
-        else
-            to[used] = '?';
-        used += room;
-        i += n ? n : 1;
-    }
-    to[used] = 0;
-    return used;
-}
-
-void ct_utf8_print_sanitized(FILE *out, const char *from, size_t length) {
-    char text[1024];
-    while (length) {
-        size_t n = length < 900 ? length : 900;
-        // Not in the middle of a character.
-        for (int i = 0; n < length && i < 3 && ((unsigned char)from[n] & 0xC0) == 0x80; i++)
-            n--;
-        ct_utf8_sanitize(text, sizeof text, from, n);
-        fputs(text, out);
-        from += n;
-        length -= n;
-    }
-}
-
-size_t ct_utf8_columns(const char *text) {
-    size_t n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
-// A decimal number without sign, as integer part and billionths. The text behind it, or NULL.
+// Parses a decimal number without sign into its integer part and billionths. Returns the text after
+// it, or NULL.
 static const char *parse_decimal(const char *p, uint64_t *whole, uint64_t *billionths) {
     uint64_t unit = 1000000000;
     int digits = 0;

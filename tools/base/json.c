@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON writer. Compact, one document a line.
+// The JSON writer.
 #include "base/json.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/human.h"
+#include "base/utf8.h"
 
-static void key_before(struct ct_json *j, const char *key) {
+static void put_key(struct ct_json *j, const char *key) {
     if (key && !*key) {
-        j->comma = 1; // the key is written already
+        j->comma = 1; // ct_json_key wrote the key
         return;
     }
     if (j->comma)
@@ -23,7 +23,7 @@ static void key_before(struct ct_json *j, const char *key) {
 }
 
 void ct_json_open(struct ct_json *j, const char *key, char bracket) {
-    key_before(j, key);
+    put_key(j, key);
     putc_unlocked(bracket, j->out);
     j->comma = 0;
 }
@@ -42,12 +42,12 @@ static void put_number(struct ct_json *j, uint64_t v) {
 }
 
 void ct_json_number(struct ct_json *j, const char *key, uint64_t value) {
-    key_before(j, key);
+    put_key(j, key);
     put_number(j, value);
 }
 
 void ct_json_signed(struct ct_json *j, const char *key, int64_t value) {
-    key_before(j, key);
+    put_key(j, key);
     if (value < 0)
         putc_unlocked('-', j->out);
     put_number(j, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
@@ -55,7 +55,7 @@ void ct_json_signed(struct ct_json *j, const char *key, int64_t value) {
 
 void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
     char digits[20], *p = digits + sizeof digits;
-    key_before(j, key);
+    put_key(j, key);
     do
         *--p = "0123456789abcdef"[value & 15];
     while (value >>= 4);
@@ -66,17 +66,17 @@ void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
 
 void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t whole) {
     const unsigned n = whole ? (unsigned)((unsigned __int128)part * 10000 / whole) : 0;
-    key_before(j, key);
+    put_key(j, key);
     fprintf(j->out, "%u.%04u", n / 10000, n % 10000);
 }
 
 void ct_json_bool(struct ct_json *j, const char *key, int value) {
-    key_before(j, key);
+    put_key(j, key);
     fputs(value ? "true" : "false", j->out);
 }
 
 void ct_json_null(struct ct_json *j, const char *key) {
-    key_before(j, key);
+    put_key(j, key);
     fputs("null", j->out);
 }
 
@@ -100,7 +100,7 @@ static void put_string(struct ct_json *j, const char *bytes, size_t length) {
 }
 
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length) {
-    key_before(j, key);
+    put_key(j, key);
     put_string(j, bytes, length);
 }
 

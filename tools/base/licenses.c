@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The licences of what is linked into cutrace's files.
+// The licences of the libraries that are linked into cutrace's files.
 #include "base/licenses.h"
 
 void ct_licenses_print(FILE *out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The licences of what is linked in, as text.
+// The licences of the libraries that are linked into cutrace, as text.
 #ifndef CT_LICENSES_H
 #define CT_LICENSES_H
 

@@ -1,33 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two small hash tables: numbers by 64-bit key, and numbers of things that are equal by content.
-#ifndef CT_TABLE_H
-#define CT_TABLE_H
+// A hash table from 64-bit keys to 64-bit values: open addressing with linear probing, at most half
+// full. Keys are never removed.
+#ifndef CT_MAP_H
+#define CT_MAP_H
 
+#include <cutrace/format/assert.h>
+
+#include "base/hash.h"
 #include "base/heap.h"
-
-static inline uint64_t ct_hash_mix(uint64_t h) {
-    h ^= h >> 32;
-    h *= UINT64_C(0xD6E8FEB86659FD93);
-    h ^= h >> 32;
-    h *= UINT64_C(0xD6E8FEB86659FD93);
-    return h ^ h >> 32;
-}
-
-static inline uint64_t ct_hash_bytes(const void *data, size_t n) {
-    const uint8_t *p = (const uint8_t *)data;
-    uint64_t h = n * UINT64_C(0x9E3779B97F4A7C15), word;
-    for (; n >= 8; n -= 8, p += 8) {
-        memcpy(&word, p, 8);
-        h = (h ^ word) * UINT64_C(0xFF51AFD7ED558CCD);
-        h ^= h >> 32;
-    }
-    word = 0;
-    if (n)
-        memcpy(&word, p, n);
-    return ct_hash_mix(h ^ word);
-}
-
-// ---- number by key: open addressing, keys are never removed -----------------------------------
 
 struct ct_map_entry {
     uint64_t key;
@@ -37,16 +17,18 @@ struct ct_map_entry {
 struct ct_map {
     struct ct_map_entry *entries;
     uint8_t *used;
-    size_t capacity, count;
+    size_t capacity, count; // capacity: 0 or a power of 2
 };
 
 static inline size_t ct_map_slot(const struct ct_map *m, uint64_t key) {
+    CT_ASSERT(m->count < m->capacity); // or the search would not end
     size_t i = ct_hash_mix(key) & (m->capacity - 1);
     while (m->used[i] && m->entries[i].key != key)
         i = (i + 1) & (m->capacity - 1);
     return i;
 }
 
+// The value of a key, or NULL. Valid until the next ct_map_add.
 static inline uint64_t *ct_map_find(const struct ct_map *m, uint64_t key) {
     if (!m->capacity)
         return NULL;
@@ -54,23 +36,26 @@ static inline uint64_t *ct_map_find(const struct ct_map *m, uint64_t key) {
     return m->used[i] ? &m->entries[i].value : NULL;
 }
 
-// The value of a key; 0 when it is new. Valid until the next call.
 // NOLINTBEGIN(clang-analyzer-core.NullDereference): there are entries where there is capacity
+static inline void ct_map_grow(struct ct_map *m) {
+    const struct ct_map old = *m;
+    m->capacity = old.capacity ? old.capacity * 2 : 64;
+    m->entries = ct_heap_alloc_zeroed(m->capacity, sizeof *m->entries);
+    m->used = ct_heap_alloc_zeroed(m->capacity, 1);
+    for (size_t i = 0; i < old.capacity; i++)
+        if (old.used[i]) {
+            const size_t slot = ct_map_slot(m, old.entries[i].key);
+            m->entries[slot] = old.entries[i];
+            m->used[slot] = 1;
+        }
+    free(old.entries);
+    free(old.used);
+}
+
+// The value of a key, which is added with value 0 if it is new. Valid until the next call.
 static inline uint64_t *ct_map_add(struct ct_map *m, uint64_t key) {
-    if (m->count * 2 >= m->capacity) {
-        const struct ct_map old = *m;
-        m->capacity = old.capacity ? old.capacity * 2 : 64;
-        m->entries = ct_heap_alloc_zeroed(m->capacity, sizeof *m->entries);
-        m->used = ct_heap_alloc_zeroed(m->capacity, 1);
-        for (size_t i = 0; i < old.capacity; i++)
-            if (old.used[i]) {
-                const size_t s = ct_map_slot(m, old.entries[i].key);
-                m->entries[s] = old.entries[i];
-                m->used[s] = 1;
-            }
-        free(old.entries);
-        free(old.used);
-    }
+    if (m->count * 2 >= m->capacity)
+        ct_map_grow(m);
     const size_t i = ct_map_slot(m, key);
     if (!m->used[i]) {
         m->used[i] = 1;
@@ -85,52 +70,6 @@ static inline void ct_map_free(struct ct_map *m) {
     free(m->entries);
     free(m->used);
     *m = (struct ct_map){0};
-}
-
-// ---- set of numbers by content: the caller hashes and compares ---------------------------------
-
-struct ct_id_set {
-    uint32_t *ids; // 0 = empty
-    uint32_t *hashes;
-    size_t capacity, count;
-};
-
-// Slot where a thing with this hash is (same() says so) or would go. Grows first.
-static inline uint32_t *ct_id_set_slot(struct ct_id_set *s, uint64_t hash,
-                                       int (*same)(const void *owner, uint32_t id, const void *key),
-                                       const void *owner, const void *key) {
-    if (s->count * 2 >= s->capacity) {
-        const struct ct_id_set old = *s;
-        s->capacity = old.capacity ? old.capacity * 2 : 64;
-        s->ids = ct_heap_alloc_zeroed(s->capacity, sizeof *s->ids);
-        s->hashes = ct_heap_alloc_zeroed(s->capacity, sizeof *s->hashes);
-        for (size_t i = 0; i < old.capacity; i++) {
-            size_t at = old.hashes[i] & (s->capacity - 1);
-            if (!old.ids[i])
-                continue;
-            while (s->ids[at])
-                at = (at + 1) & (s->capacity - 1);
-            s->ids[at] = old.ids[i];
-            s->hashes[at] = old.hashes[i];
-        }
-        free(old.ids);
-        free(old.hashes);
-    }
-    const uint32_t h = (uint32_t)hash;
-    size_t at = h & (s->capacity - 1);
-    while (s->ids[at] && !(s->hashes[at] == h && same(owner, s->ids[at], key)))
-        at = (at + 1) & (s->capacity - 1);
-    if (!s->ids[at]) {
-        s->hashes[at] = h;
-        s->count++; // the caller fills the slot
-    }
-    return &s->ids[at];
-}
-
-static inline void ct_id_set_free(struct ct_id_set *s) {
-    free(s->ids);
-    free(s->hashes);
-    *s = (struct ct_id_set){0};
 }
 
 #endif

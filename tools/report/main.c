@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/licenses.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "symbols/noise.h"
 #include "symbols/source_locations.h"

@@ -42,8 +42,8 @@ static void take_holdings(struct ct_moment *m, const struct ct_live *l, int devi
     ct_map_free(&place);
 }
 
-struct ct_torch_pool_totals *ct_pools_take(const struct ct_live *l, int device, size_t *count) {
-    struct ct_torch_pool_totals *pools = NULL;
+struct ct_mempool_usage *ct_pools_take(const struct ct_live *l, int device, size_t *count) {
+    struct ct_mempool_usage *pools = NULL;
     size_t n = 0, capacity = 0;
     uint32_t left = l->of_kind[CT_KIND_POOL];
     for (uint32_t i = 0; left && i < ct_live_slots(l); i++) {
@@ -54,7 +54,7 @@ struct ct_torch_pool_totals *ct_pools_take(const struct ct_live *l, int device, 
         if (device >= 0 && device != o->device)
             continue;
         CT_HEAP_GROW(pools, n, capacity);
-        pools[n++] = (struct ct_torch_pool_totals){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
+        pools[n++] = (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
     }
     *count = n;
     return pools;

@@ -3,7 +3,7 @@
 #include "export/pickle.h"
 
 #include "base/heap.h"
-#include "base/human.h"
+#include "base/utf8.h"
 
 static void flush(struct ct_pickle *p) {
     if (!p->failed && ct_new_file_write(p->file, p->buffer, p->used))

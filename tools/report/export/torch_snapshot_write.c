@@ -455,9 +455,9 @@ static void put_facts(struct ct_snapshot *s) {
     static const char environment[] = "process.env.", *const prefixes[] = {"torch.",
                                                                            "process.env.PYTORCH_"};
     const struct ct_definitions *n = s->sites->definitions;
-    for (size_t i = 0; i < n->fact_count; i++) {
-        const struct ct_string *key = &n->strings[n->facts[i].key],
-                               *value = &n->strings[n->facts[i].value];
+    for (size_t i = 0; i < n->info_count; i++) {
+        const struct ct_string *key = &n->strings[n->info[i].key],
+                               *value = &n->strings[n->info[i].value];
         for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++) {
             const size_t length = strlen(prefixes[p]), skip = p ? sizeof environment - 1 : 0;
             if (key->length <= length || memcmp(key->at, prefixes[p], length) != 0)

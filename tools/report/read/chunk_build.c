@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes chunks as a trace has them.
+// Encodes chunks. The same body always gives the same bytes.
 #include "read/chunk_build.h"
 
+#include <cutrace/format/assert.h>
+#include <cutrace/format/bytes.h>
+#include <string.h>
 #include <zstd.h>
 
 #include "read/xxh64.h"
 
 void ct_chunk_build_section(struct ct_buffer *body, unsigned kind, const void *bytes, size_t n) {
+    CT_ASSERT(n <= UINT32_MAX);
     struct ct_out o = {ct_buffer_reserve(body, 16), NULL, 0};
     o.end = o.at + 16;
     uint8_t *length_at = ct_section_begin(&o, (enum ct_section)kind);
@@ -27,7 +31,7 @@ void ct_chunk_build_append(struct ct_buffer *out, const struct ct_buffer *body,
     const size_t packed = ZSTD_compress2(c, to + CT_PREFIX_BYTES, bound, body->at, body->n);
     ZSTD_freeCCtx(c);
     if (ZSTD_isError(packed))
-        ct_heap_exhausted(); // the only thing that can be wrong
+        ct_heap_exhausted(); // nothing else can fail: the bound leaves enough room
     memcpy(head.magic, CT_CHUNK_MAGIC, sizeof head.magic);
     head.header_bytes = sizeof head;
     head.body_bytes = packed;

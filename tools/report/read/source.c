@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a trace. Files are read with pread, never mapped: a trace may shrink or its disk may fail
-// while it is read, and a mapping would answer that with a signal.
+// Reads files with pread and never maps them: if a trace shrinks or its disk fails while it is
+// read, a mapping would end the program with SIGBUS.
 #include "read/source.h"
 
+#include <cutrace/format/assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/heap.h"
 
-static int slurp(struct ct_source *s, int fd, struct ct_error *error) {
+// Pipes cannot be read at an offset: keep all of their bytes.
+static int read_all(struct ct_source *s, int fd, struct ct_error *error) {
     size_t capacity = 1 << 20;
     s->memory = ct_heap_resize(NULL, capacity, 1);
     for (;;) {
@@ -47,7 +50,7 @@ int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error
         result = ct_error_set(error, CT_EXIT_BAD_TRACE,
                               "%s: is a folder; name the trace files in it", path);
     else
-        result = slurp(s, fd, error);
+        result = read_all(s, fd, error);
     if (!standard)
         close(fd);
     return result;
@@ -63,6 +66,7 @@ void ct_source_open_memory(struct ct_source *s, const char *name, const void *by
 void ct_source_append(struct ct_source *s, void *bytes, size_t size, unsigned align) {
     free(s->added);
     s->added = bytes;
+    CT_ASSERT(align);
     s->added_at = (s->file_bytes + align - 1) / align * align;
     s->bytes = s->added_at + size;
 }

@@ -121,8 +121,8 @@ const char *ct_torch_settings_without_blocks(const struct ct_trace *t) {
 // Whether a hook whose name begins so was called.
 static int called(const struct ct_trace *t, const char *hook) {
     const size_t length = strlen(hook);
-    for (size_t i = 0; i < t->definitions.fact_count; i++) {
-        const struct ct_string *key = &t->definitions.strings[t->definitions.facts[i].key];
+    for (size_t i = 0; i < t->definitions.info_count; i++) {
+        const struct ct_string *key = &t->definitions.strings[t->definitions.info[i].key];
         if (key->length > length && memcmp(key->at, hook, length) == 0)
             return 1;
     }

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "base/human.h"
+#include "base/utf8.h"
 #include "symbols/noise.h"
 
 enum { MAX_NAME = 4096 };

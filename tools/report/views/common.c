@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "base/utf8.h"
+
 // ---- text ------------------------------------------------------------------------------------------
 
 void ct_put_label(struct ct_view *v, const char *label, size_t column) {

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "views/views.h"
 
 const char *ct_op_name(uint32_t op) {

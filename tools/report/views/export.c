@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "export/torch_snapshot.h"
 #include "views/common.h"
 

@@ -111,7 +111,7 @@ static void put_frag(struct ct_view *v, const struct ct_frag *f) {
 
 static void put_pools(struct ct_view *v, const struct ct_moment *m) {
     for (size_t i = 0; i < m->pool_count; i++) {
-        const struct ct_torch_pool_totals *p = &m->pools[i];
+        const struct ct_mempool_usage *p = &m->pools[i];
         if (!p->reserved) // never sampled, or not by a number
             continue;
         fprintf(v->out,
@@ -264,7 +264,7 @@ static void json_device(struct ct_view *v, struct ct_json *j, const struct ct_sc
     ct_json_close(j, '}');
     ct_json_open(j, "pools", '[');
     for (size_t i = 0; i < end.pool_count; i++) {
-        const struct ct_torch_pool_totals *p = &end.pools[i];
+        const struct ct_mempool_usage *p = &end.pools[i];
         ct_json_open(j, NULL, '{');
         ct_json_hex(j, "pool", p->pool);
         ct_json_number(j, "handed_out_bytes", p->handed_out);

@@ -2,6 +2,7 @@
 // info: what the trace tells of its process, without looking at the events.
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "views/common.h"
 
 static int by_key(const void *a, const void *b, void *names) {
@@ -13,10 +14,10 @@ static int by_key(const void *a, const void *b, void *names) {
 }
 
 static struct ct_info_pair *sorted(struct ct_definitions *n) {
-    const size_t count = n->fact_count - 1;
+    const size_t count = n->info_count - 1;
     struct ct_info_pair *facts = ct_heap_resize(NULL, count, sizeof *facts);
     if (count) {
-        memcpy(facts, n->facts + 1, count * sizeof *facts);
+        memcpy(facts, n->info + 1, count * sizeof *facts);
         qsort_r(facts, count, sizeof *facts, by_key, n);
     }
     return facts;
@@ -133,7 +134,7 @@ static void put_json(struct ct_view *v, const struct ct_info_pair *facts, size_t
 
 int ct_view_info(struct ct_view *v) {
     struct ct_info_pair *facts = sorted(&v->trace->definitions);
-    const size_t count = v->trace->definitions.fact_count - 1;
+    const size_t count = v->trace->definitions.info_count - 1;
     if (v->options->json)
         put_json(v, facts, count);
     else

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/process_alive.h"
+#include "base/journal_probe.h"
+#include "base/utf8.h"
 #include "read/new_file.h"
 #include "views/common.h"
 

@@ -2,6 +2,7 @@
 // summary: the verdict first, then what it rests on, in at most 24 lines.
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "analyze/coarse_history.h"
 #include "analyze/live_at.h"
 #include "views/pool_common.h"

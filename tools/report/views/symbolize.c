@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "read/chunk_build.h"
 #include "read/new_file.h"
 #include "symbols/source_locations.h"

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 static int is_set(const char *name) {
     const char *v = getenv(name);
     return v && *v;
