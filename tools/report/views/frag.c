@@ -3,6 +3,7 @@
 // PyTorch's segments it is known (view_pool.c).
 #include <inttypes.h>
 
+#include "replay/torch_settings.h"
 #include "views/frag_pool.h"
 
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };

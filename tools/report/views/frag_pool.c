@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "replay/torch_settings.h"
+
 enum { TEXT_POINTS = 12, WORST = 3, PINNERS = 5, SEGMENTS_IN_JSON = 64 };
 
 void ct_requests_choose(struct ct_named_requests *q, const struct ct_growths *g, int device,

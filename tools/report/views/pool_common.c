@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "replay/torch_settings.h"
+
 struct ct_human_text ct_largest_text(const struct ct_view *v, uint64_t bytes) {
     struct ct_human_text s = ct_size(v, bytes), with;
     if (!bytes || !ct_torch_settings_limit_reuse(v->trace))

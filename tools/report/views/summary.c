@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "analyze/coarse_history.h"
 #include "analyze/live_at.h"
+#include "replay/torch_settings.h"
 #include "views/pool_common.h"
 
 struct summary {
