@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Naming of frames. What is passed over is in noise.def.
+// Finds and writes names of frames. noise.def says which frames are noise.
 #include "symbols/call_sites.h"
 
+#include <cutrace/format/assert.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/heap.h"
 #include "base/utf8.h"
 #include "symbols/noise.h"
 
@@ -22,13 +27,13 @@ void ct_call_sites_free(struct ct_call_sites *s) {
     }
     for (size_t i = 0; i < sizeof s->nearest / sizeof *s->nearest; i++)
         free(s->nearest[i].node);
-    free(s->worth);
+    free(s->rank);
     free(s->depth);
     *s = (struct ct_call_sites){0};
 }
 
-// Answers that are kept by number, with room for all of them.
-#define ROOM(list, have, want)                                              \
+// Extends an array of answers to `want` elements.
+#define EXTEND(list, have, want)                                            \
     do {                                                                    \
         if ((have) < (want)) {                                              \
             (list) = ct_heap_resize((list), (want), sizeof *(list));        \
@@ -41,7 +46,7 @@ void ct_call_sites_free(struct ct_call_sites *s) {
 
 const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum ct_demangling how) {
     const struct ct_string *symbol = &s->definitions->strings[string];
-    ROOM(s->written[how].text, s->written[how].count, s->definitions->string_count);
+    EXTEND(s->written[how].text, s->written[how].count, s->definitions->string_count);
     char **name = &s->written[how].text[string];
     if (!*name) {
         char text[MAX_NAME];
@@ -64,61 +69,63 @@ void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char
     ct_utf8_sanitize(to, size, from, s->length - (size_t)(from - s->at));
 }
 
-static void clean_symbol(struct ct_call_sites *s, uint32_t string, char *to, size_t size) {
+static void sanitize_symbol(struct ct_call_sites *s, uint32_t string, char *to, size_t size) {
     const char *name = ct_call_sites_symbol(s, string, s->in_text);
     ct_utf8_sanitize(to, size, name, strlen(name));
 }
 
-// ---- what a frame is worth -------------------------------------------------------------------------
+// ---- ranks of frames -------------------------------------------------------------------------------
 
-static enum ct_frame_rank worth_of_group(enum ct_noise_group group) {
-    return group == CT_NOISE_NONE   ? CT_FRAME_NAMED
-           : group == CT_NOISE_OURS ? CT_FRAME_OURS
-                                    : CT_FRAME_NOISE;
+static enum ct_frame_rank rank_group(enum ct_noise_group group) {
+    if (group == CT_NOISE_NONE)
+        return CT_FRAME_NAMED;
+    return group == CT_NOISE_OURS ? CT_FRAME_OURS : CT_FRAME_NOISE;
 }
 
-static enum ct_frame_rank worth_of_function(struct ct_call_sites *s, uint32_t function) {
+static enum ct_frame_rank rank_function(struct ct_call_sites *s, uint32_t function) {
     char name[MAX_NAME];
     (void)snprintf(name, sizeof name, "%s", ct_call_sites_symbol(s, function, CT_DEMANGLE_SIMPLE));
-    // What compilers append to a function's name: ".cold", ".isra.0", ".lto_priv.0".
+    // Cut what compilers append: ".cold", ".isra.0", ".lto_priv.0".
     char *dot = strchr(name, '.');
     if (dot && dot > name)
         *dot = 0;
-    return worth_of_group(ct_noise_classify(CT_NOISE_FUNCTION, name));
+    return rank_group(ct_noise_classify(CT_NOISE_FUNCTION, name));
 }
 
-// From place i on outwards, the first one whose function has a name and is no noise; as many as the frame has if there is
-// none. A frame is worth what such a place is.
-static uint32_t place_from(struct ct_call_sites *s, const struct ct_frame *f, uint32_t i) {
+// Finds, from location i outwards, the first one whose function has a name and is no noise;
+// location_count if there is none. A frame with such a location is a named one.
+static uint32_t find_named_location(struct ct_call_sites *s, const struct ct_frame *f, uint32_t i) {
     for (; i < f->location_count; i++) {
         const uint32_t function = s->definitions->locations[f->first_location + i].function;
-        if (function && (s->all_frames || worth_of_function(s, function) == CT_FRAME_NAMED))
+        if (function && (s->all_frames || rank_function(s, function) == CT_FRAME_NAMED))
             break;
     }
     return i;
 }
 
-static enum ct_frame_rank worth_of_native(struct ct_call_sites *s, const struct ct_frame *f) {
+static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_frame *f) {
     const struct ct_definitions *n = s->definitions;
     char module[100];
     ct_call_sites_base_name(n, n->modules[f->module].path, module, sizeof module);
-    const enum ct_frame_rank of_module = worth_of_group(ct_noise_classify(CT_NOISE_MODULE, module));
-    if (of_module != CT_FRAME_NAMED || (!f->module && !f->function))
-        return of_module != CT_FRAME_NAMED ? of_module : CT_FRAME_NOISE;
-    if (place_from(s, f, 0) < f->location_count)
+    const enum ct_frame_rank of_module = rank_group(ct_noise_classify(CT_NOISE_MODULE, module));
+    if (of_module != CT_FRAME_NAMED)
+        return of_module;
+    if (!f->module && !f->function)
+        return CT_FRAME_NOISE;
+    if (find_named_location(s, f, 0) < f->location_count)
         return CT_FRAME_NAMED;
-    return f->function ? worth_of_function(s, f->function) : CT_FRAME_NAMELESS;
+    return f->function ? rank_function(s, f->function) : CT_FRAME_NAMELESS;
 }
 
-static enum ct_frame_rank worth_of(struct ct_call_sites *s, const struct ct_frame *f) {
+static enum ct_frame_rank compute_rank(struct ct_call_sites *s, const struct ct_frame *f) {
     char file[MAX_NAME];
     switch (f->kind) {
     case CT_FRAME_NATIVE:
-        return worth_of_native(s, f);
+        return rank_native(s, f);
     case CT_FRAME_PYTHON:
         (void)snprintf(file, sizeof file, "%.*s", (int)s->definitions->strings[f->file].length,
                        s->definitions->strings[f->file].at);
-        return worth_of_group(ct_noise_classify(CT_NOISE_FILE, file));
+        return rank_group(ct_noise_classify(CT_NOISE_FILE, file));
     case CT_FRAME_THREAD:
         return CT_FRAME_NAMED;
     default:
@@ -126,28 +133,29 @@ static enum ct_frame_rank worth_of(struct ct_call_sites *s, const struct ct_fram
     }
 }
 
-static enum ct_frame_rank frame_worth(struct ct_call_sites *s, uint32_t frame) {
-    ROOM(s->worth, s->worth_count, s->definitions->frame_count);
-    if (!s->worth[frame])
-        s->worth[frame] = (uint8_t)worth_of(s, &s->definitions->frames[frame]);
-    return (enum ct_frame_rank)s->worth[frame];
+static enum ct_frame_rank rank_frame(struct ct_call_sites *s, uint32_t frame) {
+    EXTEND(s->rank, s->rank_count, s->definitions->frame_count);
+    if (!s->rank[frame])
+        s->rank[frame] = (uint8_t)compute_rank(s, &s->definitions->frames[frame]);
+    return (enum ct_frame_rank)s->rank[frame];
 }
 
 int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
     return s->definitions->frames[frame].kind != CT_FRAME_END &&
-           frame_worth(s, frame) >= CT_FRAME_NOISE;
+           rank_frame(s, frame) >= CT_FRAME_NOISE;
 }
 
-// ---- who asked -------------------------------------------------------------------------------------
+// ---- call sites -------------------------------------------------------------------------------------
 
-// The nearest node, from this one on outwards, whose frame is worth that much; 0 if there is none. Each node is looked at once:
-// what is found holds for all that lie between.
-static uint32_t nearest(struct ct_call_sites *s, uint32_t node, enum ct_frame_rank worth) {
+// Finds the nearest node, from this one outwards, whose frame has that rank or a better one; 0 if
+// there is none. Each node is visited once, because the answer is stored for all nodes on the way.
+static uint32_t find_nearest(struct ct_call_sites *s, uint32_t node, enum ct_frame_rank rank) {
+    CT_ASSERT(rank >= CT_FRAME_NAMED && rank < CT_FRAME_RANKS);
     const struct ct_call_tree_node *nodes = s->definitions->nodes;
     uint32_t found = node;
-    ROOM(s->nearest[worth - 1].node, s->nearest[worth - 1].count, s->definitions->node_count);
-    uint32_t *known = s->nearest[worth - 1].node;
-    while (found && !known[found] && frame_worth(s, nodes[found].frame) > worth)
+    EXTEND(s->nearest[rank].node, s->nearest[rank].count, s->definitions->node_count);
+    uint32_t *known = s->nearest[rank].node;
+    while (found && !known[found] && rank_frame(s, nodes[found].frame) > rank)
         found = nodes[found].parent;
     if (known[found])
         found = known[found] - 1;
@@ -163,39 +171,42 @@ static int is_end(const struct ct_definitions *n, uint32_t node) {
     return ct_definitions_node_frame(n, node)->kind == CT_FRAME_END;
 }
 
-static void take_node(struct ct_shown_frames *a, uint32_t node) {
+static void set_node(struct ct_shown_frames *a, uint32_t node) {
     a->node = node;
-    a->place = place_from(a->sites, ct_definitions_node_frame(a->sites->definitions, node), 0);
+    a->location =
+        find_named_location(a->sites, ct_definitions_node_frame(a->sites->definitions, node), 0);
 }
 
 struct ct_shown_frames ct_call_sites_shown_frames(struct ct_call_sites *s, uint32_t stack) {
     const uint32_t node = s->definitions->stacks[stack];
-    struct ct_shown_frames a = {.sites = s, .stack = stack, .worth = CT_FRAME_OURS};
+    struct ct_shown_frames a = {.sites = s, .stack = stack, .rank = CT_FRAME_OURS};
     uint32_t found = s->all_frames ? node : 0;
-    for (int worth = CT_FRAME_NAMED; worth < CT_FRAME_OURS && !found; worth++) {
-        a.worth = (enum ct_frame_rank)worth;
-        found = nearest(s, node, a.worth);
+    for (int rank = CT_FRAME_NAMED; rank < CT_FRAME_OURS && !found; rank++) {
+        a.rank = (enum ct_frame_rank)rank;
+        found = find_nearest(s, node, a.rank);
     }
-    take_node(&a, found ? found : node);
+    set_node(&a, found ? found : node);
     return a;
 }
 
-// To the function that one is inlined into; from the frame's own to that of the next node.
+// Moves to the function into which this one is inlined; from the frame's own function to the next
+// frame.
 void ct_call_sites_next_frame(struct ct_shown_frames *a) {
     const struct ct_definitions *n = a->sites->definitions;
     const struct ct_frame *f = ct_definitions_node_frame(n, a->node);
-    const uint32_t place = place_from(a->sites, f, a->place + 1);
+    const uint32_t location = find_named_location(a->sites, f, a->location + 1);
     uint32_t next = n->nodes[a->node].parent;
-    if (place < f->location_count) {
-        a->place = place;
+    if (location < f->location_count) {
+        a->location = location;
         return;
     }
-    if (a->worth == CT_FRAME_NOISE) // one of them is enough
+    if (a->rank == CT_FRAME_NOISE) // show one frame of noise only
         next = 0;
     else if (!a->sites->all_frames)
-        next = nearest(a->sites, next, a->worth);
-    // (An end is told apart from the frames; one behind which the Python frames are known stands among them.)
-    take_node(a, is_end(n, next) && !n->nodes[next].parent ? 0 : next);
+        next = find_nearest(a->sites, next, a->rank);
+    // Views report the end of a stack separately (ct_call_sites_end_text), unless Python frames
+    // follow it.
+    set_node(a, is_end(n, next) && !n->nodes[next].parent ? 0 : next);
 }
 
 uint32_t ct_call_sites_count_hidden(const struct ct_shown_frames *a) {
@@ -215,7 +226,7 @@ const char *ct_call_sites_end_text(const struct ct_definitions *n, uint32_t stac
     uint32_t node = n->stacks[stack];
     while (n->nodes[node].parent)
         node = n->nodes[node].parent;
-    if (node == n->stacks[stack] || !is_end(n, node)) // (alone it is shown as a frame)
+    if (node == n->stacks[stack] || !is_end(n, node)) // (an end alone is shown as a frame)
         return NULL;
     return ct_definitions_node_frame(n, node)->line == CT_STACK_DEEPER
                ? "deeper: CUTRACE_STACK_DEPTH"
@@ -224,35 +235,36 @@ const char *ct_call_sites_end_text(const struct ct_definitions *n, uint32_t stac
 
 // ---- labels ----------------------------------------------------------------------------------------
 
-static void python_label(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
+static void print_python(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
     const struct ct_string *function = &s->definitions->strings[f->function];
-    char place[200], name[MAX_NAME] = "?";
-    ct_call_sites_base_name(s->definitions, f->file, place, sizeof place);
+    char file[200], name[MAX_NAME] = "?";
+    ct_call_sites_base_name(s->definitions, f->file, file, sizeof file);
     if (f->function)
         ct_utf8_sanitize(name, sizeof name, function->at, function->length);
     if (f->line)
-        (void)snprintf(to, size, "%.120s:%" PRIu64 " %.160s", *place ? place : "?", f->line, name);
+        (void)snprintf(to, size, "%.120s:%" PRIu64 " %.160s", *file ? file : "?", f->line, name);
     else
-        (void)snprintf(to, size, "%.120s %.160s", *place ? place : "?", name);
+        (void)snprintf(to, size, "%.120s %.160s", *file ? file : "?", name);
 }
 
-static void place_label(struct ct_call_sites *s, const struct ct_frame *f, uint32_t place, char *to,
-                        size_t size) {
-    const struct ct_source_location *p = &s->definitions->locations[f->first_location + place];
+static void print_location(struct ct_call_sites *s, const struct ct_frame *f, uint32_t location,
+                           char *to, size_t size) {
+    const struct ct_source_location *p = &s->definitions->locations[f->first_location + location];
     char file[200], name[MAX_NAME];
     ct_call_sites_base_name(s->definitions, p->file, file, sizeof file);
-    clean_symbol(s, p->function, name, sizeof name);
+    sanitize_symbol(s, p->function, name, sizeof name);
     (void)snprintf(to, size, "%.160s at %.120s:%" PRIu64 "%s", *name ? name : "?",
-                   *file ? file : "?", p->line, place + 1 < f->location_count ? " (inlined)" : "");
+                   *file ? file : "?", p->line,
+                   location + 1 < f->location_count ? " (inlined)" : "");
 }
 
-static void symbol_label(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
+static void print_symbol(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
     char module[200] = "?", name[MAX_NAME];
     if (f->module)
         ct_call_sites_base_name(s->definitions, s->definitions->modules[f->module].path, module,
                                 sizeof module);
     if (f->function) {
-        clean_symbol(s, f->function, name, sizeof name);
+        sanitize_symbol(s, f->function, name, sizeof name);
         (void)snprintf(to, size, "%.160s (%.120s)", name, module);
     } else if (f->module) {
         (void)snprintf(to, size, "%.160s+0x%" PRIx64, module, f->offset);
@@ -261,25 +273,25 @@ static void symbol_label(struct ct_call_sites *s, const struct ct_frame *f, char
     }
 }
 
-void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *f, uint32_t place,
+void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *f, uint32_t location,
                                char *to, size_t size) {
     const struct ct_string *function = &s->definitions->strings[f->function];
     if (f->kind == CT_FRAME_PYTHON)
-        python_label(s, f, to, size);
+        print_python(s, f, to, size);
     else if (f->kind == CT_FRAME_END)
         (void)snprintf(to, size, "(caller unknown)");
     else if (f->kind == CT_FRAME_THREAD)
         (void)snprintf(to, size, "thread %.*s (no stack)", (int)function->length, function->at);
-    else if (place < f->location_count)
-        place_label(s, f, place, to, size);
+    else if (location < f->location_count)
+        print_location(s, f, location, to, size);
     else
-        symbol_label(s, f, to, size);
-    ct_utf8_sanitize(to, size, to, strlen(to)); // a name cut in the middle of a character
+        print_symbol(s, f, to, size);
+    ct_utf8_sanitize(to, size, to, strlen(to)); // the name may be cut inside a character
 }
 
 void ct_call_sites_shown_label(const struct ct_shown_frames *a, char *to, size_t size) {
     ct_call_sites_frame_label(a->sites, ct_definitions_node_frame(a->sites->definitions, a->node),
-                              a->place, to, size);
+                              a->location, to, size);
 }
 
 void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size_t size) {
@@ -295,13 +307,13 @@ void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size
         ct_call_sites_shown_label(&a, label, sizeof label);
         at += (size_t)snprintf(to + at, size - at, "%s%s", i ? " <- " : "", label);
     }
-    ct_utf8_sanitize(to, size, to, strlen(to)); // a label cut in the middle of a character
+    ct_utf8_sanitize(to, size, to, strlen(to)); // a label may be cut inside a character
 }
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static void json_string(struct ct_json *j, const char *key, uint32_t string,
-                        struct ct_call_sites *s) {
+static void add_string(struct ct_json *j, const char *key, uint32_t string,
+                       struct ct_call_sites *s) {
     if (s->definitions->strings[string].length)
         ct_json_bytes(j, key, s->definitions->strings[string].at,
                       s->definitions->strings[string].length);
@@ -309,32 +321,32 @@ static void json_string(struct ct_json *j, const char *key, uint32_t string,
         ct_json_null(j, key);
 }
 
-static void json_symbol(struct ct_json *j, const char *key, uint32_t string,
-                        struct ct_call_sites *s) {
+static void add_symbol(struct ct_json *j, const char *key, uint32_t string,
+                       struct ct_call_sites *s) {
     if (string)
         ct_json_text(j, key, ct_call_sites_symbol(s, string, s->in_json));
     else
         ct_json_null(j, key);
 }
 
-static void json_place(struct ct_json *j, struct ct_call_sites *s, uint32_t file, uint64_t line) {
-    json_string(j, "file", file, s);
+static void add_location(struct ct_json *j, struct ct_call_sites *s, uint32_t file, uint64_t line) {
+    add_string(j, "file", file, s);
     ct_json_number_or_null(j, "line", line != 0, line);
 }
 
-static void json_inlined(struct ct_json *j, struct ct_call_sites *s, const struct ct_frame *f) {
+static void add_inlined(struct ct_json *j, struct ct_call_sites *s, const struct ct_frame *f) {
     ct_json_open(j, "inlined", '[');
     for (uint32_t i = 0; i + 1 < f->location_count; i++) {
         const struct ct_source_location *p = &s->definitions->locations[f->first_location + i];
         ct_json_open(j, NULL, '{');
-        json_symbol(j, "name", p->function, s);
-        json_place(j, s, p->file, p->line);
+        add_symbol(j, "name", p->function, s);
+        add_location(j, s, p->file, p->line);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
 }
 
-static void json_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
+static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
     static const char *const kinds[] = {"native", "python", "end"};
     const struct ct_definitions *n = s->definitions;
     const struct ct_frame *f = &n->frames[frame];
@@ -343,15 +355,18 @@ static void json_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t fram
     const int native = f->kind == CT_FRAME_NATIVE, end = f->kind == CT_FRAME_END;
     ct_json_open(j, NULL, '{');
     if (native)
-        json_symbol(j, "name", f->function || !own ? f->function : own->function, s);
+        add_symbol(j, "name", !f->function && own ? own->function : f->function, s);
     else
-        json_string(j, "name", f->function, s);
-    json_place(j, s, own ? own->file : f->file, own ? own->line : end ? 0 : f->line);
-    json_string(j, "module", n->modules[f->module].path, s);
+        add_string(j, "name", f->function, s);
+    if (own)
+        add_location(j, s, own->file, own->line);
+    else
+        add_location(j, s, f->file, end ? 0 : f->line);
+    add_string(j, "module", n->modules[f->module].path, s);
     ct_json_number_or_null(j, "offset", native && (f->module || f->pc),
                            f->module ? f->offset : f->pc);
     ct_json_text(j, "kind", f->kind < sizeof kinds / sizeof *kinds ? kinds[f->kind] : "unknown");
-    json_inlined(j, s, f);
+    add_inlined(j, s, f);
     if (end)
         ct_json_text(j, "end", f->line == CT_STACK_DEEPER ? "deeper" : "lost");
     else
@@ -369,6 +384,6 @@ void ct_call_sites_json_stack(struct ct_json *j, struct ct_call_sites *s, const 
     }
     ct_json_open(j, key, '[');
     for (uint32_t i = n->stacks[stack]; i; i = n->nodes[i].parent)
-        json_frame(j, s, n->nodes[i].frame);
+        add_frame(j, s, n->nodes[i].frame);
     ct_json_close(j, ']');
 }

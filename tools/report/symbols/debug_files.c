@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the file with the debug information of a module. Files are read, not mapped: one that shrinks meanwhile must not end
-// the program. Only those that are so large that reading would take more memory than a report should are mapped.
+// Finds the file with the debug information of a module. Files are read, not mapped: one that
+// shrinks meanwhile must not end the program. Only those that are so large that reading would take
+// more memory than a report should are mapped.
 #include "symbols/debug_files.h"
 
 #ifdef CT_HAVE_LIBDW
@@ -102,7 +103,8 @@ static int folder_of(const char *path) {
 
 // ---- debug information ----------------------------------------------------------------------------
 
-// What dwz moved into a file that several share; without it nothing is read at all, else libdw looks for it in its own way.
+// What dwz moved into a file that several share; without it nothing is read at all, else libdw
+// looks for it in its own way.
 static int open_shared(const struct search *s, const char *path) {
     struct ct_debug_file *f = s->to;
     const char *name;
@@ -195,7 +197,8 @@ static int separate_file(const struct search *s, const char *own, const char *li
 }
 
 // ---- debuginfod -------------------------------------------------------------------------------------
-// By hand, and only when asked for: libdwfl would ask the servers whenever the environment names some.
+// By hand, and only when asked for: libdwfl would ask the servers whenever the environment names
+// some.
 
 typedef struct debuginfod_client client;
 typedef int find(client *c, const unsigned char *build_id, int bytes, char **path);

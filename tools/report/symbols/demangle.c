@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Demangling by GNU's libiberty, which c++filt, gdb and addr2line use, too (linked statically; it needs nothing but the C library).
+// Demangling by GNU's libiberty, which c++filt, gdb and addr2line use, too (linked statically; it
+// needs nothing but the C library).
 //
-// A mangled name of a few hundred bytes can stand for gigabytes: substitutions nest. The callback forms are
-// used because they stop where we say: what is beyond the room ends with a jump out of them.
+// A mangled name of a few hundred bytes can stand for gigabytes: substitutions nest. The callback
+// forms are used because they stop where we say: what is beyond the room ends with a jump out of
+// them.
 #include "symbols/demangle.h"
 
 #include <stdlib.h>
@@ -41,8 +43,8 @@ static void append(const char *text, size_t length, void *user) {
 
 // ---- C++ --------------------------------------------------------------------------------------------
 
-// A name without what makes it long: template arguments, parameters, qualifiers, tags. Parts may be shared, so that a short symbol
-// has very many places; `parts` bounds them.
+// A name without what makes it long: template arguments, parameters, qualifiers, tags. Parts may be
+// shared, so that a short symbol has very many places; `parts` bounds them.
 static struct demangle_component *bare(struct demangle_component *c, int *parts) {
     static struct demangle_component nothing = {.type = DEMANGLE_COMPONENT_ARGLIST};
     while (c && (*parts)-- > 0) {
@@ -124,7 +126,8 @@ static int ends_name(const char *from, const char *end) {
            c == '}';
 }
 
-// Leaves generic arguments out, in place: "<Vec<T> as Extend<T>>::extend::<I>" is "<Vec as Extend>::extend".
+// Leaves generic arguments out, in place: "<Vec<T> as Extend<T>>::extend::<I>" is "<Vec as
+// Extend>::extend".
 static size_t bare_rust(char *name) {
     char *to = name;
     for (const char *p = name; *p;) {
@@ -140,7 +143,8 @@ static size_t bare_rust(char *name) {
     return (size_t)(to - name);
 }
 
-// (older libraries follow names of the newer form, "_R...", without end if these refer to themselves)
+// (older libraries follow names of the newer form, "_R...", without end if these refer to
+// themselves)
 static int rust(const char *symbol, struct room *r) {
     if (symbol[1] == 'R' && !CT_RUST_DEMANGLER_STOPS)
         return 0;

@@ -11,8 +11,8 @@ enum ct_demangling {
     CT_DEMANGLE_NO,
 };
 
-// Writes a symbol's name, NUL-terminated, at most `size` bytes; 0 if it is no mangled one (or none is to be changed),
-// else its length.
+// Writes a symbol's name, NUL-terminated, at most `size` bytes; 0 if it is no mangled one (or none
+// is to be changed), else its length.
 size_t ct_demangle(const char *symbol, size_t length, enum ct_demangling how, char *to,
                    size_t size);
 

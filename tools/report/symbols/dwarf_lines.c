@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source lines and inlined functions from DWARF, which is not trusted. Own look-ups over libdw's decoding: its dwarf_addrdie needs
-// a table (.debug_aranges) that clang and rustc do not write, and its dwarf_getscopes does not look into namespaces.
+// Source lines and inlined functions from DWARF, which is not trusted. Own look-ups over libdw's
+// decoding: its dwarf_addrdie needs a table (.debug_aranges) that clang and rustc do not write, and
+// its dwarf_getscopes does not look into namespaces.
 #include "symbols/dwarf_lines.h"
 
 #include <cutrace/format/format.h>
@@ -121,7 +122,8 @@ static const struct span *covering(const struct spans *s, uint64_t address) {
 
 // ---- entries ------------------------------------------------------------------------------------------
 
-// The next entry beside `die`, behind everything that was read up to `last`: a file cannot lead in circles.
+// The next entry beside `die`, behind everything that was read up to `last`: a file cannot lead in
+// circles.
 static int next_beside(const struct ct_libdw *dw, Dwarf_Die *die, Dwarf_Off last) {
     Dwarf_Die next;
     if (dw->dwarf_siblingof(die, &next) != 0 || dw->dwarf_dieoffset(&next) <= last)

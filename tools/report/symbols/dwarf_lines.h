@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source lines and inlined functions of addresses in ELF files, from their debug information (elfutils' libdw, if there is one).
+// Source lines and inlined functions of addresses in ELF files, from their debug information
+// (elfutils' libdw, if there is one).
 #ifndef CT_LINES_H
 #define CT_LINES_H
 
@@ -40,8 +41,8 @@ struct ct_dwarf_file;
 struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *lines, const struct ct_debug_module *module);
 // Why there is none, or NULL.
 const char *ct_dwarf_why_none(const struct ct_dwarf_file *file);
-// Places of the instruction at an address of the file (the scale of its symbols), innermost first: all but the last one
-// are functions inlined there. 0: not known. They stay valid until close.
+// Places of the instruction at an address of the file (the scale of its symbols), innermost first:
+// all but the last one are functions inlined there. 0: not known. They stay valid until close.
 size_t ct_dwarf_find_locations(struct ct_dwarf *lines, struct ct_dwarf_file *file, uint64_t address,
                                const struct ct_dwarf_location **places);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of elfutils' libdw, which is loaded when it is first needed: cutrace-report itself needs only the C library, and a
-// machine without libdw only lacks lines. Without elfutils' headers at build time there are none either.
+// The functions of elfutils' libdw, which is loaded when it is first needed: cutrace-report itself
+// needs only the C library, and a machine without libdw only lacks lines. Without elfutils' headers
+// at build time there are none either.
 #ifndef CT_ELFUTILS_H
 #define CT_ELFUTILS_H
 
