@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads elfutils' libdw.
+// Loads libdw with dlopen.
 #include "symbols/libdw.h"
 
 #ifdef CT_HAVE_LIBDW
@@ -8,19 +8,19 @@
 
 static struct ct_libdw functions;
 
-static int look_up(void *library, const char *name, void *to) {
-    void *const found = dlsym(library, name); // of libdw, or of the libelf that it needs
+static int find_symbol(void *library, const char *name, void *to) {
+    void *const found = dlsym(library, name); // in libdw, or in libelf, which it needs
     memcpy(to, &found, sizeof found);
     return found ? 0 : -1;
 }
 
-// 1: all are there.
-static int load(void) {
+// 1: all functions were found; -1: not.
+static int load_library(void) {
     void *const library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return -1;
-#define X(name)                                   \
-    if (look_up(library, #name, &functions.name)) \
+#define X(name)                                       \
+    if (find_symbol(library, #name, &functions.name)) \
         return -1;
     CT_LIBDW_FUNCTIONS(X)
 #undef X
@@ -28,9 +28,9 @@ static int load(void) {
 }
 
 const struct ct_libdw *ct_libdw(void) {
-    static int loaded; // -1: in vain
+    static int loaded; // as load_library returned, 0: not called yet
     if (!loaded)
-        loaded = load();
+        loaded = load_library();
     return loaded > 0 ? &functions : NULL;
 }
 

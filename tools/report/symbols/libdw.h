@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of elfutils' libdw, which is loaded when it is first needed: cutrace-report itself
-// needs only the C library, and a machine without libdw only lacks lines. Without elfutils' headers
-// at build time there are none either.
-#ifndef CT_ELFUTILS_H
-#define CT_ELFUTILS_H
+// The functions of libdw (elfutils), which is loaded on first use: cutrace-report itself needs only
+// the C library, and without libdw it only shows no source lines. Built without the headers of
+// elfutils, it never does.
+#ifndef CT_LIBDW_H
+#define CT_LIBDW_H
 
-// NULL if they can be had; else why not.
+// Why libdw is not available, or NULL if it is.
 const char *ct_libdw_missing(void);
 
 #ifndef CT_WITHOUT_ELFUTILS
@@ -57,7 +57,7 @@ struct ct_libdw {
 #undef X
 };
 
-// All of them, or NULL.
+// All of its functions, or NULL.
 const struct ct_libdw *ct_libdw(void);
 #endif
 
