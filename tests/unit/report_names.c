@@ -215,7 +215,8 @@ static void ends_and_places(void **state) {
     f = frame_of(stack_named(1), 1);
     assert_int_equal(f->kind, CT_FRAME_END);
     assert_int_equal(f->line, CT_STACK_DEEPER);
-    assert_int_equal(names.frames[ct_definitions_id(&names, CT_SECTION_FRAMES, 4)].kind, CT_FRAME_UNKNOWN);
+    assert_int_equal(names.frames[ct_definitions_id(&names, CT_SECTION_FRAMES, 4)].kind,
+                     CT_FRAME_UNKNOWN);
     const size_t places = names.location_count;
     NUMBERS(3, 0, 0x1234, 0, 0, 2, 4, 2, 1, 3, 10, 2, 3, 20); // read again: nothing more
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
@@ -268,7 +269,8 @@ static void label(const char *symbol, const char *want) {
     char text[400];
     define_string(1, symbol);
     ct_call_sites_init(&sites, &names);
-    const struct ct_frame f = {.pc = 1, .function = ct_definitions_id(&names, CT_SECTION_STRINGS, 1)};
+    const struct ct_frame f = {.pc = 1,
+                               .function = ct_definitions_id(&names, CT_SECTION_STRINGS, 1)};
     ct_call_sites_frame_label(&sites, &f, 0, text, sizeof text);
     assert_string_equal(text, want);
     ct_call_sites_free(&sites);
@@ -343,7 +345,8 @@ static uint32_t stack_like(const char *kinds) {
 static void shows(const char *kinds, int all_frames, const char *want, uint32_t hidden) {
     struct ct_call_sites sites;
     char got[100] = "";
-    const uint32_t stack = stack_like(kinds), depth = ct_definitions_stack_node(&names, stack)->depth;
+    const uint32_t stack = stack_like(kinds),
+                   depth = ct_definitions_stack_node(&names, stack)->depth;
     ct_call_sites_init(&sites, &names);
     sites.all_frames = all_frames;
     struct ct_shown_frames a = ct_call_sites_shown_frames(&sites, stack);

@@ -30,12 +30,14 @@ static uint64_t expected(uint64_t address) {
 }
 
 static void look(uint64_t address, uint64_t bytes) {
-    const struct ct_listed_range *found = ct_range_list_get(&spans, ct_range_list_find(&spans, address));
+    const struct ct_listed_range *found =
+        ct_range_list_get(&spans, ct_range_list_find(&spans, address));
     const struct ct_listed_range *over = ct_range_list_find_overlap(&spans, address, bytes);
     const uint64_t want = expected(address);
     assert_int_equal(found ? found->event : 0, want);
     assert_ptr_equal(over, found && found->start < address + bytes ? found : NULL);
-    const struct ct_listed_range *before = ct_range_list_previous(&spans, ct_range_list_find(&spans, address));
+    const struct ct_listed_range *before =
+        ct_range_list_previous(&spans, ct_range_list_find(&spans, address));
     assert_true(!before || before->start + before->bytes <= address);
     const int begins = owner[address] && (!address || owner[address - 1] != owner[address]);
     assert_int_equal(ct_range_list_find_exact(&spans, address) != NULL, begins);
@@ -54,8 +56,8 @@ static void take_over(uint64_t start, uint64_t bytes) {
 static void walk(void) {
     uint64_t up_to = 0;
     const struct ct_listed_range *span;
-    for (struct ct_range_list_position at = ct_range_list_find(&spans, 0); (span = ct_range_list_get(&spans, at));
-         at = ct_range_list_next(&spans, at)) {
+    for (struct ct_range_list_position at = ct_range_list_find(&spans, 0);
+         (span = ct_range_list_get(&spans, at)); at = ct_range_list_next(&spans, at)) {
         for (; up_to < span->start; up_to++)
             assert_int_equal(owner[up_to], 0);
         for (; up_to < span->start + span->bytes; up_to++)
@@ -90,8 +92,10 @@ static void as_the_array_says(void **state) {
 static void in_order(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 10000; i++) {
-        const struct ct_listed_range up = {.start = 1000000 + i * 2, .bytes = 1 + i % 2, .event = i + 1};
-        const struct ct_listed_range down = {.start = 1000000 - (i + 1) * 2, .bytes = 2, .event = i + 1};
+        const struct ct_listed_range up = {
+            .start = 1000000 + i * 2, .bytes = 1 + i % 2, .event = i + 1};
+        const struct ct_listed_range down = {
+            .start = 1000000 - (i + 1) * 2, .bytes = 2, .event = i + 1};
         ct_range_list_add(&spans, &up);
         ct_range_list_add(&spans, &down);
     }

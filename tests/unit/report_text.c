@@ -103,7 +103,8 @@ static void times_and_counts(void **state) {
     assert_string_equal(ct_human_duration(9999).text, "9999 ns");
     assert_string_equal(ct_human_duration(12345678).text, "12 ms");
     assert_string_equal(ct_human_duration(4000000000).text, "4.0 s");
-    assert_string_equal(ct_human_utc(UINT64_C(1700000000999999999)).text, "2023-11-14 22:13:20 UTC");
+    assert_string_equal(ct_human_utc(UINT64_C(1700000000999999999)).text,
+                        "2023-11-14 22:13:20 UTC");
     assert_string_equal(ct_human_count(999).text, "999");
     assert_string_equal(ct_human_count(1234).text, "1234");
     assert_string_equal(ct_human_count(12345).text, "12 345");
