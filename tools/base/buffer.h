@@ -12,7 +12,7 @@ struct ct_buffer {
     size_t n, capacity;
 };
 
-// Room for n more bytes behind the last one, valid until the next call. `n` of the buffer stays as
+// Room for n more bytes after the last one, valid until the next call. `n` of the buffer stays as
 // it is.
 static inline uint8_t *ct_buffer_reserve(struct ct_buffer *b, size_t n) {
     if (b->n + n > b->capacity)

@@ -18,7 +18,7 @@ enum ct_frame_rank {
 };
 
 // Answers are computed once. Each array is indexed by an id and holds 0 (or NULL) for an answer
-// that nobody asked for yet.
+// that was not computed yet.
 struct ct_call_sites {
     const struct ct_definitions *definitions;
     int all_frames; // --all-frames: no frame is noise
