@@ -2,7 +2,7 @@
 // Looks into the coarse history where events were overwritten.
 #include "analyze/coarse_history.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 int ct_past_there(const struct ct_trace *t) {
     return t->history && t->history->cells && t->overwritten_events;
@@ -39,7 +39,7 @@ static int covered(const struct ct_trace *t, uint64_t from, uint64_t to, int *wh
     int any = 0;
     *whole = 0;
     for (size_t i = 0; i < t->index.count; i++) {
-        const struct ct_indexed *c = &t->index.chunks[i];
+        const struct ct_index_chunk *c = &t->index.chunks[i];
         if (c->reset)
             start = UINT64_MAX;
         if (c->completes && !(c->checkpoint & CT_CHECKPOINT_INEXACT))
@@ -107,7 +107,7 @@ void ct_past_plot(struct ct_scan *s, const struct ct_trace *t, int device) {
     if (!past.known)
         return;
     if (!s->plot[device])
-        s->plot[device] = ct_zeroed(q->columns, sizeof **s->plot);
+        s->plot[device] = ct_heap_alloc_zeroed(q->columns, sizeof **s->plot);
     s->device[device].seen = 1;
     for (unsigned i = 0; i < q->columns; i++) {
         const uint64_t from =

@@ -48,7 +48,7 @@ struct ct_in_way {
     unsigned named_count;
 };
 
-struct ct_in_way ct_in_way_take(const struct ct_replay *r, int device, enum ct_pool_class class,
+struct ct_in_way ct_in_way_take(const struct ct_replay *r, int device, enum ct_torch_pool_class class,
                                 uint64_t request);
 
 #endif

@@ -27,9 +27,9 @@ static void take_holdings(struct ct_moment *m, const struct ct_live *l, int devi
         const struct ct_object *o = ct_live_at(l, i);
         if (!o || !in_totals(l, o, device))
             continue;
-        uint64_t *at = ct_map_at(&place, o->stack);
+        uint64_t *at = ct_map_add(&place, o->stack);
         if (!*at) {
-            CT_GROW(m->holdings, m->holding_count, capacity);
+            CT_HEAP_GROW(m->holdings, m->holding_count, capacity);
             m->holdings[m->holding_count++] = (struct ct_holding){.stack = o->stack};
             *at = m->holding_count;
         }
@@ -39,11 +39,11 @@ static void take_holdings(struct ct_moment *m, const struct ct_live *l, int devi
         m->count += ct_live_number(l, o);
     }
     ct_holdings_sort(m);
-    ct_map_clear(&place);
+    ct_map_free(&place);
 }
 
-struct ct_pool_now *ct_pools_take(const struct ct_live *l, int device, size_t *count) {
-    struct ct_pool_now *pools = NULL;
+struct ct_mempool_usage *ct_pools_take(const struct ct_live *l, int device, size_t *count) {
+    struct ct_mempool_usage *pools = NULL;
     size_t n = 0, capacity = 0;
     uint32_t left = l->of_kind[CT_KIND_POOL];
     for (uint32_t i = 0; left && i < ct_live_slots(l); i++) {
@@ -53,8 +53,8 @@ struct ct_pool_now *ct_pools_take(const struct ct_live *l, int device, size_t *c
         left--;
         if (device >= 0 && device != o->device)
             continue;
-        CT_GROW(pools, n, capacity);
-        pools[n++] = (struct ct_pool_now){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
+        CT_HEAP_GROW(pools, n, capacity);
+        pools[n++] = (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
     }
     *count = n;
     return pools;
@@ -80,7 +80,7 @@ static size_t take_ranges(const struct ct_live *l, int device, struct range **ra
         if (!o || o->kind != CT_KIND_ADDRESS || ct_device_place(o->device) != device ||
             !ct_live_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
             continue;
-        CT_GROW(*ranges, n, capacity);
+        CT_HEAP_GROW(*ranges, n, capacity);
         (*ranges)[n++] = (struct range){o->key, o->bytes};
     }
     if (n)

@@ -21,7 +21,7 @@ struct ct_frag {
         small_bytes; // 2 MiB blocks that only small allocations hold; live in them
 };
 
-struct ct_pool_now {
+struct ct_mempool_usage {
     uint64_t pool;
     int device;
     uint64_t handed_out, reserved;
@@ -33,7 +33,7 @@ struct ct_moment {
     uint64_t bytes, count;
     struct ct_split split;
     struct ct_frag frag;
-    struct ct_pool_now *pools;
+    struct ct_mempool_usage *pools;
     size_t pool_count;
     uint64_t host_bytes;
 };
@@ -44,7 +44,7 @@ void ct_moment_take(struct ct_moment *m, const struct ct_replay *r, int device, 
 void ct_moment_at(struct ct_moment *m, struct ct_trace *t, uint64_t event, int before, int device,
                   uint64_t capacity);
 // Parts of a moment: the pools of a device (-1 for all), which the caller frees; the order of holdings.
-struct ct_pool_now *ct_pools_take(const struct ct_live *l, int device, size_t *count);
+struct ct_mempool_usage *ct_pools_take(const struct ct_live *l, int device, size_t *count);
 void ct_holdings_sort(struct ct_moment *m);
 void ct_moment_free(struct ct_moment *m);
 struct ct_frag ct_frag_take(const struct ct_replay *r, int device, uint64_t capacity);

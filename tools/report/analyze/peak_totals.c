@@ -5,7 +5,7 @@
 static void more_stacks(struct ct_marks *m, uint32_t stack) {
     const size_t before = m->stack_count;
     m->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-    m->stacks = ct_resize(m->stacks, m->stack_count, sizeof *m->stacks);
+    m->stacks = ct_heap_resize(m->stacks, m->stack_count, sizeof *m->stacks);
     memset(m->stacks + before, 0, (m->stack_count - before) * sizeof *m->stacks);
 }
 
@@ -44,7 +44,7 @@ int ct_marks_moment(const struct ct_marks *m, enum ct_mark which, uint64_t event
                                  .host_bytes = m->mark[which].host_bytes,
                                  .pool_count = m->mark[which].pool_count};
     if (moment->pool_count) {
-        moment->pools = ct_zeroed(moment->pool_count, sizeof *moment->pools);
+        moment->pools = ct_heap_alloc_zeroed(moment->pool_count, sizeof *moment->pools);
         memcpy(moment->pools, m->mark[which].pools, moment->pool_count * sizeof *moment->pools);
     }
     for (size_t i = 0; i < m->stack_count; i++) {
@@ -55,7 +55,7 @@ int ct_marks_moment(const struct ct_marks *m, enum ct_mark which, uint64_t event
                                      .count = aside ? s->at[which].count : s->count};
         if (!h.count)
             continue;
-        CT_GROW(moment->holdings, moment->holding_count, capacity);
+        CT_HEAP_GROW(moment->holdings, moment->holding_count, capacity);
         moment->holdings[moment->holding_count++] = h;
         moment->bytes += h.bytes;
         moment->count += h.count;

@@ -26,7 +26,7 @@ struct ct_marks {
         uint64_t event;
         struct ct_split split;
         uint64_t host_bytes;
-        struct ct_pool_now *pools;
+        struct ct_mempool_usage *pools;
         size_t pool_count;
     } mark[CT_MARKS_END];
 };

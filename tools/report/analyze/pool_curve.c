@@ -2,7 +2,7 @@
 // Instants are passed as time goes on, each with the state before the first event behind it.
 #include "analyze/pool_curve.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 static uint64_t instant(const struct ct_curve *c, unsigned i) {
     const uint64_t span = c->to_ns - c->from_ns;
@@ -17,7 +17,7 @@ void ct_curve_begin(struct ct_curve *c, uint64_t from_ns, uint64_t to_ns, unsign
 
 static struct ct_curve_point *points_of(struct ct_curve *c, int device) {
     if (!c->of[device]) {
-        c->of[device] = ct_zeroed(c->points, sizeof **c->of);
+        c->of[device] = ct_heap_alloc_zeroed(c->points, sizeof **c->of);
         for (unsigned i = 0; i < c->points; i++)
             c->of[device][i].t_ns = instant(c, i);
     }
@@ -26,7 +26,7 @@ static struct ct_curve_point *points_of(struct ct_curve *c, int device) {
 
 static void pass(struct ct_curve *c, const struct ct_replay *r, int device) {
     struct ct_curve_point *p = &points_of(c, device)[c->at];
-    p->at = ct_pool_now(&r->pool, &r->live, device);
+    p->at = ct_torch_pool_totals(&r->pool, &r->live, device);
     if (!p->worst.known) {
         p->worst = p->at;
         p->worst_ns = p->t_ns;
@@ -52,9 +52,9 @@ void ct_curve_see(struct ct_curve *c, const struct ct_replay *r, int device, uin
         return;
     struct ct_curve_point *p = &points_of(c, device)[c->at];
     if (p->worst.known &&
-        ct_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
+        ct_torch_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
         return;
-    p->worst = ct_pool_now(&r->pool, &r->live, device);
+    p->worst = ct_torch_pool_totals(&r->pool, &r->live, device);
     p->worst_ns = t_ns;
 }
 

@@ -8,9 +8,9 @@
 
 struct ct_curve_point {
     uint64_t t_ns;                // the instant
-    struct ct_pool_figures at;    // then
+    struct ct_torch_pool_totals at;    // then
     uint64_t worst_ns;            // when the most bytes lay scattered since the instant before
-    struct ct_pool_figures worst; // known is 0 where there was no block yet
+    struct ct_torch_pool_totals worst; // known is 0 where there was no block yet
 };
 
 struct ct_curve {

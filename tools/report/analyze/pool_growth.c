@@ -3,7 +3,7 @@
 // request, if its block lies in what the driver gave.
 #include "analyze/pool_growth.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 enum { OUT_OF_MEMORY = 2 };
 
@@ -11,7 +11,7 @@ static struct ct_asking *asking_of(struct ct_growths *g, const struct ct_event *
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     if (thread >= g->thread_count) {
         const size_t count = thread + 64u;
-        g->asking = ct_resize(g->asking, count, sizeof *g->asking);
+        g->asking = ct_heap_resize(g->asking, count, sizeof *g->asking);
         memset(g->asking + g->thread_count, 0, (count - g->thread_count) * sizeof *g->asking);
         g->thread_count = count;
     }
@@ -25,7 +25,7 @@ static const struct ct_asking *open_asking(const struct ct_growths *g, const str
 }
 
 static void open_at(struct ct_asking *a, const struct ct_replay *r, int device, uint64_t number) {
-    const struct ct_pool_figures f = ct_pool_now(&r->pool, &r->live, device);
+    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&r->pool, &r->live, device);
     *a = (struct ct_asking){.open = 1, .device = device, .before_event = number};
     memcpy(a->of_class, f.of_class, sizeof a->of_class);
 }
@@ -95,7 +95,7 @@ static void keep(struct ct_growths *g, const struct ct_growth *w) {
         g->left_out += CT_GROWTHS_KEPT;
         qsort(g->list, g->count, sizeof *g->list, by_event);
     }
-    CT_GROW(g->list, g->count, g->capacity);
+    CT_HEAP_GROW(g->list, g->count, g->capacity);
     g->list[g->count++] = *w;
 }
 
@@ -111,7 +111,7 @@ static void request(struct ct_growths *g, const struct ct_asking *a, const struc
                           .device = a->device,
                           .refused = e->op == CT_OP_BLOCK_OOM,
                           .driver_refused = a->refused != 0};
-    w.class = w.requested <= CT_POOL_SMALL_BLOCK ? CT_POOL_SMALL : CT_POOL_LARGE;
+    w.class = w.requested <= CT_TORCH_POOL_SMALL_BLOCK ? CT_TORCH_POOL_SMALL : CT_TORCH_POOL_LARGE;
     w.free = a->of_class[w.class];
     w.kind = kind_of(&w);
     struct ct_growth_count *c = &g->device[w.device];
@@ -162,7 +162,7 @@ int ct_growths_driver_refused(const struct ct_growths *g, const struct ct_event 
 
 struct ct_growth *ct_growths_worst(const struct ct_growths *g, int device, size_t most,
                                    size_t *count) {
-    struct ct_growth *list = ct_zeroed(g->count, sizeof *list);
+    struct ct_growth *list = ct_heap_alloc_zeroed(g->count, sizeof *list);
     size_t n = 0;
     for (size_t i = 0; i < g->count; i++)
         if (g->list[i].device == device)

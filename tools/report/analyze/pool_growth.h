@@ -18,10 +18,10 @@ struct ct_growth {
     uint64_t event, t_ns;  // of the block-alloc or block-oom that tells the request
     uint64_t before_event; // first call to the driver for it: what was free then counts
     uint64_t requested, obtained;
-    struct ct_free_figures free; // of its class and device
+    struct ct_free_blocks free; // of its class and device
     uint32_t stack, thread;
     int device;
-    uint8_t class, kind; // enum ct_pool_class, enum ct_growth_kind
+    uint8_t class, kind; // enum ct_torch_pool_class, enum ct_growth_kind
     uint8_t refused;     // by PyTorch: block-oom
     uint8_t driver_refused;
 };
@@ -32,7 +32,7 @@ struct ct_asking {
     uint64_t before_event;
     uint64_t start, end; // what it got, 0: nothing yet
     int maps, refused;
-    struct ct_free_figures of_class[CT_POOL_CLASSES];
+    struct ct_free_blocks of_class[CT_TORCH_POOL_CLASSES];
 };
 
 struct ct_growth_count {

@@ -10,7 +10,7 @@ int ct_refusal_of_device(const struct ct_refusal *r) {
 
 static int is_refusal(const struct ct_event *e) {
     return e->op == CT_OP_BLOCK_OOM ||
-           (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_op_takes(e->op));
+           (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_trace_op_acquires(e->op));
 }
 
 static int wanted(const struct ct_scan *s, int index) {
@@ -26,7 +26,7 @@ static void changed(void *user, const struct ct_object *o, int sign) {
     if (o->stack >= s->stack_count) {
         const size_t before = s->stack_count;
         s->stack_count = before * 2 > o->stack + 1u ? before * 2 : o->stack + 64u;
-        s->stacks = ct_resize(s->stacks, s->stack_count, sizeof *s->stacks);
+        s->stacks = ct_heap_resize(s->stacks, s->stack_count, sizeof *s->stacks);
         memset(s->stacks + before, 0, (s->stack_count - before) * sizeof *s->stacks);
     }
     struct ct_stack_total *t = &s->stacks[o->stack];
@@ -64,38 +64,38 @@ static struct ct_refusal describe(const struct ct_scan *s, const struct ct_event
     r.live_allocations = live->live_allocations;
     r.split = ct_replay_split(&s->end, index);
     r.driver_refused = s->driver_refused;
-    r.pool = ct_pool_now(&s->end.pool, &s->end.live, index);
+    r.pool = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     return r;
 }
 
 // Requests of the same size for the same kind of memory, and of the same (the driver or PyTorch), have the same key.
 static uint64_t request_key(const struct ct_refusal *r) {
     const uint64_t of_block = r->op == CT_OP_BLOCK_OOM || r->op == CT_OP_BLOCK_ALLOC;
-    return ct_mix(r->bytes) ^ (uint64_t)(r->device + 1) << 2 ^ of_block << 1 ^
+    return ct_hash_mix(r->bytes) ^ (uint64_t)(r->device + 1) << 2 ^ of_block << 1 ^
            (uint64_t)ct_refusal_of_device(r);
 }
 
 static void refused(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    CT_GROW(s->refusals, s->refusal_count, s->refusal_cap);
+    CT_HEAP_GROW(s->refusals, s->refusal_count, s->refusal_cap);
     struct ct_refusal *r = &s->refusals[s->refusal_count++];
     *r = describe(s, e, number);
     ct_marks_set(&s->device[r->device].marks, CT_MARK_REFUSAL, &s->end, r->device, number);
     if (!r->bytes_known)
         return;
-    uint64_t *last = ct_map_at(&s->waiting, request_key(r));
+    uint64_t *last = ct_map_add(&s->waiting, request_key(r));
     r->earlier = (uint32_t)*last;
     *last = s->refusal_count;
 }
 
 // A success settles the refusals of the same size that came before it.
 static void granted(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    if (!s->waiting.count || !CT_HAS(e, bytes) || !ct_op_takes(e->op))
+    if (!s->waiting.count || !CT_HAS(e, bytes) || !ct_trace_op_acquires(e->op))
         return;
     const struct ct_refusal like = {.op = e->op,
                                     .space = CT_HAS(e, space) ? e->space : 0,
                                     .device = ct_device_index(e),
                                     .bytes = e->bytes};
-    uint64_t *last = ct_map_get(&s->waiting, request_key(&like));
+    uint64_t *last = ct_map_find(&s->waiting, request_key(&like));
     if (!last)
         return;
     for (uint64_t at = *last; at; at = s->refusals[at - 1].earlier) {
@@ -160,7 +160,7 @@ static unsigned column_of(const struct ct_scan_request *q, uint64_t t_ns) {
 // Carries the present state of a device up to a column, and adds it there.
 static void plot(struct ct_scan *s, int index, unsigned to) {
     if (!s->plot[index])
-        s->plot[index] = ct_zeroed(s->request.columns, sizeof **s->plot);
+        s->plot[index] = ct_heap_alloc_zeroed(s->request.columns, sizeof **s->plot);
     const struct ct_split split = ct_replay_split(&s->end, index);
     const uint64_t live = s->end.live.device[index].live_bytes;
     for (unsigned c = s->column[index]; c <= to; c++)
@@ -180,7 +180,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
         d->peak_event = number;
         d->peak_t_ns = e->t_ns;
         ct_marks_set(&d->marks, CT_MARK_PEAK, &s->end, index, number);
-        d->pool_at_peak = ct_pool_now(&s->end.pool, &s->end.live, index);
+        d->pool_at_peak = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     }
     d->peak_known = 1;
     if (last->known && last->t_ns == e->t_ns &&
@@ -291,7 +291,7 @@ static void see_restored(struct ct_scan *s, const struct ct_trace *t) {
         scan->peak_bytes = live->live_bytes;
         scan->peak_event = t->first_event;
         scan->peak_t_ns = t->t_first_ns;
-        scan->pool_at_peak = ct_pool_now(&s->end.pool, &s->end.live, d);
+        scan->pool_at_peak = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
         if (s->request.columns)
             plot(s, d, s->column[d]);
     }
@@ -317,20 +317,20 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
             skip_gap(s, e);
         see(s, e, number);
     }
-    ct_replay_leave(&s->end);
+    ct_replay_stop(&s->end);
     ct_curve_pass(&s->curve, &s->end, UINT64_MAX);
     for (int d = 0; d < CT_DEVICES; d++)
-        s->device[d].pool_at_end = ct_pool_now(&s->end.pool, &s->end.live, d);
+        s->device[d].pool_at_end = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
     if (s->end.resets)
         see_restored(s, t);
     for (int d = 0; d < CT_DEVICES && request->columns; d++)
         if (s->plot[d])
             plot(s, d, request->columns - 1);
-    if (t->names.stack_count > s->stack_count) {
-        s->stacks = ct_resize(s->stacks, t->names.stack_count, sizeof *s->stacks);
+    if (t->definitions.stack_count > s->stack_count) {
+        s->stacks = ct_heap_resize(s->stacks, t->definitions.stack_count, sizeof *s->stacks);
         memset(s->stacks + s->stack_count, 0,
-               (t->names.stack_count - s->stack_count) * sizeof *s->stacks);
-        s->stack_count = t->names.stack_count;
+               (t->definitions.stack_count - s->stack_count) * sizeof *s->stacks);
+        s->stack_count = t->definitions.stack_count;
     }
 }
 
@@ -341,7 +341,7 @@ void ct_scan_free(struct ct_scan *s) {
         free(s->plot[d]);
     for (int d = 0; d < CT_DEVICES; d++)
         ct_marks_free(&s->device[d].marks);
-    ct_map_clear(&s->waiting);
+    ct_map_free(&s->waiting);
     ct_curve_free(&s->curve);
     ct_growths_free(&s->growths);
     ct_sharing_free(&s->sharing);

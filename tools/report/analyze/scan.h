@@ -21,7 +21,7 @@ struct ct_refusal {
     int recovered;         // a retry of the same size succeeded later
     uint64_t recovered_event, recovered_t_ns;
     int driver_refused;          // of a block-oom: the driver had been asked before
-    struct ct_pool_figures pool; // of the device at that moment
+    struct ct_torch_pool_totals pool; // of the device at that moment
     uint32_t earlier;            // chain of refusals of the same size that are not recovered, + 1
 };
 
@@ -29,7 +29,7 @@ struct ct_device_scan {
     int seen;
     uint64_t peak_bytes, peak_event, peak_t_ns; // of live_bytes, in the range
     int peak_known;
-    struct ct_pool_figures pool_at_peak, pool_at_end;
+    struct ct_torch_pool_totals pool_at_peak, pool_at_end;
     uint64_t used_peak, used_peak_t_ns; // of the whole device, as read
     int used_peak_known;
     uint64_t allocations; // in the range, successful

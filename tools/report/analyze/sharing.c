@@ -3,11 +3,11 @@
 // address comes from a later event.
 #include "analyze/sharing.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 #include "replay/torch_segments.h"
 
 static uint64_t key_of(unsigned kind, uint64_t key) {
-    return ct_mix(key) ^ kind;
+    return ct_hash_mix(key) ^ kind;
 }
 
 // What a handle was made of: an allocation, or the memory that is mapped at an address.
@@ -24,15 +24,15 @@ static const struct ct_object *exported(const struct ct_live *l, const struct ct
 void ct_sharing_see(struct ct_sharing *s, const struct ct_live *l, const struct ct_event *e) {
     const struct ct_object *o = CT_HAS(e, result) && e->result != 0 ? NULL : exported(l, e);
     if (o)
-        *ct_map_at(&s->offered, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
+        *ct_map_add(&s->offered, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
 }
 
 void ct_sharing_free(struct ct_sharing *s) {
-    ct_map_clear(&s->offered);
+    ct_map_free(&s->offered);
 }
 
 static int was_offered(const struct ct_sharing *s, const struct ct_object *o) {
-    const uint64_t *event = ct_map_get(&s->offered, key_of(o->kind, o->key));
+    const uint64_t *event = ct_map_find(&s->offered, key_of(o->kind, o->key));
     return event && *event == ct_object_event(o) + 1;
 }
 
@@ -74,7 +74,7 @@ static int by_bytes(const void *a, const void *b) {
                                           : x->module > y->module;
 }
 
-struct ct_host_memory *ct_host_memory_take(const struct ct_names *n, const struct ct_live *l,
+struct ct_host_memory *ct_host_memory_take(const struct ct_definitions *n, const struct ct_live *l,
                                            size_t *count) {
     struct ct_host_memory *list = NULL;
     size_t used = 0, room = 0, at;
@@ -83,12 +83,12 @@ struct ct_host_memory *ct_host_memory_take(const struct ct_names *n, const struc
         const int registered = o && o->kind == CT_KIND_REGISTERED;
         if (!o || !(registered || (o->kind == CT_KIND_ADDRESS && ct_live_is_host(l, o))))
             continue;
-        const uint32_t module = ct_origin_caller(n, o->stack);
+        const uint32_t module = ct_torch_segments_caller(n, o->stack);
         for (at = 0; at < used && !(list[at].registered == registered && list[at].module == module);
              at++)
             ;
         if (at == used) {
-            CT_GROW(list, used, room);
+            CT_HEAP_GROW(list, used, room);
             list[used++] = (struct ct_host_memory){.registered = registered, .module = module};
         }
         list[at].pieces++;

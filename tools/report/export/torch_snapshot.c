@@ -17,47 +17,47 @@ static int wanted(const struct ct_snapshot *s, int device) {
 
 // ---- memory of the driver and blocks ---------------------------------------------------------------
 
-static void put_block_given(struct ct_snapshot *s, const struct ct_span *span) {
+static void put_block_given(struct ct_snapshot *s, const struct ct_listed_range *span) {
     ct_put_given(s, span, W_free_requested);
     ct_put_given(s, span, W_free_completed);
 }
 
-static uint64_t hold_key(const struct ct_span *region) {
-    return ct_mix(region->start) ^ region->event;
+static uint64_t hold_key(const struct ct_listed_range *region) {
+    return ct_hash_mix(region->start) ^ region->event;
 }
 
 // The segment of a block that has none (its memory comes from a call that was not seen) ends with it.
 static void end_alone(struct ct_snapshot *s, uint64_t start) {
-    const struct ct_span_at at = ct_spans_find(&s->regions, start);
-    const struct ct_span *region = ct_spans_get(&s->regions, at);
+    const struct ct_range_list_position at = ct_range_list_find(&s->regions, start);
+    const struct ct_listed_range *region = ct_range_list_get(&s->regions, at);
     if (!region || region->start != start || !(region->what & CT_REGION_ALONE))
         return;
     ct_put_given(s, region, W_segment_free);
-    ct_spans_take(&s->regions, at);
+    ct_range_list_remove(&s->regions, at);
     s->alone--;
 }
 
-static void end_block(struct ct_snapshot *s, struct ct_span_at at) {
-    const struct ct_span block = *ct_spans_get(&s->blocks, at);
+static void end_block(struct ct_snapshot *s, struct ct_range_list_position at) {
+    const struct ct_listed_range block = *ct_range_list_get(&s->blocks, at);
     put_block_given(s, &block);
-    ct_spans_take(&s->blocks, at);
+    ct_range_list_remove(&s->blocks, at);
     if (s->alone)
         end_alone(s, block.start);
 }
 
 // All blocks that overlap a range.
-static void end_blocks(struct ct_snapshot *s, const struct ct_span *in) {
+static void end_blocks(struct ct_snapshot *s, const struct ct_listed_range *in) {
     for (;;) {
-        const struct ct_span_at at = ct_spans_find(&s->blocks, in->start);
-        const struct ct_span *block = ct_spans_get(&s->blocks, at);
-        if (!block || block->start >= ct_span_end(in))
+        const struct ct_range_list_position at = ct_range_list_find(&s->blocks, in->start);
+        const struct ct_listed_range *block = ct_range_list_get(&s->blocks, at);
+        if (!block || block->start >= ct_listed_range_end(in))
             return;
         end_block(s, at);
     }
 }
 
 static void end_region(struct ct_snapshot *s, uint64_t start) {
-    const struct ct_span region = *ct_spans_exact(&s->regions, start);
+    const struct ct_listed_range region = *ct_range_list_find_exact(&s->regions, start);
     const int mapped = region.what & CT_REGION_POOL && region.what & CT_REGION_MAPPED;
     if (!(region.what & CT_REGION_POOL))
         put_block_given(s, &region);
@@ -65,24 +65,24 @@ static void end_region(struct ct_snapshot *s, uint64_t start) {
     if (region.what & CT_REGION_ALONE) // with its block
         return;
     ct_put_given(s, &region, mapped ? W_segment_unmap : W_segment_free);
-    ct_spans_take(&s->regions, ct_spans_find(&s->regions, start));
+    ct_range_list_remove(&s->regions, ct_range_list_find(&s->regions, start));
 }
 
 // Mappings next to memory that is none.
-static void look_beside(struct ct_snapshot *s, const struct ct_span *region) {
-    const struct ct_span_at at = ct_spans_find(&s->regions, region->start);
-    const struct ct_span *after = ct_spans_get(&s->regions, at),
-                         *before = ct_spans_before(&s->regions, at);
-    if (after && after->start == ct_span_end(region) &&
+static void look_beside(struct ct_snapshot *s, const struct ct_listed_range *region) {
+    const struct ct_range_list_position at = ct_range_list_find(&s->regions, region->start);
+    const struct ct_listed_range *after = ct_range_list_get(&s->regions, at),
+                         *before = ct_range_list_previous(&s->regions, at);
+    if (after && after->start == ct_listed_range_end(region) &&
         (after->what ^ region->what) & CT_REGION_MAPPED)
         s->apart = 1;
-    if (before && ct_span_end(before) == region->start &&
+    if (before && ct_listed_range_end(before) == region->start &&
         (before->what ^ region->what) & CT_REGION_MAPPED)
         s->apart = 1;
 }
 
-static struct ct_span span_of(const struct ct_object *o) {
-    return (struct ct_span){.start = o->key,
+static struct ct_listed_range span_of(const struct ct_object *o) {
+    return (struct ct_listed_range){.start = o->key,
                             .bytes = o->bytes,
                             .event = ct_object_event(o),
                             .t_ns = o->t_ns,
@@ -97,39 +97,39 @@ static int can_show(const struct ct_snapshot *s, const struct ct_object *o, int 
 
 static void begin_region(struct ct_snapshot *s, const struct ct_object *o, int device,
                          unsigned what) {
-    struct ct_span region = span_of(o);
-    const struct ct_span *there;
+    struct ct_listed_range region = span_of(o);
+    const struct ct_listed_range *there;
     if (!can_show(s, o, device))
         return;
     region.device = (int8_t)device;
-    while ((there = ct_spans_over(&s->regions, region.start, region.bytes)))
+    while ((there = ct_range_list_find_overlap(&s->regions, region.start, region.bytes)))
         end_region(s, there->start);
     if (!s->out && o->segment)
-        *ct_map_at(&s->held, hold_key(&region)) = 1;
+        *ct_map_add(&s->held, hold_key(&region)) = 1;
     // While it is being found out what holds blocks, everything may.
-    const int pool = !s->out || ct_map_get(&s->held, hold_key(&region));
+    const int pool = !s->out || ct_map_find(&s->held, hold_key(&region));
     region.what = (uint8_t)(what | (pool ? CT_REGION_POOL : 0));
     look_beside(s, &region);
-    ct_spans_add(&s->regions, &region);
+    ct_range_list_add(&s->regions, &region);
     ct_put_taken(s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
     if (!pool)
         ct_put_taken(s, &region, W_alloc);
 }
 
 // Whether a block lies in one segment: in one region, or in mappings that follow one another. They are noted as segments.
-static int lies_in_segment(struct ct_snapshot *s, const struct ct_span *block, int note) {
+static int lies_in_segment(struct ct_snapshot *s, const struct ct_listed_range *block, int note) {
     uint64_t up_to = block->start;
-    struct ct_span_at at = ct_spans_find(&s->regions, up_to);
-    for (const struct ct_span *r; (r = ct_spans_get(&s->regions, at));
-         at = ct_spans_next(&s->regions, at)) {
+    struct ct_range_list_position at = ct_range_list_find(&s->regions, up_to);
+    for (const struct ct_listed_range *r; (r = ct_range_list_get(&s->regions, at));
+         at = ct_range_list_next(&s->regions, at)) {
         const int first = up_to == block->start;
         if (!(r->what & CT_REGION_POOL) || r->device != block->device ||
             (first ? r->start > up_to : r->start != up_to || !(r->what & CT_REGION_MAPPED)))
             return 0;
         if (note)
-            *ct_map_at(&s->held, hold_key(r)) = 1;
-        up_to = ct_span_end(r);
-        if (up_to >= ct_span_end(block))
+            *ct_map_add(&s->held, hold_key(r)) = 1;
+        up_to = ct_listed_range_end(r);
+        if (up_to >= ct_listed_range_end(block))
             return 1;
         if (!(r->what & CT_REGION_MAPPED))
             return 0;
@@ -138,20 +138,20 @@ static int lies_in_segment(struct ct_snapshot *s, const struct ct_span *block, i
 }
 
 static void begin_block(struct ct_snapshot *s, const struct ct_object *o) {
-    struct ct_span block = span_of(o), region = span_of(o);
+    struct ct_listed_range block = span_of(o), region = span_of(o);
     block.what = CT_REGION_POOL;
     region.what = CT_REGION_POOL | CT_REGION_ALONE;
     end_blocks(s, &block);
     if (!lies_in_segment(s, &block, 0)) {
-        if (ct_spans_over(&s->regions, block.start, block.bytes))
+        if (ct_range_list_find_overlap(&s->regions, block.start, block.bytes))
             return; // partly: a damaged trace
-        ct_spans_add(&s->regions, &region);
+        ct_range_list_add(&s->regions, &region);
         s->alone++;
         ct_put_taken(s, &region, W_segment_alloc);
     } else if (!s->out) {
         (void)lies_in_segment(s, &block, 1);
     }
-    ct_spans_add(&s->blocks, &block);
+    ct_range_list_add(&s->blocks, &block);
     ct_put_taken(s, &block, W_alloc);
 }
 
@@ -174,7 +174,7 @@ static void begin_mapping(struct ct_snapshot *s, const struct ct_object *o,
 static void address_changed(struct ct_snapshot *s, const struct ct_object *o,
                             const struct ct_origin *from, int sign) {
     if (sign < 0) {
-        if (ct_spans_exact(&s->regions, o->key))
+        if (ct_range_list_find_exact(&s->regions, o->key))
             end_region(s, o->key);
     } else if (is_memory(from)) {
         begin_region(s, o, o->device, 0);
@@ -189,13 +189,13 @@ static void tile_changed(void *user, const struct ct_object *o, const struct ct_
     } else if (o->kind == CT_KIND_RESERVED) {
         return;
     } else if (o->kind == CT_KIND_MAPPING) {
-        if (sign < 0 && ct_spans_exact(&s->regions, o->key))
+        if (sign < 0 && ct_range_list_find_exact(&s->regions, o->key))
             end_region(s, o->key);
         else if (sign > 0)
             begin_mapping(s, o, from);
     } else if (sign < 0) {
-        const struct ct_span_at at = ct_spans_find(&s->blocks, o->key);
-        const struct ct_span *block = ct_spans_get(&s->blocks, at);
+        const struct ct_range_list_position at = ct_range_list_find(&s->blocks, o->key);
+        const struct ct_listed_range *block = ct_range_list_get(&s->blocks, at);
         if (block && block->start == o->key)
             end_block(s, at);
     } else if (can_show(s, o, o->device)) {
@@ -208,7 +208,7 @@ static void tile_changed(void *user, const struct ct_object *o, const struct ct_
 
 static void refusal_text(const struct ct_snapshot *s, const struct ct_event *e, int free_known,
                          char *to, size_t size) {
-    const struct ct_string *api = &s->sites->names->strings[CT_HAS(e, api) ? e->api : 0];
+    const struct ct_string *api = &s->sites->definitions->strings[CT_HAS(e, api) ? e->api : 0];
     const char *unknown = free_known ? "" : "; how much was free is not known";
     if (e->op == CT_OP_BLOCK_OOM)
         (void)snprintf(to, size, "PyTorch refused%s", unknown);
@@ -222,7 +222,7 @@ static void put_refusal(struct ct_snapshot *s, const struct ct_event *e) {
     const int index = ct_device_index(e);
     const int refused =
         e->op == CT_OP_BLOCK_OOM ||
-        (CT_HAS(e, result) && e->result == 2 && ct_op_takes(e->op) && ct_refusal_of_device(&of));
+        (CT_HAS(e, result) && e->result == 2 && ct_trace_op_acquires(e->op) && ct_refusal_of_device(&of));
     char text[300];
     if (!s->out || !refused || !wanted(s, index))
         return;
@@ -259,7 +259,7 @@ static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
         if (!o ||
             (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_MAPPING && o->kind != CT_KIND_BLOCK))
             continue;
-        CT_GROW(all, n, room);
+        CT_HEAP_GROW(all, n, room);
         all[n++] = (struct first){ct_object_event(o), i, o->kind == CT_KIND_BLOCK};
     }
     if (n)
@@ -276,16 +276,16 @@ static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
 }
 
 static void count_shown(struct ct_snapshot *s) {
-    const struct ct_span *span;
-    struct ct_span_at at;
-    for (at = ct_spans_find(&s->regions, 0); (span = ct_spans_get(&s->regions, at));
-         at = ct_spans_next(&s->regions, at)) {
+    const struct ct_listed_range *span;
+    struct ct_range_list_position at;
+    for (at = ct_range_list_find(&s->regions, 0); (span = ct_range_list_get(&s->regions, at));
+         at = ct_range_list_next(&s->regions, at)) {
         struct ct_shown *d = &s->shown[ct_device_place(span->device)];
         d->segment_bytes += span->bytes;
         d->pool_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
     }
-    for (at = ct_spans_find(&s->blocks, 0); (span = ct_spans_get(&s->blocks, at));
-         at = ct_spans_next(&s->blocks, at)) {
+    for (at = ct_range_list_find(&s->blocks, 0); (span = ct_range_list_get(&s->blocks, at));
+         at = ct_range_list_next(&s->blocks, at)) {
         struct ct_shown *d = &s->shown[ct_device_place(span->device)];
         d->blocks++;
         d->block_bytes += span->bytes;
@@ -327,10 +327,10 @@ static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *
 
 // `place`: of a stack's holding, + 1.
 static void add_holding(struct ct_moment *m, size_t *room, struct ct_map *place,
-                        const struct ct_span *span) {
-    uint64_t *of = ct_map_at(place, span->stack);
+                        const struct ct_listed_range *span) {
+    uint64_t *of = ct_map_add(place, span->stack);
     if (!*of) {
-        CT_GROW(m->holdings, m->holding_count, *room);
+        CT_HEAP_GROW(m->holdings, m->holding_count, *room);
         m->holdings[m->holding_count++] = (struct ct_holding){.stack = span->stack};
         *of = m->holding_count;
     }
@@ -340,16 +340,16 @@ static void add_holding(struct ct_moment *m, size_t *room, struct ct_map *place,
 
 // The call sites that hold most of the blocks at the end; where there are no blocks, of the driver's memory.
 static void choose_categories(struct ct_snapshot *s) {
-    const struct ct_spans *from = s->has_blocks ? &s->blocks : &s->regions;
-    const struct ct_span *span;
+    const struct ct_range_list *from = s->has_blocks ? &s->blocks : &s->regions;
+    const struct ct_listed_range *span;
     struct ct_map place = {0};
     size_t room = 16;
-    struct ct_moment m = {.holdings = ct_zeroed(room, sizeof *m.holdings)};
+    struct ct_moment m = {.holdings = ct_heap_alloc_zeroed(room, sizeof *m.holdings)};
     struct ct_groups groups;
-    for (struct ct_span_at at = ct_spans_find(from, 0); (span = ct_spans_get(from, at));
-         at = ct_spans_next(from, at))
+    for (struct ct_range_list_position at = ct_range_list_find(from, 0); (span = ct_range_list_get(from, at));
+         at = ct_range_list_next(from, at))
         add_holding(&m, &room, &place, span);
-    ct_map_clear(&place);
+    ct_map_free(&place);
     ct_groups_refine(s->sites, m.holdings, m.holding_count);
     ct_groups_of(&groups, s->sites, m.holdings, m.holding_count);
     ct_groups_sort(&groups);
@@ -360,11 +360,11 @@ static void choose_categories(struct ct_snapshot *s) {
 }
 
 void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t) {
-    struct ct_replay *r = ct_resize(NULL, 1, sizeof *r);
+    struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
     follow(s, t, r);
     choose_categories(s);
-    ct_spans_free(&s->regions);
-    ct_spans_free(&s->blocks);
+    ct_range_list_free(&s->regions);
+    ct_range_list_free(&s->blocks);
     s->alone = 0;
     ct_replay_free(r);
     free(r);
@@ -373,10 +373,10 @@ void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t) {
 // ---- what there is of it ------------------------------------------------------------------------------
 
 void ct_snapshot_write(struct ct_snapshot *s, struct ct_trace *t, struct ct_pickle *out) {
-    struct ct_replay *r = ct_resize(NULL, 1, sizeof *r);
+    struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
     uint64_t monotonic, realtime;
-    if (ct_names_number(s->sites->names, "clock.monotonic_ns", &monotonic) &&
-        ct_names_number(s->sites->names, "clock.realtime_ns", &realtime))
+    if (ct_definitions_info_number(s->sites->definitions, "clock.monotonic_ns", &monotonic) &&
+        ct_definitions_info_number(s->sites->definitions, "clock.realtime_ns", &realtime))
         s->clock_ns = (int64_t)(realtime - monotonic);
     s->out = out;
     s->memos = CT_WORDS;
@@ -388,14 +388,14 @@ void ct_snapshot_write(struct ct_snapshot *s, struct ct_trace *t, struct ct_pick
 }
 
 void ct_snapshot_free(struct ct_snapshot *s) {
-    ct_spans_free(&s->regions);
-    ct_spans_free(&s->blocks);
-    ct_map_clear(&s->held);
-    ct_map_clear(&s->frames);
-    ct_map_clear(&s->frame);
-    ct_map_clear(&s->file);
-    ct_map_clear(&s->category);
-    ct_map_clear(&s->labels);
+    ct_range_list_free(&s->regions);
+    ct_range_list_free(&s->blocks);
+    ct_map_free(&s->held);
+    ct_map_free(&s->frames);
+    ct_map_free(&s->frame);
+    ct_map_free(&s->file);
+    ct_map_free(&s->category);
+    ct_map_free(&s->labels);
     for (unsigned i = 0; i < CT_OWN_CATEGORIES; i++)
         free(s->own[i]);
 }

@@ -36,7 +36,7 @@ enum { CT_REGION_POOL = 1, CT_REGION_MAPPED = 2, CT_REGION_ALONE = 4 };
 enum { CT_OWN_CATEGORIES = 8 }; // call sites whose memory has a colour of its own
 
 struct ct_snapshot {
-    struct ct_sites *sites;
+    struct ct_call_sites *sites;
     int device; // only this one; -1: all
     struct ct_window window;
     const char *note; // on all figures; may be NULL
@@ -50,7 +50,7 @@ struct ct_snapshot {
     // the state
     const struct ct_replay *replay;
     const struct ct_event *event; // that is being applied, or NULL
-    struct ct_spans regions, blocks;
+    struct ct_range_list regions, blocks;
     uint64_t alone; // regions with CT_REGION_ALONE
     // what is written
     struct ct_pickle *out; // NULL: nothing

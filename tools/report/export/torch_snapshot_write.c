@@ -4,7 +4,7 @@
 #include "export/torch_snapshot_write.h"
 
 #include "analyze/site_groups.h"
-#include "base/text.h"
+#include "base/human.h"
 
 // ---- words -----------------------------------------------------------------------------------------
 // Each is written once, and then by its number.
@@ -72,7 +72,7 @@ static const char *const left_out[] = {
 };
 
 static void put_visible(struct ct_snapshot *s, const char *text, size_t length) {
-    char *copy = ct_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
+    char *copy = ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
     size_t n = length;
     memcpy(copy, text, length);
     copy[n] = 0;
@@ -89,8 +89,8 @@ static void put_visible(struct ct_snapshot *s, const char *text, size_t length) 
 }
 
 static void put_file(struct ct_snapshot *s, uint32_t string) {
-    const struct ct_string *file = &s->sites->names->strings[string];
-    uint64_t *memo = ct_map_at(&s->file, string);
+    const struct ct_string *file = &s->sites->definitions->strings[string];
+    uint64_t *memo = ct_map_add(&s->file, string);
     if (put_again(s, *memo))
         return;
     put_visible(s, file->at, file->length);
@@ -98,29 +98,29 @@ static void put_file(struct ct_snapshot *s, uint32_t string) {
 }
 
 static void put_function(struct ct_snapshot *s, const struct ct_frame *f,
-                         const struct ct_place *p) {
-    const struct ct_names *n = s->sites->names;
+                         const struct ct_source_location *p) {
+    const struct ct_definitions *n = s->sites->definitions;
     const struct ct_string *own = &n->strings[f->function];
     const uint32_t symbol = p && p->function ? p->function : f->function;
     char label[1200];
     if (f->kind == CT_FRAME_PYTHON && own->length) {
         put_visible(s, own->at, own->length);
     } else if (f->kind == CT_FRAME_NATIVE && symbol) {
-        const char *name = ct_symbol(s->sites, symbol, s->sites->in_text);
+        const char *name = ct_call_sites_symbol(s->sites, symbol, s->sites->in_text);
         put_visible(s, name, strlen(name));
     } else {
-        ct_frame_label(s->sites, f, f->place_count, label, sizeof label);
+        ct_call_sites_frame_label(s->sites, f, f->location_count, label, sizeof label);
         put_visible(s, label, strlen(label));
     }
 }
 
-static void put_frame(struct ct_snapshot *s, const struct ct_askers *a) {
-    const struct ct_names *n = s->sites->names;
+static void put_frame(struct ct_snapshot *s, const struct ct_shown_frames *a) {
+    const struct ct_definitions *n = s->sites->definitions;
     const uint32_t id = n->nodes[a->node].frame;
     const struct ct_frame *f = &n->frames[id];
-    const struct ct_place *p =
-        a->place < f->place_count ? &n->places[f->first_place + a->place] : NULL;
-    uint64_t *memo = ct_map_at(&s->frame, (uint64_t)a->place << 32 | id);
+    const struct ct_source_location *p =
+        a->location < f->location_count ? &n->locations[f->first_location + a->location] : NULL;
+    uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->location << 32 | id);
     if (put_again(s, *memo))
         return;
     const int python = f->kind == CT_FRAME_PYTHON;
@@ -142,13 +142,13 @@ static void put_frames(struct ct_snapshot *s, uint32_t stack) {
         ct_pickle_op(s->out, CT_PICKLE_LIST);
         return;
     }
-    uint64_t *memo = ct_map_at(&s->frames, stack);
+    uint64_t *memo = ct_map_add(&s->frames, stack);
     if (put_again(s, *memo))
         return;
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     keep(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    for (struct ct_askers a = ct_askers_of(s->sites, stack); a.node; ct_askers_next(&a)) {
+    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node; ct_call_sites_next_frame(&a)) {
         if (batch++ == CT_PICKLE_BATCH) {
             ct_pickle_op(s->out, CT_PICKLE_APPENDS);
             ct_pickle_op(s->out, CT_PICKLE_MARK);
@@ -163,12 +163,12 @@ static void put_frames(struct ct_snapshot *s, uint32_t stack) {
 // The viewer gives each category a colour of its own and a place in its legend.
 
 static void module_of(const struct ct_snapshot *s, uint32_t stack, char *to, size_t size) {
-    const struct ct_names *n = s->sites->names;
-    const struct ct_askers a = ct_askers_of(s->sites, stack);
-    const struct ct_frame *f = a.node ? ct_node_frame(n, a.node) : NULL;
+    const struct ct_definitions *n = s->sites->definitions;
+    const struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack);
+    const struct ct_frame *f = a.node ? ct_definitions_node_frame(n, a.node) : NULL;
     *to = 0;
     if (f && f->kind == CT_FRAME_NATIVE && f->module)
-        ct_base_name(n, n->modules[f->module].path, to, size);
+        ct_call_sites_base_name(n, n->modules[f->module].path, to, size);
 }
 
 static void category_text(const struct ct_snapshot *s, uint32_t stack, int outside, char *to,
@@ -179,7 +179,7 @@ static void category_text(const struct ct_snapshot *s, uint32_t stack, int outsi
         (void)snprintf(to, size, "outside the pool%s%s", *label ? ": " : "", label);
         return;
     }
-    ct_site_label(s->sites, stack, label, sizeof label);
+    ct_call_sites_label(s->sites, stack, label, sizeof label);
     for (unsigned i = 0; i < CT_OWN_CATEGORIES && s->own[i]; i++)
         if (strcmp(label, s->own[i]) == 0) {
             (void)snprintf(to, size, "%s", label);
@@ -190,11 +190,11 @@ static void category_text(const struct ct_snapshot *s, uint32_t stack, int outsi
 
 static void put_category(struct ct_snapshot *s, uint32_t stack, int outside) {
     char text[1300];
-    uint64_t *memo = ct_map_at(&s->category, (uint64_t)outside << 32 | stack);
+    uint64_t *memo = ct_map_add(&s->category, (uint64_t)outside << 32 | stack);
     if (put_again(s, *memo))
         return;
     category_text(s, stack, outside, text, sizeof text);
-    uint64_t *same = ct_map_at(&s->labels, ct_hash_bytes(text, strlen(text)));
+    uint64_t *same = ct_map_add(&s->labels, ct_hash_bytes(text, strlen(text)));
     if (!put_again(s, *same)) {
         ct_pickle_text(s->out, text);
         keep(s, same);
@@ -268,18 +268,18 @@ static void begin_event(struct ct_snapshot *s, int index, enum ct_word action, u
 
 // The stream of a segment. What the recorder is told of blocks has none. But the viewer joins a mapping to whatever
 // of the same stream lies next to it, and then looks for that in vain.
-static unsigned stream_of(const struct ct_snapshot *s, const struct ct_span *region) {
+static unsigned stream_of(const struct ct_snapshot *s, const struct ct_listed_range *region) {
     return s->apart && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
                            (CT_REGION_POOL | CT_REGION_MAPPED);
 }
 
-static void put_range(struct ct_snapshot *s, const struct ct_span *span, unsigned stream) {
+static void put_range(struct ct_snapshot *s, const struct ct_listed_range *span, unsigned stream) {
     put_key_number(s, W_addr, span->start);
     put_key_number(s, W_size, span->bytes);
     put_key_number(s, W_stream, stream);
 }
 
-void ct_put_taken(struct ct_snapshot *s, const struct ct_span *span, enum ct_word action) {
+void ct_put_taken(struct ct_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
     if (!s->out)
         return;
     begin_event(s, ct_device_place(span->device), action, span->t_ns, span->stack);
@@ -291,7 +291,7 @@ void ct_put_taken(struct ct_snapshot *s, const struct ct_span *span, enum ct_wor
     end_entry(s);
 }
 
-void ct_put_given(struct ct_snapshot *s, const struct ct_span *span, enum ct_word action) {
+void ct_put_given(struct ct_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
     if (!s->out)
         return;
     const struct ct_event *e = s->event;
@@ -317,7 +317,7 @@ void ct_put_oom(struct ct_snapshot *s, const struct ct_event *e, uint64_t free, 
 // ---- what there is at the end ----------------------------------------------------------------------
 
 static void put_block(struct ct_snapshot *s, uint64_t start, uint64_t bytes,
-                      const struct ct_span *active) {
+                      const struct ct_listed_range *active) {
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_number(s, W_address, start);
@@ -339,23 +339,23 @@ static void next_of_list(struct ct_snapshot *s, unsigned *batch) {
 }
 
 // The blocks and the room between them, from start to end; returns the bytes of blocks.
-static uint64_t put_blocks(struct ct_snapshot *s, const struct ct_span *region, uint64_t end) {
-    const struct ct_spans *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
+static uint64_t put_blocks(struct ct_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
+    const struct ct_range_list *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
     uint64_t up_to = region->start, bytes = 0;
     unsigned batch = 0;
     put_word(s, W_blocks);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    const struct ct_span *b;
-    for (struct ct_span_at at = ct_spans_find(from, up_to);
-         (b = ct_spans_get(from, at)) && b->start < end; at = ct_spans_next(from, at)) {
+    const struct ct_listed_range *b;
+    for (struct ct_range_list_position at = ct_range_list_find(from, up_to);
+         (b = ct_range_list_get(from, at)) && b->start < end; at = ct_range_list_next(from, at)) {
         if (b->start > up_to) {
             next_of_list(s, &batch);
             put_block(s, up_to, b->start - up_to, NULL);
         }
         next_of_list(s, &batch);
         put_block(s, b->start, b->bytes, b);
-        up_to = ct_span_end(b);
+        up_to = ct_listed_range_end(b);
         bytes += b->bytes;
     }
     if (up_to < end) {
@@ -378,7 +378,7 @@ static unsigned ordinal_of(const struct ct_snapshot *s, int index) {
     return index == CT_MAX_DEVICES ? ordinals(s) : (unsigned)index;
 }
 
-static void put_segment(struct ct_snapshot *s, const struct ct_span *region, uint64_t end) {
+static void put_segment(struct ct_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
@@ -407,22 +407,22 @@ static void put_segment(struct ct_snapshot *s, const struct ct_span *region, uin
 
 // Mappings that follow one another are one segment.
 static void put_segments(struct ct_snapshot *s) {
-    const struct ct_spans *from = &s->regions;
-    struct ct_span_at at = ct_spans_find(from, 0);
-    const struct ct_span *region;
+    const struct ct_range_list *from = &s->regions;
+    struct ct_range_list_position at = ct_range_list_find(from, 0);
+    const struct ct_listed_range *region;
     unsigned batch = 0;
     put_word(s, W_segments);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    while ((region = ct_spans_get(from, at))) {
-        uint64_t end = ct_span_end(region);
-        const struct ct_span *next;
-        for (at = ct_spans_next(from, at);
-             (next = ct_spans_get(from, at)) &&
+    while ((region = ct_range_list_get(from, at))) {
+        uint64_t end = ct_listed_range_end(region);
+        const struct ct_listed_range *next;
+        for (at = ct_range_list_next(from, at);
+             (next = ct_range_list_get(from, at)) &&
              region->what == (CT_REGION_POOL | CT_REGION_MAPPED) && next->what == region->what &&
              next->start == end && next->device == region->device;
-             at = ct_spans_next(from, at))
-            end = ct_span_end(next);
+             at = ct_range_list_next(from, at))
+            end = ct_listed_range_end(next);
         next_of_list(s, &batch);
         put_segment(s, region, end);
     }
@@ -454,10 +454,10 @@ static void put_text_number(struct ct_snapshot *s, const char *key, uint64_t val
 static void put_facts(struct ct_snapshot *s) {
     static const char environment[] = "process.env.", *const prefixes[] = {"torch.",
                                                                            "process.env.PYTORCH_"};
-    const struct ct_names *n = s->sites->names;
-    for (size_t i = 0; i < n->fact_count; i++) {
-        const struct ct_string *key = &n->strings[n->facts[i].key],
-                               *value = &n->strings[n->facts[i].value];
+    const struct ct_definitions *n = s->sites->definitions;
+    for (size_t i = 0; i < n->info_count; i++) {
+        const struct ct_string *key = &n->strings[n->info[i].key],
+                               *value = &n->strings[n->info[i].value];
         for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++) {
             const size_t length = strlen(prefixes[p]), skip = p ? sizeof environment - 1 : 0;
             if (key->length <= length || memcmp(key->at, prefixes[p], length) != 0)

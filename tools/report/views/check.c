@@ -52,7 +52,7 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
     ct_json_text(j, "schema", "cutrace.check/1");
     ct_json_text(j, "file", v->trace->source.name);
     ct_json_bool(j, "ok", ok);
-    ct_json_bool(j, "complete", ct_trace_whole(v->trace));
+    ct_json_bool(j, "complete", ct_trace_is_complete(v->trace));
     ct_json_state(j, v->trace);
     ct_json_number(j, "events", f->events);
     ct_json_number(j, "events_by_prefixes", v->trace->events);
@@ -71,7 +71,7 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
     }
     ct_json_close(j, ']');
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 static void put_text(struct ct_view *v, const struct findings *f, int ok) {
@@ -98,8 +98,8 @@ static void put_text(struct ct_view *v, const struct findings *f, int ok) {
     if (ct_end_text(t))
         fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_end_text(t));
     fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", ok ? "ok" : "damaged", f->events,
-            ct_plural(f->events), x->count, ct_plural(x->count),
-            ct_trace_whole(t) ? ", whole from start to end" : "");
+            ct_human_plural(f->events), x->count, ct_human_plural(x->count),
+            ct_trace_is_complete(t) ? ", whole from start to end" : "");
 }
 
 int ct_view_check(struct ct_view *v) {
@@ -112,5 +112,5 @@ int ct_view_check(struct ct_view *v) {
         put_json(v, &f, ok);
     else
         put_text(v, &f, ok);
-    return ok ? CT_OK : CT_BAD_TRACE;
+    return ok ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
 }

@@ -10,11 +10,11 @@
 
 // Text that is cut at the terminal's width (never when piped); `column` is where it begins.
 void ct_put_label(struct ct_view *v, const char *label, size_t column);
-struct ct_short ct_since(const struct ct_view *v, uint64_t t_ns); // "+312.400 s"
-struct ct_short ct_size(const struct ct_view *v, uint64_t bytes);
-struct ct_short ct_device_text(int device); // "GPU 0", "GPU ?"
+struct ct_human_text ct_since(const struct ct_view *v, uint64_t t_ns); // "+312.400 s"
+struct ct_human_text ct_size(const struct ct_view *v, uint64_t bytes);
+struct ct_human_text ct_device_text(int device); // "GPU 0", "GPU ?"
 // The wall clock at a time of the events, or "" if the trace does not tell.
-struct ct_short ct_wall(const struct ct_view *v, uint64_t t_ns);
+struct ct_human_text ct_wall(const struct ct_view *v, uint64_t t_ns);
 void ct_api_text(const struct ct_view *v, uint32_t api, char *to, size_t size);
 // "a <- b <- c": the asker and its callers, at most `most`.
 void ct_put_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column);

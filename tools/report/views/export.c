@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "export/torch_snapshot.h"
 #include "views/common.h"
 
@@ -112,21 +113,21 @@ static int name_file(struct export *x) {
     const int n = output ? snprintf(x->path, sizeof x->path, "%s", output)
                          : snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
     if (!output && strcmp(name, "-") == 0)
-        return ct_fail(&x->error, CT_USAGE, "export: name the new file with --output=FILE");
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "export: name the new file with --output=FILE");
     if (n < 0 || (size_t)n >= sizeof x->path)
-        return ct_fail(&x->error, CT_OUTPUT, "%.400s: is too long", x->path);
-    if (ct_new_file_replaces(x->path) && !x->v->options->force)
-        return ct_fail(&x->error, CT_USAGE, "%.400s: exists already; --force replaces it", x->path);
+        return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: is too long", x->path);
+    if (ct_new_file_would_replace(x->path) && !x->v->options->force)
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it", x->path);
     return 0;
 }
 
 static int make_file(struct export *x) {
-    struct ct_pickle *p = ct_resize(NULL, 1, sizeof *p);
+    struct ct_pickle *p = ct_heap_resize(NULL, 1, sizeof *p);
     int rc = ct_new_file_open(&x->out, x->path);
     if (!rc) {
         ct_pickle_begin(p, &x->out);
         ct_snapshot_write(&x->snapshot, x->v->trace, p);
-        rc = ct_pickle_end(p) || ct_new_file_done(&x->out);
+        rc = ct_pickle_end(p) || ct_new_file_commit(&x->out);
     }
     if (rc)
         x->error = x->out.error;
@@ -143,8 +144,8 @@ static int is_shown(const struct ct_shown *d) {
 static void put_text(struct export *x) {
     struct ct_view *v = x->v;
     const struct ct_snapshot *s = &x->snapshot;
-    ct_put_clean(v->out, x->path, strlen(x->path));
-    fprintf(v->out, ": %s entries", ct_count(s->entries).text);
+    ct_utf8_print_sanitized(v->out, x->path, strlen(x->path));
+    fprintf(v->out, ": %s entries", ct_human_count(s->entries).text);
     if (x->some)
         fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
                 s->window.last,
@@ -157,9 +158,9 @@ static void put_text(struct export *x) {
         fprintf(v->out,
                 "  %s at its end: %s in %s segment%s, of it PyTorch's %s with %s in %s block%s",
                 ct_device_text(d).text, ct_size(v, shown->segment_bytes).text,
-                ct_count(shown->segments).text, ct_plural(shown->segments),
+                ct_human_count(shown->segments).text, ct_human_plural(shown->segments),
                 ct_size(v, shown->pool_bytes).text, ct_size(v, shown->block_bytes).text,
-                ct_count(shown->blocks).text, ct_plural(shown->blocks));
+                ct_human_count(shown->blocks).text, ct_human_plural(shown->blocks));
         if (shown->segment_bytes != shown->live_bytes)
             fprintf(v->out, "; taken from the driver: %s", ct_size(v, shown->live_bytes).text);
         putc('\n', v->out);
@@ -178,9 +179,9 @@ static void put_json(struct export *x) {
     ct_json_text(j, "format", "torch");
     ct_json_number(j, "bytes", x->out.bytes);
     ct_json_number(j, "entries", s->entries);
-    ct_json_known(j, "from_event", x->some, s->window.first);
-    ct_json_known(j, "to_event", x->some, s->window.last);
-    ct_json_known(j, "refused_event", x->failed_known, x->failed);
+    ct_json_number_or_null(j, "from_event", x->some, s->window.first);
+    ct_json_number_or_null(j, "to_event", x->some, s->window.last);
+    ct_json_number_or_null(j, "refused_event", x->failed_known, x->failed);
     ct_json_state(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++) {
@@ -199,11 +200,11 @@ static void put_json(struct export *x) {
     }
     ct_json_close(j, ']');
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 int ct_view_export(struct ct_view *v) {
-    struct export *x = ct_zeroed(1, sizeof *x);
+    struct export *x = ct_heap_alloc_zeroed(1, sizeof *x);
     x->v = v;
     x->snapshot.sites = v->sites;
     x->snapshot.device = v->options->device;
@@ -220,7 +221,7 @@ int ct_view_export(struct ct_view *v) {
         put_json(x);
     else
         put_text(x);
-    const int status = rc ? (int)x->error.status : CT_OK;
+    const int status = rc ? (int)x->error.status : CT_EXIT_OK;
     ct_snapshot_free(&x->snapshot);
     free(x);
     return status;

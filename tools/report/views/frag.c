@@ -3,6 +3,7 @@
 // PyTorch's segments it is known (view_pool.c).
 #include <inttypes.h>
 
+#include "replay/torch_settings.h"
 #include "views/frag_pool.h"
 
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };
@@ -60,7 +61,7 @@ static void history(struct ct_view *v, struct history *h, struct ct_scan *s) {
         h->device[d] = s->device[d].seen ? h->devices++ : -1;
         h->capacity[d] = ct_capacity_of(t, r, d).bytes;
     }
-    h->samples = ct_zeroed((size_t)h->devices * h->count, sizeof *h->samples);
+    h->samples = ct_heap_alloc_zeroed((size_t)h->devices * h->count, sizeof *h->samples);
     ct_replay_free(r);
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
@@ -76,7 +77,7 @@ static void history(struct ct_view *v, struct history *h, struct ct_scan *s) {
     for (; at < h->count; at++)
         take(h, r, at, INSTANT(at));
 #undef INSTANT
-    ct_replay_leave(r);
+    ct_replay_stop(r);
 }
 
 static int enough_was_free(const struct ct_refusal *r, int device) {
@@ -96,8 +97,8 @@ static void put_frag(struct ct_view *v, const struct ct_frag *f) {
     const uint64_t small = f->small_blocks << 21;
     fprintf(v->out,
             "  address gaps     %12s  in %s gap%s between %s live range%s, largest %s (inferred)\n",
-            ct_size(v, f->gap_bytes).text, ct_count(f->gaps).text, ct_plural(f->gaps),
-            ct_count(f->ranges).text, ct_plural(f->ranges), ct_size(v, f->gap_max).text);
+            ct_size(v, f->gap_bytes).text, ct_human_count(f->gaps).text, ct_human_plural(f->gaps),
+            ct_human_count(f->ranges).text, ct_human_plural(f->ranges), ct_size(v, f->gap_max).text);
     fprintf(v->out,
             "  rounding         %12s  of large allocations up to multiples of 2 MiB (inferred)\n",
             ct_size(v, f->rounding_bytes).text);
@@ -105,13 +106,13 @@ static void put_frag(struct ct_view *v, const struct ct_frag *f) {
         v->out,
         "  small blocks     %12s  unused in %s block%s of 2 MiB with %s of small allocations (inferred)\n",
         ct_size(v, small > f->small_bytes ? small - f->small_bytes : 0).text,
-        ct_count(f->small_blocks).text, ct_plural(f->small_blocks),
+        ct_human_count(f->small_blocks).text, ct_human_plural(f->small_blocks),
         ct_size(v, f->small_bytes).text);
 }
 
 static void put_pools(struct ct_view *v, const struct ct_moment *m) {
     for (size_t i = 0; i < m->pool_count; i++) {
-        const struct ct_pool_now *p = &m->pools[i];
+        const struct ct_mempool_usage *p = &m->pools[i];
         if (!p->reserved) // never sampled, or not by a number
             continue;
         fprintf(v->out,
@@ -129,15 +130,15 @@ static void put_shared(struct ct_view *v, const struct ct_scan *s, int device) {
         fprintf(
             v->out,
             "  shared           %12s  in %s allocation%s that handles for other processes were made of\n",
-            ct_size(v, m.offered_bytes).text, ct_count(m.offered).text, ct_plural(m.offered));
+            ct_size(v, m.offered_bytes).text, ct_human_count(m.offered).text, ct_human_plural(m.offered));
     if (m.opened)
         fprintf(v->out,
                 "  of others        %12s  in %s allocation%s of other processes, opened by IPC\n",
-                "-", ct_count(m.opened).text, ct_plural(m.opened));
+                "-", ct_human_count(m.opened).text, ct_human_plural(m.opened));
     if (m.imported)
         fprintf(v->out, "  of others        %12s  mapped of %s handle%s from other processes\n",
-                ct_size(v, m.imported_bytes).text, ct_count(m.imported).text,
-                ct_plural(m.imported));
+                ct_size(v, m.imported_bytes).text, ct_human_count(m.imported).text,
+                ct_human_plural(m.imported));
 }
 
 // An import does not tell the device that the memory is on.
@@ -151,15 +152,15 @@ static void put_unplaced(struct ct_view *v, const struct ct_scan *s) {
 static void put_host(struct ct_view *v, const struct ct_scan *s) {
     size_t n;
     char name[100];
-    struct ct_host_memory *list = ct_host_memory_take(&v->trace->names, &s->end.live, &n);
+    struct ct_host_memory *list = ct_host_memory_take(&v->trace->definitions, &s->end.live, &n);
     if (n)
         fprintf(v->out, "%spage-locked host memory at the end%s\n", v->term->bold, v->term->reset);
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
-            ct_base_name(&v->trace->names, list[i].module, name, sizeof name);
+            ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
         fprintf(v->out, "  %-16s %12s  in %s piece%s by %s\n",
                 list[i].registered ? "registered" : "allocated", ct_size(v, list[i].bytes).text,
-                ct_count(list[i].pieces).text, ct_plural(list[i].pieces),
+                ct_human_count(list[i].pieces).text, ct_human_plural(list[i].pieces),
                 list[i].module ? name : "-");
     }
     free(list);
@@ -191,7 +192,7 @@ static void put_device(struct ct_view *v, const struct ct_scan *s, const struct 
     ct_moment_take(&end, &s->end, d, ct_capacity_of(v->trace, &s->end, d).bytes);
     fprintf(v->out, "%s%s at the end%s: %s in %s allocation%s\n", v->term->bold,
             ct_device_text(d).text, v->term->reset, ct_size(v, end.bytes).text,
-            ct_count(end.count).text, ct_plural(end.count));
+            ct_human_count(end.count).text, ct_human_plural(end.count));
     put_frag(v, &end.frag);
     put_pools(v, &end);
     put_shared(v, s, d);
@@ -203,7 +204,7 @@ static void put_device(struct ct_view *v, const struct ct_scan *s, const struct 
         const struct sample *p = &samples[i];
         fprintf(v->out, "  %-9s %12s %12s %8s %12s %12s\n", ct_since(v, p->t_ns).text,
                 ct_size(v, p->live_bytes).text, ct_size(v, p->frag.gap_bytes).text,
-                ct_count(p->frag.gaps).text, ct_size(v, p->frag.gap_max).text,
+                ct_human_count(p->frag.gaps).text, ct_size(v, p->frag.gap_max).text,
                 p->split.used_known ? ct_size(v, p->split.free).text : "-");
     }
     ct_moment_free(&end);
@@ -236,7 +237,7 @@ static void json_shared(struct ct_json *j, const struct ct_scan *s, int device) 
 }
 
 static void json_host(struct ct_view *v, struct ct_json *j, const struct ct_scan *s) {
-    const struct ct_names *names = &v->trace->names;
+    const struct ct_definitions *names = &v->trace->definitions;
     size_t n;
     struct ct_host_memory *list = ct_host_memory_take(names, &s->end.live, &n);
     ct_json_open(j, "host", '[');
@@ -264,11 +265,11 @@ static void json_device(struct ct_view *v, struct ct_json *j, const struct ct_sc
     ct_json_close(j, '}');
     ct_json_open(j, "pools", '[');
     for (size_t i = 0; i < end.pool_count; i++) {
-        const struct ct_pool_now *p = &end.pools[i];
+        const struct ct_mempool_usage *p = &end.pools[i];
         ct_json_open(j, NULL, '{');
         ct_json_hex(j, "pool", p->pool);
         ct_json_number(j, "handed_out_bytes", p->handed_out);
-        ct_json_known(j, "reserved_bytes", p->reserved != 0, p->reserved);
+        ct_json_number_or_null(j, "reserved_bytes", p->reserved != 0, p->reserved);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -284,7 +285,7 @@ static void json_device(struct ct_view *v, struct ct_json *j, const struct ct_sc
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "t_ns", p->t_ns);
         ct_json_number(j, "live_bytes", p->live_bytes);
-        ct_json_known(j, "free_bytes", p->split.used_known, p->split.free);
+        ct_json_number_or_null(j, "free_bytes", p->split.used_known, p->split.free);
         json_frag(j, &p->frag);
         ct_json_close(j, '}');
     }
@@ -310,8 +311,8 @@ int ct_view_frag(struct ct_view *v) {
     if (v->options->json) {
         ct_json_head(j, v);
         ct_json_trace(j, v, &s);
-        if (ct_origin_without_blocks(v->trace))
-            ct_json_text(j, "without_blocks", ct_origin_without_blocks(v->trace));
+        if (ct_torch_settings_without_blocks(v->trace))
+            ct_json_text(j, "without_blocks", ct_torch_settings_without_blocks(v->trace));
         else
             ct_json_null(j, "without_blocks");
         ct_json_open(j, "devices", '[');
@@ -329,7 +330,7 @@ int ct_view_frag(struct ct_view *v) {
         json_shared(j, &s, CT_MAX_DEVICES);
         json_host(v, j, &s);
         ct_json_close(j, '}');
-        ct_json_end(j);
+        ct_json_end_line(j);
     } else {
         if (!h.devices)
             fputs("No GPU memory was allocated\n", v->out);
@@ -337,11 +338,11 @@ int ct_view_frag(struct ct_view *v) {
             put_unplaced(v, &s);
         put_host(v, &s);
     }
-    if (!v->options->json && ct_origin_without_blocks(v->trace))
-        fprintf(v->out, "PyTorch has no blocks: %s\n", ct_origin_without_blocks(v->trace));
+    if (!v->options->json && ct_torch_settings_without_blocks(v->trace))
+        fprintf(v->out, "PyTorch has no blocks: %s\n", ct_torch_settings_without_blocks(v->trace));
     for (int d = 0; d < CT_DEVICES; d++)
         free(h.requests[d].list);
     free(h.samples);
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

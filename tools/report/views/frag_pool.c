@@ -4,12 +4,14 @@
 
 #include <inttypes.h>
 
+#include "replay/torch_settings.h"
+
 enum { TEXT_POINTS = 12, WORST = 3, PINNERS = 5, SEGMENTS_IN_JSON = 64 };
 
 void ct_requests_choose(struct ct_named_requests *q, const struct ct_growths *g, int device,
                         size_t most) {
     struct ct_growth *worst = ct_growths_worst(g, device, most, &q->count);
-    q->list = ct_zeroed(q->count, sizeof *q->list);
+    q->list = ct_heap_alloc_zeroed(q->count, sizeof *q->list);
     q->at = 0;
     for (size_t i = 0; i < q->count; i++)
         q->list[i].request = worst[i];
@@ -21,7 +23,7 @@ uint64_t ct_requests_see(struct ct_named_requests *q, const struct ct_replay *r,
     for (size_t i = q->at; i < q->count && q->list[i].request.before_event <= number; i++) {
         struct ct_named_request *n = &q->list[i];
         if (n->request.kind == CT_GROWTH_PIECES)
-            n->way = ct_in_way_take(r, n->request.device, (enum ct_pool_class)n->request.class,
+            n->way = ct_in_way_take(r, n->request.device, (enum ct_torch_pool_class)n->request.class,
                                     n->request.requested);
         q->at = i + 1;
     }
@@ -30,36 +32,36 @@ uint64_t ct_requests_see(struct ct_named_requests *q, const struct ct_replay *r,
 
 // ---- text ------------------------------------------------------------------------------------------
 
-static struct ct_short age(uint64_t now, uint64_t then) {
-    return then && now > then ? ct_seconds(now - then) : (struct ct_short){"-"};
+static struct ct_human_text age(uint64_t now, uint64_t then) {
+    return then && now > then ? ct_human_seconds(now - then) : (struct ct_human_text){"-"};
 }
 
 static const char *module_text(const struct ct_view *v, uint32_t module, char *to, size_t size) {
-    ct_base_name(&v->trace->names, module, to, size);
+    ct_call_sites_base_name(&v->trace->definitions, module, to, size);
     return to;
 }
 
 static void put_origins(struct ct_view *v, const struct ct_scan *s, int device) {
     size_t n;
     char name[100];
-    struct ct_segments_by_origin *list = ct_origins_take(v->trace, &s->end.pool, device, &n);
+    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &s->end.pool, device, &n);
     for (size_t i = 0; i < n; i++) {
-        const struct ct_segments_by_origin *o = &list[i];
-        fprintf(v->out, "%s %s %s%s%s%s", i ? "," : "", ct_count(o->segments).text,
-                ct_origin_name(o->kind), o->foreign ? " of a MemPool's allocator in " : "",
+        const struct ct_torch_segments *o = &list[i];
+        fprintf(v->out, "%s %s %s%s%s%s", i ? "," : "", ct_human_count(o->segments).text,
+                ct_torch_segments_kind_name(o->kind), o->foreign ? " of a MemPool's allocator in " : "",
                 o->foreign ? module_text(v, o->module, name, sizeof name) : "", "");
     }
     free(list);
 }
 
 static void put_figures(struct ct_view *v, const struct ct_scan *s, int device) {
-    const struct ct_pool_figures *f = &s->device[device].pool_at_end;
+    const struct ct_torch_pool_totals *f = &s->device[device].pool_at_end;
     fprintf(v->out, "  PyTorch          %12s  reserved; %s of it in %s block%s\n",
-            f->stated ? ct_size(v, f->reserved).text : "-",
-            f->stated ? ct_size(v, f->allocated).text : "-", ct_count(f->blocks).text,
-            ct_plural(f->blocks));
+            f->reported ? ct_size(v, f->reserved).text : "-",
+            f->reported ? ct_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
+            ct_human_plural(f->blocks));
     fprintf(v->out, "  segments         %12s  in %s segment%s:", ct_size(v, f->segment_bytes).text,
-            ct_count(f->segments).text, ct_plural(f->segments));
+            ct_human_count(f->segments).text, ct_human_plural(f->segments));
     put_origins(v, s, device);
     putc('\n', v->out);
     if (f->unreconciled)
@@ -75,19 +77,19 @@ static void put_figures(struct ct_view *v, const struct ct_scan *s, int device) 
                 ct_size(v, f->outside_bytes).text);
     fprintf(
         v->out, "  free inside      %12s  in %s piece%s, largest %s; external fragmentation %s\n",
-        ct_size(v, f->free.bytes).text, ct_count(f->free.ranges).text, ct_plural(f->free.ranges),
+        ct_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text, ct_human_plural(f->free.ranges),
         ct_largest_text(v, f->free.largest).text, ct_external_text(f).text);
-    const struct ct_free_figures *small = &f->of_class[CT_POOL_SMALL];
+    const struct ct_free_blocks *small = &f->of_class[CT_TORCH_POOL_SMALL];
     fprintf(v->out, "    small requests %12s  in %s piece%s, largest %s\n",
-            ct_size(v, small->bytes).text, ct_count(small->ranges).text, ct_plural(small->ranges),
+            ct_size(v, small->bytes).text, ct_human_count(small->ranges).text, ct_human_plural(small->ranges),
             ct_largest_text(v, small->largest).text);
     fprintf(v->out, "  without blocks   %12s  in %s segment%s: could be given back\n",
-            ct_size(v, f->idle_bytes).text, ct_count(f->idle_segments).text,
-            ct_plural(f->idle_segments));
+            ct_size(v, f->idle_bytes).text, ct_human_count(f->idle_segments).text,
+            ct_human_plural(f->idle_segments));
     fprintf(v->out, "  pinned           %12s  free in %s segment%s that blocks keep\n",
-            ct_size(v, f->pinned_bytes).text, ct_count(f->pinned_segments).text,
-            ct_plural(f->pinned_segments));
-    if (ct_origin_is_bound(v->trace))
+            ct_size(v, f->held_open_bytes).text, ct_human_count(f->held_open_segments).text,
+            ct_human_plural(f->held_open_segments));
+    if (ct_torch_settings_limit_reuse(v->trace))
         fputs(
             "  \"at most\": what is free for another stream or pool, or still in use on one, is in it\n",
             v->out);
@@ -102,9 +104,9 @@ static void put_pinners(struct ct_view *v, const struct ct_pinned *p, uint64_t n
             "segments", "in blocks", "alone", "oldest", v->term->reset);
     for (size_t i = 0; i < p->pinner_count && i < rows; i++) {
         const struct ct_pinner *by = &p->pinners[i];
-        ct_site_label(v->sites, by->stack, label, sizeof label);
+        ct_call_sites_label(v->sites, by->stack, label, sizeof label);
         fprintf(v->out, "            %12s %8s %12s %12s %12s  ", ct_size(v, by->free_bytes).text,
-                ct_count(by->segments).text, ct_size(v, by->block_bytes).text,
+                ct_human_count(by->segments).text, ct_size(v, by->block_bytes).text,
                 ct_size(v, by->alone_bytes).text, age(now, by->oldest_ns).text);
         ct_put_label(v, label, 74);
         putc('\n', v->out);
@@ -121,11 +123,11 @@ static void put_way(struct ct_view *v, const struct ct_named_request *n) {
         return;
     }
     fprintf(v->out, "      in the way at 0x%" PRIx64 ": %s in %s block%s, the oldest %s old",
-            w->start, ct_size(v, w->block_bytes).text, ct_count(w->blocks).text,
-            ct_plural(w->blocks), age(n->request.t_ns, w->oldest_ns).text);
+            w->start, ct_size(v, w->block_bytes).text, ct_human_count(w->blocks).text,
+            ct_human_plural(w->blocks), age(n->request.t_ns, w->oldest_ns).text);
     if (w->named_count) {
         fputs("; largest: ", v->out);
-        ct_site_label(v->sites, w->named[0].stack, label, sizeof label);
+        ct_call_sites_label(v->sites, w->named[0].stack, label, sizeof label);
         ct_put_label(v, label, 80);
     }
     putc('\n', v->out);
@@ -134,7 +136,7 @@ static void put_way(struct ct_view *v, const struct ct_named_request *n) {
 static void put_request(struct ct_view *v, const struct ct_named_request *n) {
     const struct ct_growth *g = &n->request;
     char label[400];
-    ct_site_label(v->sites, g->stack, label, sizeof label);
+    ct_call_sites_label(v->sites, g->stack, label, sizeof label);
     fprintf(v->out, "    %s event %" PRIu64 ": %s %s", ct_since(v, g->t_ns).text, g->event,
             ct_size(v, g->requested).text, g->refused ? "refused" : "asked");
     if (!g->refused)
@@ -157,30 +159,30 @@ static void put_requests(struct ct_view *v, const struct ct_scan *s,
     fprintf(v->out,
             "  grew             %12s  time%s: %s too little free, %s enough free but in pieces, "
             "%s a large enough piece not taken\n",
-            ct_count(grown).text, ct_plural(grown), ct_count(c->grown[CT_GROWTH_FULL]).text,
-            ct_count(c->grown[CT_GROWTH_PIECES]).text, ct_count(c->grown[CT_GROWTH_USABLE]).text);
+            ct_human_count(grown).text, ct_human_plural(grown), ct_human_count(c->grown[CT_GROWTH_FULL]).text,
+            ct_human_count(c->grown[CT_GROWTH_PIECES]).text, ct_human_count(c->grown[CT_GROWTH_USABLE]).text);
     if (refused)
         fprintf(
             v->out,
             "  refused          %12s  time%s: %s too little free, %s enough free but in pieces, "
             "%s a large enough piece not taken\n",
-            ct_count(refused).text, ct_plural(refused), ct_count(c->refused[CT_GROWTH_FULL]).text,
-            ct_count(c->refused[CT_GROWTH_PIECES]).text,
-            ct_count(c->refused[CT_GROWTH_USABLE]).text);
+            ct_human_count(refused).text, ct_human_plural(refused), ct_human_count(c->refused[CT_GROWTH_FULL]).text,
+            ct_human_count(c->refused[CT_GROWTH_PIECES]).text,
+            ct_human_count(c->refused[CT_GROWTH_USABLE]).text);
     if (c->retries)
         fprintf(
             v->out,
             "  retries          %12s  request%s that PyTorch gave its cached segments back for\n",
-            ct_retries_text(v, c).text, ct_plural(c->retries));
+            ct_retries_text(v, c).text, ct_human_plural(c->retries));
     for (size_t i = 0; i < q->count; i++)
         put_request(v, &q->list[i]);
 }
 
-static void put_point(struct ct_view *v, uint64_t t_ns, const struct ct_pool_figures *f) {
+static void put_point(struct ct_view *v, uint64_t t_ns, const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  %-9s %12s %12s %12s %8s %20s %6s\n", ct_since(v, t_ns).text,
-            f->stated ? ct_size(v, f->reserved).text : "-",
-            f->stated ? ct_size(v, f->allocated).text : "-", ct_size(v, f->free.bytes).text,
-            ct_count(f->free.ranges).text, ct_largest_text(v, f->free.largest).text,
+            f->reported ? ct_size(v, f->reserved).text : "-",
+            f->reported ? ct_size(v, f->allocated).text : "-", ct_size(v, f->free.bytes).text,
+            ct_human_count(f->free.ranges).text, ct_largest_text(v, f->free.largest).text,
             ct_external_text(f).text);
 }
 
@@ -210,7 +212,7 @@ static unsigned worst_of(const struct ct_curve *c, int device,
 }
 
 static void put_curve(struct ct_view *v, const struct ct_curve *c, int device) {
-    const struct ct_curve_point **worst = ct_zeroed(c->points, sizeof *worst);
+    const struct ct_curve_point **worst = ct_heap_alloc_zeroed(c->points, sizeof *worst);
     const unsigned step = c->points / TEXT_POINTS ? c->points / TEXT_POINTS : 1;
     fprintf(v->out, "  %spool %16s %12s %12s %8s %20s %6s%s\n", v->term->dim, "reserved",
             "in blocks", "free inside", "pieces", "largest", "ext.", v->term->reset);
@@ -242,7 +244,7 @@ void ct_put_pool(struct ct_view *v, const struct ct_scan *s, const struct ct_nam
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static void json_class(struct ct_json *j, const char *key, const struct ct_free_figures *f) {
+static void json_class(struct ct_json *j, const char *key, const struct ct_free_blocks *f) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "free_bytes", f->bytes);
     ct_json_number(j, "free_blocks", f->ranges);
@@ -252,13 +254,13 @@ static void json_class(struct ct_json *j, const char *key, const struct ct_free_
 
 static void json_origins(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                          int device) {
-    const struct ct_names *names = &v->trace->names;
+    const struct ct_definitions *names = &v->trace->definitions;
     size_t n;
-    struct ct_segments_by_origin *list = ct_origins_take(v->trace, &s->end.pool, device, &n);
+    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &s->end.pool, device, &n);
     ct_json_open(j, "origins", '[');
     for (size_t i = 0; i < n; i++) {
         ct_json_open(j, NULL, '{');
-        ct_json_text(j, "origin", ct_origin_name(list[i].kind));
+        ct_json_text(j, "origin", ct_torch_segments_kind_name(list[i].kind));
         ct_json_module(j, names, list[i].module);
         ct_json_bool(j, "foreign", list[i].foreign);
         ct_json_number(j, "segments", list[i].segments);
@@ -271,9 +273,9 @@ static void json_origins(struct ct_view *v, struct ct_json *j, const struct ct_s
 
 static void json_site(struct ct_view *v, struct ct_json *j, uint32_t stack) {
     char label[400];
-    ct_site_label(v->sites, stack, label, sizeof label);
+    ct_call_sites_label(v->sites, stack, label, sizeof label);
     ct_json_text(j, "site", label);
-    ct_json_stack(j, v->sites, "stack", stack);
+    ct_call_sites_json_stack(j, v->sites, "stack", stack);
 }
 
 static void json_pinned(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
@@ -288,7 +290,7 @@ static void json_pinned(struct ct_view *v, struct ct_json *j, const struct ct_sc
         ct_json_number(j, "free_bytes", g->free);
         ct_json_number(j, "blocks", g->blocks);
         ct_json_number(j, "block_bytes", g->block_bytes);
-        ct_json_known(j, "oldest_t_ns", g->oldest_ns != 0, g->oldest_ns);
+        ct_json_number_or_null(j, "oldest_t_ns", g->oldest_ns != 0, g->oldest_ns);
         json_site(v, j, g->stack);
         ct_json_close(j, '}');
     }
@@ -299,7 +301,7 @@ static void json_pinned(struct ct_view *v, struct ct_json *j, const struct ct_sc
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "blocks", by->blocks);
         ct_json_number(j, "block_bytes", by->block_bytes);
-        ct_json_known(j, "oldest_t_ns", by->oldest_ns != 0, by->oldest_ns);
+        ct_json_number_or_null(j, "oldest_t_ns", by->oldest_ns != 0, by->oldest_ns);
         ct_json_number(j, "segments", by->segments);
         ct_json_number(j, "free_bytes", by->free_bytes);
         ct_json_number(j, "alone_bytes", by->alone_bytes);
@@ -327,7 +329,7 @@ static void json_way(struct ct_view *v, struct ct_json *j, const struct ct_in_wa
     ct_json_number(j, "bytes", w->bytes);
     ct_json_number(j, "blocks", w->blocks);
     ct_json_number(j, "block_bytes", w->block_bytes);
-    ct_json_known(j, "oldest_t_ns", w->oldest_ns != 0, w->oldest_ns);
+    ct_json_number_or_null(j, "oldest_t_ns", w->oldest_ns != 0, w->oldest_ns);
     ct_json_open(j, "largest", '[');
     for (unsigned i = 0; i < w->named_count; i++) {
         const struct ct_tile *b = &w->named[i];
@@ -351,12 +353,12 @@ static void json_requests(struct ct_view *v, struct ct_json *j, const struct ct_
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "event", g->event);
         ct_json_number(j, "t_ns", g->t_ns);
-        ct_json_known(j, "tid", g->thread != 0, v->trace->names.threads[g->thread].tid);
+        ct_json_number_or_null(j, "tid", g->thread != 0, v->trace->definitions.threads[g->thread].tid);
         ct_json_text(j, "outcome", g->refused ? "refused" : "grown");
         ct_json_text(j, "lack", ct_growth_name((enum ct_growth_kind)g->kind));
-        ct_json_text(j, "class", g->class == CT_POOL_SMALL ? "small" : "large");
+        ct_json_text(j, "class", g->class == CT_TORCH_POOL_SMALL ? "small" : "large");
         ct_json_number(j, "requested_bytes", g->requested);
-        ct_json_known(j, "obtained_bytes", !g->refused, g->obtained);
+        ct_json_number_or_null(j, "obtained_bytes", !g->refused, g->obtained);
         ct_json_bool(j, "driver_refused", g->driver_refused);
         ct_json_number(j, "free_bytes", g->free.bytes);
         ct_json_number(j, "free_blocks", g->free.ranges);
@@ -371,8 +373,8 @@ static void json_requests(struct ct_view *v, struct ct_json *j, const struct ct_
 
 void ct_json_pool_frag(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                        const struct ct_named_requests *q, int device) {
-    const struct ct_pool_figures *f = &s->device[device].pool_at_end;
-    const int bound = ct_origin_is_bound(v->trace);
+    const struct ct_torch_pool_totals *f = &s->device[device].pool_at_end;
+    const int bound = ct_torch_settings_limit_reuse(v->trace);
     if (!f->known) {
         ct_json_null(j, "pool");
         ct_json_curve(j, &s->curve, device, bound);
@@ -387,10 +389,10 @@ void ct_json_pool_frag(struct ct_view *v, struct ct_json *j, const struct ct_sca
     ct_json_number(j, "segment_bytes", f->segment_bytes);
     ct_json_number(j, "idle_segments", f->idle_segments);
     ct_json_number(j, "idle_bytes", f->idle_bytes);
-    ct_json_number(j, "pinned_segment_count", f->pinned_segments);
-    ct_json_number(j, "pinned_bytes", f->pinned_bytes);
-    json_class(j, "small", &f->of_class[CT_POOL_SMALL]);
-    json_class(j, "large", &f->of_class[CT_POOL_LARGE]);
+    ct_json_number(j, "pinned_segment_count", f->held_open_segments);
+    ct_json_number(j, "pinned_bytes", f->held_open_bytes);
+    json_class(j, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
+    json_class(j, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
     json_origins(v, j, s, device);
     json_pinned(v, j, s, device);
     json_counts(j, "grown", s->growths.device[device].grown);

@@ -33,8 +33,8 @@ static void put_one(struct ct_view *v, const struct ct_refusal *r,
                 r->split.moved_on ? " (inferred)" : "", ct_size(v, r->split.total).text);
     if (r->pool.known)
         fprintf(v->out, "\n    PyTorch  %s free in %s piece%s inside %s of segments, largest %s",
-                ct_size(v, r->pool.free.bytes).text, ct_count(r->pool.free.ranges).text,
-                ct_plural(r->pool.free.ranges), ct_size(v, r->pool.segment_bytes).text,
+                ct_size(v, r->pool.free.bytes).text, ct_human_count(r->pool.free.ranges).text,
+                ct_human_plural(r->pool.free.ranges), ct_size(v, r->pool.segment_bytes).text,
                 ct_largest_text(v, r->pool.free.largest).text);
     fputs("\n    asked by ", v->out);
     if (r->stack)
@@ -43,7 +43,7 @@ static void put_one(struct ct_view *v, const struct ct_refusal *r,
         putc('-', v->out);
     if (r->recovered)
         fprintf(v->out, "\n    then     a retry succeeded %s later, event %" PRIu64,
-                ct_duration(r->recovered_t_ns - r->t_ns).text, r->recovered_event);
+                ct_human_duration(r->recovered_t_ns - r->t_ns).text, r->recovered_event);
     else
         fputs("\n    then     no retry of this size succeeded", v->out);
     putc('\n', v->out);
@@ -80,7 +80,7 @@ static void put_json(struct ct_view *v, const struct ct_scan *s) {
     else
         ct_json_null(j, "crossing");
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 int ct_view_oom(struct ct_view *v) {
@@ -92,5 +92,5 @@ int ct_view_oom(struct ct_view *v) {
     else
         put_text(v, &s);
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -8,22 +8,22 @@
 #include "views/common.h"
 
 // "512.00 MiB", or "at most 512.00 MiB" where it is a bound.
-struct ct_short ct_largest_text(const struct ct_view *v, uint64_t bytes);
+struct ct_human_text ct_largest_text(const struct ct_view *v, uint64_t bytes);
 // "0.87": external fragmentation.
-struct ct_short ct_external_text(const struct ct_pool_figures *f);
+struct ct_human_text ct_external_text(const struct ct_torch_pool_totals *f);
 // "34", or "at most 34" where it is a bound: num_alloc_retries.
-struct ct_short ct_retries_text(const struct ct_view *v, const struct ct_growth_count *g);
+struct ct_human_text ct_retries_text(const struct ct_view *v, const struct ct_growth_count *g);
 // The lines of `summary`, and how many there are.
-void ct_put_pool_summary(struct ct_view *v, const struct ct_pool_figures *f,
+void ct_put_pool_summary(struct ct_view *v, const struct ct_torch_pool_totals *f,
                          const struct ct_growth_count *g);
-unsigned ct_pool_summary_lines(const struct ct_view *v, const struct ct_pool_figures *f,
+unsigned ct_pool_summary_lines(const struct ct_view *v, const struct ct_torch_pool_totals *f,
                                const struct ct_growth_count *g);
 // `module`: the path of a library, a string's id.
-void ct_json_module(struct ct_json *j, const struct ct_names *n, uint32_t module);
+void ct_json_module(struct ct_json *j, const struct ct_definitions *n, uint32_t module);
 // The keys of a pool's figures.
-void ct_json_pool_keys(struct ct_json *j, const struct ct_pool_figures *f, int bound);
+void ct_json_pool_keys(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound);
 // The same as an object, or null where no block was seen.
-void ct_json_pool(struct ct_json *j, const char *key, const struct ct_pool_figures *f, int bound);
+void ct_json_pool(struct ct_json *j, const char *key, const struct ct_torch_pool_totals *f, int bound);
 // `retries` and `retries_is_bound`; known: blocks were seen.
 void ct_json_retries(struct ct_json *j, const struct ct_view *v, const struct ct_growth_count *g,
                      int known);

@@ -2,8 +2,10 @@
 // summary: the verdict first, then what it rests on, in at most 24 lines.
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "analyze/coarse_history.h"
 #include "analyze/live_at.h"
+#include "replay/torch_settings.h"
 #include "views/pool_common.h"
 
 struct summary {
@@ -62,7 +64,7 @@ static void put_refusal_verdict(struct summary *s) {
                 s->capacity.bytes ? ct_size(v, s->capacity.bytes).text : "-");
     if (c->recovered)
         fprintf(v->out, "; a retry succeeded %s later",
-                ct_duration(c->recovered_t_ns - c->t_ns).text);
+                ct_human_duration(c->recovered_t_ns - c->t_ns).text);
     fprintf(v->out, "%s\n", v->term->reset);
 }
 
@@ -80,7 +82,7 @@ static void put_quiet_verdict(struct summary *s) {
         fprintf(v->out, "%s: %s", ct_device_text(s->device).text, ct_size(v, d->peak_bytes).text);
         if (s->capacity.bytes)
             fprintf(v->out, " of %s (%s)", ct_size(v, s->capacity.bytes).text,
-                    ct_percent(d->peak_bytes, s->capacity.bytes).text);
+                    ct_human_percent(d->peak_bytes, s->capacity.bytes).text);
         fprintf(v->out, " allocated at the peak, at %s", ct_since(v, d->peak_t_ns).text);
     }
     fprintf(v->out, "%s\n", v->term->reset);
@@ -88,16 +90,16 @@ static void put_quiet_verdict(struct summary *s) {
 
 static void put_asker(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_names *n = &v->trace->names;
+    const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_refusal *c = s->crossing;
-    const struct ct_ring_thread *thread = &n->threads[c->thread];
-    const struct ct_short wall = ct_wall(v, c->t_ns);
+    const struct ct_defined_thread *thread = &n->threads[c->thread];
+    const struct ct_human_text wall = ct_wall(v, c->t_ns);
     fprintf(v->out, "  event      %" PRIu64, c->event);
     if (c->thread)
         fprintf(v->out, ", thread %" PRIu64, thread->tid);
     if (thread->name) {
         fputs(" ", v->out);
-        ct_put_clean(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
+        ct_utf8_print_sanitized(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
     }
     fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
     fputs("  asked by   ", v->out);
@@ -148,7 +150,7 @@ static void put_share(struct summary *s, const char *name, uint64_t bytes, const
     struct ct_view *v = s->v;
     const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
     fprintf(v->out, "  %-10s %12s %8s%s%s\n", name, ct_size(v, bytes).text,
-            ct_percent(bytes, whole).text, *note ? "  " : "", note);
+            ct_human_percent(bytes, whole).text, *note ? "  " : "", note);
 }
 
 static void put_capacity(struct summary *s, const char *when) {
@@ -158,7 +160,7 @@ static void put_capacity(struct summary *s, const char *when) {
     fprintf(v->out, "%s%s", v->term->bold, ct_device_text(s->device).text);
     if (name->length) {
         fputs(" (", v->out);
-        ct_put_clean(v->out, name->at, name->length < 60 ? name->length : 60);
+        ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
         fputs(")", v->out);
     }
     fprintf(v->out, " %s%s: ", when, v->term->reset);
@@ -230,8 +232,8 @@ static void put_live(struct summary *s, const char *when, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_groups groups;
     fprintf(v->out, "%slive %s%s: %s in %s allocation%s\n", v->term->bold, when, v->term->reset,
-            ct_size(v, s->moment.bytes).text, ct_count(s->moment.count).text,
-            ct_plural(s->moment.count));
+            ct_size(v, s->moment.bytes).text, ct_human_count(s->moment.count).text,
+            ct_human_plural(s->moment.count));
     if (!s->moment.count)
         return;
     ct_groups_refine(v->sites, s->moment.holdings, s->moment.holding_count);
@@ -259,11 +261,11 @@ static void put_next(struct summary *s) {
     struct ct_view *v = s->v;
     const char *command = "top";
     if (!s->scan.events)
-        command = ct_trace_sound(v->trace) ? "info" : "check";
+        command = ct_trace_is_intact(v->trace) ? "info" : "check";
     else if (s->crossing && !v->options->capacity)
         command = ct_verdict_of(s->crossing, 0).why == CT_WHY_ENOUGH ? "frag" : "oom";
     fprintf(v->out, "%snext: cutrace-report %s ", v->term->dim, command);
-    ct_put_clean(v->out, v->trace->source.name, strlen(v->trace->source.name));
+    ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
     if (!s->scan.events) {
         fprintf(v->out, "%s\n", v->term->reset);
         return;
@@ -288,13 +290,13 @@ static void put_past(struct summary *s) {
     if (past.refused > refused)
         fprintf(v->out, "%s%" PRIu64 " refusal%s",
                 higher ? ", " : "overwritten: ", past.refused - refused,
-                ct_plural(past.refused - refused));
+                ct_human_plural(past.refused - refused));
     if (higher || past.refused > refused)
         putc('\n', v->out);
 }
 
 // PyTorch's pool at the moment that the text is about.
-static const struct ct_pool_figures *pool_of(const struct summary *s) {
+static const struct ct_torch_pool_totals *pool_of(const struct summary *s) {
     return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
 }
 
@@ -302,8 +304,8 @@ static const struct ct_pool_figures *pool_of(const struct summary *s) {
 static unsigned rows(const struct summary *s) {
     const struct ct_trace *t = s->v->trace;
     const unsigned asked = s->v->options->top,
-                   estimate = ct_names_fact(&t->names, "option.SAMPLE") ||
-                              ct_names_fact(&t->names, "option.MIN_SIZE");
+                   estimate = ct_definitions_info(&t->definitions, "option.SAMPLE") ||
+                              ct_definitions_info(&t->definitions, "option.MIN_SIZE");
     const unsigned most =
         5 - estimate - (unsigned)ct_past_there(t) -
         ct_pool_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
@@ -342,8 +344,8 @@ static void put_text(struct summary *s) {
 // ---- JSON ------------------------------------------------------------------------------------------
 
 static void json_pool(struct ct_json *j, struct summary *s, int d) {
-    static const struct ct_pool_figures none;
-    const int bound = ct_origin_is_bound(s->v->trace);
+    static const struct ct_torch_pool_totals none;
+    const int bound = ct_torch_settings_limit_reuse(s->v->trace);
     const int here = s->crossing && s->crossing->device == d;
     ct_json_open(j, "pool", '{');
     ct_json_pool(j, "crossing", here ? &s->crossing->pool : &none, bound);
@@ -368,17 +370,17 @@ static void json_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number(j, "managed_bytes", live->managed_bytes);
     ct_json_number(j, "pooled_bytes", live->pooled_bytes);
     ct_json_number(j, "pool_bytes", live->pool_bytes);
-    ct_json_known(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
-    ct_json_known(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    ct_json_number_or_null(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
+    ct_json_number_or_null(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
     const struct ct_past past = ct_past_of(s->v->trace, d);
-    ct_json_known(j, "history_peak_bytes", past.known, past.peak_bytes);
-    ct_json_known(j, "history_peak_t_ns", past.known, past.peak_ns);
-    ct_json_known(j, "history_refusals", past.known, past.refused);
-    ct_json_known(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
-    ct_json_known(j, "free_bytes_min", now->free_known, now->free_min);
-    ct_json_known(j, "context_bytes", now->context_known, now->context_bytes);
-    ct_json_known(j, "module_bytes", now->module_known, now->module_bytes);
-    ct_json_known(j, "limit_bytes", now->limit_known, now->limit_bytes);
+    ct_json_number_or_null(j, "history_peak_bytes", past.known, past.peak_bytes);
+    ct_json_number_or_null(j, "history_peak_t_ns", past.known, past.peak_ns);
+    ct_json_number_or_null(j, "history_refusals", past.known, past.refused);
+    ct_json_number_or_null(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
+    ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
+    ct_json_number_or_null(j, "context_bytes", now->context_known, now->context_bytes);
+    ct_json_number_or_null(j, "module_bytes", now->module_known, now->module_bytes);
+    ct_json_number_or_null(j, "limit_bytes", now->limit_known, now->limit_bytes);
     ct_json_split(j, "memory", &split);
     json_pool(j, s, d);
     ct_json_close(j, '}');
@@ -391,12 +393,12 @@ static void json_holdings(struct ct_json *j, struct summary *s, const char *key,
         const struct ct_holding *h = &s->moment.holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
             break;
-        ct_site_label(s->v->sites, h->stack, label, sizeof label);
+        ct_call_sites_label(s->v->sites, h->stack, label, sizeof label);
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "bytes", h->bytes);
         ct_json_number(j, "count", h->count);
         ct_json_text(j, "site", label);
-        ct_json_stack(j, s->v->sites, "stack", h->stack);
+        ct_call_sites_json_stack(j, s->v->sites, "stack", h->stack);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -407,7 +409,7 @@ static void put_json(struct summary *s) {
     const int budget = s->v->options->capacity != 0;
     ct_json_head(j, s->v);
     ct_json_trace(j, s->v, &s->scan);
-    ct_json_known(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_json_number_or_null(j, "budget_bytes", budget, s->v->options->capacity);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (s->scan.device[d].seen)
@@ -425,7 +427,7 @@ static void put_json(struct summary *s) {
     json_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     json_holdings(j, s, "live_at_peak", s->crossing == NULL);
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 static void take_moment(struct summary *s) {
@@ -441,7 +443,7 @@ int ct_view_summary(struct ct_view *v) {
     struct summary s = {.v = v};
     const struct ct_scan_request request = ct_request_pools(v);
     ct_view_scan(v, &s.scan, &request);
-    ct_replay_forget(&s.scan.end); // another replay follows
+    ct_replay_release(&s.scan.end); // another replay follows
     s.crossing = ct_scan_crossing(&s.scan);
     s.device = s.crossing ? s.crossing->device : ct_main_device(v, &s.scan);
     if (s.device >= 0) {
@@ -456,5 +458,5 @@ int ct_view_summary(struct ct_view *v) {
         put_text(&s);
     ct_moment_free(&s.moment);
     ct_scan_free(&s.scan);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

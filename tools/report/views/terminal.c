@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 static int is_set(const char *name) {
     const char *v = getenv(name);
     return v && *v;
@@ -132,6 +134,6 @@ void ct_progress_clear(void) {
 void ct_say(const char *text) {
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);
-    ct_put_clean(stderr, text, strlen(text));
+    ct_utf8_print_sanitized(stderr, text, strlen(text));
     fputc('\n', stderr);
 }

@@ -12,13 +12,13 @@ static void put_hidden(struct ct_view *v, const struct ct_scan *s) {
     for (size_t i = 1; i < s->stack_count; i++) {
         if (!s->stacks[i].taken_count && !s->stacks[i].live_count)
             continue;
-        const struct ct_askers a = ct_askers_of(v->sites, (uint32_t)i);
-        hidden += ct_askers_hidden(&a);
-        frames += ct_stack_node(v->sites->names, (uint32_t)i)->depth;
+        const struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, (uint32_t)i);
+        hidden += ct_call_sites_count_hidden(&a);
+        frames += ct_definitions_stack_node(v->sites->definitions, (uint32_t)i)->depth;
     }
     if (hidden)
         fprintf(v->out, "%s%s of %s frames of these stacks are hidden (--noise, --all-frames)%s\n",
-                v->term->dim, ct_count(hidden).text, ct_count(frames).text, v->term->reset);
+                v->term->dim, ct_human_count(hidden).text, ct_human_count(frames).text, v->term->reset);
 }
 
 static void put_text(struct ct_view *v, struct ct_groups *g, int device, const struct ct_scan *s) {
@@ -31,9 +31,9 @@ static void put_text(struct ct_view *v, struct ct_groups *g, int device, const s
     for (size_t i = 0; i < g->count && i < rows; i++) {
         const struct ct_group *r = &g->list[i];
         fprintf(v->out, "%12s %9s %12s %9s %12s %9s  ", ct_size(v, r->bytes).text,
-                ct_count(r->count).text, ct_size(v, r->more[AT_END]).text,
-                ct_count(r->more[END_COUNT]).text, ct_size(v, r->more[TAKEN]).text,
-                ct_count(r->more[TAKEN_COUNT]).text);
+                ct_human_count(r->count).text, ct_size(v, r->more[AT_END]).text,
+                ct_human_count(r->more[END_COUNT]).text, ct_size(v, r->more[TAKEN]).text,
+                ct_human_count(r->more[TAKEN_COUNT]).text);
         ct_put_label(v, r->label, 70);
         putc('\n', v->out);
     }
@@ -55,7 +55,7 @@ static void json_groups(struct ct_view *v, struct ct_json *j, const struct ct_gr
         ct_json_number(j, "taken_bytes", r->more[TAKEN]);
         ct_json_number(j, "taken_count", r->more[TAKEN_COUNT]);
         ct_json_number(j, "stacks", r->stacks);
-        ct_json_stack(j, v->sites, "stack", r->stack);
+        ct_call_sites_json_stack(j, v->sites, "stack", r->stack);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -63,7 +63,7 @@ static void json_groups(struct ct_view *v, struct ct_json *j, const struct ct_gr
 
 // By what was taken in all, so that the labels fit every column.
 static void refine(struct ct_view *v, const struct ct_scan *s) {
-    struct ct_holding *all = ct_resize(NULL, s->stack_count, sizeof *all);
+    struct ct_holding *all = ct_heap_resize(NULL, s->stack_count, sizeof *all);
     size_t n = 0;
     for (size_t i = 0; i < s->stack_count; i++)
         if (s->stacks[i].taken_count || s->stacks[i].live_count)
@@ -80,7 +80,7 @@ static void top(struct ct_view *v, int device, struct ct_json *j) {
     struct ct_scan_request request = ct_request(v);
     request.device = device;
     ct_scan_run(&s, v->trace, &request);
-    ct_replay_forget(&s.end);
+    ct_replay_release(&s.end);
     (void)ct_marks_moment(&s.device[device].marks, CT_MARK_PEAK, s.device[device].peak_event,
                           &peak);
     refine(v, &s);
@@ -104,8 +104,8 @@ static void top(struct ct_view *v, int device, struct ct_json *j) {
     if (j) {
         ct_json_open(j, NULL, '{');
         ct_json_device(j, "ordinal", device);
-        ct_json_known(j, "peak_bytes", s.device[device].peak_known, s.device[device].peak_bytes);
-        ct_json_known(j, "peak_t_ns", s.device[device].peak_known, s.device[device].peak_t_ns);
+        ct_json_number_or_null(j, "peak_bytes", s.device[device].peak_known, s.device[device].peak_bytes);
+        ct_json_number_or_null(j, "peak_t_ns", s.device[device].peak_known, s.device[device].peak_t_ns);
         json_groups(v, j, &groups);
         ct_json_close(j, '}');
     } else {
@@ -136,9 +136,9 @@ int ct_view_top(struct ct_view *v) {
     if (j) {
         ct_json_close(j, ']');
         ct_json_close(j, '}');
-        ct_json_end(j);
+        ct_json_end_line(j);
     } else if (!any) {
         fputs("No GPU memory was allocated\n", v->out);
     }
-    return CT_OK;
+    return CT_EXIT_OK;
 }

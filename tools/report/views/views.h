@@ -12,7 +12,7 @@ struct ct_view {
     const struct ct_options *options;
     const struct ct_term *term;
     struct ct_trace *trace;
-    struct ct_sites *sites;
+    struct ct_call_sites *sites;
     FILE *out;
     uint64_t from_ns, to_ns; // of the events, as --from and --to ask
 };
