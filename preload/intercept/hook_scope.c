@@ -53,7 +53,7 @@ CT_WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op
     if (atomic_load_explicit(&quick[id], memory_order_relaxed) >= QUICK_SAMPLE &&
         ++takes % QUICK_SAMPLE)
         return 1;
-    call->start_ns = ct_clock_loose();
+    call->start_ns = ct_clock_read_unordered();
     *call->errno_at = call->saved_errno;
     return 1;
 }

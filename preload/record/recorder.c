@@ -49,8 +49,8 @@ static _Atomic int *_Atomic alive; // on a page that is empty in a child, howeve
 // ---- switches -------------------------------------------------------------------------------
 
 static void say_unless_quiet(const char *line) {
-    if (!CT_NUMBER(QUIET))
-        ct_say(line);
+    if (!CT_OPTION_NUMBER(QUIET))
+        ct_print_stderr(line);
 }
 
 static __attribute__((noinline)) int decide(void) {
@@ -67,7 +67,7 @@ static __attribute__((noinline)) int decide(void) {
 
 // `cutrace ctl` may switch recording off for a while.
 static int is_switched_off(void) {
-    const struct ct_journal *j = ct_journal();
+    const struct ct_journal *j = ct_journal_get();
     return j && atomic_load_explicit(&j->control, memory_order_relaxed) & CT_CONTROL_OFF;
 }
 
@@ -80,17 +80,17 @@ int ct_enabled(void) {
 }
 
 uint64_t ct_sample_interval_ns(void) {
-    return CT_NUMBER(SAMPLE_MS);
+    return CT_OPTION_NUMBER(SAMPLE_MS);
 }
 
 int ct_free_stacks(void) {
-    return CT_NUMBER(FREE_STACKS) != 0;
+    return CT_OPTION_NUMBER(FREE_STACKS) != 0;
 }
 
 // ---- fork -----------------------------------------------------------------------------------
 
 static struct {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     int drain, loader, stacks;
 } held;
 static _Atomic int forking;
@@ -105,7 +105,7 @@ static void before_fork(void) {
     if (!(holds = atomic_compare_exchange_strong(&forking, &nobody, 1)))
         return;
     held.stacks = ct_stacks_hold();
-    held.loader = ct_loader_hold();
+    held.loader = ct_loader_gate_close();
     held.drain = ct_drain_wait(&held.shield, 20);
     errno = saved;
 }
@@ -116,18 +116,18 @@ static void after_fork_in_parent(void) {
     if (!held.drain)
         ct_drain_leave(&held.shield);
     if (!held.loader)
-        ct_loader_release();
+        ct_loader_gate_open();
     ct_stacks_release();
     atomic_store(&forking, 0);
 }
 
 static void start_afresh(void) {
     ct_rings_forked();
-    ct_clock_forked();
+    ct_clock_reinit_child();
     ct_drain_forked();
     ct_writer_forked();
     ct_stacks_release();
-    ct_stacks_forked();
+    ct_stack_table_reinit_child();
     ct_capture_forked();
     atomic_store(&started, NOT_YET);
     atomic_store(&has_thread, 0);
@@ -143,14 +143,14 @@ static void start_afresh(void) {
 static void after_fork_in_child(void) {
     const int saved = errno;
     // The unwinder's locks may be taken for ever, or the loader's, which it takes, too.
-    const int loader_is_busy = ct_loader_busy();
+    const int loader_is_busy = ct_loader_gate_is_busy();
     if (loader_is_busy || (holds ? held.stacks : ct_stacks_busy()))
         ct_stacks_off();
     start_afresh();
     if (loader_is_busy)
-        (void)ct_loader_hold(); // nobody asks it again
+        (void)ct_loader_gate_close(); // nobody asks it again
     if (holds && !held.drain)
-        ct_shield_down(&held.shield);
+        ct_signal_guard_leave(&held.shield);
     errno = saved;
 }
 
@@ -159,18 +159,18 @@ static __attribute__((noinline)) int watch_forks(void) {
     int not_yet = UNWATCHED;
     if (alive && !atomic_load(alive)) {
         // No handler has run: what another thread was doing then is done by nobody now.
-        if (ct_stacks_busy() || ct_loader_busy())
+        if (ct_stacks_busy() || ct_loader_gate_is_busy())
             ct_stacks_off();
         start_afresh();
         // Nor have the C library's: its heap and the loader may be locked for ever. So no thread is made here, which
         // would take memory from the one, and the other is not asked for its objects.
         atomic_store(&is_bare, 1);
-        (void)ct_loader_hold();
+        (void)ct_loader_gate_close();
     }
     if (atomic_compare_exchange_strong(&watching, &not_yet, SETTING_UP)) {
         // A fork that does not go through the C library (clone) is noticed by this page alone.
         const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        _Atomic int *mark = ct_pages(page);
+        _Atomic int *mark = ct_pages_map(page);
         if (mark && !madvise(mark, page, MADV_WIPEONFORK)) {
             atomic_store(mark, 1);
             alive = mark;
@@ -222,7 +222,7 @@ int ct_look_is_wanted(void) {
 // ---- first event ----------------------------------------------------------------------------
 
 static void open_trace(void) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     ct_rings_init();
     if (!ct_drain_try(&shield)) {
         (void)ct_drain_open();
@@ -268,7 +268,7 @@ void ct_open(void) {
 CT_COLD int drawn(uint64_t n) {
     static __thread uint64_t state;
     if (!state) { // of threads that begin in succession these differ little: mixed, or so would their first draws
-        uint64_t z = (ct_clock() ^ (uintptr_t)&state << 20) * UINT64_C(0x9E3779B97F4A7C15);
+        uint64_t z = (ct_clock_read() ^ (uintptr_t)&state << 20) * UINT64_C(0x9E3779B97F4A7C15);
         z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
         z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
         state = (z ^ z >> 31) | 1;
@@ -280,17 +280,17 @@ CT_COLD int drawn(uint64_t n) {
 }
 
 int ct_is_wanted(const struct ct_event *e) {
-    if (__builtin_expect(CT_NUMBER(MIN_SIZE) == 0 && CT_NUMBER(SAMPLE) == 1, 1) ||
+    if (__builtin_expect(CT_OPTION_NUMBER(MIN_SIZE) == 0 && CT_OPTION_NUMBER(SAMPLE) == 1, 1) ||
         e->op != CT_OP_ALLOC || (CT_HAS(e, result) && e->result))
         return 1;
-    return (!CT_HAS(e, bytes) || e->bytes >= CT_NUMBER(MIN_SIZE)) && drawn(CT_NUMBER(SAMPLE));
+    return (!CT_HAS(e, bytes) || e->bytes >= CT_OPTION_NUMBER(MIN_SIZE)) && drawn(CT_OPTION_NUMBER(SAMPLE));
 }
 
 // ---- publishing -----------------------------------------------------------------------------
 
 // Drains in this thread, unless another one is just draining.
 static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_try(&shield))
         return -EBUSY;
     ct_drain(how);
@@ -308,8 +308,8 @@ static int is_patient(uint64_t waited_ns, unsigned looks) {
 // nothing is taken out at all, they do not wait again.
 static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
     static _Atomic int in_vain;
-    const uint64_t start_ns = ct_clock();
-    for (unsigned looks = 0; rc == -ENOSPC && is_patient(ct_clock() - start_ns, looks); looks++) {
+    const uint64_t start_ns = ct_clock_read();
+    for (unsigned looks = 0; rc == -ENOSPC && is_patient(ct_clock_read() - start_ns, looks); looks++) {
         const int busy = drain_here(CT_DRAIN_EVENTS);
         rc = ct_ring_publish(event);
         if (rc == -ENOSPC && !busy && (ct_drain_is_stuck() || atomic_load(&in_vain)))
@@ -331,8 +331,8 @@ static int is_exiting(void) {
 // The journal is about to go, or is gone. What a thread has published is in the file before its call returns,
 // however soon the kernel ends it then. Others may have to come to the end of theirs before.
 static void drain_at_exit(int (*is_done)(void)) {
-    const uint64_t until = ct_clock() + EXIT_NS;
-    while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock() < until)
+    const uint64_t until = ct_clock_read() + EXIT_NS;
+    while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock_read() < until)
         sched_yield();
 }
 

@@ -24,10 +24,10 @@ int ct_enabled(void);
 // Names are string literals or live as long as the process; the recorder keeps the pointer. Returns
 // an id for ct_event.api or ct_event.text; the same pointer yields the same id; 0 when the (bounded)
 // table is full. Lock-free. The id is the process's, the writer maps it to the file's.
-uint32_t ct_name(const char *literal);
+uint32_t ct_name_intern(const char *literal);
 
 // Copies text (cut at 200 bytes) and returns an id for ct_event.text. For rare notes only.
-uint32_t ct_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint32_t ct_name_intern_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- recording ------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ static inline int is_no_code(uintptr_t pc) {
 
 // Frames of a stack, with room for the end mark.
 static size_t depth(void) {
-    return CT_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_NUMBER(STACK_DEPTH) : CT_MAX_STACK - 1;
+    return CT_OPTION_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_OPTION_NUMBER(STACK_DEPTH) : CT_MAX_STACK - 1;
 }
 
 // ---- libunwind --------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ static size_t depth(void) {
 
 static uint32_t intern(struct ct_capture *c) {
     c->frame[c->n] = c->end;
-    return ct_stack_intern(c->frame, c->n + (c->end != 0));
+    return ct_stack_table_intern(c->frame, c->n + (c->end != 0));
 }
 
 static int has_no_information(uintptr_t pc) {
@@ -540,7 +540,7 @@ static inline uint64_t hash_of(struct shape *s) {
     const uint32_t *at = offsets_of(s), *const end = at + s->frames;
     struct ct_stack_hash h = ct_stack_hash_begin(s->frames);
 #define AT(k) load(base + at[k])
-    for (; at < end; at += CT_STACK_STEP)
+    for (; at < end; at += CT_STACK_HASH_STEP)
         ct_stack_hash_step(&h, AT(0), AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7));
 #undef AT
     return ct_stack_hash_end(&h);
@@ -568,7 +568,7 @@ static int shape_is(struct shape *s, const struct ct_capture *c, const struct at
 }
 
 static uint32_t shape_make(struct ct_capture *c, const struct at *f) {
-    const size_t offsets = (c->n + CT_STACK_STEP - 1) / CT_STACK_STEP * CT_STACK_STEP;
+    const size_t offsets = (c->n + CT_STACK_HASH_STEP - 1) / CT_STACK_HASH_STEP * CT_STACK_HASH_STEP;
     const uint32_t words = (uint32_t)((sizeof(struct shape) + c->n_fixed * sizeof *c->fixed +
                                        offsets * sizeof *c->offset) /
                                       8);
@@ -615,7 +615,7 @@ static __attribute__((noinline)) void remember(struct ct_ring *ring, struct ct_c
 // ---- capture ------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) struct ct_capture *capture_new(void) {
-    struct ct_capture *c = ct_pages(sizeof *c);
+    struct ct_capture *c = ct_pages_map(sizeof *c);
     if (c)
         c->used = 1;
     return c;
@@ -623,9 +623,9 @@ static __attribute__((noinline)) struct ct_capture *capture_new(void) {
 
 void ct_capture_free(struct ct_capture *capture) {
     if (capture && capture->mixed)
-        ct_pages_free(capture->mixed, sizeof *capture->mixed);
+        ct_pages_unmap(capture->mixed, sizeof *capture->mixed);
     if (capture)
-        ct_pages_free(capture, sizeof *capture);
+        ct_pages_unmap(capture, sizeof *capture);
 }
 
 void ct_capture_handed_on(struct ct_capture *c) {
@@ -660,7 +660,7 @@ static __attribute__((noinline)) uint32_t capture_by_libunwind(struct ct_ring *r
 // What a shortcut has told against libunwind's slow way, which has no shortcuts.
 static __attribute__((noinline)) uint32_t check(struct ct_ring *ring, uintptr_t pc, uint32_t id) {
     struct ct_capture *const c = ring->capture;
-    const struct ct_stack_entry *const e = ct_stack_entry(id);
+    const struct ct_stack_entry *const e = ct_stack_table_get(id);
     if (!e || unwind_inside(ring, NULL, pc, 1))
         return id;
     count(&c->checks);
@@ -744,13 +744,13 @@ static __attribute__((noinline)) uint32_t mix(struct ct_ring *ring, const struct
         frames.n = c->n;
         frames.end = c->end;
     }
-    return ct_stack_intern(m->merged,
+    return ct_stack_table_intern(m->merged,
                            ct_interleave(m->merged, depth(), &frames, &python, ct_python_is_loop));
 }
 
 static struct mixed *mixed_of(struct ct_capture *c) {
     if (__builtin_expect(!c->mixed, 0))
-        c->mixed = ct_pages(sizeof *c->mixed);
+        c->mixed = ct_pages_map(sizeof *c->mixed);
     return c->mixed;
 }
 
@@ -763,17 +763,17 @@ static inline uint32_t capture_python(struct ct_ring *ring, const struct at *f, 
     if (!n)
         return 0;
     const uint64_t key =
-        ct_stack_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
+        ct_stack_hash_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
         1;
-    uint32_t id = ct_stack_alias(key);
+    uint32_t id = ct_stack_table_find_alias(key);
     if (__builtin_expect(!id, 0) && (id = mix(ring, f, native, n, more)))
-        ct_stack_set_alias(key, id);
+        ct_stack_table_add_alias(key, id);
     return id;
 }
 
 static __attribute__((noinline)) uint32_t capture_mixed(struct ct_ring *ring, const struct at *f,
                                                         int light) {
-    const int both = CT_NUMBER(STACKS) == CT_STACKS_OF_BOTH && !light;
+    const int both = CT_OPTION_NUMBER(STACKS) == CT_STACKS_OF_BOTH && !light;
     uint32_t id = both ? 0 : capture_python(ring, f, 0);
     if (id)
         return id;
@@ -785,7 +785,7 @@ static __attribute__((noinline)) uint32_t capture_mixed(struct ct_ring *ring, co
 }
 
 static inline int is_on(void) {
-    return ct_enabled() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
+    return ct_enabled() && CT_OPTION_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
            !atomic_load_explicit(&off, memory_order_relaxed) && ct_watching_forks();
 }
 
@@ -872,8 +872,8 @@ void ct_stacks_init(void) {
     (void)unw_init_local(&cursor, &context);
     find_own();
     ct_rules_init();
-    check_every = CT_NUMBER(CHECK_STACKS);
-    _Atomic uint32_t *mark = ct_pages(PAGE);
+    check_every = CT_OPTION_NUMBER(CHECK_STACKS);
+    _Atomic uint32_t *mark = ct_pages_map(PAGE);
     if (mark && !madvise(mark, PAGE, MADV_WIPEONFORK))
         atomic_store(&epoch, mark);
     new_epoch();
@@ -889,12 +889,12 @@ static int count_loaded(struct dl_phdr_info *info, size_t size, void *loaded) {
 void ct_stacks_look(void) {
     static _Atomic uint64_t seen;
     uint64_t loaded = 0;
-    const uint32_t wanted = (uint32_t)CT_NUMBER(STACKS);
+    const uint32_t wanted = (uint32_t)CT_OPTION_NUMBER(STACKS);
     if ((wanted != CT_STACKS_OF_BOTH && wanted != CT_STACKS_OF_PYTHON) ||
-        atomic_load(&with_python) || ct_loader_enter())
+        atomic_load(&with_python) || ct_loader_gate_enter())
         return;
     (void)dl_iterate_phdr(count_loaded, &loaded);
-    ct_loader_leave();
+    ct_loader_gate_leave();
     if (atomic_load(&seen) == loaded)
         return;
     const int found = ct_python_find();

@@ -15,7 +15,7 @@ void ct_capture_handed_on(struct ct_capture *capture);
 void ct_stacks_init(void);
 
 // Looks for a Python interpreter, if there was none yet and something was loaded since the last look. Takes the loader's
-// lock; not between ct_loader_enter and leave.
+// lock; not between ct_loader_gate_enter and leave.
 void ct_stacks_look(void);
 
 // While held, no thread is inside libunwind, whose locks a fork would copy. Waits a bounded time; returns 0, or -EBUSY

@@ -167,7 +167,7 @@ uint32_t ct_python_text(const struct ct_python_layout *l, uintptr_t code) {
     const size_t used = (of_both + 7) / 8;
     words[0] = of_function | (uint64_t)(of_both - of_function) << 32;
     memset(bytes + of_both, 0, used * 8 - of_both);
-    return ct_stack_intern(words, 1 + used);
+    return ct_stack_table_intern(words, 1 + used);
 }
 
 // ---- content ------------------------------------------------------------------------------------
@@ -180,12 +180,12 @@ static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
     uint64_t one = h ^ n, other = UINT64_C(0xE7037ED1A0B428DB), word[4] = {0};
     for (; end - at >= 32; at += 32) {
         memcpy(word, at, 32);
-        one = ct_stack_mix(one ^ word[0], k ^ word[1]);
-        other = ct_stack_mix(other ^ word[2], k ^ word[3]);
+        one = ct_stack_hash_mix(one ^ word[0], k ^ word[1]);
+        other = ct_stack_hash_mix(other ^ word[2], k ^ word[3]);
     }
     for (; end - at >= 8; at += 8) {
         memcpy(word, at, 8);
-        one = ct_stack_mix(one ^ word[0], k);
+        one = ct_stack_hash_mix(one ^ word[0], k);
     }
     if (at < end) { // the last word may begin before the rest does
         word[0] = 0;
@@ -195,7 +195,7 @@ static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
             memcpy(word, at, n);
         other ^= word[0];
     }
-    return ct_stack_mix(one ^ k, other); // (a factor of 0 would hide all that went before)
+    return ct_stack_hash_mix(one ^ k, other); // (a factor of 0 would hide all that went before)
 }
 
 // A string that has been a key has its hash (all bytes count in it).
@@ -215,7 +215,7 @@ uint64_t ct_python_content(const struct ct_python_layout *l, uintptr_t code,
     uint64_t h = (uint32_t)ct_python_int_at(code + l->first_line);
     if (file != last->object)
         *last = (struct ct_python_file){file, hash_of(l, file)};
-    h = ct_stack_mix(h ^ hash_of(l, ct_python_word_at(code + l->name)), k);
-    h = ct_stack_mix(h ^ last->hash, k);
+    h = ct_stack_hash_mix(h ^ hash_of(l, ct_python_word_at(code + l->name)), k);
+    h = ct_stack_hash_mix(h ^ last->hash, k);
     return mix_bytes(h, lines.at, (size_t)(lines.end - lines.at));
 }

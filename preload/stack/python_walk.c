@@ -122,7 +122,7 @@ static __attribute__((noinline)) void say_refusal(void) {
     if (!change(UNSAID, REFUSED))
         return;
     CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text, ct_text("stacks without Python frames: Python %s, %s", version_text, why_not));
+    CT_SET(&e, text, ct_name_intern_format("stacks without Python frames: Python %s, %s", version_text, why_not));
     ct_record(&e);
 }
 
@@ -132,14 +132,14 @@ static __attribute__((noinline)) void say_refusal(void) {
 static int take_symbols(const struct dl_phdr_info *object) {
     uint64_t bytes;
     int missing = 0;
-#define TAKE(name) missing |= !(*(void **)&python.name = ct_object_symbol(object, #name, &bytes));
+#define TAKE(name) missing |= !(*(void **)&python.name = ct_real_dlsym_find_in_object(object, #name, &bytes));
 #define TAKE_FUNCTION(result, name, parameters) TAKE(name)
     NEEDED(TAKE_FUNCTION, TAKE)
-    *(void **)&python.is_finalizing = ct_object_symbol(object, "Py_IsFinalizing", &bytes);
+    *(void **)&python.is_finalizing = ct_real_dlsym_find_in_object(object, "Py_IsFinalizing", &bytes);
     if (!python.is_finalizing) // until 3.12
-        *(void **)&python.is_finalizing = ct_object_symbol(object, "_Py_IsFinalizing", &bytes);
-    python.runtime = ct_object_symbol(object, "_PyRuntime", &bytes);
-    python.loop = (uintptr_t)ct_object_symbol(object, "_PyEval_EvalFrameDefault", &bytes);
+        *(void **)&python.is_finalizing = ct_real_dlsym_find_in_object(object, "_Py_IsFinalizing", &bytes);
+    python.runtime = ct_real_dlsym_find_in_object(object, "_PyRuntime", &bytes);
+    python.loop = (uintptr_t)ct_real_dlsym_find_in_object(object, "_PyEval_EvalFrameDefault", &bytes);
     python.loop_bytes = python.loop ? bytes : 0;
     return missing || !python.is_finalizing;
 }
@@ -147,7 +147,7 @@ static int take_symbols(const struct dl_phdr_info *object) {
 static int look_at(struct dl_phdr_info *object, size_t size, void *missing) {
     uint64_t bytes;
     (void)size;
-    if (!ct_object_symbol(object, "PyGILState_GetThisThreadState", &bytes))
+    if (!ct_real_dlsym_find_in_object(object, "PyGILState_GetThisThreadState", &bytes))
         return 0;
     *(int *)missing = take_symbols(object);
     python.path = object->dlpi_name;
@@ -200,12 +200,12 @@ int ct_python_find(void) {
         return ct_python_is_here();
     if (!atomic_compare_exchange_strong(&looking, &nobody, 1))
         return -EBUSY;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         const int saved = errno;
         if (atomic_load(&state) == ABSENT)
             look();
         errno = saved;
-        ct_loader_leave();
+        ct_loader_gate_leave();
         found = ct_python_is_here();
     }
     atomic_store(&looking, 0);
@@ -416,7 +416,7 @@ static inline uintptr_t end_of_activation(uintptr_t f, uintptr_t *cframe) {
 
 static inline uint64_t mix_frame(uint64_t hash, const struct ct_python_frame *f) {
     const uint64_t k = UINT64_C(0xE7037ED1A0B428DB);
-    return ct_stack_mix(hash ^ f->code, f->stamp ^ f->instruction * k ^ k);
+    return ct_stack_hash_mix(hash ^ f->code, f->stamp ^ f->instruction * k ^ k);
 }
 
 static size_t walk(uintptr_t thread, struct ct_python_frame *frame, size_t most, uint64_t *hash,

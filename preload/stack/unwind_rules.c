@@ -118,7 +118,7 @@ unsigned ct_rule_learn(uintptr_t pc) {
 
 void ct_rules_init(void) {
     if (!atomic_load(&ct_rules))
-        atomic_store(&ct_rules, ct_pages(sizeof(uint64_t) << CT_RULES_BITS));
+        atomic_store(&ct_rules, ct_pages_map(sizeof(uint64_t) << CT_RULES_BITS));
 }
 
 void ct_rules_forget(void) {

@@ -53,7 +53,7 @@ static struct {
     uint32_t module_texts_used;
 } j;
 
-struct ct_journal *ct_journal(void) {
+struct ct_journal *ct_journal_get(void) {
     return atomic_load_explicit(&journal, memory_order_acquire);
 }
 
@@ -61,7 +61,7 @@ int ct_journal_is_file(void) {
     return atomic_load_explicit(&j.is_file, memory_order_relaxed);
 }
 
-const char *ct_journal_trouble(void) {
+const char *ct_journal_get_error(void) {
     return j.trouble;
 }
 
@@ -80,10 +80,10 @@ static void lay_out(struct ct_journal *h, uint64_t shelf_bytes) {
     h->names = CT_NAME_IDS;
     h->threads = THREADS;
     h->modules_room = MODULES;
-    h->rings_room = CT_RINGS;
+    h->rings_room = CT_JOURNAL_MAX_RINGS;
     h->texts_bytes = TEXTS_BYTES;
     h->module_texts_bytes = MODULE_TEXTS_BYTES;
-    h->stacks_bytes = CT_NUMBER(STACK_MEMORY);
+    h->stacks_bytes = CT_OPTION_NUMBER(STACK_MEMORY);
     h->blocks_at = place(&at, (uint64_t)BLOCKS * CT_BLOCK_BYTES);
     h->names_at = place(&at, CT_NAME_IDS * sizeof(uint32_t));
     h->texts_at = place(&at, TEXTS_BYTES);
@@ -97,7 +97,7 @@ static void lay_out(struct ct_journal *h, uint64_t shelf_bytes) {
 }
 
 static void *at(uint64_t offset) {
-    return (char *)ct_journal() + offset;
+    return (char *)ct_journal_get() + offset;
 }
 
 // ---- pieces of the file ---------------------------------------------------------------------
@@ -163,7 +163,7 @@ static int map_file(int fd, const struct ct_journal *layout, struct ct_journal *
     *h = map_piece(fd, NULL, 0, layout->stacks_at);
     int rc = *h ? 0 : errno ? -errno : -ENOMEM;
     if (!rc && layout->shelf_bytes && (rc = map_shelf(fd, layout))) {
-        ct_pages_free(*h, layout->stacks_at);
+        ct_pages_unmap(*h, layout->stacks_at);
         *h = NULL;
     }
     close(fd);
@@ -175,10 +175,10 @@ static int map_file(int fd, const struct ct_journal *layout, struct ct_journal *
 
 static int open_with_shelf(const char *trace_path, uint64_t trace_id, struct ct_journal *layout,
                            struct ct_journal **h) {
-    const int fd = ct_journal_file_in_memory(trace_path, trace_id);
+    const int fd = ct_journal_file_create_on_tmpfs(trace_path, trace_id);
     if (fd < 0)
         return fd;
-    lay_out(layout, ct_shelf_size(ct_journal_file_room(fd)));
+    lay_out(layout, ct_shelf_size(ct_journal_file_get_free_bytes(fd)));
     if (layout->shelf_bytes)
         return map_file(fd, layout, h);
     close(fd);
@@ -190,16 +190,16 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
                      struct ct_journal **h) {
     if (!*trace_path)
         return -ENOENT;
-    if (CT_NUMBER(MEMORY)) {
+    if (CT_OPTION_NUMBER(MEMORY)) {
         const int rc = open_with_shelf(trace_path, trace_id, layout, h);
         if (!rc)
             return 0;
         ct_shelf_is_refused(rc);
     }
     lay_out(layout, 0);
-    const int fd = ct_journal_file_may_not_map(trace_path)
-                       ? ct_journal_file_in_memory(trace_path, trace_id)
-                       : ct_journal_file_beside(trace_path);
+    const int fd = ct_journal_file_is_unsafe_to_map(trace_path)
+                       ? ct_journal_file_create_on_tmpfs(trace_path, trace_id)
+                       : ct_journal_file_create_beside(trace_path);
     return fd < 0 ? fd : map_file(fd, layout, h);
 }
 
@@ -217,9 +217,9 @@ static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t tra
 // comes here behind the opening sees the name: all four look and store in one order (names.c has the other half).
 static void put_names(void) {
     for (uint32_t id = 1; id < CT_NAME_IDS; id++) {
-        const char *text = ct_name_text(id);
+        const char *text = ct_name_get_text(id);
         if (text)
-            ct_journal_name(id, text);
+            ct_journal_add_name(id, text);
     }
 }
 
@@ -230,8 +230,8 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
     const int rc = open_file(trace_path, trace_id, &layout, &h);
     if (rc) {
         lay_out(&layout, 0);
-        j.trouble = ct_reason(-rc);
-        h = ct_pages(layout.stacks_at);
+        j.trouble = ct_print_strerror(-rc);
+        h = ct_pages_map(layout.stacks_at);
     }
     if (!h)
         return -ENOMEM;
@@ -248,13 +248,13 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
 // ---- rings ----------------------------------------------------------------------------------
 
 // A ring beyond what the disk has lies in memory: its events are lost if the process is killed.
-struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
-    struct ct_journal *h = ct_journal();
+struct ct_journal_ring *ct_journal_add_ring(size_t *bytes) {
+    struct ct_journal *h = ct_journal_get();
     struct ct_journal_ring *r = NULL;
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (!h)
         return NULL;
-    ct_shield_up(&shield); // a file-size limit raises SIGXFSZ
+    ct_signal_guard_enter(&shield); // a file-size limit raises SIGXFSZ
     *bytes = CT_JOURNAL_PAGE + h->ring_data;
     const int fd = ct_journal_is_file() ? ct_journal_file_open() : -1;
     if (fd >= 0) {
@@ -264,22 +264,22 @@ struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
         close(fd);
     }
     if (!r)
-        r = ct_pages(*bytes);
+        r = ct_pages_map(*bytes);
     if (r)
         touch(r, *bytes);
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
     put_names(); // who opened the journal may not have come so far: no event before its name
     return r;
 }
 
 // ---- tables ---------------------------------------------------------------------------------
 
-struct ct_journal_thread *ct_journal_thread(uint32_t number) {
-    struct ct_journal *h = ct_journal();
+struct ct_journal_thread *ct_journal_get_thread(uint32_t number) {
+    struct ct_journal *h = ct_journal_get();
     return h ? (struct ct_journal_thread *)at(h->threads_at) + number % h->threads : NULL;
 }
 
-void ct_journal_name(uint32_t id, const char *text) {
+void ct_journal_add_name(uint32_t id, const char *text) {
     const struct ct_journal *h = atomic_load(&journal); // put_names
     if (!h)
         return;
@@ -295,8 +295,8 @@ void ct_journal_name(uint32_t id, const char *text) {
     atomic_store_explicit(known, used, memory_order_release);
 }
 
-void *ct_journal_stacks(size_t *bytes) {
-    struct ct_journal *h = ct_journal();
+void *ct_journal_reserve_stacks(size_t *bytes) {
+    struct ct_journal *h = ct_journal_get();
     if (!h)
         return NULL;
     *bytes = h->stacks_bytes;
@@ -324,17 +324,17 @@ static int grow_stacks(const struct ct_journal *h) {
     return rc;
 }
 
-int ct_journal_stacks_grow(size_t up_to) {
-    const struct ct_journal *h = ct_journal();
-    struct ct_shield shield;
+int ct_journal_grow_stacks(size_t up_to) {
+    const struct ct_journal *h = ct_journal_get();
+    struct ct_signal_guard shield;
     if (!h || !j.stacks)
         return -ENOMEM;
     if (atomic_load(&j.stacks_ready) >= up_to)
         return 0;
-    ct_shield_up(&shield);
+    ct_signal_guard_enter(&shield);
     // Another thread may be at it: a matter of microseconds, unless it has lost its core.
-    const uint64_t until = ct_clock() + GROWING_NS;
-    for (int nobody = 0; atomic_load(&j.stacks_ready) < up_to && ct_clock() < until; nobody = 0) {
+    const uint64_t until = ct_clock_read() + GROWING_NS;
+    for (int nobody = 0; atomic_load(&j.stacks_ready) < up_to && ct_clock_read() < until; nobody = 0) {
         if (!atomic_compare_exchange_strong(&j.stacks_growing, &nobody, 1)) {
             sched_yield();
             continue;
@@ -344,15 +344,15 @@ int ct_journal_stacks_grow(size_t up_to) {
         if (rc)
             break;
     }
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
     return atomic_load(&j.stacks_ready) >= up_to ? 0 : -ENOMEM;
 }
 
-uint8_t *ct_journal_shelf(void) {
+uint8_t *ct_journal_get_chunk_memory(void) {
     return j.shelf;
 }
 
-uint64_t ct_journal_shelf_grow(uint64_t up_to) {
+uint64_t ct_journal_grow_chunk_memory(uint64_t up_to) {
     uint64_t want = (up_to + SHELF_STEP - 1) / SHELF_STEP * SHELF_STEP;
     want = want < j.shelf_mapped ? want : j.shelf_mapped;
     if (j.shelf_ready >= want || !ct_journal_is_file())
@@ -360,20 +360,20 @@ uint64_t ct_journal_shelf_grow(uint64_t up_to) {
     const int fd = ct_journal_file_open();
     if (fd < 0)
         return j.shelf_ready;
-    if (!reserve(fd, ct_journal()->shelf_at + j.shelf_ready, want - j.shelf_ready))
+    if (!reserve(fd, ct_journal_get()->shelf_at + j.shelf_ready, want - j.shelf_ready))
         j.shelf_ready = want;
     close(fd);
     return j.shelf_ready;
 }
 
-struct ct_block *ct_journal_block(uint32_t i) {
-    struct ct_journal *h = ct_journal();
+struct ct_block *ct_journal_get_block(uint32_t i) {
+    struct ct_journal *h = ct_journal_get();
     return (struct ct_block *)at(h->blocks_at) + (i - 1);
 }
 
-void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *path,
+void ct_journal_add_module(uint64_t base, uint64_t start, uint64_t end, const char *path,
                        const uint8_t *build_id, uint32_t build_id_bytes) {
-    struct ct_journal *h = ct_journal();
+    struct ct_journal *h = ct_journal_get();
     const uint32_t n = h ? atomic_load(&h->modules) : 0, bytes = (uint32_t)strlen(path) + 1;
     if (!h || n >= h->modules_room)
         return;
@@ -391,22 +391,22 @@ void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *
 
 // ---- the end --------------------------------------------------------------------------------
 
-void ct_journal_done(void) {
+void ct_journal_remove_file(void) {
     if (!ct_journal_is_file())
         return;
     ct_journal_file_remove();
     atomic_store(&j.is_file, 0);
 }
 
-void ct_journal_forked(void) {
-    struct ct_journal *h = ct_journal();
+void ct_journal_reinit_child(void) {
+    struct ct_journal *h = ct_journal_get();
     if (h) {
         if (j.stacks)
-            ct_pages_free(j.stacks, h->stacks_bytes);
-        ct_pages_free(j.shelf, j.shelf_mapped);
-        ct_pages_free(h, h->stacks_at);
+            ct_pages_unmap(j.stacks, h->stacks_bytes);
+        ct_pages_unmap(j.shelf, j.shelf_mapped);
+        ct_pages_unmap(h, h->stacks_at);
     }
     atomic_store(&journal, NULL);
     memset(&j, 0, sizeof j);
-    ct_journal_file_forget();
+    ct_journal_file_reinit_child();
 }

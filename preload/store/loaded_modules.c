@@ -22,15 +22,15 @@ static struct ct_arena texts = {.bytes = 4u << 20};
 
 // What a look found, until it is merged: the looking thread's, then the drainer's.
 static struct {
-    struct ct_module *found; // MODULES_MAX
+    struct ct_loaded_module *found; // MODULES_MAX
     size_t n;
     unsigned long long adds, subs;
     int fresh;
 } look;
 
-static struct ct_module **modules; // MODULES_MAX, in the order of finding
+static struct ct_loaded_module **modules; // MODULES_MAX, in the order of finding
 static size_t modules_n;
-static struct ct_module **sorted; // those that are there now, by start
+static struct ct_loaded_module **sorted; // those that are there now, by start
 static size_t sorted_n;
 
 // ---- the loader's locks and fork ------------------------------------------------------------
@@ -38,7 +38,7 @@ static size_t sorted_n;
 enum { GATE_FORK = -1, GATE_OPEN };
 static _Atomic int gate; // how many threads are in there; or GATE_FORK
 
-int ct_loader_enter(void) {
+int ct_loader_gate_enter(void) {
     int inside = atomic_load(&gate);
     while (inside != GATE_FORK)
         if (atomic_compare_exchange_weak(&gate, &inside, inside + 1))
@@ -46,11 +46,11 @@ int ct_loader_enter(void) {
     return -EBUSY;
 }
 
-void ct_loader_leave(void) {
+void ct_loader_gate_leave(void) {
     atomic_fetch_sub(&gate, 1);
 }
 
-int ct_loader_hold(void) {
+int ct_loader_gate_close(void) {
     const struct timespec pause = {0, 100000};
     for (int i = 0; i < 500; i++) {
         int open = GATE_OPEN;
@@ -61,18 +61,18 @@ int ct_loader_hold(void) {
     return -EBUSY;
 }
 
-int ct_loader_busy(void) {
+int ct_loader_gate_is_busy(void) {
     return atomic_load(&gate) > GATE_OPEN;
 }
 
-void ct_loader_release(void) {
+void ct_loader_gate_open(void) {
     int fork = GATE_FORK;
     (void)atomic_compare_exchange_strong(&gate, &fork, GATE_OPEN);
 }
 
 // ---- looking --------------------------------------------------------------------------------
 
-static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
+static void read_build_id(struct ct_loaded_module *m, const char *at, size_t bytes) {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
         memcpy(&note, at, sizeof note);
@@ -94,12 +94,12 @@ static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
 static const char *path_of(const char *name, int first) {
     static char exe[4096]; // one thread looks at a time
     if (*name || !first)
-        return ct_arena_text(&texts, name, strnlen(name, sizeof exe));
+        return ct_arena_copy_text(&texts, name, strnlen(name, sizeof exe));
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);
-    return ct_arena_text(&texts, exe, n > 0 ? (size_t)n : 0);
+    return ct_arena_copy_text(&texts, exe, n > 0 ? (size_t)n : 0);
 }
 
-static const struct ct_module *known(uint64_t base, const char *name) {
+static const struct ct_loaded_module *known(uint64_t base, const char *name) {
     for (size_t i = 0; i < sorted_n; i++)
         if (sorted[i]->base == base && (!*name || !strcmp(sorted[i]->path, name)))
             return sorted[i];
@@ -107,7 +107,7 @@ static const struct ct_module *known(uint64_t base, const char *name) {
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
-    struct ct_module *m = &look.found[look.n];
+    struct ct_loaded_module *m = &look.found[look.n];
     const int has_counts =
         size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs;
     if (*(int *)first && has_counts) {
@@ -132,7 +132,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
         }
     }
     const char *name = info->dlpi_name ? info->dlpi_name : "";
-    const struct ct_module *before = known(m->base, name);
+    const struct ct_loaded_module *before = known(m->base, name);
     m->path = before ? before->path : path_of(name, *(int *)first);
     *(int *)first = 0;
     if (m->path && m->start < m->end && look.n < MODULES_MAX - 1)
@@ -140,22 +140,22 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
     return 0;
 }
 
-int ct_modules_look(void) {
+int ct_loaded_modules_scan(void) {
     int first = 1;
-    if (!look.found && !(look.found = ct_pages(MODULES_MAX * sizeof *look.found)))
+    if (!look.found && !(look.found = ct_pages_map(MODULES_MAX * sizeof *look.found)))
         return -ENOMEM;
-    if (ct_loader_enter())
+    if (ct_loader_gate_enter())
         return -EBUSY;
     look.n = 0;
     const int unchanged = dl_iterate_phdr(look_at, &first);
-    ct_loader_leave();
+    ct_loader_gate_leave();
     look.fresh = !unchanged && look.n > 0;
     return look.fresh;
 }
 
 // ---- merging --------------------------------------------------------------------------------
 
-static int same(const struct ct_module *a, const struct ct_module *b) {
+static int same(const struct ct_loaded_module *a, const struct ct_loaded_module *b) {
     return a->base == b->base && a->start == b->start && a->end == b->end &&
            !strcmp(a->path, b->path) && a->build_id_bytes == b->build_id_bytes &&
            !memcmp(a->build_id, b->build_id, a->build_id_bytes);
@@ -174,7 +174,7 @@ static size_t place_of(uint64_t address) {
 }
 
 // Puts a module in its place; what overlapped it is gone. Returns whether there was something.
-static int insert(struct ct_module *m) {
+static int insert(struct ct_loaded_module *m) {
     size_t at = place_of(m->start), from = at, to = at;
     while (from > 0 && sorted[from - 1]->end > m->start)
         from--;
@@ -188,44 +188,44 @@ static int insert(struct ct_module *m) {
 
 static int tables(void) {
     if (!modules)
-        modules = ct_pages(MODULES_MAX * sizeof *modules);
+        modules = ct_pages_map(MODULES_MAX * sizeof *modules);
     if (!sorted)
-        sorted = ct_pages((MODULES_MAX + 1) * sizeof *sorted);
+        sorted = ct_pages_map((MODULES_MAX + 1) * sizeof *sorted);
     return modules && sorted ? 0 : -ENOMEM;
 }
 
-int ct_modules_merge(void) {
-    static struct ct_arena kept = {.bytes = MODULES_MAX * (sizeof(struct ct_module) + 8)};
+int ct_loaded_modules_merge(void) {
+    static struct ct_arena kept = {.bytes = MODULES_MAX * (sizeof(struct ct_loaded_module) + 8)};
     int moved = 0;
     if (!look.fresh || tables())
         return 0;
     look.fresh = 0;
     for (size_t i = 0; i < look.n; i++) {
-        const struct ct_module *found = &look.found[i];
-        struct ct_module *there = ct_module_of(found->start);
+        const struct ct_loaded_module *found = &look.found[i];
+        struct ct_loaded_module *there = ct_loaded_modules_find(found->start);
         if (there && same(there, found))
             continue;
-        struct ct_module *m = modules_n < MODULES_MAX ? ct_arena_take(&kept, sizeof *m) : NULL;
+        struct ct_loaded_module *m = modules_n < MODULES_MAX ? ct_arena_alloc(&kept, sizeof *m) : NULL;
         if (!m)
             break;
         *m = *found;
         modules[modules_n++] = m;
-        ct_journal_module(m->base, m->start, m->end, m->path, m->build_id, m->build_id_bytes);
+        ct_journal_add_module(m->base, m->start, m->end, m->path, m->build_id, m->build_id_bytes);
         moved |= insert(m);
     }
     return moved;
 }
 
-struct ct_module *ct_module_of(uint64_t address) {
+struct ct_loaded_module *ct_loaded_modules_find(uint64_t address) {
     const size_t at = place_of(address);
     return at && address < sorted[at - 1]->end ? sorted[at - 1] : NULL;
 }
 
-struct ct_module *ct_module_at(size_t n) {
+struct ct_loaded_module *ct_loaded_modules_get(size_t n) {
     return n < modules_n ? modules[n] : NULL;
 }
 
-void ct_modules_forked(void) {
+void ct_loaded_modules_reinit_child(void) {
     // The child's objects are the parent's, but a table may be half changed. Its memory is left
     // alone.
     atomic_store(&gate, GATE_OPEN);

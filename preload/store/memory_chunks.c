@@ -35,7 +35,7 @@ uint64_t ct_shelf_least(uint64_t bytes) {
 
 // Half of the memory there is stays the host's and its neighbours', who have uses of their own for /dev/shm.
 uint64_t ct_shelf_size(uint64_t room) {
-    const uint64_t asked = CT_NUMBER(MAX_SIZE),
+    const uint64_t asked = CT_OPTION_NUMBER(MAX_SIZE),
                    wanted = asked < MIB ? asked ? MIB : DEFAULT_BYTES : asked;
     uint64_t bytes = wanted;
     while (bytes > room / 2 && bytes / 2 >= LEAST_BYTES)
@@ -54,10 +54,10 @@ void ct_shelf_is_refused(int rc) {
     ct_print(
         trouble, sizeof trouble,
         "CUTRACE_MEMORY is not in force: no memory for files: %s; the trace is written as it grows",
-        ct_reason(-rc));
+        ct_print_strerror(-rc));
 }
 
-const char *ct_shelf_trouble(void) {
+const char *ct_memory_chunks_take_error(void) {
     static char text[sizeof trouble];
     if (!*trouble)
         return NULL;
@@ -69,11 +69,11 @@ const char *ct_shelf_trouble(void) {
 // ---- the ring -------------------------------------------------------------------------------
 
 static uint64_t size(void) {
-    const struct ct_journal *h = ct_journal();
+    const struct ct_journal *h = ct_journal_get();
     return h ? atomic_load_explicit(&h->shelf_bytes, memory_order_relaxed) : 0;
 }
 
-uint64_t ct_shelf_bound(uint64_t bytes) {
+uint64_t ct_memory_chunks_limit(uint64_t bytes) {
     return size() && (!bytes || bytes > size()) ? size() : bytes;
 }
 
@@ -83,7 +83,7 @@ static uint64_t offset(uint64_t position) {
 }
 
 static uint8_t *place(uint64_t position) {
-    return ct_journal_shelf() + offset(position);
+    return ct_journal_get_chunk_memory() + offset(position);
 }
 
 static uint64_t to_end(uint64_t position) {
@@ -107,7 +107,7 @@ static uint64_t behind(uint64_t position) {
 static int clear(struct ct_journal *h, uint64_t n) {
     const uint64_t head = atomic_load(&h->shelf_head);
     uint64_t tail = atomic_load(&h->shelf_tail);
-    const uint64_t ready = ct_journal_shelf_grow(offset(head) + n);
+    const uint64_t ready = ct_journal_grow_chunk_memory(offset(head) + n);
     if (ready < offset(head) + n) {
         // This is the first round: positions are places, whatever the size.
         atomic_store(&h->shelf_bytes, ready);
@@ -149,15 +149,15 @@ static int put(struct ct_journal *h, const void *chunk, uint64_t n) {
 static int to_file(const uint8_t *chunk, uint64_t n) {
     struct ct_chunk head;
     memcpy(&head, chunk + WORD, sizeof head);
-    return ct_output_append(chunk, n, head.seq, head.flags);
+    return ct_trace_file_append(chunk, n, head.seq, head.flags);
 }
 
-uint64_t ct_shelf_end(void) {
-    return size() ? atomic_load(&ct_journal()->shelf_head) : 0;
+uint64_t ct_memory_chunks_get_end(void) {
+    return size() ? atomic_load(&ct_journal_get()->shelf_head) : 0;
 }
 
-int ct_shelf_flush(uint64_t end) {
-    struct ct_journal *h = ct_journal();
+int ct_memory_chunks_flush(uint64_t end) {
+    struct ct_journal *h = ct_journal_get();
     const uint64_t from = size() ? atomic_load(&h->shelf_tail) : end;
     for (uint64_t tail = from; tail < end;) {
         const uint64_t n = word_at(tail);
@@ -175,21 +175,21 @@ int ct_shelf_flush(uint64_t end) {
 static int flush_all(void) {
     int rc;
     do
-        rc = ct_shelf_flush(ct_shelf_end());
+        rc = ct_memory_chunks_flush(ct_memory_chunks_get_end());
     while (rc == -EAGAIN);
     return rc;
 }
 
-int ct_shelf_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
-    int rc = size() ? put(ct_journal(), chunk, n) : -EFBIG;
+int ct_memory_chunks_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+    int rc = size() ? put(ct_journal_get(), chunk, n) : -EFBIG;
     // It has become smaller: before it goes round too early, what it holds goes to the file.
     if (rc == -ENOSPC) {
         (void)flush_all();
-        rc = put(ct_journal(), chunk, n);
+        rc = put(ct_journal_get(), chunk, n);
     }
     if (rc != -EFBIG)
         return rc;
     if (size() && (rc = flush_all()))
         return rc;
-    return ct_output_append(chunk, n, seq, flags);
+    return ct_trace_file_append(chunk, n, seq, flags);
 }

@@ -40,7 +40,7 @@ static int put_token(struct shape *s, unsigned token) {
     return 0;
 }
 
-// What ct_pattern_expand makes of the letters. 0: not a letter of its.
+// What ct_file_pattern_expand makes of the letters. 0: not a letter of its.
 static unsigned token_of(char letter) {
     if (strchr("pPtn", letter))
         return DIGITS;
@@ -108,9 +108,9 @@ static int could_be_ours(const struct shape *s, int counts, const char *name) {
     return !counts && n < whole && n > 1 && name[n - 1] == '.' && matches(s, name, n - 1);
 }
 
-int ct_keep_matches(const char *pattern, const char *name) {
+int ct_retention_matches(const char *pattern, const char *name) {
     struct shape s;
-    return !shape_of(pattern, &s) && could_be_ours(&s, ct_pattern_counts(pattern), name);
+    return !shape_of(pattern, &s) && could_be_ours(&s, ct_file_pattern_has_counter(pattern), name);
 }
 
 // ---- what a file is ---------------------------------------------------------------------------
@@ -190,7 +190,7 @@ static enum state state_of(int folder, const char *name, int64_t *changed_ns) {
     return state;
 }
 
-void ct_keep_lock(int fd) {
+void ct_retention_lock(int fd) {
     (void)flock(fd, LOCK_EX | LOCK_NB);
 }
 
@@ -259,17 +259,17 @@ static int open_folder(const char *file) {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-void ct_keep(const char *pattern, const char *file, uint64_t keep) {
+void ct_retention_remove_old(const char *pattern, const char *file, uint64_t keep) {
     static struct folder f;
-    f = (struct folder){.fd = open_folder(file), .counts = ct_pattern_counts(pattern)};
+    f = (struct folder){.fd = open_folder(file), .counts = ct_file_pattern_has_counter(pattern)};
     if (f.fd < 0)
         return;
-    f.trace = ct_pages(ENTRIES_MAX * sizeof *f.trace);
+    f.trace = ct_pages_map(ENTRIES_MAX * sizeof *f.trace);
     if (f.trace && !shape_of(pattern, &f.shape))
         read_folder(&f);
     while (f.traces > keep)
         remove_oldest(&f);
     if (f.trace)
-        ct_pages_free(f.trace, ENTRIES_MAX * sizeof *f.trace);
+        ct_pages_unmap(f.trace, ENTRIES_MAX * sizeof *f.trace);
     close(f.fd);
 }

@@ -96,7 +96,7 @@ struct ct_ring *ct_rings(void) {
 
 // ---- a thread alone -------------------------------------------------------------------------
 // Of two threads that hand an address on to each other, the later one must have the later time. That takes a clock
-// that is not read before what the thread has seen until then (ct_clock), which costs as much as half a hook: the
+// that is not read before what the thread has seen until then (ct_clock_read), which costs as much as half a hook: the
 // processor has to come to an end with everything else first. A thread that alone records has nobody to be late for.
 //
 // `alone` is the ring of such a thread. Who is not it clears `alone` before it reads the clock, and looks again
@@ -122,7 +122,7 @@ static uint64_t clock_among_others(void) {
         const uintptr_t who = atomic_load(&alone);
         if (who && who != soon)
             atomic_store(&alone, 0);
-        const uint64_t t = ct_clock();
+        const uint64_t t = ct_clock_read();
         const uintptr_t now = atomic_load(&alone);
         if (!now || now == soon)
             return t;
@@ -130,7 +130,7 @@ static uint64_t clock_among_others(void) {
 }
 
 uint64_t ct_now(void) {
-    const uint64_t t = ct_ring_is_alone() ? ct_clock_loose() : clock_among_others();
+    const uint64_t t = ct_ring_is_alone() ? ct_clock_read_unordered() : clock_among_others();
     self.last_now = t > self.last_now ? t : self.last_now + 1;
     return self.last_now;
 }
@@ -158,9 +158,9 @@ void ct_rings_look(void) {
     if (!one || who == (uintptr_t)one || !atomic_load(&drainer_fences))
         return;
     if (who != soon) {
-        since_ns = ct_clock();
+        since_ns = ct_clock_read();
         atomic_store(&alone, soon);
-    } else if (ct_clock() - since_ns > SETTLED_NS) {
+    } else if (ct_clock_read() - since_ns > SETTLED_NS) {
         atomic_compare_exchange_strong(&alone, &soon, (uintptr_t)one);
     }
 }
@@ -168,15 +168,15 @@ void ct_rings_look(void) {
 // ---- claiming --------------------------------------------------------------------------------
 
 const struct ct_journal_thread *ct_thread(uint32_t number) {
-    const struct ct_journal *j = ct_journal();
-    const struct ct_journal_thread *t = number ? ct_journal_thread(number) : NULL;
+    const struct ct_journal *j = ct_journal_get();
+    const struct ct_journal_thread *t = number ? ct_journal_get_thread(number) : NULL;
     return j && t && t->number == number ? t : NULL;
 }
 
 // A new number for the calling thread; 0 when there is no place for it.
 static uint32_t thread_number(uint32_t tid) {
     const uint32_t number = atomic_fetch_add(&threads, 1) + 1;
-    struct ct_journal_thread *t = ct_journal_thread(number);
+    struct ct_journal_thread *t = ct_journal_get_thread(number);
     if (!t)
         return 0;
     t->number = 0; // of the thread that had the place before
@@ -207,14 +207,14 @@ static struct ct_ring *ring_handed_on(uint64_t me) {
     return NULL;
 }
 
-static struct ct_arena handles = {.bytes = CT_RINGS * sizeof(struct ct_ring)};
+static struct ct_arena handles = {.bytes = CT_JOURNAL_MAX_RINGS * sizeof(struct ct_ring)};
 
 static struct ct_ring *ring_new(uint64_t me) {
-    struct ct_ring *r = ct_arena_take(&handles, sizeof *r);
+    struct ct_ring *r = ct_arena_alloc(&handles, sizeof *r);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r); // a child uses its parent's arena again
-    if (!(r->shared = ct_journal_ring(&r->mapped)))
+    if (!(r->shared = ct_journal_add_ring(&r->mapped)))
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
     r->mask = r->mapped - CT_JOURNAL_PAGE - 1;
@@ -441,7 +441,7 @@ void ct_rings_forked(void) {
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;
         ct_capture_free(r->capture);
-        ct_pages_free(r->shared, r->mapped); // the mapping; the file is the parent's
+        ct_pages_unmap(r->shared, r->mapped); // the mapping; the file is the parent's
     }
     atomic_store(&handles.used, 0);
     atomic_store(&threads, 0);

@@ -88,7 +88,7 @@ uint64_t ct_device_total(int ordinal) {
 
 static int nvml_load(void) {
     // A fork in the middle of dlopen would leave the child with the loader's locks taken.
-    if (ct_loader_enter())
+    if (ct_loader_gate_enter())
         return -EAGAIN;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library) {
@@ -98,7 +98,7 @@ static int nvml_load(void) {
         *(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
         *(void **)&nvml.index = dlsym(library, "nvmlDeviceGetIndex");
     }
-    ct_loader_leave();
+    ct_loader_gate_leave();
     if (!nvml.init || !nvml.handle_by_uuid || !nvml.memory || nvml.init() != NVML_SUCCESS)
         return -ENODEV;
     return 0;
@@ -165,7 +165,7 @@ static void sample(int ordinal, struct device *d) {
     char key[64];
     if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
         return;
-    const uint64_t own = own_bytes(d->handle), now = ct_clock();
+    const uint64_t own = own_bytes(d->handle), now = ct_clock_read();
     if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen &&
         now - d->sampled_ns < REPEAT_NS)
         return;
