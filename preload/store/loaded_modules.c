@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "stack/capture.h"
 #include "store/journal.h"

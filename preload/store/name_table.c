@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-#include "base/pages.h"
+#include "base/arena.h"
 #include "base/print.h"
 #include "record/recorder.h"
 #include "store/journal.h"

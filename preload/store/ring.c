@@ -28,6 +28,7 @@
 
 #include <cutrace/format/hot.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "record/recorder.h"
 #include "stack/capture.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/arena.h"
 #include "base/pages.h"
 #include "base/wait.h"
 #include "store/journal.h"

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "store/name_table.h"

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "record/recorder.h"
