@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An arena: address space that is allocated from front to back and whose parts are never freed. Lock-free; any thread.
+// An arena: address space that is allocated from front to back and whose parts are never freed.
+// Lock-free; any thread.
 #ifndef CT_BASE_ARENA_H
 #define CT_BASE_ARENA_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that glibc before 2.34 keeps in libdl and libpthread, looked up at their first call.
 //
-// If this library named those two files as needed, each program that preloads it would load them. They are empty since
-// glibc 2.34, and loading them costs more than the rest of this library's start. A process that calls the CUDA driver
-// has loaded them, because libcuda.so.1 needs both.
+// If this library named those two files as needed, each program that preloads it would load them.
+// They are empty since glibc 2.34, and loading them costs more than the rest of this library's
+// start. A process that calls the CUDA driver has loaded them, because libcuda.so.1 needs both.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,8 +13,9 @@
 
 #include "base/real_dlsym.h"
 
-// Finds the first definition in the global scope, which may be an interposer's: a sanitizer must see each thread that is
-// created. Else finds one in any object, because the host may have opened libcuda with RTLD_LOCAL.
+// Finds the first definition in the global scope, which may be an interposer's: a sanitizer must
+// see each thread that is created. Else finds one in any object, because the host may have opened
+// libcuda with RTLD_LOCAL.
 static void *look_up(_Atomic(void *) *cache, const char *name) {
     void *p = atomic_load_explicit(cache, memory_order_acquire);
     if (p)
@@ -26,8 +27,8 @@ static void *look_up(_Atomic(void *) *cache, const char *name) {
     return p;
 }
 
-// Defines a function that this library calls in place of glibc's and hides from the host. It returns `absent` where no
-// object defines the real one.
+// Defines a function that this library calls in place of glibc's and hides from the host. It
+// returns `absent` where no object defines the real one.
 #define LATE(result, name, parameters, arguments, absent)                           \
     __attribute__((visibility("hidden"))) result name parameters {                  \
         static _Atomic(void *) real;                                                \

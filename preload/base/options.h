@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of the recorder: the environment variables CUTRACE_* of options.def, parsed once. Written before the
-// first event and after that only read, so any thread may read them.
+// The options of the recorder: the environment variables CUTRACE_* of options.def, parsed once.
+// Written before the first event and after that only read, so any thread may read them.
 #ifndef CT_BASE_OPTIONS_H
 #define CT_BASE_OPTIONS_H
 
@@ -31,8 +31,8 @@ extern struct ct_option_value ct_options[CT_OPTIONS];
 // The name of the variable without CUTRACE_.
 const char *ct_options_get_name(enum ct_option option);
 
-// Parses an environment (NULL-terminated) into ct_options and copies the values. Returns whether tracing is on. Passes
-// each line for the user to `print`.
+// Parses an environment (NULL-terminated) into ct_options and copies the values. Returns whether
+// tracing is on. Passes each line for the user to `print`.
 int ct_options_read(char *const *environment, void (*print)(const char *line));
 
 #endif

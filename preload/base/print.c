@@ -165,7 +165,7 @@ size_t ct_print_va(char *buffer, size_t size, const char *format, va_list given)
         case '%':
             put(&s, "%", 1);
             break;
-        default: // an unsupported letter: the size of its argument is unknown, so formatting ends here
+        default: // an argument of unknown size: no later one can be found
             put(&s, at - 1, *at ? 2 : 1);
             goto out;
         }

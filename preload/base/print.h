@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting without the host's heap or stdio: the C library's snprintf may allocate and takes locale locks.
-// Any thread.
+// Formatting without the host's heap or stdio: the C library's snprintf may allocate and takes
+// locale locks. Any thread.
 #ifndef CT_BASE_PRINT_H
 #define CT_BASE_PRINT_H
 
 #include <stdarg.h>
 #include <stddef.h>
 
-// Formats like snprintf: %s %c %d %i %u %x %p %f %% with l, ll, z, the flags - and 0, a width, and a precision for %s
-// and %f (at most 9 decimals). `size` is at least 1. Always terminates the text and cuts it where the buffer ends.
-// Returns the length of the text in the buffer.
+// Formats like snprintf: %s %c %d %i %u %x %p %f %% with l, ll, z, the flags - and 0, a width, and
+// a precision for %s and %f (at most 9 decimals). `size` is at least 1. Always terminates the text
+// and cuts it where the buffer ends. Returns the length of the text in the buffer.
 size_t ct_print(char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t ct_print_va(char *buffer, size_t size, const char *format, va_list arguments)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds dlsym, dlvsym and other symbols in the loaded objects by reading their symbol tables.
 //
-// This library exports both dlsym and dlvsym, so neither can look up the other, and glibc no longer exports _dl_sym
-// (HAMi#20). Two definitions matter: the next one in load order, which may belong to another interposer and keeps the
-// chain of interposers whole, and the C library's, which really looks symbols up.
+// This library exports both dlsym and dlvsym, so neither can look up the other, and glibc no longer
+// exports _dl_sym (HAMi#20). Two definitions matter: the next one in load order, which may belong
+// to another interposer and keeps the chain of interposers whole, and the C library's, which really
+// looks symbols up.
 //
-// No function of the C library that a sanitizer intercepts may be called here. An allocator or a sanitizer looks up
-// symbols while it initializes itself; until that is done its strcmp (AddressSanitizer's) crashes.
+// No function of the C library that a sanitizer intercepts may be called here. An allocator or a
+// sanitizer looks up symbols while it initializes itself; until that is done its strcmp
+// (AddressSanitizer's) crashes.
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>
@@ -83,8 +85,8 @@ static uint32_t gnu_hash(const char *name) {
     return h;
 }
 
-// Finds a symbol that the object defines through DT_GNU_HASH. Any version will do, because all versions of a glibc
-// function that this library looks up share one address.
+// Finds a symbol that the object defines through DT_GNU_HASH. Any version will do, because all
+// versions of a glibc function that this library looks up share one address.
 static const ElfW(Sym) * find_symbol(const struct symbol_table *s, const char *name) {
     const uint32_t buckets = s->gnu_hash[0], first = s->gnu_hash[1], words = s->gnu_hash[2];
     const uint32_t *bucket = s->gnu_hash + 4 + words * (sizeof(ElfW(Addr)) / 4);

@@ -11,11 +11,13 @@
 
 #define CT_WAIT_NS UINT64_C(1000000000)
 
-// Yields while `state` has the value `busy`, for at most CT_WAIT_NS. Returns 1 if it still has that value: a fork may
-// have left the initializing thread behind, or the caller may be a signal handler that interrupted that thread.
+// Yields while `state` has the value `busy`, for at most CT_WAIT_NS. Returns 1 if it still has that
+// value: a fork may have left the initializing thread behind, or the caller may be a signal handler
+// that interrupted that thread.
 //
-// Initialization takes microseconds, or about 20 ms where it opens the trace. The limit is a time and not a number of
-// yields, because on a busy machine a yield takes as long as all the other threads run.
+// Initialization takes microseconds, or about 20 ms where it opens the trace. The limit is a time
+// and not a number of yields, because on a busy machine a yield takes as long as all the other
+// threads run.
 static inline int ct_wait_while(const _Atomic int *state, int busy) {
     if (atomic_load(state) != busy)
         return 0;
