@@ -44,7 +44,7 @@ static void put_number(struct out *o, uint64_t v) {
     put_text(o, digits);
 }
 
-void ct_process_get_program_name(char *out, size_t size) {
+void ct_process_id_get_program_name(char *out, size_t size) {
     static char exe[4096]; // drainer only; a host's thread may have a small stack
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = 0;
@@ -92,7 +92,7 @@ static void put_letter(struct out *o, char letter, unsigned number) {
         put_number(o, (uint64_t)getppid());
         break;
     case 'e':
-        ct_process_get_program_name(name, sizeof name);
+        ct_process_id_get_program_name(name, sizeof name);
         put_tame(o, name);
         break;
     case 'h':

@@ -14,6 +14,6 @@ size_t ct_file_pattern_expand(const char *pattern, unsigned number, char *out, s
 int ct_file_pattern_has_counter(const char *pattern);
 
 // The base name of the running program, at most 64 bytes, "unknown" if it cannot be told.
-void ct_process_get_program_name(char *out, size_t size);
+void ct_process_id_get_program_name(char *out, size_t size);
 
 #endif

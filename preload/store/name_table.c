@@ -9,7 +9,6 @@
 
 #include "base/arena.h"
 #include "base/print.h"
-#include "record/recorder.h"
 #include "store/journal.h"
 
 #define TEXT_BYTES 200u

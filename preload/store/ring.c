@@ -30,8 +30,6 @@
 
 #include "base/arena.h"
 #include "base/pages.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/journal.h"
 
 _Atomic uint64_t ct_watermark;
@@ -63,6 +61,12 @@ static int membarrier(int command) {
     const long rc = syscall(SYS_membarrier, command, 0, 0);
     errno = saved;
     return (int)rc;
+}
+
+static void (*_Atomic open_journal)(void);
+
+void ct_rings_set_open(void (*open)(void)) {
+    atomic_store(&open_journal, open);
 }
 
 void ct_rings_init(void) {
@@ -231,7 +235,9 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
     const int saved = errno;
     const uint32_t tid = (uint32_t)syscall(SYS_gettid);
     const uint64_t me = (uint64_t)(atomic_fetch_add(&claims, 1) + 1) << 32 | tid;
-    ct_open(); // the journal is where rings lie
+    void (*open)(void) = atomic_load(&open_journal);
+    if (open)
+        open(); // rings lie in the journal
     struct ct_ring *r = ring_handed_on(me);
     if (!r)
         r = ring_new(me);
@@ -242,7 +248,7 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
         // It may have been ended in the middle of things.
         atomic_store_explicit(&r->shared->announced, CT_JOURNAL_QUIET, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
-        ct_capture_handed_on(r->capture);
+        r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
         self.ring = r;
         self.generation = atomic_load(&generation);
@@ -441,7 +447,6 @@ void ct_rings_forked(void) {
     struct ct_ring *next;
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;
-        ct_capture_free(r->capture);
         ct_pages_unmap(r->shared, r->mapped); // the mapping; the file is the parent's
     }
     atomic_store(&handles.used, 0);

@@ -14,10 +14,9 @@
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
+#include "store/memory_budget.h"
 #include "store/memory_chunks.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -489,7 +488,6 @@ static int put_info(enum ct_drain_how how) {
     ct_info("recorder.lost_events", "%lu", w.lost);
     ct_info("recorder.clock", "%s", ct_clock_get_source());
     ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
-    ct_capture_info();
     ct_info("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info("recorder.end", "exit");
@@ -543,7 +541,7 @@ void ct_drain(enum ct_drain_how how) {
         return;
     }
     if (!w.note.op)
-        tell(ct_memory_chunks_take_error());
+        tell(ct_memory_budget_trouble());
     if (push_chunk())
         return;
     const int info = put_info(how);
@@ -569,7 +567,7 @@ static void tell_trouble(const char *trouble) {
     ct_print(text, sizeof text,
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", trouble,
              (unsigned)(UNKEPT_NS / 1000000),
-             ct_memory_chunks_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
+             ct_memory_budget_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
     tell(text);
 }
 
@@ -581,7 +579,7 @@ static int make_trace(void) {
         return rc;
     if (getrandom(&w.trace_id, sizeof w.trace_id, GRND_NONBLOCK) != sizeof w.trace_id)
         w.trace_id = (ct_clock_read() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
-    if ((rc = ct_journal_open(ct_trace_file_get_path(), w.trace_id)))
+    if ((rc = ct_journal_open(ct_trace_file_get_path(), w.trace_id, ct_name_get_text)))
         return rc;
     if ((rc = ct_state_begin()))
         return rc;

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "record/recorder.h"
+#include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"

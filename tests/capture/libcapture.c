@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/stack_table.h"
 
@@ -42,6 +42,7 @@ static __attribute__((noinline)) void begin(void) {
     void *frame;
     (void)backtrace(&frame, 1); // loads libgcc
     atomic_store(&ct_capture_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
+    (void)ct_tracing_is_on();
     (void)ct_stack(); // opens the trace: allowed to start a thread
     atomic_store(&captures, 0);
     atomic_store(&inside_capture, 0);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/stack_table.h"
 
@@ -141,6 +141,7 @@ int main(void) {
     snprintf(path, sizeof path, "/tmp/measure.%d.zst", (int)getpid());
     setenv("CUTRACE_OUTPUT", path, 0);
     setenv("CUTRACE_STACK_MEMORY", "512M", 0);
+    (void)ct_tracing_is_on();
     (void)ct_stack();
     for (int i = 0; i < 3; i++) { // past the base line of the clock
         usleep(30000);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../../preload/base/pages.h"
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
@@ -53,7 +53,7 @@ static int is_of_another(uint64_t hash, const uint64_t *words, size_t n) {
 // As the recorder's start does it. Returns whether there is an interpreter.
 EXPORT int walk_begin(void);
 EXPORT int walk_begin(void) {
-    ct_open();
+    ct_tracing_open();
     // (The recorder's own thread may just be looking at the loaded objects.)
     for (int i = 0; i < 1000 && ct_python_find() <= 0; i++)
         usleep(1000);

@@ -123,7 +123,7 @@ static void expand(const char *pattern, const char *want) {
 static void patterns(void **state) {
     char want[256], name[65], small[4];
     (void)state;
-    ct_process_get_program_name(name, sizeof name);
+    ct_process_id_get_program_name(name, sizeof name);
     assert_string_equal(name, "preload_options");
     snprintf(want, sizeof want, "a.%d.%d.b", (int)getpid(), (int)getppid());
     expand("a.%p.%P.b", want);
