@@ -541,7 +541,7 @@ void ct_drain(enum ct_drain_how how) {
         return;
     }
     if (!w.note.op)
-        tell(ct_memory_budget_trouble());
+        tell(ct_memory_budget_take_error());
     if (push_chunk())
         return;
     const int info = put_info(how);
@@ -567,7 +567,7 @@ static void tell_trouble(const char *trouble) {
     ct_print(text, sizeof text,
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", trouble,
              (unsigned)(UNKEPT_NS / 1000000),
-             ct_memory_budget_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
+             ct_memory_budget_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
     tell(text);
 }
 
