@@ -30,10 +30,10 @@
 #include <cutrace/format/hot.h>
 
 #include "base/options.h"
+#include "base/loader_gate.h"
 #include "base/real_dlsym.h"
 #include "intercept/hooks.h"
 #include "record/rescan.h"
-#include "store/loaded_modules.h"
 
 // ---- copies of libc10 -----------------------------------------------------------------------
 

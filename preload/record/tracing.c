@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
@@ -22,7 +23,6 @@
 #include "record/writer_thread.h"
 #include "stack/capture.h"
 #include "store/journal.h"
-#include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"

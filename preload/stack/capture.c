@@ -36,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "stack/merge_python.h"

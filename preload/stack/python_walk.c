@@ -27,11 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/loader_gate.h"
 #include "base/print.h"
 #include "base/real_dlsym.h"
 #include "base/wait.h"
 #include "stack/python_layout.h"
-#include "store/loaded_modules.h"
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"

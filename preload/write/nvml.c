@@ -11,9 +11,9 @@
 
 #include <cutrace/format/format.h>
 
+#include "base/loader_gate.h"
 #include "base/print.h"
 #include "base/real_dlsym.h"
-#include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "write/info_table.h"
 

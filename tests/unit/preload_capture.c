@@ -22,8 +22,8 @@
 #include <cmocka.h>
 
 #include "record/tracing.h"
+#include "base/loader_gate.h"
 #include "stack/capture.h"
-#include "store/loaded_modules.h"
 #include "store/stack_table.h"
 
 #ifdef __clang__
