@@ -44,6 +44,7 @@
 #include "stack/unwind_rules.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 #include "write/info_table.h"
 

@@ -4,6 +4,7 @@
 
 #include <cutrace/format/journal.h>
 
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 
 // ---- lines --------------------------------------------------------------------------------------

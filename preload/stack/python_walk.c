@@ -34,6 +34,7 @@
 #include "stack/python_layout.h"
 #include "store/name_table.h"
 #include "store/ring.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 #include "write/info_table.h"
 

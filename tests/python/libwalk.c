@@ -12,6 +12,7 @@
 #include "record/tracing.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -19,6 +19,7 @@
 #include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/name_table.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
 #include "write/info_table.h"
