@@ -35,7 +35,6 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_hash.h"
-#include "store/stack_table.h"
 #include "write/info_table.h"
 
 // ---- what is asked of the interpreter -----------------------------------------------------------
