@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The identity of a process: its start and the boot of its machine, from /proc.
+// Identifies a process among all others: by its start and the boot of its machine, from /proc.
 #include "base/process_id.h"
 
 #include <string.h>
@@ -36,7 +36,21 @@ int ct_process_id_is_alive(unsigned pid, uint64_t start_ticks, const uint64_t bo
     uint64_t boot[2];
     read_boot_id(boot);
     if (!ct_process_id_read_start_ticks((unsigned)getpid()))
-        return 1; // without /proc nothing is known
+        return 1; // without /proc
     return !memcmp(boot, boot_id, sizeof boot) && start_ticks &&
            ct_process_id_read_start_ticks(pid) == start_ticks;
+}
+
+void ct_process_id_get_program_name(char *out, size_t size) {
+    static char exe[4096]; // static: the host's thread may have a small stack
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = 0;
+    char *deleted = strstr(exe, " (deleted)");
+    if (deleted && !deleted[10])
+        *deleted = 0;
+    const char *slash = strrchr(exe, '/');
+    const char *name = *exe ? exe : "unknown";
+    if (slash && slash[1])
+        name = slash + 1;
+    ct_print(out, size, "%.64s", name);
 }

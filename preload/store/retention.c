@@ -170,15 +170,15 @@ static enum state journal_state(int folder, const char *name) {
         return errno == ENAMETOOLONG ? FOREIGN : BUSY;
     const ssize_t n = read(fd, &j, sizeof j);
     close(fd);
-    // One that is being made, or that another version made, is none of our business.
+    // The journal is incomplete while it is created, and one of another version cannot be read.
     if (n < (ssize_t)sizeof j || memcmp(j.magic, CT_JOURNAL_MAGIC, sizeof j.magic) != 0 ||
         j.version != CT_JOURNAL_VERSION)
         return BUSY;
     return ct_process_id_is_alive(j.pid, j.process_start, j.boot_id) ? BUSY : FINISHED;
 }
 
-// A trace begins with a chunk, or with free space where one was. A process that was killed at once
-// may have left a journal only.
+// A trace begins with a chunk, or with free space that replaced one. It is empty if its process was
+// killed before the first chunk.
 static int is_trace(int fd, enum state journal) {
     char head[16];
     uint32_t magic;
@@ -192,14 +192,18 @@ static int is_trace(int fd, enum state journal) {
            memcmp(head + 8, CT_CHUNK_MAGIC, 8) == 0;
 }
 
-static enum state state_of(int folder, const char *name, int64_t *changed_ns) {
+static enum state get_state(int folder, const char *name, int64_t *changed_ns) {
     struct stat st;
     const int fd = open_own_file(folder, name, &st);
     if (fd < 0)
         return FOREIGN;
     const enum state journal = journal_state(folder, name);
-    enum state state = !is_trace(fd, journal) ? FOREIGN : journal == BUSY ? BUSY : FINISHED;
-    if (state == FINISHED && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+    enum state state = FINISHED;
+    if (!is_trace(fd, journal))
+        state = FOREIGN;
+    else if (journal == BUSY)
+        state = BUSY;
+    else if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         state = BUSY;
     close(fd);
     *changed_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
@@ -239,7 +243,7 @@ static void add_entry(struct folder *f, const struct entry *e) {
         !could_be_trace(&f->glob, f->has_counter, e->name))
         return;
     ct_print(t->name, sizeof t->name, "%s", e->name);
-    f->traces += state_of(f->fd, t->name, &t->changed_ns) == FINISHED;
+    f->traces += get_state(f->fd, t->name, &t->changed_ns) == FINISHED;
 }
 
 static void read_folder(struct folder *f) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/options.h"
+#include "base/process_id.h"
 #include "store/file_pattern.h"
 
 static char said[16384];
