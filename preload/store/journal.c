@@ -6,7 +6,7 @@
 //   J1  The magic is the last word of the header to be written, and `journal` is set after it. So a
 //       reader that finds the magic finds a complete header, and no event enters the journal before
 //       it.
-//   J2  Disk blocks are reserved before their pages are mapped or touched, so a full disk is an
+//   J2  Disk blocks are reserved before their pages are touched, so a full disk is an
 //       error of a system call here and never a SIGBUS in the host. The usable memory of stacks is
 //       [0, stacks_ready), that of chunks [0, chunks_ready).
 //   J3  A name is in the journal before any event with its id is. A thread that interns a name
@@ -270,8 +270,8 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id,
     }
     if (!h)
         return -ENOMEM;
-    populate(h,
-             layout.blocks_at); // the blocks behind it are written by the drainer, which may fault
+    // Without the blocks: only the drainer writes them, and it may take page faults.
+    populate(h, layout.blocks_at);
     fill_header(h, layout.shelf_bytes, trace_id);
     atomic_store(&j.texts_used, 1); // offset 0 stands for a missing text
     j.module_texts_used = 1;

@@ -110,7 +110,7 @@ static int matches(const struct glob *s, const char *name, size_t n) {
     return alive && from[s->n];
 }
 
-// Also matches a name with .1, .2, ... behind it, which a trace got whose name was taken.
+// Also matches a name that ends with .1, .2, ...: a trace whose name was taken has one.
 static int could_be_trace(const struct glob *s, int has_counter, const char *name) {
     size_t n = strlen(name);
     if (matches(s, name, n))
@@ -127,7 +127,7 @@ int ct_retention_matches(const char *pattern, const char *name) {
            could_be_trace(&s, ct_file_pattern_has_counter(pattern), name);
 }
 
-// ---- what a file is ---------------------------------------------------------------------------
+// ---- states of a file -------------------------------------------------------------------------
 
 enum state { FOREIGN, BUSY, FINISHED };
 

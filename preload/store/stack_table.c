@@ -84,7 +84,7 @@ struct ct_stack_entry *ct_stack_table_get(uint32_t id) {
     return entry_at(a, id);
 }
 
-// What a look-up searches for.
+// The key of a look-up.
 struct key {
     uint64_t hash;
     const uint64_t *frames;
