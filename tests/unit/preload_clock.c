@@ -77,7 +77,7 @@ static int counter_is_a_clock(void) {
 #undef ct_clock_calibrate
 #undef ct_clock_reinit_child
 #undef ct_clock_get_source
-#undef CT_CLOCK_H
+#undef CT_BASE_CLOCK_H
 #include "../../preload/base/clock.h"
 
 static int fresh_world(void **state) {
