@@ -7,7 +7,7 @@
 
 #include <cutrace/format/codec.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 #include "pack.h"
 #include "read/xxh64.h"
 
