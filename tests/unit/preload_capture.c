@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-#include "record/tracing.h"
 #include "base/loader_gate.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/stack_table.h"
 

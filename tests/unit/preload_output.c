@@ -402,7 +402,8 @@ static void pinned_chunks_stay(void **state) {
             if (random_below(40) == 0 &&
                 model.next > 20) { // some of the newest, and some that come
                 const uint64_t newest = model.next - random_below(8);
-                const enum ct_protected which = i < 300 && round % 2 ? CT_PROTECTED_FIRST_OOM : CT_PROTECTED_LAST_OOM;
+                const enum ct_protected which =
+                    i < 300 && round % 2 ? CT_PROTECTED_FIRST_OOM : CT_PROTECTED_LAST_OOM;
                 pin(newest, newest + random_below(10), which);
             }
             assert_int_equal(put(some_body(most), i % 5 ? 0 : CT_CHUNK_SEGMENT), 0);
@@ -482,7 +483,8 @@ static void many_small_chunks_are_dropped_in_groups(void **state) {
             pin(9996, 10044, CT_PROTECTED_FIRST_OOM);
         put_small(2000);
         if (model.next % 2000 == 0)
-            assert_true(ct_file_ring_get_written_bytes() <= bound || seen.bytes + bound / 100 >= bound);
+            assert_true(ct_file_ring_get_written_bytes() <= bound ||
+                        seen.bytes + bound / 100 >= bound);
     }
     assert_true(now[9996] && now[10044]);
     pin(1, 0, CT_PROTECTED_FIRST_OOM); // nothing
@@ -857,8 +859,8 @@ static void bounds_below_the_least_are_raised(void **state) {
     open_output("/tmp", "CUTRACE_MAX_SIZE=1");
     for (size_t i = 0; i < STOCK; i++)
         assert_int_equal(put_stock(i), 0);
-    assert_true(ct_trace_file_get_written_bytes() > 1024 * KIB && ct_trace_file_get_size() > 900 * KIB &&
-                ct_trace_file_get_size() <= 1024 * KIB);
+    assert_true(ct_trace_file_get_written_bytes() > 1024 * KIB &&
+                ct_trace_file_get_size() > 900 * KIB && ct_trace_file_get_size() <= 1024 * KIB);
     assert_int_equal(ct_trace_file_trim(), 0);
     read_real(ct_trace_file_get_path());
     remove_folder();

@@ -243,7 +243,8 @@ static void the_table_is_bounded(void **state) {
     }
     assert_true(full > 10000);
     assert_int_equal(atomic_load(&ct_stack_table_dropped) - before, full);
-    assert_int_not_equal(ct_stack_table_intern(frames, make(frames, 17)), 0); // what is there is found
+    assert_int_not_equal(ct_stack_table_intern(frames, make(frames, 17)),
+                         0); // what is there is found
 }
 
 int main(void) {

@@ -110,7 +110,8 @@ static void nothing_beyond_the_end(void **state) {
     unsigned holes = 0;
     (void)state;
     read_nm("", own_path());
-    struct ct_elf_symbols *s = ct_elf_symbols_load("/proc/self/exe", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
+    struct ct_elf_symbols *s =
+        ct_elf_symbols_load("/proc/self/exe", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
     for (size_t i = 0; i < known_n; i++) {
         const uint64_t behind = known[i].value + known[i].size;
         int covered = 0;
@@ -140,8 +141,9 @@ static void another_file_has_no_names(void **state) {
     close(mkstemp(path));
     copy_file(own_path(), path);
     read_nm("", path);
-    assert_null(ct_elf_symbols_load(path, wrong, sizeof wrong, CT_ELF_SYMBOLS_NO_LIMIT)); // not the build-id
-    assert_null(ct_elf_symbols_load(path, NULL, 0, 10));                         // too large for now
+    assert_null(ct_elf_symbols_load(path, wrong, sizeof wrong,
+                                    CT_ELF_SYMBOLS_NO_LIMIT)); // not the build-id
+    assert_null(ct_elf_symbols_load(path, NULL, 0, 10));       // too large for now
     struct ct_elf_symbols *s = ct_elf_symbols_load(path, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
     assert_int_not_equal(ct_elf_symbols_find(s, known[0].value, name, &distance), 0);
     ct_elf_symbols_close_file(s);

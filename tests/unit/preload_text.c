@@ -72,7 +72,8 @@ static void texts_are_copied(void **state) {
     (void)state;
     memset(text, 'a', sizeof text);
     text[299] = 0;
-    const uint32_t id = ct_name_intern_format("%s %d", "note", 5), cut = ct_name_intern_format("%s", text);
+    const uint32_t id = ct_name_intern_format("%s %d", "note", 5),
+                   cut = ct_name_intern_format("%s", text);
     assert_string_equal(ct_name_get_text(id), "note 5");
     assert_int_equal(strlen(ct_name_get_text(cut)), 200);
     uint32_t last = 1;
