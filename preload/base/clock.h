@@ -12,7 +12,7 @@
 uint64_t ct_clock_read(void);
 
 // Reads the same time without waiting for the thread's earlier instructions, at half the cost. For
-// the beginning of a duration, and for a thread that does not synchronize with others.
+// the beginning of a duration.
 uint64_t ct_clock_read_unordered(void);
 
 // Compares the counter with CLOCK_MONOTONIC, at most once a second, and starts to use the counter,
