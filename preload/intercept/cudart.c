@@ -53,7 +53,7 @@ static int find_runtime(struct dl_phdr_info *info, size_t size, void *path) {
 // In `module` and what it depends on; nothing for the main program, whose scope begins with us.
 static void *in_scope_of(const Dl_info *module, const char *symbol) {
     void *handle = dlopen(module->dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    void *p = handle ? ct_libc_dlsym()(handle, symbol) : NULL;
+    void *p = handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
     return p && !ct_is_own(p) ? p : NULL;
 }
 
@@ -61,7 +61,7 @@ static void *in_scope_of(const Dl_info *module, const char *symbol) {
 // dependency, else the global runtime, else any runtime that is loaded (RTLD_LOCAL, found by hand).
 static void *search_real(const char *symbol, const void *caller) {
     Dl_info module, next_module;
-    void *next = ct_libc_dlsym()(RTLD_NEXT, symbol);
+    void *next = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
     if (next && dladdr(next, &next_module) && !is_runtime(next_module.dli_fname))
         return next;
     void *own = dladdr(caller, &module) && module.dli_fname ? in_scope_of(&module, symbol) : NULL;
@@ -70,7 +70,7 @@ static void *search_real(const char *symbol, const void *caller) {
     const char *path = NULL;
     void *handle =
         dl_iterate_phdr(find_runtime, &path) && path ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    return handle ? ct_libc_dlsym()(handle, symbol) : NULL;
+    return handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
 }
 
 // Answers by call site: a return address belongs to one function name and one module. Entries are
@@ -85,7 +85,7 @@ static struct site {
 // cudaRuntimeGetVersion only tells a constant: it starts nothing.
 static void tell_version(const char *path) {
     void *handle = is_runtime(path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    void *address = handle ? ct_libc_dlsym()(handle, "cudaRuntimeGetVersion") : NULL;
+    void *address = handle ? ct_real_dlsym_get_libc()(handle, "cudaRuntimeGetVersion") : NULL;
     cudaError_t(CUDARTAPI * get_version)(int *) = (cudaError_t(CUDARTAPI *)(int *))address;
     const char *slash = path ? strrchr(path, '/') : NULL;
     char key[96];
@@ -274,7 +274,7 @@ static uint32_t rthook_name(enum ct_rthook_id id, const char *symbol) {
     static _Atomic uint32_t names[CT_RTHOOKS];
     uint32_t name = atomic_load_explicit(&names[id], memory_order_relaxed);
     if (!name) {
-        name = ct_name(symbol);
+        name = ct_name_intern(symbol);
         atomic_store_explicit(&names[id], name, memory_order_relaxed);
     }
     return name;

@@ -28,7 +28,7 @@ static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS]; // last memory-sample of a 
 
 static int is_due(int device, uint64_t now) {
     const uint64_t last = atomic_load_explicit(&sampled_ns[device], memory_order_relaxed);
-    const uint64_t interval = CT_NUMBER(SAMPLE_MS);
+    const uint64_t interval = CT_OPTION_NUMBER(SAMPLE_MS);
     return !interval || (now >= last && now - last >= interval); // another thread's may be newer
 }
 
@@ -54,7 +54,7 @@ CT_WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op
     if (atomic_load_explicit(&quick[id], memory_order_relaxed) >= QUICK_SAMPLE &&
         ++takes % QUICK_SAMPLE)
         return 1;
-    call->start_ns = ct_clock_loose();
+    call->start_ns = ct_clock_read_unordered();
     *call->errno_at = call->saved_errno;
     return 1;
 }
@@ -124,7 +124,7 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
 
 CT_WHOLE void ct_gives(struct ct_call *call) {
     struct ct_event *e = &call->event;
-    if (CT_NUMBER(FREE_STACKS))
+    if (CT_OPTION_NUMBER(FREE_STACKS))
         CT_SET(e, stack, ct_capture_stack());
     CT_SET(e, result, 0);
     CT_SET(e, t_ns, ct_ring_now());

@@ -74,7 +74,7 @@ uint32_t ct_hook_name(enum ct_hook_id id) {
     static _Atomic uint32_t names[CT_HOOKS];
     uint32_t name = atomic_load_explicit(&names[id], memory_order_relaxed);
     if (!name) {
-        name = ct_name(ct_hooks[id].symbol);
+        name = ct_name_intern(ct_hooks[id].symbol);
         atomic_store_explicit(&names[id], name, memory_order_relaxed);
     }
     return name;

@@ -69,7 +69,7 @@ struct ct_hook {
 };
 extern const struct ct_hook ct_hooks[CT_HOOKS];
 
-// Name id (ct_name) of a row's symbol.
+// Name id (ct_name_intern) of a row's symbol.
 uint32_t ct_hook_name(enum ct_hook_id id);
 
 // ---- resolve.c ------------------------------------------------------------------------------

@@ -95,8 +95,8 @@ static void sample_pool(const struct ct_call *call, struct pool *p) {
 // Beside an allocation, so that a pool's growth shows where nobody synchronises.
 static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
     const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
-    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_loose();
-    if (!p || (last && now - last < CT_NUMBER(SAMPLE_MS)) || ct_capturing())
+    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_read_unordered();
+    if (!p || (last && now - last < CT_OPTION_NUMBER(SAMPLE_MS)) || ct_capturing())
         return;
     atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
     sample_pool(call, p);

@@ -77,7 +77,7 @@ static void count_unwrapped(const char *name, int version) {
 // ---- the functions behind ours --------------------------------------------------------------
 
 void *ct_real_dlsym_call(void *handle, const char *name) {
-    return ct_libc_dlsym()(handle, name);
+    return ct_real_dlsym_get_libc()(handle, name);
 }
 
 static void *driver_handle(void) {
@@ -90,12 +90,12 @@ static void *driver_handle(void) {
 }
 
 static void *search_next(const char *symbol) {
-    void *p = ct_libc_dlsym()(RTLD_NEXT, symbol);
+    void *p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
     if (p && !ct_is_own(p))
         return p;
     // Not in the global scope: libcuda came in under an RTLD_LOCAL dlopen.
     void *h = driver_handle();
-    p = h ? ct_libc_dlsym()(h, symbol) : NULL;
+    p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
     return p && !ct_is_own(p) ? p : NULL;
 }
 
@@ -112,7 +112,7 @@ void *ct_resolved(enum ct_hook_id id) {
 
 void *ct_driver_symbol(const char *symbol) {
     void *h = driver_handle();
-    void *p = h ? ct_libc_dlsym()(h, symbol) : NULL;
+    void *p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
     return p && !ct_is_own(p) ? p : search_next(symbol);
 }
 
@@ -148,11 +148,11 @@ static void learn_exports(void *answer) {
     if (!h && !(h = driver_handle()))
         return;
     for (int i = 0; i < CT_HOOKS; i++) {
-        void *p = ct_libc_dlsym()(h, ct_hooks[i].symbol);
+        void *p = ct_real_dlsym_get_libc()(h, ct_hooks[i].symbol);
         if (p && !ct_is_own(p))
             atomic_store_explicit(&export_of[i], p, memory_order_relaxed);
     }
-    CUresult(CUDAAPI * version)(int *) = ct_libc_dlsym()(h, "cuDriverGetVersion");
+    CUresult(CUDAAPI * version)(int *) = ct_real_dlsym_get_libc()(h, "cuDriverGetVersion");
     int v = 0;
     if (version && version(&v) == CUDA_SUCCESS)
         atomic_store(&driver_version, v);
@@ -265,14 +265,14 @@ void *ct_dlsym_hook(void *handle, const char *name);
 void *ct_dlsym_hook(void *handle, const char *name) {
     if (handle == RTLD_DEFAULT)
         return default_answer(name);
-    return answer_for(name, ct_chain_dlsym()(handle, name));
+    return answer_for(name, ct_real_dlsym_get_next()(handle, name));
 }
 
 void *ct_dlvsym_hook(void *handle, const char *name, const char *version);
 void *ct_dlvsym_hook(void *handle, const char *name, const char *version) {
     if (handle == RTLD_DEFAULT)
         return default_answer(name);
-    return answer_for(name, ct_chain_dlvsym()(handle, name, version));
+    return answer_for(name, ct_real_dlvsym_get_next()(handle, name, version));
 }
 
 // ---- the resolvers themselves ---------------------------------------------------------------

@@ -22,6 +22,7 @@
 
 #include <cutrace/format/assert.h>
 
+#include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "stack/merge_python.h"
@@ -35,6 +36,7 @@
 #include "stack/walk.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 #include "write/info_table.h"
 
@@ -102,7 +104,7 @@ static inline uint32_t read_epoch(void) {
 // ---- native stacks ------------------------------------------------------------------------------
 
 static __attribute__((noinline)) struct ct_capture *capture_new(uint32_t claim) {
-    struct ct_capture *c = ct_pages(sizeof *c);
+    struct ct_capture *c = ct_pages_map(sizeof *c);
     if (c) {
         ct_stack_cache_init(&c->cache);
         c->claim = claim;
@@ -112,9 +114,9 @@ static __attribute__((noinline)) struct ct_capture *capture_new(uint32_t claim) 
 
 static void capture_free(struct ct_capture *capture) {
     if (capture && capture->merge)
-        ct_pages_free(capture->merge, sizeof *capture->merge);
+        ct_pages_unmap(capture->merge, sizeof *capture->merge);
     if (capture)
-        ct_pages_free(capture, sizeof *capture);
+        ct_pages_unmap(capture, sizeof *capture);
 }
 
 // The ring has passed from a thread that has ended to the calling thread, whose stack is another
@@ -133,7 +135,7 @@ static inline void count(_Atomic uint64_t *counter) {
 
 static uint32_t intern_walk(struct ct_walk *w) {
     w->frame[w->n] = w->end;
-    return ct_stack_intern(w->frame, w->n + (w->end != 0));
+    return ct_stack_table_intern(w->frame, w->n + (w->end != 0));
 }
 
 static __attribute__((noinline)) uint32_t capture_by_libunwind(struct ct_ring *ring, uintptr_t pc) {
@@ -185,7 +187,7 @@ static __attribute__((noinline)) uint32_t capture_by_rules(struct ct_ring *ring,
 static __attribute__((noinline)) uint32_t check(struct ct_ring *ring, uintptr_t pc, uint32_t id) {
     struct ct_capture *const c = ring->capture;
     struct ct_walk *const w = &c->walk;
-    const struct ct_stack_entry *const e = ct_stack_entry(id);
+    const struct ct_stack_entry *const e = ct_stack_table_get(id);
     if (!e || ct_unwind_stack(ring, w, NULL, pc, 1))
         return id;
     count(&c->checks);
@@ -262,13 +264,13 @@ static __attribute__((noinline)) uint32_t merge_stacks(struct ct_ring *ring,
         frames.n = w->n;
         frames.end = w->end;
     }
-    return ct_stack_intern(m->merged, ct_merge_python(m->merged, ct_walk_depth(), &frames, &python,
+    return ct_stack_table_intern(m->merged, ct_merge_python(m->merged, ct_walk_depth(), &frames, &python,
                                                       ct_python_is_eval_loop));
 }
 
 static struct merge_buffers *merge_buffers_of(struct ct_capture *c) {
     if (__builtin_expect(!c->merge, 0))
-        c->merge = ct_pages(sizeof *c->merge);
+        c->merge = ct_pages_map(sizeof *c->merge);
     return c->merge;
 }
 
@@ -283,11 +285,11 @@ static inline uint32_t capture_python(struct ct_ring *ring, const struct ct_walk
     if (!n)
         return 0;
     const uint64_t key =
-        ct_stack_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
+        ct_stack_hash_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
         1;
-    uint32_t id = ct_stack_alias(key);
+    uint32_t id = ct_stack_table_find_alias(key);
     if (__builtin_expect(!id, 0) && (id = merge_stacks(ring, f, native, n, more)))
-        ct_stack_set_alias(key, id);
+        ct_stack_table_add_alias(key, id);
     return id;
 }
 
@@ -296,7 +298,7 @@ static inline uint32_t capture_python(struct ct_ring *ring, const struct ct_walk
 static __attribute__((noinline)) uint32_t capture_with_python(struct ct_ring *ring,
                                                               const struct ct_walk_frame *f,
                                                               int python_only) {
-    const int both = CT_NUMBER(STACKS) == CT_STACKS_OF_BOTH && !python_only;
+    const int both = CT_OPTION_NUMBER(STACKS) == CT_STACKS_OF_BOTH && !python_only;
     uint32_t id = both ? 0 : capture_python(ring, f, 0);
     if (id)
         return id;
@@ -317,7 +319,7 @@ void ct_capture_set_prepare(int (*function)(void)) {
 
 static int is_on(void) {
     int (*const function)(void) = atomic_load(&prepare);
-    return function && function() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
+    return function && function() && CT_OPTION_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
            !atomic_load_explicit(&is_disabled, memory_order_relaxed);
 }
 
@@ -415,9 +417,9 @@ void ct_capture_init(void) {
     ct_unwind_init();
     ct_own_code_find();
     ct_rule_init();
-    check_every = CT_NUMBER(CHECK_STACKS);
-    ct_modules_on_unload(ct_capture_forget_code);
-    _Atomic uint32_t *page = ct_pages(PAGE);
+    check_every = CT_OPTION_NUMBER(CHECK_STACKS);
+    ct_loaded_modules_on_unload(ct_capture_forget_code);
+    _Atomic uint32_t *page = ct_pages_map(PAGE);
     if (page && !madvise(page, PAGE, MADV_WIPEONFORK))
         atomic_store(&current_epoch, page);
     begin_epoch();
@@ -432,12 +434,12 @@ static int read_load_count(struct dl_phdr_info *info, size_t size, void *loaded)
 void ct_capture_rescan(void) {
     static _Atomic uint64_t scanned;
     uint64_t loaded = 0;
-    const uint32_t wanted = (uint32_t)CT_NUMBER(STACKS);
+    const uint32_t wanted = (uint32_t)CT_OPTION_NUMBER(STACKS);
     if ((wanted != CT_STACKS_OF_BOTH && wanted != CT_STACKS_OF_PYTHON) ||
-        atomic_load(&with_python) || ct_loader_enter())
+        atomic_load(&with_python) || ct_loader_gate_enter())
         return;
     (void)dl_iterate_phdr(read_load_count, &loaded);
-    ct_loader_leave();
+    ct_loader_gate_leave();
     if (atomic_load(&scanned) == loaded)
         return;
     const int found = ct_python_find();

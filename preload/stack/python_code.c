@@ -5,6 +5,7 @@
 
 #include <cutrace/format/journal.h>
 
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 
 // ---- lines --------------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ uint32_t ct_python_code_intern(const struct ct_python_layout *l, uintptr_t code)
     const size_t used = (both_bytes + 7) / 8;
     words[0] = function_bytes | (uint64_t)(both_bytes - function_bytes) << 32;
     memset(bytes + both_bytes, 0, used * 8 - both_bytes);
-    return ct_stack_intern(words, 1 + used);
+    return ct_stack_table_intern(words, 1 + used);
 }
 
 // ---- hash ---------------------------------------------------------------------------------------
@@ -192,12 +193,12 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
     uint64_t one = h ^ n, other = UINT64_C(0xE7037ED1A0B428DB), word[4] = {0};
     for (; end - at >= 32; at += 32) {
         memcpy(word, at, 32);
-        one = ct_stack_mix(one ^ word[0], k ^ word[1]);
-        other = ct_stack_mix(other ^ word[2], k ^ word[3]);
+        one = ct_stack_hash_mix(one ^ word[0], k ^ word[1]);
+        other = ct_stack_hash_mix(other ^ word[2], k ^ word[3]);
     }
     for (; end - at >= 8; at += 8) {
         memcpy(word, at, 8);
-        one = ct_stack_mix(one ^ word[0], k);
+        one = ct_stack_hash_mix(one ^ word[0], k);
     }
     if (at < end) { // the last word may overlap the one before
         word[0] = 0;
@@ -207,7 +208,7 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
             memcpy(word, at, n);
         other ^= word[0];
     }
-    return ct_stack_mix(one ^ k, other); // a factor of 0 would hide the other one
+    return ct_stack_hash_mix(one ^ k, other); // a factor of 0 would hide the other one
 }
 
 // A string that was the key of a dictionary knows its own hash, in which all its bytes count.
@@ -227,7 +228,7 @@ uint64_t ct_python_code_hash(const struct ct_python_layout *l, uintptr_t code,
     uint64_t h = (uint32_t)ct_python_load_int(code + l->first_line);
     if (file != last->object)
         *last = (struct ct_python_code_file){file, hash_string(l, file)};
-    h = ct_stack_mix(h ^ hash_string(l, ct_python_load_word(code + l->name)), k);
-    h = ct_stack_mix(h ^ last->hash, k);
+    h = ct_stack_hash_mix(h ^ hash_string(l, ct_python_load_word(code + l->name)), k);
+    h = ct_stack_hash_mix(h ^ last->hash, k);
     return hash_bytes(h, lines.at, (size_t)(lines.end - lines.at));
 }

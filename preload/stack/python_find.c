@@ -8,6 +8,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/loader_gate.h"
 #include "base/print.h"
 #include "base/real_dlsym.h"
 #include "store/loaded_modules.h"
@@ -30,7 +31,7 @@ uint32_t ct_python_take_note(void) {
     if (atomic_load_explicit(&ct_python_state, memory_order_relaxed) != CT_PYTHON_UNREADABLE ||
         !ct_python_change_state(CT_PYTHON_UNREADABLE, CT_PYTHON_REPORTED))
         return 0;
-    return ct_text("stacks without Python frames: Python %s, %s", version_text, why_unreadable);
+    return ct_name_intern_format("stacks without Python frames: Python %s, %s", version_text, why_unreadable);
 }
 
 // ---- finding ------------------------------------------------------------------------------------
@@ -41,14 +42,14 @@ static int resolve_symbols(const struct dl_phdr_info *object) {
     uint64_t bytes;
     int missing = 0;
 #define RESOLVE(name) \
-    missing |= !(*(void **)&ct_python.name = ct_object_symbol(object, #name, &bytes));
+    missing |= !(*(void **)&ct_python.name = ct_real_dlsym_find_in_object(object, #name, &bytes));
 #define RESOLVE_FUNCTION(result, name, parameters) RESOLVE(name)
     CT_PYTHON_SYMBOLS(RESOLVE_FUNCTION, RESOLVE)
-    *(void **)&ct_python.is_finalizing = ct_object_symbol(object, "Py_IsFinalizing", &bytes);
+    *(void **)&ct_python.is_finalizing = ct_real_dlsym_find_in_object(object, "Py_IsFinalizing", &bytes);
     if (!ct_python.is_finalizing) // until 3.12
-        *(void **)&ct_python.is_finalizing = ct_object_symbol(object, "_Py_IsFinalizing", &bytes);
-    ct_python.runtime = ct_object_symbol(object, "_PyRuntime", &bytes);
-    ct_python.loop = (uintptr_t)ct_object_symbol(object, "_PyEval_EvalFrameDefault", &bytes);
+        *(void **)&ct_python.is_finalizing = ct_real_dlsym_find_in_object(object, "_Py_IsFinalizing", &bytes);
+    ct_python.runtime = ct_real_dlsym_find_in_object(object, "_PyRuntime", &bytes);
+    ct_python.loop = (uintptr_t)ct_real_dlsym_find_in_object(object, "_PyEval_EvalFrameDefault", &bytes);
     ct_python.loop_bytes = ct_python.loop ? bytes : 0;
     return missing || !ct_python.is_finalizing;
 }
@@ -56,7 +57,7 @@ static int resolve_symbols(const struct dl_phdr_info *object) {
 static int search_object(struct dl_phdr_info *object, size_t size, void *missing) {
     uint64_t bytes;
     (void)size;
-    if (!ct_object_symbol(object, "PyGILState_GetThisThreadState", &bytes))
+    if (!ct_real_dlsym_find_in_object(object, "PyGILState_GetThisThreadState", &bytes))
         return 0;
     *(int *)missing = resolve_symbols(object);
     ct_python.path = object->dlpi_name;
@@ -116,12 +117,12 @@ int ct_python_find(void) {
         return ct_python_is_found();
     if (!atomic_compare_exchange_strong(&searching, &nobody, 1))
         return -EBUSY;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         const int saved = errno;
         if (atomic_load(&ct_python_state) == CT_PYTHON_ABSENT)
             search();
         errno = saved;
-        ct_loader_leave();
+        ct_loader_gate_leave();
         found = ct_python_is_found();
     }
     atomic_store(&searching, 0);

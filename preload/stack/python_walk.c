@@ -12,6 +12,7 @@
 #include "stack/python_find.h"
 #include "stack/python_gate.h"
 #include "store/ring.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 
 static const struct ct_python_layout *const layout = &ct_python.layout;
@@ -129,7 +130,7 @@ static inline uintptr_t anchor_of(uintptr_t f, uintptr_t *cframe) {
 
 static inline uint64_t hash_frame(uint64_t hash, const struct ct_python_frame *f) {
     const uint64_t k = UINT64_C(0xE7037ED1A0B428DB);
-    return ct_stack_mix(hash ^ f->code, f->stamp ^ f->instruction * k ^ k);
+    return ct_stack_hash_mix(hash ^ f->code, f->stamp ^ f->instruction * k ^ k);
 }
 
 // ---- the chain ----------------------------------------------------------------------------------

@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "stack/walk.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 
 // Numbers of entries are powers of two.
@@ -126,7 +127,7 @@ static inline uint64_t ct_stack_shape_hash(struct ct_stack_shape *s) {
     const uint32_t *at = ct_stack_shape_offsets(s), *const end = at + s->frames;
     struct ct_stack_hash h = ct_stack_hash_begin(s->frames);
 #define WORD(k) ct_walk_load(base + at[k])
-    for (; at < end; at += CT_STACK_STEP)
+    for (; at < end; at += CT_STACK_HASH_STEP)
         ct_stack_hash_step(&h, WORD(0), WORD(1), WORD(2), WORD(3), WORD(4), WORD(5), WORD(6),
                            WORD(7));
 #undef WORD

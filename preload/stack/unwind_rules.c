@@ -121,7 +121,7 @@ unsigned ct_rule_learn(uintptr_t pc) {
 
 void ct_rule_init(void) {
     if (!atomic_load(&ct_rule_table))
-        atomic_store(&ct_rule_table, ct_pages(sizeof(uint64_t) << CT_RULES_BITS));
+        atomic_store(&ct_rule_table, ct_pages_map(sizeof(uint64_t) << CT_RULES_BITS));
 }
 
 void ct_rule_forget_all(void) {

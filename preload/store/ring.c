@@ -36,6 +36,7 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "store/journal.h"
 
@@ -106,7 +107,7 @@ struct ct_ring *ct_rings(void) {
 // ---- time ------------------------------------------------------------------------------------
 
 uint64_t ct_ring_now(void) {
-    const uint64_t t = ct_clock();
+    const uint64_t t = ct_clock_read();
     self.last_now = t > self.last_now ? t : self.last_now + 1;
     return self.last_now;
 }
@@ -114,15 +115,15 @@ uint64_t ct_ring_now(void) {
 // ---- claiming --------------------------------------------------------------------------------
 
 const struct ct_journal_thread *ct_ring_thread(uint32_t number) {
-    const struct ct_journal *j = ct_journal();
-    const struct ct_journal_thread *t = number ? ct_journal_thread(number) : NULL;
+    const struct ct_journal *j = ct_journal_get();
+    const struct ct_journal_thread *t = number ? ct_journal_get_thread(number) : NULL;
     return j && t && t->number == number ? t : NULL;
 }
 
 // A new number for the calling thread; 0 if the table is full.
 static uint32_t thread_number(uint32_t tid) {
     const uint32_t number = atomic_fetch_add(&threads, 1) + 1;
-    struct ct_journal_thread *t = ct_journal_thread(number);
+    struct ct_journal_thread *t = ct_journal_get_thread(number);
     if (!t)
         return 0;
     t->number = 0; // the place may have been another thread's
@@ -153,14 +154,14 @@ static struct ct_ring *reuse_ring(uint64_t me) {
     return NULL;
 }
 
-static struct ct_arena handles = {.bytes = CT_RINGS * sizeof(struct ct_ring)};
+static struct ct_arena handles = {.bytes = CT_JOURNAL_MAX_RINGS * sizeof(struct ct_ring)};
 
 static struct ct_ring *make_ring(uint64_t me) {
-    struct ct_ring *r = ct_arena_take(&handles, sizeof *r);
+    struct ct_ring *r = ct_arena_alloc(&handles, sizeof *r);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r); // a forked child uses the arena of its parent again
-    if (!(r->shared = ct_journal_ring(&r->mapped)))
+    if (!(r->shared = ct_journal_add_ring(&r->mapped)))
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
     r->mask = r->mapped - CT_JOURNAL_PAGE - 1;
@@ -391,7 +392,7 @@ void ct_rings_reinit_child(void) {
     struct ct_ring *next;
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;
-        ct_pages_free(r->shared, r->mapped); // unmaps; the file is the parent's
+        ct_pages_unmap(r->shared, r->mapped); // unmaps; the file is the parent's
     }
     atomic_store(&handles.used, 0);
     atomic_store(&threads, 0);

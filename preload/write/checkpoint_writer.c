@@ -46,8 +46,8 @@ static struct {
 
 // The bytes that are certainly the ring's: half of the file may be kept for refused allocations.
 static uint64_t ring_bytes(void) {
-    const uint64_t most = ct_output_capacity();
-    return ct_shelf_bound(g.keeps ? most / 2 : most);
+    const uint64_t most = ct_trace_file_get_capacity();
+    return ct_memory_chunks_limit(g.keeps ? most / 2 : most);
 }
 
 // A segment is an eighth of the ring, or longer if its checkpoint is large; but never so long that the one before
@@ -80,7 +80,7 @@ void ct_segment_begin(uint64_t seq, const struct ct_live *live) {
     for (unsigned k = 0; k < CT_KINDS_END; k++)
         objects += live->of_kind[k];
     g.inexact = is_too_large(objects);
-    if (g.inexact && !g.totals && !(g.totals = ct_pages(TOTALS * sizeof *g.totals)))
+    if (g.inexact && !g.totals && !(g.totals = ct_pages_map(TOTALS * sizeof *g.totals)))
         g.inexact = 0;
     if (g.inexact) {
         (void)ct_checkpoint_sum(live, g.totals, TOTALS);
@@ -119,7 +119,7 @@ static int put_records(struct ct_columns *c, struct ct_event *records, size_t n)
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         ct_dictionary_map(&records[i]);
-        c->next_ns = records[i].t_ns + CT_NUMBER(TICK_NS); // objects need no exact time
+        c->next_ns = records[i].t_ns + CT_OPTION_NUMBER(TICK_NS); // objects need no exact time
         rc = ct_columns_put(c, &records[i]);
     }
     return rc;
@@ -167,7 +167,7 @@ unsigned ct_segment_sections(const struct ct_live *live, const struct ct_reading
     const uint8_t *const start = out->at;
     if (g.part == NONE)
         return 0;
-    if (!g.columns && !(g.columns = ct_pages((size_t)CT_COLUMNS * COLUMN_BYTES)))
+    if (!g.columns && !(g.columns = ct_pages_map((size_t)CT_COLUMNS * COLUMN_BYTES)))
         return ct_segment_lost(), 0;
     if (g.part == FIRST)
         put_history(out, history);
@@ -181,7 +181,7 @@ unsigned ct_segment_sections(const struct ct_live *live, const struct ct_reading
         return ct_segment_lost(), 0;
     g.part = g.last ? NONE : MORE;
     if (g.last)
-        ct_pages_forget(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
+        ct_pages_discard(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
     g.part_bytes += (uint64_t)(out->at - start);
     return flags;
 }
@@ -213,7 +213,7 @@ static uint64_t surroundings(uint64_t event) {
 
 static void keep(uint64_t last_seq) {
     const uint64_t first_seq = surroundings(g.refused_event);
-    ct_output_pin(first_seq, last_seq, g.kept_first ? CT_PIN_LAST : CT_PIN_FIRST);
+    ct_trace_file_protect(first_seq, last_seq, g.kept_first ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
     g.kept_first = g.keeps = 1;
     g.has_refused = 0;
 }

@@ -27,7 +27,7 @@ void ct_dictionary_prefetch(const struct ct_event *e);
 size_t ct_dictionary_unresolved(void);
 
 // The next module, from *n on, that such frames are waiting for and whose symbols are not loaded.
-struct ct_module *ct_dictionary_wants(size_t *n);
+struct ct_loaded_module *ct_dictionary_wants(size_t *n);
 
 // Whether such frames lie in no known module.
 int ct_dictionary_lost_frames(void);
@@ -44,7 +44,7 @@ void ct_dictionary_forget_frames(void);
 size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size);
 
 // The module whose symbols that name waits for, or NULL.
-struct ct_module *ct_dictionary_caller_wants(uint32_t stack);
+struct ct_loaded_module *ct_dictionary_caller_wants(uint32_t stack);
 
 void ct_dictionary_forked(void);
 

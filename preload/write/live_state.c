@@ -39,8 +39,8 @@ _Static_assert(CT_MAX_DEVICES <= 64, "bits");
 static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
     (void)user;
     if (bytes)
-        return ct_pages(bytes);
-    ct_pages_free(old, old_bytes);
+        return ct_pages_map(bytes);
+    ct_pages_unmap(old, old_bytes);
     return NULL;
 }
 
@@ -51,15 +51,15 @@ static void placed(void *unused, const struct ct_object *object, const struct ct
 }
 
 int ct_state_begin(void) {
-    if (!s.history && !(s.history = ct_pages(sizeof *s.history)))
+    if (!s.history && !(s.history = ct_pages_map(sizeof *s.history)))
         return -ENOMEM;
-    struct ct_aside *aside = ct_pages(CT_RINGS * sizeof *aside);
+    struct ct_aside *aside = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *aside);
     ct_live_init(&s.live, memory, NULL);
     s.live.aside = aside;
-    s.live.asides = aside ? CT_RINGS : 0;
+    s.live.asides = aside ? CT_JOURNAL_MAX_RINGS : 0;
     ct_ranges_init(&s.ranges, memory, NULL);
     s.live.placed = placed;
-    ct_history_begin(s.history, ct_clock());
+    ct_history_begin(s.history, ct_clock_read());
     return 0;
 }
 

@@ -148,10 +148,10 @@ static void arguments_info(void) {
     static char given[16384], out[3500]; // the caller holds the drain lock
     size_t n = ct_read_file("/proc/self/cmdline", given, sizeof given - 1);
     given[n] = 0;
-    if (CT_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
+    if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
         return;
     const char *first = given + strlen(given) + 1;
-    if (CT_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
+    if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
         size_t used = 0;
         for (const char *at = given; at < given + n; at += strlen(at) + 1)
             used = add(out, used, sizeof out, at, strlen(at));
@@ -197,7 +197,7 @@ static int is_known_variable(const char *name, size_t n) {
 
 // Whether the user named it: NAME or PREFIX_*, separated by commas.
 static int is_asked_for(const char *name, size_t n) {
-    for (const char *at = CT_TEXT(ENV_ALLOW); at && *at;) {
+    for (const char *at = CT_OPTION_TEXT(ENV_ALLOW); at && *at;) {
         const size_t length = strcspn(at, ",");
         if (length && at[length - 1] == '*' ? n >= length - 1 && !memcmp(name, at, length - 1)
                                             : n == length && !memcmp(name, at, n))
@@ -249,7 +249,7 @@ static uint64_t now(clockid_t clock) {
 static uint64_t start_ns(void) {
     const long hertz = sysconf(_SC_CLK_TCK);
     const uint64_t since_boot =
-        hertz > 0 ? ct_process_id_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
+        hertz > 0 ? ct_process_id_read_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
                   : 0;
     const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
@@ -261,7 +261,7 @@ static void options_info(void) {
         // The pattern may hold a path.
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW)
             continue;
-        ct_print(key, sizeof key, "option.%s", ct_option_name((enum ct_option)i));
+        ct_print(key, sizeof key, "option.%s", ct_options_get_name((enum ct_option)i));
         ct_info(key, "%s", ct_options[i].text);
     }
 }
@@ -269,7 +269,7 @@ static void options_info(void) {
 void ct_process_info(void) {
     char name[65];
     struct utsname host;
-    ct_program_name(name, sizeof name);
+    ct_process_id_get_program_name(name, sizeof name);
     ct_info("cutrace.version", "%s", CT_VERSION);
     ct_info("process.pid", "%d", (int)getpid());
     ct_info("process.ppid", "%d", (int)getppid());

@@ -15,7 +15,7 @@ int ct_resolve_symbols(unsigned ms);
 // Names the caller of a stack, if that takes no more than a moment. Drain lock held.
 void ct_name_caller(uint32_t stack);
 
-// Symbol tables stay for a while behind the last new address. The time (of ct_clock) from which on tidy gives them back; 0: there
+// Symbol tables stay for a while behind the last new address. The time (of ct_clock_read) from which on tidy gives them back; 0: there
 // are none. Lock not held.
 uint64_t ct_naming_due_ns(void);
 void ct_naming_tidy(void);

@@ -129,7 +129,7 @@ static void make_stacks(void) {
     for (uint64_t i = 1; i <= COLD_STACKS; i++) {
         for (uint64_t k = 0; k < DEPTH; k++)
             frames[k] = UINT64_C(0x7f0000000000) + (k < 8 ? i >> k : 0) * 64 + k * 4096;
-        stack_ids[i] = ct_stack_intern(frames, DEPTH);
+        stack_ids[i] = ct_stack_table_intern(frames, DEPTH);
     }
 }
 
@@ -140,7 +140,7 @@ static uint64_t cpu_ns(void) {
 }
 
 static uint64_t drain(enum ct_drain_how how) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_try(&shield))
         fail("locked");
     const uint64_t start = cpu_ns();
@@ -166,7 +166,7 @@ static void next(const struct stream *s, unsigned ring) {
     if (CT_HAS(&e, stack))
         e.stack = stack_ids[e.stack];
     if (CT_HAS(&e, api))
-        e.api = ct_name(e.op == CT_OP_FREE ? "cuMemFree_v2" : "cuMemAlloc_v2");
+        e.api = ct_name_intern(e.op == CT_OP_FREE ? "cuMemFree_v2" : "cuMemAlloc_v2");
     publish(rings[ring], &e);
 }
 

@@ -42,7 +42,7 @@ static __attribute__((noinline)) uint32_t new_id(uint64_t hash, size_t n) {
     for (size_t i = 0; i < n; i++)
         words[i] = ct_python_intern_frame(ring, &frames[i]);
     ids[hash % IDS].hash = hash;
-    return ids[hash % IDS].id = ct_stack_intern(words, n);
+    return ids[hash % IDS].id = ct_stack_table_intern(words, n);
 }
 
 static uint32_t by_walk(void) {
@@ -124,7 +124,7 @@ static uint32_t (*const ways[])(void) = {by_api, by_walk, by_hook};
 // Native and Python frames of a stack as a hook takes it, above each other.
 EXPORT void bench_frames(unsigned *native, unsigned *python);
 EXPORT void bench_frames(unsigned *native, unsigned *python) {
-    const struct ct_stack_entry *const e = ct_stack_entry(ct_capture_stack());
+    const struct ct_stack_entry *const e = ct_stack_table_get(ct_capture_stack());
     const struct ct_capture_counts c = ct_capture_counts();
     *native = *python = 0;
     if (getenv("BENCH_COUNTS"))
@@ -165,7 +165,7 @@ EXPORT double bench_once(int how) {
 EXPORT void bench_quantiles(int how, int times, double work_ns, double *out);
 EXPORT void bench_quantiles(int how, int times, double work_ns, double *out) {
     uint32_t (*const by)(void) = ways[how];
-    double *const took = ct_pages((size_t)times * sizeof *took);
+    double *const took = ct_pages_map((size_t)times * sizeof *took);
     for (int i = 0; i < times; i++) {
         const double begin = now();
         while (now() < begin + work_ns)
@@ -179,5 +179,5 @@ EXPORT void bench_quantiles(int how, int times, double work_ns, double *out) {
     out[1] = took[times * 9 / 10];
     out[2] = took[times * 99 / 100];
     out[3] = took[times - 1];
-    ct_pages_free(took, (size_t)times * sizeof *took);
+    ct_pages_unmap(took, (size_t)times * sizeof *took);
 }

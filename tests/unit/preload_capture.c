@@ -21,10 +21,10 @@
 
 #include <cmocka.h>
 
+#include "base/loader_gate.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
 #include "stack/walk.h"
-#include "store/loaded_modules.h"
 #include "store/stack_table.h"
 
 #ifdef __clang__
@@ -72,7 +72,7 @@ static void the_second_time_is_from_memory(void **state) {
     const struct ct_capture_counts n = since(before);
     for (int i = 1; i < 6; i++)
         assert_int_equal(ids[i], ids[0]);
-    assert_true(ct_stack_entry(ids[0])->frames > 20);
+    assert_true(ct_stack_table_get(ids[0])->frames > 20);
     assert_int_equal(n.checks, 6);
 #ifdef __x86_64__                  // elsewhere it is libunwind alone
     assert_int_equal(n.walked, 2); // it was remembered when it was seen again
@@ -105,7 +105,7 @@ static void more_than_a_thread_remembers(void **state) {
 static void is_cut_at_the_depth(void **state) {
     (void)state;
     for (volatile int i = 0; i < 4; i++) {
-        const struct ct_stack_entry *e = ct_stack_entry(down(3000, 0));
+        const struct ct_stack_entry *e = ct_stack_table_get(down(3000, 0));
         assert_int_equal(e->frames, 64 + 1);
         assert_int_equal(e->frame[64], ct_frame_word_end(CT_STACK_DEEPER));
     }
@@ -231,7 +231,7 @@ static void in_child(void) {
     uint32_t ids[4];
     for (volatile int i = 0; i < 4; i++) {
         ids[i] = down(12, 5);
-        const struct ct_stack_entry *e = ct_stack_entry(ids[i]);
+        const struct ct_stack_entry *e = ct_stack_table_get(ids[i]);
         if (!e || e->frames < 12 || (i && ids[i] != ids[0]))
             _exit(1);
     }
@@ -319,9 +319,9 @@ static int stay(struct dl_phdr_info *object, size_t bytes, void *unused) {
 
 static void *ask_the_loader(void *unused) {
     (void)unused;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         (void)dl_iterate_phdr(stay, NULL);
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     return NULL;
 }

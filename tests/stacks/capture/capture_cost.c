@@ -33,7 +33,7 @@ static uint64_t cpu_ns(void) {
 static NOINLINE uint32_t by_libunwind(void) {
     uint64_t frames[96];
     const int n = unw_backtrace((void **)frames, 80);
-    return n > 1 ? ct_stack_intern(frames + 1, (size_t)n - 1) : 0;
+    return n > 1 ? ct_stack_table_intern(frames + 1, (size_t)n - 1) : 0;
 }
 
 static NOINLINE uint32_t nothing(void) {
@@ -151,11 +151,11 @@ int main(void) {
     for (int r = 0; r < ROUNDS; r++) {
         const uint64_t start = cpu_ns();
         for (int i = 0; i < 100000; i++)
-            (void)ct_clock();
+            (void)ct_clock_read();
         clock_ns[r] = (double)(cpu_ns() - start) / 100000;
     }
     qsort(clock_ns, ROUNDS, sizeof *clock_ns, by_value);
-    printf("ct_clock (%s) %.1f ns\n", ct_clock_source(), clock_ns[ROUNDS / 2]);
+    printf("ct_clock_read (%s) %.1f ns\n", ct_clock_get_source(), clock_ns[ROUNDS / 2]);
     for (unsigned i = 0; i < 2; i++) {
         const unsigned d = depths[i];
         left(d, 0);
@@ -163,7 +163,7 @@ int main(void) {
         inner = 1;
         id = 0;
         left(d, 0);
-        const uint32_t frames = ct_stack_entry(id)->frames;
+        const uint32_t frames = ct_stack_table_get(id)->frames;
         printf("%u frames: the same stack: unw_backtrace %.1f, ct_capture_stack %.1f\n", frames,
                same_stack(by_libunwind, d), same_stack(ct_capture_stack, d));
         static const unsigned mixes[][2] = {{32, 0}, {256, 0}, {256, 15}};

@@ -75,7 +75,7 @@ static __thread void *glibc_frames[MOST_FRAMES];
 
 // Both without this library's frames; equal to the last frame, unless ours ends with a mark.
 static void compare(uint32_t id) {
-    const struct ct_stack_entry *const e = ct_stack_entry(id);
+    const struct ct_stack_entry *const e = ct_stack_table_get(id);
     const int n = backtrace(glibc_frames, MOST_FRAMES);
     uint32_t at = 0;
     int i = 0;
@@ -123,7 +123,7 @@ static void capture(void) {
         const uint64_t n = atomic_fetch_add(&captures, 1);
         if (glibc_every && n % glibc_every == 0)
             compare(id);
-        const struct ct_stack_entry *const e = ct_stack_entry(id);
+        const struct ct_stack_entry *const e = ct_stack_table_get(id);
         if (stop_every && e && n % stop_every == stop_every - 1)
             capture_stop(e->frame, e->frames);
     }
