@@ -30,7 +30,7 @@
 #define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
-enum { NOTICE = CT_WANTED_NOTICE, HURRY = CT_WANTED_HURRY, STOP = CT_WANTED_STOP };
+enum { NOTICE = CT_WAKE_NEW_EVENTS, HURRY = CT_WAKE_NOW, STOP = CT_WAKE_STOP };
 
 _Atomic int ct_writer_sleeps;
 
@@ -79,7 +79,7 @@ static int something_is_published(void) {
     if (ct_rings_fence())
         return 1;
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->shared->announced) != CT_JOURNAL_QUIET ||
+        if (atomic_load(&r->shared->announced) != CT_JOURNAL_IDLE ||
             atomic_load(&r->shared->head) != atomic_load(&r->shared->tail))
             return 1;
     return 0;

@@ -112,7 +112,7 @@ static int joins(const struct span *a, const struct span *b, uint64_t limit) {
             return 0;
     return a->kind == CHUNKS && b->kind == CHUNKS && b->first == a->last + 1 &&
            a->bytes + b->bytes <= limit &&
-           (a->flags & CT_CHUNK_SEGMENT || !(b->flags & CT_CHUNK_SEGMENT));
+           (a->flags & CT_CHUNK_RESTART || !(b->flags & CT_CHUNK_RESTART));
 }
 
 // Many small chunks: from now on neighbours are dropped together, about a thousandth of the file at once.
@@ -170,7 +170,7 @@ static int let_go(void) {
     if (!pinned_bytes())
         return 0;
     for (size_t i = 0; i < s.spans; i++)
-        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_SEGMENT &&
+        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_RESTART &&
             s.span[i].first > r->first && s.span[i].first < to)
             to = s.span[i].first;
     *r = to < UINT64_MAX ? (struct range){to, r->last} : NOTHING;
@@ -366,7 +366,7 @@ static int write_and_commit(int fd, const struct span *chunk, const uint8_t *dat
 int ct_store_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
     int rc;
     s.refused = 0;
-    s.needed = flags & CT_CHUNK_SEGMENT ? 0 : s.segment;
+    s.needed = flags & CT_CHUNK_RESTART ? 0 : s.segment;
     if (n % CT_CHUNK_ALIGN || n <= WORD)
         return -EINVAL;
     if (n > FRAME_MAX || n > s.bound)
@@ -389,7 +389,7 @@ int ct_store_append(int fd, const void *data, size_t n, uint64_t seq, unsigned f
     replace(s.next, s.next + 1, spans, spans[1].bytes ? 2 : 1);
     s.next++;
     s.written += n;
-    s.segment = flags & CT_CHUNK_SEGMENT ? seq + 1 : s.segment;
+    s.segment = flags & CT_CHUNK_RESTART ? seq + 1 : s.segment;
     return 0;
 }
 

@@ -73,7 +73,7 @@ static uint64_t place(uint64_t *at, uint64_t bytes) {
     return here;
 }
 
-static void lay_out(struct ct_journal *h, uint64_t shelf_bytes) {
+static void lay_out(struct ct_journal *h, uint64_t chunks_bytes) {
     uint64_t at = CT_JOURNAL_HEADER;
     h->ring_data = RING_DATA;
     h->blocks = BLOCKS;
@@ -84,15 +84,15 @@ static void lay_out(struct ct_journal *h, uint64_t shelf_bytes) {
     h->texts_bytes = TEXTS_BYTES;
     h->module_texts_bytes = MODULE_TEXTS_BYTES;
     h->stacks_bytes = CT_NUMBER(STACK_MEMORY);
-    h->blocks_at = place(&at, (uint64_t)BLOCKS * CT_BLOCK_BYTES);
+    h->blocks_at = place(&at, (uint64_t)BLOCKS * CT_STREAM_BLOCK_BYTES);
     h->names_at = place(&at, CT_NAME_IDS * sizeof(uint32_t));
     h->texts_at = place(&at, TEXTS_BYTES);
     h->threads_at = place(&at, THREADS * sizeof(struct ct_journal_thread));
     h->modules_at = place(&at, MODULES * sizeof(struct ct_journal_module));
     h->module_texts_at = place(&at, MODULE_TEXTS_BYTES);
     h->stacks_at = place(&at, h->stacks_bytes);
-    h->shelf_at = place(&at, shelf_bytes);
-    h->shelf_bytes = shelf_bytes;
+    h->chunks_at = place(&at, chunks_bytes);
+    h->chunks_bytes = chunks_bytes;
     h->rings_at = at;
 }
 
@@ -144,16 +144,16 @@ static void *map_piece(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // The shelf's first part; the rest is address space.
 static int map_shelf(int fd, const struct ct_journal *layout) {
-    const uint64_t first = ct_shelf_least(layout->shelf_bytes);
-    const int rc = reserve(fd, layout->shelf_at, first);
+    const uint64_t first = ct_shelf_least(layout->chunks_bytes);
+    const int rc = reserve(fd, layout->chunks_at, first);
     if (rc)
         return rc;
-    void *p = mmap(NULL, layout->shelf_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                   fd, (off_t)layout->shelf_at);
+    void *p = mmap(NULL, layout->chunks_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   fd, (off_t)layout->chunks_at);
     if (p == MAP_FAILED)
         return -errno;
     j.shelf = p;
-    j.shelf_mapped = layout->shelf_bytes;
+    j.shelf_mapped = layout->chunks_bytes;
     j.shelf_ready = first;
     return 0;
 }
@@ -162,7 +162,7 @@ static int map_shelf(int fd, const struct ct_journal *layout) {
 static int map_file(int fd, const struct ct_journal *layout, struct ct_journal **h) {
     *h = map_piece(fd, NULL, 0, layout->stacks_at);
     int rc = *h ? 0 : errno ? -errno : -ENOMEM;
-    if (!rc && layout->shelf_bytes && (rc = map_shelf(fd, layout))) {
+    if (!rc && layout->chunks_bytes && (rc = map_shelf(fd, layout))) {
         ct_pages_free(*h, layout->stacks_at);
         *h = NULL;
     }
@@ -179,7 +179,7 @@ static int open_with_shelf(const char *trace_path, uint64_t trace_id, struct ct_
     if (fd < 0)
         return fd;
     lay_out(layout, ct_shelf_size(ct_journal_file_room(fd)));
-    if (layout->shelf_bytes)
+    if (layout->chunks_bytes)
         return map_file(fd, layout, h);
     close(fd);
     ct_journal_file_remove();
@@ -203,8 +203,8 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
     return fd < 0 ? fd : map_file(fd, layout, h);
 }
 
-static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t trace_id) {
-    lay_out(h, shelf_bytes);
+static void fill_header(struct ct_journal *h, uint64_t chunks_bytes, uint64_t trace_id) {
+    lay_out(h, chunks_bytes);
     h->version = CT_JOURNAL_VERSION;
     h->header_bytes = sizeof *h;
     h->pid = (uint32_t)getpid();
@@ -236,7 +236,7 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
     if (!h)
         return -ENOMEM;
     touch(h, layout.blocks_at); // (the blocks are the drainer's, who can wait)
-    fill_header(h, layout.shelf_bytes, trace_id);
+    fill_header(h, layout.chunks_bytes, trace_id);
     atomic_store(&j.texts_used, 1); // 0 means: not there
     j.module_texts_used = 1;
     memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // before others can put events into it
@@ -360,15 +360,15 @@ uint64_t ct_journal_shelf_grow(uint64_t up_to) {
     const int fd = ct_journal_file_open();
     if (fd < 0)
         return j.shelf_ready;
-    if (!reserve(fd, ct_journal()->shelf_at + j.shelf_ready, want - j.shelf_ready))
+    if (!reserve(fd, ct_journal()->chunks_at + j.shelf_ready, want - j.shelf_ready))
         j.shelf_ready = want;
     close(fd);
     return j.shelf_ready;
 }
 
-struct ct_block *ct_journal_block(uint32_t i) {
+struct ct_stream_block *ct_journal_block(uint32_t i) {
     struct ct_journal *h = ct_journal();
-    return (struct ct_block *)at(h->blocks_at) + (i - 1);
+    return (struct ct_stream_block *)at(h->blocks_at) + (i - 1);
 }
 
 void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *path,

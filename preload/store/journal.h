@@ -39,7 +39,7 @@ uint8_t *ct_journal_shelf(void);
 uint64_t ct_journal_shelf_grow(uint64_t up_to);
 
 // Block i (from 1). Drain lock held.
-struct ct_block *ct_journal_block(uint32_t i);
+struct ct_stream_block *ct_journal_block(uint32_t i);
 
 // Puts down a module. Drain lock held.
 void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *path,

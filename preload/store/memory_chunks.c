@@ -70,7 +70,7 @@ const char *ct_shelf_trouble(void) {
 
 static uint64_t size(void) {
     const struct ct_journal *h = ct_journal();
-    return h ? atomic_load_explicit(&h->shelf_bytes, memory_order_relaxed) : 0;
+    return h ? atomic_load_explicit(&h->chunks_bytes, memory_order_relaxed) : 0;
 }
 
 uint64_t ct_shelf_bound(uint64_t bytes) {
@@ -105,12 +105,12 @@ static uint64_t behind(uint64_t position) {
 // The next n bytes, which end where the ring does at the latest, hold nothing that counts. -ENOSPC: there is no memory for
 // them, and the ring ends before.
 static int clear(struct ct_journal *h, uint64_t n) {
-    const uint64_t head = atomic_load(&h->shelf_head);
-    uint64_t tail = atomic_load(&h->shelf_tail);
+    const uint64_t head = atomic_load(&h->chunks_head);
+    uint64_t tail = atomic_load(&h->chunks_tail);
     const uint64_t ready = ct_journal_shelf_grow(offset(head) + n);
     if (ready < offset(head) + n) {
         // This is the first round: positions are places, whatever the size.
-        atomic_store(&h->shelf_bytes, ready);
+        atomic_store(&h->chunks_bytes, ready);
         ct_print(trouble, sizeof trouble,
                  "CUTRACE_MEMORY keeps %lu MiB from now on: there is no more memory for files",
                  ready / MIB);
@@ -118,13 +118,13 @@ static int clear(struct ct_journal *h, uint64_t n) {
     }
     while (head + n - tail > size())
         tail = behind(tail);
-    atomic_store_explicit(&h->shelf_tail, tail, memory_order_release);
+    atomic_store_explicit(&h->chunks_tail, tail, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); // before anything is written there
     return 0;
 }
 
 static int put(struct ct_journal *h, const void *chunk, uint64_t n) {
-    uint64_t head = atomic_load(&h->shelf_head), unused = 0;
+    uint64_t head = atomic_load(&h->chunks_head), unused = 0;
     int rc;
     if (n + WORD > size())
         return -EFBIG;
@@ -133,13 +133,13 @@ static int put(struct ct_journal *h, const void *chunk, uint64_t n) {
             return rc;
         memcpy(place(head), &unused, WORD);
         head += to_end(head);
-        atomic_store_explicit(&h->shelf_head, head, memory_order_release);
+        atomic_store_explicit(&h->chunks_head, head, memory_order_release);
     }
     if ((rc = clear(h, n + WORD)))
         return rc;
     memcpy(place(head), &n, WORD);
     memcpy(place(head) + WORD, chunk, n);
-    atomic_store_explicit(&h->shelf_head, head + WORD + n, memory_order_release);
+    atomic_store_explicit(&h->chunks_head, head + WORD + n, memory_order_release);
     return 0;
 }
 
@@ -153,19 +153,19 @@ static int to_file(const uint8_t *chunk, uint64_t n) {
 }
 
 uint64_t ct_shelf_end(void) {
-    return size() ? atomic_load(&ct_journal()->shelf_head) : 0;
+    return size() ? atomic_load(&ct_journal()->chunks_head) : 0;
 }
 
 int ct_shelf_flush(uint64_t end) {
     struct ct_journal *h = ct_journal();
-    const uint64_t from = size() ? atomic_load(&h->shelf_tail) : end;
+    const uint64_t from = size() ? atomic_load(&h->chunks_tail) : end;
     for (uint64_t tail = from; tail < end;) {
         const uint64_t n = word_at(tail);
         const int rc = n ? to_file(place(tail) + WORD, n) : 0;
         if (rc)
             return rc;
         tail = behind(tail);
-        atomic_store_explicit(&h->shelf_tail, tail, memory_order_release);
+        atomic_store_explicit(&h->chunks_tail, tail, memory_order_release);
         if (tail - from >= FLUSH_BYTES && tail < end)
             return -EAGAIN;
     }

@@ -218,7 +218,7 @@ static struct ct_ring *ring_new(uint64_t me) {
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
     r->mask = r->mapped - CT_JOURNAL_PAGE - 1;
-    atomic_init(&r->shared->announced, CT_JOURNAL_QUIET);
+    atomic_init(&r->shared->announced, CT_JOURNAL_IDLE);
     atomic_store_explicit(&r->shared->owner, me, memory_order_release);
     r->next = atomic_load(&rings);
     while (!atomic_compare_exchange_weak(&rings, &r->next, r))
@@ -239,7 +239,7 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
                                    memory_order_acquire); // what the one before left
         atomic_store(&alone, 0);
         // It may have been ended in the middle of things.
-        atomic_store_explicit(&r->shared->announced, CT_JOURNAL_QUIET, memory_order_release);
+        atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
         ct_capture_handed_on(r->capture);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
@@ -383,7 +383,7 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
     if (!event->thread)
         event->present &= ~CT_BIT(thread);
     behind = fill(r, behind, event);
-    atomic_store_explicit(&s->announced, CT_JOURNAL_QUIET, memory_order_release);
+    atomic_store_explicit(&s->announced, CT_JOURNAL_IDLE, memory_order_release);
     return ((head ^ behind) & ~(r->mask >> 2)) != 0;
 }
 
@@ -405,12 +405,12 @@ uint64_t ct_ring_bound(struct ct_ring *ring) {
     const int saved = errno;
     uint64_t bound = atomic_load(&ring->shared->announced);
     // Publishing takes tens of nanoseconds, unless the thread loses its core in between.
-    for (int i = 0; i < 200 && bound != CT_JOURNAL_QUIET; i++)
+    for (int i = 0; i < 200 && bound != CT_JOURNAL_IDLE; i++)
         bound = atomic_load(&ring->shared->announced);
     // A thread that was cancelled or killed in there must not hold up the others for ever.
     const uint32_t tid = (uint32_t)atomic_load(&ring->shared->owner);
-    if (bound != CT_JOURNAL_QUIET && tid && thread_is_gone(tid))
-        bound = CT_JOURNAL_QUIET;
+    if (bound != CT_JOURNAL_IDLE && tid && thread_is_gone(tid))
+        bound = CT_JOURNAL_IDLE;
     errno = saved;
     return bound;
 }

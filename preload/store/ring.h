@@ -70,7 +70,7 @@ extern _Atomic uint64_t ct_watermark;
 int ct_ring_is_empty(void);
 int ct_rings_are_empty(void);
 
-// A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_QUIET if it is not.
+// A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_IDLE if it is not.
 uint64_t ct_ring_bound(struct ct_ring *ring);
 
 // ---- taking out -----------------------------------------------------------------------------

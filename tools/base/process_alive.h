@@ -69,7 +69,7 @@ static inline uint32_t ct_alive(const struct ct_journal *j) {
 static inline const char *ct_journal_place(const char *path, char *to, size_t size) {
     const ssize_t n = readlink(path, to, size - 1);
     to[n > 0 ? n : 0] = 0;
-    return ct_journal_is_elsewhere(to) ? to : path;
+    return ct_journal_links_to_shm(to) ? to : path;
 }
 
 // NULL, or why a head is no journal that this program understands, as the end of a sentence.

@@ -184,7 +184,7 @@ static uint32_t take_module(struct ct_names *n, struct ct_in *in) {
 static void take_places(struct ct_names *n, struct ct_frame *f, struct ct_in *in) {
     const uint64_t count = ct_get_varint(in);
     const size_t before = n->place_count;
-    if (count > CT_MAX_PLACES)
+    if (count > CT_MAX_SOURCE_LOCATIONS)
         in->bad = 1;
     for (uint64_t i = 0; i < count && !in->bad; i++) {
         CT_GROW(n->places, n->place_count, n->place_cap);
@@ -342,7 +342,7 @@ int ct_names_section(struct ct_names *n, unsigned version, unsigned kind, struct
         return 0;
     while (in.at < in.end) {
         const uint64_t id = ct_get_varint(&in);
-        struct ct_in entry = ct_get_sub(&in, ct_get_varint(&in));
+        struct ct_in entry = ct_get_slice(&in, ct_get_varint(&in));
         if (in.bad || entry.bad || n->ids[kind].count > MAX_DEFINITIONS)
             return -1;
         uint32_t mine = 0;

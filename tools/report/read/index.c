@@ -180,7 +180,7 @@ static int has_number(const struct ct_index *x, size_t n, uint64_t seq) {
 }
 
 static int begins_segment(const struct ct_chunk *c) {
-    return c->flags & CT_CHUNK_SEGMENT && c->dict_seq == c->seq;
+    return c->flags & CT_CHUNK_RESTART && c->dict_seq == c->seq;
 }
 
 static int follows(const struct ct_index *x, size_t i) {

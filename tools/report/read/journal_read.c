@@ -43,9 +43,9 @@ static int read_head(struct ct_journal_in *j, struct ct_error *error) {
                        "version that recorded it",
                        j->file.name, unfit, h->version, CT_JOURNAL_VERSION);
     const uint64_t places[] = {
-        h->blocks_at,    h->names_at, h->texts_at,    h->threads_at,      h->modules_at,
-        h->stacks_at,    h->rings_at, h->texts_bytes, h->module_texts_at, h->module_texts_bytes,
-        h->stacks_bytes, h->shelf_at, h->shelf_bytes};
+        h->blocks_at,    h->names_at,  h->texts_at,    h->threads_at,      h->modules_at,
+        h->stacks_at,    h->rings_at,  h->texts_bytes, h->module_texts_at, h->module_texts_bytes,
+        h->stacks_bytes, h->chunks_at, h->chunks_bytes};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (places[i] > OFFSET_MAX)
             return impossible(j, error, "an offset in its head");
@@ -67,7 +67,7 @@ static int read_stream(struct ct_journal_in *j, unsigned stream, size_t *at, siz
                        uint32_t *left) {
     const uint32_t last = j->open.stream[stream].last;
     for (uint32_t i = j->open.stream[stream].first; i;) {
-        struct ct_block b;
+        struct ct_stream_block b;
         const uint64_t offset = j->head.blocks_at + (uint64_t)(i - 1) * sizeof b;
         if (i > j->head.blocks || !*left ||
             ct_source_read(&j->file, offset, &b, sizeof b) != sizeof b)
@@ -115,31 +115,31 @@ static int take_chunk(struct ct_journal_in *j, uint64_t offset, uint64_t n) {
         memcmp(head.magic, CT_CHUNK_MAGIC, sizeof head.magic) != 0 ||
         head.trace_id != j->head.trace_id)
         return -1;
-    if (j->shelf_bytes + n > j->shelf_cap)
+    if (j->chunks_bytes + n > j->shelf_cap)
         j->shelf = ct_resize(j->shelf, j->shelf_cap = j->shelf_cap * 2 + (size_t)n, 1);
-    if (ct_source_read(&j->file, offset, j->shelf + j->shelf_bytes, (size_t)n) != n)
+    if (ct_source_read(&j->file, offset, j->shelf + j->chunks_bytes, (size_t)n) != n)
         return -1;
-    j->shelf_bytes += (size_t)n;
+    j->chunks_bytes += (size_t)n;
     return 0;
 }
 
 // Takes what has come since the last time. While the process runs, the oldest chunks are overwritten: what is behind the
 // tail when it has been read was whole.
 static void read_shelf(struct ct_journal_in *j) {
-    const uint64_t size = j->head.shelf_bytes, head = j->head.shelf_head;
-    uint64_t tail = j->head.shelf_tail;
+    const uint64_t size = j->head.chunks_bytes, head = j->head.chunks_head;
+    uint64_t tail = j->head.chunks_tail;
     if (!size || head - tail > size)
         return (void)(j->damaged += size || head != tail);
     for (uint64_t at = tail > j->shelf_read ? tail : j->shelf_read; at < head; j->shelf_read = at) {
-        const uint64_t place = j->head.shelf_at + at % size, to_end = size - at % size,
+        const uint64_t place = j->head.chunks_at + at % size, to_end = size - at % size,
                        n = to_end < 8 ? 0 : word_at(j, place);
-        const size_t before = j->shelf_bytes;
+        const size_t before = j->chunks_bytes;
         const int bad = n && (n > to_end - 8 || n > head - at - 8 || take_chunk(j, place + 8, n));
-        tail = j->alive ? word_at(j, offsetof(struct ct_journal, shelf_tail)) : tail;
+        tail = j->alive ? word_at(j, offsetof(struct ct_journal, chunks_tail)) : tail;
         if (at >= tail && bad)
             return (void)j->damaged++;
         if (at < tail)
-            j->shelf_bytes = before;
+            j->chunks_bytes = before;
         at = at < tail ? tail : at + (n ? 8 + n : to_end);
     }
 }
@@ -150,7 +150,7 @@ static void add_pending(struct ct_journal_in *j, const uint8_t *record, uint64_t
     struct ct_event e = {0};
     memcpy(&e.present, record, sizeof e.present);
     memcpy(&e.t_ns, record + offsetof(struct ct_event, t_ns), sizeof e.t_ns);
-    if (e.t_ns <= j->open.taken_ns || e.t_ns > until)
+    if (e.t_ns <= j->open.drained_ns || e.t_ns > until)
         return;
     CT_GROW(j->pending, j->pending_count, j->pending_cap);
     j->pending[j->pending_count] =
@@ -194,7 +194,7 @@ static void note_loss(struct ct_journal_in *j, const struct ct_journal_ring *r) 
         return;
     CT_GROW(j->losses, j->loss_count, j->loss_cap);
     j->losses[j->loss_count++] = (struct ct_loss){
-        r->lost, r->last_ns > j->open.taken_ns ? r->last_ns : j->open.taken_ns, r->thread};
+        r->lost, r->last_ns > j->open.drained_ns ? r->last_ns : j->open.drained_ns, r->thread};
 }
 
 static int read_ring(struct ct_journal_in *j, uint64_t at, uint64_t *bytes, uint64_t until) {
@@ -203,7 +203,7 @@ static int read_ring(struct ct_journal_in *j, uint64_t at, uint64_t *bytes, uint
         return -1; // the file ends: this one was never mapped
     const uint64_t n = r.head - r.tail;
     // Times are never 0, so that this is a ring which was not set up.
-    j->torn += !j->alive && r.announced != CT_JOURNAL_QUIET && r.announced;
+    j->torn += !j->alive && r.announced != CT_JOURNAL_IDLE && r.announced;
     note_loss(j, &r);
     if (!n)
         return 0;
@@ -250,7 +250,7 @@ static void forget(struct ct_journal_in *j) {
     *j = (struct ct_journal_in){.file = j->file,
                                 .path = j->path,
                                 .shelf = j->shelf,
-                                .shelf_bytes = j->shelf_bytes,
+                                .chunks_bytes = j->chunks_bytes,
                                 .shelf_cap = j->shelf_cap,
                                 .shelf_read = j->shelf_read};
 }

@@ -30,7 +30,7 @@ struct ct_journal_in {
     int alive; // its process is still running (of this boot of this machine)
     // the shelf
     uint8_t *shelf; // its chunks, whole, one behind the other
-    size_t shelf_bytes, shelf_cap;
+    size_t chunks_bytes, shelf_cap;
     uint64_t shelf_read; // so far, as the journal counts
     // the open chunk
     struct ct_journal_open open;

@@ -55,7 +55,7 @@ static void put_chunk(struct fold *f, const struct ct_buffer *body, struct ct_ch
 static void put_shelf(struct fold *f, const struct ct_index *x, struct ct_chunk *last) {
     struct ct_journal_in *j = f->j;
     const struct ct_source source = {
-        .fd = -1, .memory = j->shelf, .bytes = j->shelf_bytes, .file_bytes = j->shelf_bytes};
+        .fd = -1, .memory = j->shelf, .bytes = j->chunks_bytes, .file_bytes = j->chunks_bytes};
     struct ct_index shelf = {0};
     struct ct_map there = {0};
     for (size_t i = 0; i < x->count; i++)
@@ -97,7 +97,7 @@ static void put_columns(const struct ct_journal_in *j, struct ct_buffer *body) {
             continue;
         o.at = ct_buffer_room(&section, 32);
         o.end = o.at + 32;
-        ct_columns_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
+        ct_encoder_column_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
         section.n = (size_t)(o.at - section.at);
         ct_buffer_put(&section, j->streams + j->stream_at[s], n);
     }
@@ -247,13 +247,13 @@ static uint32_t words_at(struct fold *f, uint32_t place, uint64_t *words, uint32
 
 // The ids of a text's two names, function << 32 | file.
 static uint64_t text_id(struct fold *f, uint32_t place) {
-    uint64_t words[1 + (2 * CT_TEXT_MOST_BYTES + 7) / 8] = {0};
+    uint64_t words[1 + (2 * CT_CODE_NAME_MAX_BYTES + 7) / 8] = {0};
     const uint64_t *known = ct_map_get(&f->texts, place);
     if (known)
         return *known;
-    struct ct_text t;
+    struct ct_code_name t;
     uint64_t id = 0;
-    if (!ct_text_of(words, words_at(f, place, words, sizeof words / sizeof *words), &t)) {
+    if (!ct_code_name_parse(words, words_at(f, place, words, sizeof words / sizeof *words), &t)) {
         id = (uint64_t)string_of(f, t.function, t.function_bytes) << 32;
         id |= string_of(f, t.file, t.file_bytes);
     }
@@ -390,7 +390,7 @@ static void put_records(struct fold *f, const struct ct_event *events, uint32_t 
     struct ct_out o = {ct_buffer_room(&body, bound), NULL, 0};
     o.end = o.at + bound;
     if (n)
-        ct_put_events(&o, events, n);
+        ct_encode_plain(&o, events, n);
     body.n = (size_t)(o.at - body.at);
     put_chunk(f, &body, head);
     free(body.at);
@@ -463,7 +463,7 @@ static void seal(struct fold *f) {
 // What a seal wrote that was interrupted: chunks behind the open one, or in its place if that is empty.
 static int is_leftover(const struct ct_journal_in *j, const struct ct_chunk *c) {
     const int instead = c->seq == j->open.seq && !j->stream_at[CT_STREAMS] &&
-                        c->dict_seq == c->seq && !(c->flags & (CT_CHUNK_LAST | CT_CHUNK_SEGMENT));
+                        c->dict_seq == c->seq && !(c->flags & (CT_CHUNK_LAST | CT_CHUNK_RESTART));
     return c->trace_id == j->head.trace_id && (c->seq > j->open.seq || instead);
 }
 
@@ -503,7 +503,7 @@ int ct_journal_fold(struct ct_journal_in *j, struct ct_index *x, uint8_t **bytes
             newest = x->chunks[i].head;
     put_shelf(&f, x, &newest);
     const struct ct_chunk *last = newest.version ? &newest : NULL; // (0 is no version)
-    uint64_t after_ns = o->taken_ns;
+    uint64_t after_ns = o->drained_ns;
     j->mends = last ? last->seq + 1 >= o->seq : o->seq == 0;
     if (!last || last->seq < o->seq) {
         put_open(&f);

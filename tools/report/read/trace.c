@@ -161,9 +161,9 @@ static int chunk_amends(struct ct_trace *t, struct ct_in body) {
         struct ct_event e;
         if (kind != CT_SECTION_EVENTS)
             continue;
-        if (ct_events_open(&t->columns, section))
+        if (ct_decoder_open(&t->columns, section))
             return -1;
-        while ((more = ct_events_next(&t->columns, &e)) > 0)
+        while ((more = ct_decoder_next(&t->columns, &e)) > 0)
             if (CT_HAS(&e, op) && e.op == CT_OP_AMEND)
                 amend_add(t, &e);
         if (more < 0)
@@ -328,7 +328,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     t->dctx = ZSTD_createDCtx();
     if (!t->dctx)
         ct_out_of_memory();
-    t->columns.memory = ct_resize(NULL, ct_events_memory(), 1);
+    t->columns.memory = ct_resize(NULL, ct_decoder_memory_bytes(), 1);
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
     fold_journal(t);
     if (ct_index_order(&t->index, &t->source, error))
@@ -383,7 +383,7 @@ static int next_section(struct ct_trace *t, unsigned wanted) {
             continue;
         if (kind == CT_SECTION_CHECKPOINT)
             (void)ct_get_varint(&section);
-        if (ct_events_open(&t->columns, section) == 0)
+        if (ct_decoder_open(&t->columns, section) == 0)
             return 1;
         events_damaged(t, &t->index.chunks[t->chunk]);
         break;
@@ -473,7 +473,7 @@ static void resolve_object(const struct ct_trace *t, struct ct_event *e, uint64_
 
 // The next record of the section that is open: 1, or 0 behind the last one.
 static int next_record(struct ct_trace *t, struct ct_event *e) {
-    const int more = ct_events_next(&t->columns, e);
+    const int more = ct_decoder_next(&t->columns, e);
     if (more < 0) {
         events_damaged(t, &t->index.chunks[t->chunk]);
         t->rest.at = t->rest.end;

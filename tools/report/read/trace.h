@@ -46,7 +46,7 @@ struct ct_trace {
     size_t amend_count, amend_cap;
     size_t chunk;      // the one being read
     struct ct_in rest; // of its body, behind the events being read
-    struct ct_events_in columns;
+    struct ct_decoder columns;
     struct ct_in body_of_chunk;
     int in_events, in_checkpoint; // what `columns` reads
     int checkpoint_done;          // of this chunk

@@ -22,7 +22,7 @@ void ct_replay_init(struct ct_replay *r,
                     void *user) {
     memset(r, 0, sizeof *r);
     ct_live_init(&r->live, resize, user);
-    r->live.changed = changed;
+    r->live.total_changed = changed;
 }
 
 void ct_replay_leave(struct ct_replay *r) {
@@ -82,9 +82,9 @@ static void fetch(struct ct_replay *r, unsigned at, enum stage stage) {
     if (s->step != CT_STEP_EVENT)
         return;
     if (stage == FETCH_PLACE)
-        *hash = ct_live_look(&r->live, &s->event);
+        *hash = ct_slot_index_prefetch_line(&r->live, &s->event);
     else
-        ct_live_fetch(&r->live, *hash);
+        ct_slot_index_prefetch_slots(&r->live, *hash);
     if (r->pool.on && ct_op_is_block(s->event.op) && CT_HAS(&s->event, ptr))
         ct_pool_fetch(&r->pool, s->event.ptr, stage == FETCH_OBJECT);
 }
@@ -108,7 +108,7 @@ static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trac
         r->batch = ct_ahead_next(r->ahead);
         r->at = 0;
     }
-    if (ct_live_slots(&r->live) > FEW_SLOTS)
+    if (ct_live_slot_count(&r->live) > FEW_SLOTS)
         look_ahead(r);
     return &r->batch->step[r->at++];
 }
@@ -116,9 +116,9 @@ static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trac
 // ---- checkpoints --------------------------------------------------------------------------------
 
 static void reset(struct ct_replay *r) {
-    r->live.tiled = NULL;
+    r->live.region_changed = NULL;
     ct_pool_free(&r->pool);
-    ct_checkpoint_first(&r->live, &r->readings);
+    ct_checkpoint_begin_restore(&r->live, &r->readings);
     r->resets++;
 }
 
@@ -132,11 +132,11 @@ static void restore(struct ct_replay *r, const struct ct_event *e) {
 }
 
 static void complete(struct ct_replay *r) {
-    ct_checkpoint_last(&r->live);
+    ct_checkpoint_end_restore(&r->live);
     if (r->pool.on)
         ct_pool_settle(&r->pool, &r->live);
     for (int d = 0; d < CT_DEVICES && r->pool.on; d++)
-        if (r->live.device[d].stated)
+        if (r->live.device[d].reported)
             ct_pool_stated(&r->pool, &r->live, d);
 }
 
@@ -163,6 +163,6 @@ const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, u
     }
 }
 
-struct ct_split ct_replay_split(const struct ct_replay *r, int device) {
-    return ct_readings_split(&r->readings, &r->live, device);
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device) {
+    return ct_readings_breakdown(&r->readings, &r->live, device);
 }

@@ -42,6 +42,6 @@ void ct_replay_leave(struct ct_replay *r);
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
 
 // How a device's memory is used now.
-struct ct_split ct_replay_split(const struct ct_replay *r, int device);
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device);
 
 #endif

@@ -196,19 +196,19 @@ static uint64_t abandon(struct ct_pool *p, const struct ct_region *r, uint64_t s
 // ---- memory comes and goes ----------------------------------------------------------------------------
 
 static void describe(const struct ct_pool *p, struct ct_region *r, const struct ct_object *o,
-                     const struct ct_origin *from) {
+                     const struct ct_traits *from) {
     r->piece = o->bytes;
     r->t_ns = o->t_ns;
     r->event = ct_object_event(o);
     r->stack = o->stack;
     r->api = from->api;
-    r->device = (uint8_t)ct_device_place(o->device);
+    r->device = (uint8_t)ct_device_to_index(o->device);
     r->async = (from->flags & CT_FLAG_ASYNC) != 0;
     r->foreign = o->stack < p->foreign_count && p->foreign[o->stack];
 }
 
 static void allocation_comes(struct ct_pool *p, const struct ct_object *o,
-                             const struct ct_origin *from) {
+                             const struct ct_traits *from) {
     uint64_t behind;
     if (from->space == CT_SPACE_HOST || !o->bytes || o->key > UINT64_MAX - o->bytes ||
         region_at(p, o->key, &behind) != CT_NO_REGION || behind - o->key < o->bytes)
@@ -262,7 +262,7 @@ static void join(struct ct_pool *p, uint32_t first, uint32_t second) {
 }
 
 static void mapping_comes(struct ct_pool *p, const struct ct_object *o,
-                          const struct ct_origin *from) {
+                          const struct ct_traits *from) {
     uint64_t behind;
     if (!o->bytes || o->key > UINT64_MAX - o->bytes ||
         region_at(p, o->key, &behind) != CT_NO_REGION || behind - o->key < o->bytes)
@@ -328,7 +328,7 @@ static void mapping_goes(struct ct_pool *p, const struct ct_object *o) {
 }
 
 static void block_comes(struct ct_pool *p, const struct ct_object *o) {
-    const int device = ct_device_place(o->device);
+    const int device = ct_device_to_index(o->device);
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     p->device[device].seen = 1;
     for (uint64_t from = o->key, behind; from < end;) {
@@ -346,7 +346,7 @@ static void block_comes(struct ct_pool *p, const struct ct_object *o) {
 }
 
 static void block_goes(struct ct_pool *p, const struct ct_object *o) {
-    const int device = ct_device_place(o->device);
+    const int device = ct_device_to_index(o->device);
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     for (uint64_t from = o->key, behind; from < end;) {
         const uint32_t at = region_at(p, from, &behind);
@@ -365,7 +365,7 @@ static void block_goes(struct ct_pool *p, const struct ct_object *o) {
 
 // ---- from live.h -----------------------------------------------------------------------------------------
 
-static void tiled(void *user, const struct ct_object *o, const struct ct_origin *from, int sign) {
+static void tiled(void *user, const struct ct_object *o, const struct ct_traits *from, int sign) {
     struct ct_pool *p = user;
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     struct ct_extent there;
@@ -405,22 +405,22 @@ void ct_pool_begin(struct ct_pool *p, struct ct_live *l, const uint8_t *foreign,
     p->foreign_count = foreign ? count : 0;
     p->free_region = CT_NO_REGION;
     for (unsigned k = 0; k < sizeof order; k++)
-        for (uint32_t i = 0, left = l->of_kind[order[k]]; left && i < ct_live_slots(l); i++) {
-            const struct ct_object *o = ct_live_at(l, i);
+        for (uint32_t i = 0, left = l->of_kind[order[k]]; left && i < ct_live_slot_count(l); i++) {
+            const struct ct_object *o = ct_live_object_at(l, i);
             if (!o || o->kind != order[k])
                 continue;
-            tiled(p, o, ct_live_origin(l, o), +1);
+            tiled(p, o, ct_live_traits(l, o), +1);
             left--;
         }
-    l->tiled = tiled;
-    l->tiled_user = p;
+    l->region_changed = tiled;
+    l->region_user = p;
 }
 
 void ct_pool_stated(struct ct_pool *p, const struct ct_live *l, int device) {
-    const int d = ct_device_place(device);
+    const int d = ct_device_to_index(device);
     p->device[d].seen = 1;
     p->device[d].unreconciled =
-        (int64_t)(l->device[d].stated_reserved - p->device[d].segment_bytes);
+        (int64_t)(l->device[d].reported_reserved - p->device[d].segment_bytes);
     p->device[d].own_stated = p->device[d].own_bytes;
 }
 
@@ -428,21 +428,22 @@ void ct_pool_hold(struct ct_pool *p, uint64_t address, int device) {
     uint64_t behind;
     const uint32_t at = region_at(p, address, &behind);
     if (at != CT_NO_REGION)
-        hold(p, &p->regions[at], ct_device_place(device));
+        hold(p, &p->regions[at], ct_device_to_index(device));
 }
 
 void ct_pool_settle(struct ct_pool *p, const struct ct_live *l) {
     uint64_t behind;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
+         i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || o->kind != CT_KIND_MAPPING)
             continue;
         left--;
         const uint32_t at = region_at(p, o->key, &behind);
         const struct ct_object *handle =
-            ct_live_find(l, CT_KIND_HANDLE, ct_live_origin(l, o)->link);
+            ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
         if (at != CT_NO_REGION && p->regions[at].held && handle)
-            hold(p, &p->regions[at], ct_device_place(handle->device));
+            hold(p, &p->regions[at], ct_device_to_index(handle->device));
     }
 }
 
@@ -471,9 +472,9 @@ struct ct_pool_figures ct_pool_now(const struct ct_pool *p, const struct ct_live
     struct ct_pool_figures f = {.known = p->on && d->seen};
     if (!f.known)
         return f;
-    f.stated = live->stated;
-    f.allocated = live->stated_allocated;
-    f.reserved = reserved_now(live->stated_reserved, d);
+    f.stated = live->reported;
+    f.allocated = live->reported_allocated;
+    f.reserved = reserved_now(live->reported_reserved, d);
     f.unreconciled = d->unreconciled;
     f.blocks = live->blocks;
     f.block_bytes = live->block_bytes;

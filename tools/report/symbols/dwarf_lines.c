@@ -265,7 +265,7 @@ static const char *function_name(struct ct_lines *l, const struct unit *u, Dwarf
 // ---- places -------------------------------------------------------------------------------------------
 
 struct chain {
-    Dwarf_Die call[CT_MAX_PLACES]; // the outermost inlined function first
+    Dwarf_Die call[CT_MAX_SOURCE_LOCATIONS]; // the outermost inlined function first
     size_t n;
     Dwarf_Off last; // that was read
 };
@@ -283,7 +283,7 @@ static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_
             tag != DW_TAG_catch_block)
             continue;
         const int has = dw->dwarf_haspc(&die, address) > 0;
-        if (inlined && has && c->n < CT_MAX_PLACES - 1)
+        if (inlined && has && c->n < CT_MAX_SOURCE_LOCATIONS - 1)
             c->call[c->n++] = die;
         // (a block without addresses of its own may hold what has some)
         if ((has || !inlined) && (find_inlined(dw, &die, address, c, depth + 1) || has))
