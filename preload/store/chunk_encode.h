@@ -25,6 +25,4 @@ size_t ct_chunk_end(struct ct_chunk *head);
 // Writes the 104 bytes of prefix for a head whose checksum is to be renewed.
 void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]);
 
-uint64_t ct_xxh64(const void *data, size_t n);
-
 #endif

@@ -2,6 +2,8 @@
 // Segments: where a trace whose beginning is overwritten can be read from.
 #include "write/checkpoint_writer.h"
 
+#include <cutrace/format/encode.h>
+
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/memory_chunks.h"
@@ -148,7 +150,7 @@ static void put_part(struct ct_out *out, const struct ct_encoder *c) {
         const uint8_t *start = g.columns + (size_t)i * COLUMN_BYTES;
         if (!c->stream[i].at)
             continue;
-        ct_encoder_column_head(out, i, (uint32_t)(c->stream[i].at - start));
+        ct_encoder_put_column_head(out, i, (uint32_t)(c->stream[i].at - start));
         ct_put_bytes(out, start, (size_t)(c->stream[i].at - start));
     }
     ct_section_end(out, length_at);

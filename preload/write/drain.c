@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cutrace/format/codec.h>
-
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"

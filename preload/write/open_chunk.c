@@ -180,7 +180,7 @@ static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
     if (column == CT_COLUMN_TEMPLATE)
         ct_put_varint(&o, s.now.records);
-    ct_encoder_column_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
+    ct_encoder_put_column_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
     return (size_t)(o.at - head);
 }
 

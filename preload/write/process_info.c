@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/options.h"
 #include "base/print.h"
 #include "record/recorder.h"
-#include "store/chunk_encode.h"
 #include "store/file_pattern.h"
 
 #ifndef CT_VERSION

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/encode.h>
 
 #define PACK_TICK_NS 100u
 #define PACK_STREAM_BYTES (1u << 20) // of a column
@@ -45,7 +45,7 @@ static void pack_events(struct ct_out *o, const struct ct_event *events, size_t 
         if (!stream->at)
             continue;
         const size_t bytes = (size_t)(stream->at - pack_stream[c]);
-        ct_encoder_column_head(o, c, (uint32_t)bytes);
+        ct_encoder_put_column_head(o, c, (uint32_t)bytes);
         ct_put_bytes(o, pack_stream[c], bytes);
     }
     ct_section_end(o, section);

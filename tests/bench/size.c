@@ -7,6 +7,9 @@
 #include <time.h>
 #include <zstd.h>
 
+#include <cutrace/format/decode.h>
+
+#include "body_cut.h"
 #include "pack.h"
 #include "streams.h"
 

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <cutrace/format/codec.h>
+#include <cutrace/format/decode.h>
+#include <cutrace/format/encode.h>
+#include <cutrace/format/encode_plain.h>
 
+#include "../bench/body_cut.h"
 #include "../draw.h"
 
 enum { MAX_BYTES = 4 << 20, PIECE = 64 };
@@ -103,7 +106,7 @@ static uint8_t *section_of(uint32_t records, const size_t *lengths, size_t *size
             continue;
         const uint8_t *head = o.at;
         const size_t full = lengths[c] < s.length[c] ? lengths[c] : s.length[c];
-        ct_encoder_column_head(&o, c, (uint32_t)lengths[c]);
+        ct_encoder_put_column_head(&o, c, (uint32_t)lengths[c]);
         assert_true(o.at - head <= CT_COLUMN_HEAD_BYTES);
         ct_put_bytes(&o, s.bytes[c], full);
         ct_put_bytes(&o, s.piece[c], lengths[c] - full);
@@ -414,7 +417,7 @@ static void tables_that_are_full(void **state) {
     round_trip(events, N, 100);
     assert_int_equal(s.columns.shapes, CT_SHAPES);
     assert_int_equal(s.columns.templates, CT_TEMPLATE_SETS * CT_WAYS);
-    assert_true(s.columns.taken > CT_ORDINALS && s.columns.freed > CT_ORDINALS);
+    assert_true(s.columns.allocs > CT_ORDINALS && s.columns.frees > CT_ORDINALS);
     free(events);
 }
 
@@ -532,9 +535,9 @@ static void ticks_are_bounded(void **state) {
         uint8_t section[64];
         struct ct_out o = {section, section + sizeof section, 0};
         ct_put_varint(&o, 1);
-        ct_encoder_column_head(&o, CT_COLUMN_TEMPLATE, 1);
+        ct_encoder_put_column_head(&o, CT_COLUMN_TEMPLATE, 1);
         ct_put_bytes(&o, "", 1);
-        ct_encoder_column_head(&o, CT_COLUMN_TIME_MORE, ticks[i] ? (ticks[i] + 1 ? 3 : 10) : 1);
+        ct_encoder_put_column_head(&o, CT_COLUMN_TIME_MORE, ticks[i] ? (ticks[i] + 1 ? 3 : 10) : 1);
         ct_put_varint(&o, ticks[i]);
         int rc;
         (void)reader(section, (size_t)(o.at - section), &rc);

@@ -25,6 +25,7 @@
 #include <zstd.h>
 
 #include <cutrace/format/format.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/options.h"
 #include "base/print.h"

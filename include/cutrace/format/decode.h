@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events from columns of bytes: the decoder. FORMAT.md, section 3, is the specification.
+// The decoder: events out of the columns of an EVENTS section, packed or plain. FORMAT.md, section
+// 3, is the specification.
 //
-// Whatever the bytes are, nothing is read or written beyond the section and the memory that the caller lends, and each
-// call of ct_decoder_next takes a bounded time. Nothing here allocates.
-#ifndef CUTRACE_COLUMNS_IN_H
-#define CUTRACE_COLUMNS_IN_H
+// Whatever the bytes are, the decoder reads and writes nothing beyond the section and the memory
+// that the caller lends, and each call of ct_decoder_next takes a bounded time. Nothing here
+// allocates. One thread at a time uses a decoder.
+#ifndef CUTRACE_DECODE_H
+#define CUTRACE_DECODE_H
 
-#include <cutrace/format/encode.h>
+#include <cutrace/format/columns.h>
 
-enum { CT_DECODER_RING = 32768 }; // addresses that a distance may reach
+enum { CT_DECODER_RING = 32768 }; // addresses that the decoder remembers
 _Static_assert((int)CT_FREE_CODE_MAX < (int)CT_DECODER_RING &&
                    (int)CT_FREED_MAX < (int)CT_DECODER_RING &&
                    (int)CT_ENDS_MAX < (int)CT_DECODER_RING,
-               "every code stays within the ring");
+               "the ring holds all that a distance can reach");
 
 struct ct_decoder_tables {
     struct {
@@ -23,38 +25,39 @@ struct ct_decoder_tables {
     struct {
         uint64_t ptr, end;
         uint32_t row;
-    } taken[CT_DECODER_RING];
+    } alloc[CT_DECODER_RING];
     uint64_t freed[CT_DECODER_RING];
     uint64_t rows[CT_ROWS][CT_ROW];
-    struct ct_reported stated[CT_REPORTED_DEVICES];
+    struct ct_reported reported[CT_REPORTED_DEVICES];
 };
 
-// Bytes of the memory that a reader lends.
+// Size of the memory that a packed section needs.
 static inline size_t ct_decoder_memory_bytes(void) {
     return sizeof(struct ct_decoder_tables);
 }
 
 // Reads the records of an EVENTS section in order.
 struct ct_decoder {
-    void *
-        memory; // ct_decoder_memory_bytes() bytes, aligned to 8, lent by the caller before ct_decoder_open
-    uint64_t left;  // records not read yet
-    uint64_t known; // columns that the section has
+    // ct_decoder_memory_bytes() bytes, aligned to 8. The caller sets it before ct_decoder_open;
+    // NULL: packed sections are reported as malformed.
+    void *memory;
+    uint64_t left;  // records that are not read yet
+    uint64_t known; // columns that the section has, as a mask
     uint64_t tick_ns;
-    int exact; // whether the time of the record that was read last is exact, and not rounded down to its tick
-    int bad; // a column has ended too early
+    int exact; // the time of the last record is exact, not rounded down to its tick
+    int bad;   // a column ended too early, or a code refers to nothing
     struct {
         struct ct_in in;
         uint64_t last;
         enum ct_coding coding;
     } column[64];
-    // of packed columns
-    uint64_t tick, taken_end;
-    uint32_t stack, shapes, templates, taken, freed;
-    struct ct_shape shape; // the last one that has no number
+    // State of packed columns.
+    uint64_t tick, alloc_end;
+    uint32_t stack, shapes, templates, allocs, frees;
+    struct ct_shape shape; // the last one without a number
 };
 
-// Which columns there are, and what they are coded by. Those of unknown numbers are skipped.
+// Finds the columns and their codings. Columns with unknown numbers are skipped.
 static inline int ct_decoder_read_columns(struct ct_decoder *r, struct ct_in *section) {
     while (section->at < section->end) {
         const uint64_t field = ct_get_varint(section);
@@ -88,7 +91,7 @@ static inline unsigned ct_decoder_get_byte(struct ct_decoder *r, unsigned column
     return 0;
 }
 
-// 0, or -1 if the section is malformed.
+// Returns 0, or -1 if the section is malformed.
 static inline int ct_decoder_open(struct ct_decoder *r, struct ct_in section) {
     struct ct_decoder_tables *t = (struct ct_decoder_tables *)r->memory;
     uint64_t packed = 0;
@@ -105,7 +108,7 @@ static inline int ct_decoder_open(struct ct_decoder *r, struct ct_in section) {
         return -1;
     r->tick_ns = ct_decoder_get_varint(r, CT_COLUMN_TIME_MORE);
     memset(t->rows, 0, sizeof t->rows);
-    memset(t->stated, 0, sizeof t->stated);
+    memset(t->reported, 0, sizeof t->reported);
     return r->bad || !r->tick_ns || r->tick_ns > CT_MAX_TICK_NS ? -1 : 0;
 }
 
@@ -116,7 +119,8 @@ static inline uint64_t ct_decoder_get_field(struct ct_decoder *r, unsigned field
     return v;
 }
 
-// The values of the fields of a mask. Those that this version does not know are passed over.
+// Reads the values of a mask's fields. Values of fields that this version does not know are
+// dropped.
 static inline void ct_decoder_get_fields(struct ct_decoder *r, struct ct_event *e,
                                          uint64_t fields) {
     for (; fields; fields &= fields - 1) {
@@ -127,7 +131,7 @@ static inline void ct_decoder_get_fields(struct ct_decoder *r, struct ct_event *
     }
 }
 
-// ---- decoder: templates
+// ---- templates ----------------------------------------------------------------------------------
 
 static inline void ct_decoder_apply_shape(struct ct_event *e, const struct ct_shape *s) {
     e->present = s->present;
@@ -142,7 +146,8 @@ static inline void ct_decoder_apply_shape(struct ct_event *e, const struct ct_sh
     e->device = s->device;
 }
 
-// A shape that is written out gets the next number, if there is one left. Its number, or CT_SHAPES: then it is in r->shape.
+// Reads a shape. A new one gets the next number, as long as there are any. Returns the number;
+// CT_SHAPES if the shape has none and is in r->shape.
 static inline unsigned ct_decoder_get_shape(struct ct_decoder *r) {
     struct ct_decoder_tables *t = (struct ct_decoder_tables *)r->memory;
     const uint64_t code = ct_decoder_get_varint(r, CT_COLUMN_SHAPE);
@@ -164,7 +169,7 @@ static inline unsigned ct_decoder_get_shape(struct ct_decoder *r) {
     return r->shapes++;
 }
 
-// A template that is written out. The event gets its shape, size and stack.
+// Reads a template that is written in full. The event gets its shape, size and stack.
 static inline void ct_decoder_define_template(struct ct_decoder *r, struct ct_event *e,
                                               int numbered) {
     struct ct_decoder_tables *t = (struct ct_decoder_tables *)r->memory;
@@ -215,7 +220,7 @@ static inline void ct_decoder_get_template(struct ct_decoder *r, struct ct_event
     e->stack = t->templates[number].stack;
 }
 
-// ---- decoder: addresses
+// ---- addresses ----------------------------------------------------------------------------------
 
 static inline uint64_t ct_decoder_get_full_address(struct ct_decoder *r) {
     uint64_t low = 0;
@@ -225,8 +230,9 @@ static inline uint64_t ct_decoder_get_full_address(struct ct_decoder *r) {
     return r->column[CT_FIELD_ptr].last << 32 | low;
 }
 
-// A distance, as ct_encoder_put_distance writes it, to one of `count` things: what is `distance` before the next one. Behind
-// the last check it is within the ring, because no code says more than CT_DECODER_RING.
+// Reads a distance as ct_encoder_put_distance writes it and returns the place in the ring of what
+// lies so far back, of `count` in all. No code exceeds CT_DECODER_RING, so after the check the
+// place holds what is meant.
 static inline unsigned ct_decoder_get_distance(struct ct_decoder *r, unsigned code, unsigned first,
                                                unsigned wide, unsigned count) {
     unsigned d = code - first + 1;
@@ -245,22 +251,22 @@ static inline void ct_decoder_get_alloc_address(struct ct_decoder *r, struct ct_
     if (code == CT_ALLOC_CODE_FULL) {
         e->ptr = ct_decoder_get_full_address(r);
     } else if (code == CT_ALLOC_CODE_NEXT) {
-        e->ptr = r->taken_end;
+        e->ptr = r->alloc_end;
     } else if (code < CT_ALLOC_CODE_FREED) {
         e->ptr = t->rows[row][code - CT_ALLOC_CODE_ROW];
         ct_row_remove(t->rows[row], code - CT_ALLOC_CODE_ROW);
     } else if (code < CT_ALLOC_CODE_END) {
         e->ptr = t->freed[ct_decoder_get_distance(r, code, CT_ALLOC_CODE_FREED,
-                                                  CT_ALLOC_CODE_FREED_WIDE, r->freed)];
+                                                  CT_ALLOC_CODE_FREED_WIDE, r->frees)];
     } else {
-        e->ptr = t->taken[ct_decoder_get_distance(r, code, CT_ALLOC_CODE_END, CT_ALLOC_CODE_END,
-                                                  r->taken)]
+        e->ptr = t->alloc[ct_decoder_get_distance(r, code, CT_ALLOC_CODE_END, CT_ALLOC_CODE_END,
+                                                  r->allocs)]
                      .end;
     }
-    r->taken_end = e->ptr + e->bytes;
-    t->taken[r->taken % CT_DECODER_RING].ptr = e->ptr;
-    t->taken[r->taken % CT_DECODER_RING].end = r->taken_end;
-    t->taken[r->taken++ % CT_DECODER_RING].row = row;
+    r->alloc_end = e->ptr + e->bytes;
+    t->alloc[r->allocs % CT_DECODER_RING].ptr = e->ptr;
+    t->alloc[r->allocs % CT_DECODER_RING].end = r->alloc_end;
+    t->alloc[r->allocs++ % CT_DECODER_RING].row = row;
 }
 
 static inline void ct_decoder_get_free_address(struct ct_decoder *r, struct ct_event *e) {
@@ -270,30 +276,30 @@ static inline void ct_decoder_get_free_address(struct ct_decoder *r, struct ct_e
         e->ptr = ct_decoder_get_full_address(r);
     } else {
         const unsigned at =
-            ct_decoder_get_distance(r, code, CT_FREE_CODE_NEAR, CT_FREE_CODE_WIDE, r->taken);
+            ct_decoder_get_distance(r, code, CT_FREE_CODE_NEAR, CT_FREE_CODE_WIDE, r->allocs);
         if (r->bad)
             return;
-        e->ptr = t->taken[at].ptr;
-        ct_row_push(t->rows[t->taken[at].row], e->ptr);
+        e->ptr = t->alloc[at].ptr;
+        ct_row_push(t->rows[t->alloc[at].row], e->ptr);
     }
-    t->freed[r->freed++ % CT_DECODER_RING] = e->ptr;
+    t->freed[r->frees++ % CT_DECODER_RING] = e->ptr;
 }
 
-// ---- decoder: what PyTorch states
+// ---- totals that PyTorch reports ----------------------------------------------------------------
 
 static inline void ct_decoder_get_reported(struct ct_decoder *r, struct ct_event *e) {
     struct ct_decoder_tables *t = (struct ct_decoder_tables *)r->memory;
-    struct ct_reported *before = ct_reported_last(t->stated, e);
+    struct ct_reported *last = ct_reported_last(t->reported, e);
     if (CT_HAS(e, reserved_bytes))
-        e->reserved_bytes = before->reserved +=
+        e->reserved_bytes = last->reserved +=
             ct_unzigzag(ct_decoder_get_varint(r, CT_FIELD_reserved_bytes));
     if (CT_HAS(e, allocated_bytes))
-        e->allocated_bytes = before->allocated =
-            ct_reported_expected(before, e) +
+        e->allocated_bytes = last->allocated =
+            ct_reported_expected(last, e) +
             ct_unzigzag(ct_decoder_get_varint(r, CT_FIELD_allocated_bytes));
 }
 
-// ---- decoder: times and whole records
+// ---- times and whole records --------------------------------------------------------------------
 
 static inline void ct_decoder_get_time(struct ct_decoder *r, struct ct_event *e) {
     const unsigned high = ct_decoder_get_byte(r, CT_COLUMN_TIME_HIGH),
@@ -344,7 +350,7 @@ static inline int ct_decoder_next_packed(struct ct_decoder *r, struct ct_event *
     return r->bad ? -1 : 1;
 }
 
-// Next record: 1, 0 behind the last one, -1 if it is malformed.
+// Reads the next record. Returns 1, 0 after the last one, -1 if the record is malformed.
 static inline int ct_decoder_next(struct ct_decoder *r, struct ct_event *e) {
     if (!r->left)
         return 0;

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The journal (TRACE.journal): what has happened and is not in the trace yet, in a file that the recorder shares with
-// nobody but the kernel, so that it outlives the process.
+// The journal (TRACE.journal): what has happened and is not in the trace yet, in a file that the
+// recorder shares with nobody but the kernel, so that it outlives the process.
 //
-// The recorder maps it, the report reads it (read(2), never mapped) and folds it into the trace. It exists from the
-// first event to a clean end. Offsets are bytes from the start of the file; regions begin at multiples of 4096; integers
-// are the machine's own (little-endian on both supported machines). A reader of another CT_JOURNAL_VERSION or another
-// event layout (layout_hash) refuses it and says which program to use. Fields marked _Atomic are published with release
-// and read with acquire; all others are written before the thing that publishes them.
+// The recorder maps it, the report reads it (read(2), never mapped) and folds it into the trace. It
+// exists from the first event to a clean end. Offsets are bytes from the start of the file; regions
+// begin at multiples of 4096; integers are the machine's own (little-endian on both supported
+// machines). A reader of another CT_JOURNAL_VERSION or another event layout (layout_hash) refuses
+// it and says which program to use. Fields marked _Atomic are published with release and read with
+// acquire; all others are written before the thing that publishes them.
 //
-// What is where, and what makes it valid:
-//   header    struct ct_journal, page 0; valid when `magic` is there (written last)
-//   rings     one for each thread that recorded: struct ct_journal_ring and, a page behind it, ring_data bytes of records;
-//             rings_at + i * (4096 + ring_data), i < rings. Bytes [tail, head) modulo ring_data are events.
-//   open      the chunk that is being filled: struct ct_journal_open open[committed & 1]
-//   shelf     with CUTRACE_MEMORY: a ring of finished chunks, of which some may be in the trace already. Bytes
-//             [chunks_tail, chunks_head) modulo chunks_bytes, at chunks_at, are entries: a u64, the length of a chunk (a
-//             multiple of 8), and behind it the chunk in one piece. A word 0 in place of a length means: the rest up to
-//             the end of the ring is unused. What is older than chunks_tail was overwritten, or is in the trace.
-//   blocks    the bytes of its streams
-//   names, threads, stacks, modules    what the numbers in ring records stand for
+// What is where, and what makes it valid:   header    struct ct_journal, page 0; valid when `magic`
+// is there (written last)   rings     one for each thread that recorded: struct ct_journal_ring
+// and, a page behind it, ring_data bytes of records;             rings_at + i * (4096 + ring_data),
+// i < rings. Bytes [tail, head) modulo ring_data are events.   open      the chunk that is being
+// filled: struct ct_journal_open open[committed & 1]   shelf     with CUTRACE_MEMORY: a ring of
+// finished chunks, of which some may be in the trace already. Bytes             [chunks_tail,
+// chunks_head) modulo chunks_bytes, at chunks_at, are entries: a u64, the length of a chunk (a
+// multiple of 8), and behind it the chunk in one piece. A word 0 in place of a length means: the
+// rest up to             the end of the ring is unused. What is older than chunks_tail was
+// overwritten, or is in the trace.   blocks    the bytes of its streams   names, threads, stacks,
+// modules    what the numbers in ring records stand for
 //
-// It lies beside the trace. With CUTRACE_MEMORY it lies in memory, since the kernel would write each page of it that
-// changes to the disk: beside the trace if that is on a tmpfs, else TRACE.journal is a symbolic link to a file whose name
-// begins with CT_JOURNAL_SHM_PREFIX.
+// It lies beside the trace. With CUTRACE_MEMORY it lies in memory, since the kernel would write
+// each page of it that changes to the disk: beside the trace if that is on a tmpfs, else
+// TRACE.journal is a symbolic link to a file whose name begins with CT_JOURNAL_SHM_PREFIX.
 //
-// To fold (what a reader does):
-//   0. The chunks of the shelf whose numbers the trace's file does not have are chunks of the trace.
-//   1. o = open[committed & 1]. If the trace already has the chunk o.seq, o's streams are in it: ignore them, but not
-//      o.drained_ns. Otherwise the streams, cut at their `used`, are the sections of the chunk o.seq.
-//   2. From each ring the records with t_ns > o.drained_ns (older ones have been taken out), in the order of time. They carry the
-//      process's own numbers: `api` and `text` are names, `stack` a stack's place, `thread` a thread's number.
-//   3. announced != CT_JOURNAL_IDLE: the thread died while it published one more event.
+// To fold (what a reader does):   0. The chunks of the shelf whose numbers the trace's file does
+// not have are chunks of the trace.   1. o = open[committed & 1]. If the trace already has the
+// chunk o.seq, o's streams are in it: ignore them, but not      o.drained_ns. Otherwise the
+// streams, cut at their `used`, are the sections of the chunk o.seq.   2. From each ring the
+// records with t_ns > o.drained_ns (older ones have been taken out), in the order of time. They
+// carry the      process's own numbers: `api` and `text` are names, `stack` a stack's place,
+// `thread` a thread's number.   3. announced != CT_JOURNAL_IDLE: the thread died while it published
+// one more event.
 #ifndef CUTRACE_JOURNAL_H
 #define CUTRACE_JOURNAL_H
 
@@ -48,15 +50,15 @@
 #define CT_JOURNAL_DEVICES 64
 
 // ---- streams ----------------------------------------------------------------------------------
-// Stream k < 8 is the content of section k (CT_SECTION_INFO .. CT_SECTION_THREADS, CHECKPOINT and HISTORY never), stream
-// CT_STREAM_COLUMNS + c the bytes of event column c.
+// Stream k < 8 is the content of section k (CT_SECTION_INFO .. CT_SECTION_THREADS, CHECKPOINT and
+// HISTORY never), stream CT_STREAM_COLUMNS + c the bytes of event column c.
 #define CT_STREAMS 64
 #define CT_STREAM_COLUMNS 8
 
 #define CT_STREAM_BLOCK_BYTES 2048u
 
-// Block i (from 1; 0 is none) lies at blocks_at + (i - 1) * CT_STREAM_BLOCK_BYTES. `used` counts for every block of a stream but
-// its last one, for which the commit says how much of it counts.
+// Block i (from 1; 0 is none) lies at blocks_at + (i - 1) * CT_STREAM_BLOCK_BYTES. `used` counts
+// for every block of a stream but its last one, for which the commit says how much of it counts.
 struct ct_stream_block {
     uint32_t next, used;
     uint8_t bytes[CT_STREAM_BLOCK_BYTES - 8];
@@ -77,8 +79,9 @@ struct ct_journal_open {
 };
 
 // ---- rings ------------------------------------------------------------------------------------
-// A record is a struct ct_event, cut where the fields that it lacks begin: ct_journal_record_bytes of its `present`. A word
-// 0 in place of `present` means: the rest up to the end of the ring is unused.
+// A record is a struct ct_event, cut where the fields that it lacks begin: ct_journal_record_bytes
+// of its `present`. A word 0 in place of `present` means: the rest up to the end of the ring is
+// unused.
 struct ct_journal_ring {
     // the thread's line
     _Atomic uint64_t head; // bytes published, ever
@@ -94,8 +97,9 @@ struct ct_journal_ring {
     _Atomic uint64_t owner __attribute__((aligned(64))); // claim number << 32 | tid; tid 0: free
 };
 
-// Bytes of a record, a multiple of 8. There are five lengths: a give-back has no more fields than the first, a block of PyTorch's
-// than the second, an allocation than the third, what a stream orders than the fourth; whatever is rarer is copied whole.
+// Bytes of a record, a multiple of 8. There are five lengths: a give-back has no more fields than
+// the first, a block of PyTorch's than the second, an allocation than the third, what a stream
+// orders than the fourth; whatever is rarer is copied whole.
 #define CT_RECORD_SHORT offsetof(struct ct_event, device)
 #define CT_RECORD_BLOCK offsetof(struct ct_event, context)
 #define CT_RECORD_MIDDLE offsetof(struct ct_event, stream)
@@ -124,15 +128,16 @@ _Static_assert(CT_RECORD_SHORT == 40 && CT_RECORD_BLOCK == 72 && CT_RECORD_MIDDL
                "the fields in front of each cut are those of its macro");
 
 // ---- tables -----------------------------------------------------------------------------------
-// A name with number n (1 <= n < names) is the NUL-terminated text at texts_at + name[n], 0: not there (yet).
-// A thread with number n is thread[n % threads], if that has this number.
+// A name with number n (1 <= n < names) is the NUL-terminated text at texts_at + name[n], 0: not
+// there (yet). A thread with number n is thread[n % threads], if that has this number.
 struct ct_journal_thread {
     uint32_t number, tid;
     char name[16];
 };
 
-// A stack with id s lies at stacks_at + s * 8. Its frames are words, innermost first: CT_FRAME_WORD_* below. `hash` is
-// written last (release) and never 0: an entry without it was not finished.
+// A stack with id s lies at stacks_at + s * 8. Its frames are words, innermost first:
+// CT_FRAME_WORD_* below. `hash` is written last (release) and never 0: an entry without it was not
+// finished.
 struct ct_journal_stack {
     _Atomic uint64_t hash;
     uint32_t frames;
@@ -140,9 +145,10 @@ struct ct_journal_stack {
     uint64_t frame[];
 };
 
-// A frame as a word. The top bit is clear: a native return address of user space. Set: a Python frame, whose lowest 32
-// bits are the id of a text, and the 31 bits above them the line (0: unknown); or, without a text, what ends a stack that
-// has no more frames here though the thread had: a value of enum ct_stack_end in place of the line, as the last word.
+// A frame as a word. The top bit is clear: a native return address of user space. Set: a Python
+// frame, whose lowest 32 bits are the id of a text, and the 31 bits above them the line (0:
+// unknown); or, without a text, what ends a stack that has no more frames here though the thread
+// had: a value of enum ct_stack_end in place of the line, as the last word.
 #define CT_FRAME_WORD_PYTHON (UINT64_C(1) << 63)
 #define CT_FRAME_WORD_MAX_LINE UINT32_C(0x7FFFFFFF)
 
@@ -166,8 +172,9 @@ static inline uint32_t ct_frame_word_line(uint64_t word) { // or enum ct_stack_e
     return (uint32_t)(word >> 32) & CT_FRAME_WORD_MAX_LINE;
 }
 
-// A text is kept as a stack is, in the same place: its words are one with the bytes of the function's name (lower half)
-// and of the file's (upper half), and then these bytes, one name behind the other, filled up with zeros to whole words.
+// A text is kept as a stack is, in the same place: its words are one with the bytes of the
+// function's name (lower half) and of the file's (upper half), and then these bytes, one name
+// behind the other, filled up with zeros to whole words.
 #define CT_CODE_NAME_MAX_BYTES 4095u // of each of the two names; longer ones are cut
 
 struct ct_code_name {
@@ -188,7 +195,8 @@ static inline int ct_code_name_parse(const uint64_t *words, uint32_t n, struct c
     return 0;
 }
 
-// The first `modules` entries are complete. Later entries replace earlier ones where their addresses overlap.
+// The first `modules` entries are complete. Later entries replace earlier ones where their
+// addresses overlap.
 struct ct_journal_module {
     uint64_t base, start, end; // load bias; executable addresses
     uint32_t path;             // at module_texts_at + path, NUL-terminated
@@ -264,7 +272,8 @@ static inline int ct_journal_links_to_shm(const char *target) {
            !strchr(target + prefix, '/') && strcmp(target + n - suffix, CT_JOURNAL_SUFFIX) == 0;
 }
 
-// What `process_start` is, from the text of /proc/PID/stat; 0 if there is no such process or only its remains.
+// What `process_start` is, from the text of /proc/PID/stat; 0 if there is no such process or only
+// its remains.
 static inline uint64_t ct_journal_process_start(const char *stat) {
     const char *at = strrchr(stat, ')'); // the name may hold anything
     if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X')

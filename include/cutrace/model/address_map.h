@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks of 2 MiB of the devices' addresses are in use, and the gaps between them.
 //
-// Header-only and free of I/O; the caller lends the memory. The driver hands out device memory in such blocks, so a
-// gap is room for a large allocation: inferred, because only the driver knows what lies behind the addresses. A block
-// that several allocations touch is free when the last of them is.
+// Header-only and free of I/O; the caller lends the memory. The driver hands out device memory in
+// such blocks, so a gap is room for a large allocation: inferred, because only the driver knows
+// what lies behind the addresses. A block that several allocations touch is free when the last of
+// them is.
 //
-// A page is 32 blocks in 16 bytes: half a byte for a block where they lie close. Pages lie sorted in leaves, leaves in a
-// sorted directory. A block that is used more than once has the number of its uses in a table, in 8 bytes.
+// A page is 32 blocks in 16 bytes: half a byte for a block where they lie close. Pages lie sorted
+// in leaves, leaves in a sorted directory. A block that is used more than once has the number of
+// its uses in a table, in 8 bytes.
 #ifndef CUTRACE_RANGES_H
 #define CUTRACE_RANGES_H
 
@@ -145,8 +147,8 @@ static inline void ct_address_map_drop_leaf(struct ct_address_map *r, uint32_t a
     memmove(r->leaf + at, r->leaf + at + 1, (r->leaves - at) * sizeof *r->leaf);
 }
 
-// Moves the pages from `place` on into a new leaf behind: none of them where pages are added at the end, so that
-// leaves that are filled in order are full.
+// Moves the pages from `place` on into a new leaf behind: none of them where pages are added at the
+// end, so that leaves that are filled in order are full.
 static inline int ct_address_map_split_leaf(struct ct_address_map *r, uint32_t at, uint32_t place) {
     struct ct_granule_leaf *behind = ct_address_map_add_leaf(r, at + 1);
     struct ct_granule_leaf *leaf = r->leaf[at];
@@ -273,7 +275,8 @@ static inline int ct_shared_granule_grow(struct ct_address_map *r) {
     return 0;
 }
 
-// One more use of a block that has `uses` already, of which the table knows if there are more than one.
+// One more use of a block that has `uses` already, of which the table knows if there are more than
+// one.
 static inline int ct_shared_granule_add(struct ct_address_map *r, uint64_t block, int known) {
     if (known) {
         uint64_t *at = ct_shared_granule_find(r, block);
@@ -391,8 +394,8 @@ CT_COLD void ct_address_map_change_object(struct ct_address_map *r, const struct
     ct_address_map_change(r, o->device, o->key, o->bytes, sign);
 }
 
-// For live.h's `placed`: what allocation calls returned. Mappings of VMM objects can lie anywhere, gaps between them
-// cost nothing.
+// For live.h's `placed`: what allocation calls returned. Mappings of VMM objects can lie anywhere,
+// gaps between them cost nothing.
 CT_HOT void ct_address_map_update(struct ct_address_map *r, const struct ct_object *o,
                                   const struct ct_traits *from, int sign) {
     if (ct_traits_are_on_device(from) && !ct_address_map_change_near(r, o, sign))
@@ -439,8 +442,8 @@ static inline struct ct_gaps ct_address_map_gaps(struct ct_address_map *r, int d
     return g;
 }
 
-// How scattered the room between allocations is: 0 where it is in one piece (or there is none), towards 1000 the
-// smaller the largest piece is.
+// How scattered the room between allocations is: 0 where it is in one piece (or there is none),
+// towards 1000 the smaller the largest piece is.
 static inline uint64_t ct_gaps_permille(const struct ct_gaps *g) {
     return g->bytes ? 1000 - (uint64_t)((unsigned __int128)g->largest * 1000 / g->bytes) : 0;
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of live.h and readings.h as records, and back: what a trace needs that does not begin with the process.
+// The state of live.h and readings.h as records, and back: what a trace needs that does not begin
+// with the process.
 //
-// A record is the event that made the object, with its number in `event`. A state is turned into records piece by
-// piece, and between two pieces it may go on: the pieces are then taken from different moments ("fuzzy"). Who applies
-// them in their places among the events has the exact state behind the last piece, because the pieces come in an order in
-// which no event can mistake one object for another that is not restored yet:
-//   1. what no other kind depends on    2. GRAPH: a free looks for an address first, and only then for these
-//   3. MAPPING: a free looks for both first    4. HANDLE: all of its mappings are known then
-//   5. readings of the devices: they are told relative to what is live, which is complete then
-// An object that lies aside (live.h) comes behind the calls that gave it back; the reader knows whether they failed.
-// An object that ends before its piece comes is unknown to the reader, so is its end; an object that began since
-// the first piece comes twice, and the second time replaces the first. Header-only, without I/O and memory of its own.
+// A record is the event that made the object, with its number in `event`. A state is turned into
+// records piece by piece, and between two pieces it may go on: the pieces are then taken from
+// different moments ("fuzzy"). Who applies them in their places among the events has the exact
+// state behind the last piece, because the pieces come in an order in which no event can mistake
+// one object for another that is not restored yet:
+//   1. what no other kind depends on    2. GRAPH: a free looks for an address first, and only then
+//   for these 3. MAPPING: a free looks for both first    4. HANDLE: all of its mappings are known
+//   then 5. readings of the devices: they are told relative to what is live, which is complete then
+// An object that lies aside (live.h) comes behind the calls that gave it back; the reader knows
+// whether they failed. An object that ends before its piece comes is unknown to the reader, so is
+// its end; an object that began since the first piece comes twice, and the second time replaces the
+// first. Header-only, without I/O and memory of its own.
 #ifndef CUTRACE_CHECKPOINT_H
 #define CUTRACE_CHECKPOINT_H
 
@@ -19,7 +22,8 @@
 // Flags of a CHECKPOINT section.
 enum { CT_CHECKPOINT_FIRST = 1, CT_CHECKPOINT_LAST = 2, CT_CHECKPOINT_INEXACT = 4 };
 
-// Sum of the allocations of a call site: where the state is too large to be written, this is instead.
+// Sum of the allocations of a call site: where the state is too large to be written, this is
+// instead.
 struct ct_site_sum {
     uint64_t bytes, count;
     uint64_t t_ns, event; // of the first one
@@ -169,8 +173,8 @@ static inline size_t ct_checkpoint_put_reported(const struct ct_live *l, int dev
     return 1;
 }
 
-// The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample without used_bytes is the one with the least
-// free memory; with used_bytes (what was tracked then) it is the last one.
+// The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample without used_bytes is the
+// one with the least free memory; with used_bytes (what was tracked then) it is the last one.
 static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, int device,
                                               struct ct_event *out) {
     const struct ct_reading *last = &d->last;
@@ -233,7 +237,8 @@ static inline void ct_checkpoint_begin(struct ct_checkpoint *c, const struct ct_
     ct_checkpoint_begin_pass(c, l, CT_PASS_OTHERS);
 }
 
-// An object that lies aside, behind the calls that gave it back. (Of more than fit at least one has succeeded.)
+// An object that lies aside, behind the calls that gave it back. (Of more than fit at least one has
+// succeeded.)
 static inline size_t ct_checkpoint_put_tentative(const struct ct_live *l, uint32_t slot,
                                                  struct ct_event *out) {
     struct ct_object o = ct_live_slot(l, slot)->object;
@@ -288,8 +293,9 @@ static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
     return 1;
 }
 
-// The next part of the state as it is now: up to `most` records (at least CT_DEVICE_RECORDS). Returns how many; the
-// state is complete when c->pass is CT_PASS_DONE. Looks at a bounded number of slots, so that a part may be short or empty.
+// The next part of the state as it is now: up to `most` records (at least CT_DEVICE_RECORDS).
+// Returns how many; the state is complete when c->pass is CT_PASS_DONE. Looks at a bounded number
+// of slots, so that a part may be short or empty.
 static inline size_t ct_checkpoint_next(struct ct_checkpoint *c, const struct ct_live *l,
                                         const struct ct_readings *r, struct ct_event *out,
                                         size_t most) {
@@ -323,8 +329,9 @@ static inline struct ct_site_sum *ct_checkpoint_sum_slot(struct ct_site_sum *tab
     return NULL;
 }
 
-// Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Where there are more
-// call sites, the others are summed without their stacks. Returns the objects that found no place even so.
+// Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Where
+// there are more call sites, the others are summed without their stacks. Returns the objects that
+// found no place even so.
 static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct ct_site_sum *table,
                                                uint32_t room) {
     uint64_t without = 0;
@@ -363,7 +370,8 @@ static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct c
     return without;
 }
 
-// An inexact checkpoint: the totals that ct_checkpoint_sum_sites made, pools and readings. Must be written in one part.
+// An inexact checkpoint: the totals that ct_checkpoint_sum_sites made, pools and readings. Must be
+// written in one part.
 static inline void ct_checkpoint_begin_sums(struct ct_checkpoint *c, const struct ct_live *l,
                                             const struct ct_site_sum *table, uint32_t room) {
     memset(c, 0, sizeof *c);

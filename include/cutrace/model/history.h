@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coarse curve of a process's whole life in a fixed size: what is left of chunks that were overwritten.
+// The coarse curve of a process's whole life in a fixed size: what is left of chunks that were
+// overwritten.
 //
-// A cell is one device in one bucket of time. There is a fixed number of cells: when they are used up, buckets are
-// merged in pairs and become twice as long. So the width is the smallest one (10 ms times a power of two) with which all
-// cells fit, whenever one looks. Header-only and free of I/O; FORMAT.md, section 8, is the specification of its coding.
+// A cell is one device in one bucket of time. There is a fixed number of cells: when they are used
+// up, buckets are merged in pairs and become twice as long. So the width is the smallest one (10 ms
+// times a power of two) with which all cells fit, whenever one looks. Header-only and free of I/O;
+// FORMAT.md, section 8, is the specification of its coding.
 #ifndef CUTRACE_HISTORY_H
 #define CUTRACE_HISTORY_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
 #include <cutrace/model/address_map.h>
 #include <cutrace/model/readings.h>
 
 #define CT_HISTORY_CELLS 1024u
 #define CT_HISTORY_WIDTH_NS UINT64_C(10000000)
 
-// What has a curve: number (part of the format), NAME, name. All in bytes but the last, which is in 1/1000.
+// What has a curve: number (part of the format), NAME, name. All in bytes but the last, which is in
+// 1/1000.
 #define CT_QUANTITIES(X)             \
     X(0, USED, "used")               \
     X(1, TRACKED, "tracked")         \
@@ -113,7 +116,8 @@ static inline void ct_history_merge_pairs(struct ct_history *h) {
     h->cells = n;
 }
 
-// The cell of a moment. Moments of a device come in order; one that is late counts in the latest cell.
+// The cell of a moment. Moments of a device come in order; one that is late counts in the latest
+// cell.
 static inline struct ct_history_cell *ct_history_cell(struct ct_history *h, uint64_t t_ns,
                                                       int device) {
     const unsigned index = (unsigned)ct_device_to_index(device);
@@ -156,7 +160,8 @@ static inline void ct_quantity_set(struct ct_quantities *q, enum ct_quantity whi
     q->value[which] = value;
 }
 
-// What is counted of a device, and what follows from that and the last reading: none of it falls when one of these rises.
+// What is counted of a device, and what follows from that and the last reading: none of it falls
+// when one of these rises.
 struct ct_device_counts {
     uint64_t tracked, reserved, allocated;
 };
@@ -338,7 +343,8 @@ static inline int ct_history_get_cell(struct ct_history_in *r, const struct ct_h
     return 0;
 }
 
-// Reads a HISTORY section: 0, or -1 if it is malformed (the history is then empty). More can be added to it.
+// Reads a HISTORY section: 0, or -1 if it is malformed (the history is then empty). More can be
+// added to it.
 static inline int ct_history_decode(struct ct_history *h, struct ct_in section) {
     struct ct_history_in r;
     memset(h, 0, sizeof *h);

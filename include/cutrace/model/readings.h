@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was read of the devices' memory, and how a device is used: by whom, and how much is unexplained.
+// What was read of the devices' memory, and how a device is used: by whom, and how much is
+// unexplained.
 //
 // Header-only, like live.h and beside it: the recorder and the report must come to the same answer.
 #ifndef CUTRACE_READINGS_H
@@ -49,7 +50,8 @@ static inline void ct_readings_note_lowest(struct ct_device_usage *d, const stru
     d->free_known = 1;
 }
 
-// Others' memory below this is the driver's own (9 MiB with a context on an H100, of no process by NVML), not a process's.
+// Others' memory below this is the driver's own (9 MiB with a context on an H100, of no process by
+// NVML), not a process's.
 #define CT_DRIVER_OWN_MAX_BYTES ((uint64_t)64 << 20)
 
 // What this process's allocations and NVML's word on it do not explain.
@@ -58,8 +60,9 @@ static inline uint64_t ct_readings_others(const struct ct_device_usage *d) {
     return d->last.used > own ? d->last.used - own : 0;
 }
 
-// Between two answers of NVML, "free" falls: with nobody else on the device that is this process, which loads the modules
-// of kernels that it launches first; else nobody can say, and it counts as others'.
+// Between two answers of NVML, "free" falls: with nobody else on the device that is this process,
+// which loads the modules of kernels that it launches first; else nobody can say, and it counts as
+// others'.
 static inline void ct_readings_attribute_growth(struct ct_device_usage *d, uint64_t others) {
     const uint64_t now = ct_readings_others(d);
     if (d->process_known && others < CT_DRIVER_OWN_MAX_BYTES && now > others)

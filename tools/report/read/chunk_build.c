@@ -4,7 +4,7 @@
 
 #include <zstd.h>
 
-#include "read/xxh64.h"
+#include <cutrace/format/xxh64.h>
 
 void ct_chunk_section(struct ct_buffer *body, unsigned kind, const void *bytes, size_t n) {
     struct ct_out o = {ct_buffer_room(body, 16), NULL, 0};

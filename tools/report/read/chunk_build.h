@@ -3,7 +3,7 @@
 #ifndef CT_CHUNK_H
 #define CT_CHUNK_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
 
 #include "base/memory.h"
 

@@ -6,7 +6,7 @@
 #ifndef CT_NAMES_H
 #define CT_NAMES_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
 
 #include "base/table.h"
 

@@ -4,11 +4,11 @@
 #include "read/index.h"
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "read/xxh64.h"
 
 enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
 

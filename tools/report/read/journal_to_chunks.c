@@ -3,13 +3,14 @@
 // of their own, the events that were still in rings. The same journal always yields the same bytes, so that a
 // seal that was interrupted can be done again.
 #include <cutrace/format/encode.h>
+#include <cutrace/format/encode_plain.h>
+#include <cutrace/format/xxh64.h>
 #include <inttypes.h>
 
 #include "base/memory.h"
 #include "base/table.h"
 #include "read/chunk_build.h"
 #include "read/journal_read.h"
-#include "read/xxh64.h"
 
 #define RECORDS 65536u         // of a chunk
 #define RECORD_BYTES 320u      // of an encoded event, at most
@@ -97,7 +98,7 @@ static void put_columns(const struct ct_journal_in *j, struct ct_buffer *body) {
             continue;
         o.at = ct_buffer_room(&section, 32);
         o.end = o.at + 32;
-        ct_encoder_column_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
+        ct_encoder_put_column_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
         section.n = (size_t)(o.at - section.at);
         ct_buffer_put(&section, j->streams + j->stream_at[s], n);
     }

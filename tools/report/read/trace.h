@@ -3,6 +3,7 @@
 #ifndef CT_TRACE_H
 #define CT_TRACE_H
 
+#include <cutrace/format/decode.h>
 #include <cutrace/model/history.h>
 
 #include "read/definitions.h"
