@@ -6,6 +6,7 @@
 
 #include <cutrace/format/journal.h>
 #include <cutrace/model/history.h>
+#include <cutrace/model/live.h>
 
 // Nothing has happened. 0, or -ENOMEM.
 int ct_state_begin(void);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <cutrace/model/address_map.h>
+#include <cutrace/model/live.h>
 
 #include "analyze/live_at.h"
 

@@ -3,6 +3,7 @@
 #include "state_model.h"
 
 #include <cutrace/model/history.h>
+#include <cutrace/model/live.h>
 
 enum { SAMPLES = 60000 };
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 // ---- memory that counts -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include "state_model.h"
 
 #include <cutrace/model/address_map.h>
+#include <cutrace/model/live.h>
 
 #define BLOCK (UINT64_C(2) << 20)
 

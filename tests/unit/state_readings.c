@@ -2,6 +2,7 @@
 // Whose memory "free" lost: figures of an H100 (tests/gpu/results, driver 580), and of one that two processes share.
 #include "state_model.h"
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #define MIB (UINT64_C(1) << 20)

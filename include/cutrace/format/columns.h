@@ -8,7 +8,7 @@
 #include <cutrace/format/bytes.h>
 #include <cutrace/format/hot.h>
 
-// ---- fields -----------------------------------------------------------------------------------
+// ---- fields -------------------------------------------------------------------------------------
 
 // Value of a field, widened. Signed fields are sign-extended, so that small negative values stay
 // small.
@@ -113,7 +113,7 @@ enum {
 // rounded; MORE, the number of ticks is a varint.
 enum { CT_TICKS_EXACT = 254, CT_TICKS_MORE = 255 };
 
-// ---- shapes -----------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
 
 // The fields that most records repeat. A template is a shape with bytes and stack; all other fields
 // have a value for each record.

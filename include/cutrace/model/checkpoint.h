@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of live.h and readings.h as records, and back: what a trace needs that does not begin
-// with the process.
+// Checkpoints: the state of live.h and readings.h as records, and back, for a trace that does not
+// begin with the process.
 //
-// A record is the event that made the object, with its number in `event`. A state is turned into
-// records piece by piece, and between two pieces it may go on: the pieces are then taken from
-// different moments ("fuzzy"). Who applies them in their places among the events has the exact
-// state behind the last piece, because the pieces come in an order in which no event can mistake
-// one object for another that is not restored yet:
-//   1. what no other kind depends on    2. GRAPH: a free looks for an address first, and only then
-//   for these 3. MAPPING: a free looks for both first    4. HANDLE: all of its mappings are known
-//   then 5. readings of the devices: they are told relative to what is live, which is complete then
-// An object that lies aside (live.h) comes behind the calls that gave it back; the reader knows
-// whether they failed. An object that ends before its piece comes is unknown to the reader, so is
-// its end; an object that began since the first piece comes twice, and the second time replaces the
-// first. Header-only, without I/O and memory of its own.
+// A record is the event that created the object, with its number in `event`. A state is written in
+// parts, and it may change between two parts (a "fuzzy" checkpoint). A reader that applies the
+// parts at their places among the events has the exact state after the last part, because the order
+// of the parts keeps any event from mistaking an object for another one that is not restored yet:
+//   1. kinds on which no other kind depends
+//   2. GRAPH: a free looks for an address first, and only then for these
+//   3. MAPPING: a free looks for both of them first
+//   4. HANDLE: all of its mappings are known then
+//   5. readings of the devices: they are relative to what is live, which is complete then
+// A tentatively freed object (tentative.h) follows the frees that are not final; the reader knows
+// whether they failed. An object that ends before its part is unknown to the reader, and so is its
+// end. An object that was created since the first part comes twice, and the second time replaces
+// the first. Header-only, without I/O and memory of its own.
 #ifndef CUTRACE_CHECKPOINT_H
 #define CUTRACE_CHECKPOINT_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 // Flags of a CHECKPOINT section.
 enum { CT_CHECKPOINT_FIRST = 1, CT_CHECKPOINT_LAST = 2, CT_CHECKPOINT_INEXACT = 4 };
 
-// Sum of the allocations of a call site: where the state is too large to be written, this is
-// instead.
+// Sum of the allocations of a call site. An inexact checkpoint has these in place of a state that
+// is too large to write.
 struct ct_site_sum {
     uint64_t bytes, count;
-    uint64_t t_ns, event; // of the first one
+    uint64_t t_ns, event; // of the first allocation
     uint32_t stack, flags;
     uint16_t space;
     int8_t device;
@@ -37,25 +39,25 @@ enum ct_checkpoint_pass {
     CT_PASS_GRAPHS,
     CT_PASS_MAPPINGS,
     CT_PASS_HANDLES,
-    CT_PASS_POOLS,     // of an inexact one
-    CT_PASS_SITE_SUMS, // likewise
+    CT_PASS_POOLS,     // of an inexact checkpoint
+    CT_PASS_SITE_SUMS, // of an inexact checkpoint
     CT_PASS_DEVICES,
     CT_PASS_DONE,
 };
 
-// How far it is. Begin with ct_checkpoint_begin or ct_checkpoint_begin_sums.
+// The progress of a checkpoint. Begin with ct_checkpoint_begin or ct_checkpoint_begin_sums.
 struct ct_checkpoint {
     enum ct_checkpoint_pass pass;
-    uint32_t at, end; // slots, or places in `totals`, or devices
-    const struct ct_site_sum *totals;
+    uint32_t at, end; // slots, or entries of `sums`, or devices
+    const struct ct_site_sum *sums;
     uint32_t room;
 };
 
-// ---- from the state to records ----------------------------------------------------------------
+// ---- from the state to records ------------------------------------------------------------------
 
 static inline void ct_checkpoint_put_common(const struct ct_live *l, const struct ct_object *o,
                                             unsigned op, struct ct_event *e) {
-    const struct ct_traits *from = ct_live_traits(l, o);
+    const struct ct_traits *traits = ct_live_traits(l, o);
     e->present = 0;
     CT_SET(e, op, op);
     CT_SET(e, t_ns, o->t_ns);
@@ -66,16 +68,16 @@ static inline void ct_checkpoint_put_common(const struct ct_live *l, const struc
         CT_SET(e, stack, o->stack);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
-    if (from->context)
-        CT_SET(e, context, from->context);
-    if (from->thread)
-        CT_SET(e, thread, from->thread);
-    if (from->api)
-        CT_SET(e, api, from->api);
-    if (from->flags || o->segment)
-        CT_SET(e, flags, from->flags | (o->segment ? CT_FLAG_SEGMENT : 0));
-    if (from->space)
-        CT_SET(e, space, from->space);
+    if (traits->context)
+        CT_SET(e, context, traits->context);
+    if (traits->thread)
+        CT_SET(e, thread, traits->thread);
+    if (traits->api)
+        CT_SET(e, api, traits->api);
+    if (traits->flags || o->segment)
+        CT_SET(e, flags, traits->flags | (o->segment ? CT_FLAG_SEGMENT : 0));
+    if (traits->space)
+        CT_SET(e, space, traits->space);
 }
 
 static inline void ct_checkpoint_put_pool(const struct ct_live *l, const struct ct_object *o,
@@ -86,7 +88,7 @@ static inline void ct_checkpoint_put_pool(const struct ct_live *l, const struct 
     CT_SET(e, reserved_bytes, ct_live_traits(l, o)->link);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
-    if (inexact) // else it is the sum of what was drawn from the pool
+    if (inexact) // an exact one has the allocations drawn from the pool
         CT_SET(e, used_bytes, o->bytes);
 }
 
@@ -99,36 +101,37 @@ static inline void ct_checkpoint_put_object(const struct ct_live *l, const struc
         [CT_KIND_IPC] = CT_OP_IPC_OPEN,      [CT_KIND_RESERVED] = CT_OP_RESERVE,
         [CT_KIND_SITE_SUM] = CT_OP_ALLOC,    [CT_KIND_BLOCK] = CT_OP_BLOCK_ALLOC,
     };
-    const struct ct_traits *from = ct_live_traits(l, o);
+    const struct ct_traits *traits = ct_live_traits(l, o);
     ct_checkpoint_put_common(l, o, op[o->kind], e);
     switch (o->kind) {
     case CT_KIND_SITE_SUM:
-        CT_SET(e, count, from->link);
+        CT_SET(e, count, traits->link);
         break;
     case CT_KIND_ARRAY:
         CT_SET(e, handle, o->key);
         break;
     case CT_KIND_HANDLE:
         CT_SET(e, handle, o->key);
-        if (from->maps)
-            CT_SET(e, count, from->maps);
+        if (traits->maps)
+            CT_SET(e, count, traits->maps);
         break;
     default:
         CT_SET(e, ptr, o->key);
-        if (from->link && o->kind == CT_KIND_MAPPING)
-            CT_SET(e, handle, from->link);
-        if (from->link && (o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_BLOCK))
-            CT_SET(e, pool, from->link);
+        if (traits->link && o->kind == CT_KIND_MAPPING)
+            CT_SET(e, handle, traits->link);
+        if (traits->link && (o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_BLOCK))
+            CT_SET(e, pool, traits->link);
     }
-    if ((o->kind == CT_KIND_HANDLE || o->kind == CT_KIND_IPC) && from->refs != 1)
-        CT_SET(e, refs, from->refs);
+    if ((o->kind == CT_KIND_HANDLE || o->kind == CT_KIND_IPC) && traits->refs != 1)
+        CT_SET(e, refs, traits->refs);
 }
 
 static inline enum ct_checkpoint_pass ct_checkpoint_pass_of(unsigned kind) {
-    return kind == CT_KIND_GRAPH     ? CT_PASS_GRAPHS
-           : kind == CT_KIND_MAPPING ? CT_PASS_MAPPINGS
-           : kind == CT_KIND_HANDLE  ? CT_PASS_HANDLES
-                                     : CT_PASS_OTHERS;
+    if (kind == CT_KIND_GRAPH)
+        return CT_PASS_GRAPHS;
+    if (kind == CT_KIND_MAPPING)
+        return CT_PASS_MAPPINGS;
+    return kind == CT_KIND_HANDLE ? CT_PASS_HANDLES : CT_PASS_OTHERS;
 }
 
 static inline void ct_checkpoint_put_sum(const struct ct_site_sum *t, struct ct_event *e) {
@@ -159,7 +162,7 @@ static inline void ct_checkpoint_put_reading(const struct ct_device_usage *d, in
         CT_SET(e, device, device < CT_MAX_DEVICES ? device : CT_NO_DEVICE);
 }
 
-// What PyTorch has stated of its pools of a device.
+// The totals that PyTorch reported last for its pools of a device.
 static inline size_t ct_checkpoint_put_reported(const struct ct_live *l, int device,
                                                 struct ct_event *e) {
     const struct ct_live_device *d = &l->device[device];
@@ -173,8 +176,8 @@ static inline size_t ct_checkpoint_put_reported(const struct ct_live *l, int dev
     return 1;
 }
 
-// The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample without used_bytes is the
-// one with the least free memory; with used_bytes (what was tracked then) it is the last one.
+// The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample with used_bytes (what was
+// tracked then) is the last one, without used_bytes it is the one with the least free memory.
 static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, int device,
                                               struct ct_event *out) {
     const struct ct_reading *last = &d->last;
@@ -224,12 +227,17 @@ static inline void ct_checkpoint_begin_pass(struct ct_checkpoint *c, const struc
                                             enum ct_checkpoint_pass pass) {
     while (ct_checkpoint_pass_empty(l, pass))
         pass = (enum ct_checkpoint_pass)(pass + 1);
-    if (pass == CT_PASS_POOLS && !c->totals)
+    if (pass == CT_PASS_POOLS && !c->sums)
         pass = CT_PASS_DEVICES;
     c->pass = pass;
     c->at = 0;
-    // What is made from here on is in the events: slots that are added meanwhile need no record.
-    c->end = pass == CT_PASS_DEVICES ? CT_DEVICES : pass == CT_PASS_SITE_SUMS ? c->room : l->slots;
+    // Objects that are created from here on are in the events, so slots that are added need no
+    // record.
+    c->end = l->slots;
+    if (pass == CT_PASS_DEVICES)
+        c->end = CT_DEVICES;
+    if (pass == CT_PASS_SITE_SUMS)
+        c->end = c->room;
 }
 
 static inline void ct_checkpoint_begin(struct ct_checkpoint *c, const struct ct_live *l) {
@@ -237,8 +245,8 @@ static inline void ct_checkpoint_begin(struct ct_checkpoint *c, const struct ct_
     ct_checkpoint_begin_pass(c, l, CT_PASS_OTHERS);
 }
 
-// An object that lies aside, behind the calls that gave it back. (Of more than fit at least one has
-// succeeded.)
+// A tentatively freed object, after the frees that are not final. If there are more of them than
+// fit, the object is left out: one of so many has succeeded.
 static inline size_t ct_checkpoint_put_tentative(const struct ct_live *l, uint32_t slot,
                                                  struct ct_event *out) {
     struct ct_object o = ct_live_slot(l, slot)->object;
@@ -263,7 +271,7 @@ static inline size_t ct_checkpoint_put_tentative(const struct ct_live *l, uint32
     return n;
 }
 
-// What lies at the present place: 0 to CT_DEVICE_RECORDS records.
+// Writes the records of the current slot, sum or device: 0 to CT_DEVICE_RECORDS.
 static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
                                                const struct ct_live *l, const struct ct_readings *r,
                                                struct ct_event *out) {
@@ -273,9 +281,9 @@ static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
         return n + ct_checkpoint_put_device(&r->device[c->at], (int)c->at, out + n);
     }
     if (c->pass == CT_PASS_SITE_SUMS) {
-        if (!c->totals[c->at].count)
+        if (!c->sums[c->at].count)
             return 0;
-        ct_checkpoint_put_sum(&c->totals[c->at], out);
+        ct_checkpoint_put_sum(&c->sums[c->at], out);
         return 1;
     }
     const struct ct_object *o = ct_live_object_at(l, c->at);
@@ -287,15 +295,15 @@ static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
                                  : ct_checkpoint_pass_of(o->kind) != c->pass)
         return 0;
     if (o->kind == CT_KIND_POOL)
-        ct_checkpoint_put_pool(l, o, c->totals != NULL, out);
+        ct_checkpoint_put_pool(l, o, c->sums != NULL, out);
     else
         ct_checkpoint_put_object(l, o, out);
     return 1;
 }
 
-// The next part of the state as it is now: up to `most` records (at least CT_DEVICE_RECORDS).
-// Returns how many; the state is complete when c->pass is CT_PASS_DONE. Looks at a bounded number
-// of slots, so that a part may be short or empty.
+// Writes the next part of the state as it is now: up to `most` records (at least
+// CT_DEVICE_RECORDS). Returns how many. The checkpoint is complete when c->pass is CT_PASS_DONE. A
+// call looks at a bounded number of slots, so a part may be short or empty.
 static inline size_t ct_checkpoint_next(struct ct_checkpoint *c, const struct ct_live *l,
                                         const struct ct_readings *r, struct ct_event *out,
                                         size_t most) {
@@ -313,7 +321,7 @@ static inline size_t ct_checkpoint_next(struct ct_checkpoint *c, const struct ct
     return n;
 }
 
-// ---- totals by call site ----------------------------------------------------------------------
+// ---- sums by call site --------------------------------------------------------------------------
 
 static inline struct ct_site_sum *ct_checkpoint_sum_slot(struct ct_site_sum *table, uint32_t room,
                                                          const struct ct_site_sum *like) {
@@ -329,9 +337,8 @@ static inline struct ct_site_sum *ct_checkpoint_sum_slot(struct ct_site_sum *tab
     return NULL;
 }
 
-// Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Where
-// there are more call sites, the others are summed without their stacks. Returns the objects that
-// found no place even so.
+// Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Call
+// sites beyond that are summed without their stacks. Returns how many objects fit nowhere even so.
 static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct ct_site_sum *table,
                                                uint32_t room) {
     uint64_t without = 0;
@@ -341,10 +348,10 @@ static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct c
         const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || !(ct_object_is_counted(l, o) || ct_object_is_host(l, o)))
             continue;
-        const struct ct_traits *from = ct_live_traits(l, o);
+        const struct ct_traits *traits = ct_live_traits(l, o);
         struct ct_site_sum like = {.stack = o->stack,
-                                   .flags = from->flags & CT_FLAG_ASYNC,
-                                   .space = from->space,
+                                   .flags = traits->flags & CT_FLAG_ASYNC,
+                                   .space = traits->space,
                                    .device = o->device,
                                    .t_ns = o->t_ns,
                                    .event = ct_object_event(o)};
@@ -370,22 +377,22 @@ static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct c
     return without;
 }
 
-// An inexact checkpoint: the totals that ct_checkpoint_sum_sites made, pools and readings. Must be
+// Begins an inexact checkpoint: the sums of ct_checkpoint_sum_sites, pools and readings. It must be
 // written in one part.
 static inline void ct_checkpoint_begin_sums(struct ct_checkpoint *c, const struct ct_live *l,
                                             const struct ct_site_sum *table, uint32_t room) {
     memset(c, 0, sizeof *c);
-    c->totals = table;
+    c->sums = table;
     c->room = room;
     ct_checkpoint_begin_pass(c, l, CT_PASS_POOLS);
 }
 
-// ---- from records to the state ----------------------------------------------------------------
+// ---- from records to the state ------------------------------------------------------------------
 
-// Before the FIRST part: nothing is alive, nothing was read.
+// Before the FIRST part: nothing is live, nothing was read.
 static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_readings *r) {
     struct ct_object *o;
-    for (int pools = 0; pools < 2; pools++) // pools last: what is drawn from them refers to them
+    for (int pools = 0; pools < 2; pools++) // pools last, because allocations refer to them
         for (uint32_t i = 0; i < l->slots; i++)
             if ((o = ct_live_object_at(l, i)) && (o->kind == CT_KIND_POOL) == pools)
                 ct_object_remove(l, o);
@@ -397,7 +404,7 @@ static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_read
     l->next_is_freed = 0;
 }
 
-// Behind the LAST part.
+// After the LAST part.
 static inline void ct_checkpoint_end_restore(struct ct_live *l) {
     l->partial = 0;
 }
@@ -407,7 +414,7 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
     struct ct_object *there = ct_live_find(l, kind, key);
     if (there)
         ct_object_remove(l, there);
-    struct ct_event own = *e; // without what is no property of others
+    struct ct_event own = *e; // without the flag that is no trait
     own.flags &= ~(uint32_t)CT_FLAG_SEGMENT;
     if (!own.flags)
         own.present &= ~CT_BIT(flags);
@@ -463,19 +470,19 @@ static inline uint64_t ct_checkpoint_sum_key(const struct ct_event *e) {
                            CT_HAS(e, flags) && e->flags & CT_FLAG_ASYNC);
 }
 
-// Restores what a record of a checkpoint says.
+// Restores the object or reading of a checkpoint's record.
 static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
                                        const struct ct_event *e) {
     const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0;
     const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
-    const int is_gone = l->next_is_freed;
-    if (e->op ==
-        CT_OP_AMEND) { // its result is 0 unless an AMEND of the trace says that the call failed
+    const int is_freed = l->next_is_freed;
+    if (e->op == CT_OP_AMEND) {
+        // The result is 0 unless an AMEND of the trace says that the call failed.
         l->next_is_freed |= !CT_HAS(e, result) || !e->result;
         return;
     }
     l->next_is_freed = 0;
-    if (is_gone)
+    if (is_freed)
         return;
     switch (e->op) {
     case CT_OP_ALLOC:

@@ -47,7 +47,7 @@ CT_COLD struct ct_object *ct_live_add(struct ct_live *l, unsigned kind, uint64_t
     return ct_live_add_hashed(l, kind, key, ct_slot_index_hash(key, kind), e, number);
 }
 
-// ---- VMM objects: references and mappings ---------------------------------------------------------
+// ---- VMM objects: references and mappings -------------------------------------------------------
 
 // A VMM object without references and mappings is freed.
 static inline void ct_live_end_if_unreferenced(struct ct_live *l, struct ct_object *o) {
@@ -83,7 +83,7 @@ static inline void ct_live_unmap(struct ct_live *l, uint64_t start, uint64_t byt
         }
 }
 
-// ---- frees ----------------------------------------------------------------------------------------
+// ---- frees --------------------------------------------------------------------------------------
 
 CT_COLD struct ct_found ct_live_find_freed_other(const struct ct_live *l,
                                                  const struct ct_event *e) {
@@ -250,7 +250,7 @@ static inline void ct_live_pool_apply_sample(struct ct_live *l, const struct ct_
         ct_live_pool_set_reserved(l, o, e->reserved_bytes);
 }
 
-// ---- blocks -----------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 // The totals of the device that PyTorch reports with every block.
 CT_HOT void ct_live_set_reported(struct ct_live *l, const struct ct_event *e) {

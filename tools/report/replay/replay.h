@@ -3,6 +3,7 @@
 #ifndef CT_REPLAY_H
 #define CT_REPLAY_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #include "replay/readahead.h"

@@ -6,6 +6,7 @@
 #ifndef CT_POOL_H
 #define CT_POOL_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #include "replay/range_tree.h"
