@@ -62,7 +62,7 @@ static void same_cell(const struct ct_history_cell *c, size_t n, uint64_t start,
         assert_int_equal(c->curve[q].last, last);
     }
     assert_int_equal(c->events, events);
-    assert_int_equal(c->failed, refused);
+    assert_int_equal(c->ooms, refused);
 }
 
 static void is_the_curve_of(const struct ct_history *h, size_t n, uint64_t start) {
@@ -122,7 +122,7 @@ static void same_history(const struct ct_history *a, const struct ct_history *b)
         const struct ct_history_cell *c = &a->cell[i], *d = cell_like(b, c);
         assert_non_null(d);
         assert_int_equal(c->events, d->events);
-        assert_int_equal(c->failed, d->failed);
+        assert_int_equal(c->ooms, d->ooms);
         assert_int_equal(c->known, d->known);
         for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
             if (c->known >> q & 1)

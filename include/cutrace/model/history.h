@@ -46,9 +46,9 @@ struct ct_history_curve {
 };
 
 struct ct_history_cell {
-    uint64_t bucket;         // begins at start_ns + bucket * width_ns
-    uint64_t events, failed; // events; failed allocations among them
-    uint32_t device;         // index; CT_MAX_DEVICES: unknown
+    uint64_t bucket;       // begins at start_ns + bucket * width_ns
+    uint64_t events, ooms; // ooms: out-of-memory failures of the driver
+    uint32_t device;       // index; CT_MAX_DEVICES: unknown
     uint32_t known;
     struct ct_history_curve curve[CT_QUANTITIES_END];
 };
@@ -104,7 +104,7 @@ static inline void ct_history_merge_pairs(struct ct_history *h) {
             h->last[from->device] ? &h->cell[h->last[from->device] - 1] : NULL;
         if (to && to->bucket == from->bucket / 2) {
             to->events += from->events;
-            to->failed += from->failed;
+            to->ooms += from->ooms;
             for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
                 if (from->known >> q & 1)
                     ct_curve_add(to, q, &from->curve[q]);
@@ -149,10 +149,10 @@ static inline void ct_history_add(struct ct_history *h, uint64_t t_ns, int devic
 }
 
 static inline void ct_history_count(struct ct_history *h, uint64_t t_ns, int device,
-                                    uint64_t events, uint64_t failed) {
+                                    uint64_t events, uint64_t ooms) {
     struct ct_history_cell *c = ct_history_cell(h, t_ns, device);
     c->events += events;
-    c->failed += failed;
+    c->ooms += ooms;
 }
 
 static inline void ct_quantity_set(struct ct_quantities *q, enum ct_quantity which,
@@ -208,7 +208,7 @@ enum ct_history_column {
     CT_HISTORY_BUCKET, // difference to the cell before if that has the same device; else the bucket
     CT_HISTORY_KNOWN,  // mask of quantities
     CT_HISTORY_EVENTS,
-    CT_HISTORY_FAILED,
+    CT_HISTORY_OOMS,
     // From here on for each quantity: last (zigzag of the difference to the one before of the same
     // device, the first one to 0), last - min, max - last.
     CT_HISTORY_CURVES = 8,
@@ -240,8 +240,8 @@ static inline uint64_t ct_history_value(const struct ct_history_cell *c,
         return c->known;
     if (column == CT_HISTORY_EVENTS)
         return c->events;
-    if (column == CT_HISTORY_FAILED)
-        return c->failed;
+    if (column == CT_HISTORY_OOMS)
+        return c->ooms;
     const struct ct_history_curve *curve = &c->curve[(column - CT_HISTORY_CURVES) / 3];
     const unsigned which = (column - CT_HISTORY_CURVES) % 3;
     if (which)
@@ -267,7 +267,7 @@ static inline void ct_history_encode(const struct ct_history *h, struct ct_out *
     for (unsigned column = 0; column < CT_HISTORY_COLUMNS; column++) {
         const struct ct_history_cell *before = NULL;
         uint64_t last = 0;
-        if (column > CT_HISTORY_FAILED && column < CT_HISTORY_CURVES)
+        if (column > CT_HISTORY_OOMS && column < CT_HISTORY_CURVES)
             continue;
         ct_put_varint(out, column);
         uint8_t *length_at = out->at;
@@ -339,7 +339,7 @@ static inline int ct_history_get_cell(struct ct_history_in *r, const struct ct_h
     c->bucket = base + bucket;
     c->known = (uint32_t)ct_history_get(r, CT_HISTORY_KNOWN) & ((1u << CT_QUANTITIES_END) - 1);
     c->events = ct_history_get(r, CT_HISTORY_EVENTS);
-    c->failed = ct_history_get(r, CT_HISTORY_FAILED);
+    c->ooms = ct_history_get(r, CT_HISTORY_OOMS);
     for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
         if (c->known >> q & 1 && ct_history_get_curve(r, q, &c->curve[q]))
             return -1;
