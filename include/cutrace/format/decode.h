@@ -230,9 +230,9 @@ static inline uint64_t ct_decoder_get_full_address(struct ct_decoder *r) {
     return r->column[CT_FIELD_ptr].last << 32 | low;
 }
 
-// Reads a distance as ct_encoder_put_distance writes it and returns the place in the ring of what
-// lies so far back, of `count` in all. No code exceeds CT_DECODER_RING, so after the check the
-// place holds what is meant.
+// Reads a distance that ct_encoder_put_distance wrote and returns the ring index of the entry that
+// lies so far back, of `count` in all. No distance exceeds CT_DECODER_RING, so the entry is still
+// there.
 static inline unsigned ct_decoder_get_distance(struct ct_decoder *r, unsigned code, unsigned first,
                                                unsigned wide, unsigned count) {
     unsigned d = code - first + 1;

@@ -72,14 +72,14 @@ struct ct_encoder_tables {
         uint16_t row;         // of the size that was allocated there
         uint16_t used;        // number of the record that looked for it last, modulo 2^16
     } addresses[CT_ADDRESS_SETS][CT_WAYS];
-    // Ends of allocations: address << 16 | ordinal. An end that does not fit into this is not kept.
+    // Ends of allocations: address << 16 | ordinal. An end that does not fit is not stored.
     uint64_t ends[CT_END_SLOTS];
     struct ct_shape shapes[CT_SHAPES];
     uint16_t shape_at[CT_SHAPE_SLOTS]; // number + 1
     uint64_t rows[CT_ROWS][CT_ROW];
 };
 
-// Where a record looks into the tables. Known some records ahead, the memory can be prefetched.
+// The table entries that a record will read. Found some records ahead, they can be prefetched.
 struct ct_encoder_probe {
     struct ct_known_template *templates; // a set
     struct ct_known_address *addresses;  // a set
@@ -262,7 +262,7 @@ CT_HOT struct ct_known_address *ct_encoder_find_address(const struct ct_encoder 
                                                         struct ct_known_address *set,
                                                         uint64_t address) {
     const uint16_t now = (uint16_t)c->records;
-    // No branch prediction guesses which entry it is, so the choice is made without branches.
+    // Which entry it is cannot be predicted, so nothing branches on it.
     unsigned at = set[1].address == address ? 1 : 0;
     at = set[2].address == address ? 2 : at;
     at = set[3].address == address ? 3 : at;
@@ -403,7 +403,7 @@ CT_COLD int ct_encoder_put_far_time(struct ct_encoder *c, uint64_t ticks, int ex
 
 // The time of a record that shares its tick with a neighbour, or may share it, is written exactly.
 // So the order of times survives, different times stay different, and a rounded time is the only
-// one of its tick. No branch prediction guesses whether a time is exact, so nothing branches on it:
+// one of its tick. Whether a time is exact cannot be predicted, so nothing branches on it:
 // the rest is always stored, but the stream grows only where the time is exact.
 CT_HOT int ct_encoder_put_time(struct ct_encoder *c, uint64_t t_ns, uint64_t next_ns) {
     struct ct_out *o = &c->stream[CT_COLUMN_TIME_REST];
@@ -462,7 +462,7 @@ CT_HOT int ct_encoder_put_rare(struct ct_encoder *c, const struct ct_event *e) {
     return rare && ct_encoder_put_fields(c, e, rare) ? -1 : 0;
 }
 
-// Finds where a record looks into the tables and prefetches the memory. Valid until the next
+// Finds the table entries that a record will read, and prefetches them. Valid until the next
 // ct_encoder_begin with other memory.
 CT_HOT struct ct_encoder_probe ct_encoder_probe(const struct ct_encoder *c,
                                                 const struct ct_event *e) {

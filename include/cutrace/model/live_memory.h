@@ -230,13 +230,14 @@ CT_HOT union ct_slot *ct_live_slot(const struct ct_live *l, uint32_t slot) {
     return &l->slab[slot / CT_SLAB_SLOTS][slot % CT_SLAB_SLOTS];
 }
 
-// All objects: for (slot = 0; slot < ct_live_slot_count(l); slot++) if ((o = ct_live_object_at(l,
-// slot))) ... An object keeps its slot. Objects that are created during the loop may lie in lower
-// or higher slots.
+// All objects: for (slot = 0; slot < ct_live_slot_count(l); slot++) if (ct_live_object_at(l, slot))
+// An object keeps its slot. One that is created during the loop may lie in a lower or a higher
+// slot.
 static inline uint32_t ct_live_slot_count(const struct ct_live *l) {
     return l->slots;
 }
 
+// The object in a slot; NULL if there is none.
 static inline struct ct_object *ct_live_object_at(const struct ct_live *l, uint32_t slot) {
     struct ct_object *o = &ct_live_slot(l, slot)->object;
     return o->kind != CT_KIND_NONE && o->kind < CT_KINDS_END ? o : NULL;
@@ -248,6 +249,7 @@ CT_HOT struct ct_traits *ct_live_traits(const struct ct_live *l, const struct ct
     return &ct_live_slot(l, o->traits)->traits;
 }
 
+// Number of the event that created the object.
 CT_HOT uint64_t ct_object_event(const struct ct_object *o) {
     return (uint64_t)o->event_high << 32 | o->event_low;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory of the driver is a PyTorch segment: it is or was the home of a block.
+// Which memory of the driver is a PyTorch segment: memory that has held a block.
 //
-// PyTorch hands out a segment from its start on. It grows one by mappings at multiples of 2 MiB, by
-// no more than the block needs that it grows for. So the memory that holds a block begins where the
-// segment's first block does, or at a multiple of 2 MiB inside the block. That is checked once for
+// PyTorch uses a segment from its start on. It extends a segment by mappings at multiples of 2 MiB,
+// by no more than the current block needs. So the memory that holds a block begins where the
+// segment's first block does, or at a multiple of 2 MiB inside the block. This is checked once for
 // each page of 2 MiB.
 #ifndef CUTRACE_LIVE_SEGMENTS_H
 #define CUTRACE_LIVE_SEGMENTS_H
@@ -15,6 +15,7 @@ enum {
     CT_SEGMENT_PAGE_UNALIGNED = 2, // memory begins inside the page, after its start
 };
 
+// The flags of the page of an address; NULL if there are none.
 CT_HOT uint8_t *ct_live_segment_page(const struct ct_live *l, uint64_t address) {
     const uint64_t number = address / CT_SEGMENT_LEAF_BYTES;
     for (uint64_t i = number; i < number + CT_SEGMENT_TRIES; i++) {
@@ -55,7 +56,7 @@ CT_COLD void ct_live_segment_note_start(struct ct_live *l, const struct ct_objec
         *page |= CT_SEGMENT_PAGE_UNALIGNED;
 }
 
-// Before the first block, segments are not tracked.
+// The first block: from now on the starts of memory are tracked.
 CT_COLD void ct_live_segment_begin(struct ct_live *l) {
     l->has_blocks = 1;
     for (uint32_t i = 0; i < l->slots; i++) {
@@ -82,6 +83,7 @@ static inline int ct_live_segment_mark_at(const struct ct_live *l, uint64_t addr
     return all;
 }
 
+// Slow path of ct_live_segment_mark: a page that is not done, or a block across pages.
 CT_COLD void ct_live_segment_mark_slow(struct ct_live *l, uint64_t start, uint64_t bytes) {
     uint64_t at = start / CT_SEGMENT_PAGE * CT_SEGMENT_PAGE;
     const uint64_t pages = (start - at + bytes - 1) / CT_SEGMENT_PAGE + 1;

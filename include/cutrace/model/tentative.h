@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tentative frees. A free is published before its call, so its event does not say whether the call
-// succeeds.
+// succeeds. An entry of the table is in use if freed_ns is not 0; the slot that it names then has
+// the kind CT_KIND_TENTATIVE.
 //
 // A reader that applies events as they come withdraws the object from the index and the totals, but
 // keeps its slot until an AMEND says that the call failed, or the thread frees something else. A
@@ -24,6 +25,7 @@ CT_HOT void ct_tentative_confirm(struct ct_live *l, struct ct_tentative *a) {
     const uint32_t slot = a->slot;
     if (!a->freed_ns)
         return;
+    CT_ASSERT(ct_live_slot(l, slot)->object.kind == CT_KIND_TENTATIVE);
     a->freed_ns = 0;
     if (a->shared)
         ct_tentative_confirm_all(l, slot);
@@ -35,6 +37,7 @@ CT_HOT void ct_tentative_note(struct ct_live *l, const struct ct_event *e, uint3
                               unsigned kind, int shared) {
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0,
                    at = thread & (l->tentative_room - 1);
+    CT_ASSERT(!(l->tentative_room & (l->tentative_room - 1)));
     l->tentative[at] = (struct ct_tentative){e->t_ns, thread, slot, (uint8_t)kind, (uint8_t)shared};
     if (at >= l->tentative_used)
         l->tentative_used = at + 1;
@@ -83,6 +86,7 @@ static inline int ct_tentative_free_again(struct ct_live *l, unsigned kind, uint
 static inline void ct_tentative_undo(struct ct_live *l, const struct ct_tentative *a) {
     struct ct_object *o = &ct_live_slot(l, a->slot)->object;
     const uint64_t hash = ct_slot_index_hash(o->key, a->kind);
+    CT_ASSERT(o->kind == CT_KIND_TENTATIVE);
     struct ct_slot_index_part *p = ct_slot_index_part(l, hash);
     if (ct_slot_index_lookup(l, a->kind, o->key).what || ct_slot_index_reserve(l, p)) {
         ct_object_discard(l, a->slot); // the address was allocated again, so the call did not fail

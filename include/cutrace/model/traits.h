@@ -12,7 +12,7 @@ static inline int ct_traits_equal(const struct ct_traits *a, const struct ct_tra
            a->api == b->api && a->flags == b->flags && a->space == b->space;
 }
 
-// The fields that the traits of an address or a block are made of.
+// The fields that are the traits of an address or a block.
 #define CT_TRAITS_FIELDS \
     (CT_BIT(context) | CT_BIT(pool) | CT_BIT(thread) | CT_BIT(api) | CT_BIT(flags) | CT_BIT(space))
 
