@@ -21,7 +21,7 @@ struct ct_option_value {
     int given;        // set by the user, and valid
 };
 
-// Values after ct_enabled() was called for the first time.
+// Values after ct_tracing_is_on() was called for the first time.
 extern struct ct_option_value ct_options[CT_OPTIONS];
 
 #define CT_NUMBER(NAME) (ct_options[CT_OPTION_##NAME].number)

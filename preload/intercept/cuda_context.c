@@ -9,6 +9,7 @@
 
 #include "intercept/driver.h"
 #include "intercept/hooks.h"
+#include "write/nvml.h"
 
 // Contexts seen, so that the driver is asked for a context's device once. A context's address may be reused
 // for another device, therefore the generation: it changes whenever a context ends.

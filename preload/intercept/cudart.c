@@ -103,7 +103,7 @@ static void *find_real(const char *symbol, const void *caller, struct copy **cop
     if (!real || !dladdr(real, &module))
         return real;
     *copy = copy_at((uintptr_t)module.dli_fbase);
-    if (ct_enabled() && !atomic_exchange(&(*copy)->told, 1))
+    if (ct_tracing_is_on() && !atomic_exchange(&(*copy)->told, 1))
         tell_version(module.dli_fname);
     return real;
 }
@@ -196,20 +196,20 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
     CT_SET(&e, bytes, bytes);
     CT_SET(&e, space, space);
     CT_SET(&e, result, (int32_t)r);
-    CT_SET(&e, t_ns, ct_now());
+    CT_SET(&e, t_ns, ct_ring_now());
     CT_SET(&e, duration_ns, e.t_ns - call->start_ns);
     if (ct_here(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
         CT_SET(&e, context, context);
         CT_SET(&e, device, device);
     }
-    if (!ct_is_wanted(&e))
+    if (!ct_publish_wants(&e))
         return;
     CT_SET(&e, stack, ct_stack());
-    ct_record(&e);
+    ct_publish(&e);
 }
 
 static void before_take(struct rt_call *call) {
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
 }
 
 static void after_take(struct rt_call *call, cudaError_t r, uintptr_t pointer, uint64_t bytes,
@@ -230,8 +230,8 @@ static void after_take(struct rt_call *call, cudaError_t r, uintptr_t pointer, u
 static void record_give(struct rt_call *call, uintptr_t pointer) {
     describe(&call->freed, call, CT_OP_FREE, pointer, 0);
     CT_SET(&call->freed, result, 0);
-    CT_SET(&call->freed, t_ns, ct_now());
-    ct_record(&call->freed);
+    CT_SET(&call->freed, t_ns, ct_ring_now());
+    ct_publish(&call->freed);
 }
 
 static void before_give(struct rt_call *call, uintptr_t pointer) {
@@ -248,7 +248,7 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
         CT_SET(&amend, amends_ns, call->freed.t_ns);
         CT_SET(&amend, result, (int32_t)r);
         CT_SET(&amend, stack, ct_stack());
-        ct_amend(&amend);
+        ct_publish_amend(&amend);
     } else if (pointer && !call->outer && inside.gives == call->gives && r == cudaSuccess) {
         record_give(call, pointer); // the first sign that this copy's driver calls are hidden
     }
@@ -288,7 +288,7 @@ static uint32_t rthook_name(enum ct_rthook_id id, const char *symbol) {
             (ct_fn_##symbol *)real_at(#symbol, __builtin_return_address(0), &call.copy); \
         if (!real)                                                                       \
             return cudaErrorInitializationError;                                         \
-        if (!ct_enabled())                                                               \
+        if (!ct_tracing_is_on())                                                         \
             return real args;                                                            \
         const int saved_errno = errno;                                                   \
         enter(&call, rthook_name(CT_RTID_##symbol, #symbol));                            \

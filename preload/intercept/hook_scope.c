@@ -7,6 +7,7 @@
 #include <cutrace/format/hot.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "intercept/driver.h"
 #include "intercept/hooks.h"
 
@@ -27,13 +28,13 @@ static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS]; // last memory-sample of a 
 
 static int is_due(int device, uint64_t now) {
     const uint64_t last = atomic_load_explicit(&sampled_ns[device], memory_order_relaxed);
-    const uint64_t interval = ct_sample_interval_ns();
+    const uint64_t interval = CT_NUMBER(SAMPLE_MS);
     return !interval || (now >= last && now - last >= interval); // another thread's may be newer
 }
 
 CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     ct_runtime_sees(op);
-    if ((inside && (uintptr_t)call < inside) || !ct_enabled())
+    if ((inside && (uintptr_t)call < inside) || !ct_tracing_is_on())
         return 0;
     inside = (uintptr_t)call;
     call->errno_at = &errno;
@@ -91,7 +92,7 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     uint64_t context;
     int device;
     call->saved_errno = *call->errno_at;
-    CT_SET(e, t_ns, ct_now());
+    CT_SET(e, t_ns, ct_ring_now());
     CT_SET(e, result, (int32_t)result);
     if (call->start_ns)
         set_duration(call);
@@ -104,14 +105,14 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     }
     if (CT_HAS(e, device))
         ct_know_device(e->device);
-    if (!ct_is_wanted(e)) {
+    if (!ct_publish_wants(e)) {
         ct_leave(call);
         return;
     }
     if (__builtin_expect(result != CUDA_SUCCESS, 0) && is_allocation(e->op))
         set_free(e);
     CT_SET(e, stack, ct_stack());
-    ct_record(e);
+    ct_publish(e);
     // Whether a sample is due is asked with what is known already: it is the rule that none is.
     if (result == CUDA_SUCCESS && is_allocation(e->op) &&
         (here < 0 || here >= CT_MAX_ORDINALS || is_due(here, e->t_ns)))
@@ -123,11 +124,11 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
 
 CT_WHOLE void ct_gives(struct ct_call *call) {
     struct ct_event *e = &call->event;
-    if (ct_free_stacks())
+    if (CT_NUMBER(FREE_STACKS))
         CT_SET(e, stack, ct_stack());
     CT_SET(e, result, 0);
-    CT_SET(e, t_ns, ct_now());
-    ct_record(e);
+    CT_SET(e, t_ns, ct_ring_now());
+    ct_publish(e);
     call->start_ns = ++gives % GIVE_SAMPLE ? 0 : e->t_ns;
     *call->errno_at = call->saved_errno;
 }
@@ -139,12 +140,12 @@ CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
         struct ct_event amend = {.present = 0};
         CT_SET(&amend, amends_ns, event_ns);
         if (call->start_ns)
-            CT_SET(&amend, duration_ns, ct_now() - call->start_ns);
+            CT_SET(&amend, duration_ns, ct_ring_now() - call->start_ns);
         if (result != CUDA_SUCCESS) {
             CT_SET(&amend, result, (int32_t)result);
             CT_SET(&amend, stack, ct_stack());
         }
-        ct_amend(&amend);
+        ct_publish_amend(&amend);
     }
     ct_leave(call);
 }
@@ -161,7 +162,7 @@ void ct_measure(struct ct_call *call) {
     size_t free_bytes, total_bytes;
     if (ct_mem_info(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
     *call->errno_at = call->saved_errno;
 }
 
@@ -193,7 +194,7 @@ static void publish_sample(const struct ct_call *call, uint64_t context, int dev
     CT_SET(&e, context, context);
     CT_SET(&e, free_bytes, free_bytes);
     CT_SET(&e, total_bytes, total_bytes);
-    ct_record(&e);
+    ct_publish(&e);
 }
 
 __attribute__((noinline)) void ct_sample(struct ct_call *call, int force) {
@@ -202,7 +203,7 @@ __attribute__((noinline)) void ct_sample(struct ct_call *call, int force) {
     size_t free_bytes, total_bytes;
     if (!ct_here(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
         return;
-    const int due = sample_is_due(device, ct_now());
+    const int due = sample_is_due(device, ct_ring_now());
     if ((due || force) && ct_mem_info(&free_bytes, &total_bytes))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }
@@ -211,6 +212,6 @@ void ct_sampled(struct ct_call *call, size_t free_bytes, size_t total_bytes) {
     uint64_t context;
     int device;
     if (ct_here(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
-        sample_is_due(device, ct_now()))
+        sample_is_due(device, ct_ring_now()))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }

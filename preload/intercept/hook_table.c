@@ -96,5 +96,5 @@ static void refresh_info(void) {
 }
 
 __attribute__((constructor)) static void register_info(void) {
-    ct_set_info_source(refresh_info);
+    (void)ct_info_add_source(refresh_info);
 }

@@ -10,7 +10,12 @@
 
 #include "intercept/cuda_api.h"
 
-#include "record/recorder.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "store/name_table.h"
+#include "store/ring.h"
+#include "write/info_table.h"
 
 #define CT_ARGS(...) __VA_ARGS__
 

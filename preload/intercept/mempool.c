@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "intercept/driver.h"
 #include "intercept/hooks.h"
 
@@ -88,14 +89,14 @@ static void sample_pool(const struct ct_call *call, struct pool *p) {
     const int device = atomic_load(&p->device);
     if (device != CT_NO_DEVICE_ORDINAL)
         CT_SET(&e, device, device);
-    ct_record(&e);
+    ct_publish(&e);
 }
 
 // Beside an allocation, so that a pool's growth shows where nobody synchronises.
 static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
     const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
     const uint64_t now = call->start_ns ? call->start_ns : ct_clock_loose();
-    if (!p || (last && now - last < ct_sample_interval_ns()) || ct_capturing())
+    if (!p || (last && now - last < CT_NUMBER(SAMPLE_MS)) || ct_capturing())
         return;
     atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
     sample_pool(call, p);

@@ -211,7 +211,7 @@ static const ElfW(Sym) * symbol_at(void *address) {
 }
 
 void *ct_substitute(const char *base, int version, uint64_t flags, void *answer) {
-    if (!answer || !base || !*base || ct_is_own(answer) || !ct_enabled())
+    if (!answer || !base || !*base || ct_is_own(answer) || !ct_tracing_is_on())
         return answer; // a driver linked without -Bsymbolic hands back our own wrapper
     learn_exports(answer);
     int row = row_by_address(answer);
@@ -233,7 +233,7 @@ void *ct_substitute(const char *base, int version, uint64_t flags, void *answer)
 // Called by the assembly for names `cu[A-Z]...`: whether the look-up is one for ct_dlsym_hook.
 int ct_dlsym_wants(void *handle, const char *name);
 int ct_dlsym_wants(void *handle, const char *name) {
-    if (handle == RTLD_NEXT || !ct_enabled())
+    if (handle == RTLD_NEXT || !ct_tracing_is_on())
         return 0;
     if (row_by_symbol(name) >= 0)
         return 1;

@@ -29,8 +29,10 @@
 
 #include <cutrace/format/hot.h>
 
+#include "base/options.h"
 #include "base/real_dlsym.h"
 #include "intercept/hooks.h"
+#include "record/rescan.h"
 #include "store/loaded_modules.h"
 
 // ---- copies of libc10 -----------------------------------------------------------------------
@@ -208,7 +210,7 @@ static void add_caller(const struct quest *q, enum ct_torch_id id, const void *r
     while (copy < copies_now && copies[copy].real[id] != real)
         copy++;
     if (copy == copies_now) {
-        ct_ask_to_look();
+        ct_rescan_request();
     } else if (!atomic_exchange(&looking, 1)) {
         const unsigned n = atomic_load(&callers_n);
         if (n < CALLERS) {
@@ -274,7 +276,7 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
                                                         struct ct_torch_device device,
                                                         const struct totals *totals) {
     struct ct_event e;
-    if (device.type != CT_TORCH_CUDA || !bytes || !ct_enabled())
+    if (device.type != CT_TORCH_CUDA || !bytes || !ct_tracing_is_on())
         return;
     const int saved = errno;
     ct_event_init(&e);
@@ -282,9 +284,9 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
     CT_SET(&e, ptr, (uintptr_t)ptr);
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
     set_common(&e, device, totals);
-    if (bytes > 0 || ct_free_stacks())
+    if (bytes > 0 || CT_NUMBER(FREE_STACKS))
         CT_SET(&e, stack, ct_light_stack());
-    ct_record(&e);
+    ct_publish(&e);
     errno = saved;
 }
 
@@ -292,7 +294,7 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
 static void on_out_of_memory(int64_t bytes, struct ct_torch_device device,
                              const struct totals *totals) {
     struct ct_event e;
-    if (device.type != CT_TORCH_CUDA || !ct_enabled())
+    if (device.type != CT_TORCH_CUDA || !ct_tracing_is_on())
         return;
     const int saved = errno;
     ct_event_init(&e);
@@ -300,7 +302,7 @@ static void on_out_of_memory(int64_t bytes, struct ct_torch_device device,
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);
     CT_SET(&e, stack, ct_stack());
-    ct_record(&e);
+    ct_publish(&e);
     errno = saved;
 }
 
@@ -370,5 +372,5 @@ void ct_torch_info(void) {
 }
 
 __attribute__((constructor)) static void register_look(void) {
-    ct_set_look(look_for_c10);
+    ct_rescan_set(look_for_c10);
 }

@@ -38,14 +38,13 @@
 
 #include "base/options.h"
 #include "base/pages.h"
-#include "record/recorder.h"
 #include "stack/merge_python.h"
 #include "stack/python_walk.h"
 #include "stack/unwind_rules.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
-#include "write/drain.h"
+#include "write/info_table.h"
 
 #include <libunwind.h>
 
@@ -87,9 +86,10 @@ struct mixed {
 };
 
 struct ct_capture {
-    uint32_t generation;        // `unloaded` as of the last capture
-    uint32_t used;              // words of `shapes`
-    uintptr_t low, high;        // of the thread's own stack, in one piece; high 0: not known
+    uint32_t claim;      // of the ring, as of the last capture: another thread may have it now
+    uint32_t generation; // `unloaded` as of the last capture
+    uint32_t used;       // words of `shapes`
+    uintptr_t low, high; // of the thread's own stack, in one piece; high 0: not known
     uint32_t pause, next_pause; // memories that are not tried, see may_remember
     uint64_t since_check;       // captures
     _Atomic uint64_t recalled, walked, unwound, checks, mismatches;
@@ -621,19 +621,19 @@ static __attribute__((noinline)) struct ct_capture *capture_new(void) {
     return c;
 }
 
-void ct_capture_free(struct ct_capture *capture) {
+static void capture_free(struct ct_capture *capture) {
     if (capture && capture->mixed)
         ct_pages_free(capture->mixed, sizeof *capture->mixed);
     if (capture)
         ct_pages_free(capture, sizeof *capture);
 }
 
-void ct_capture_handed_on(struct ct_capture *c) {
-    if (c) {
-        forget(c);
-        c->low = c->high = 0;
-        c->pause = c->next_pause = 0;
-    }
+// The ring was another thread's, which has ended.
+static void hand_on(struct ct_capture *c, uint32_t claim) {
+    forget(c);
+    c->low = c->high = 0;
+    c->pause = c->next_pause = 0;
+    c->claim = claim;
 }
 
 static inline void count(_Atomic uint64_t *counter) { // of this thread alone
@@ -784,9 +784,16 @@ static __attribute__((noinline)) uint32_t capture_mixed(struct ct_ring *ring, co
     return id ? id : native;
 }
 
+static int (*_Atomic prepare)(void);
+
+void ct_capture_set_prepare(int (*function)(void)) {
+    atomic_store(&prepare, function);
+}
+
 static inline int is_on(void) {
-    return ct_enabled() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
-           !atomic_load_explicit(&off, memory_order_relaxed) && ct_watching_forks();
+    int (*const function)(void) = atomic_load(&prepare);
+    return function && function() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
+           !atomic_load_explicit(&off, memory_order_relaxed);
 }
 
 static inline uint32_t capture_now(const struct at *f, int light) {
@@ -797,13 +804,14 @@ static inline uint32_t capture_now(const struct at *f, int light) {
 
 // Whatever is not done at each capture.
 static __attribute__((noinline)) uint32_t capture_slowly(const struct at *f, int light) {
-    struct ct_ring *const ring =
-        is_on() ? ct_ring_mine() : NULL; // ct_watching_forks sets up the unwinder
+    struct ct_ring *const ring = is_on() ? ct_ring_claim() : NULL; // `prepare` sets up the unwinder
     struct ct_capture *c = ring ? ring->capture : NULL;
     if (ring && !c)
         ring->capture = c = capture_new();
     if (!c)
         return 0;
+    if (c->claim != ring->claim)
+        hand_on(c, ring->claim);
     const uint32_t now = atomic_load(&unloaded);
     if (c->generation != now) {
         forget(c);
@@ -826,7 +834,7 @@ static __attribute__((noinline)) uint32_t look_again(const struct at *f, uint32_
         return id;
     ct_stacks_look();
     errno = saved;
-    return atomic_load(&with_python) ? capture_mixed(ct_ring_mine(), f, light) : id;
+    return atomic_load(&with_python) ? capture_mixed(ct_ring_claim(), f, light) : id;
 }
 
 static inline uint32_t stack_at(const struct at *f, int light) {
@@ -873,6 +881,7 @@ void ct_stacks_init(void) {
     find_own();
     ct_rules_init();
     check_every = CT_NUMBER(CHECK_STACKS);
+    ct_modules_on_unload(ct_capture_unloaded);
     _Atomic uint32_t *mark = ct_pages(PAGE);
     if (mark && !madvise(mark, PAGE, MADV_WIPEONFORK))
         atomic_store(&epoch, mark);
@@ -964,6 +973,10 @@ void ct_stacks_release(void) {
 }
 
 void ct_capture_forked(void) {
+    for (struct ct_ring *r = ct_rings(); r; r = r->next) {
+        capture_free(r->capture);
+        r->capture = NULL;
+    }
     ct_python_forked();
     self.busy = 0;
     new_epoch();

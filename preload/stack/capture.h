@@ -8,8 +8,17 @@
 
 // What a thread remembers of its stacks; belongs to its ring and is handed on with it.
 struct ct_capture;
-void ct_capture_free(struct ct_capture *capture);
-void ct_capture_handed_on(struct ct_capture *capture);
+
+// Id of the native call stack of the caller, without the frames of this library. 0 if unknown (the
+// stack table is full, stacks are off).
+uint32_t ct_stack(void);
+
+// The same, but only the Python frames where the thread has any: for what happens thousands of times as often.
+uint32_t ct_light_stack(void);
+
+// What is called before the first capture of a thread, and again in a child that was made without the C library: it
+// returns whether stacks may be taken, after ct_stacks_init.
+void ct_capture_set_prepare(int (*prepare)(void));
 
 // Sets up the unwinder. Before the first ct_stack, by one thread: its own initialisation is not safe for several.
 void ct_stacks_init(void);
@@ -26,7 +35,7 @@ void ct_stacks_release(void);
 // Whether some thread is inside libunwind.
 int ct_stacks_busy(void);
 
-// A forked child.
+// A forked child, before it forgets its rings.
 void ct_capture_forked(void);
 
 // Switches stacks off in this process from now on.

@@ -30,11 +30,12 @@
 #include "base/print.h"
 #include "base/real_dlsym.h"
 #include "base/wait.h"
-#include "record/recorder.h"
 #include "stack/python_layout.h"
 #include "store/loaded_modules.h"
+#include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/info_table.h"
 
 // ---- what is asked of the interpreter -----------------------------------------------------------
 
@@ -117,13 +118,10 @@ static void refuse(const char *why) {
     atomic_store(&state, UNSAID);
 }
 
-static __attribute__((noinline)) void say_refusal(void) {
-    struct ct_event e = {.present = 0};
-    if (!change(UNSAID, REFUSED))
-        return;
-    CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text, ct_text("stacks without Python frames: Python %s, %s", version_text, why_not));
-    ct_record(&e);
+uint32_t ct_python_take_note(void) {
+    if (atomic_load_explicit(&state, memory_order_relaxed) != UNSAID || !change(UNSAID, REFUSED))
+        return 0;
+    return ct_text("stacks without Python frames: Python %s, %s", version_text, why_not);
 }
 
 // ---- looking ------------------------------------------------------------------------------------
@@ -550,8 +548,6 @@ static void begin(void) {
 
 static __attribute__((noinline)) int may_walk(void) {
     const int saved = errno;
-    if (atomic_load(&state) == UNSAID)
-        say_refusal();
     if (atomic_load(&state) == ENDED && python.Py_IsInitialized() && !python.is_finalizing())
         (void)change(ENDED, FOUND);
     if (atomic_load(&state) == FOUND)

@@ -43,6 +43,9 @@ int ct_python_is_loop(uintptr_t pc);
 // or Python is being finalised meanwhile. Keeps errno.
 uint64_t ct_python_word(struct ct_ring *ring, const struct ct_python_frame *frame);
 
+// Text (ct_text) that says why Python frames are not read, once; 0: nothing to note. The writer thread records it.
+uint32_t ct_python_take_note(void);
+
 // Puts what was found into INFO. The writer calls it.
 void ct_python_info(void);
 

@@ -19,11 +19,11 @@
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
+#include "base/process_id.h"
 #include "base/signal_guard.h"
 #include "store/journal_file.h"
-#include "store/memory_chunks.h"
+#include "store/memory_budget.h"
 #include "store/name_table.h"
-#include "write/process_info.h"
 
 #define BLOCKS 768u // 64 Ki events and their definitions
 #define THREADS 4096u
@@ -144,7 +144,7 @@ static void *map_piece(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // The shelf's first part; the rest is address space.
 static int map_shelf(int fd, const struct ct_journal *layout) {
-    const uint64_t first = ct_shelf_least(layout->chunks_bytes);
+    const uint64_t first = ct_memory_budget_first(layout->chunks_bytes);
     const int rc = reserve(fd, layout->chunks_at, first);
     if (rc)
         return rc;
@@ -178,7 +178,7 @@ static int open_with_shelf(const char *trace_path, uint64_t trace_id, struct ct_
     const int fd = ct_journal_file_in_memory(trace_path, trace_id);
     if (fd < 0)
         return fd;
-    lay_out(layout, ct_shelf_size(ct_journal_file_room(fd)));
+    lay_out(layout, ct_memory_budget_size(ct_journal_file_room(fd)));
     if (layout->chunks_bytes)
         return map_file(fd, layout, h);
     close(fd);
@@ -194,7 +194,7 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
         const int rc = open_with_shelf(trace_path, trace_id, layout, h);
         if (!rc)
             return 0;
-        ct_shelf_is_refused(rc);
+        ct_memory_budget_fail(rc);
     }
     lay_out(layout, 0);
     const int fd = ct_journal_file_may_not_map(trace_path)
@@ -210,20 +210,23 @@ static void fill_header(struct ct_journal *h, uint64_t chunks_bytes, uint64_t tr
     h->pid = (uint32_t)getpid();
     h->layout_hash = ct_journal_layout();
     h->trace_id = trace_id;
-    ct_process_identity(&h->start_ns, &h->process_start, h->boot_id);
+    ct_process_id_read(&h->start_ns, &h->process_start, h->boot_id);
 }
+
+static const char *(*name_text)(uint32_t id); // NULL for an id that was never handed out
 
 // The names that were handed out before there was a journal. Either a thread that makes a name sees the journal, or who
 // comes here behind the opening sees the name: all four look and store in one order (names.c has the other half).
 static void put_names(void) {
     for (uint32_t id = 1; id < CT_NAME_IDS; id++) {
-        const char *text = ct_name_text(id);
+        const char *text = name_text(id);
         if (text)
             ct_journal_name(id, text);
     }
 }
 
-int ct_journal_open(const char *trace_path, uint64_t trace_id) {
+int ct_journal_open(const char *trace_path, uint64_t trace_id,
+                    const char *(*text_of)(uint32_t id)) {
     static struct ct_journal layout; // static: the host's thread may have a small stack
     struct ct_journal *h = NULL;
     memset(&layout, 0, sizeof layout);
@@ -240,7 +243,8 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
     atomic_store(&j.texts_used, 1); // 0 means: not there
     j.module_texts_used = 1;
     memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // before others can put events into it
-    atomic_store(&journal, h);                           // put_names
+    name_text = text_of;
+    atomic_store(&journal, h); // put_names
     put_names();
     return 0;
 }

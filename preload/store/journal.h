@@ -15,7 +15,8 @@ struct ct_journal *ct_journal(void);
 int ct_journal_is_file(void);
 
 // Makes the journal of a trace, where CUTRACE_MEMORY has it. Drain lock held. Returns 0, or -ENOMEM: not even memory.
-int ct_journal_open(const char *trace_path, uint64_t trace_id);
+// `text_of` gives the text of a name that was handed out before there was a journal.
+int ct_journal_open(const char *trace_path, uint64_t trace_id, const char *(*text_of)(uint32_t id));
 
 // Why the journal is not a file, for a NOTE; NULL if it is.
 const char *ct_journal_trouble(void);

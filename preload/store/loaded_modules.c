@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/pages.h"
-#include "stack/capture.h"
 #include "store/journal.h"
 
 #define MODULES_MAX 8192u
@@ -106,6 +105,18 @@ static const struct ct_module *known(uint64_t base, const char *name) {
     return NULL;
 }
 
+static void (*_Atomic on_unload)(void);
+
+void ct_modules_on_unload(void (*forget)(void)) {
+    atomic_store(&on_unload, forget);
+}
+
+static void report_unload(void) {
+    void (*forget)(void) = atomic_load(&on_unload);
+    if (forget)
+        forget();
+}
+
 static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
     struct ct_module *m = &look.found[look.n];
     const int has_counts =
@@ -114,7 +125,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
         if (look.adds == info->dlpi_adds && look.subs == info->dlpi_subs && sorted_n)
             return 1; // nothing was loaded or unloaded
         if (look.subs != info->dlpi_subs)
-            ct_capture_unloaded();
+            report_unload();
         look.adds = info->dlpi_adds;
         look.subs = info->dlpi_subs;
     }

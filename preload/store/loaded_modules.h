@@ -33,6 +33,9 @@ void ct_loader_release(void);
 // 1 if it has changed since the last merge, 0 if not, negative if it could not be read.
 int ct_modules_look(void);
 
+// Has `forget` called when an object was unloaded: what is known of its addresses is void. By the thread that looks.
+void ct_modules_on_unload(void (*forget)(void));
+
 // Takes over what the last look found. Drainer only. Returns 1 if an address that belonged to one
 // object now belongs to another, so that what is known of addresses is void.
 int ct_modules_merge(void);

@@ -10,61 +10,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/options.h"
-#include "base/print.h"
 #include "store/journal.h"
+#include "store/memory_budget.h"
 #include "store/trace_file.h"
 
 #define WORD 8u
-#define DEFAULT_BYTES (UINT64_C(256) << 20) // where the file has no bound
-#define LEAST_BYTES (UINT64_C(8) << 20)     // less than that is of no use
-#define FLUSH_BYTES (UINT64_C(8) << 20)     // written at a time
-#define MIB (UINT64_C(1) << 20)
-
-static char trouble[200];
-
-// ---- making it ------------------------------------------------------------------------------
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-uint64_t ct_shelf_least(uint64_t bytes) {
-    return smaller(bytes, LEAST_BYTES);
-}
-
-// Half of the memory there is stays the host's and its neighbours', who have uses of their own for /dev/shm.
-uint64_t ct_shelf_size(uint64_t room) {
-    const uint64_t asked = CT_NUMBER(MAX_SIZE),
-                   wanted = asked < MIB ? asked ? MIB : DEFAULT_BYTES : asked;
-    uint64_t bytes = wanted;
-    while (bytes > room / 2 && bytes / 2 >= LEAST_BYTES)
-        bytes /= 2;
-    if (bytes > room / 2)
-        return 0;
-    bytes -= bytes % CT_JOURNAL_PAGE;
-    if (bytes < wanted - wanted % CT_JOURNAL_PAGE)
-        ct_print(trouble, sizeof trouble,
-                 "CUTRACE_MEMORY keeps %lu MiB, not %lu: there is too little memory for files",
-                 bytes / MIB, wanted / MIB);
-    return bytes;
-}
-
-void ct_shelf_is_refused(int rc) {
-    ct_print(
-        trouble, sizeof trouble,
-        "CUTRACE_MEMORY is not in force: no memory for files: %s; the trace is written as it grows",
-        ct_reason(-rc));
-}
-
-const char *ct_shelf_trouble(void) {
-    static char text[sizeof trouble];
-    if (!*trouble)
-        return NULL;
-    memcpy(text, trouble, sizeof text);
-    *trouble = 0;
-    return text;
-}
+#define FLUSH_BYTES (UINT64_C(8) << 20) // written at a time
 
 // ---- the ring -------------------------------------------------------------------------------
 
@@ -111,9 +62,7 @@ static int clear(struct ct_journal *h, uint64_t n) {
     if (ready < offset(head) + n) {
         // This is the first round: positions are places, whatever the size.
         atomic_store(&h->chunks_bytes, ready);
-        ct_print(trouble, sizeof trouble,
-                 "CUTRACE_MEMORY keeps %lu MiB from now on: there is no more memory for files",
-                 ready / MIB);
+        ct_memory_budget_shrink(ready);
         return -ENOSPC;
     }
     while (head + n - tail > size())

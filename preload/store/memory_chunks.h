@@ -20,16 +20,4 @@ int ct_shelf_flush(uint64_t end);
 // What is known of `bytes` of the file (0: no bound) is at most this, for what is on the shelf must be readable alone.
 uint64_t ct_shelf_bound(uint64_t bytes);
 
-// Trouble since the last call, for stderr and a NOTE; NULL: none.
-const char *ct_shelf_trouble(void);
-
-// ---- making it (journal.c) --------------------------------------------------------------------
-
-// How large it is made where there is so much room; 0: too little.
-uint64_t ct_shelf_size(uint64_t room);
-// How much of a shelf of so many bytes is taken at once; the rest when it is needed.
-uint64_t ct_shelf_least(uint64_t bytes);
-// There is none, although it was asked for: -errno.
-void ct_shelf_is_refused(int rc);
-
 #endif

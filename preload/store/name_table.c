@@ -9,7 +9,6 @@
 
 #include "base/pages.h"
 #include "base/print.h"
-#include "record/recorder.h"
 #include "store/journal.h"
 
 #define TEXT_BYTES 200u

@@ -16,8 +16,8 @@
 
 #include "base/pages.h"
 #include "base/print.h"
+#include "base/process_id.h"
 #include "store/file_pattern.h"
-#include "write/process_info.h"
 
 #define ENTRIES_MAX 10000u // of the folder; others are not looked at
 #define NAME_BYTES 256u    // with the NUL
@@ -159,7 +159,7 @@ static enum state journal_state(int folder, const char *name) {
     if (n < (ssize_t)sizeof j || memcmp(j.magic, CT_JOURNAL_MAGIC, sizeof j.magic) != 0 ||
         j.version != CT_JOURNAL_VERSION)
         return BUSY;
-    return ct_process_is_alive(j.pid, j.process_start, j.boot_id) ? BUSY : FINISHED;
+    return ct_process_id_is_alive(j.pid, j.process_start, j.boot_id) ? BUSY : FINISHED;
 }
 
 // A trace begins with a chunk, or with free space where one was. A process that was killed at once may have left a journal only.

@@ -12,10 +12,9 @@
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
+#include "store/memory_budget.h"
 #include "store/memory_chunks.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -212,7 +211,7 @@ static void tell(const char *text) {
 // as well.
 static int drop_chunk(void) {
     const struct ct_journal_open *now = ct_staged();
-    atomic_fetch_add(&ct_ringless_lost, now->events - w.chunk_own + w.chunk_lost);
+    atomic_fetch_add(&ct_ring_lost_without_ring, now->events - w.chunk_own + w.chunk_lost);
     ct_segment_lost();
     w.chunk_bytes = 0;
     return begin_chunk(now->seq, now->first_event);
@@ -390,7 +389,7 @@ static inline void put_columns(size_t i) {
         return;
     w.waiting -= e->op != CT_OP_AMEND;
     if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
-        atomic_fetch_add(&ct_ringless_lost, 1); // more definitions at one time than a chunk holds
+        atomic_fetch_add(&ct_ring_lost_without_ring, 1); // more definitions at one time than a chunk holds
 }
 
 // (Behind the end of the batch lie older events, which do no harm.)
@@ -423,7 +422,7 @@ static int put_batch(void) {
                 put_columns(put);
             ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->drained_ns);
             if ((rc = close_chunk(0))) {
-                atomic_fetch_add(&ct_ringless_lost, w.batch_n - i); // they are out of their rings
+                atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i); // they are out of their rings
                 break;
             }
         }
@@ -472,7 +471,7 @@ static int put_losses(uint64_t limit) {
             rc = put_batch();
     }
     if (!rc)
-        put_lost(atomic_exchange(&ct_ringless_lost, 0), 0, limit);
+        put_lost(atomic_exchange(&ct_ring_lost_without_ring, 0), 0, limit);
     return rc ? rc : put_batch();
 }
 
@@ -487,7 +486,6 @@ static int put_info(enum ct_drain_how how) {
     ct_info("recorder.lost_events", "%lu", w.lost);
     ct_info("recorder.clock", "%s", ct_clock_source());
     ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
-    ct_capture_info();
     ct_info("recorder.bytes_written", "%lu", ct_output_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info("recorder.end", "exit");
@@ -541,7 +539,7 @@ void ct_drain(enum ct_drain_how how) {
         return;
     }
     if (!w.note.op)
-        tell(ct_shelf_trouble());
+        tell(ct_memory_budget_trouble());
     if (push_chunk())
         return;
     const int info = put_info(how);
@@ -567,7 +565,7 @@ static void tell_trouble(const char *trouble) {
     ct_print(text, sizeof text,
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", trouble,
              (unsigned)(UNKEPT_NS / 1000000),
-             ct_shelf_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
+             ct_memory_budget_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
     tell(text);
 }
 
@@ -579,7 +577,7 @@ static int make_trace(void) {
         return rc;
     if (getrandom(&w.trace_id, sizeof w.trace_id, GRND_NONBLOCK) != sizeof w.trace_id)
         w.trace_id = (ct_clock() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
-    if ((rc = ct_journal_open(ct_output_path(), w.trace_id)))
+    if ((rc = ct_journal_open(ct_output_path(), w.trace_id, ct_name_text)))
         return rc;
     if ((rc = ct_state_begin()))
         return rc;

@@ -40,24 +40,4 @@ uint64_t ct_drain_due_ns(void);
 // A forked child, whose forking thread held the lock or not.
 void ct_drain_forked(void);
 
-// ---- the thread (thread.c) --------------------------------------------------------------------
-
-// Starts the writer thread; a failure means that producers drain for themselves.
-int ct_writer_start(void);
-
-// Wakes it: because there is something again (it then waits for more), or to work at once.
-void ct_writer_notice(void);
-void ct_writer_hurry(void);
-extern _Atomic int ct_writer_sleeps; // it must be told that there is something again
-
-// Ends it; does not wait.
-void ct_writer_stop(void);
-void ct_writer_forked(void);
-
-// ---- fork (recorder.c) ------------------------------------------------------------------------
-
-// Whether a fork of this process will be noticed; sees to it at the first call. A process that was
-// forked behind the C library's back is set up here, too.
-int ct_watching_forks(void);
-
 #endif

@@ -6,10 +6,10 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/pages.h"
 #include "base/print.h"
-#include "record/recorder.h"
 #include "write/open_chunk.h"
 
 #define PAIRS 8192u // a power of two
@@ -27,7 +27,8 @@ static uint16_t slots[PAIRS];    // index + 1 into pairs, by the hash of the key
 static uint32_t pairs_used, pairs_changed;
 static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
-static void (*_Atomic source)(void);
+#define SOURCES 4u
+static void (*_Atomic sources[SOURCES])(void);
 
 // A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork
 // left behind.
@@ -96,14 +97,21 @@ void ct_info(const char *key, const char *format, ...) {
     errno = saved;
 }
 
-void ct_set_info_source(void (*refresh)(void)) {
-    atomic_store(&source, refresh);
+int ct_info_add_source(void (*refresh)(void)) {
+    for (unsigned i = 0; i < SOURCES; i++) {
+        void (*there)(void) = NULL;
+        if (atomic_compare_exchange_strong(&sources[i], &there, refresh) || there == refresh)
+            return 0;
+    }
+    return -ENOSPC;
 }
 
 void ct_info_refresh(void) {
-    void (*refresh)(void) = atomic_load(&source);
-    if (refresh)
-        refresh();
+    for (unsigned i = 0; i < SOURCES; i++) {
+        void (*refresh)(void) = atomic_load(&sources[i]);
+        if (refresh)
+            refresh();
+    }
 }
 
 void ct_info_stage(void) {

@@ -8,8 +8,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/elf_symbols.h"
 #include "store/loaded_modules.h"
 #include "write/dictionary.h"
@@ -52,8 +50,6 @@ static int look_at_modules(void) {
     const int changed = ct_modules_look();
     if (changed <= 0)
         return changed;
-    ct_stacks_look();
-    ct_look();
     if (ct_drain_wait(&shield, 1000))
         return -EBUSY;
     take_modules();
@@ -61,11 +57,12 @@ static int look_at_modules(void) {
     return 1;
 }
 
-void ct_look_at_modules(void) {
+int ct_look_at_modules(void) {
     if (resolver_enter(1000))
-        return;
-    (void)look_at_modules();
+        return -EBUSY;
+    const int changed = look_at_modules();
     resolver_leave();
+    return changed;
 }
 
 // ---- symbol tables --------------------------------------------------------------------------
@@ -141,6 +138,7 @@ static int load_one(size_t *at) {
 int ct_resolve_symbols(unsigned ms) {
     struct ct_shield shield;
     size_t at = 0;
+    int changed = 0;
     if (resolver_enter(ms))
         return -EBUSY;
     if (ct_drain_wait(&shield, 1000) == 0) {
@@ -148,6 +146,7 @@ int ct_resolve_symbols(unsigned ms) {
         const int lost = ct_dictionary_lost_frames();
         ct_drain_leave(&shield);
         const int looked = lost ? look_at_modules() : 1; // frames lie outside of what is known
+        changed = lost && looked > 0;
         if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
             ct_dictionary_resolve(0); // finds the modules
             ct_drain_leave(&shield);
@@ -161,7 +160,7 @@ int ct_resolve_symbols(unsigned ms) {
         }
     }
     resolver_leave();
-    return 0;
+    return changed;
 }
 
 // Only what is known already, or is found in a moment: the rest of the stack can wait.

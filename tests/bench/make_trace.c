@@ -8,7 +8,7 @@
 #include <cutrace/format/bytes.h>
 #include <cutrace/format/xxh64.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 #include "pack.h"
 
 enum { PER_CHUNK = 65536, STACKS = 300 };

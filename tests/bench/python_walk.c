@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "../../preload/base/pages.h"
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
@@ -107,10 +107,10 @@ static uint32_t by_api(void) {
 // name, file: where a code object has them. Returns 0 if all is there.
 EXPORT int bench_begin(unsigned name, unsigned file);
 EXPORT int bench_begin(unsigned name, unsigned file) {
-    ct_open();
+    ct_tracing_open();
     name_at = name;
     file_at = file;
-    ring = ct_ring_mine();
+    ring = ct_ring_claim();
     // (The recorder's own thread may just be looking at the loaded objects.)
     for (int i = 0; i < 1000 && ct_python_find() <= 0; i++)
         usleep(1000);

@@ -14,7 +14,7 @@
 
 #include <cutrace/format/xxh64.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 #include "views/views.h"
 
 static FILE *nowhere;

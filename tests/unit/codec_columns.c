@@ -13,7 +13,7 @@
 #include <cutrace/format/encode_plain.h>
 
 #include "../bench/body_cut.h"
-#include "../draw.h"
+#include "../lib/draw.h"
 
 enum { MAX_BYTES = 4 << 20, PIECE = 64 };
 

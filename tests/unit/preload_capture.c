@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/loaded_modules.h"
 #include "store/stack_table.h"
@@ -381,6 +381,7 @@ int main(void) {
     snprintf(text, sizeof text, "%s/%%p.zst", folder);
     setenv("CUTRACE_OUTPUT", text, 1);
     setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    (void)ct_tracing_is_on(); // reads the options
     const int rc = cmocka_run_group_tests_name("capture", tests, NULL, NULL);
     snprintf(text, sizeof text, "rm -rf %s", folder);
     return system(text) ? 1 : rc;

@@ -15,7 +15,6 @@
 
 #include <cutrace/format/journal.h>
 
-#include "record/recorder.h"
 #include "store/journal.h"
 #include "store/name_table.h"
 
@@ -65,7 +64,7 @@ static const char early[] = "a name from before the journal", both[] = "a name t
 static uint32_t early_id;
 
 static void *opens(void *unused) {
-    assert_int_equal(ct_journal_open(path, 7), 0);
+    assert_int_equal(ct_journal_open(path, 7, ct_name_text), 0);
     return unused;
 }
 

@@ -20,8 +20,8 @@
 
 #include <cutrace/format/journal.h>
 
+#include "base/process_id.h"
 #include "store/retention.h"
-#include "write/process_info.h"
 
 static void names_are_matched_as_they_are_made(void **state) {
     (void)state;
@@ -111,7 +111,7 @@ static void make_journal(const char *name, unsigned pid, int is_ours) {
     memcpy(j.magic, CT_JOURNAL_MAGIC, sizeof j.magic);
     j.version = CT_JOURNAL_VERSION;
     j.pid = pid;
-    ct_process_identity(&now, &j.process_start, j.boot_id);
+    ct_process_id_read(&now, &j.process_start, j.boot_id);
     j.process_start += !is_ours; // the pid was somebody else's
     (void)snprintf(path, sizeof path, "%s.journal", name);
     make(path, &j, sizeof j, 0);

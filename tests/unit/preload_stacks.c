@@ -15,9 +15,13 @@
 
 #include <cmocka.h>
 
-#include "record/recorder.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "store/name_table.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
+#include "write/info_table.h"
 
 #define THREADS 8
 #define STACKS 5000
@@ -122,10 +126,10 @@ static void keeps_errno(void **state) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_NOTE);
     CT_SET(&e, text, ct_text("%d", 1));
-    ct_record(&e); // the first one opens a file
-    ct_record(&e);
+    ct_publish(&e); // the first one opens a file
+    ct_publish(&e);
     ct_info("key", "%d", 1);
-    const int flushed = ct_flush();
+    const int flushed = ct_publish_flush();
     assert_true(flushed == 0 || flushed == -EBUSY); // (the writer thread may be at it)
     assert_int_equal(errno, 4321);
 }
@@ -244,6 +248,7 @@ static void the_table_is_bounded(void **state) {
 int main(void) {
     setenv("CUTRACE_STACK_MEMORY", "2M", 1);
     setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    (void)ct_tracing_is_on();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_table_whoever_is_first),
         cmocka_unit_test(keeps_errno),

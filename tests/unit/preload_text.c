@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "base/print.h"
-#include "record/recorder.h"
 #include "store/name_table.h"
 
 #define SAME(...)                                                   \

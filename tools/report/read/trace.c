@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-struct ct_amend {
+struct ct_publish_amend {
     uint64_t t_ns;
     uint64_t duration_ns;
     uint32_t thread, stack;
@@ -32,7 +32,7 @@ static uint32_t amend_from(const struct ct_trace *t, struct ct_event *e, uint64_
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     const uint64_t *at = ct_map_get(&t->amends, key);
     for (uint64_t i = at ? *at : 0; i; i = t->amend_list[i].before) {
-        const struct ct_amend *a = &t->amend_list[i];
+        const struct ct_publish_amend *a = &t->amend_list[i];
         if (a->thread != thread || a->t_ns - e->t_ns >= span)
             continue;
         const uint32_t set = a->present & ~done;
@@ -61,7 +61,7 @@ static void amend(const struct ct_trace *t, struct ct_event *e) {
 static void amend_add(struct ct_trace *t, const struct ct_event *e) {
     const uint32_t thread =
         CT_HAS(e, thread) ? ct_names_id(&t->names, CT_SECTION_THREADS, e->thread) : 0;
-    struct ct_amend a = {.t_ns = CT_HAS(e, amends_ns) ? e->amends_ns : 0, .thread = thread};
+    struct ct_publish_amend a = {.t_ns = CT_HAS(e, amends_ns) ? e->amends_ns : 0, .thread = thread};
     if (CT_HAS(e, result)) {
         a.present |= AMENDS_RESULT;
         a.result = e->result;

@@ -43,7 +43,7 @@ struct ct_trace {
     uint8_t *packed, *body;
     size_t packed_cap, body_cap;
     struct ct_map amends; // hash of thread and time -> place in amend_list
-    struct ct_amend *amend_list;
+    struct ct_publish_amend *amend_list;
     size_t amend_count, amend_cap;
     size_t chunk;      // the one being read
     struct ct_in rest; // of its body, behind the events being read
