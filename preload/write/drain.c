@@ -389,7 +389,8 @@ static inline void put_columns(size_t i) {
         return;
     w.waiting -= e->op != CT_OP_AMEND;
     if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
-        atomic_fetch_add(&ct_ring_lost_without_ring, 1); // more definitions at one time than a chunk holds
+        atomic_fetch_add(&ct_ring_lost_without_ring,
+                         1); // more definitions at one time than a chunk holds
 }
 
 // (Behind the end of the batch lie older events, which do no harm.)
@@ -422,7 +423,8 @@ static int put_batch(void) {
                 put_columns(put);
             ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->drained_ns);
             if ((rc = close_chunk(0))) {
-                atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i); // they are out of their rings
+                atomic_fetch_add(&ct_ring_lost_without_ring,
+                                 w.batch_n - i); // they are out of their rings
                 break;
             }
         }
