@@ -164,7 +164,7 @@ static void enter(struct rt_call *call, uint32_t name) {
     call->gives = inside.gives;
     call->name = name;
     call->start_ns = 0;
-    ct_event_begin(&call->freed);
+    ct_event_init(&call->freed);
     if (!inside.name) {
         inside.name = name;
         inside.frame = (uintptr_t)call;

@@ -41,7 +41,7 @@ CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     call->saved_errno = *call->errno_at;
     call->start_ns = 0;
     call->hook = id;
-    ct_event_begin(&call->event);
+    ct_event_init(&call->event);
     CT_SET(&call->event, op, op);
     const uint32_t runtime = ct_runtime_name();
     CT_SET(&call->event, api, runtime ? runtime : ct_hook_name(id));

@@ -279,7 +279,7 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
     if (device.type != CT_TORCH_CUDA || !bytes || !ct_tracing_is_on())
         return;
     const int saved = errno;
-    ct_event_begin(&e);
+    ct_event_init(&e);
     CT_SET(&e, op, bytes > 0 ? CT_OP_BLOCK_ALLOC : CT_OP_BLOCK_FREE);
     CT_SET(&e, ptr, (uintptr_t)ptr);
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
@@ -297,7 +297,7 @@ static void on_out_of_memory(int64_t bytes, struct ct_torch_device device,
     if (device.type != CT_TORCH_CUDA || !ct_tracing_is_on())
         return;
     const int saved = errno;
-    ct_event_begin(&e);
+    ct_event_init(&e);
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);

@@ -56,7 +56,7 @@ static int something_is_published(void) {
     if (ct_rings_fence())
         return 1;
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->shared->announced) != CT_JOURNAL_QUIET ||
+        if (atomic_load(&r->shared->announced) != CT_JOURNAL_IDLE ||
             atomic_load(&r->shared->head) != atomic_load(&r->shared->tail))
             return 1;
     return 0;

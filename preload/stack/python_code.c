@@ -155,14 +155,14 @@ static size_t put_utf8(uint8_t *to, uint32_t c) {
 static size_t put_name(uint8_t *to, const struct string *s) {
     size_t n = 0;
     if (!s->kind) {
-        n = s->characters < CT_TEXT_MOST_BYTES ? s->characters : CT_TEXT_MOST_BYTES;
+        n = s->characters < CT_CODE_NAME_MAX_BYTES ? s->characters : CT_CODE_NAME_MAX_BYTES;
         memcpy(to, s->at, n);
         return n;
     }
     for (size_t i = 0; i < s->characters; i++) {
         uint8_t one[4];
         const size_t bytes = put_utf8(one, read_character(s, i));
-        if (n + bytes > CT_TEXT_MOST_BYTES)
+        if (n + bytes > CT_CODE_NAME_MAX_BYTES)
             break;
         memcpy(to + n, one, bytes);
         n += bytes;
@@ -171,7 +171,7 @@ static size_t put_name(uint8_t *to, const struct string *s) {
 }
 
 uint32_t ct_python_code_intern(const struct ct_python_layout *l, uintptr_t code) {
-    uint64_t words[1 + (2 * CT_TEXT_MOST_BYTES + 7) / 8];
+    uint64_t words[1 + (2 * CT_CODE_NAME_MAX_BYTES + 7) / 8];
     uint8_t *const bytes = (uint8_t *)&words[1];
     const struct string function = read_string(l, ct_python_load_word(code + l->name)),
                         file = read_string(l, ct_python_load_word(code + l->filename));

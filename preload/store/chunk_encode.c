@@ -9,61 +9,10 @@
 #include <zstd.h>
 
 #include <cutrace/format/assert.h>
-#include <cutrace/format/codec.h>
+#include <cutrace/format/format.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/pages.h"
-
-// ---- XXH64, seed 0 (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md) ------------
-
-#define P1 UINT64_C(0x9E3779B185EBCA87)
-#define P2 UINT64_C(0xC2B2AE3D27D4EB4F)
-#define P3 UINT64_C(0x165667B19E3779F9)
-#define P4 UINT64_C(0x85EBCA77C2B2AE63)
-#define P5 UINT64_C(0x27D4EB2F165667C5)
-
-static uint64_t rotate(uint64_t v, unsigned by) {
-    return v << by | v >> (64 - by);
-}
-
-static uint64_t word(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
-
-static uint64_t xxh_round(uint64_t lane, uint64_t input) {
-    return rotate(lane + input * P2, 31) * P1;
-}
-
-uint64_t ct_xxh64(const void *data, size_t n) {
-    const uint8_t *p = data, *const end = p + n;
-    uint64_t h = P5;
-    if (n >= 32) {
-        uint64_t lane[4] = {P1 + P2, P2, 0, 0 - P1};
-        for (; end - p >= 32; p += 32)
-            for (int i = 0; i < 4; i++)
-                lane[i] = xxh_round(lane[i], word(p + 8 * i));
-        h = rotate(lane[0], 1) + rotate(lane[1], 7) + rotate(lane[2], 12) + rotate(lane[3], 18);
-        for (int i = 0; i < 4; i++)
-            h = (h ^ xxh_round(0, lane[i])) * P1 + P4;
-    }
-    h += n;
-    for (; end - p >= 8; p += 8)
-        h = rotate(h ^ xxh_round(0, word(p)), 27) * P1 + P4;
-    if (end - p >= 4) {
-        uint32_t v;
-        memcpy(&v, p, 4);
-        h = rotate(h ^ v * P1, 23) * P2 + P3;
-        p += 4;
-    }
-    for (; p < end; p++)
-        h = rotate(h ^ *p * P5, 11) * P1;
-    h = (h ^ h >> 33) * P2;
-    h = (h ^ h >> 29) * P3;
-    return h ^ h >> 32;
-}
-
-// ---- chunks ---------------------------------------------------------------------------------
 
 static void put32(uint8_t *at, uint32_t v) {
     memcpy(at, &v, 4);

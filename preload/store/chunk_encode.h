@@ -30,6 +30,4 @@ size_t ct_chunk_encode_end(struct ct_chunk *head);
 // Writes the prefix of a chunk and renews the checksum in `head`.
 void ct_chunk_encode_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]);
 
-uint64_t ct_xxh64(const void *data, size_t n);
-
 #endif

@@ -137,7 +137,7 @@ static int can_join(const struct span *a, const struct span *b, uint64_t limit) 
             return 0;
     return a->kind == CHUNKS && b->kind == CHUNKS && b->first == a->last + 1 &&
            a->bytes + b->bytes <= limit &&
-           (a->flags & CT_CHUNK_SEGMENT || !(b->flags & CT_CHUNK_SEGMENT));
+           (a->flags & CT_CHUNK_RESTART || !(b->flags & CT_CHUNK_RESTART));
 }
 
 // Joins neighbouring chunks to spans of at most `limit` bytes. The chunks of a span are overwritten
@@ -201,7 +201,7 @@ static int shrink_protection(void) {
     if (!count_protected_bytes())
         return 0;
     for (size_t i = 0; i < s.spans; i++)
-        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_SEGMENT &&
+        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_RESTART &&
             s.span[i].first > r->first && s.span[i].first < to)
             to = s.span[i].first;
     *r = to < UINT64_MAX ? (struct seq_range){to, r->last} : NO_RANGE;
@@ -406,7 +406,7 @@ static int write_and_commit(int fd, const struct span *chunk, const uint8_t *dat
 int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
     int rc;
     s.growth_error = 0;
-    s.required_plus_1 = flags & CT_CHUNK_SEGMENT ? 0 : s.restart_plus_1;
+    s.required_plus_1 = flags & CT_CHUNK_RESTART ? 0 : s.restart_plus_1;
     if (n % CT_CHUNK_ALIGN || n <= WORD)
         return -EINVAL;
     if (n > FRAME_MAX || n > s.bound)
@@ -429,7 +429,7 @@ int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsign
     replace_spans(s.next, s.next + 1, spans, spans[1].bytes ? 2 : 1);
     s.next++;
     s.written += n;
-    if (flags & CT_CHUNK_SEGMENT)
+    if (flags & CT_CHUNK_RESTART)
         s.restart_plus_1 = seq + 1;
     return 0;
 }

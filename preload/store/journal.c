@@ -111,15 +111,15 @@ static void lay_out(struct ct_journal *h, uint64_t chunks_bytes) {
     h->texts_bytes = TEXTS_BYTES;
     h->module_texts_bytes = MODULE_TEXTS_BYTES;
     h->stacks_bytes = CT_OPTION_NUMBER(STACK_MEMORY);
-    h->blocks_at = allocate_pages(&at, (uint64_t)BLOCKS * CT_BLOCK_BYTES);
+    h->blocks_at = allocate_pages(&at, (uint64_t)BLOCKS * CT_STREAM_BLOCK_BYTES);
     h->names_at = allocate_pages(&at, CT_NAME_IDS * sizeof(uint32_t));
     h->texts_at = allocate_pages(&at, TEXTS_BYTES);
     h->threads_at = allocate_pages(&at, THREADS * sizeof(struct ct_journal_thread));
     h->modules_at = allocate_pages(&at, MODULES * sizeof(struct ct_journal_module));
     h->module_texts_at = allocate_pages(&at, MODULE_TEXTS_BYTES);
     h->stacks_at = allocate_pages(&at, h->stacks_bytes);
-    h->shelf_at = allocate_pages(&at, chunks_bytes);
-    h->shelf_bytes = chunks_bytes;
+    h->chunks_at = allocate_pages(&at, chunks_bytes);
+    h->chunks_bytes = chunks_bytes;
     h->rings_at = at;
 }
 
@@ -173,16 +173,16 @@ static void *map_part(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // Maps the memory for chunks and reserves blocks for its first part.
 static int map_chunks(int fd, const struct ct_journal *layout) {
-    const uint64_t first = ct_memory_budget_get_first_bytes(layout->shelf_bytes);
-    const int rc = reserve_blocks(fd, layout->shelf_at, first);
+    const uint64_t first = ct_memory_budget_get_first_bytes(layout->chunks_bytes);
+    const int rc = reserve_blocks(fd, layout->chunks_at, first);
     if (rc)
         return rc;
-    void *p = mmap(NULL, layout->shelf_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                   fd, (off_t)layout->shelf_at);
+    void *p = mmap(NULL, layout->chunks_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   fd, (off_t)layout->chunks_at);
     if (p == MAP_FAILED)
         return -errno;
     j.chunks = p;
-    j.chunks_mapped = layout->shelf_bytes;
+    j.chunks_mapped = layout->chunks_bytes;
     j.chunks_ready = first;
     return 0;
 }
@@ -194,7 +194,7 @@ static int map_file(int fd, const struct ct_journal *layout, struct ct_journal *
     *h = map_part(fd, NULL, 0, layout->stacks_at);
     if (!*h)
         rc = errno ? -errno : -ENOMEM;
-    if (!rc && layout->shelf_bytes && (rc = map_chunks(fd, layout))) {
+    if (!rc && layout->chunks_bytes && (rc = map_chunks(fd, layout))) {
         ct_pages_unmap(*h, layout->stacks_at);
         *h = NULL;
     }
@@ -211,7 +211,7 @@ static int open_with_chunks(const char *trace_path, uint64_t trace_id, struct ct
     if (fd < 0)
         return fd;
     lay_out(layout, ct_memory_budget_get_bytes(ct_journal_file_get_free_bytes(fd)));
-    if (layout->shelf_bytes)
+    if (layout->chunks_bytes)
         return map_file(fd, layout, h);
     close(fd);
     ct_journal_file_remove();
@@ -272,7 +272,7 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id,
         return -ENOMEM;
     // Without the blocks: only the drainer writes them, and it may take page faults.
     populate(h, layout.blocks_at);
-    fill_header(h, layout.shelf_bytes, trace_id);
+    fill_header(h, layout.chunks_bytes, trace_id);
     atomic_store(&j.texts_used, 1); // offset 0 stands for a missing text
     j.module_texts_used = 1;
     memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // J1
@@ -402,16 +402,16 @@ uint64_t ct_journal_grow_chunk_memory(uint64_t up_to) {
     const int fd = ct_journal_file_open();
     if (fd < 0)
         return j.chunks_ready;
-    if (!reserve_blocks(fd, ct_journal_get()->shelf_at + j.chunks_ready, want - j.chunks_ready))
+    if (!reserve_blocks(fd, ct_journal_get()->chunks_at + j.chunks_ready, want - j.chunks_ready))
         j.chunks_ready = want;
     close(fd);
     return j.chunks_ready;
 }
 
-struct ct_block *ct_journal_get_block(uint32_t i) {
+struct ct_stream_block *ct_journal_get_block(uint32_t i) {
     struct ct_journal *h = ct_journal_get();
     CT_ASSERT(i > 0 && i <= h->blocks);
-    return (struct ct_block *)at_offset(h->blocks_at) + (i - 1);
+    return (struct ct_stream_block *)at_offset(h->blocks_at) + (i - 1);
 }
 
 void ct_journal_add_module(uint64_t base, uint64_t start, uint64_t end, const char *path,

@@ -47,7 +47,7 @@ uint8_t *ct_journal_get_chunk_memory(void);
 uint64_t ct_journal_grow_chunk_memory(uint64_t up_to);
 
 // Block i of the streams, from 1. Drain lock held.
-struct ct_block *ct_journal_get_block(uint32_t i);
+struct ct_stream_block *ct_journal_get_block(uint32_t i);
 
 // Adds a loaded module. Drain lock held.
 void ct_journal_add_module(uint64_t base, uint64_t start, uint64_t end, const char *path,

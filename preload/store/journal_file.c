@@ -47,7 +47,7 @@ int ct_journal_file_is_unsafe_to_map(const char *trace_path) {
 static void read_link(const char *link, char *target, size_t size) {
     const ssize_t n = readlink(link, target, size - 1);
     target[n > 0 ? n : 0] = 0;
-    if (!ct_journal_is_elsewhere(target))
+    if (!ct_journal_links_to_shm(target))
         *target = 0;
 }
 
@@ -91,7 +91,7 @@ int ct_journal_file_create_on_tmpfs(const char *trace_path, uint64_t trace_id) {
         return ct_journal_file_create_beside(trace_path);
     if (!is_on_tmpfs("/dev/shm"))
         return -ENOENT;
-    ct_print(f.path, sizeof f.path, "%s%u-%u-%016lx%s", CT_JOURNAL_ELSEWHERE, (unsigned)getuid(),
+    ct_print(f.path, sizeof f.path, "%s%u-%u-%016lx%s", CT_JOURNAL_SHM_PREFIX, (unsigned)getuid(),
              (unsigned)getpid(), trace_id, CT_JOURNAL_SUFFIX);
     ct_print(f.link, sizeof f.link, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
     int rc = symlink(f.path, f.link) ? -errno : 0;

@@ -34,7 +34,7 @@
 // 0: there is no ring.
 static uint64_t ring_bytes(void) {
     const struct ct_journal *h = ct_journal_get();
-    return h ? atomic_load_explicit(&h->shelf_bytes, memory_order_relaxed) : 0;
+    return h ? atomic_load_explicit(&h->chunks_bytes, memory_order_relaxed) : 0;
 }
 
 uint64_t ct_memory_chunks_limit(uint64_t bytes) {
@@ -69,26 +69,26 @@ static uint64_t next_entry(uint64_t position) {
 // Moves the tail so that the n bytes behind the head, which do not pass the end of the ring, may be
 // overwritten. -ENOSPC: there is no memory for them, and the ring has become shorter.
 static int make_room(struct ct_journal *h, uint64_t n) {
-    const uint64_t head = atomic_load(&h->shelf_head);
-    uint64_t tail = atomic_load(&h->shelf_tail);
+    const uint64_t head = atomic_load(&h->chunks_head);
+    uint64_t tail = atomic_load(&h->chunks_tail);
     const uint64_t ready = ct_journal_grow_chunk_memory(to_offset(head) + n);
     if (ready < to_offset(head) + n) {
         CT_ASSERT(head <= ready && head == to_offset(head)); // M5
-        atomic_store(&h->shelf_bytes, ready);
+        atomic_store(&h->chunks_bytes, ready);
         ct_memory_budget_report_shrink(ready);
         return -ENOSPC;
     }
     while (head + n - tail > ring_bytes())
         tail = next_entry(tail);
     CT_ASSERT(tail <= head); // M1
-    atomic_store_explicit(&h->shelf_tail, tail, memory_order_release);
+    atomic_store_explicit(&h->chunks_tail, tail, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); // M2
     return 0;
 }
 
 // -EFBIG: the chunk is larger than the ring. -ENOSPC: see make_room.
 static int append_entry(struct ct_journal *h, const void *chunk, uint64_t n) {
-    uint64_t head = atomic_load(&h->shelf_head), unused = 0;
+    uint64_t head = atomic_load(&h->chunks_head), unused = 0;
     int rc;
     CT_ASSERT(n > 0 && n % WORD == 0);
     if (n + WORD > ring_bytes())
@@ -98,13 +98,13 @@ static int append_entry(struct ct_journal *h, const void *chunk, uint64_t n) {
             return rc;
         memcpy(at_position(head), &unused, WORD);
         head += bytes_to_end(head);
-        atomic_store_explicit(&h->shelf_head, head, memory_order_release);
+        atomic_store_explicit(&h->chunks_head, head, memory_order_release);
     }
     if ((rc = make_room(h, n + WORD)))
         return rc;
     memcpy(at_position(head), &n, WORD);
     memcpy(at_position(head) + WORD, chunk, n);
-    atomic_store_explicit(&h->shelf_head, head + WORD + n, memory_order_release); // M3
+    atomic_store_explicit(&h->chunks_head, head + WORD + n, memory_order_release); // M3
     return 0;
 }
 
@@ -117,19 +117,19 @@ static int write_to_file(const uint8_t *chunk, uint64_t n) {
 }
 
 uint64_t ct_memory_chunks_get_end(void) {
-    return ring_bytes() ? atomic_load(&ct_journal_get()->shelf_head) : 0;
+    return ring_bytes() ? atomic_load(&ct_journal_get()->chunks_head) : 0;
 }
 
 int ct_memory_chunks_flush(uint64_t end) {
     struct ct_journal *h = ct_journal_get();
-    const uint64_t from = ring_bytes() ? atomic_load(&h->shelf_tail) : end;
+    const uint64_t from = ring_bytes() ? atomic_load(&h->chunks_tail) : end;
     for (uint64_t tail = from; tail < end;) {
         const uint64_t n = read_length(tail);
         const int rc = n ? write_to_file(at_position(tail) + WORD, n) : 0;
         if (rc)
             return rc; // also for a chunk that the file can never take: in the ring it can be read
         tail = next_entry(tail);
-        atomic_store_explicit(&h->shelf_tail, tail, memory_order_release);
+        atomic_store_explicit(&h->chunks_tail, tail, memory_order_release);
         if (tail - from >= FLUSH_BYTES && tail < end)
             return -EAGAIN;
     }

@@ -152,7 +152,7 @@ static void journal_path(int folder, const char *name, char *out, size_t size) {
     journal_name(name, link, sizeof link);
     const ssize_t n = readlinkat(folder, link, out, size - 1);
     out[n > 0 ? n : 0] = 0;
-    if (!ct_journal_is_elsewhere(out))
+    if (!ct_journal_links_to_shm(out))
         ct_print(out, size, "%s", link);
 }
 

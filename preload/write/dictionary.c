@@ -112,7 +112,7 @@ static int define(enum ct_section kind, uint32_t id, const void *payload, size_t
     ct_put_varint(&o, id);
     ct_put_varint(&o, n);
     if (ct_staged_blocks_left() <
-        CT_STAGED_EVENT + 1 + (n + sizeof head) / sizeof((struct ct_block *)0)->bytes)
+        CT_STAGED_EVENT + 1 + (n + sizeof head) / sizeof((struct ct_stream_block *)0)->bytes)
         return -1;
     if (ct_staged_define(kind, head, (size_t)(o.at - head)) || ct_staged_define(kind, payload, n))
         return -1;
@@ -280,13 +280,13 @@ static void put_native(struct ct_out *o, const struct frame *f) {
 }
 
 // The names of a Python frame. 0, or -1.
-static int text_of(uint64_t word, struct ct_text *t) {
+static int text_of(uint64_t word, struct ct_code_name *t) {
     const struct ct_stack_entry *e = ct_stack_table_get(ct_frame_word_text(word));
-    return e ? ct_text_of(e->frame, e->frames, t) : -1;
+    return e ? ct_code_name_parse(e->frame, e->frames, t) : -1;
 }
 
 static void put_python(struct ct_out *o, uint64_t word) {
-    struct ct_text t = {0};
+    struct ct_code_name t = {0};
     (void)text_of(word, &t);
     ct_put_varint(o, CT_FRAME_PYTHON);
     ct_put_varint(o, t.function_bytes ? string_id(t.function, t.function_bytes) : 0);
@@ -542,7 +542,7 @@ static const struct frame *caller(uint32_t stack) {
 }
 
 static size_t python_caller(uint64_t word, char *out, size_t size) {
-    struct ct_text t;
+    struct ct_code_name t;
     if (text_of(word, &t))
         return 0;
     const char *const end = t.file + t.file_bytes, *base = end;

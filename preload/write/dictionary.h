@@ -4,7 +4,7 @@
 #ifndef CT_DICTIONARY_H
 #define CT_DICTIONARY_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/format.h>
 
 #include "store/loaded_modules.h"
 

@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cutrace/format/codec.h>
-
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
@@ -66,7 +64,7 @@ static struct {
     size_t batch_n;
     // Where the batch's next events look, by their place modulo the size.
     uint64_t state_look[2 * AHEAD];
-    struct ct_columns_look columns_look[AHEAD];
+    struct ct_encoder_probe columns_look[AHEAD];
 
     uint8_t *extra; // sections of a segment's first chunks, with their flags
     size_t extra_bytes;
@@ -382,7 +380,7 @@ static inline void put_event(size_t i) {
     ct_state_apply(e, number, w.state_look[i % (2 * AHEAD)]);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
-    w.columns_look[i % AHEAD] = ct_columns_look(ct_staged_columns(), e);
+    w.columns_look[i % AHEAD] = ct_encoder_probe(ct_staged_columns(), e);
 }
 
 static inline void put_columns(size_t i) {
@@ -391,7 +389,8 @@ static inline void put_columns(size_t i) {
         return;
     w.waiting -= e->op != CT_OP_AMEND;
     if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
-        atomic_fetch_add(&ct_ring_lost_without_ring, 1); // more definitions at one time than a chunk holds
+        atomic_fetch_add(&ct_ring_lost_without_ring,
+                         1); // more definitions at one time than a chunk holds
 }
 
 // (Behind the end of the batch lie older events, which do no harm.)
@@ -422,9 +421,10 @@ static int put_batch(void) {
         if (is_quite_full() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
             for (; put < i; put++)
                 put_columns(put);
-            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->taken_ns);
+            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->drained_ns);
             if ((rc = close_chunk(0))) {
-                atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i); // they are out of their rings
+                atomic_fetch_add(&ct_ring_lost_without_ring,
+                                 w.batch_n - i); // they are out of their rings
                 break;
             }
         }
@@ -547,7 +547,7 @@ void ct_drain(enum ct_drain_how how) {
     const int info = put_info(how);
     if (!take_all()) {
         ct_info_stage();
-        ct_staged_commit(ct_staged()->taken_ns);
+        ct_staged_commit(ct_staged()->drained_ns);
         if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
             w.flush = 1;
         int rc = is_due(how, info) ? close_chunk(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0) : 0;

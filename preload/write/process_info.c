@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/options.h"
 #include "base/print.h"
 #include "base/process_id.h"
 #include "base/read_file.h"
-#include "store/chunk_encode.h"
 #include "store/file_pattern.h"
 #include "write/info_table.h"
 

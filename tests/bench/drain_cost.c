@@ -29,7 +29,7 @@ static void fail(const char *what) {
 // Each thread frees one allocation and makes another, at the same address; one give-back in 64 has its duration amended.
 
 static struct peer {
-    uint64_t given_ns; // of the last give-back
+    uint64_t freed_ns; // of the last give-back
     enum { TO_GIVE, TO_AMEND, TO_TAKE } next;
     unsigned gives, slot;
     uint8_t is_live[PEER_LIVE];
@@ -40,11 +40,11 @@ static void peer_begin(void) {
     memset(peers, 0, sizeof peers);
 }
 
-static void peer_amend(struct ct_event *e, uint64_t given_ns) {
+static void peer_amend(struct ct_event *e, uint64_t freed_ns) {
     *e = (struct ct_event){.present = 0};
     CT_SET(e, t_ns, now_ns);
     CT_SET(e, op, CT_OP_AMEND);
-    CT_SET(e, amends_ns, given_ns);
+    CT_SET(e, amends_ns, freed_ns);
     CT_SET(e, duration_ns, 90);
 }
 
@@ -52,7 +52,7 @@ static void peer_next(struct ct_event *e) {
     struct peer *p = &peers[peer];
     now_ns += 40 + draw(40);
     if (p->next == TO_AMEND) {
-        peer_amend(e, p->given_ns);
+        peer_amend(e, p->freed_ns);
         p->next = TO_TAKE;
         return;
     }
@@ -60,7 +60,7 @@ static void peer_next(struct ct_event *e) {
         p->slot = (unsigned)draw(PEER_LIVE);
     if (p->next == TO_GIVE && p->is_live[p->slot]) {
         as_free(e, 0);
-        p->given_ns = now_ns;
+        p->freed_ns = now_ns;
         p->next = ++p->gives % 64 ? TO_TAKE : TO_AMEND;
     } else {
         as_alloc(e, 0, (uint32_t)(1 + draw(300)), (uint32_t)(1 + draw(PEER_STACKS)));

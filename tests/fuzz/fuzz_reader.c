@@ -12,8 +12,9 @@
 #include <string.h>
 #include <zstd.h>
 
+#include <cutrace/format/xxh64.h>
+
 #include "../lib/draw.h"
-#include "read/xxh64.h"
 #include "views/views.h"
 
 static FILE *nowhere;

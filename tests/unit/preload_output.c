@@ -25,6 +25,7 @@
 #include <zstd.h>
 
 #include <cutrace/format/format.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/options.h"
 #include "base/print.h"
@@ -406,7 +407,7 @@ static void pinned_chunks_stay(void **state) {
                     i < 300 && round % 2 ? CT_PROTECTED_FIRST_OOM : CT_PROTECTED_LAST_OOM;
                 pin(newest, newest + random_below(10), which);
             }
-            assert_int_equal(put(some_body(most), i % 5 ? 0 : CT_CHUNK_SEGMENT), 0);
+            assert_int_equal(put(some_body(most), i % 5 ? 0 : CT_CHUNK_RESTART), 0);
             oldest_is_told();
             assert_true(file.size <= bound);
             if (ct_file_ring_get_written_bytes() > 2 * bound)
@@ -420,19 +421,19 @@ static void at_most_half_is_pinned_and_whole_segments_go(void **state) {
     const uint64_t bound = 128 * KIB;
     new_model(bound);
     for (int i = 0; i < 8; i++) // 2 KiB each, segments of 4
-        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_SEGMENT), 0);
+        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_RESTART), 0);
     ct_file_ring_protect(0, 7, CT_PROTECTED_FIRST_OOM);
     ct_file_ring_protect(8, UINT64_MAX, CT_PROTECTED_LAST_OOM);
     memset(model.ever_pinned, 1, sizeof model.ever_pinned);
     for (int i = 8; i < 300; i++) {
-        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_SEGMENT), 0);
+        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_RESTART), 0);
         assert_true(now[0] && now[7]);
         assert_true(i < 20 || (now[i - 15] && now[i - 12]));
         assert_true(file.size <= bound);
     }
     // One that only fits where pinned ones are: they go.
-    assert_int_equal(put(120 * KIB, CT_CHUNK_SEGMENT), 0);
-    assert_int_equal(put(120 * KIB, CT_CHUNK_SEGMENT), 0);
+    assert_int_equal(put(120 * KIB, CT_CHUNK_RESTART), 0);
+    assert_int_equal(put(120 * KIB, CT_CHUNK_RESTART), 0);
     look();
     assert_int_equal(seen.chunks, 1);
     assert_int_equal(put(130 * KIB, 0), -EFBIG);
@@ -445,11 +446,11 @@ static void a_range_that_is_too_long_loses_its_first_segments(void **state) {
     (void)state;
     new_model(64 * KIB);
     for (int i = 0; i < 24; i++) // 2 KiB each: 48 of 64 KiB are pinned
-        assert_int_equal(put(1900, i % 6 ? 0 : CT_CHUNK_SEGMENT), 0);
+        assert_int_equal(put(1900, i % 6 ? 0 : CT_CHUNK_RESTART), 0);
     ct_file_ring_protect(0, 23, CT_PROTECTED_FIRST_OOM);
     memset(model.ever_pinned, 1, 24);
     for (int i = 0; i < 300; i++)
-        assert_int_equal(put(1900, CT_CHUNK_SEGMENT), 0);
+        assert_int_equal(put(1900, CT_CHUNK_RESTART), 0);
     look();
     for (int i = 0; i < 24; i++)
         assert_int_equal(now[i], i >= 12);
@@ -458,7 +459,7 @@ static void a_range_that_is_too_long_loses_its_first_segments(void **state) {
 // A small chunk, looked at from time to time only.
 static void put_small(uint64_t every) {
     static uint8_t chunk[1024];
-    const unsigned flags = model.next % 7 ? 0 : CT_CHUNK_SEGMENT;
+    const unsigned flags = model.next % 7 ? 0 : CT_CHUNK_RESTART;
     const size_t body = random_below(16);
     if (model.next % every == every - 1) {
         file.look = look;
@@ -560,7 +561,7 @@ static void faults_leave_a_valid_file(void **state) {
             if (random_below(50) == 0)
                 pin(model.next - random_below(least(model.next, 5) + 1),
                     model.next + random_below(5), CT_PROTECTED_LAST_OOM);
-            const int rc = put(some_body(4 * KIB), i % 3 ? 0 : CT_CHUNK_SEGMENT);
+            const int rc = put(some_body(4 * KIB), i % 3 ? 0 : CT_CHUNK_RESTART);
             failed += rc != 0;
             done += !rc;
         }

@@ -90,17 +90,17 @@ static struct seen look(int live) {
     struct seen s = {.first = UINT64_MAX};
     const int fd = open(journal, O_RDONLY);
     assert_true(fd >= 0);
-    s.size = header(fd, offsetof(struct ct_journal, shelf_bytes));
-    s.tail = header(fd, offsetof(struct ct_journal, shelf_tail));
-    s.head = header(fd, offsetof(struct ct_journal, shelf_head));
-    const uint64_t place = header(fd, offsetof(struct ct_journal, shelf_at));
+    s.size = header(fd, offsetof(struct ct_journal, chunks_bytes));
+    s.tail = header(fd, offsetof(struct ct_journal, chunks_tail));
+    s.head = header(fd, offsetof(struct ct_journal, chunks_head));
+    const uint64_t place = header(fd, offsetof(struct ct_journal, chunks_at));
     assert_true(s.head - s.tail <= s.size || live);
     for (uint64_t at = s.tail; at < s.head;) {
         const uint64_t offset = at % s.size, n = word(fd, place + offset);
         const int fits = n % 8 == 0 && n <= s.size - offset - 8 && n <= sizeof copy;
         if (n && fits)
             assert_int_equal(pread(fd, copy, n, (off_t)(place + offset + 8)), n);
-        const uint64_t tail = live ? header(fd, offsetof(struct ct_journal, shelf_tail)) : s.tail;
+        const uint64_t tail = live ? header(fd, offsetof(struct ct_journal, chunks_tail)) : s.tail;
         if (tail > at) { // overwritten; it begins anew
             at = tail;
             s.first = UINT64_MAX;
@@ -324,7 +324,7 @@ static void without_more_memory_it_stays_smaller(void **state) {
         assert_int_equal(put(seq, any_size(MIB)), 0);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
-    limit.rlim_cur = ct_journal_get()->shelf_at + 14 * MIB;
+    limit.rlim_cur = ct_journal_get()->chunks_at + 14 * MIB;
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     while (!look_at_file().count) // it has to become smaller: all goes to the file

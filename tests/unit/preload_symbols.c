@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#include "store/chunk_encode.h"
+#include <cutrace/format/xxh64.h>
+
 #include "store/elf_symbols.h"
 
 static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];

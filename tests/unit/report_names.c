@@ -221,7 +221,7 @@ static void ends_and_places(void **state) {
     NUMBERS(3, 0, 0x1234, 0, 0, 2, 4, 2, 1, 3, 10, 2, 3, 20); // read again: nothing more
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
     assert_int_equal(names.location_count, places);
-    NUMBERS(5, 0, 0x99, 0, 0, 2, 4, CT_MAX_PLACES + 1);
+    NUMBERS(5, 0, 0x99, 0, 0, 2, 4, CT_MAX_SOURCE_LOCATIONS + 1);
     assert_int_equal(take(CT_SECTION_FRAMES), -1);
     NUMBERS(5, 0, 0x99, 0, 0, 2, 4, 2, 1, 3, 10);
     assert_int_equal(take(CT_SECTION_FRAMES), -1);

@@ -10,7 +10,7 @@
 const char *ct_journal_probe_path(const char *path, char *to, size_t size) {
     const ssize_t n = readlink(path, to, size - 1);
     to[n > 0 ? n : 0] = 0;
-    return ct_journal_is_elsewhere(to) ? to : path;
+    return ct_journal_links_to_shm(to) ? to : path;
 }
 
 const char *ct_journal_probe_mismatch(const struct ct_journal *j) {

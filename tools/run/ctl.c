@@ -178,7 +178,7 @@ static int map_header(struct target *t, int writable) {
 // ---- requests -------------------------------------------------------------------------------------
 
 static void wake_writer(struct ct_journal *j) {
-    atomic_fetch_or(&j->wanted, CT_WANTED_HURRY);
+    atomic_fetch_or(&j->wanted, CT_WAKE_NOW);
     (void)syscall(SYS_futex, &j->wanted, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
@@ -213,11 +213,11 @@ static int flush(struct target *t) {
 static void print_device(const struct ct_journal_device *d, int ordinal) {
     const uint64_t total = atomic_load(&d->total), sampled = atomic_load(&d->sampled_ns);
     struct timespec now;
-    if (!atomic_load(&d->tracked) && !atomic_load(&d->peak) && !atomic_load(&d->refused) && !total)
+    if (!atomic_load(&d->tracked) && !atomic_load(&d->peak) && !atomic_load(&d->ooms) && !total)
         return;
     printf("GPU %-6d tracked %s, peak %s, OOM %" PRIu64, ordinal,
            ct_human_bytes(atomic_load(&d->tracked), CT_UNITS_IEC).text,
-           ct_human_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->refused));
+           ct_human_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->ooms));
     if (total) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         const uint64_t at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -238,12 +238,12 @@ static int print_status(struct target *t) {
     printf("events     %" PRIu64 "\n", atomic_load(&j->events));
     printf("lost       %" PRIu64 "\n", atomic_load(&j->lost));
     printf("written    %s\n", ct_human_bytes(atomic_load(&j->bytes_written), CT_UNITS_IEC).text);
-    if (atomic_load(&j->shelf_bytes))
+    if (atomic_load(&j->chunks_bytes))
         printf(
             "in memory  %s of %s\n",
-            ct_human_bytes(atomic_load(&j->shelf_head) - atomic_load(&j->shelf_tail), CT_UNITS_IEC)
+            ct_human_bytes(atomic_load(&j->chunks_head) - atomic_load(&j->chunks_tail), CT_UNITS_IEC)
                 .text,
-            ct_human_bytes(atomic_load(&j->shelf_bytes), CT_UNITS_IEC).text);
+            ct_human_bytes(atomic_load(&j->chunks_bytes), CT_UNITS_IEC).text);
     for (int d = 0; d < CT_JOURNAL_DEVICES; d++)
         print_device(&j->device[d], d);
     return fflush(stdout) ? NOT_ALLOWED : DONE;

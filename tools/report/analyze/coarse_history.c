@@ -19,7 +19,7 @@ struct ct_past ct_past_of(const struct ct_trace *t, int device) {
         const struct ct_history_cell *c = &t->history->cell[i];
         if ((int)c->device != device)
             continue;
-        p.refused += c->refused;
+        p.refused += c->ooms;
         if (!(c->known >> CT_QUANTITY_ALLOCATED & 1) ||
             (p.known && c->curve[CT_QUANTITY_ALLOCATED].max <= p.peak_bytes))
             continue;
@@ -90,7 +90,7 @@ static void fill(struct ct_plot_column *column, const struct ct_history *h, int 
         if (before) // until something happens in this one
             add_cell(column, before, 1);
         add_cell(column, c, 0);
-        column->refusals += begin >= from ? (uint32_t)c->refused : 0;
+        column->refusals += begin >= from ? (uint32_t)c->ooms : 0;
         before = NULL;
         column->coarse = 1;
     }

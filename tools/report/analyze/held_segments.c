@@ -14,9 +14,9 @@ static uint64_t older(uint64_t a, uint64_t b) {
 // The next block of a device that lies in a segment, from slot *at on, and that segment. NULL: there is none.
 static const struct ct_object *next_block(const struct ct_replay *r, int device, uint32_t *at,
                                           const struct ct_torch_region **in) {
-    while (*at < ct_live_slots(&r->live)) {
-        const struct ct_object *o = ct_live_at(&r->live, (*at)++);
-        if (o && o->kind == CT_KIND_BLOCK && ct_device_place(o->device) == device &&
+    while (*at < ct_live_slot_count(&r->live)) {
+        const struct ct_object *o = ct_live_object_at(&r->live, (*at)++);
+        if (o && o->kind == CT_KIND_BLOCK && ct_device_to_index(o->device) == device &&
             (*in = ct_torch_pool_find_segment(&r->pool, o->key)))
             return o;
     }

@@ -5,7 +5,7 @@
 #define BLOCK (UINT64_C(2) << 20)
 
 static int in_totals(const struct ct_live *l, const struct ct_object *o, int device) {
-    return ct_live_counts(l, o) && (device < 0 || device == ct_device_place(o->device));
+    return ct_object_is_counted(l, o) && (device < 0 || device == ct_device_to_index(o->device));
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -23,8 +23,8 @@ void ct_holdings_sort(struct ct_moment *m) {
 static void take_holdings(struct ct_moment *m, const struct ct_live *l, int device) {
     struct ct_map place = {0}; // stack -> holding + 1
     size_t capacity = 0;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || !in_totals(l, o, device))
             continue;
         uint64_t *at = ct_map_add(&place, o->stack);
@@ -34,9 +34,9 @@ static void take_holdings(struct ct_moment *m, const struct ct_live *l, int devi
             *at = m->holding_count;
         }
         m->holdings[*at - 1].bytes += o->bytes;
-        m->holdings[*at - 1].count += ct_live_number(l, o);
+        m->holdings[*at - 1].count += ct_object_allocations(l, o);
         m->bytes += o->bytes;
-        m->count += ct_live_number(l, o);
+        m->count += ct_object_allocations(l, o);
     }
     ct_holdings_sort(m);
     ct_map_free(&place);
@@ -46,15 +46,15 @@ struct ct_mempool_usage *ct_pools_take(const struct ct_live *l, int device, size
     struct ct_mempool_usage *pools = NULL;
     size_t n = 0, capacity = 0;
     uint32_t left = l->of_kind[CT_KIND_POOL];
-    for (uint32_t i = 0; left && i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; left && i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || o->kind != CT_KIND_POOL)
             continue;
         left--;
         if (device >= 0 && device != o->device)
             continue;
         CT_HEAP_GROW(pools, n, capacity);
-        pools[n++] = (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
+        pools[n++] = (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_traits(l, o)->link};
     }
     *count = n;
     return pools;
@@ -75,10 +75,10 @@ static int by_start(const void *a, const void *b) {
 static size_t take_ranges(const struct ct_live *l, int device, struct range **ranges) {
     size_t n = 0, capacity = 0;
     *ranges = NULL;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
-        if (!o || o->kind != CT_KIND_ADDRESS || ct_device_place(o->device) != device ||
-            !ct_live_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_ADDRESS || ct_device_to_index(o->device) != device ||
+            !ct_object_is_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
             continue;
         CT_HEAP_GROW(*ranges, n, capacity);
         (*ranges)[n++] = (struct range){o->key, o->bytes};

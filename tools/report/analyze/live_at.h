@@ -31,7 +31,7 @@ struct ct_moment {
     struct ct_holding *holdings; // the most bytes first
     size_t holding_count;
     uint64_t bytes, count;
-    struct ct_split split;
+    struct ct_breakdown split;
     struct ct_frag frag;
     struct ct_mempool_usage *pools;
     size_t pool_count;

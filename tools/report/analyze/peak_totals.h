@@ -24,7 +24,7 @@ struct ct_marks {
     struct {
         uint64_t set; // how often
         uint64_t event;
-        struct ct_split split;
+        struct ct_breakdown split;
         uint64_t host_bytes;
         struct ct_mempool_usage *pools;
         size_t pool_count;

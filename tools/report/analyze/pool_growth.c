@@ -35,7 +35,7 @@ static int device_of(const struct ct_replay *r, const struct ct_event *e) {
     const struct ct_object *o = NULL;
     if (e->op == CT_OP_MAP && !CT_HAS(e, device) && CT_HAS(e, handle))
         o = ct_live_find(&r->live, CT_KIND_HANDLE, e->handle);
-    return o && o->device != CT_NO_DEVICE ? o->device : ct_device_index(e);
+    return o && o->device != CT_NO_DEVICE ? o->device : ct_event_device_index(e);
 }
 
 // What the thread asks of the driver. A call that is refused and what is asked again behind it belong together, and so do
@@ -135,7 +135,7 @@ void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struc
     case CT_OP_BLOCK_ALLOC:
         a = asking_of(g, e);
         if (counts && a->open && a->end && CT_HAS(e, ptr) && CT_HAS(e, bytes) && e->ptr < a->end &&
-            e->ptr + e->bytes > a->start && a->device == ct_device_index(e))
+            e->ptr + e->bytes > a->start && a->device == ct_event_device_index(e))
             request(g, a, e, number);
         a->open = 0;
         break;
@@ -144,8 +144,8 @@ void ct_growths_see(struct ct_growths *g, const struct ct_replay *r, const struc
         break;
     case CT_OP_BLOCK_OOM:
         a = asking_of(g, e);
-        if (!a->open || a->end || a->device != ct_device_index(e))
-            open_at(a, r, ct_device_index(e), number);
+        if (!a->open || a->end || a->device != ct_event_device_index(e))
+            open_at(a, r, ct_event_device_index(e), number);
         if (counts)
             request(g, a, e, number);
         a->open = 0;

@@ -19,7 +19,7 @@ static int wanted(const struct ct_scan *s, int index) {
 
 static void changed(void *user, const struct ct_object *o, int sign) {
     struct ct_scan *s = user;
-    const int index = ct_device_place(o->device);
+    const int index = ct_device_to_index(o->device);
     s->touched = index;
     if (!wanted(s, index))
         return;
@@ -31,7 +31,7 @@ static void changed(void *user, const struct ct_object *o, int sign) {
     }
     struct ct_stack_total *t = &s->stacks[o->stack];
     t->live_bytes += sign < 0 ? 0 - o->bytes : o->bytes;
-    const uint64_t number = ct_live_number(&s->end.live, o);
+    const uint64_t number = ct_object_allocations(&s->end.live, o);
     t->live_count += sign < 0 ? 0 - number : number;
     ct_marks_change(&s->device[index].marks, o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
                     sign < 0 ? 0 - number : number);
@@ -46,7 +46,7 @@ static void changed(void *user, const struct ct_object *o, int sign) {
 
 static struct ct_refusal describe(const struct ct_scan *s, const struct ct_event *e,
                                   uint64_t number) {
-    const int index = ct_device_index(e);
+    const int index = ct_event_device_index(e);
     const struct ct_live_device *live = &s->end.live.device[index];
     struct ct_refusal r = {.event = number, .t_ns = e->t_ns, .device = index, .op = e->op};
     r.api = CT_HAS(e, api) ? e->api : 0;
@@ -93,7 +93,7 @@ static void granted(struct ct_scan *s, const struct ct_event *e, uint64_t number
         return;
     const struct ct_refusal like = {.op = e->op,
                                     .space = CT_HAS(e, space) ? e->space : 0,
-                                    .device = ct_device_index(e),
+                                    .device = ct_event_device_index(e),
                                     .bytes = e->bytes};
     uint64_t *last = ct_map_find(&s->waiting, request_key(&like));
     if (!last)
@@ -134,7 +134,7 @@ const struct ct_refusal *ct_scan_crossing(const struct ct_scan *s) {
 
 // ---- plot ----------------------------------------------------------------------------------------
 
-static void column_add(struct ct_plot_column *c, uint64_t live, const struct ct_split *split) {
+static void column_add(struct ct_plot_column *c, uint64_t live, const struct ct_breakdown *split) {
     if (!c->live_known || live < c->live_min)
         c->live_min = live;
     if (!c->live_known || live > c->live_max)
@@ -161,7 +161,7 @@ static unsigned column_of(const struct ct_scan_request *q, uint64_t t_ns) {
 static void plot(struct ct_scan *s, int index, unsigned to) {
     if (!s->plot[index])
         s->plot[index] = ct_heap_alloc_zeroed(s->request.columns, sizeof **s->plot);
-    const struct ct_split split = ct_replay_split(&s->end, index);
+    const struct ct_breakdown split = ct_replay_split(&s->end, index);
     const uint64_t live = s->end.live.device[index].live_bytes;
     for (unsigned c = s->column[index]; c <= to; c++)
         column_add(&s->plot[index][c], live, &split);
@@ -194,7 +194,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
 // With a budget: the first event behind which more than that is in use. The moment before it counts.
 static void note_budget(struct ct_scan *s, int index, const struct ct_refusal *before) {
     struct ct_device_scan *d = &s->device[index];
-    const struct ct_split after = ct_replay_split(&s->end, index);
+    const struct ct_breakdown after = ct_replay_split(&s->end, index);
     const uint64_t used = before->split.used_known ? before->split.used : before->split.tracked;
     if (d->over_known || (after.used_known ? after.used : after.tracked) <= s->request.capacity)
         return;
@@ -209,7 +209,7 @@ static void plot_given(struct ct_scan *s, const struct ct_event *e, int index) {
     if (!s->request.columns)
         return;
     const struct ct_live *l = &s->end.live;
-    const struct ct_found given = ct_live_given(l, e, ct_live_event_hash(e));
+    const struct ct_found given = ct_live_find_freed(l, e, ct_slot_index_hash_event(e));
     const struct ct_object *o = ct_found_object(&given);
     const int device = o && o->device >= 0 && o->device < CT_MAX_DEVICES ? o->device : index;
     if (device != index && s->in_range && wanted(s, device) && e->t_ns >= s->request.columns_from)
@@ -227,7 +227,7 @@ static void see_pools(struct ct_scan *s, const struct ct_event *e, uint64_t numb
 }
 
 static void see(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    const int index = ct_device_index(e);
+    const int index = ct_event_device_index(e);
     const struct ct_scan_request *q = &s->request;
     struct ct_refusal before; // if has_budget
     s->in_range = e->t_ns >= q->from_ns;

@@ -17,8 +17,8 @@ struct ct_refusal {
     int bytes_known, reading_known;
     uint64_t bytes, free, total;
     uint64_t live_bytes, live_allocations;
-    struct ct_split split; // the device at that moment
-    int recovered;         // a retry of the same size succeeded later
+    struct ct_breakdown split; // the device at that moment
+    int recovered;             // a retry of the same size succeeded later
     uint64_t recovered_event, recovered_t_ns;
     int driver_refused;          // of a block-oom: the driver had been asked before
     struct ct_torch_pool_totals pool; // of the device at that moment

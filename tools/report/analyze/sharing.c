@@ -17,7 +17,7 @@ static const struct ct_object *exported(const struct ct_live *l, const struct ct
         return ct_live_find(l, CT_KIND_HANDLE, e->handle);
     if (CT_HAS(e, ptr) && !(o = ct_live_find(l, CT_KIND_ADDRESS, e->ptr)) &&
         (o = ct_live_find(l, CT_KIND_MAPPING, e->ptr)))
-        o = ct_live_find(l, CT_KIND_HANDLE, ct_live_origin(l, o)->link);
+        o = ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
     return o;
 }
 
@@ -37,20 +37,20 @@ static int was_offered(const struct ct_sharing *s, const struct ct_object *o) {
 }
 
 static int is_foreign(const struct ct_live *l, const struct ct_object *o) {
-    return (ct_live_origin(l, o)->flags & CT_FLAG_FOREIGN) != 0;
+    return (ct_live_traits(l, o)->flags & CT_FLAG_FOREIGN) != 0;
 }
 
 // A mapping is where its memory is.
 static const struct ct_object *memory_of(const struct ct_live *l, const struct ct_object *o) {
-    return o->kind == CT_KIND_MAPPING ? ct_live_find(l, CT_KIND_HANDLE, ct_live_origin(l, o)->link)
+    return o->kind == CT_KIND_MAPPING ? ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link)
                                       : o;
 }
 
 struct ct_shared ct_shared_of(const struct ct_sharing *s, const struct ct_live *l, int device) {
     struct ct_shared sum = {0};
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i), *memory = o ? memory_of(l, o) : NULL;
-        if (!memory || ct_device_place(memory->device) != device)
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i), *memory = o ? memory_of(l, o) : NULL;
+        if (!memory || ct_device_to_index(memory->device) != device)
             continue;
         if (o->kind == CT_KIND_IPC) {
             sum.opened++;
@@ -78,10 +78,10 @@ struct ct_host_memory *ct_host_memory_take(const struct ct_definitions *n, const
                                            size_t *count) {
     struct ct_host_memory *list = NULL;
     size_t used = 0, room = 0, at;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         const int registered = o && o->kind == CT_KIND_REGISTERED;
-        if (!o || !(registered || (o->kind == CT_KIND_ADDRESS && ct_live_is_host(l, o))))
+        if (!o || !(registered || (o->kind == CT_KIND_ADDRESS && ct_object_is_host(l, o))))
             continue;
         const uint32_t module = ct_torch_segments_caller(n, o->stack);
         for (at = 0; at < used && !(list[at].registered == registered && list[at].module == module);

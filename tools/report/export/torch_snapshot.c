@@ -92,7 +92,7 @@ static struct ct_listed_range span_of(const struct ct_object *o) {
 
 static int can_show(const struct ct_snapshot *s, const struct ct_object *o, int device) {
     return o->bytes && o->key < MOST_EXACT && o->bytes <= MOST_EXACT - o->key &&
-           wanted(s, ct_device_place(device));
+           wanted(s, ct_device_to_index(device));
 }
 
 static void begin_region(struct ct_snapshot *s, const struct ct_object *o, int device,
@@ -157,22 +157,22 @@ static void begin_block(struct ct_snapshot *s, const struct ct_object *o) {
 
 // ---- what the replay tells -------------------------------------------------------------------------
 
-static int is_memory(const struct ct_origin *from) {
-    return from->space != CT_SPACE_HOST && !(from->flags & CT_NO_MEMORY_OF_ITS_OWN);
+static int is_memory(const struct ct_traits *from) {
+    return from->space != CT_SPACE_HOST && !(from->flags & CT_FLAGS_WITHOUT_MEMORY);
 }
 
 // A mapping is memory if what is mapped is, and where that is. (While the call is applied, the mapping does not know yet.)
 static void begin_mapping(struct ct_snapshot *s, const struct ct_object *o,
-                          const struct ct_origin *from) {
+                          const struct ct_traits *from) {
     const struct ct_live *l = &s->replay->live;
     const uint64_t handle = s->event && CT_HAS(s->event, handle) ? s->event->handle : from->link;
     const struct ct_object *of = ct_live_find(l, CT_KIND_HANDLE, handle);
-    if (is_memory(from) && (!of || is_memory(ct_live_origin(l, of))))
+    if (is_memory(from) && (!of || is_memory(ct_live_traits(l, of))))
         begin_region(s, o, of ? of->device : o->device, CT_REGION_MAPPED);
 }
 
 static void address_changed(struct ct_snapshot *s, const struct ct_object *o,
-                            const struct ct_origin *from, int sign) {
+                            const struct ct_traits *from, int sign) {
     if (sign < 0) {
         if (ct_range_list_find_exact(&s->regions, o->key))
             end_region(s, o->key);
@@ -181,7 +181,7 @@ static void address_changed(struct ct_snapshot *s, const struct ct_object *o,
     }
 }
 
-static void tile_changed(void *user, const struct ct_object *o, const struct ct_origin *from,
+static void tile_changed(void *user, const struct ct_object *o, const struct ct_traits *from,
                          int sign) {
     struct ct_snapshot *s = user;
     if (o->kind == CT_KIND_ADDRESS) {
@@ -219,14 +219,14 @@ static void refusal_text(const struct ct_snapshot *s, const struct ct_event *e, 
 
 static void put_refusal(struct ct_snapshot *s, const struct ct_event *e) {
     const struct ct_refusal of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
-    const int index = ct_device_index(e);
+    const int index = ct_event_device_index(e);
     const int refused =
         e->op == CT_OP_BLOCK_OOM ||
         (CT_HAS(e, result) && e->result == 2 && ct_trace_op_acquires(e->op) && ct_refusal_of_device(&of));
     char text[300];
     if (!s->out || !refused || !wanted(s, index))
         return;
-    const struct ct_split split = ct_replay_split(s->replay, index);
+    const struct ct_breakdown split = ct_replay_split(s->replay, index);
     const int known = CT_HAS(e, free_bytes) || split.used_known;
     refusal_text(s, e, known, text, sizeof text);
     ct_put_oom(s, e, CT_HAS(e, free_bytes) ? e->free_bytes : known ? split.free : 0, text);
@@ -254,8 +254,8 @@ static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
     const struct ct_live *l = &s->replay->live;
     struct first *all = NULL;
     size_t n = 0, room = 0;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o ||
             (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_MAPPING && o->kind != CT_KIND_BLOCK))
             continue;
@@ -265,8 +265,8 @@ static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
     if (n)
         qsort(all, n, sizeof *all, by_event);
     for (size_t i = 0; i < n; i++) {
-        const struct ct_object *o = ct_live_at(l, all[i].slot);
-        tile_changed(s, o, ct_live_origin(l, o), +1);
+        const struct ct_object *o = ct_live_object_at(l, all[i].slot);
+        tile_changed(s, o, ct_live_traits(l, o), +1);
     }
     free(all);
     for (int d = 0; d < CT_DEVICES && s->out; d++)
@@ -280,13 +280,13 @@ static void count_shown(struct ct_snapshot *s) {
     struct ct_range_list_position at;
     for (at = ct_range_list_find(&s->regions, 0); (span = ct_range_list_get(&s->regions, at));
          at = ct_range_list_next(&s->regions, at)) {
-        struct ct_shown *d = &s->shown[ct_device_place(span->device)];
+        struct ct_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->segment_bytes += span->bytes;
         d->pool_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
     }
     for (at = ct_range_list_find(&s->blocks, 0); (span = ct_range_list_get(&s->blocks, at));
          at = ct_range_list_next(&s->blocks, at)) {
-        struct ct_shown *d = &s->shown[ct_device_place(span->device)];
+        struct ct_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->blocks++;
         d->block_bytes += span->bytes;
     }
@@ -308,8 +308,8 @@ static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *
          s->event = NULL) {
         if (!s->told && number >= w->first && e->t_ns >= w->from_ns) {
             tell_before(s, e->t_ns);
-            r->live.tiled = tile_changed;
-            r->live.tiled_user = s;
+            r->live.region_changed = tile_changed;
+            r->live.region_user = s;
         }
         s->event = e;
         if (s->told)
@@ -319,7 +319,7 @@ static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *
     s->event = NULL;
     if (!s->told)
         tell_before(s, t->t_last_ns);
-    r->live.tiled = NULL;
+    r->live.region_changed = NULL;
     count_shown(s);
 }
 

@@ -282,7 +282,7 @@ static void put_range(struct ct_snapshot *s, const struct ct_listed_range *span,
 void ct_put_taken(struct ct_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
     if (!s->out)
         return;
-    begin_event(s, ct_device_place(span->device), action, span->t_ns, span->stack);
+    begin_event(s, ct_device_to_index(span->device), action, span->t_ns, span->stack);
     put_range(s, span, action == W_alloc ? 0 : stream_of(s, span));
     if (action == W_alloc) {
         put_word(s, W_category);
@@ -297,7 +297,7 @@ void ct_put_given(struct ct_snapshot *s, const struct ct_listed_range *span, enu
     const struct ct_event *e = s->event;
     const int gives =
         e && (e->op == CT_OP_FREE || e->op == CT_OP_UNMAP || e->op == CT_OP_BLOCK_FREE);
-    begin_event(s, ct_device_place(span->device), action, e ? e->t_ns : span->t_ns,
+    begin_event(s, ct_device_to_index(span->device), action, e ? e->t_ns : span->t_ns,
                 gives && CT_HAS(e, stack) ? e->stack : 0);
     put_range(s, span,
               action == W_segment_free || action == W_segment_unmap ? stream_of(s, span) : 0);
@@ -305,7 +305,7 @@ void ct_put_given(struct ct_snapshot *s, const struct ct_listed_range *span, enu
 }
 
 void ct_put_oom(struct ct_snapshot *s, const struct ct_event *e, uint64_t free, const char *text) {
-    begin_event(s, ct_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
+    begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
     put_key_number(s, W_device_free, free);
     put_key_number(s, W_size, CT_HAS(e, bytes) ? e->bytes : 0);
     put_key_number(s, W_stream, 0);
@@ -383,7 +383,7 @@ static void put_segment(struct ct_snapshot *s, const struct ct_listed_range *reg
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    put_key_number(s, W_device, ordinal_of(s, ct_device_place(region->device)));
+    put_key_number(s, W_device, ordinal_of(s, ct_device_to_index(region->device)));
     put_key_number(s, W_address, region->start);
     put_key_number(s, W_total_size, end - region->start);
     put_key_number(s, W_stream, stream_of(s, region));
@@ -402,7 +402,7 @@ static void put_segment(struct ct_snapshot *s, const struct ct_listed_range *reg
     put_key_number(s, W_active_size, bytes);
     put_key_number(s, W_requested_size, bytes);
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
-    s->shown[ct_device_place(region->device)].segments++;
+    s->shown[ct_device_to_index(region->device)].segments++;
 }
 
 // Mappings that follow one another are one segment.

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "read/xxh64.h"
+#include <cutrace/format/xxh64.h>
 
 void ct_chunk_build_section(struct ct_buffer *body, unsigned kind, const void *bytes, size_t n) {
     CT_ASSERT(n <= UINT32_MAX);

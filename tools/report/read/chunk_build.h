@@ -3,7 +3,7 @@
 #ifndef CT_CHUNK_BUILD_H
 #define CT_CHUNK_BUILD_H
 
-#include <cutrace/format/format.h>
+#include <cutrace/format/bytes.h>
 #include <stddef.h>
 
 #include "base/buffer.h"

@@ -197,7 +197,7 @@ static uint32_t read_module(struct ct_definitions *n, struct ct_in *in) {
 static void read_locations(struct ct_definitions *n, struct ct_frame *f, struct ct_in *in) {
     const uint64_t count = ct_get_varint(in);
     const size_t before = n->location_count;
-    if (count > CT_MAX_PLACES)
+    if (count > CT_MAX_SOURCE_LOCATIONS)
         in->bad = 1;
     for (uint64_t i = 0; i < count && !in->bad; i++) {
         CT_HEAP_GROW(n->locations, n->location_count, n->location_cap);
@@ -374,7 +374,7 @@ int ct_definitions_read_section(struct ct_definitions *n, unsigned version, unsi
         return 0;
     while (in.at < in.end) {
         const uint64_t id = ct_get_varint(&in);
-        struct ct_in entry = ct_get_sub(&in, ct_get_varint(&in));
+        struct ct_in entry = ct_get_slice(&in, ct_get_varint(&in));
         if (in.bad || entry.bad || n->ids[kind].count > MAX_DEFINITIONS)
             return -1;
         const uint32_t own = read_entry(n, version, kind, &entry);

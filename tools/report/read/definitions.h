@@ -7,7 +7,7 @@
 #ifndef CT_DEFINITIONS_H
 #define CT_DEFINITIONS_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
 
 #include "base/id_set.h"
 #include "base/map.h"

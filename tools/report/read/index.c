@@ -4,13 +4,13 @@
 #include "read/index.h"
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
-#include "read/xxh64.h"
 
 // FOUND_FRAME: a skippable frame of zstd that is no chunk. FOUND_CUT: the bytes end inside a frame.
 enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
@@ -184,7 +184,7 @@ static int has_seq(const struct ct_index *x, size_t n, uint64_t seq) {
 // A generation is a run of chunks that share dictionaries. It can be read without the chunks before
 // it.
 static int begins_generation(const struct ct_chunk *c) {
-    return c->flags & CT_CHUNK_SEGMENT && c->dict_seq == c->seq;
+    return c->flags & CT_CHUNK_RESTART && c->dict_seq == c->seq;
 }
 
 static int is_contiguous(const struct ct_index *x, size_t i) {

@@ -150,13 +150,13 @@ static uint32_t read_words(struct ct_journal_definitions *d, uint32_t number, ui
 // Defines the two names of a text, the function and file of a Python frame. Returns function << 32
 // | file.
 static uint64_t define_text(struct ct_journal_definitions *d, uint32_t number) {
-    uint64_t words[1 + (2 * CT_TEXT_MOST_BYTES + 7) / 8] = {0};
+    uint64_t words[1 + (2 * CT_CODE_NAME_MAX_BYTES + 7) / 8] = {0};
     const uint64_t *known = ct_map_find(&d->texts, number);
     if (known)
         return *known;
-    struct ct_text t;
+    struct ct_code_name t;
     uint64_t id = 0;
-    if (!ct_text_of(words, read_words(d, number, words, sizeof words / sizeof *words), &t)) {
+    if (!ct_code_name_parse(words, read_words(d, number, words, sizeof words / sizeof *words), &t)) {
         id = (uint64_t)define_string(d, t.function, t.function_bytes) << 32;
         id |= define_string(d, t.file, t.file_bytes);
     }

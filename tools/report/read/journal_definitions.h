@@ -4,7 +4,7 @@
 #ifndef CT_JOURNAL_DEFINITIONS_H
 #define CT_JOURNAL_DEFINITIONS_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
 
 #include "base/buffer.h"
 #include "base/map.h"

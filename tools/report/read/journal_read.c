@@ -52,7 +52,7 @@ static int read_header(struct ct_journal_contents *j, struct ct_error *error) {
     const uint64_t offsets[] = {
         h->blocks_at,    h->names_at, h->texts_at,    h->threads_at,      h->modules_at,
         h->stacks_at,    h->rings_at, h->texts_bytes, h->module_texts_at, h->module_texts_bytes,
-        h->stacks_bytes, h->shelf_at, h->shelf_bytes};
+        h->stacks_bytes, h->chunks_at, h->chunks_bytes};
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++)
         if (offsets[i] > OFFSET_MAX)
             return fail_damaged(j, error, "an offset in its header");
@@ -75,7 +75,7 @@ static int read_stream(struct ct_journal_contents *j, unsigned stream, size_t *a
                        uint32_t *left) {
     const uint32_t last = j->open.stream[stream].last;
     for (uint32_t i = j->open.stream[stream].first; i;) {
-        struct ct_block b;
+        struct ct_stream_block b;
         const uint64_t offset = j->head.blocks_at + (uint64_t)(i - 1) * sizeof b;
         if (i > j->head.blocks || !*left ||
             ct_source_read(&j->file, offset, &b, sizeof b) != sizeof b)
@@ -134,21 +134,21 @@ static int copy_chunk(struct ct_journal_contents *j, uint64_t offset, uint64_t n
 // Copies the chunks that were added since the last read. While the process runs, it overwrites the
 // oldest ones: a chunk is whole if the tail has not passed it when it has been read.
 static void read_memory_chunks(struct ct_journal_contents *j) {
-    const uint64_t size = j->head.shelf_bytes, head = j->head.shelf_head;
-    uint64_t tail = j->head.shelf_tail;
+    const uint64_t size = j->head.chunks_bytes, head = j->head.chunks_head;
+    uint64_t tail = j->head.chunks_tail;
     if (!size || head - tail > size) {
         j->damaged += size || head != tail;
         return;
     }
     for (uint64_t at = tail > j->memory_read ? tail : j->memory_read; at < head;
          j->memory_read = at) {
-        const uint64_t offset = j->head.shelf_at + at % size, to_end = size - at % size;
+        const uint64_t offset = j->head.chunks_at + at % size, to_end = size - at % size;
         const uint64_t n =
             to_end < 8 ? 0 : read_word(j, offset); // 0: the next chunk is at the start
         const size_t before = j->memory_bytes;
         const int bad = n && (n > to_end - 8 || n > head - at - 8 || copy_chunk(j, offset + 8, n));
         if (j->alive)
-            tail = read_word(j, offsetof(struct ct_journal, shelf_tail));
+            tail = read_word(j, offsetof(struct ct_journal, chunks_tail));
         if (at < tail) { // overwritten meanwhile
             j->memory_bytes = before;
             at = tail;
@@ -168,7 +168,7 @@ static void add_pending(struct ct_journal_contents *j, const uint8_t *record, ui
     struct ct_event e = {0};
     memcpy(&e.present, record, sizeof e.present);
     memcpy(&e.t_ns, record + offsetof(struct ct_event, t_ns), sizeof e.t_ns);
-    if (e.t_ns <= j->open.taken_ns || e.t_ns > until)
+    if (e.t_ns <= j->open.drained_ns || e.t_ns > until)
         return;
     CT_HEAP_GROW(j->pending, j->pending_count, j->pending_cap);
     j->pending[j->pending_count] =
@@ -214,7 +214,7 @@ static void add_loss(struct ct_journal_contents *j, const struct ct_journal_ring
         return;
     CT_HEAP_GROW(j->losses, j->loss_count, j->loss_cap);
     j->losses[j->loss_count++] = (struct ct_journal_loss){
-        r->lost, r->last_ns > j->open.taken_ns ? r->last_ns : j->open.taken_ns, r->thread};
+        r->lost, r->last_ns > j->open.drained_ns ? r->last_ns : j->open.drained_ns, r->thread};
 }
 
 static int read_ring(struct ct_journal_contents *j, uint64_t at, uint64_t *bytes, uint64_t until) {
@@ -223,7 +223,7 @@ static int read_ring(struct ct_journal_contents *j, uint64_t at, uint64_t *bytes
         return -1; // beyond the end of the file: never mapped
     const uint64_t n = r.head - r.tail;
     // (an announced time of 0: the ring was not set up)
-    j->torn += !j->alive && r.announced != CT_JOURNAL_QUIET && r.announced;
+    j->torn += !j->alive && r.announced != CT_JOURNAL_IDLE && r.announced;
     add_loss(j, &r);
     if (!n)
         return 0;

@@ -6,6 +6,8 @@
 
 #include <cutrace/format/assert.h>
 #include <cutrace/format/encode.h>
+#include <cutrace/format/encode_plain.h>
+#include <cutrace/format/xxh64.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 #include "base/map.h"
 #include "read/chunk_build.h"
 #include "read/journal_definitions.h"
-#include "read/xxh64.h"
+#include <cutrace/format/xxh64.h>
 
 #define RECORDS 65536u         // in a chunk
 #define RECORD_BYTES 320u      // of an encoded event, at most
@@ -93,7 +95,7 @@ static void append_columns(const struct ct_journal_contents *j, struct ct_buffer
             continue;
         o.at = ct_buffer_reserve(&section, 32);
         o.end = o.at + 32;
-        ct_columns_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
+        ct_encoder_put_column_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
         section.n = (size_t)(o.at - section.at);
         ct_buffer_append(&section, j->streams + j->stream_at[s], n);
     }
@@ -173,7 +175,7 @@ static void append_events(struct conversion *f, const struct ct_event *events, u
     struct ct_out o = {ct_buffer_reserve(&body, bound), NULL, 0};
     o.end = o.at + bound;
     if (n)
-        ct_put_events(&o, events, n);
+        ct_encode_plain(&o, events, n);
     body.n = (size_t)(o.at - body.at);
     append_chunk(f, &body, head);
     free(body.at);
@@ -251,7 +253,7 @@ static void mark_sealed(struct conversion *f) {
 // if the open chunk is empty.
 static int is_leftover(const struct ct_journal_contents *j, const struct ct_chunk *c) {
     const int instead = c->seq == j->open.seq && !j->stream_at[CT_STREAMS] &&
-                        c->dict_seq == c->seq && !(c->flags & (CT_CHUNK_LAST | CT_CHUNK_SEGMENT));
+                        c->dict_seq == c->seq && !(c->flags & (CT_CHUNK_LAST | CT_CHUNK_RESTART));
     return c->trace_id == j->head.trace_id && (c->seq > j->open.seq || instead);
 }
 
@@ -298,7 +300,7 @@ int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *x, uint
     append_memory_chunks(&f, x, &newest);
     const struct ct_chunk *last = newest.version ? &newest : NULL;
     const int has_open = last && last->seq >= o->seq; // the open chunk was written meanwhile
-    uint64_t after_ns = o->taken_ns;
+    uint64_t after_ns = o->drained_ns;
     j->replaces_cut = last ? last->seq + 1 >= o->seq : o->seq == 0;
     if (has_open) {
         f.seq = last->seq + 1;

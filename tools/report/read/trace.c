@@ -4,7 +4,7 @@
 // these are.
 #include "read/trace.h"
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
 #include <cutrace/model/checkpoint.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -101,9 +101,9 @@ static int read_amends(struct ct_trace *t, struct ct_in body) {
         struct ct_event e;
         if (kind != CT_SECTION_EVENTS)
             continue;
-        if (ct_events_open(&t->columns, section))
+        if (ct_decoder_open(&t->columns, section))
             return -1;
-        while ((more = ct_events_next(&t->columns, &e)) > 0)
+        while ((more = ct_decoder_next(&t->columns, &e)) > 0)
             if (CT_HAS(&e, op) && e.op == CT_OP_AMEND)
                 add_amend(t, &e);
         if (more < 0)
@@ -270,7 +270,7 @@ int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
     t->dctx = ZSTD_createDCtx();
     if (!t->dctx)
         ct_heap_exhausted();
-    t->columns.memory = ct_heap_resize(NULL, ct_events_memory(), 1);
+    t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
     append_journal(t);
     if (ct_index_sort(&t->index, &t->source, error))
@@ -327,7 +327,7 @@ static int open_section(struct ct_trace *t, unsigned wanted) {
             continue;
         if (kind == CT_SECTION_CHECKPOINT)
             (void)ct_get_varint(&section);
-        if (ct_events_open(&t->columns, section) == 0)
+        if (ct_decoder_open(&t->columns, section) == 0)
             return 1;
         mark_partial(t, &t->index.chunks[t->chunk]);
         break;
@@ -418,7 +418,7 @@ static void complete_object(const struct ct_trace *t, struct ct_event *e, uint64
 
 // Reads the next record of the open section: 1, or 0 after the last one.
 static int read_record(struct ct_trace *t, struct ct_event *e) {
-    const int more = ct_events_next(&t->columns, e);
+    const int more = ct_decoder_next(&t->columns, e);
     if (more < 0) {
         mark_partial(t, &t->index.chunks[t->chunk]);
         t->rest.at = t->rest.end;

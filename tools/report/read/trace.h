@@ -4,7 +4,7 @@
 #ifndef CT_TRACE_H
 #define CT_TRACE_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/decode.h>
 #include <cutrace/model/history.h>
 
 #include "base/error.h"
@@ -53,7 +53,7 @@ struct ct_trace {
     struct ct_amends amends;
     size_t chunk;      // the current one
     struct ct_in rest; // of its body, after the section in `columns`
-    struct ct_events_in columns;
+    struct ct_decoder columns;
     struct ct_in body_of_chunk;
     int in_events, in_checkpoint; // what `columns` reads
     int checkpoint_done;          // in the current chunk

@@ -25,7 +25,7 @@ void ct_replay_init(struct ct_replay *r,
                     void *user) {
     memset(r, 0, sizeof *r);
     ct_live_init(&r->live, resize_aligned, user);
-    r->live.changed = changed;
+    r->live.total_changed = changed;
 }
 
 void ct_replay_stop(struct ct_replay *r) {
@@ -85,9 +85,9 @@ static void prefetch_stage(struct ct_replay *r, unsigned at, enum stage stage) {
     if (s->step != CT_STEP_EVENT)
         return;
     if (stage == STAGE_SLOT)
-        *hash = ct_live_look(&r->live, &s->event);
+        *hash = ct_slot_index_prefetch_line(&r->live, &s->event);
     else
-        ct_live_fetch(&r->live, *hash);
+        ct_slot_index_prefetch_slots(&r->live, *hash);
     if (r->pool.on && ct_op_is_block(s->event.op) && CT_HAS(&s->event, ptr))
         ct_torch_pool_prefetch(&r->pool, s->event.ptr, stage == STAGE_OBJECT);
 }
@@ -111,7 +111,7 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
         r->batch = ct_readahead_next(r->ahead);
         r->at = 0;
     }
-    if (ct_live_slots(&r->live) > FEW_SLOTS)
+    if (ct_live_slot_count(&r->live) > FEW_SLOTS)
         prefetch_next(r);
     return &r->batch->step[r->at++];
 }
@@ -119,9 +119,9 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
 // ---- checkpoints --------------------------------------------------------------------------------
 
 static void reset_state(struct ct_replay *r) {
-    r->live.tiled = NULL;
+    r->live.region_changed = NULL;
     ct_torch_pool_free(&r->pool);
-    ct_checkpoint_first(&r->live, &r->readings);
+    ct_checkpoint_begin_restore(&r->live, &r->readings);
     r->resets++;
 }
 
@@ -136,11 +136,11 @@ static void restore_object(struct ct_replay *r, const struct ct_event *e) {
 }
 
 static void finish_checkpoint(struct ct_replay *r) {
-    ct_checkpoint_last(&r->live);
+    ct_checkpoint_end_restore(&r->live);
     if (r->pool.on)
         ct_torch_pool_assign_devices(&r->pool, &r->live);
     for (int d = 0; d < CT_DEVICES && r->pool.on; d++)
-        if (r->live.device[d].stated)
+        if (r->live.device[d].reported)
             ct_torch_pool_reported(&r->pool, &r->live, d);
 }
 
@@ -167,6 +167,6 @@ const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, u
     }
 }
 
-struct ct_split ct_replay_split(const struct ct_replay *r, int device) {
-    return ct_readings_split(&r->readings, &r->live, device);
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device) {
+    return ct_readings_breakdown(&r->readings, &r->live, device);
 }

@@ -4,6 +4,7 @@
 #ifndef CT_REPLAY_H
 #define CT_REPLAY_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #include "replay/readahead.h"
@@ -42,6 +43,6 @@ void ct_replay_stop(struct ct_replay *r);
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
 
 // How the memory of a device is used now.
-struct ct_split ct_replay_split(const struct ct_replay *r, int device);
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device);
 
 #endif

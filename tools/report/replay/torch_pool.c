@@ -7,6 +7,7 @@
 #include "replay/torch_pool.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/live.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,19 +211,19 @@ static uint64_t abandon_blocks(struct ct_torch_pool *p, const struct ct_torch_re
 // ---- memory of the driver ----------------------------------------------------------------------------
 
 static void describe_region(const struct ct_torch_pool *p, struct ct_torch_region *r,
-                            const struct ct_object *o, const struct ct_origin *from) {
+                            const struct ct_object *o, const struct ct_traits *from) {
     r->piece = o->bytes;
     r->t_ns = o->t_ns;
     r->event = ct_object_event(o);
     r->stack = o->stack;
     r->api = from->api;
-    r->device = (uint8_t)ct_device_place(o->device);
+    r->device = (uint8_t)ct_device_to_index(o->device);
     r->async = (from->flags & CT_FLAG_ASYNC) != 0;
     r->foreign = o->stack < p->foreign_count && p->foreign[o->stack];
 }
 
 static void add_allocation(struct ct_torch_pool *p, const struct ct_object *o,
-                           const struct ct_origin *from) {
+                           const struct ct_traits *from) {
     uint64_t next;
     if (from->space == CT_SPACE_HOST || !o->bytes || o->key > UINT64_MAX - o->bytes ||
         find_region(p, o->key, &next) != CT_TORCH_POOL_NO_REGION || next - o->key < o->bytes)
@@ -279,7 +280,7 @@ static void merge_regions(struct ct_torch_pool *p, uint32_t first, uint32_t seco
 }
 
 static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
-                        const struct ct_origin *from) {
+                        const struct ct_traits *from) {
     uint64_t next;
     if (!o->bytes || o->key > UINT64_MAX - o->bytes ||
         find_region(p, o->key, &next) != CT_TORCH_POOL_NO_REGION || next - o->key < o->bytes)
@@ -347,7 +348,7 @@ static void remove_mapping(struct ct_torch_pool *p, const struct ct_object *o) {
 }
 
 static void add_block(struct ct_torch_pool *p, const struct ct_object *o) {
-    const int device = ct_device_place(o->device);
+    const int device = ct_device_to_index(o->device);
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     p->device[device].seen = 1;
     for (uint64_t from = o->key, next; from < end;) {
@@ -365,7 +366,7 @@ static void add_block(struct ct_torch_pool *p, const struct ct_object *o) {
 }
 
 static void remove_block(struct ct_torch_pool *p, const struct ct_object *o) {
-    const int device = ct_device_place(o->device);
+    const int device = ct_device_to_index(o->device);
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     for (uint64_t from = o->key, next; from < end;) {
         const uint32_t at = find_region(p, from, &next);
@@ -384,7 +385,7 @@ static void remove_block(struct ct_torch_pool *p, const struct ct_object *o) {
 
 // ---- events of live.h -----------------------------------------------------------------------------------------
 
-static void apply_object(void *user, const struct ct_object *o, const struct ct_origin *from,
+static void apply_object(void *user, const struct ct_object *o, const struct ct_traits *from,
                          int sign) {
     struct ct_torch_pool *p = user;
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
@@ -430,22 +431,22 @@ void ct_torch_pool_begin(struct ct_torch_pool *p, struct ct_live *l, const uint8
     p->foreign_count = foreign ? count : 0;
     p->free_region = CT_TORCH_POOL_NO_REGION;
     for (unsigned k = 0; k < sizeof order; k++)
-        for (uint32_t i = 0, left = l->of_kind[order[k]]; left && i < ct_live_slots(l); i++) {
-            const struct ct_object *o = ct_live_at(l, i);
+        for (uint32_t i = 0, left = l->of_kind[order[k]]; left && i < ct_live_slot_count(l); i++) {
+            const struct ct_object *o = ct_live_object_at(l, i);
             if (!o || o->kind != order[k])
                 continue;
-            apply_object(p, o, ct_live_origin(l, o), +1);
+            apply_object(p, o, ct_live_traits(l, o), +1);
             left--;
         }
-    l->tiled = apply_object;
-    l->tiled_user = p;
+    l->region_changed = apply_object;
+    l->region_user = p;
 }
 
 void ct_torch_pool_reported(struct ct_torch_pool *p, const struct ct_live *l, int device) {
-    const int d = ct_device_place(device);
+    const int d = ct_device_to_index(device);
     p->device[d].seen = 1;
     p->device[d].unreconciled =
-        (int64_t)(l->device[d].stated_reserved - p->device[d].segment_bytes);
+        (int64_t)(l->device[d].reported_reserved - p->device[d].segment_bytes);
     p->device[d].own_reported = p->device[d].own_bytes;
 }
 
@@ -453,21 +454,21 @@ void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, in
     uint64_t next;
     const uint32_t at = find_region(p, address, &next);
     if (at != CT_TORCH_POOL_NO_REGION)
-        make_segment(p, &p->regions[at], ct_device_place(device));
+        make_segment(p, &p->regions[at], ct_device_to_index(device));
 }
 
 void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live *l) {
     uint64_t next;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || o->kind != CT_KIND_MAPPING)
             continue;
         left--;
         const uint32_t at = find_region(p, o->key, &next);
         const struct ct_object *handle =
-            ct_live_find(l, CT_KIND_HANDLE, ct_live_origin(l, o)->link);
+            ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
         if (at != CT_TORCH_POOL_NO_REGION && p->regions[at].held && handle)
-            make_segment(p, &p->regions[at], ct_device_place(handle->device));
+            make_segment(p, &p->regions[at], ct_device_to_index(handle->device));
     }
 }
 
@@ -498,9 +499,9 @@ struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
     struct ct_torch_pool_totals f = {.known = p->on && d->seen};
     if (!f.known)
         return f;
-    f.reported = live->stated;
-    f.allocated = live->stated_allocated;
-    f.reserved = adjust_reserved(live->stated_reserved, d);
+    f.reported = live->reported;
+    f.allocated = live->reported_allocated;
+    f.reserved = adjust_reserved(live->reported_reserved, d);
     f.unreconciled = d->unreconciled;
     f.blocks = live->blocks;
     f.block_bytes = live->block_bytes;

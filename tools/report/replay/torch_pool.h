@@ -7,6 +7,7 @@
 #ifndef CT_TORCH_POOL_H
 #define CT_TORCH_POOL_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #include "replay/range_tree.h"

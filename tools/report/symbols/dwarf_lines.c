@@ -272,7 +272,7 @@ static const char *get_function_name(struct ct_dwarf *l, const struct unit *u, D
 // ---- locations -------------------------------------------------------------------------------------------
 
 struct chain {
-    Dwarf_Die call[CT_MAX_PLACES]; // the outermost inlined function first
+    Dwarf_Die call[CT_MAX_SOURCE_LOCATIONS]; // the outermost inlined function first
     size_t n;
     Dwarf_Off last; // offset of the last entry read
 };
@@ -290,7 +290,7 @@ static int find_inlined(const struct ct_libdw *dw, Dwarf_Die *parent, uint64_t a
             tag != DW_TAG_catch_block)
             continue;
         const int has = dw->dwarf_haspc(&die, address) > 0;
-        if (inlined && has && c->n < CT_MAX_PLACES - 1)
+        if (inlined && has && c->n < CT_MAX_SOURCE_LOCATIONS - 1)
             c->call[c->n++] = die;
         // A block without address ranges may have children with some.
         if ((has || !inlined) && (find_inlined(dw, &die, address, c, depth + 1) || has))

@@ -261,7 +261,7 @@ int ct_put_overwritten(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     if (!t->overwritten_events && t->index.chunks[0].head.seq == 0)
         return 0;
-    if (!(t->index.chunks[0].head.flags & CT_CHUNK_SEGMENT) && t->index.chunks[0].head.seq) {
+    if (!(t->index.chunks[0].head.flags & CT_CHUNK_RESTART) && t->index.chunks[0].head.seq) {
         fputs("the beginning was overwritten", v->out);
         return 1;
     }
@@ -461,7 +461,7 @@ void ct_json_capacity(struct ct_json *j, const struct ct_capacity *c) {
     ct_json_close(j, '}');
 }
 
-void ct_json_split(struct ct_json *j, const char *key, const struct ct_split *s) {
+void ct_json_split(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "tracked_bytes", s->tracked);
     ct_json_number(j, "managed_bytes", s->managed);

@@ -57,6 +57,6 @@ void ct_json_refusal(struct ct_json *j, struct ct_view *v, const char *key,
                      const struct ct_refusal *r, int budget);
 void ct_json_device(struct ct_json *j, const char *key, int device);
 void ct_json_capacity(struct ct_json *j, const struct ct_capacity *c);
-void ct_json_split(struct ct_json *j, const char *key, const struct ct_split *s);
+void ct_json_split(struct ct_json *j, const char *key, const struct ct_breakdown *s);
 
 #endif

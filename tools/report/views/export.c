@@ -45,7 +45,7 @@ static void note_refusal(struct part *p, const struct ct_event *e, uint64_t numb
         return;
     if (c && e->op == CT_OP_BLOCK_ALLOC)
         p->settled = 1;
-    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_device_index(e) != device))
+    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_event_device_index(e) != device))
         return;
     p->settled = c != NULL;
     p->refused = number;

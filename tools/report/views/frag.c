@@ -11,7 +11,7 @@ enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 
 struct sample {
     uint64_t t_ns, live_bytes;
     struct ct_frag frag;
-    struct ct_split split;
+    struct ct_breakdown split;
 };
 
 struct history {

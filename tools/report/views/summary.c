@@ -184,7 +184,7 @@ static void put_capacity(struct summary *s, const char *when) {
 }
 
 // What of the untracked memory was seen to go, of this device: " (measured: ...)", or nothing.
-static void measured(const struct ct_view *v, const struct ct_device_now *d, char *out,
+static void measured(const struct ct_view *v, const struct ct_device_usage *d, char *out,
                      size_t size) {
     const struct {
         const char *what;
@@ -204,8 +204,8 @@ static void measured(const struct ct_view *v, const struct ct_device_now *d, cha
 
 static void put_split(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_split *m = &s->moment.split;
-    const struct ct_device_now *d = &s->scan.end.readings.device[s->device];
+    const struct ct_breakdown *m = &s->moment.split;
+    const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
     char note[200];
     (void)snprintf(note, sizeof note, "this process's allocations");
     if (m->managed)
@@ -359,9 +359,9 @@ static void json_pool(struct ct_json *j, struct summary *s, int d) {
 static void json_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_capacity c = ct_capacity_of(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
-    const struct ct_device_now *now = &s->scan.end.readings.device[d];
+    const struct ct_device_usage *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
-    const struct ct_split split = ct_replay_split(&s->scan.end, d);
+    const struct ct_breakdown split = ct_replay_split(&s->scan.end, d);
     ct_json_open(j, NULL, '{');
     ct_json_device(j, "ordinal", d);
     ct_json_capacity(j, &c);

@@ -75,7 +75,7 @@ static void note_ids(struct symbolize *s, const struct ct_chunk *head, const str
             continue;
         while (section.at < section.end) {
             const uint64_t id = ct_get_varint(&section);
-            (void)ct_get_sub(&section, ct_get_varint(&section));
+            (void)ct_get_slice(&section, ct_get_varint(&section));
             if (kind == CT_SECTION_STRINGS)
                 g->strings = id > g->strings ? id : g->strings;
             else
@@ -174,7 +174,7 @@ static int put_places(struct symbolize *s, struct ct_in payload) {
 static int put_frames(struct symbolize *s, struct ct_in section, struct ct_buffer *to) {
     while (section.at < section.end) {
         const uint64_t id = ct_get_varint(&section);
-        const struct ct_in payload = ct_get_sub(&section, ct_get_varint(&section));
+        const struct ct_in payload = ct_get_slice(&section, ct_get_varint(&section));
         if (section.bad)
             return -1;
         s->frames.n = 0;
