@@ -17,7 +17,7 @@
 #include "views/views.h"
 
 static FILE *nowhere;
-static struct ct_term term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
+static struct ct_terminal term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
 
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
@@ -26,7 +26,7 @@ static void view_all(struct ct_trace *t) {
     };
     struct ct_sites sites;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
-        struct ct_options o = {
+        struct ct_arguments o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
         struct ct_view v = {
             .options = &o, .term = &term, .trace = t, .sites = &sites, .out = nowhere};

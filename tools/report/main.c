@@ -45,13 +45,13 @@ static void warn(const struct ct_trace *t) {
         ct_fail(&e, CT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
                 t->source.name, x->damage[0].offset, x->damage[0].what,
                 x->damages > 1 ? " (the first of several places)" : "");
-        ct_say(e.text);
+        ct_terminal_warn(e.text);
     } else if (x->missing) {
         ct_fail(&e, CT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
                 t->source.name, x->missing);
-        ct_say(e.text);
+        ct_terminal_warn(e.text);
     } else if (warn_of_end(t, &e)) {
-        ct_say(e.text);
+        ct_terminal_warn(e.text);
     }
 }
 
@@ -61,14 +61,14 @@ static void tell_estimate(struct ct_view *v) {
     if (v->options->command == CT_COMMAND_seal || v->options->command == CT_COMMAND_symbolize)
         return;
     if (!v->options->json)
-        ct_put_estimate(v);
+        ct_trace_state_print_estimate(v);
     else if (v->options->command == CT_COMMAND_dump &&
-             ct_estimate_text(v->trace, text, sizeof text))
-        ct_say(text);
+             ct_trace_state_estimate(v->trace, text, sizeof text))
+        ct_terminal_warn(text);
 }
 
 static void set_range(struct ct_view *v) {
-    const struct ct_options *o = v->options;
+    const struct ct_arguments *o = v->options;
     const uint64_t start = v->trace->start_ns;
     v->from_ns = o->have_from ? start + o->from_ns : 0;
     v->to_ns = o->have_to ? start + o->to_ns : UINT64_MAX;
@@ -84,16 +84,16 @@ static int shows_frames(enum ct_command command) {
            command != CT_COMMAND_symbolize;
 }
 
-static int report(const struct ct_options *o, const struct ct_term *term, const char *path) {
+static int report(const struct ct_arguments *o, const struct ct_terminal *term, const char *path) {
     struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
-                             .progress = ct_progress};
+                             .progress = ct_progress_report};
     struct ct_sites sites;
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        ct_say(error.text);
+        ct_terminal_warn(error.text);
         status = error.status;
     } else {
         struct ct_view v = {
@@ -118,7 +118,7 @@ static int report(const struct ct_options *o, const struct ct_term *term, const 
     return status;
 }
 
-static int report_all(const struct ct_options *o, const struct ct_term *term) {
+static int report_all(const struct ct_arguments *o, const struct ct_terminal *term) {
     const int list = o->json && o->path_count > 1 && o->command != CT_COMMAND_dump;
     int status = CT_OK;
     if (list)
@@ -144,17 +144,17 @@ static int report_all(const struct ct_options *o, const struct ct_term *term) {
 }
 
 int main(int argc, char **argv) {
-    struct ct_options o;
-    struct ct_term term;
+    struct ct_arguments o;
+    struct ct_terminal term;
     struct ct_error error;
     // A reader that has seen enough ends us silently, whatever the parent process ignores.
     signal(SIGPIPE, SIG_DFL);
-    if (ct_options_parse(&o, argc, argv, &error)) {
-        ct_say(error.text);
+    if (ct_arguments_parse(&o, argc, argv, &error)) {
+        ct_terminal_warn(error.text);
         return error.status;
     }
     if (o.help)
-        ct_options_help(stdout);
+        ct_arguments_print_help(stdout);
     else if (o.version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
                CT_FORMAT_VERSION, ct_lines_version());
@@ -164,15 +164,15 @@ int main(int argc, char **argv) {
         ct_noise_document(stdout);
     int status = CT_OK;
     if (!o.help && !o.version && !o.licenses && !o.noise) {
-        ct_term_init(&term, &o);
+        ct_terminal_init(&term, &o);
         ct_progress_init(&o);
-        ct_term_pager(&term, &o);
+        ct_terminal_start_pager(&term, &o);
         status = report_all(&o, &term);
     }
     if (fflush(stdout) || ferror(stdout)) {
-        ct_say("cannot write the output");
+        ct_terminal_warn("cannot write the output");
         status = CT_OUTPUT;
     }
-    ct_term_end();
+    ct_terminal_end();
     return status;
 }

@@ -9,7 +9,8 @@ static uint64_t fact(const struct ct_trace *t, int device, const char *name) {
     return device < CT_MAX_DEVICES && ct_names_number(&t->names, key, &value) ? value : 0;
 }
 
-struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_replay *r, int device) {
+struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_replay *r,
+                                    int device) {
     struct ct_capacity c = {.total = fact(t, device, "total_bytes"),
                             .meminfo = fact(t, device, "meminfo_total_bytes"),
                             .nvml = fact(t, device, "nvml_total_bytes")};
@@ -33,7 +34,7 @@ struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_repl
     return c;
 }
 
-const struct ct_string *ct_device_name(const struct ct_trace *t, int device) {
+const struct ct_string *ct_capacity_device_name(const struct ct_trace *t, int device) {
     char key[64];
     (void)snprintf(key, sizeof key, "device.%d.name", device);
     const struct ct_string *s = ct_names_fact(&t->names, key);

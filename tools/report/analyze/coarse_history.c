@@ -4,18 +4,18 @@
 
 #include "base/memory.h"
 
-int ct_past_there(const struct ct_trace *t) {
+int ct_coarse_history_exists(const struct ct_trace *t) {
     return t->history && t->history->cells && t->overwritten_events;
 }
 
-uint64_t ct_past_begin(const struct ct_trace *t) {
-    const int before = ct_past_there(t) && t->history->start_ns < t->t_first_ns;
+uint64_t ct_coarse_history_start(const struct ct_trace *t) {
+    const int before = ct_coarse_history_exists(t) && t->history->start_ns < t->t_first_ns;
     return before ? t->history->start_ns : t->t_first_ns;
 }
 
-struct ct_past ct_past_of(const struct ct_trace *t, int device) {
-    struct ct_past p = {0};
-    for (uint32_t i = 0; ct_past_there(t) && i < t->history->cells; i++) {
+struct ct_coarse_summary ct_coarse_history_summarize(const struct ct_trace *t, int device) {
+    struct ct_coarse_summary p = {0};
+    for (uint32_t i = 0; ct_coarse_history_exists(t) && i < t->history->cells; i++) {
         const struct ct_history_cell *c = &t->history->cell[i];
         if ((int)c->device != device)
             continue;
@@ -100,10 +100,10 @@ static void fill(struct ct_plot_column *column, const struct ct_history *h, int 
     }
 }
 
-void ct_past_plot(struct ct_scan *s, const struct ct_trace *t, int device) {
+void ct_coarse_history_plot(struct ct_scan *s, const struct ct_trace *t, int device) {
     const struct ct_scan_request *q = &s->request;
     const uint64_t span = q->columns_to - q->columns_from + 1;
-    const struct ct_past past = ct_past_of(t, device);
+    const struct ct_coarse_summary past = ct_coarse_history_summarize(t, device);
     if (!past.known)
         return;
     if (!s->plot[device])

@@ -4,7 +4,7 @@
 
 enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
 
-int ct_refusal_of_device(const struct ct_refusal *r) {
+int ct_scan_is_device_memory(const struct ct_oom_event *r) {
     return r->space != CT_SPACE_HOST && r->op != CT_OP_REGISTER && r->op != CT_OP_RESERVE;
 }
 
@@ -33,8 +33,8 @@ static void changed(void *user, const struct ct_object *o, int sign) {
     t->live_bytes += sign < 0 ? 0 - o->bytes : o->bytes;
     const uint64_t number = ct_live_number(&s->end.live, o);
     t->live_count += sign < 0 ? 0 - number : number;
-    ct_marks_change(&s->device[index].marks, o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
-                    sign < 0 ? 0 - number : number);
+    ct_peak_totals_add(&s->device[index].marks, o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
+                       sign < 0 ? 0 - number : number);
     if (sign > 0 && s->in_range) {
         t->taken_bytes += o->bytes;
         t->taken_count++;
@@ -44,11 +44,11 @@ static void changed(void *user, const struct ct_object *o, int sign) {
 
 // ---- refusals ----------------------------------------------------------------------------------
 
-static struct ct_refusal describe(const struct ct_scan *s, const struct ct_event *e,
-                                  uint64_t number) {
+static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_event *e,
+                                    uint64_t number) {
     const int index = ct_device_index(e);
     const struct ct_live_device *live = &s->end.live.device[index];
-    struct ct_refusal r = {.event = number, .t_ns = e->t_ns, .device = index, .op = e->op};
+    struct ct_oom_event r = {.event = number, .t_ns = e->t_ns, .device = index, .op = e->op};
     r.api = CT_HAS(e, api) ? e->api : 0;
     r.space = CT_HAS(e, space) ? e->space : 0;
     r.stack = CT_HAS(e, stack) ? e->stack : 0;
@@ -69,17 +69,18 @@ static struct ct_refusal describe(const struct ct_scan *s, const struct ct_event
 }
 
 // Requests of the same size for the same kind of memory, and of the same (the driver or PyTorch), have the same key.
-static uint64_t request_key(const struct ct_refusal *r) {
+static uint64_t request_key(const struct ct_oom_event *r) {
     const uint64_t of_block = r->op == CT_OP_BLOCK_OOM || r->op == CT_OP_BLOCK_ALLOC;
     return ct_mix(r->bytes) ^ (uint64_t)(r->device + 1) << 2 ^ of_block << 1 ^
-           (uint64_t)ct_refusal_of_device(r);
+           (uint64_t)ct_scan_is_device_memory(r);
 }
 
 static void refused(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     CT_GROW(s->refusals, s->refusal_count, s->refusal_cap);
-    struct ct_refusal *r = &s->refusals[s->refusal_count++];
+    struct ct_oom_event *r = &s->refusals[s->refusal_count++];
     *r = describe(s, e, number);
-    ct_marks_set(&s->device[r->device].marks, CT_MARK_REFUSAL, &s->end, r->device, number);
+    ct_peak_totals_capture(&s->device[r->device].marks, CT_TOTALS_AT_OOM, &s->end, r->device,
+                           number);
     if (!r->bytes_known)
         return;
     uint64_t *last = ct_map_at(&s->waiting, request_key(r));
@@ -91,15 +92,15 @@ static void refused(struct ct_scan *s, const struct ct_event *e, uint64_t number
 static void granted(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     if (!s->waiting.count || !CT_HAS(e, bytes) || !ct_op_takes(e->op))
         return;
-    const struct ct_refusal like = {.op = e->op,
-                                    .space = CT_HAS(e, space) ? e->space : 0,
-                                    .device = ct_device_index(e),
-                                    .bytes = e->bytes};
+    const struct ct_oom_event like = {.op = e->op,
+                                      .space = CT_HAS(e, space) ? e->space : 0,
+                                      .device = ct_device_index(e),
+                                      .bytes = e->bytes};
     uint64_t *last = ct_map_get(&s->waiting, request_key(&like));
     if (!last)
         return;
     for (uint64_t at = *last; at; at = s->refusals[at - 1].earlier) {
-        struct ct_refusal *r = &s->refusals[at - 1];
+        struct ct_oom_event *r = &s->refusals[at - 1];
         r->recovered = 1;
         r->recovered_event = number;
         r->recovered_t_ns = e->t_ns;
@@ -107,9 +108,9 @@ static void granted(struct ct_scan *s, const struct ct_event *e, uint64_t number
     *last = 0;
 }
 
-const struct ct_refusal *ct_scan_crossing(const struct ct_scan *s) {
+const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
     if (s->request.capacity) {
-        const struct ct_refusal *first = NULL;
+        const struct ct_oom_event *first = NULL;
         for (int d = 0; d < CT_DEVICES; d++)
             if (s->device[d].over_known && (!first || s->device[d].over.event < first->event))
                 first = &s->device[d].over;
@@ -117,10 +118,10 @@ const struct ct_refusal *ct_scan_crossing(const struct ct_scan *s) {
     }
     // Memory of a device counts before host memory and address space.
     for (int of_device = 1; of_device >= 0; of_device--) {
-        const struct ct_refusal *first = NULL;
+        const struct ct_oom_event *first = NULL;
         for (size_t i = s->refusal_count; i-- > 0;) {
-            const struct ct_refusal *r = &s->refusals[i];
-            if (ct_refusal_of_device(r) != of_device)
+            const struct ct_oom_event *r = &s->refusals[i];
+            if (ct_scan_is_device_memory(r) != of_device)
                 continue;
             if (!r->recovered)
                 return r;
@@ -179,7 +180,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
         d->peak_bytes = live;
         d->peak_event = number;
         d->peak_t_ns = e->t_ns;
-        ct_marks_set(&d->marks, CT_MARK_PEAK, &s->end, index, number);
+        ct_peak_totals_capture(&d->marks, CT_TOTALS_AT_PEAK, &s->end, index, number);
         d->pool_at_peak = ct_pool_now(&s->end.pool, &s->end.live, index);
     }
     d->peak_known = 1;
@@ -192,7 +193,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
 }
 
 // With a budget: the first event behind which more than that is in use. The moment before it counts.
-static void note_budget(struct ct_scan *s, int index, const struct ct_refusal *before) {
+static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event *before) {
     struct ct_device_scan *d = &s->device[index];
     const struct ct_split after = ct_replay_split(&s->end, index);
     const uint64_t used = before->split.used_known ? before->split.used : before->split.tracked;
@@ -221,15 +222,15 @@ static void see_pools(struct ct_scan *s, const struct ct_event *e, uint64_t numb
     const int of_block = e->op >= CT_OP_BLOCK_ALLOC && e->op <= CT_OP_BLOCK_OOM;
     if (!s->end.pool.on && !of_block && !is_refusal(e)) // (the first request of all may be refused)
         return;
-    s->driver_refused = is_refusal(e) && ct_growths_driver_refused(&s->growths, e);
-    ct_curve_pass(&s->curve, &s->end, e->t_ns);
-    ct_growths_see(&s->growths, &s->end, e, number, counts);
+    s->driver_refused = is_refusal(e) && ct_pool_growth_driver_failed(&s->growths, e);
+    ct_pool_curve_advance(&s->curve, &s->end, e->t_ns);
+    ct_pool_growth_update(&s->growths, &s->end, e, number, counts);
 }
 
 static void see(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     const int index = ct_device_index(e);
     const struct ct_scan_request *q = &s->request;
-    struct ct_refusal before; // if has_budget
+    struct ct_oom_event before; // if has_budget
     s->in_range = e->t_ns >= q->from_ns;
     const int counts = s->in_range && wanted(s, index);
     const int has_budget = counts && q->capacity;
@@ -242,10 +243,10 @@ static void see(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     if (q->points)
         see_pools(s, e, number, counts);
     if (e->op == CT_OP_EXPORT)
-        ct_sharing_see(&s->sharing, &s->end.live, e);
+        ct_sharing_note_export(&s->sharing, &s->end.live, e);
     ct_replay_apply(&s->end, e, number);
     if (s->end.pool.on)
-        ct_curve_see(&s->curve, &s->end, index, e->t_ns);
+        ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns);
     if (s->touched != index && s->in_range && wanted(s, s->touched) && q->columns &&
         e->t_ns >= q->columns_from)
         plot(s, s->touched, column_of(q, e->t_ns));
@@ -304,8 +305,9 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     s->request = *request;
     ct_replay_init(&s->end, changed, s);
     s->end.tiles = request->points != 0;
-    ct_curve_begin(&s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
-                   request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
+    ct_pool_curve_init(
+        &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
+        request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
     ct_trace_rewind(t);
     for (;;) {
         const uint64_t resets = s->end.resets;
@@ -318,7 +320,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         see(s, e, number);
     }
     ct_replay_leave(&s->end);
-    ct_curve_pass(&s->curve, &s->end, UINT64_MAX);
+    ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
     for (int d = 0; d < CT_DEVICES; d++)
         s->device[d].pool_at_end = ct_pool_now(&s->end.pool, &s->end.live, d);
     if (s->end.resets)
@@ -340,10 +342,10 @@ void ct_scan_free(struct ct_scan *s) {
     for (int d = 0; d < CT_DEVICES; d++)
         free(s->plot[d]);
     for (int d = 0; d < CT_DEVICES; d++)
-        ct_marks_free(&s->device[d].marks);
+        ct_peak_totals_free(&s->device[d].marks);
     ct_map_clear(&s->waiting);
-    ct_curve_free(&s->curve);
-    ct_growths_free(&s->growths);
+    ct_pool_curve_free(&s->curve);
+    ct_pool_growth_free(&s->growths);
     ct_sharing_free(&s->sharing);
     ct_replay_free(&s->end);
 }

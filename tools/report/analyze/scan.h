@@ -9,7 +9,7 @@
 #include "analyze/sharing.h"
 
 // An event that crossed capacity: refused by the driver, or the first over a budget of the user's.
-struct ct_refusal {
+struct ct_oom_event {
     uint64_t event, t_ns;
     int device; // index; CT_MAX_DEVICES = unknown
     uint32_t api, op, space, stack, thread, flags;
@@ -34,8 +34,8 @@ struct ct_device_scan {
     int used_peak_known;
     uint64_t allocations; // in the range, successful
     int over_known;       // a budget was crossed
-    struct ct_refusal over;
-    struct ct_marks marks; // by stack at the peak and at the last refusal
+    struct ct_oom_event over;
+    struct ct_peak_totals marks; // by stack at the peak and at the last refusal
 };
 
 struct ct_stack_total {
@@ -63,14 +63,14 @@ struct ct_scan {
     struct ct_scan_request request;
     uint64_t events, lost, ops[CT_OPS_END];
     struct ct_device_scan device[CT_DEVICES];
-    struct ct_refusal *refusals;
+    struct ct_oom_event *refusals;
     size_t refusal_count, refusal_cap;
     struct ct_stack_total *stacks; // by stack id
     size_t stack_count;
     struct ct_plot_column *plot[CT_DEVICES]; // NULL for devices not seen
     struct ct_replay end;                    // the state behind the last event of the range
-    struct ct_curve curve;                   // of the pools
-    struct ct_growths growths;
+    struct ct_pool_curve curve;              // of the pools
+    struct ct_pool_growths growths;
     struct ct_sharing sharing;
     // working state
     struct ct_map waiting; // size and device -> last refusal not recovered, + 1
@@ -83,8 +83,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
 void ct_scan_free(struct ct_scan *s);
 // The crossing, or NULL: with a budget the first event over it; else the last refusal without a later
 // successful retry; else the first refusal.
-const struct ct_refusal *ct_scan_crossing(const struct ct_scan *s);
+const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s);
 // Whether the refused memory was to be the device's (and not host memory or address space).
-int ct_refusal_of_device(const struct ct_refusal *r);
+int ct_scan_is_device_memory(const struct ct_oom_event *r);
 
 #endif

@@ -21,7 +21,8 @@ static const struct ct_object *exported(const struct ct_live *l, const struct ct
     return o;
 }
 
-void ct_sharing_see(struct ct_sharing *s, const struct ct_live *l, const struct ct_event *e) {
+void ct_sharing_note_export(struct ct_sharing *s, const struct ct_live *l,
+                            const struct ct_event *e) {
     const struct ct_object *o = CT_HAS(e, result) && e->result != 0 ? NULL : exported(l, e);
     if (o)
         *ct_map_at(&s->offered, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
@@ -46,7 +47,7 @@ static const struct ct_object *memory_of(const struct ct_live *l, const struct c
                                       : o;
 }
 
-struct ct_shared ct_shared_of(const struct ct_sharing *s, const struct ct_live *l, int device) {
+struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device) {
     struct ct_shared sum = {0};
     for (uint32_t i = 0; i < ct_live_slots(l); i++) {
         const struct ct_object *o = ct_live_at(l, i), *memory = o ? memory_of(l, o) : NULL;
@@ -74,7 +75,7 @@ static int by_bytes(const void *a, const void *b) {
                                           : x->module > y->module;
 }
 
-struct ct_host_memory *ct_host_memory_take(const struct ct_names *n, const struct ct_live *l,
+struct ct_host_memory *ct_host_memory_list(const struct ct_names *n, const struct ct_live *l,
                                            size_t *count) {
     struct ct_host_memory *list = NULL;
     size_t used = 0, room = 0, at;

@@ -95,14 +95,14 @@ void ct_pickle_text(struct ct_pickle *p, const char *text) {
     ct_pickle_bytes(p, text, strlen(text));
 }
 
-void ct_pickle_keep(struct ct_pickle *p, uint32_t memo) {
+void ct_pickle_memoize(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
         with_argument(p, 'q', memo, 1); // BINPUT
     else
         with_argument(p, 'r', memo, 4); // LONG_BINPUT
 }
 
-void ct_pickle_again(struct ct_pickle *p, uint32_t memo) {
+void ct_pickle_recall(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
         with_argument(p, 'h', memo, 1); // BINGET
     else

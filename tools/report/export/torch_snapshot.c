@@ -11,15 +11,15 @@
 // Numbers that JavaScript has exactly.
 #define MOST_EXACT (UINT64_C(1) << 53)
 
-static int wanted(const struct ct_snapshot *s, int device) {
+static int wanted(const struct ct_torch_snapshot *s, int device) {
     return s->device < 0 || s->device == device;
 }
 
 // ---- memory of the driver and blocks ---------------------------------------------------------------
 
-static void put_block_given(struct ct_snapshot *s, const struct ct_span *span) {
-    ct_put_given(s, span, W_free_requested);
-    ct_put_given(s, span, W_free_completed);
+static void put_block_given(struct ct_torch_snapshot *s, const struct ct_span *span) {
+    ct_torch_snapshot_write_free(s, span, W_free_requested);
+    ct_torch_snapshot_write_free(s, span, W_free_completed);
 }
 
 static uint64_t hold_key(const struct ct_span *region) {
@@ -27,17 +27,17 @@ static uint64_t hold_key(const struct ct_span *region) {
 }
 
 // The segment of a block that has none (its memory comes from a call that was not seen) ends with it.
-static void end_alone(struct ct_snapshot *s, uint64_t start) {
+static void end_alone(struct ct_torch_snapshot *s, uint64_t start) {
     const struct ct_span_at at = ct_spans_find(&s->regions, start);
     const struct ct_span *region = ct_spans_get(&s->regions, at);
-    if (!region || region->start != start || !(region->what & CT_REGION_ALONE))
+    if (!region || region->start != start || !(region->what & CT_REGION_SYNTHETIC))
         return;
-    ct_put_given(s, region, W_segment_free);
+    ct_torch_snapshot_write_free(s, region, W_segment_free);
     ct_spans_take(&s->regions, at);
     s->alone--;
 }
 
-static void end_block(struct ct_snapshot *s, struct ct_span_at at) {
+static void end_block(struct ct_torch_snapshot *s, struct ct_span_at at) {
     const struct ct_span block = *ct_spans_get(&s->blocks, at);
     put_block_given(s, &block);
     ct_spans_take(&s->blocks, at);
@@ -46,7 +46,7 @@ static void end_block(struct ct_snapshot *s, struct ct_span_at at) {
 }
 
 // All blocks that overlap a range.
-static void end_blocks(struct ct_snapshot *s, const struct ct_span *in) {
+static void end_blocks(struct ct_torch_snapshot *s, const struct ct_span *in) {
     for (;;) {
         const struct ct_span_at at = ct_spans_find(&s->blocks, in->start);
         const struct ct_span *block = ct_spans_get(&s->blocks, at);
@@ -56,20 +56,20 @@ static void end_blocks(struct ct_snapshot *s, const struct ct_span *in) {
     }
 }
 
-static void end_region(struct ct_snapshot *s, uint64_t start) {
+static void end_region(struct ct_torch_snapshot *s, uint64_t start) {
     const struct ct_span region = *ct_spans_exact(&s->regions, start);
     const int mapped = region.what & CT_REGION_POOL && region.what & CT_REGION_MAPPED;
     if (!(region.what & CT_REGION_POOL))
         put_block_given(s, &region);
     end_blocks(s, &region);
-    if (region.what & CT_REGION_ALONE) // with its block
+    if (region.what & CT_REGION_SYNTHETIC) // with its block
         return;
-    ct_put_given(s, &region, mapped ? W_segment_unmap : W_segment_free);
+    ct_torch_snapshot_write_free(s, &region, mapped ? W_segment_unmap : W_segment_free);
     ct_spans_take(&s->regions, ct_spans_find(&s->regions, start));
 }
 
 // Mappings next to memory that is none.
-static void look_beside(struct ct_snapshot *s, const struct ct_span *region) {
+static void look_beside(struct ct_torch_snapshot *s, const struct ct_span *region) {
     const struct ct_span_at at = ct_spans_find(&s->regions, region->start);
     const struct ct_span *after = ct_spans_get(&s->regions, at),
                          *before = ct_spans_before(&s->regions, at);
@@ -90,12 +90,12 @@ static struct ct_span span_of(const struct ct_object *o) {
                             .device = o->device};
 }
 
-static int can_show(const struct ct_snapshot *s, const struct ct_object *o, int device) {
+static int can_show(const struct ct_torch_snapshot *s, const struct ct_object *o, int device) {
     return o->bytes && o->key < MOST_EXACT && o->bytes <= MOST_EXACT - o->key &&
            wanted(s, ct_device_place(device));
 }
 
-static void begin_region(struct ct_snapshot *s, const struct ct_object *o, int device,
+static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o, int device,
                          unsigned what) {
     struct ct_span region = span_of(o);
     const struct ct_span *there;
@@ -111,13 +111,14 @@ static void begin_region(struct ct_snapshot *s, const struct ct_object *o, int d
     region.what = (uint8_t)(what | (pool ? CT_REGION_POOL : 0));
     look_beside(s, &region);
     ct_spans_add(&s->regions, &region);
-    ct_put_taken(s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
+    ct_torch_snapshot_write_alloc(
+        s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
     if (!pool)
-        ct_put_taken(s, &region, W_alloc);
+        ct_torch_snapshot_write_alloc(s, &region, W_alloc);
 }
 
 // Whether a block lies in one segment: in one region, or in mappings that follow one another. They are noted as segments.
-static int lies_in_segment(struct ct_snapshot *s, const struct ct_span *block, int note) {
+static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_span *block, int note) {
     uint64_t up_to = block->start;
     struct ct_span_at at = ct_spans_find(&s->regions, up_to);
     for (const struct ct_span *r; (r = ct_spans_get(&s->regions, at));
@@ -137,22 +138,22 @@ static int lies_in_segment(struct ct_snapshot *s, const struct ct_span *block, i
     return 0;
 }
 
-static void begin_block(struct ct_snapshot *s, const struct ct_object *o) {
+static void begin_block(struct ct_torch_snapshot *s, const struct ct_object *o) {
     struct ct_span block = span_of(o), region = span_of(o);
     block.what = CT_REGION_POOL;
-    region.what = CT_REGION_POOL | CT_REGION_ALONE;
+    region.what = CT_REGION_POOL | CT_REGION_SYNTHETIC;
     end_blocks(s, &block);
     if (!lies_in_segment(s, &block, 0)) {
         if (ct_spans_over(&s->regions, block.start, block.bytes))
             return; // partly: a damaged trace
         ct_spans_add(&s->regions, &region);
         s->alone++;
-        ct_put_taken(s, &region, W_segment_alloc);
+        ct_torch_snapshot_write_alloc(s, &region, W_segment_alloc);
     } else if (!s->out) {
         (void)lies_in_segment(s, &block, 1);
     }
     ct_spans_add(&s->blocks, &block);
-    ct_put_taken(s, &block, W_alloc);
+    ct_torch_snapshot_write_alloc(s, &block, W_alloc);
 }
 
 // ---- what the replay tells -------------------------------------------------------------------------
@@ -162,7 +163,7 @@ static int is_memory(const struct ct_origin *from) {
 }
 
 // A mapping is memory if what is mapped is, and where that is. (While the call is applied, the mapping does not know yet.)
-static void begin_mapping(struct ct_snapshot *s, const struct ct_object *o,
+static void begin_mapping(struct ct_torch_snapshot *s, const struct ct_object *o,
                           const struct ct_origin *from) {
     const struct ct_live *l = &s->replay->live;
     const uint64_t handle = s->event && CT_HAS(s->event, handle) ? s->event->handle : from->link;
@@ -171,7 +172,7 @@ static void begin_mapping(struct ct_snapshot *s, const struct ct_object *o,
         begin_region(s, o, of ? of->device : o->device, CT_REGION_MAPPED);
 }
 
-static void address_changed(struct ct_snapshot *s, const struct ct_object *o,
+static void address_changed(struct ct_torch_snapshot *s, const struct ct_object *o,
                             const struct ct_origin *from, int sign) {
     if (sign < 0) {
         if (ct_spans_exact(&s->regions, o->key))
@@ -183,7 +184,7 @@ static void address_changed(struct ct_snapshot *s, const struct ct_object *o,
 
 static void tile_changed(void *user, const struct ct_object *o, const struct ct_origin *from,
                          int sign) {
-    struct ct_snapshot *s = user;
+    struct ct_torch_snapshot *s = user;
     if (o->kind == CT_KIND_ADDRESS) {
         address_changed(s, o, from, sign);
     } else if (o->kind == CT_KIND_RESERVED) {
@@ -206,8 +207,8 @@ static void tile_changed(void *user, const struct ct_object *o, const struct ct_
 
 // ---- refusals --------------------------------------------------------------------------------------
 
-static void refusal_text(const struct ct_snapshot *s, const struct ct_event *e, int free_known,
-                         char *to, size_t size) {
+static void refusal_text(const struct ct_torch_snapshot *s, const struct ct_event *e,
+                         int free_known, char *to, size_t size) {
     const struct ct_string *api = &s->sites->names->strings[CT_HAS(e, api) ? e->api : 0];
     const char *unknown = free_known ? "" : "; how much was free is not known";
     if (e->op == CT_OP_BLOCK_OOM)
@@ -217,19 +218,23 @@ static void refusal_text(const struct ct_snapshot *s, const struct ct_event *e, 
                        api->at, e->result, unknown);
 }
 
-static void put_refusal(struct ct_snapshot *s, const struct ct_event *e) {
-    const struct ct_refusal of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
+static void put_refusal(struct ct_torch_snapshot *s, const struct ct_event *e) {
+    const struct ct_oom_event of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
     const int index = ct_device_index(e);
     const int refused =
-        e->op == CT_OP_BLOCK_OOM ||
-        (CT_HAS(e, result) && e->result == 2 && ct_op_takes(e->op) && ct_refusal_of_device(&of));
+        e->op == CT_OP_BLOCK_OOM || (CT_HAS(e, result) && e->result == 2 && ct_op_takes(e->op) &&
+                                     ct_scan_is_device_memory(&of));
     char text[300];
     if (!s->out || !refused || !wanted(s, index))
         return;
     const struct ct_split split = ct_replay_split(s->replay, index);
     const int known = CT_HAS(e, free_bytes) || split.used_known;
     refusal_text(s, e, known, text, sizeof text);
-    ct_put_oom(s, e, CT_HAS(e, free_bytes) ? e->free_bytes : known ? split.free : 0, text);
+    ct_torch_snapshot_write_oom(s, e,
+                                CT_HAS(e, free_bytes) ? e->free_bytes
+                                : known               ? split.free
+                                                      : 0,
+                                text);
 }
 
 // ---- the window ------------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ static int by_event(const void *a, const void *b) {
 }
 
 // What is there when the window begins: memory of the driver, then the blocks in it, each in the order in which it was made.
-static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
+static void tell_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
     const struct ct_live *l = &s->replay->live;
     struct first *all = NULL;
     size_t n = 0, room = 0;
@@ -271,22 +276,22 @@ static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
     free(all);
     for (int d = 0; d < CT_DEVICES && s->out; d++)
         if (s->list[d])
-            ct_put_marker(s, d, t_ns);
+            ct_torch_snapshot_write_marker(s, d, t_ns);
     s->told = 1;
 }
 
-static void count_shown(struct ct_snapshot *s) {
+static void count_shown(struct ct_torch_snapshot *s) {
     const struct ct_span *span;
     struct ct_span_at at;
     for (at = ct_spans_find(&s->regions, 0); (span = ct_spans_get(&s->regions, at));
          at = ct_spans_next(&s->regions, at)) {
-        struct ct_shown *d = &s->shown[ct_device_place(span->device)];
+        struct ct_export_shown *d = &s->shown[ct_device_place(span->device)];
         d->segment_bytes += span->bytes;
         d->pool_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
     }
     for (at = ct_spans_find(&s->blocks, 0); (span = ct_spans_get(&s->blocks, at));
          at = ct_spans_next(&s->blocks, at)) {
-        struct ct_shown *d = &s->shown[ct_device_place(span->device)];
+        struct ct_export_shown *d = &s->shown[ct_device_place(span->device)];
         d->blocks++;
         d->block_bytes += span->bytes;
     }
@@ -294,8 +299,8 @@ static void count_shown(struct ct_snapshot *s) {
         s->shown[d].live_bytes = s->replay->live.device[d].live_bytes;
 }
 
-static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
-    const struct ct_window *w = &s->window;
+static void follow(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
+    const struct ct_export_window *w = &s->window;
     const struct ct_event *e;
     uint64_t number;
     s->replay = r;
@@ -326,7 +331,7 @@ static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *
 // ---- before it is written --------------------------------------------------------------------------
 
 // `place`: of a stack's holding, + 1.
-static void add_holding(struct ct_moment *m, size_t *room, struct ct_map *place,
+static void add_holding(struct ct_live_totals *m, size_t *room, struct ct_map *place,
                         const struct ct_span *span) {
     uint64_t *of = ct_map_at(place, span->stack);
     if (!*of) {
@@ -339,27 +344,27 @@ static void add_holding(struct ct_moment *m, size_t *room, struct ct_map *place,
 }
 
 // The call sites that hold most of the blocks at the end; where there are no blocks, of the driver's memory.
-static void choose_categories(struct ct_snapshot *s) {
+static void choose_categories(struct ct_torch_snapshot *s) {
     const struct ct_spans *from = s->has_blocks ? &s->blocks : &s->regions;
     const struct ct_span *span;
     struct ct_map place = {0};
     size_t room = 16;
-    struct ct_moment m = {.holdings = ct_zeroed(room, sizeof *m.holdings)};
-    struct ct_groups groups;
+    struct ct_live_totals m = {.holdings = ct_zeroed(room, sizeof *m.holdings)};
+    struct ct_site_groups groups;
     for (struct ct_span_at at = ct_spans_find(from, 0); (span = ct_spans_get(from, at));
          at = ct_spans_next(from, at))
         add_holding(&m, &room, &place, span);
     ct_map_clear(&place);
-    ct_groups_refine(s->sites, m.holdings, m.holding_count);
-    ct_groups_of(&groups, s->sites, m.holdings, m.holding_count);
-    ct_groups_sort(&groups);
+    ct_site_groups_refine(s->sites, m.holdings, m.holding_count);
+    ct_site_groups_build(&groups, s->sites, m.holdings, m.holding_count);
+    ct_site_groups_sort(&groups);
     for (size_t i = 0; i < groups.count && i < CT_OWN_CATEGORIES; i++)
         s->own[i] = strdup(groups.list[i].label);
-    ct_groups_free(&groups);
+    ct_site_groups_free(&groups);
     free(m.holdings);
 }
 
-void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t) {
+void ct_torch_snapshot_prepare(struct ct_torch_snapshot *s, struct ct_trace *t) {
     struct ct_replay *r = ct_resize(NULL, 1, sizeof *r);
     follow(s, t, r);
     choose_categories(s);
@@ -372,7 +377,8 @@ void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t) {
 
 // ---- what there is of it ------------------------------------------------------------------------------
 
-void ct_snapshot_write(struct ct_snapshot *s, struct ct_trace *t, struct ct_pickle *out) {
+void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t,
+                              struct ct_pickle *out) {
     struct ct_replay *r = ct_resize(NULL, 1, sizeof *r);
     uint64_t monotonic, realtime;
     if (ct_names_number(s->sites->names, "clock.monotonic_ns", &monotonic) &&
@@ -382,12 +388,12 @@ void ct_snapshot_write(struct ct_snapshot *s, struct ct_trace *t, struct ct_pick
     s->memos = CT_WORDS;
     ct_pickle_op(out, CT_PICKLE_DICT);
     follow(s, t, r);
-    ct_put_state(s, t);
+    ct_torch_snapshot_write_state(s, t);
     ct_replay_free(r);
     free(r);
 }
 
-void ct_snapshot_free(struct ct_snapshot *s) {
+void ct_torch_snapshot_free(struct ct_torch_snapshot *s) {
     ct_spans_free(&s->regions);
     ct_spans_free(&s->blocks);
     ct_map_clear(&s->held);

@@ -9,40 +9,40 @@
 // ---- words -----------------------------------------------------------------------------------------
 // Each is written once, and then by its number.
 
-static void put_word(struct ct_snapshot *s, enum ct_word w) {
+static void put_word(struct ct_torch_snapshot *s, enum ct_word w) {
     static const char *const words[] = {
 #define CT_WORD(text) #text,
 #include "export/torch_snapshot.def"
     };
     if (s->words >> w & 1) {
-        ct_pickle_again(s->out, w);
+        ct_pickle_recall(s->out, w);
         return;
     }
     ct_pickle_text(s->out, words[w]);
-    ct_pickle_keep(s->out, w);
+    ct_pickle_memoize(s->out, w);
     s->words |= UINT64_C(1) << w;
 }
 
-static void put_key_number(struct ct_snapshot *s, enum ct_word key, uint64_t value) {
+static void put_key_number(struct ct_torch_snapshot *s, enum ct_word key, uint64_t value) {
     put_word(s, key);
     ct_pickle_number(s->out, value);
 }
 
-static void put_key_word(struct ct_snapshot *s, enum ct_word key, enum ct_word value) {
+static void put_key_word(struct ct_torch_snapshot *s, enum ct_word key, enum ct_word value) {
     put_word(s, key);
     put_word(s, value);
 }
 
 // Keeps what was just written; its number is remembered in `*memo`.
-static void keep(struct ct_snapshot *s, uint64_t *memo) {
+static void keep(struct ct_torch_snapshot *s, uint64_t *memo) {
     *memo = s->memos++;
-    ct_pickle_keep(s->out, (uint32_t)*memo);
+    ct_pickle_memoize(s->out, (uint32_t)*memo);
 }
 
 // Whether something was written before; if so, it is again.
-static int put_again(struct ct_snapshot *s, uint64_t memo) {
+static int put_again(struct ct_torch_snapshot *s, uint64_t memo) {
     if (memo)
-        ct_pickle_again(s->out, (uint32_t)memo);
+        ct_pickle_recall(s->out, (uint32_t)memo);
     return memo != 0;
 }
 
@@ -71,7 +71,7 @@ static const char *const left_out[] = {
     "cpython/abstract.h",
 };
 
-static void put_visible(struct ct_snapshot *s, const char *text, size_t length) {
+static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t length) {
     char *copy = ct_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
     size_t n = length;
     memcpy(copy, text, length);
@@ -88,7 +88,7 @@ static void put_visible(struct ct_snapshot *s, const char *text, size_t length) 
     free(copy);
 }
 
-static void put_file(struct ct_snapshot *s, uint32_t string) {
+static void put_file(struct ct_torch_snapshot *s, uint32_t string) {
     const struct ct_string *file = &s->sites->names->strings[string];
     uint64_t *memo = ct_map_at(&s->file, string);
     if (put_again(s, *memo))
@@ -97,7 +97,7 @@ static void put_file(struct ct_snapshot *s, uint32_t string) {
     keep(s, memo);
 }
 
-static void put_function(struct ct_snapshot *s, const struct ct_frame *f,
+static void put_function(struct ct_torch_snapshot *s, const struct ct_frame *f,
                          const struct ct_place *p) {
     const struct ct_names *n = s->sites->names;
     const struct ct_string *own = &n->strings[f->function];
@@ -114,7 +114,7 @@ static void put_function(struct ct_snapshot *s, const struct ct_frame *f,
     }
 }
 
-static void put_frame(struct ct_snapshot *s, const struct ct_askers *a) {
+static void put_frame(struct ct_torch_snapshot *s, const struct ct_askers *a) {
     const struct ct_names *n = s->sites->names;
     const uint32_t id = n->nodes[a->node].frame;
     const struct ct_frame *f = &n->frames[id];
@@ -136,7 +136,7 @@ static void put_frame(struct ct_snapshot *s, const struct ct_askers *a) {
 }
 
 // The frames that say who asked, innermost first.
-static void put_frames(struct ct_snapshot *s, uint32_t stack) {
+static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
     unsigned batch = 0;
     if (!stack) {
         ct_pickle_op(s->out, CT_PICKLE_LIST);
@@ -162,7 +162,7 @@ static void put_frames(struct ct_snapshot *s, uint32_t stack) {
 // ---- categories ------------------------------------------------------------------------------------
 // The viewer gives each category a colour of its own and a place in its legend.
 
-static void module_of(const struct ct_snapshot *s, uint32_t stack, char *to, size_t size) {
+static void module_of(const struct ct_torch_snapshot *s, uint32_t stack, char *to, size_t size) {
     const struct ct_names *n = s->sites->names;
     const struct ct_askers a = ct_askers_of(s->sites, stack);
     const struct ct_frame *f = a.node ? ct_node_frame(n, a.node) : NULL;
@@ -171,7 +171,7 @@ static void module_of(const struct ct_snapshot *s, uint32_t stack, char *to, siz
         ct_base_name(n, n->modules[f->module].path, to, size);
 }
 
-static void category_text(const struct ct_snapshot *s, uint32_t stack, int outside, char *to,
+static void category_text(const struct ct_torch_snapshot *s, uint32_t stack, int outside, char *to,
                           size_t size) {
     char label[1200];
     if (outside && s->has_blocks) {
@@ -188,7 +188,7 @@ static void category_text(const struct ct_snapshot *s, uint32_t stack, int outsi
     (void)snprintf(to, size, "unknown");
 }
 
-static void put_category(struct ct_snapshot *s, uint32_t stack, int outside) {
+static void put_category(struct ct_torch_snapshot *s, uint32_t stack, int outside) {
     char text[1300];
     uint64_t *memo = ct_map_at(&s->category, (uint64_t)outside << 32 | stack);
     if (put_again(s, *memo))
@@ -206,7 +206,7 @@ static void put_category(struct ct_snapshot *s, uint32_t stack, int outside) {
 // All lists are open at once: each is added to as the value of a key that is set again and again, and at the end
 // to the list of all of them. So nothing waits in memory for a device's turn.
 
-static void close_list(struct ct_snapshot *s) {
+static void close_list(struct ct_torch_snapshot *s) {
     if (s->open) {
         ct_pickle_op(s->out, CT_PICKLE_APPENDS);
         ct_pickle_op(s->out, CT_PICKLE_SETITEM);
@@ -214,7 +214,7 @@ static void close_list(struct ct_snapshot *s) {
     s->open = 0;
 }
 
-static void open_list(struct ct_snapshot *s, int index) {
+static void open_list(struct ct_torch_snapshot *s, int index) {
     close_list(s);
     put_word(s, W_device_traces);
     if (!put_again(s, s->list[index])) {
@@ -228,7 +228,7 @@ static void open_list(struct ct_snapshot *s, int index) {
     s->batch = 0;
 }
 
-static void begin_entry(struct ct_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
+static void begin_entry(struct ct_torch_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
                         uint32_t stack) {
     if (s->open != index + 1 || s->batch == CT_PICKLE_BATCH)
         open_list(s, index);
@@ -242,13 +242,13 @@ static void begin_entry(struct ct_snapshot *s, int index, enum ct_word action, u
     put_frames(s, stack);
 }
 
-static void end_entry(struct ct_snapshot *s) {
+static void end_entry(struct ct_torch_snapshot *s) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
 }
 
 // The end of what was told of the time before the window. It has the category that the viewer cannot do without, once there
 // are others.
-void ct_put_marker(struct ct_snapshot *s, int index, uint64_t t_ns) {
+void ct_torch_snapshot_write_marker(struct ct_torch_snapshot *s, int index, uint64_t t_ns) {
     begin_entry(s, index, W_snapshot, t_ns, 0);
     put_key_number(s, W_addr, 0);
     put_key_number(s, W_size, 0);
@@ -259,27 +259,28 @@ void ct_put_marker(struct ct_snapshot *s, int index, uint64_t t_ns) {
     end_entry(s);
 }
 
-static void begin_event(struct ct_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
+static void begin_event(struct ct_torch_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
                         uint32_t stack) {
     if (s->told && !s->list[index])
-        ct_put_marker(s, index, t_ns);
+        ct_torch_snapshot_write_marker(s, index, t_ns);
     begin_entry(s, index, action, t_ns, stack);
 }
 
 // The stream of a segment. What the recorder is told of blocks has none. But the viewer joins a mapping to whatever
 // of the same stream lies next to it, and then looks for that in vain.
-static unsigned stream_of(const struct ct_snapshot *s, const struct ct_span *region) {
+static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_span *region) {
     return s->apart && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
                            (CT_REGION_POOL | CT_REGION_MAPPED);
 }
 
-static void put_range(struct ct_snapshot *s, const struct ct_span *span, unsigned stream) {
+static void put_range(struct ct_torch_snapshot *s, const struct ct_span *span, unsigned stream) {
     put_key_number(s, W_addr, span->start);
     put_key_number(s, W_size, span->bytes);
     put_key_number(s, W_stream, stream);
 }
 
-void ct_put_taken(struct ct_snapshot *s, const struct ct_span *span, enum ct_word action) {
+void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_span *span,
+                                   enum ct_word action) {
     if (!s->out)
         return;
     begin_event(s, ct_device_place(span->device), action, span->t_ns, span->stack);
@@ -291,7 +292,8 @@ void ct_put_taken(struct ct_snapshot *s, const struct ct_span *span, enum ct_wor
     end_entry(s);
 }
 
-void ct_put_given(struct ct_snapshot *s, const struct ct_span *span, enum ct_word action) {
+void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_span *span,
+                                  enum ct_word action) {
     if (!s->out)
         return;
     const struct ct_event *e = s->event;
@@ -304,7 +306,8 @@ void ct_put_given(struct ct_snapshot *s, const struct ct_span *span, enum ct_wor
     end_entry(s);
 }
 
-void ct_put_oom(struct ct_snapshot *s, const struct ct_event *e, uint64_t free, const char *text) {
+void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_event *e,
+                                 uint64_t free, const char *text) {
     begin_event(s, ct_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
     put_key_number(s, W_device_free, free);
     put_key_number(s, W_size, CT_HAS(e, bytes) ? e->bytes : 0);
@@ -316,7 +319,7 @@ void ct_put_oom(struct ct_snapshot *s, const struct ct_event *e, uint64_t free, 
 
 // ---- what there is at the end ----------------------------------------------------------------------
 
-static void put_block(struct ct_snapshot *s, uint64_t start, uint64_t bytes,
+static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t bytes,
                       const struct ct_span *active) {
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
@@ -330,7 +333,7 @@ static void put_block(struct ct_snapshot *s, uint64_t start, uint64_t bytes,
 }
 
 // The next element of a list that a mark stands before.
-static void next_of_list(struct ct_snapshot *s, unsigned *batch) {
+static void next_of_list(struct ct_torch_snapshot *s, unsigned *batch) {
     if ((*batch)++ != CT_PICKLE_BATCH)
         return;
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
@@ -339,7 +342,8 @@ static void next_of_list(struct ct_snapshot *s, unsigned *batch) {
 }
 
 // The blocks and the room between them, from start to end; returns the bytes of blocks.
-static uint64_t put_blocks(struct ct_snapshot *s, const struct ct_span *region, uint64_t end) {
+static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_span *region,
+                           uint64_t end) {
     const struct ct_spans *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
     uint64_t up_to = region->start, bytes = 0;
     unsigned batch = 0;
@@ -366,7 +370,7 @@ static uint64_t put_blocks(struct ct_snapshot *s, const struct ct_span *region, 
     return bytes;
 }
 
-static unsigned ordinals(const struct ct_snapshot *s) {
+static unsigned ordinals(const struct ct_torch_snapshot *s) {
     unsigned n = 0;
     for (unsigned d = 0; d < CT_MAX_DEVICES; d++)
         n = s->list[d] ? d + 1 : n;
@@ -374,11 +378,11 @@ static unsigned ordinals(const struct ct_snapshot *s) {
 }
 
 // An unknown device comes behind all others.
-static unsigned ordinal_of(const struct ct_snapshot *s, int index) {
+static unsigned ordinal_of(const struct ct_torch_snapshot *s, int index) {
     return index == CT_MAX_DEVICES ? ordinals(s) : (unsigned)index;
 }
 
-static void put_segment(struct ct_snapshot *s, const struct ct_span *region, uint64_t end) {
+static void put_segment(struct ct_torch_snapshot *s, const struct ct_span *region, uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
@@ -406,7 +410,7 @@ static void put_segment(struct ct_snapshot *s, const struct ct_span *region, uin
 }
 
 // Mappings that follow one another are one segment.
-static void put_segments(struct ct_snapshot *s) {
+static void put_segments(struct ct_torch_snapshot *s) {
     const struct ct_spans *from = &s->regions;
     struct ct_span_at at = ct_spans_find(from, 0);
     const struct ct_span *region;
@@ -430,7 +434,7 @@ static void put_segments(struct ct_snapshot *s) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
 }
 
-static void put_traces(struct ct_snapshot *s) {
+static void put_traces(struct ct_torch_snapshot *s) {
     close_list(s);
     put_word(s, W_device_traces);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
@@ -445,13 +449,13 @@ static void put_traces(struct ct_snapshot *s) {
 
 // ---- settings --------------------------------------------------------------------------------------
 
-static void put_text_number(struct ct_snapshot *s, const char *key, uint64_t value) {
+static void put_text_number(struct ct_torch_snapshot *s, const char *key, uint64_t value) {
     ct_pickle_text(s->out, key);
     ct_pickle_number(s->out, value);
 }
 
 // What the process said of PyTorch: its version and the variables that set its allocator.
-static void put_facts(struct ct_snapshot *s) {
+static void put_facts(struct ct_torch_snapshot *s) {
     static const char environment[] = "process.env.", *const prefixes[] = {"torch.",
                                                                            "process.env.PYTORCH_"};
     const struct ct_names *n = s->sites->names;
@@ -468,9 +472,9 @@ static void put_facts(struct ct_snapshot *s) {
     }
 }
 
-static void put_devices(struct ct_snapshot *s) {
+static void put_devices(struct ct_torch_snapshot *s) {
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shown *shown = &s->shown[d];
+        const struct ct_export_shown *shown = &s->shown[d];
         char key[40];
         if (!s->list[d])
             continue;
@@ -485,7 +489,7 @@ static void put_devices(struct ct_snapshot *s) {
     }
 }
 
-static void put_settings(struct ct_snapshot *s, const struct ct_trace *t) {
+static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) {
     put_word(s, W_allocator_settings);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
@@ -511,7 +515,7 @@ static void put_settings(struct ct_snapshot *s, const struct ct_trace *t) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
 }
 
-void ct_put_state(struct ct_snapshot *s, const struct ct_trace *t) {
+void ct_torch_snapshot_write_state(struct ct_torch_snapshot *s, const struct ct_trace *t) {
     put_traces(s);
     put_segments(s);
     put_settings(s, t);

@@ -28,11 +28,11 @@ static const struct {
 #include "views/arguments.def"
 };
 
-const char *ct_command_name(enum ct_command command) {
+const char *ct_arguments_command_name(enum ct_command command) {
     return commands[command].name;
 }
 
-void ct_options_help(FILE *out) {
+void ct_arguments_print_help(FILE *out) {
     fputs(
         "usage: cutrace-report [COMMAND] [OPTION...] TRACE...\n"
         "Says what filled a GPU's memory, from traces that libcutrace.so wrote. \"-\" is standard "
@@ -76,7 +76,7 @@ static int whole(const char *value, unsigned long most, unsigned long *to) {
     return *end || *to > most ? -1 : 0;
 }
 
-static int apply(struct ct_options *o, enum argument a, const char *value) {
+static int apply(struct ct_arguments *o, enum argument a, const char *value) {
     unsigned long number = 0;
     if (arguments[a].argument && !value)
         return -1;
@@ -180,7 +180,7 @@ static int find(const char *name, size_t length, char letter) {
 }
 
 // One option and, where it has one, its value from the same or the next word.
-static int option(struct ct_options *o, int argc, char **argv, int *i, struct ct_error *error) {
+static int option(struct ct_arguments *o, int argc, char **argv, int *i, struct ct_error *error) {
     const char *word = argv[*i], *value = NULL;
     int a;
     if (word[1] == '-') {
@@ -214,8 +214,8 @@ static int is_mistyped(const char *word) {
     return word[strspn(word, "abcdefghijklmnopqrstuvwxyz")] == 0 && access(word, F_OK) != 0;
 }
 
-int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error) {
-    *o = (struct ct_options){.device = -1};
+int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
+    *o = (struct ct_arguments){.device = -1};
     o->paths = argv; // filled in place: never ahead of what is read
     int only_paths = 0, have_command = 0;
     for (int i = 1; i < argc; i++) {

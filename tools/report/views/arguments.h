@@ -18,7 +18,7 @@ enum ct_command {
 
 enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 
-struct ct_options {
+struct ct_arguments {
     enum ct_command command;
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
     const char *output;      // NULL = not given
@@ -39,8 +39,8 @@ struct ct_options {
 };
 
 // 0, or -1 with the error set (exit code 2).
-int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error);
-void ct_options_help(FILE *out);
-const char *ct_command_name(enum ct_command command);
+int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error);
+void ct_arguments_print_help(FILE *out);
+const char *ct_arguments_command_name(enum ct_command command);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "views/views.h"
 
-const char *ct_op_name(uint32_t op) {
+const char *ct_event_names_op(uint32_t op) {
     switch (op) {
 #define CT_OP(number, NAME, name) \
     case number:                  \
@@ -79,7 +79,7 @@ static void json_event(struct ct_view *v, struct ct_json *j, const struct ct_eve
         json_string(j, "api", &n->strings[e->api]);
     else
         ct_json_null(j, "api");
-    json_named(j, "op", ct_op_name(e->op), e->op);
+    json_named(j, "op", ct_event_names_op(e->op), e->op);
     PUT(hex, ptr, "ptr");
     PUT(number, bytes, "bytes");
     PUT(signed, result, "result");
@@ -116,7 +116,7 @@ static void text_event(struct ct_view *v, const struct ct_event *e, uint64_t num
     const struct ct_names *n = &v->trace->names;
     const enum ct_units units = v->options->units;
     char api[80] = "-", site[300];
-    const char *op = ct_op_name(e->op);
+    const char *op = ct_event_names_op(e->op);
     if (CT_HAS(e, api) && e->api)
         ct_clean(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
     fprintf(v->out, "%8" PRIu64 " %14s ", number,

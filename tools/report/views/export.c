@@ -11,7 +11,7 @@ enum { DEFAULT_EVENTS = 100000 };
 
 struct export {
     struct ct_view *v;
-    struct ct_snapshot snapshot;
+    struct ct_torch_snapshot snapshot;
     struct ct_new_file out;
     struct ct_error error;
     char path[4200], note[400];
@@ -24,7 +24,7 @@ struct export {
 // The events that follow one another up to where the window ends: behind a gap, nothing before it counts.
 struct part {
     const struct ct_view *v;
-    const struct ct_refusal *crossing;
+    const struct ct_oom_event *crossing;
     uint64_t first, last; // that are in the range
     uint64_t refused;     // the last event of what was refused
     int some, refused_known;
@@ -34,7 +34,7 @@ struct part {
 // PyTorch reports what it could not serve right behind the driver's refusals, in the same thread; and where a limit
 // of its own refuses, nothing else does.
 static void note_refusal(struct part *p, const struct ct_event *e, uint64_t number) {
-    const struct ct_refusal *c = p->crossing;
+    const struct ct_oom_event *c = p->crossing;
     const int device = p->v->options->device;
     if (c && number == c->event) {
         p->refused = number;
@@ -78,14 +78,14 @@ static void find_part(struct part *p, struct ct_trace *t) {
 
 static void choose_window(struct export *x) {
     struct ct_view *v = x->v;
-    const struct ct_options *o = v->options;
+    const struct ct_arguments *o = v->options;
     struct ct_scan s;
     struct part p = {.v = v};
-    const struct ct_scan_request request = ct_request(v);
+    const struct ct_scan_request request = ct_view_scan_request(v);
     const int ranged = o->have_from || o->have_to;
     const uint64_t most = o->events ? o->events : ranged ? UINT64_MAX : DEFAULT_EVENTS;
     ct_scan_run(&s, v->trace, &request);
-    p.crossing = ct_scan_crossing(&s);
+    p.crossing = ct_scan_find_crossing(&s);
     find_part(&p, v->trace);
     ct_scan_free(&s);
     // All of them, or a range that was asked for: not only up to the refusal.
@@ -98,7 +98,7 @@ static void choose_window(struct export *x) {
     if (!p.some) // only what is there then
         p.first = p.last = UINT64_MAX;
     x->some = p.some;
-    x->snapshot.window = (struct ct_window){p.first, p.last, v->from_ns, v->to_ns};
+    x->snapshot.window = (struct ct_export_window){p.first, p.last, v->from_ns, v->to_ns};
 }
 
 // ---- the file --------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ static int make_file(struct export *x) {
     int rc = ct_new_file_open(&x->out, x->path);
     if (!rc) {
         ct_pickle_begin(p, &x->out);
-        ct_snapshot_write(&x->snapshot, x->v->trace, p);
+        ct_torch_snapshot_export(&x->snapshot, x->v->trace, p);
         rc = ct_pickle_end(p) || ct_new_file_done(&x->out);
     }
     if (rc)
@@ -136,13 +136,13 @@ static int make_file(struct export *x) {
 
 // ---- what was written ------------------------------------------------------------------------------
 
-static int is_shown(const struct ct_shown *d) {
+static int is_shown(const struct ct_export_shown *d) {
     return d->segments || d->live_bytes;
 }
 
 static void put_text(struct export *x) {
     struct ct_view *v = x->v;
-    const struct ct_snapshot *s = &x->snapshot;
+    const struct ct_torch_snapshot *s = &x->snapshot;
     ct_put_clean(v->out, x->path, strlen(x->path));
     fprintf(v->out, ": %s entries", ct_count(s->entries).text);
     if (x->some)
@@ -151,17 +151,18 @@ static void put_text(struct export *x) {
                 x->failed_known && x->failed == s->window.last ? ", the refusal" : "");
     putc('\n', v->out);
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shown *shown = &s->shown[d];
+        const struct ct_export_shown *shown = &s->shown[d];
         if (!is_shown(shown))
             continue;
         fprintf(v->out,
                 "  %s at its end: %s in %s segment%s, of it PyTorch's %s with %s in %s block%s",
-                ct_device_text(d).text, ct_size(v, shown->segment_bytes).text,
+                ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
                 ct_count(shown->segments).text, ct_plural(shown->segments),
-                ct_size(v, shown->pool_bytes).text, ct_size(v, shown->block_bytes).text,
+                ct_label_size(v, shown->pool_bytes).text, ct_label_size(v, shown->block_bytes).text,
                 ct_count(shown->blocks).text, ct_plural(shown->blocks));
         if (shown->segment_bytes != shown->live_bytes)
-            fprintf(v->out, "; taken from the driver: %s", ct_size(v, shown->live_bytes).text);
+            fprintf(v->out, "; taken from the driver: %s",
+                    ct_label_size(v, shown->live_bytes).text);
         putc('\n', v->out);
     }
     fputs(
@@ -171,9 +172,9 @@ static void put_text(struct export *x) {
 
 static void put_json(struct export *x) {
     struct ct_view *v = x->v;
-    const struct ct_snapshot *s = &x->snapshot;
+    const struct ct_torch_snapshot *s = &x->snapshot;
     struct ct_json json = {.out = v->out}, *j = &json;
-    ct_json_head(j, v);
+    ct_document_begin(j, v);
     ct_json_text(j, "output", x->path);
     ct_json_text(j, "format", "torch");
     ct_json_number(j, "bytes", x->out.bytes);
@@ -181,14 +182,14 @@ static void put_json(struct export *x) {
     ct_json_known(j, "from_event", x->some, s->window.first);
     ct_json_known(j, "to_event", x->some, s->window.last);
     ct_json_known(j, "refused_event", x->failed_known, x->failed);
-    ct_json_state(j, v->trace);
+    ct_document_add_recording(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shown *shown = &s->shown[d];
+        const struct ct_export_shown *shown = &s->shown[d];
         if (!is_shown(shown))
             continue;
         ct_json_open(j, NULL, '{');
-        ct_json_device(j, "ordinal", d);
+        ct_document_add_device(j, "ordinal", d);
         ct_json_number(j, "live_bytes", shown->live_bytes);
         ct_json_number(j, "segments", shown->segments);
         ct_json_number(j, "segment_bytes", shown->segment_bytes);
@@ -210,18 +211,19 @@ int ct_view_export(struct ct_view *v) {
     int rc = name_file(x);
     if (!rc) {
         choose_window(x);
-        x->snapshot.note = ct_estimate_text(v->trace, x->note, sizeof x->note) ? x->note : NULL;
-        ct_snapshot_examine(&x->snapshot, v->trace);
+        x->snapshot.note =
+            ct_trace_state_estimate(v->trace, x->note, sizeof x->note) ? x->note : NULL;
+        ct_torch_snapshot_prepare(&x->snapshot, v->trace);
         rc = make_file(x);
     }
     if (rc)
-        ct_say(x->error.text);
+        ct_terminal_warn(x->error.text);
     else if (v->options->json)
         put_json(x);
     else
         put_text(x);
     const int status = rc ? (int)x->error.status : CT_OK;
-    ct_snapshot_free(&x->snapshot);
+    ct_torch_snapshot_free(&x->snapshot);
     free(x);
     return status;
 }

@@ -68,12 +68,12 @@ static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t coun
     fprintf(v->out, "%-32s %s\n", "time",
             ct_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
     fprintf(v->out, "%-32s %s%s\n", "clean end",
-            t->ended ? "yes" : "no: ", t->ended ? "" : ct_end_text(t));
+            t->ended ? "yes" : "no: ", t->ended ? "" : ct_trace_state_end(t));
     if (t->torn)
         fprintf(v->out, "%-32s %" PRIu64 "\n", "torn events", t->torn);
     if (t->overwritten_events) {
         fprintf(v->out, "%-32s ", "overwritten");
-        ct_put_overwritten(v);
+        ct_trace_state_print_overwritten(v);
         putc('\n', v->out);
     }
     fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
@@ -99,7 +99,7 @@ static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t coun
     ct_json_number(j, "last_chunk", t->index.chunks[t->index.count - 1].head.seq);
     ct_json_number(j, "missing_chunks", t->index.missing);
     ct_json_number(j, "foreign_chunks", t->index.foreign);
-    ct_json_state(j, t);
+    ct_document_add_recording(j, t);
     ct_json_number(j, "start_ns", t->start_ns);
     ct_json_number(j, "t_first_ns", t->t_first_ns);
     ct_json_number(j, "t_last_ns", t->t_last_ns);

@@ -166,7 +166,7 @@ int ct_view_seal(struct ct_view *v) {
     signal(SIGXFSZ, SIG_IGN);
     const int nothing = examine(&s);
     if (nothing < 0 || (!nothing && (output ? seal_to(&s, output) : seal_in_place(&s)))) {
-        ct_say(s.error.text);
+        ct_terminal_warn(s.error.text);
         return s.error.status;
     }
     put_done(&s, nothing);

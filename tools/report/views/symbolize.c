@@ -386,7 +386,7 @@ int ct_view_symbolize(struct ct_view *v) {
         rc = make_file(&s, v->options->output);
     }
     if (rc)
-        ct_say(s.error.text);
+        ct_terminal_warn(s.error.text);
     else
         put_done(&s);
     release(&s);

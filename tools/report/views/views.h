@@ -9,8 +9,8 @@
 #include "views/terminal.h"
 
 struct ct_view {
-    const struct ct_options *options;
-    const struct ct_term *term;
+    const struct ct_arguments *options;
+    const struct ct_terminal *term;
     struct ct_trace *trace;
     struct ct_sites *sites;
     FILE *out;
@@ -30,6 +30,6 @@ int ct_view_seal(struct ct_view *v);
 int ct_view_export(struct ct_view *v);
 int ct_view_symbolize(struct ct_view *v);
 
-const char *ct_op_name(uint32_t op);
+const char *ct_event_names_op(uint32_t op);
 
 #endif
