@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace-report: from the command line to the views.
+// cutrace-report: parses the command line, opens each trace and calls the view of the command.
 #include <inttypes.h>
 #include <locale.h>
 #include <signal.h>
@@ -10,15 +10,16 @@
 #include "base/version.h"
 #include "symbols/noise.h"
 #include "symbols/source_locations.h"
-#include "views/common.h"
+#include "views/progress.h"
+#include "views/trace_state.h"
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #define CT_COMMAND(name, help) ct_view_##name,
 #include "views/arguments.def"
 };
 
-// What is not to be found in the trace, or may not be.
-static int warn_of_end(const struct ct_trace *t, struct ct_error *e) {
+// Sets a warning about what is, or may be, missing at the end of a trace. Returns 0 if nothing is.
+static int check_end(const struct ct_trace *t, struct ct_error *e) {
     const char *name = t->source.name;
     if (t->journal_found < 0)
         return ct_fail(e, CT_OK, "warning: %.500s; the trace is reported without it",
@@ -27,18 +28,17 @@ static int warn_of_end(const struct ct_trace *t, struct ct_error *e) {
         return 0; // (version 1 had no journal)
     if (strcmp(name, "-") == 0)
         return ct_fail(e, CT_OK,
-                       "warning: %s: no clean end, and standard input has no journal: its last "
-                       "moments may be missing",
+                       "warning: %s: no clean end, and standard input has no journal: the last "
+                       "events may be missing",
                        name);
-    return ct_fail(
-        e, CT_OK,
-        "warning: %s: no clean end, and its journal %s%s was %s: the last moments may be "
-        "missing, up to 65536 events and what each thread had just recorded",
-        name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not asked" : "not passed on");
+    return ct_fail(e, CT_OK,
+                   "warning: %s: no clean end, and its journal %s%s was %s: the last events may be "
+                   "missing, up to 65536 and those that each thread had just recorded",
+                   name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not read" : "not found");
 }
 
-// One line for a trace that is not what was written.
-static void warn(const struct ct_trace *t) {
+// Warns in one line if the trace is damaged or incomplete.
+static void warn_incomplete(const struct ct_trace *t) {
     struct ct_error e;
     const struct ct_index *x = &t->index;
     if (x->damages) {
@@ -50,13 +50,14 @@ static void warn(const struct ct_trace *t) {
         ct_fail(&e, CT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
                 t->source.name, x->missing);
         ct_terminal_warn(e.text);
-    } else if (warn_of_end(t, &e)) {
+    } else if (check_end(t, &e)) {
         ct_terminal_warn(e.text);
     }
 }
 
-// Every view says at its beginning that its figures are estimates; lines of JSON are events and have no place for it.
-static void tell_estimate(struct ct_view *v) {
+// Every view begins with the warning that its figures are estimates. The JSON of dump has events
+// only, so there the warning goes to stderr.
+static void print_estimate(struct ct_view *v) {
     char text[400];
     if (v->options->command == CT_COMMAND_seal || v->options->command == CT_COMMAND_symbolize)
         return;
@@ -84,7 +85,8 @@ static int shows_frames(enum ct_command command) {
            command != CT_COMMAND_symbolize;
 }
 
-static int report(const struct ct_arguments *o, const struct ct_terminal *term, const char *path) {
+static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                  const char *path) {
     struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
@@ -97,7 +99,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *term, 
         status = error.status;
     } else {
         struct ct_view v = {
-            .options = o, .term = term, .trace = &trace, .sites = &sites, .out = stdout};
+            .options = o, .terminal = terminal, .trace = &trace, .sites = &sites, .out = stdout};
         if (shows_frames(o->command))
             ct_places_look_up(&trace.names, &o->lines);
         ct_sites_init(&sites, &trace.names);
@@ -106,8 +108,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *term, 
             sites.in_text = sites.in_json = o->demangling;
         set_range(&v);
         if (o->command != CT_COMMAND_seal)
-            warn(&trace);
-        tell_estimate(&v);
+            warn_incomplete(&trace);
+        print_estimate(&v);
         status = views[o->command](&v);
         ct_sites_free(&sites);
         if (!status && o->strict && !ct_trace_sound(&trace))
@@ -118,22 +120,26 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *term, 
     return status;
 }
 
-static int report_all(const struct ct_arguments *o, const struct ct_terminal *term) {
-    const int list = o->json && o->path_count > 1 && o->command != CT_COMMAND_dump;
+static void print_title(const struct ct_terminal *terminal, const char *path, int is_first) {
+    fputs(is_first ? "" : "\n", stdout);
+    printf("%s== ", terminal->bold);
+    ct_put_clean(stdout, path, strlen(path));
+    printf(" ==%s\n", terminal->reset);
+}
+
+static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
+    const int list = o->json && several;
     int status = CT_OK;
     if (list)
         putchar('[');
     for (int i = 0; i < o->path_count; i++) {
         if (list && i)
             putchar(',');
-        if (!o->json && o->path_count > 1 && o->command != CT_COMMAND_dump) {
-            fputs(i ? "\n" : "", stdout);
-            printf("%s== ", term->bold);
-            ct_put_clean(stdout, o->paths[i], strlen(o->paths[i]));
-            printf(" ==%s\n", term->reset);
-        }
+        if (!o->json && several)
+            print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
-        const int one = report(o, term, o->paths[i]);
+        const int one = report(o, terminal, o->paths[i]);
         if (list && one == CT_BAD_TRACE)
             fputs("null", stdout);
         status = status > one ? status : one;
@@ -143,31 +149,37 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
     return status;
 }
 
+// Prints what an option asks for in place of a report. Returns 0 if none does.
+static int print_information(const struct ct_arguments *o) {
+    if (o->help)
+        ct_arguments_print_help(stdout);
+    else if (o->version)
+        printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
+               CT_FORMAT_VERSION, ct_lines_version());
+    else if (o->licenses)
+        ct_licenses(stdout);
+    else if (o->noise)
+        ct_noise_document(stdout);
+    return o->help || o->version || o->licenses || o->noise;
+}
+
 int main(int argc, char **argv) {
     struct ct_arguments o;
-    struct ct_terminal term;
+    struct ct_terminal terminal;
     struct ct_error error;
-    // A reader that has seen enough ends us silently, whatever the parent process ignores.
+    // A reader that closes the pipe ends this program silently, even if the parent process ignores
+    // SIGPIPE.
     signal(SIGPIPE, SIG_DFL);
     if (ct_arguments_parse(&o, argc, argv, &error)) {
         ct_terminal_warn(error.text);
         return error.status;
     }
-    if (o.help)
-        ct_arguments_print_help(stdout);
-    else if (o.version)
-        printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
-               CT_FORMAT_VERSION, ct_lines_version());
-    else if (o.licenses)
-        ct_licenses(stdout);
-    else if (o.noise)
-        ct_noise_document(stdout);
     int status = CT_OK;
-    if (!o.help && !o.version && !o.licenses && !o.noise) {
-        ct_terminal_init(&term, &o);
+    if (!print_information(&o)) {
+        ct_terminal_init(&terminal, &o);
         ct_progress_init(&o);
-        ct_terminal_start_pager(&term, &o);
-        status = report_all(&o, &term);
+        ct_terminal_start_pager(&terminal, &o);
+        status = report_all(&o, &terminal);
     }
     if (fflush(stdout) || ferror(stdout)) {
         ct_terminal_warn("cannot write the output");
