@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <cutrace/model/address_map.h>
 
-#include "analyze/live_at.h"
+#include "analyze/address_layout.h"
 
 static struct ct_replay replay;
 static struct ct_ranges ranges;

@@ -2,22 +2,22 @@ GPU 0 at the end: 26.00 MiB in 2 allocations
   address gaps       236.00 MiB  in 1 gap between 2 live ranges, largest 236.00 MiB (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
   small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
-  refusals         none although enough was free
+  OOMs             none despite enough free memory
   PyTorch             20.00 MiB  reserved; 5.00 MiB of it in 10 blocks
   segments            20.00 MiB  in 1 segment: 1 cudaMalloc
-  free inside         15.00 MiB  in 7 pieces, largest at most 12.00 MiB; external fragmentation 0.20
-    small requests          0 B  in 0 pieces, largest 0 B
-  without blocks            0 B  in 0 segments: could be given back
-  pinned              15.00 MiB  free in 1 segment that blocks keep
-  "at most": what is free for another stream or pool, or still in use on one, is in it
-  pinned by         free segments    in blocks        alone       oldest  call site
+  free inside         15.00 MiB  in 7 free blocks, largest at most 12.00 MiB; external fragmentation 0.20
+    small requests          0 B  in 0 free blocks, largest 0 B
+  idle                      0 B  in 0 segments without blocks: could be freed
+  held open           15.00 MiB  free in 1 segment that blocks hold open
+  "at most" includes blocks of other streams and pools, and blocks still in use on one
+  held by           free segments    in blocks    exclusive       oldest  call site
                15.00 MiB        1     3.00 MiB          0 B        0.0 s  model.py:51 forward
                15.00 MiB        1     2.00 MiB          0 B        0.0 s  loss.py:7 loss
-  grew                        0  times: 0 too little free, 0 enough free but in pieces, 0 a large enough piece not taken
-  refused                     1  time: 1 too little free, 0 enough free but in pieces, 0 a large enough piece not taken
-  retries             at most 1  request that PyTorch gave its cached segments back for
-    +10.028 s event 27: 100.00 MiB refused; 15.00 MiB was free, largest at most 12.00 MiB; model.py:51 forward
-  pool         reserved    in blocks  free inside   pieces              largest   ext.
+  grew                        0  times: 0 not enough free, 0 fragmented, 0 large enough block unused
+  OOM                         1  time: 1 not enough free, 0 fragmented, 0 large enough block unused
+  retries             at most 1  request for which PyTorch freed its cached segments
+    +10.028 s event 27: 100.00 MiB OOM; 15.00 MiB was free, largest at most 12.00 MiB; model.py:51 forward
+  pool         reserved    in blocks  free inside   number              largest   ext.
   +10.017 s    20.00 MiB     3.29 MiB    16.70 MiB        5    at most 15.00 MiB   0.10
   +10.018 s    20.00 MiB     3.79 MiB    16.20 MiB        5    at most 14.50 MiB   0.10
   +10.019 s    20.00 MiB     4.08 MiB    15.91 MiB        5    at most 14.20 MiB   0.10
@@ -51,16 +51,16 @@ GPU 1 at the end: 2.00 MiB in 1 allocation
   address gaps              0 B  in 0 gaps between 1 live range, largest 0 B (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
   small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
-  refusals         none although enough was free
+  OOMs             none despite enough free memory
   PyTorch              2.00 MiB  reserved; 0 B of it in 0 blocks
   segments             2.00 MiB  in 1 segment: 1 cudaMalloc
-  free inside          2.00 MiB  in 1 piece, largest at most 2.00 MiB; external fragmentation 0.00
-    small requests     2.00 MiB  in 1 piece, largest at most 2.00 MiB
-  without blocks       2.00 MiB  in 1 segment: could be given back
-  pinned                    0 B  free in 0 segments that blocks keep
-  "at most": what is free for another stream or pool, or still in use on one, is in it
-  grew                        0  times: 0 too little free, 0 enough free but in pieces, 0 a large enough piece not taken
-  pool         reserved    in blocks  free inside   pieces              largest   ext.
+  free inside          2.00 MiB  in 1 free block, largest at most 2.00 MiB; external fragmentation 0.00
+    small requests     2.00 MiB  in 1 free block, largest at most 2.00 MiB
+  idle                 2.00 MiB  in 1 segment without blocks: could be freed
+  held open                 0 B  free in 0 segments that blocks hold open
+  "at most" includes blocks of other streams and pools, and blocks still in use on one
+  grew                        0  times: 0 not enough free, 0 fragmented, 0 large enough block unused
+  pool         reserved    in blocks  free inside   number              largest   ext.
   +10.017 s     2.00 MiB        512 B     1.99 MiB        1     at most 1.99 MiB   0.00
   +10.018 s     2.00 MiB        512 B     1.99 MiB        1     at most 1.99 MiB   0.00
   +10.019 s     2.00 MiB        512 B     1.99 MiB        1     at most 1.99 MiB   0.00

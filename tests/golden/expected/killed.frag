@@ -2,7 +2,7 @@ GPU 0 at the end: 30.00 MiB in 30 allocations
   address gaps        49.00 MiB  in 29 gaps between 30 live ranges, largest 21.00 MiB (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
   small blocks        30.00 MiB  unused in 30 blocks of 2 MiB with 30.00 MiB of small allocations (inferred)
-  refusals         none although enough was free
+  OOMs             none despite enough free memory
   over time    allocated         gaps   number      largest free (about)
   +12.250 s    10.00 MiB     9.00 MiB        9     1.00 MiB            -
   +12.501 s    10.00 MiB     9.00 MiB        9     1.00 MiB            -

@@ -2,10 +2,10 @@ GPU 0 at the end: 3.00 MiB in 1 allocation
   address gaps              0 B  in 0 gaps between 1 live range, largest 0 B (inferred)
   rounding             1.00 MiB  of large allocations up to multiples of 2 MiB (inferred)
   small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
-  pool 0x900          29.00 MiB  reserved and not handed out (3.00 MiB of 32.00 MiB handed out)
-  of others                   -  in 1 allocation of other processes, opened by IPC
-  of others                 0 B  mapped of 1 handle from other processes
-  refusals         none although enough was free
+  pool 0x900          29.00 MiB  reserved but unused (3.00 MiB of 32.00 MiB used)
+  opened                      -  in 1 allocation of other processes, by CUDA IPC
+  imported                  0 B  mapped of 1 handle from other processes
+  OOMs             none despite enough free memory
   over time    allocated         gaps   number      largest free (about)
   +10.341 s    40.00 MiB          0 B        0          0 B            -
   +10.583 s    45.00 MiB          0 B        0          0 B            -
@@ -23,7 +23,7 @@ GPU 1 at the end: 20.00 MiB in 1 allocation
   address gaps              0 B  in 0 gaps between 0 live ranges, largest 0 B (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
   small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
-  refusals         none although enough was free
+  OOMs             none despite enough free memory
   over time    allocated         gaps   number      largest free (about)
   +10.341 s          0 B          0 B        0          0 B            -
   +10.583 s          0 B          0 B        0          0 B            -

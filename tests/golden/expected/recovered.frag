@@ -2,8 +2,8 @@ GPU 0 at the end: 768.00 MiB in 5 allocations
   address gaps              0 B  in 0 gaps between 5 live ranges, largest 0 B (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
   small blocks              0 B  unused in 0 blocks of 2 MiB with 0 B of small allocations (inferred)
-  refusals         1 although enough was free in total:
-    +22.000 s event 10: asked 256.00 MiB, free 356.00 MiB
+  OOMs             1 despite enough free memory in total:
+    +22.000 s event 10: requested 256.00 MiB, free 356.00 MiB
   over time    allocated         gaps   number      largest free (about)
   +11.166 s   256.00 MiB          0 B        0          0 B            -
   +12.333 s   384.00 MiB          0 B        0          0 B            -

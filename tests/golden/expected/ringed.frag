@@ -3,7 +3,7 @@ GPU 0 at the end: 60.00 MiB in 60 allocations
   address gaps       177.00 MiB  in 59 gaps between 60 live ranges, largest 3.00 MiB (inferred)
   rounding                  0 B  of large allocations up to multiples of 2 MiB (inferred)
   small blocks        60.00 MiB  unused in 60 blocks of 2 MiB with 60.00 MiB of small allocations (inferred)
-  refusals         none although enough was free
+  OOMs             none despite enough free memory
   over time    allocated         gaps   number      largest free (about)
   +13.667 s    20.00 MiB    57.00 MiB       19     3.00 MiB            -
   +14.334 s    25.00 MiB    72.00 MiB       24     3.00 MiB          0 B
