@@ -27,9 +27,9 @@ static void changed(void *user, const struct ct_object *o, int sign) {
 static struct copy copy_of(int device, uint64_t event) {
     struct copy c = {.event = event, .host_bytes = replay.live.host_bytes};
     c.tracked = ct_live_tracked(&replay.live.device[device]);
-    for (uint32_t i = 0; i < ct_live_slots(&replay.live); i++) {
-        const struct ct_object *o = ct_live_at(&replay.live, i);
-        if (!o || !ct_live_counts(&replay.live, o) || index_of(o) != device)
+    for (uint32_t i = 0; i < ct_live_slot_count(&replay.live); i++) {
+        const struct ct_object *o = ct_live_object_at(&replay.live, i);
+        if (!o || !ct_object_is_counted(&replay.live, o) || index_of(o) != device)
             continue;
         c.bytes[o->stack] += o->bytes;
         c.count[o->stack]++;

@@ -22,16 +22,16 @@ static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 static int check_end(const struct ct_trace *t, struct ct_error *e) {
     const char *name = t->source.name;
     if (t->journal_found < 0)
-        return ct_fail(e, CT_OK, "warning: %.500s; the trace is reported without it",
+        return ct_error_set(e, CT_EXIT_OK, "warning: %.500s; the trace is reported without it",
                        t->journal_error.text);
     if (t->ended || t->sealed || t->running || t->index.chunks[t->index.count - 1].head.version < 2)
         return 0; // (version 1 had no journal)
     if (strcmp(name, "-") == 0)
-        return ct_fail(e, CT_OK,
+        return ct_error_set(e, CT_EXIT_OK,
                        "warning: %s: no clean end, and standard input has no journal: the last "
                        "events may be missing",
                        name);
-    return ct_fail(e, CT_OK,
+    return ct_error_set(e, CT_EXIT_OK,
                    "warning: %s: no clean end, and its journal %s%s was %s: the last events may be "
                    "missing, up to 65536 and those that each thread had just recorded",
                    name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not read" : "not found");
@@ -42,12 +42,12 @@ static void warn_incomplete(const struct ct_trace *t) {
     struct ct_error e;
     const struct ct_index *x = &t->index;
     if (x->damages) {
-        ct_fail(&e, CT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
+        ct_error_set(&e, CT_EXIT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
                 t->source.name, x->damage[0].offset, x->damage[0].what,
                 x->damages > 1 ? " (the first of several places)" : "");
         ct_terminal_warn(e.text);
     } else if (x->missing) {
-        ct_fail(&e, CT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
+        ct_error_set(&e, CT_EXIT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
                 t->source.name, x->missing);
         ct_terminal_warn(e.text);
     } else if (check_end(t, &e)) {
@@ -91,7 +91,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
                              .progress = ct_progress_report};
-    struct ct_sites sites;
+    struct ct_call_sites sites;
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
@@ -101,8 +101,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         struct ct_view v = {
             .options = o, .terminal = terminal, .trace = &trace, .sites = &sites, .out = stdout};
         if (shows_frames(o->command))
-            ct_places_look_up(&trace.names, &o->lines);
-        ct_sites_init(&sites, &trace.names);
+            ct_source_locations_look_up(&trace.definitions, &o->lines);
+        ct_call_sites_init(&sites, &trace.definitions);
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
@@ -111,9 +111,9 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
             warn_incomplete(&trace);
         print_estimate(&v);
         status = views[o->command](&v);
-        ct_sites_free(&sites);
-        if (!status && o->strict && !ct_trace_sound(&trace))
-            status = CT_INCOMPLETE;
+        ct_call_sites_free(&sites);
+        if (!status && o->strict && !ct_trace_is_intact(&trace))
+            status = CT_EXIT_INCOMPLETE;
     }
     ct_progress_clear();
     ct_trace_close(&trace);
@@ -123,14 +123,14 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
 static void print_title(const struct ct_terminal *terminal, const char *path, int is_first) {
     fputs(is_first ? "" : "\n", stdout);
     printf("%s== ", terminal->bold);
-    ct_put_clean(stdout, path, strlen(path));
+    ct_utf8_print_sanitized(stdout, path, strlen(path));
     printf(" ==%s\n", terminal->reset);
 }
 
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
     const int list = o->json && several;
-    int status = CT_OK;
+    int status = CT_EXIT_OK;
     if (list)
         putchar('[');
     for (int i = 0; i < o->path_count; i++) {
@@ -140,7 +140,7 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
             print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
         const int one = report(o, terminal, o->paths[i]);
-        if (list && one == CT_BAD_TRACE)
+        if (list && one == CT_EXIT_BAD_TRACE)
             fputs("null", stdout);
         status = status > one ? status : one;
     }
@@ -155,11 +155,11 @@ static int print_information(const struct ct_arguments *o) {
         ct_arguments_print_help(stdout);
     else if (o->version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
-               CT_FORMAT_VERSION, ct_lines_version());
+               CT_FORMAT_VERSION, ct_dwarf_version());
     else if (o->licenses)
-        ct_licenses(stdout);
+        ct_licenses_print(stdout);
     else if (o->noise)
-        ct_noise_document(stdout);
+        ct_noise_print_document(stdout);
     return o->help || o->version || o->licenses || o->noise;
 }
 
@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
         ct_terminal_warn(error.text);
         return error.status;
     }
-    int status = CT_OK;
+    int status = CT_EXIT_OK;
     if (!print_information(&o)) {
         ct_terminal_init(&terminal, &o);
         ct_progress_init(&o);
@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
     }
     if (fflush(stdout) || ferror(stdout)) {
         ct_terminal_warn("cannot write the output");
-        status = CT_OUTPUT;
+        status = CT_EXIT_OUTPUT;
     }
     ct_terminal_end();
     return status;

@@ -2,7 +2,7 @@
 // Sorts the live ranges of a device by address and measures what lies between them.
 #include "analyze/address_layout.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 #define BLOCK (UINT64_C(2) << 20)
 
@@ -20,12 +20,12 @@ static int compare_starts(const void *a, const void *b) {
 static size_t list_ranges(const struct ct_live *l, int device, struct range **ranges) {
     size_t n = 0, capacity = 0;
     *ranges = NULL;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
-        if (!o || o->kind != CT_KIND_ADDRESS || ct_device_place(o->device) != device ||
-            !ct_live_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_ADDRESS || ct_device_to_index(o->device) != device ||
+            !ct_object_is_on_device(l, o) || !o->bytes || o->key > UINT64_MAX - o->bytes)
             continue;
-        CT_GROW(*ranges, n, capacity);
+        CT_HEAP_GROW(*ranges, n, capacity);
         (*ranges)[n++] = (struct range){o->key, o->bytes};
     }
     if (n)

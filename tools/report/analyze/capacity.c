@@ -7,7 +7,7 @@ static uint64_t read_fact(const struct ct_trace *t, int device, const char *name
     char key[64];
     uint64_t value = 0;
     (void)snprintf(key, sizeof key, "device.%d.%s", device, name);
-    if (device < CT_MAX_DEVICES && ct_names_number(&t->names, key, &value))
+    if (device < CT_MAX_DEVICES && ct_definitions_info_number(&t->definitions, key, &value))
         return value;
     return 0;
 }
@@ -40,6 +40,6 @@ struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_re
 const struct ct_string *ct_capacity_device_name(const struct ct_trace *t, int device) {
     char key[64];
     (void)snprintf(key, sizeof key, "device.%d.name", device);
-    const struct ct_string *s = ct_names_fact(&t->names, key);
-    return s ? s : &t->names.strings[0];
+    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
+    return s ? s : &t->definitions.strings[0];
 }

@@ -3,7 +3,7 @@
 // coarse history.
 #include "analyze/coarse_history.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 int ct_coarse_history_exists(const struct ct_trace *t) {
     return t->history && t->history->cells && t->overwritten_events;
@@ -47,7 +47,7 @@ static int is_covered(const struct ct_trace *t, uint64_t from, uint64_t to, int 
     int any = 0;
     *whole = 0;
     for (size_t i = 0; i < t->index.count; i++) {
-        const struct ct_indexed *c = &t->index.chunks[i];
+        const struct ct_index_chunk *c = &t->index.chunks[i];
         if (c->reset)
             start = UINT64_MAX;
         if (c->completes && !(c->checkpoint & CT_CHECKPOINT_INEXACT))
@@ -118,7 +118,7 @@ void ct_coarse_history_plot(struct ct_scan *s, const struct ct_trace *t, int dev
     if (!ct_coarse_history_summarize(t, device).known)
         return;
     if (!s->plot[device])
-        s->plot[device] = ct_zeroed(q->columns, sizeof **s->plot);
+        s->plot[device] = ct_heap_alloc_zeroed(q->columns, sizeof **s->plot);
     s->device[device].seen = 1;
     for (unsigned i = 0; i < q->columns; i++) {
         const uint64_t from =

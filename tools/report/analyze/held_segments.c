@@ -3,8 +3,8 @@
 // pair of them once.
 #include "analyze/held_segments.h"
 
-#include "base/memory.h"
-#include "base/table.h"
+#include "base/heap.h"
+#include "base/map.h"
 
 enum { MAX_PAIR_BITS = 1 << 20 };
 
@@ -15,10 +15,10 @@ struct positions {
 };
 
 static struct ct_held_segment *find_segment(struct ct_held_segments *h, struct positions *p,
-                                            const struct ct_region *r) {
-    uint64_t *position = ct_map_at(&p->of_segment, r->start);
+                                            const struct ct_torch_region *r) {
+    uint64_t *position = ct_map_add(&p->of_segment, r->start);
     if (!*position) {
-        CT_GROW(h->segments, h->segment_count, p->segment_room);
+        CT_HEAP_GROW(h->segments, h->segment_count, p->segment_room);
         h->segments[h->segment_count++] = (struct ct_held_segment){.start = r->start,
                                                                    .bytes = r->bytes,
                                                                    .free = r->free,
@@ -31,16 +31,16 @@ static struct ct_held_segment *find_segment(struct ct_held_segments *h, struct p
 
 static struct ct_segment_holder *find_holder(struct ct_held_segments *h, struct positions *p,
                                              uint32_t stack) {
-    uint64_t *position = ct_map_at(&p->of_stack, stack);
+    uint64_t *position = ct_map_add(&p->of_stack, stack);
     if (!*position) {
-        CT_GROW(h->holders, h->holder_count, p->holder_room);
+        CT_HEAP_GROW(h->holders, h->holder_count, p->holder_room);
         h->holders[h->holder_count++] = (struct ct_segment_holder){.stack = stack};
         *position = h->holder_count;
     }
     return &h->holders[*position - 1];
 }
 
-static void add_block(struct ct_held_segments *h, struct positions *p, const struct ct_region *r,
+static void add_block(struct ct_held_segments *h, struct positions *p, const struct ct_torch_region *r,
                       const struct ct_object *o) {
     struct ct_held_segment *s = find_segment(h, p, r);
     struct ct_segment_holder *holder = find_holder(h, p, o->stack);
@@ -72,7 +72,7 @@ static int add_pair(struct pairs *p, uint64_t segment, uint64_t stack) {
         word = &p->bits[pair / 64];
         bit = UINT64_C(1) << pair % 64;
     } else {
-        word = ct_map_at(&p->table, pair);
+        word = ct_map_add(&p->table, pair);
     }
     const int is_new = !(*word & bit);
     *word |= bit;
@@ -83,21 +83,21 @@ static int add_pair(struct pairs *p, uint64_t segment, uint64_t stack) {
 static void count_segments(struct ct_held_segments *h, struct positions *p,
                            const struct ct_replay *r, int device) {
     struct pairs pairs = {.stacks = h->holder_count};
-    const struct ct_region *in;
+    const struct ct_torch_region *in;
     uint32_t slot = 0;
     if (h->segment_count <= MAX_PAIR_BITS / (h->holder_count + 1))
-        pairs.bits = ct_zeroed(h->segment_count * h->holder_count / 64 + 1, sizeof *pairs.bits);
+        pairs.bits = ct_heap_alloc_zeroed(h->segment_count * h->holder_count / 64 + 1, sizeof *pairs.bits);
     for (const struct ct_object *o; (o = ct_segment_blocks_next(r, device, &slot, &in));) {
         if (!in->free)
             continue;
-        const uint64_t holder = *ct_map_at(&p->of_stack, o->stack) - 1;
-        if (!add_pair(&pairs, *ct_map_at(&p->of_segment, in->start) - 1, holder))
+        const uint64_t holder = *ct_map_add(&p->of_stack, o->stack) - 1;
+        if (!add_pair(&pairs, *ct_map_add(&p->of_segment, in->start) - 1, holder))
             continue;
         h->holders[holder].segments++;
         h->holders[holder].free_bytes += in->free;
     }
     free(pairs.bits);
-    ct_map_clear(&pairs.table);
+    ct_map_free(&pairs.table);
 }
 
 static int compare_segments(const void *a, const void *b) {
@@ -116,7 +116,7 @@ static int compare_holders(const void *a, const void *b) {
 
 void ct_held_segments_find(struct ct_held_segments *h, const struct ct_replay *r, int device) {
     struct positions p = {0};
-    const struct ct_region *in;
+    const struct ct_torch_region *in;
     *h = (struct ct_held_segments){0};
     uint32_t slot = 0;
     for (const struct ct_object *o; (o = ct_segment_blocks_next(r, device, &slot, &in));)
@@ -130,8 +130,8 @@ void ct_held_segments_find(struct ct_held_segments *h, const struct ct_replay *r
         qsort(h->segments, h->segment_count, sizeof *h->segments, compare_segments);
     if (h->holder_count)
         qsort(h->holders, h->holder_count, sizeof *h->holders, compare_holders);
-    ct_map_clear(&p.of_segment);
-    ct_map_clear(&p.of_stack);
+    ct_map_free(&p.of_segment);
+    ct_map_free(&p.of_stack);
 }
 
 void ct_held_segments_free(struct ct_held_segments *h) {

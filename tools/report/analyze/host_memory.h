@@ -12,7 +12,7 @@ struct ct_host_memory {
 };
 
 // Lists what is live, the most bytes first. The caller frees the list.
-struct ct_host_memory *ct_host_memory_list(const struct ct_names *n, const struct ct_live *l,
+struct ct_host_memory *ct_host_memory_list(const struct ct_definitions *n, const struct ct_live *l,
                                            size_t *count);
 
 #endif

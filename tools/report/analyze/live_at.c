@@ -3,7 +3,7 @@
 #include "analyze/live_at.h"
 
 static int counts_for(const struct ct_live *l, const struct ct_object *o, int device) {
-    return ct_live_counts(l, o) && (device < 0 || device == ct_device_place(o->device));
+    return ct_object_is_counted(l, o) && (device < 0 || device == ct_device_to_index(o->device));
 }
 
 static int compare_holdings(const void *a, const void *b) {
@@ -21,23 +21,23 @@ void ct_live_at_sort(struct ct_live_totals *t) {
 static void sum_holdings(struct ct_live_totals *t, const struct ct_live *l, int device) {
     struct ct_map position = {0}; // stack -> its holding's position, + 1
     size_t capacity = 0;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || !counts_for(l, o, device))
             continue;
-        uint64_t *at = ct_map_at(&position, o->stack);
+        uint64_t *at = ct_map_add(&position, o->stack);
         if (!*at) {
-            CT_GROW(t->holdings, t->holding_count, capacity);
+            CT_HEAP_GROW(t->holdings, t->holding_count, capacity);
             t->holdings[t->holding_count++] = (struct ct_holding){.stack = o->stack};
             *at = t->holding_count;
         }
         t->holdings[*at - 1].bytes += o->bytes;
-        t->holdings[*at - 1].count += ct_live_number(l, o);
+        t->holdings[*at - 1].count += ct_object_allocations(l, o);
         t->bytes += o->bytes;
-        t->count += ct_live_number(l, o);
+        t->count += ct_object_allocations(l, o);
     }
     ct_live_at_sort(t);
-    ct_map_clear(&position);
+    ct_map_free(&position);
 }
 
 struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int device,
@@ -45,16 +45,16 @@ struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int d
     struct ct_mempool_usage *pools = NULL;
     size_t n = 0, capacity = 0;
     uint32_t left = l->of_kind[CT_KIND_POOL];
-    for (uint32_t i = 0; left && i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; left && i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || o->kind != CT_KIND_POOL)
             continue;
         left--;
         if (device >= 0 && device != o->device)
             continue;
-        CT_GROW(pools, n, capacity);
+        CT_HEAP_GROW(pools, n, capacity);
         pools[n++] =
-            (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_origin(l, o)->link};
+            (struct ct_mempool_usage){o->key, o->device, o->bytes, ct_live_traits(l, o)->link};
     }
     *count = n;
     return pools;

@@ -23,7 +23,7 @@ struct ct_live_totals {
     struct ct_holding *holdings; // the most bytes first
     size_t holding_count;
     uint64_t bytes, count; // of all holdings
-    struct ct_split split;
+    struct ct_breakdown split;
     struct ct_mempool_usage *pools;
     size_t pool_count;
     uint64_t host_bytes;

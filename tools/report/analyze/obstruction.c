@@ -2,7 +2,7 @@
 // Slides a window over the blocks of each segment that is large enough for the request.
 #include "analyze/obstruction.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 static int compare_addresses(const void *a, const void *b) {
     const struct ct_object *x = *(const struct ct_object *const *)a;
@@ -12,14 +12,14 @@ static int compare_addresses(const void *a, const void *b) {
 
 // Lists the blocks, by address, in segments of a class that are large enough.
 static const struct ct_object **list_blocks(const struct ct_replay *r, int device,
-                                            enum ct_pool_class class, uint64_t request,
+                                            enum ct_torch_pool_class class, uint64_t request,
                                             size_t *count) {
-    const struct ct_object **list = ct_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
+    const struct ct_object **list = ct_heap_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
     size_t n = 0;
-    const struct ct_region *in;
+    const struct ct_torch_region *in;
     uint32_t slot = 0;
     for (const struct ct_object *o; (o = ct_segment_blocks_next(r, device, &slot, &in));)
-        if (ct_region_class(in) == class && in->bytes >= request)
+        if (ct_torch_pool_region_class(in) == class && in->bytes >= request)
             list[n++] = o;
     qsort(list, n, sizeof *list, compare_addresses);
     *count = n;
@@ -46,7 +46,7 @@ static void add_block(struct ct_obstruction *w, const struct ct_object *b) {
 // segment's start) and covers the fewest blocks that make it large enough. blocks[0] to blocks[n -
 // 1] are all blocks of the segment.
 static void try_segment(struct ct_obstruction *best, uint64_t *best_bytes,
-                        const struct ct_region *r, const struct ct_object *const *blocks, size_t n,
+                        const struct ct_torch_region *r, const struct ct_object *const *blocks, size_t n,
                         uint64_t request) {
     const uint64_t end = r->start + r->bytes;
     uint64_t covered = 0; // bytes of blocks[from] to blocks[to - 1]
@@ -69,13 +69,13 @@ static void try_segment(struct ct_obstruction *best, uint64_t *best_bytes,
 }
 
 struct ct_obstruction ct_obstruction_find(const struct ct_replay *r, int device,
-                                          enum ct_pool_class class, uint64_t request) {
+                                          enum ct_torch_pool_class class, uint64_t request) {
     struct ct_obstruction best = {0};
     uint64_t best_bytes = UINT64_MAX;
     size_t n;
     const struct ct_object **blocks = list_blocks(r, device, class, request, &n);
     for (size_t from = 0, to; from < n; from = to) {
-        const struct ct_region *in = ct_pool_segment(&r->pool, blocks[from]->key);
+        const struct ct_torch_region *in = ct_torch_pool_find_segment(&r->pool, blocks[from]->key);
         const uint64_t end = in->start + in->bytes;
         for (to = from + 1; to < n && blocks[to]->key < end; to++)
             ;

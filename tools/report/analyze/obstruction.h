@@ -22,6 +22,6 @@ struct ct_obstruction {
 };
 
 struct ct_obstruction ct_obstruction_find(const struct ct_replay *r, int device,
-                                          enum ct_pool_class class, uint64_t request);
+                                          enum ct_torch_pool_class class, uint64_t request);
 
 #endif

@@ -8,7 +8,7 @@
 static void grow_stacks(struct ct_peak_totals *p, uint32_t stack) {
     const size_t before = p->stack_count;
     p->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-    p->stacks = ct_resize(p->stacks, p->stack_count, sizeof *p->stacks);
+    p->stacks = ct_heap_resize(p->stacks, p->stack_count, sizeof *p->stacks);
     memset(p->stacks + before, 0, (p->stack_count - before) * sizeof *p->stacks);
 }
 
@@ -58,14 +58,14 @@ int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_kind kind,
                                       .host_bytes = p->candidate[kind].host_bytes,
                                       .pool_count = p->candidate[kind].pool_count};
     if (totals->pool_count) {
-        totals->pools = ct_zeroed(totals->pool_count, sizeof *totals->pools);
+        totals->pools = ct_heap_alloc_zeroed(totals->pool_count, sizeof *totals->pools);
         memcpy(totals->pools, p->candidate[kind].pools, totals->pool_count * sizeof *totals->pools);
     }
     for (size_t i = 0; i < p->stack_count; i++) {
         const struct ct_holding h = read_holding(p, kind, (uint32_t)i);
         if (!h.count)
             continue;
-        CT_GROW(totals->holdings, totals->holding_count, capacity);
+        CT_HEAP_GROW(totals->holdings, totals->holding_count, capacity);
         totals->holdings[totals->holding_count++] = h;
         totals->bytes += h.bytes;
         totals->count += h.count;

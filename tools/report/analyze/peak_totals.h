@@ -26,7 +26,7 @@ struct ct_peak_totals {
     struct {
         uint64_t generation; // number of captures; 0: none yet
         uint64_t event;
-        struct ct_split split;
+        struct ct_breakdown split;
         uint64_t host_bytes;
         struct ct_mempool_usage *pools;
         size_t pool_count;

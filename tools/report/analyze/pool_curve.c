@@ -4,7 +4,7 @@
 
 #include <cutrace/format/assert.h>
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 static uint64_t instant_of(const struct ct_pool_curve *c, unsigned i) {
     const uint64_t span = c->to_ns - c->from_ns;
@@ -21,7 +21,7 @@ void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_n
 static struct ct_pool_curve_point *points_of(struct ct_pool_curve *c, int device) {
     CT_ASSERT(c->passed < c->points);
     if (!c->devices[device]) {
-        c->devices[device] = ct_zeroed(c->points, sizeof **c->devices);
+        c->devices[device] = ct_heap_alloc_zeroed(c->points, sizeof **c->devices);
         for (unsigned i = 0; i < c->points; i++)
             c->devices[device][i].t_ns = instant_of(c, i);
     }
@@ -30,7 +30,7 @@ static struct ct_pool_curve_point *points_of(struct ct_pool_curve *c, int device
 
 static void record_instant(struct ct_pool_curve *c, const struct ct_replay *r, int device) {
     struct ct_pool_curve_point *p = &points_of(c, device)[c->passed];
-    p->figures = ct_pool_now(&r->pool, &r->live, device);
+    p->figures = ct_torch_pool_totals(&r->pool, &r->live, device);
     if (!p->worst.known) {
         p->worst = p->figures;
         p->worst_ns = p->t_ns;
@@ -57,9 +57,9 @@ void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, in
         return;
     struct ct_pool_curve_point *p = &points_of(c, device)[c->passed];
     if (p->worst.known &&
-        ct_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
+        ct_torch_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
         return;
-    p->worst = ct_pool_now(&r->pool, &r->live, device);
+    p->worst = ct_torch_pool_totals(&r->pool, &r->live, device);
     p->worst_ns = t_ns;
 }
 

@@ -10,10 +10,10 @@
 // `known` of figures is 0 where there was no block yet.
 struct ct_pool_curve_point {
     uint64_t t_ns; // the instant
-    struct ct_pool_figures figures;
+    struct ct_torch_pool_totals figures;
     // Since the instant before: the state with the most free bytes outside the largest free block.
     uint64_t worst_ns;
-    struct ct_pool_figures worst;
+    struct ct_torch_pool_totals worst;
 };
 
 struct ct_pool_curve {

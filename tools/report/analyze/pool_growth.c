@@ -4,7 +4,7 @@
 // the driver returned.
 #include "analyze/pool_growth.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
 enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
 
@@ -16,7 +16,7 @@ static struct ct_driver_request *request_of(struct ct_pool_growths *g, const str
     const uint32_t thread = thread_of(e);
     if (thread >= g->thread_count) {
         const size_t count = thread + 64u;
-        g->requests = ct_resize(g->requests, count, sizeof *g->requests);
+        g->requests = ct_heap_resize(g->requests, count, sizeof *g->requests);
         memset(g->requests + g->thread_count, 0, (count - g->thread_count) * sizeof *g->requests);
         g->thread_count = count;
     }
@@ -32,7 +32,7 @@ static const struct ct_driver_request *open_request_of(const struct ct_pool_grow
 
 static void open_request(struct ct_driver_request *q, const struct ct_replay *r, int device,
                          uint64_t number) {
-    const struct ct_pool_figures f = ct_pool_now(&r->pool, &r->live, device);
+    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&r->pool, &r->live, device);
     *q = (struct ct_driver_request){.open = 1, .device = device, .before_event = number};
     memcpy(q->of_class, f.of_class, sizeof q->of_class);
 }
@@ -43,7 +43,7 @@ static int device_of(const struct ct_replay *r, const struct ct_event *e) {
     const struct ct_object *o = NULL;
     if (e->op == CT_OP_MAP && !CT_HAS(e, device) && CT_HAS(e, handle))
         o = ct_live_find(&r->live, CT_KIND_HANDLE, e->handle);
-    return o && o->device != CT_NO_DEVICE ? o->device : ct_device_index(e);
+    return o && o->device != CT_NO_DEVICE ? o->device : ct_event_device_index(e);
 }
 
 // Adds a call to the driver. A failed call and the retry behind it belong to one request, and so do
@@ -108,7 +108,7 @@ static void add_to_list(struct ct_pool_growths *g, const struct ct_pool_growth *
         g->left_out += CT_POOL_GROWTHS_LISTED;
         qsort(g->list, g->count, sizeof *g->list, compare_events);
     }
-    CT_GROW(g->list, g->count, g->capacity);
+    CT_HEAP_GROW(g->list, g->count, g->capacity);
     g->list[g->count++] = *w;
 }
 
@@ -125,7 +125,7 @@ static void count_request(struct ct_pool_growths *g, const struct ct_driver_requ
                                .device = q->device,
                                .oom = e->op == CT_OP_BLOCK_OOM,
                                .driver_failed = q->failed != 0};
-    w.class = w.requested <= CT_POOL_SMALL_BLOCK ? CT_POOL_SMALL : CT_POOL_LARGE;
+    w.class = w.requested <= CT_TORCH_POOL_SMALL_BLOCK ? CT_TORCH_POOL_SMALL : CT_TORCH_POOL_LARGE;
     w.free = q->of_class[w.class];
     w.cause = cause_of(&w);
     struct ct_pool_growth_counts *c = &g->device[w.device];
@@ -156,7 +156,7 @@ void ct_pool_growth_update(struct ct_pool_growths *g, const struct ct_replay *r,
         break;
     case CT_OP_BLOCK_ALLOC:
         q = request_of(g, e);
-        if (counts && q->open && q->end && lies_in(e, q) && q->device == ct_device_index(e))
+        if (counts && q->open && q->end && lies_in(e, q) && q->device == ct_event_device_index(e))
             count_request(g, q, e, number);
         q->open = 0;
         break;
@@ -165,8 +165,8 @@ void ct_pool_growth_update(struct ct_pool_growths *g, const struct ct_replay *r,
         break;
     case CT_OP_BLOCK_OOM:
         q = request_of(g, e);
-        if (!q->open || q->end || q->device != ct_device_index(e))
-            open_request(q, r, ct_device_index(e), number);
+        if (!q->open || q->end || q->device != ct_event_device_index(e))
+            open_request(q, r, ct_event_device_index(e), number);
         if (counts)
             count_request(g, q, e, number);
         q->open = 0;
@@ -183,7 +183,7 @@ int ct_pool_growth_driver_failed(const struct ct_pool_growths *g, const struct c
 
 struct ct_pool_growth *ct_pool_growth_pick_worst(const struct ct_pool_growths *g, int device,
                                                  size_t most, size_t *count) {
-    struct ct_pool_growth *list = ct_zeroed(g->count, sizeof *list);
+    struct ct_pool_growth *list = ct_heap_alloc_zeroed(g->count, sizeof *list);
     size_t n = 0;
     for (size_t i = 0; i < g->count; i++)
         if (g->list[i].device == device)

@@ -18,10 +18,10 @@ struct ct_pool_growth {
     uint64_t event, t_ns;  // of the block-alloc or block-oom that reports the request
     uint64_t before_event; // the request's first call to the driver; `free` is the state before it
     uint64_t requested, obtained;
-    struct ct_free_figures free; // of the request's class and device
+    struct ct_free_blocks free; // of the request's class and device
     uint32_t stack, thread;
     int device;
-    uint8_t class, cause;  // enum ct_pool_class, enum ct_growth_cause
+    uint8_t class, cause;  // enum ct_torch_pool_class, enum ct_growth_cause
     uint8_t oom;           // the request ended in a block-oom
     uint8_t driver_failed; // the driver had no memory for it at first
 };
@@ -32,7 +32,7 @@ struct ct_driver_request {
     uint64_t before_event;
     uint64_t start, end; // the memory obtained; 0: none yet
     int maps, failed;    // it is mapped memory; a call ran out of memory
-    struct ct_free_figures of_class[CT_POOL_CLASSES];
+    struct ct_free_blocks of_class[CT_TORCH_POOL_CLASSES];
 };
 
 struct ct_pool_growth_counts {

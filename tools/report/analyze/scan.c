@@ -11,7 +11,7 @@ int ct_scan_is_device_memory(const struct ct_oom_event *o) {
 
 static int is_oom(const struct ct_event *e) {
     return e->op == CT_OP_BLOCK_OOM ||
-           (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_op_takes(e->op));
+           (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_trace_op_acquires(e->op));
 }
 
 static int is_wanted(const struct ct_scan *s, int index) {
@@ -22,7 +22,7 @@ static struct ct_stack_total *total_of(struct ct_scan *s, uint32_t stack) {
     if (stack >= s->stack_count) {
         const size_t before = s->stack_count;
         s->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-        s->stacks = ct_resize(s->stacks, s->stack_count, sizeof *s->stacks);
+        s->stacks = ct_heap_resize(s->stacks, s->stack_count, sizeof *s->stacks);
         memset(s->stacks + before, 0, (s->stack_count - before) * sizeof *s->stacks);
     }
     return &s->stacks[stack];
@@ -30,11 +30,11 @@ static struct ct_stack_total *total_of(struct ct_scan *s, uint32_t stack) {
 
 static void live_changed(void *user, const struct ct_object *o, int sign) {
     struct ct_scan *s = user;
-    const int index = ct_device_place(o->device);
+    const int index = ct_device_to_index(o->device);
     s->changed_device = index;
     if (!is_wanted(s, index))
         return;
-    uint64_t bytes = o->bytes, number = ct_live_number(&s->end.live, o);
+    uint64_t bytes = o->bytes, number = ct_object_allocations(&s->end.live, o);
     if (sign < 0) {
         bytes = 0 - bytes;
         number = 0 - number;
@@ -54,7 +54,7 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
 
 static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_event *e,
                                     uint64_t number) {
-    const int index = ct_device_index(e);
+    const int index = ct_event_device_index(e);
     const struct ct_live_device *live = &s->end.live.device[index];
     struct ct_oom_event o = {.event = number, .t_ns = e->t_ns, .device = index, .op = e->op};
     o.api = CT_HAS(e, api) ? e->api : 0;
@@ -72,7 +72,7 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.live_allocations = live->live_allocations;
     o.split = ct_replay_split(&s->end, index);
     o.driver_failed = s->driver_failed;
-    o.pool = ct_pool_now(&s->end.pool, &s->end.live, index);
+    o.pool = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     return o;
 }
 
@@ -80,32 +80,32 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
 // both made to the driver or both to PyTorch.
 static uint64_t request_key(const struct ct_oom_event *o) {
     const uint64_t of_block = o->op == CT_OP_BLOCK_OOM || o->op == CT_OP_BLOCK_ALLOC;
-    return ct_mix(o->bytes) ^ (uint64_t)(o->device + 1) << 2 ^ of_block << 1 ^
+    return ct_hash_mix(o->bytes) ^ (uint64_t)(o->device + 1) << 2 ^ of_block << 1 ^
            (uint64_t)ct_scan_is_device_memory(o);
 }
 
 static void add_oom(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    CT_GROW(s->ooms, s->oom_count, s->oom_capacity);
+    CT_HEAP_GROW(s->ooms, s->oom_count, s->oom_capacity);
     struct ct_oom_event *o = &s->ooms[s->oom_count++];
     *o = describe(s, e, number);
     ct_peak_totals_capture(&s->device[o->device].totals, CT_TOTALS_AT_OOM, &s->end, o->device,
                            number);
     if (!o->bytes_known)
         return;
-    uint64_t *last = ct_map_at(&s->unrecovered, request_key(o));
+    uint64_t *last = ct_map_add(&s->unrecovered, request_key(o));
     o->earlier = (uint32_t)*last;
     *last = s->oom_count;
 }
 
 // A successful request recovers all earlier OOMs with its key.
 static void recover_ooms(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    if (!s->unrecovered.count || !CT_HAS(e, bytes) || !ct_op_takes(e->op))
+    if (!s->unrecovered.count || !CT_HAS(e, bytes) || !ct_trace_op_acquires(e->op))
         return;
     const struct ct_oom_event like = {.op = e->op,
                                       .space = CT_HAS(e, space) ? e->space : 0,
-                                      .device = ct_device_index(e),
+                                      .device = ct_event_device_index(e),
                                       .bytes = e->bytes};
-    uint64_t *last = ct_map_get(&s->unrecovered, request_key(&like));
+    uint64_t *last = ct_map_find(&s->unrecovered, request_key(&like));
     if (!last)
         return;
     for (uint64_t at = *last; at; at = s->ooms[at - 1].earlier) {
@@ -147,7 +147,7 @@ const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
 
 // ---- plot ---------------------------------------------------------------------------------------
 
-static void add_to_column(struct ct_plot_column *c, uint64_t live, const struct ct_split *split) {
+static void add_to_column(struct ct_plot_column *c, uint64_t live, const struct ct_breakdown *split) {
     if (!c->live_known || live < c->live_min)
         c->live_min = live;
     if (!c->live_known || live > c->live_max)
@@ -174,8 +174,8 @@ static unsigned column_of(const struct ct_scan_request *q, uint64_t t_ns) {
 // `to`.
 static void plot(struct ct_scan *s, int index, unsigned to) {
     if (!s->plot[index])
-        s->plot[index] = ct_zeroed(s->request.columns, sizeof **s->plot);
-    const struct ct_split split = ct_replay_split(&s->end, index);
+        s->plot[index] = ct_heap_alloc_zeroed(s->request.columns, sizeof **s->plot);
+    const struct ct_breakdown split = ct_replay_split(&s->end, index);
     const uint64_t live = s->end.live.device[index].live_bytes;
     for (unsigned c = s->column[index]; c <= to; c++)
         add_to_column(&s->plot[index][c], live, &split);
@@ -194,7 +194,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
         d->peak_event = number;
         d->peak_t_ns = e->t_ns;
         ct_peak_totals_capture(&d->totals, CT_TOTALS_AT_PEAK, &s->end, index, number);
-        d->pool_at_peak = ct_pool_now(&s->end.pool, &s->end.live, index);
+        d->pool_at_peak = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     }
     d->peak_known = 1;
     if (last->known && last->t_ns == e->t_ns &&
@@ -208,7 +208,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
 // Notes the first event behind which more than the budget is in use, with the state before it.
 static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event *before) {
     struct ct_device_scan *d = &s->device[index];
-    const struct ct_split after = ct_replay_split(&s->end, index);
+    const struct ct_breakdown after = ct_replay_split(&s->end, index);
     const uint64_t used = before->split.used_known ? before->split.used : before->split.tracked;
     if (d->over_known || (after.used_known ? after.used : after.tracked) <= s->request.capacity)
         return;
@@ -224,7 +224,7 @@ static void plot_freed(struct ct_scan *s, const struct ct_event *e, int index) {
     if (!s->request.columns)
         return;
     const struct ct_live *l = &s->end.live;
-    const struct ct_found freed = ct_live_given(l, e, ct_live_event_hash(e));
+    const struct ct_found freed = ct_live_find_freed(l, e, ct_slot_index_hash_event(e));
     const struct ct_object *o = ct_found_object(&freed);
     const int device = o && o->device >= 0 && o->device < CT_MAX_DEVICES ? o->device : index;
     if (device != index && s->in_range && is_wanted(s, device) &&
@@ -290,7 +290,7 @@ static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t nu
 }
 
 static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    const int index = ct_device_index(e);
+    const int index = ct_event_device_index(e);
     s->in_range = e->t_ns >= s->request.from_ns;
     const int counts = s->in_range && is_wanted(s, index);
     const int has_budget = counts && s->request.capacity;
@@ -324,7 +324,7 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
         scan->peak_bytes = live->live_bytes;
         scan->peak_event = t->first_event;
         scan->peak_t_ns = t->t_first_ns;
-        scan->pool_at_peak = ct_pool_now(&s->end.pool, &s->end.live, d);
+        scan->pool_at_peak = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
         if (s->request.columns)
             plot(s, d, s->column[d]);
     }
@@ -351,20 +351,20 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
             skip_gap(s, e);
         scan_event(s, e, number);
     }
-    ct_replay_leave(&s->end);
+    ct_replay_stop(&s->end);
     ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
     for (int d = 0; d < CT_DEVICES; d++)
-        s->device[d].pool_at_end = ct_pool_now(&s->end.pool, &s->end.live, d);
+        s->device[d].pool_at_end = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
     if (s->end.resets)
         add_restored(s, t);
     for (int d = 0; d < CT_DEVICES && request->columns; d++)
         if (s->plot[d])
             plot(s, d, request->columns - 1);
-    if (t->names.stack_count > s->stack_count) {
-        s->stacks = ct_resize(s->stacks, t->names.stack_count, sizeof *s->stacks);
+    if (t->definitions.stack_count > s->stack_count) {
+        s->stacks = ct_heap_resize(s->stacks, t->definitions.stack_count, sizeof *s->stacks);
         memset(s->stacks + s->stack_count, 0,
-               (t->names.stack_count - s->stack_count) * sizeof *s->stacks);
-        s->stack_count = t->names.stack_count;
+               (t->definitions.stack_count - s->stack_count) * sizeof *s->stacks);
+        s->stack_count = t->definitions.stack_count;
     }
 }
 
@@ -375,7 +375,7 @@ void ct_scan_free(struct ct_scan *s) {
         free(s->plot[d]);
     for (int d = 0; d < CT_DEVICES; d++)
         ct_peak_totals_free(&s->device[d].totals);
-    ct_map_clear(&s->unrecovered);
+    ct_map_free(&s->unrecovered);
     ct_pool_curve_free(&s->curve);
     ct_pool_growth_free(&s->growths);
     ct_sharing_free(&s->sharing);

@@ -19,11 +19,11 @@ struct ct_oom_event {
     int bytes_known, reading_known;
     uint64_t bytes, free, total;
     uint64_t live_bytes, live_allocations;
-    struct ct_split split; // of the device at the event
+    struct ct_breakdown split; // of the device at the event
     int recovered;         // a retry of the same size succeeded later
     uint64_t recovered_event, recovered_t_ns;
     int driver_failed;           // of a block-oom: the driver had run out of memory before
-    struct ct_pool_figures pool; // of the device at the event
+    struct ct_torch_pool_totals pool; // of the device at the event
     uint32_t earlier;            // the previous OOM of the same size without a retry, + 1
 };
 
@@ -31,7 +31,7 @@ struct ct_device_scan {
     int seen;
     uint64_t peak_bytes, peak_event, peak_t_ns; // of live_bytes, in the range
     int peak_known;
-    struct ct_pool_figures pool_at_peak, pool_at_end;
+    struct ct_torch_pool_totals pool_at_peak, pool_at_end;
     uint64_t used_peak, used_peak_t_ns; // of the whole device, as read
     int used_peak_known;
     uint64_t allocations; // in the range, successful

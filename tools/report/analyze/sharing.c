@@ -4,7 +4,7 @@
 #include "analyze/sharing.h"
 
 static uint64_t key_of(unsigned kind, uint64_t key) {
-    return ct_mix(key) ^ kind;
+    return ct_hash_mix(key) ^ kind;
 }
 
 // Returns the exported object: an allocation, or the memory that is mapped at an address.
@@ -14,7 +14,7 @@ static const struct ct_object *find_exported(const struct ct_live *l, const stru
         return ct_live_find(l, CT_KIND_HANDLE, e->handle);
     if (CT_HAS(e, ptr) && !(o = ct_live_find(l, CT_KIND_ADDRESS, e->ptr)) &&
         (o = ct_live_find(l, CT_KIND_MAPPING, e->ptr)))
-        o = ct_live_find(l, CT_KIND_HANDLE, ct_live_origin(l, o)->link);
+        o = ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
     return o;
 }
 
@@ -22,34 +22,34 @@ void ct_sharing_note_export(struct ct_sharing *s, const struct ct_live *l,
                             const struct ct_event *e) {
     const struct ct_object *o = CT_HAS(e, result) && e->result != 0 ? NULL : find_exported(l, e);
     if (o)
-        *ct_map_at(&s->exported, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
+        *ct_map_add(&s->exported, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
 }
 
 void ct_sharing_free(struct ct_sharing *s) {
-    ct_map_clear(&s->exported);
+    ct_map_free(&s->exported);
 }
 
 static int was_exported(const struct ct_sharing *s, const struct ct_object *o) {
-    const uint64_t *event = ct_map_get(&s->exported, key_of(o->kind, o->key));
+    const uint64_t *event = ct_map_find(&s->exported, key_of(o->kind, o->key));
     return event && *event == ct_object_event(o) + 1;
 }
 
 static int is_foreign(const struct ct_live *l, const struct ct_object *o) {
-    return (ct_live_origin(l, o)->flags & CT_FLAG_FOREIGN) != 0;
+    return (ct_live_traits(l, o)->flags & CT_FLAG_FOREIGN) != 0;
 }
 
 // Returns the memory behind an object: for a mapping, the mapped handle. The device is known of the
 // memory only.
 static const struct ct_object *memory_of(const struct ct_live *l, const struct ct_object *o) {
-    return o->kind == CT_KIND_MAPPING ? ct_live_find(l, CT_KIND_HANDLE, ct_live_origin(l, o)->link)
+    return o->kind == CT_KIND_MAPPING ? ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link)
                                       : o;
 }
 
 struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device) {
     struct ct_shared sum = {0};
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i), *memory = o ? memory_of(l, o) : NULL;
-        if (!memory || ct_device_place(memory->device) != device)
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i), *memory = o ? memory_of(l, o) : NULL;
+        if (!memory || ct_device_to_index(memory->device) != device)
             continue;
         if (o->kind == CT_KIND_IPC) {
             sum.opened++;

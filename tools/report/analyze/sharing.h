@@ -4,7 +4,7 @@
 #ifndef CT_SHARING_H
 #define CT_SHARING_H
 
-#include "base/table.h"
+#include "base/map.h"
 #include "replay/replay.h"
 
 struct ct_sharing {

@@ -9,27 +9,27 @@ static int has_label(const void *owner, uint32_t id, const void *key) {
     return g->list && strcmp(g->list[id - 1].label, key) == 0;
 }
 
-struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_sites *s,
+struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
                                          uint32_t stack) {
     char label[LABEL];
-    ct_site_label(s, stack, label, sizeof label);
+    ct_call_sites_label(s, stack, label, sizeof label);
     const size_t length = strlen(label);
-    uint32_t *slot = ct_set_slot(&g->set, ct_hash_bytes(label, length), has_label, g, label);
+    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length), has_label, g, label);
     if (!*slot) {
-        CT_GROW(g->list, g->count, g->capacity);
+        CT_HEAP_GROW(g->list, g->count, g->capacity);
         g->list[g->count] = (struct ct_site_group){.stack = stack};
-        g->list[g->count].label = ct_resize(NULL, length + 1, 1);
+        g->list[g->count].label = ct_heap_resize(NULL, length + 1, 1);
         memcpy(g->list[g->count].label, label, length + 1);
         *slot = (uint32_t)++g->count;
     }
     return &g->list[*slot - 1];
 }
 
-static void set_depth(struct ct_sites *s, uint32_t stack, unsigned depth) {
+static void set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth) {
     if (stack >= s->depth_count) {
         const size_t before = s->depth_count;
-        s->depth_count = s->names->stack_count;
-        s->depth = ct_resize(s->depth, s->depth_count, 1);
+        s->depth_count = s->definitions->stack_count;
+        s->depth = ct_heap_resize(s->depth, s->depth_count, 1);
         memset(s->depth + before, 0, s->depth_count - before);
     }
     s->depth[stack] = (uint8_t)depth;
@@ -37,13 +37,13 @@ static void set_depth(struct ct_sites *s, uint32_t stack, unsigned depth) {
 
 // Sets the label depth of a group's stacks to the least at which they have more than one label, or
 // to 1 if none does.
-static void tell_apart(struct ct_sites *s, const uint32_t *stacks, size_t n) {
+static void tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n) {
     char first[LABEL], label[LABEL];
     for (unsigned depth = 2; depth <= MAX_DEPTH; depth++) {
         int differ = 0;
         for (size_t i = 0; i < n; i++) {
             set_depth(s, stacks[i], depth);
-            ct_site_label(s, stacks[i], i ? label : first, LABEL);
+            ct_call_sites_label(s, stacks[i], i ? label : first, LABEL);
             differ |= i && strcmp(first, label) != 0;
         }
         if (differ)
@@ -53,20 +53,20 @@ static void tell_apart(struct ct_sites *s, const uint32_t *stacks, size_t n) {
         set_depth(s, stacks[i], 1);
 }
 
-void ct_site_groups_refine(struct ct_sites *s, const struct ct_holding *h, size_t n) {
+void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, size_t n) {
     struct ct_site_groups groups;
     uint64_t whole = 0;
     ct_site_groups_build(&groups, s, h, n);
     for (size_t i = 0; i < groups.count; i++)
         whole += groups.list[i].bytes;
-    uint32_t *stacks = ct_resize(NULL, n, sizeof *stacks);
+    uint32_t *stacks = ct_heap_resize(NULL, n, sizeof *stacks);
     for (size_t g = 0; g < groups.count && groups.list[g].bytes > whole / 5; g++) {
         size_t count = 0;
         if (groups.list[g].stacks < 2)
             continue;
         for (size_t i = 0; i < n; i++) {
             char label[LABEL];
-            ct_site_label(s, h[i].stack, label, sizeof label);
+            ct_call_sites_label(s, h[i].stack, label, sizeof label);
             if (strcmp(label, groups.list[g].label) == 0)
                 stacks[count++] = h[i].stack;
         }
@@ -76,7 +76,7 @@ void ct_site_groups_refine(struct ct_sites *s, const struct ct_holding *h, size_
     ct_site_groups_free(&groups);
 }
 
-void ct_site_groups_build(struct ct_site_groups *g, struct ct_sites *s, const struct ct_holding *h,
+void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s, const struct ct_holding *h,
                           size_t n) {
     *g = (struct ct_site_groups){0};
     for (size_t i = 0; i < n; i++) {
@@ -98,13 +98,13 @@ static int compare_groups(const void *a, const void *b) {
 void ct_site_groups_sort(struct ct_site_groups *g) {
     if (g->count)
         qsort(g->list, g->count, sizeof *g->list, compare_groups);
-    ct_set_clear(&g->set); // it holds positions in the old order
+    ct_id_set_free(&g->set); // it holds positions in the old order
 }
 
 void ct_site_groups_free(struct ct_site_groups *g) {
     for (size_t i = 0; i < g->count; i++)
         free(g->list[i].label);
     free(g->list);
-    ct_set_clear(&g->set);
+    ct_id_set_free(&g->set);
     *g = (struct ct_site_groups){0};
 }

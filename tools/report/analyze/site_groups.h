@@ -16,19 +16,19 @@ struct ct_site_group {
 struct ct_site_groups {
     struct ct_site_group *list;
     size_t count, capacity;
-    struct ct_set set;
+    struct ct_id_set set;
 };
 
 // Where one label stands for more than a fifth of the holdings and its callers differ (a program's
 // own allocation function), lets the labels of those stacks show as many callers as it takes to
 // tell them apart.
-void ct_site_groups_refine(struct ct_sites *s, const struct ct_holding *holdings, size_t n);
+void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *holdings, size_t n);
 // Returns the group of a stack, a new one if need be; valid until the next call.
-struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_sites *s,
+struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
                                          uint32_t stack);
 // Makes sorted groups of holdings. Where the holdings are sorted too, a group's `stack` is the one
 // that holds the most.
-void ct_site_groups_build(struct ct_site_groups *g, struct ct_sites *s,
+void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
                           const struct ct_holding *holdings, size_t n);
 // Sorts the groups, the most bytes first. No group can be added afterwards.
 void ct_site_groups_sort(struct ct_site_groups *g);

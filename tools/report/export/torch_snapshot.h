@@ -38,7 +38,7 @@ enum { CT_REGION_POOL = 1, CT_REGION_MAPPED = 2, CT_REGION_SYNTHETIC = 4 };
 enum { CT_OWN_CATEGORIES = 8 }; // call sites whose memory has a colour of its own
 
 struct ct_torch_snapshot {
-    struct ct_sites *sites;
+    struct ct_call_sites *sites;
     int device; // only this one; -1: all
     struct ct_export_window window;
     const char *note; // applies to all figures; may be NULL
@@ -52,7 +52,7 @@ struct ct_torch_snapshot {
     // The replayed state.
     const struct ct_replay *replay;
     const struct ct_event *event; // the one that is being applied, or NULL
-    struct ct_spans regions, blocks;
+    struct ct_range_list regions, blocks;
     uint64_t synthetic; // number of regions with CT_REGION_SYNTHETIC
     // The output.
     struct ct_pickle *out; // NULL: nothing is written

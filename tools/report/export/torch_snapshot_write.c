@@ -4,7 +4,7 @@
 #include "export/torch_snapshot_write.h"
 
 #include "analyze/site_groups.h"
-#include "base/text.h"
+#include "base/human.h"
 
 // ---- words --------------------------------------------------------------------------------------
 // Each is written once, and then recalled by its number.
@@ -83,7 +83,7 @@ static const char *const hidden_patterns[] = {
 };
 
 static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t length) {
-    char *copy = ct_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
+    char *copy = ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
     size_t n = length;
     memcpy(copy, text, length);
     copy[n] = 0;
@@ -100,8 +100,8 @@ static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t le
 }
 
 static void put_file(struct ct_torch_snapshot *s, uint32_t string) {
-    const struct ct_string *file = &s->sites->names->strings[string];
-    uint64_t *memo = ct_map_at(&s->file, string);
+    const struct ct_string *file = &s->sites->definitions->strings[string];
+    uint64_t *memo = ct_map_add(&s->file, string);
     if (recall(s, *memo))
         return;
     put_visible(s, file->at, file->length);
@@ -109,29 +109,29 @@ static void put_file(struct ct_torch_snapshot *s, uint32_t string) {
 }
 
 static void put_function(struct ct_torch_snapshot *s, const struct ct_frame *f,
-                         const struct ct_place *p) {
-    const struct ct_names *n = s->sites->names;
+                         const struct ct_source_location *p) {
+    const struct ct_definitions *n = s->sites->definitions;
     const struct ct_string *own = &n->strings[f->function];
     const uint32_t symbol = p && p->function ? p->function : f->function;
     char label[1200];
     if (f->kind == CT_FRAME_PYTHON && own->length) {
         put_visible(s, own->at, own->length);
     } else if (f->kind == CT_FRAME_NATIVE && symbol) {
-        const char *name = ct_symbol(s->sites, symbol, s->sites->in_text);
+        const char *name = ct_call_sites_symbol(s->sites, symbol, s->sites->in_text);
         put_visible(s, name, strlen(name));
     } else {
-        ct_frame_label(s->sites, f, f->place_count, label, sizeof label);
+        ct_call_sites_frame_label(s->sites, f, f->location_count, label, sizeof label);
         put_visible(s, label, strlen(label));
     }
 }
 
-static void put_frame(struct ct_torch_snapshot *s, const struct ct_askers *a) {
-    const struct ct_names *n = s->sites->names;
+static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames *a) {
+    const struct ct_definitions *n = s->sites->definitions;
     const uint32_t id = n->nodes[a->node].frame;
     const struct ct_frame *f = &n->frames[id];
-    const struct ct_place *p =
-        a->place < f->place_count ? &n->places[f->first_place + a->place] : NULL;
-    uint64_t *memo = ct_map_at(&s->frame, (uint64_t)a->place << 32 | id);
+    const struct ct_source_location *p =
+        a->place < f->location_count ? &n->locations[f->first_location + a->place] : NULL;
+    uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->place << 32 | id);
     if (recall(s, *memo))
         return;
     uint32_t file = n->modules[f->module].path, line = 0;
@@ -161,13 +161,13 @@ static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
         ct_pickle_op(s->out, CT_PICKLE_LIST);
         return;
     }
-    uint64_t *memo = ct_map_at(&s->frames, stack);
+    uint64_t *memo = ct_map_add(&s->frames, stack);
     if (recall(s, *memo))
         return;
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    for (struct ct_askers a = ct_askers_of(s->sites, stack); a.node; ct_askers_next(&a)) {
+    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node; ct_call_sites_next_frame(&a)) {
         next_element(s, &batch);
         put_frame(s, &a);
     }
@@ -178,12 +178,12 @@ static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
 // The viewer gives each category a colour of its own and a place in its legend.
 
 static void get_module(const struct ct_torch_snapshot *s, uint32_t stack, char *to, size_t size) {
-    const struct ct_names *n = s->sites->names;
-    const struct ct_askers a = ct_askers_of(s->sites, stack);
-    const struct ct_frame *f = a.node ? ct_node_frame(n, a.node) : NULL;
+    const struct ct_definitions *n = s->sites->definitions;
+    const struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack);
+    const struct ct_frame *f = a.node ? ct_definitions_node_frame(n, a.node) : NULL;
     *to = 0;
     if (f && f->kind == CT_FRAME_NATIVE && f->module)
-        ct_base_name(n, n->modules[f->module].path, to, size);
+        ct_call_sites_base_name(n, n->modules[f->module].path, to, size);
 }
 
 static void get_category(const struct ct_torch_snapshot *s, uint32_t stack, int outside, char *to,
@@ -194,7 +194,7 @@ static void get_category(const struct ct_torch_snapshot *s, uint32_t stack, int 
         (void)snprintf(to, size, "outside the pool%s%s", *label ? ": " : "", label);
         return;
     }
-    ct_site_label(s->sites, stack, label, sizeof label);
+    ct_call_sites_label(s->sites, stack, label, sizeof label);
     for (unsigned i = 0; i < CT_OWN_CATEGORIES && s->own[i]; i++)
         if (strcmp(label, s->own[i]) == 0) {
             (void)snprintf(to, size, "%s", label);
@@ -205,11 +205,11 @@ static void get_category(const struct ct_torch_snapshot *s, uint32_t stack, int 
 
 static void put_category(struct ct_torch_snapshot *s, uint32_t stack, int outside) {
     char text[1300];
-    uint64_t *memo = ct_map_at(&s->category, (uint64_t)outside << 32 | stack);
+    uint64_t *memo = ct_map_add(&s->category, (uint64_t)outside << 32 | stack);
     if (recall(s, *memo))
         return;
     get_category(s, stack, outside, text, sizeof text);
-    uint64_t *same = ct_map_at(&s->labels, ct_hash_bytes(text, strlen(text)));
+    uint64_t *same = ct_map_add(&s->labels, ct_hash_bytes(text, strlen(text)));
     if (!recall(s, *same)) {
         ct_pickle_text(s->out, text);
         memoize(s, same);
@@ -284,22 +284,22 @@ static void begin_event(struct ct_torch_snapshot *s, int index, enum ct_word act
 // Returns the stream of a segment. The hook for blocks carries none, so it is 0. A mapping gets 1
 // where it lies next to other memory, because the viewer would join neighbours of one stream and
 // then not find the other memory.
-static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_span *region) {
+static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
     return s->separate_mappings && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
                                        (CT_REGION_POOL | CT_REGION_MAPPED);
 }
 
-static void put_range(struct ct_torch_snapshot *s, const struct ct_span *span, unsigned stream) {
+static void put_range(struct ct_torch_snapshot *s, const struct ct_listed_range *span, unsigned stream) {
     put_key_number(s, W_addr, span->start);
     put_key_number(s, W_size, span->bytes);
     put_key_number(s, W_stream, stream);
 }
 
-void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_span *span,
+void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
                                    enum ct_word action) {
     if (!s->out)
         return;
-    begin_event(s, ct_device_place(span->device), action, span->t_ns, span->stack);
+    begin_event(s, ct_device_to_index(span->device), action, span->t_ns, span->stack);
     put_range(s, span, action == W_alloc ? 0 : stream_of(s, span));
     if (action == W_alloc) {
         put_word(s, W_category);
@@ -308,14 +308,14 @@ void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_
     end_entry(s);
 }
 
-void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_span *span,
+void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
                                   enum ct_word action) {
     if (!s->out)
         return;
     const struct ct_event *e = s->event;
     const int by_free =
         e && (e->op == CT_OP_FREE || e->op == CT_OP_UNMAP || e->op == CT_OP_BLOCK_FREE);
-    begin_event(s, ct_device_place(span->device), action, e ? e->t_ns : span->t_ns,
+    begin_event(s, ct_device_to_index(span->device), action, e ? e->t_ns : span->t_ns,
                 by_free && CT_HAS(e, stack) ? e->stack : 0);
     put_range(s, span,
               action == W_segment_free || action == W_segment_unmap ? stream_of(s, span) : 0);
@@ -324,7 +324,7 @@ void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_s
 
 void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_event *e,
                                  uint64_t free, const char *text) {
-    begin_event(s, ct_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
+    begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
     put_key_number(s, W_device_free, free);
     put_key_number(s, W_size, CT_HAS(e, bytes) ? e->bytes : 0);
     put_key_number(s, W_stream, 0);
@@ -336,7 +336,7 @@ void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_ev
 // ---- the state at the end -----------------------------------------------------------------------
 
 static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t bytes,
-                      const struct ct_span *active) {
+                      const struct ct_listed_range *active) {
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_number(s, W_address, start);
@@ -349,24 +349,24 @@ static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t byte
 }
 
 // Writes the blocks of a region and the free ranges between them. Returns the bytes of the blocks.
-static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_span *region,
+static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *region,
                            uint64_t end) {
-    const struct ct_spans *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
+    const struct ct_range_list *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
     uint64_t up_to = region->start, bytes = 0;
     unsigned batch = 0;
     put_word(s, W_blocks);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    const struct ct_span *b;
-    for (struct ct_span_at at = ct_spans_find(from, up_to);
-         (b = ct_spans_get(from, at)) && b->start < end; at = ct_spans_next(from, at)) {
+    const struct ct_listed_range *b;
+    for (struct ct_range_list_position at = ct_range_list_find(from, up_to);
+         (b = ct_range_list_get(from, at)) && b->start < end; at = ct_range_list_next(from, at)) {
         if (b->start > up_to) {
             next_element(s, &batch);
             put_block(s, up_to, b->start - up_to, NULL);
         }
         next_element(s, &batch);
         put_block(s, b->start, b->bytes, b);
-        up_to = ct_span_end(b);
+        up_to = ct_listed_range_end(b);
         bytes += b->bytes;
     }
     if (up_to < end) {
@@ -389,12 +389,12 @@ static unsigned ordinal_of(const struct ct_torch_snapshot *s, int index) {
     return index == CT_MAX_DEVICES ? count_ordinals(s) : (unsigned)index;
 }
 
-static void put_segment(struct ct_torch_snapshot *s, const struct ct_span *region, uint64_t end) {
+static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    put_key_number(s, W_device, ordinal_of(s, ct_device_place(region->device)));
+    put_key_number(s, W_device, ordinal_of(s, ct_device_to_index(region->device)));
     put_key_number(s, W_address, region->start);
     put_key_number(s, W_total_size, end - region->start);
     put_key_number(s, W_stream, stream_of(s, region));
@@ -413,27 +413,27 @@ static void put_segment(struct ct_torch_snapshot *s, const struct ct_span *regio
     put_key_number(s, W_active_size, bytes);
     put_key_number(s, W_requested_size, bytes);
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
-    s->shown[ct_device_place(region->device)].segments++;
+    s->shown[ct_device_to_index(region->device)].segments++;
 }
 
 // Adjacent mappings are one segment.
 static void put_segments(struct ct_torch_snapshot *s) {
-    const struct ct_spans *from = &s->regions;
-    struct ct_span_at at = ct_spans_find(from, 0);
-    const struct ct_span *region;
+    const struct ct_range_list *from = &s->regions;
+    struct ct_range_list_position at = ct_range_list_find(from, 0);
+    const struct ct_listed_range *region;
     unsigned batch = 0;
     put_word(s, W_segments);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    while ((region = ct_spans_get(from, at))) {
-        uint64_t end = ct_span_end(region);
-        const struct ct_span *next;
-        for (at = ct_spans_next(from, at);
-             (next = ct_spans_get(from, at)) &&
+    while ((region = ct_range_list_get(from, at))) {
+        uint64_t end = ct_listed_range_end(region);
+        const struct ct_listed_range *next;
+        for (at = ct_range_list_next(from, at);
+             (next = ct_range_list_get(from, at)) &&
              region->what == (CT_REGION_POOL | CT_REGION_MAPPED) && next->what == region->what &&
              next->start == end && next->device == region->device;
-             at = ct_spans_next(from, at))
-            end = ct_span_end(next);
+             at = ct_range_list_next(from, at))
+            end = ct_listed_range_end(next);
         next_element(s, &batch);
         put_segment(s, region, end);
     }
@@ -466,10 +466,10 @@ static void put_named_number(struct ct_torch_snapshot *s, const char *key, uint6
 static void put_facts(struct ct_torch_snapshot *s) {
     static const char environment[] = "process.env.", *const prefixes[] = {"torch.",
                                                                            "process.env.PYTORCH_"};
-    const struct ct_names *n = s->sites->names;
-    for (size_t i = 0; i < n->fact_count; i++) {
-        const struct ct_string *key = &n->strings[n->facts[i].key],
-                               *value = &n->strings[n->facts[i].value];
+    const struct ct_definitions *n = s->sites->definitions;
+    for (size_t i = 0; i < n->info_count; i++) {
+        const struct ct_string *key = &n->strings[n->info[i].key],
+                               *value = &n->strings[n->info[i].value];
         for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++) {
             const size_t length = strlen(prefixes[p]), skip = p ? sizeof environment - 1 : 0;
             if (key->length <= length || memcmp(key->at, prefixes[p], length) != 0)

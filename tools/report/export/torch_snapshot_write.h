@@ -15,9 +15,9 @@ _Static_assert(CT_WORDS <= 64, "a bit for each, in struct ct_torch_snapshot");
 
 // Entries in the trace of a span's device: the span begins, or the event that is being applied ends
 // it. Without an output they write nothing.
-void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_span *span,
+void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
                                    enum ct_word action);
-void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_span *span,
+void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
                                   enum ct_word action);
 // The entry that ends the state before the window.
 void ct_torch_snapshot_write_marker(struct ct_torch_snapshot *s, int index, uint64_t t_ns);

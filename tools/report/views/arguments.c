@@ -113,7 +113,7 @@ static int set_choice(struct ct_arguments *o, enum argument a, const char *value
         return -1;
     switch (a) {
     case ARG_UNITS:
-        o->units = (enum ct_units)choice;
+        o->units = (enum ct_human_units)choice;
         return 0;
     case ARG_COLOR:
         o->color = (enum ct_choice)choice;
@@ -144,7 +144,7 @@ static int set_value(struct ct_arguments *o, enum argument a, const char *value)
     unsigned long number = 0;
     switch (a) {
     case ARG_CAPACITY:
-        return ct_parse_bytes(value, &o->capacity) || !o->capacity ? -1 : 0;
+        return ct_human_parse_bytes(value, &o->capacity) || !o->capacity ? -1 : 0;
     case ARG_DEVICE:
         if (parse_whole(value, 63, &number))
             return -1;
@@ -152,10 +152,10 @@ static int set_value(struct ct_arguments *o, enum argument a, const char *value)
         return 0;
     case ARG_FROM:
         o->have_from = 1;
-        return ct_parse_duration(value, &o->from_ns);
+        return ct_human_parse_duration(value, &o->from_ns);
     case ARG_TO:
         o->have_to = 1;
-        return ct_parse_duration(value, &o->to_ns);
+        return ct_human_parse_duration(value, &o->to_ns);
     case ARG_TOP:
         if (parse_whole(value, 1000000, &number) || !number)
             return -1;
@@ -212,17 +212,17 @@ static int parse_option(struct ct_arguments *o, int argc, char **argv, int *i,
             value = word + 2;
     }
     if (a < 0)
-        return ct_fail(error, CT_USAGE, "unknown option %.100s; see cutrace-report --help", word);
+        return ct_error_set(error, CT_EXIT_USAGE, "unknown option %.100s; see cutrace-report --help", word);
     if (!arguments[a].argument && value)
-        return ct_fail(error, CT_USAGE, "--%s takes no value", arguments[a].name);
+        return ct_error_set(error, CT_EXIT_USAGE, "--%s takes no value", arguments[a].name);
     if (arguments[a].argument && !value) {
         if (*i + 1 >= argc)
-            return ct_fail(error, CT_USAGE, "--%s needs a value: %s", arguments[a].name,
+            return ct_error_set(error, CT_EXIT_USAGE, "--%s needs a value: %s", arguments[a].name,
                            arguments[a].argument);
         value = argv[++*i];
     }
     if (set_argument(o, (enum argument)a, value))
-        return ct_fail(error, CT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name, value,
+        return ct_error_set(error, CT_EXIT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name, value,
                        arguments[a].argument, arguments[a].help);
     return 0;
 }
@@ -243,32 +243,32 @@ static int check_output(const struct ct_arguments *o, struct ct_error *error) {
     const int writes = o->command == CT_COMMAND_seal || o->command == CT_COMMAND_symbolize ||
                        o->command == CT_COMMAND_export;
     if ((o->output || o->force) && !writes)
-        return ct_fail(error, CT_USAGE,
+        return ct_error_set(error, CT_EXIT_USAGE,
                        "--output and --force are for the commands seal, symbolize and export");
     if (o->events && o->command != CT_COMMAND_export)
-        return ct_fail(error, CT_USAGE, "--events is for the command export");
+        return ct_error_set(error, CT_EXIT_USAGE, "--events is for the command export");
     if (o->output && strcmp(o->output, "-") == 0)
-        return ct_fail(error, CT_USAGE, "--output=-: the result must be a file; name one");
+        return ct_error_set(error, CT_EXIT_USAGE, "--output=-: the result must be a file; name one");
     if (o->output && o->path_count > 1)
-        return ct_fail(error, CT_USAGE, "--output takes one trace");
+        return ct_error_set(error, CT_EXIT_USAGE, "--output takes one trace");
     return 0;
 }
 
 static int check_arguments(const struct ct_arguments *o, int have_command, struct ct_error *error) {
     const char *servers = getenv("DEBUGINFOD_URLS");
     if (o->path_count && !have_command && is_mistyped(o->paths[0]))
-        return ct_fail(error, CT_USAGE,
+        return ct_error_set(error, CT_EXIT_USAGE,
                        "%.100s: neither a command nor a file; see cutrace-report --help",
                        o->paths[0]);
     if (!o->path_count)
-        return ct_fail(error, CT_USAGE, "no trace named; usage: cutrace-report [COMMAND] TRACE...");
+        return ct_error_set(error, CT_EXIT_USAGE, "no trace named; usage: cutrace-report [COMMAND] TRACE...");
     if (check_output(o, error))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
-        return ct_fail(error, CT_USAGE,
+        return ct_error_set(error, CT_EXIT_USAGE,
                        "--debuginfod: the environment names no server: set DEBUGINFOD_URLS");
     if (o->have_from && o->have_to && o->from_ns > o->to_ns)
-        return ct_fail(error, CT_USAGE, "--from is later than --to");
+        return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
     return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/human.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
 
@@ -30,10 +30,10 @@ struct ct_arguments {
     uint64_t events; // 0 = not given, UINT64_MAX = all
     int have_demangling;
     enum ct_demangling demangling;
-    enum ct_units units;
+    enum ct_human_units units;
     enum ct_choice color;
     enum ct_choice progress; // CT_ALWAYS = plain
-    struct ct_lines_from lines;
+    struct ct_debug_search lines;
     char **paths;
     int path_count;
 };

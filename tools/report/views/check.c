@@ -53,7 +53,7 @@ static void print_json(struct ct_view *v, const struct findings *f, int ok) {
     const struct ct_index *x = &v->trace->index;
     ct_document_begin_bare(j, v, v->trace->source.name);
     ct_json_bool(j, "ok", ok);
-    ct_json_bool(j, "complete", ct_trace_whole(v->trace));
+    ct_json_bool(j, "complete", ct_trace_is_complete(v->trace));
     ct_document_add_recording(j, v->trace);
     ct_json_number(j, "events", f->events);
     ct_json_number(j, "events_by_prefixes", v->trace->events);
@@ -98,8 +98,8 @@ static void print_text(struct ct_view *v, const struct findings *f, int ok) {
     if (ct_trace_state_end(t))
         fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_trace_state_end(t));
     fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", ok ? "ok" : "damaged", f->events,
-            ct_plural(f->events), x->count, ct_plural(x->count),
-            ct_trace_whole(t) ? ", complete from start to end" : "");
+            ct_human_plural(f->events), x->count, ct_human_plural(x->count),
+            ct_trace_is_complete(t) ? ", complete from start to end" : "");
 }
 
 int ct_view_check(struct ct_view *v) {
@@ -112,5 +112,5 @@ int ct_view_check(struct ct_view *v) {
         print_json(v, &f, ok);
     else
         print_text(v, &f, ok);
-    return ok ? CT_OK : CT_BAD_TRACE;
+    return ok ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
 }

@@ -5,16 +5,16 @@
 #include "views/event_names.h"
 
 void ct_document_add_device(struct ct_json *j, const char *key, int device) {
-    ct_json_known(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
+    ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
 }
 
 static void add_process(struct ct_json *j, const struct ct_view *v) {
-    const struct ct_names *n = &v->trace->names;
-    const struct ct_string *exe = ct_names_fact(n, "process.exe");
+    const struct ct_definitions *n = &v->trace->definitions;
+    const struct ct_string *exe = ct_definitions_info(n, "process.exe");
     uint64_t pid = 0;
     ct_json_open(j, "process", '{');
-    const int known = ct_names_number(n, "process.pid", &pid);
-    ct_json_known(j, "pid", known, pid);
+    const int known = ct_definitions_info_number(n, "process.pid", &pid);
+    ct_json_number_or_null(j, "pid", known, pid);
     if (exe)
         ct_json_bytes(j, "exe", exe->at, exe->length);
     else
@@ -39,14 +39,14 @@ void ct_document_begin(struct ct_json *j, const struct ct_view *v) {
 
 void ct_document_end(struct ct_json *j) {
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
     const uint64_t lost = ct_view_scan_lost_events(v, s);
     ct_json_open(j, "trace", '{');
-    ct_json_bool(j, "complete", ct_trace_whole(t) && !lost);
+    ct_json_bool(j, "complete", ct_trace_is_complete(t) && !lost);
     ct_json_bool(j, "truncated", !t->ended && !t->sealed);
     ct_json_number(j, "lost_events", lost);
     ct_document_add_recording(j, t);
@@ -54,14 +54,14 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     ct_json_number(j, "chunks", t->index.count);
     ct_json_number(j, "missing_chunks", t->index.missing);
     ct_json_number(j, "damaged_places", t->index.damages);
-    ct_json_known(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
-    ct_json_known(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
+    ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
+    ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
     ct_json_close(j, '}');
 }
 
 static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *key,
                      const char *fact) {
-    const struct ct_string *s = ct_names_fact(&t->names, fact);
+    const struct ct_string *s = ct_definitions_info(&t->definitions, fact);
     if (s)
         ct_json_bytes(j, key, s->at, s->length);
     else
@@ -71,7 +71,7 @@ static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *ke
 // Adds the runs of chunks, all but the one at the end, that the ring has retained around failed
 // allocations.
 static void add_retained(struct ct_json *j, const struct ct_trace *t) {
-    const struct ct_indexed *c = t->index.chunks;
+    const struct ct_index_chunk *c = t->index.chunks;
     ct_json_open(j, "retained", '[');
     for (size_t from = 0, i = 1; i < t->index.count; i++) {
         if (!c[i].overwritten)
@@ -94,7 +94,7 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     ct_json_bool(j, "wrapped", t->index.chunks[0].head.seq != 0 || t->overwritten_events);
     ct_json_number(j, "overwritten_events", t->overwritten_events);
     ct_json_bool(j, "exact", t->exact);
-    ct_json_known(j, "exact_from_t_ns", t->exact && t->exact_from_ns, t->exact_from_ns);
+    ct_json_number_or_null(j, "exact_from_t_ns", t->exact && t->exact_from_ns, t->exact_from_ns);
     add_retained(j, t);
     add_fact(j, t, "sample", "option.SAMPLE");
     add_fact(j, t, "min_size", "option.MIN_SIZE");
@@ -102,7 +102,7 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
 
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget) {
-    const struct ct_names *n = &v->trace->names;
+    const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_oom_reason reason = ct_oom_reason_find(o, budget);
     const struct ct_string *api = &n->strings[o->api];
     const char *op = ct_event_names_op(o->op);
@@ -115,28 +115,28 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     else
         ct_json_null(j, "api");
     ct_json_text(j, "op", op ? op : "unknown");
-    ct_json_known(j, "requested_bytes", o->bytes_known, o->bytes);
-    ct_json_known(j, "rounded_bytes", reason.rounded_known, reason.rounded);
-    ct_json_known(j, "free_bytes", o->reading_known, o->free);
-    ct_json_known(j, "total_bytes", o->reading_known, o->total);
+    ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
+    ct_json_number_or_null(j, "rounded_bytes", reason.rounded_known, reason.rounded);
+    ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
+    ct_json_number_or_null(j, "total_bytes", o->reading_known, o->total);
     ct_json_signed(j, "result", o->result);
-    ct_json_known(j, "tid", o->thread != 0, n->threads[o->thread].tid);
+    ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     ct_json_bool(j, "recovered", o->recovered);
-    ct_json_known(j, "recovered_event", o->recovered, o->recovered_event);
+    ct_json_number_or_null(j, "recovered_event", o->recovered, o->recovered_event);
     ct_json_number(j, "live_bytes", o->live_bytes);
     ct_json_number(j, "live_allocations", o->live_allocations);
     ct_document_add_memory(j, "memory", &o->split);
-    ct_json_stack(j, v->sites, "stack", o->stack);
+    ct_call_sites_json_stack(j, v->sites, "stack", o->stack);
     ct_json_close(j, '}');
 }
 
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c) {
-    ct_json_known(j, "capacity_bytes", c->bytes != 0, c->bytes);
+    ct_json_number_or_null(j, "capacity_bytes", c->bytes != 0, c->bytes);
     ct_json_open(j, "capacity", '{');
-    ct_json_known(j, "total_bytes", c->total != 0, c->total);
-    ct_json_known(j, "meminfo_total_bytes", c->meminfo != 0, c->meminfo);
-    ct_json_known(j, "nvml_total_bytes", c->nvml != 0, c->nvml);
+    ct_json_number_or_null(j, "total_bytes", c->total != 0, c->total);
+    ct_json_number_or_null(j, "meminfo_total_bytes", c->meminfo != 0, c->meminfo);
+    ct_json_number_or_null(j, "nvml_total_bytes", c->nvml != 0, c->nvml);
     if (c->source)
         ct_json_text(j, "source", c->source);
     else
@@ -145,16 +145,16 @@ void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c) {
     ct_json_close(j, '}');
 }
 
-void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_split *s) {
+void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "tracked_bytes", s->tracked);
     ct_json_number(j, "managed_bytes", s->managed);
-    ct_json_known(j, "used_bytes", s->used_known, s->used);
-    ct_json_known(j, "free_bytes", s->used_known, s->free);
-    ct_json_known(j, "untracked_bytes", s->split_known, s->untracked);
-    ct_json_known(j, "other_processes_bytes", s->split_known, s->others);
-    ct_json_known(j, "untracked_or_others_bytes", s->used_known, s->unexplained);
+    ct_json_number_or_null(j, "used_bytes", s->used_known, s->used);
+    ct_json_number_or_null(j, "free_bytes", s->used_known, s->free);
+    ct_json_number_or_null(j, "untracked_bytes", s->split_known, s->untracked);
+    ct_json_number_or_null(j, "other_processes_bytes", s->split_known, s->others);
+    ct_json_number_or_null(j, "untracked_or_others_bytes", s->used_known, s->unexplained);
     ct_json_bool(j, "inferred", s->moved_on);
-    ct_json_known(j, "read_t_ns", s->used_known, s->reading_t_ns);
+    ct_json_number_or_null(j, "read_t_ns", s->used_known, s->reading_t_ns);
     ct_json_close(j, '}');
 }

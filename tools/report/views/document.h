@@ -23,6 +23,6 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget);
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
-void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_split *s);
+void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
 
 #endif

@@ -46,7 +46,7 @@ static void add_flags(struct ct_json *j, const struct ct_event *e) {
 
 static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_event *e,
                        uint64_t number) {
-    const struct ct_names *n = &v->trace->names;
+    const struct ct_definitions *n = &v->trace->definitions;
     ct_json_open(j, NULL, '{');
     ct_json_number(j, "event", number);
     ct_json_number(j, "t_ns", e->t_ns);
@@ -64,7 +64,7 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ADD(number, bytes, "bytes");
     ADD(signed, result, "result");
     ADD(number, duration_ns, "duration_ns");
-    ct_json_stack(j, v->sites, "stack", CT_HAS(e, stack) ? e->stack : 0);
+    ct_call_sites_json_stack(j, v->sites, "stack", CT_HAS(e, stack) ? e->stack : 0);
     ADD(hex, handle, "handle");
     ADD(hex, context, "context");
     ADD(hex, stream, "stream");
@@ -89,24 +89,24 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
         ct_json_null(j, "text");
     add_string(j, "thread_name", &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t number) {
-    const struct ct_names *n = &v->trace->names;
-    const enum ct_units units = v->options->units;
+    const struct ct_definitions *n = &v->trace->definitions;
+    const enum ct_human_units units = v->options->units;
     char api[80] = "-", site[300];
     const char *op = ct_event_names_op(e->op);
     if (CT_HAS(e, api) && e->api)
-        ct_clean(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
+        ct_utf8_sanitize(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
     fprintf(v->out, "%8" PRIu64 " %14s ", number,
-            ct_elapsed(e->t_ns > v->trace->start_ns ? e->t_ns - v->trace->start_ns : 0).text);
+            ct_human_elapsed(e->t_ns > v->trace->start_ns ? e->t_ns - v->trace->start_ns : 0).text);
     if (CT_HAS(e, device))
         fprintf(v->out, "gpu%-2d ", e->device);
     else
         fputs("-     ", v->out);
     fprintf(v->out, "%-15s %-26s %12s", op ? op : "?", api,
-            CT_HAS(e, bytes) ? ct_bytes(e->bytes, units).text : "-");
+            CT_HAS(e, bytes) ? ct_human_bytes(e->bytes, units).text : "-");
     if (CT_HAS(e, ptr))
         fprintf(v->out, " 0x%" PRIx64, e->ptr);
     if (CT_HAS(e, handle))
@@ -114,20 +114,20 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
     if (CT_HAS(e, result) && e->result)
         fprintf(v->out, " %sresult %d%s", v->terminal->red, e->result, v->terminal->reset);
     if (CT_HAS(e, free_bytes))
-        fprintf(v->out, " free %s", ct_bytes(e->free_bytes, units).text);
+        fprintf(v->out, " free %s", ct_human_bytes(e->free_bytes, units).text);
     if (CT_HAS(e, reserved_bytes))
-        fprintf(v->out, " reserved %s", ct_bytes(e->reserved_bytes, units).text);
+        fprintf(v->out, " reserved %s", ct_human_bytes(e->reserved_bytes, units).text);
     if (CT_HAS(e, allocated_bytes))
-        fprintf(v->out, " allocated %s", ct_bytes(e->allocated_bytes, units).text);
+        fprintf(v->out, " allocated %s", ct_human_bytes(e->allocated_bytes, units).text);
     if (CT_HAS(e, count))
         fprintf(v->out, " count %" PRIu64, e->count);
     if (CT_HAS(e, stack) && e->stack) {
-        ct_site_label(v->sites, e->stack, site, sizeof site);
+        ct_call_sites_label(v->sites, e->stack, site, sizeof site);
         fprintf(v->out, "  %s", site);
     }
     if (CT_HAS(e, text) && e->text) {
         fputs("  ", v->out);
-        ct_put_clean(v->out, n->strings[e->text].at, n->strings[e->text].length);
+        ct_utf8_print_sanitized(v->out, n->strings[e->text].at, n->strings[e->text].length);
     }
     putc('\n', v->out);
 }
@@ -147,7 +147,7 @@ int ct_view_dump(struct ct_view *v) {
         else
             print_text(v, &e, number);
         if (ferror(v->out))
-            return CT_OUTPUT;
+            return CT_EXIT_OUTPUT;
     }
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -47,7 +47,7 @@ static void note_oom(struct part *p, const struct ct_event *e, uint64_t number) 
         return;
     if (c && e->op == CT_OP_BLOCK_ALLOC)
         p->settled = 1;
-    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_device_index(e) != device))
+    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_event_device_index(e) != device))
         return;
     p->settled = c != NULL;
     p->oom = number;
@@ -117,21 +117,21 @@ static int name_file(struct export *x) {
     const int n = output ? snprintf(x->path, sizeof x->path, "%s", output)
                          : snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
     if (!output && strcmp(name, "-") == 0)
-        return ct_fail(&x->error, CT_USAGE, "export: name the new file with --output=FILE");
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "export: name the new file with --output=FILE");
     if (n < 0 || (size_t)n >= sizeof x->path)
-        return ct_fail(&x->error, CT_OUTPUT, "%.400s: the name is too long", x->path);
-    if (ct_new_file_replaces(x->path) && !x->v->options->force)
-        return ct_fail(&x->error, CT_USAGE, "%.400s: exists already; --force replaces it", x->path);
+        return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: the name is too long", x->path);
+    if (ct_new_file_would_replace(x->path) && !x->v->options->force)
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it", x->path);
     return 0;
 }
 
 static int make_file(struct export *x) {
-    struct ct_pickle *p = ct_resize(NULL, 1, sizeof *p);
+    struct ct_pickle *p = ct_heap_resize(NULL, 1, sizeof *p);
     int rc = ct_new_file_open(&x->out, x->path);
     if (!rc) {
         ct_pickle_begin(p, &x->out);
         ct_torch_snapshot_export(&x->snapshot, x->v->trace, p);
-        rc = ct_pickle_end(p) || ct_new_file_done(&x->out);
+        rc = ct_pickle_end(p) || ct_new_file_commit(&x->out);
     }
     if (rc)
         x->error = x->out.error;
@@ -148,8 +148,8 @@ static int is_shown(const struct ct_export_shown *d) {
 static void print_text(struct export *x) {
     struct ct_view *v = x->v;
     const struct ct_torch_snapshot *s = &x->snapshot;
-    ct_put_clean(v->out, x->path, strlen(x->path));
-    fprintf(v->out, ": %s entries", ct_count(s->entries).text);
+    ct_utf8_print_sanitized(v->out, x->path, strlen(x->path));
+    fprintf(v->out, ": %s entries", ct_human_count(s->entries).text);
     if (x->some)
         fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
                 s->window.last, x->oom_known && x->oom == s->window.last ? ", the OOM" : "");
@@ -160,10 +160,10 @@ static void print_text(struct export *x) {
             continue;
         fprintf(v->out, "  %s at its end: %s in %s segment%s; PyTorch's: %s with %s in %s block%s",
                 ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
-                ct_count(shown->segments).text, ct_plural(shown->segments),
+                ct_human_count(shown->segments).text, ct_human_plural(shown->segments),
                 ct_label_size(v, shown->torch_segment_bytes).text,
-                ct_label_size(v, shown->block_bytes).text, ct_count(shown->blocks).text,
-                ct_plural(shown->blocks));
+                ct_label_size(v, shown->block_bytes).text, ct_human_count(shown->blocks).text,
+                ct_human_plural(shown->blocks));
         if (shown->segment_bytes != shown->live_bytes)
             fprintf(v->out, "; allocated from the driver: %s",
                     ct_label_size(v, shown->live_bytes).text);
@@ -183,9 +183,9 @@ static void print_json(struct export *x) {
     ct_json_text(j, "format", "torch");
     ct_json_number(j, "bytes", x->out.bytes);
     ct_json_number(j, "entries", s->entries);
-    ct_json_known(j, "from_event", x->some, s->window.first);
-    ct_json_known(j, "to_event", x->some, s->window.last);
-    ct_json_known(j, "oom_event", x->oom_known, x->oom);
+    ct_json_number_or_null(j, "from_event", x->some, s->window.first);
+    ct_json_number_or_null(j, "to_event", x->some, s->window.last);
+    ct_json_number_or_null(j, "oom_event", x->oom_known, x->oom);
     ct_document_add_recording(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++) {
@@ -207,7 +207,7 @@ static void print_json(struct export *x) {
 }
 
 int ct_view_export(struct ct_view *v) {
-    struct export *x = ct_zeroed(1, sizeof *x);
+    struct export *x = ct_heap_alloc_zeroed(1, sizeof *x);
     x->v = v;
     x->snapshot.sites = v->sites;
     x->snapshot.device = v->options->device;
@@ -225,7 +225,7 @@ int ct_view_export(struct ct_view *v) {
         print_json(x);
     else
         print_text(x);
-    const int status = rc ? (int)x->error.status : CT_OK;
+    const int status = rc ? (int)x->error.status : CT_EXIT_OK;
     ct_torch_snapshot_free(&x->snapshot);
     free(x);
     return status;

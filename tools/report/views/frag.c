@@ -16,7 +16,7 @@ enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 
 struct sample {
     uint64_t t_ns, live_bytes;
     struct ct_address_layout layout;
-    struct ct_split split;
+    struct ct_breakdown split;
 };
 
 struct samples {
@@ -70,7 +70,7 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
         h->device[d] = s->device[d].seen ? h->devices++ : -1;
         h->capacity[d] = ct_capacity_find(t, r, d).bytes;
     }
-    h->list = ct_zeroed((size_t)h->devices * h->count, sizeof *h->list);
+    h->list = ct_heap_alloc_zeroed((size_t)h->devices * h->count, sizeof *h->list);
     ct_replay_free(r);
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
@@ -84,7 +84,7 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
     }
     for (; at < h->count; at++)
         take_samples(h, r, at, instant_of(h, from, to, at));
-    ct_replay_leave(r);
+    ct_replay_stop(r);
 }
 
 static int is_despite_free(const struct ct_oom_event *o, int device) {
@@ -104,8 +104,8 @@ static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
     fprintf(v->out,
             "  address gaps     %12s  in %s gap%s between %s live range%s, largest %s (inferred)\n",
-            ct_label_size(v, f->gap_bytes).text, ct_count(f->gaps).text, ct_plural(f->gaps),
-            ct_count(f->ranges).text, ct_plural(f->ranges), ct_label_size(v, f->gap_max).text);
+            ct_label_size(v, f->gap_bytes).text, ct_human_count(f->gaps).text, ct_human_plural(f->gaps),
+            ct_human_count(f->ranges).text, ct_human_plural(f->ranges), ct_label_size(v, f->gap_max).text);
     fprintf(v->out,
             "  rounding         %12s  of large allocations up to multiples of 2 MiB (inferred)\n",
             ct_label_size(v, f->rounding_bytes).text);
@@ -113,7 +113,7 @@ static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
         v->out,
         "  small blocks     %12s  unused in %s block%s of 2 MiB with %s of small allocations (inferred)\n",
         ct_label_size(v, small > f->small_bytes ? small - f->small_bytes : 0).text,
-        ct_count(f->small_blocks).text, ct_plural(f->small_blocks),
+        ct_human_count(f->small_blocks).text, ct_human_plural(f->small_blocks),
         ct_label_size(v, f->small_bytes).text);
 }
 
@@ -135,16 +135,16 @@ static void print_shared(struct ct_view *v, const struct ct_scan *s, int device)
     if (m.exported)
         fprintf(v->out,
                 "  shared           %12s  in %s allocation%s exported for other processes\n",
-                ct_label_size(v, m.exported_bytes).text, ct_count(m.exported).text,
-                ct_plural(m.exported));
+                ct_label_size(v, m.exported_bytes).text, ct_human_count(m.exported).text,
+                ct_human_plural(m.exported));
     if (m.opened)
         fprintf(v->out,
                 "  opened           %12s  in %s allocation%s of other processes, by CUDA IPC\n",
-                "-", ct_count(m.opened).text, ct_plural(m.opened));
+                "-", ct_human_count(m.opened).text, ct_human_plural(m.opened));
     if (m.imported)
         fprintf(v->out, "  imported         %12s  mapped of %s handle%s from other processes\n",
-                ct_label_size(v, m.imported_bytes).text, ct_count(m.imported).text,
-                ct_plural(m.imported));
+                ct_label_size(v, m.imported_bytes).text, ct_human_count(m.imported).text,
+                ct_human_plural(m.imported));
 }
 
 // Prints the shared memory of no known device: an import does not report the device.
@@ -158,17 +158,17 @@ static void print_unknown_device(struct ct_view *v, const struct ct_scan *s) {
 static void print_host(struct ct_view *v, const struct ct_scan *s) {
     size_t n;
     char name[100];
-    struct ct_host_memory *list = ct_host_memory_list(&v->trace->names, &s->end.live, &n);
+    struct ct_host_memory *list = ct_host_memory_list(&v->trace->definitions, &s->end.live, &n);
     if (n)
         fprintf(v->out, "%spage-locked host memory at the end%s\n", v->terminal->bold,
                 v->terminal->reset);
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
-            ct_base_name(&v->trace->names, list[i].module, name, sizeof name);
+            ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
         fprintf(v->out, "  %-16s %12s  in %s range%s by %s\n",
                 list[i].registered ? "registered" : "allocated",
-                ct_label_size(v, list[i].bytes).text, ct_count(list[i].ranges).text,
-                ct_plural(list[i].ranges), list[i].module ? name : "-");
+                ct_label_size(v, list[i].bytes).text, ct_human_count(list[i].ranges).text,
+                ct_human_plural(list[i].ranges), list[i].module ? name : "-");
     }
     free(list);
 }
@@ -202,7 +202,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     ct_live_at_read(&end, &s->end, d);
     fprintf(v->out, "%s%s at the end%s: %s in %s allocation%s\n", v->terminal->bold,
             ct_label_device(d).text, v->terminal->reset, ct_label_size(v, end.bytes).text,
-            ct_count(end.count).text, ct_plural(end.count));
+            ct_human_count(end.count).text, ct_human_plural(end.count));
     print_layout(v, &layout);
     print_mempools(v, &end);
     print_shared(v, s, d);
@@ -214,7 +214,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
         const struct sample *p = &samples[i];
         fprintf(v->out, "  %-9s %12s %12s %8s %12s %12s\n", ct_label_time(v, p->t_ns).text,
                 ct_label_size(v, p->live_bytes).text, ct_label_size(v, p->layout.gap_bytes).text,
-                ct_count(p->layout.gaps).text, ct_label_size(v, p->layout.gap_max).text,
+                ct_human_count(p->layout.gaps).text, ct_label_size(v, p->layout.gap_max).text,
                 p->split.used_known ? ct_label_size(v, p->split.free).text : "-");
     }
     ct_live_at_free(&end);
@@ -247,7 +247,7 @@ static void add_shared(struct ct_json *j, const struct ct_scan *s, int device) {
 }
 
 static void add_host(struct ct_view *v, struct ct_json *j, const struct ct_scan *s) {
-    const struct ct_names *names = &v->trace->names;
+    const struct ct_definitions *names = &v->trace->definitions;
     size_t n;
     struct ct_host_memory *list = ct_host_memory_list(names, &s->end.live, &n);
     ct_json_open(j, "host", '[');
@@ -270,7 +270,7 @@ static void add_mempools(struct ct_json *j, const struct ct_live_totals *t) {
         ct_json_open(j, NULL, '{');
         ct_json_hex(j, "pool", p->pool);
         ct_json_number(j, "used_bytes", p->used);
-        ct_json_known(j, "reserved_bytes", p->reserved != 0, p->reserved);
+        ct_json_number_or_null(j, "reserved_bytes", p->reserved != 0, p->reserved);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -283,7 +283,7 @@ static void add_history(struct ct_json *j, const struct samples *h, int d) {
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "t_ns", p->t_ns);
         ct_json_number(j, "live_bytes", p->live_bytes);
-        ct_json_known(j, "free_bytes", p->split.used_known, p->split.free);
+        ct_json_number_or_null(j, "free_bytes", p->split.used_known, p->split.free);
         add_layout(j, &p->layout);
         ct_json_close(j, '}');
     }
@@ -316,7 +316,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
 }
 
 static void print_text(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
-    const char *without_blocks = ct_origin_without_blocks(v->trace);
+    const char *without_blocks = ct_torch_settings_without_blocks(v->trace);
     for (int d = 0; d < CT_DEVICES; d++)
         if (h->device[d] >= 0)
             print_device(v, s, h, d);
@@ -331,7 +331,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
 
 static void print_json(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
     struct ct_json json = {.out = v->out}, *j = &json;
-    const char *without_blocks = ct_origin_without_blocks(v->trace);
+    const char *without_blocks = ct_torch_settings_without_blocks(v->trace);
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
     if (without_blocks)
@@ -372,5 +372,5 @@ int ct_view_frag(struct ct_view *v) {
         free(h.requests[d].list);
     free(h.list);
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -17,7 +17,7 @@ enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64 };
 void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
                                   int device, size_t most) {
     struct ct_pool_growth *worst = ct_pool_growth_pick_worst(g, device, most, &q->count);
-    q->list = ct_zeroed(q->count, sizeof *q->list);
+    q->list = ct_heap_alloc_zeroed(q->count, sizeof *q->list);
     q->done = 0;
     for (size_t i = 0; i < q->count; i++)
         q->list[i].request = worst[i];
@@ -32,7 +32,7 @@ uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct
         struct ct_frag_request *n = &q->list[i];
         if (n->request.cause == CT_GROWTH_FRAGMENTED)
             n->obstruction = ct_obstruction_find(
-                r, n->request.device, (enum ct_pool_class)n->request.class, n->request.requested);
+                r, n->request.device, (enum ct_torch_pool_class)n->request.class, n->request.requested);
         q->done = i + 1;
     }
     return q->done < q->count ? q->list[q->done].request.before_event : UINT64_MAX;
@@ -40,37 +40,37 @@ uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct
 
 // ---- text ------------------------------------------------------------------------------------------
 
-static struct ct_short age_of(uint64_t now, uint64_t then) {
-    return then && now > then ? ct_seconds(now - then) : (struct ct_short){"-"};
+static struct ct_human_text age_of(uint64_t now, uint64_t then) {
+    return then && now > then ? ct_human_seconds(now - then) : (struct ct_human_text){"-"};
 }
 
 static const char *get_module(const struct ct_view *v, uint32_t module, char *to, size_t size) {
-    ct_base_name(&v->trace->names, module, to, size);
+    ct_call_sites_base_name(&v->trace->definitions, module, to, size);
     return to;
 }
 
 static void print_segment_kinds(struct ct_view *v, const struct ct_scan *s, int device) {
     size_t n;
     char name[100];
-    struct ct_segments_by_origin *list = ct_origins_take(v->trace, &s->end.pool, device, &n);
+    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &s->end.pool, device, &n);
     for (size_t i = 0; i < n; i++) {
-        const struct ct_segments_by_origin *o = &list[i];
-        fprintf(v->out, "%s %s %s%s%s%s", i ? "," : "", ct_count(o->segments).text,
-                ct_origin_name(o->kind), o->foreign ? " of a MemPool's allocator in " : "",
+        const struct ct_torch_segments *o = &list[i];
+        fprintf(v->out, "%s %s %s%s%s%s", i ? "," : "", ct_human_count(o->segments).text,
+                ct_torch_segments_kind_name(o->kind), o->foreign ? " of a MemPool's allocator in " : "",
                 o->foreign ? get_module(v, o->module, name, sizeof name) : "", "");
     }
     free(list);
 }
 
 static void print_figures(struct ct_view *v, const struct ct_scan *s, int device) {
-    const struct ct_pool_figures *f = &s->device[device].pool_at_end;
+    const struct ct_torch_pool_totals *f = &s->device[device].pool_at_end;
     fprintf(v->out, "  PyTorch          %12s  reserved; %s of it in %s block%s\n",
-            f->stated ? ct_label_size(v, f->reserved).text : "-",
-            f->stated ? ct_label_size(v, f->allocated).text : "-", ct_count(f->blocks).text,
-            ct_plural(f->blocks));
+            f->reported ? ct_label_size(v, f->reserved).text : "-",
+            f->reported ? ct_label_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
+            ct_human_plural(f->blocks));
     fprintf(v->out,
             "  segments         %12s  in %s segment%s:", ct_label_size(v, f->segment_bytes).text,
-            ct_count(f->segments).text, ct_plural(f->segments));
+            ct_human_count(f->segments).text, ct_human_plural(f->segments));
     print_segment_kinds(v, s, device);
     putc('\n', v->out);
     if (f->unreconciled > 0)
@@ -87,20 +87,20 @@ static void print_figures(struct ct_view *v, const struct ct_scan *s, int device
                 ct_label_size(v, f->outside_bytes).text);
     fprintf(v->out,
             "  free inside      %12s  in %s free block%s, largest %s; external fragmentation %s\n",
-            ct_label_size(v, f->free.bytes).text, ct_count(f->free.ranges).text,
-            ct_plural(f->free.ranges), ct_pool_text_largest(v, f->free.largest).text,
+            ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
+            ct_human_plural(f->free.ranges), ct_pool_text_largest(v, f->free.largest).text,
             ct_pool_text_fragmentation(f).text);
-    const struct ct_free_figures *small = &f->of_class[CT_POOL_SMALL];
+    const struct ct_free_blocks *small = &f->of_class[CT_TORCH_POOL_SMALL];
     fprintf(v->out, "    small requests %12s  in %s free block%s, largest %s\n",
-            ct_label_size(v, small->bytes).text, ct_count(small->ranges).text,
-            ct_plural(small->ranges), ct_pool_text_largest(v, small->largest).text);
+            ct_label_size(v, small->bytes).text, ct_human_count(small->ranges).text,
+            ct_human_plural(small->ranges), ct_pool_text_largest(v, small->largest).text);
     fprintf(v->out, "  idle             %12s  in %s segment%s without blocks: could be freed\n",
-            ct_label_size(v, f->idle_bytes).text, ct_count(f->idle_segments).text,
-            ct_plural(f->idle_segments));
+            ct_label_size(v, f->idle_bytes).text, ct_human_count(f->idle_segments).text,
+            ct_human_plural(f->idle_segments));
     fprintf(v->out, "  held open        %12s  free in %s segment%s that blocks hold open\n",
-            ct_label_size(v, f->pinned_bytes).text, ct_count(f->pinned_segments).text,
-            ct_plural(f->pinned_segments));
-    if (ct_origin_is_bound(v->trace))
+            ct_label_size(v, f->held_open_bytes).text, ct_human_count(f->held_open_segments).text,
+            ct_human_plural(f->held_open_segments));
+    if (ct_torch_settings_limit_reuse(v->trace))
         fputs(
             "  \"at most\" includes blocks of other streams and pools, and blocks still in use on one\n",
             v->out);
@@ -115,9 +115,9 @@ static void print_holders(struct ct_view *v, const struct ct_held_segments *h, u
             "free", "segments", "in blocks", "exclusive", "oldest", v->terminal->reset);
     for (size_t i = 0; i < h->holder_count && i < rows; i++) {
         const struct ct_segment_holder *by = &h->holders[i];
-        ct_site_label(v->sites, by->stack, label, sizeof label);
+        ct_call_sites_label(v->sites, by->stack, label, sizeof label);
         fprintf(v->out, "            %12s %8s %12s %12s %12s  ",
-                ct_label_size(v, by->free_bytes).text, ct_count(by->segments).text,
+                ct_label_size(v, by->free_bytes).text, ct_human_count(by->segments).text,
                 ct_label_size(v, by->block_bytes).text, ct_label_size(v, by->exclusive_bytes).text,
                 age_of(now, by->oldest_ns).text);
         ct_print_label(v, label, 74);
@@ -135,11 +135,11 @@ static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n
         return;
     }
     fprintf(v->out, "      in the way at 0x%" PRIx64 ": %s in %s block%s, the oldest %s old",
-            w->start, ct_label_size(v, w->block_bytes).text, ct_count(w->blocks).text,
-            ct_plural(w->blocks), age_of(n->request.t_ns, w->oldest_ns).text);
+            w->start, ct_label_size(v, w->block_bytes).text, ct_human_count(w->blocks).text,
+            ct_human_plural(w->blocks), age_of(n->request.t_ns, w->oldest_ns).text);
     if (w->largest_count) {
         fputs("; largest: ", v->out);
-        ct_site_label(v->sites, w->largest[0].stack, label, sizeof label);
+        ct_call_sites_label(v->sites, w->largest[0].stack, label, sizeof label);
         ct_print_label(v, label, 80);
     }
     putc('\n', v->out);
@@ -148,7 +148,7 @@ static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n
 static void print_request(struct ct_view *v, const struct ct_frag_request *n) {
     const struct ct_pool_growth *g = &n->request;
     char label[400];
-    ct_site_label(v->sites, g->stack, label, sizeof label);
+    ct_call_sites_label(v->sites, g->stack, label, sizeof label);
     fprintf(v->out, "    %s event %" PRIu64 ": %s %s", ct_label_time(v, g->t_ns).text, g->event,
             ct_label_size(v, g->requested).text, g->oom ? "OOM" : "requested");
     if (!g->oom)
@@ -167,8 +167,8 @@ static void print_causes(struct ct_view *v, const char *what, const uint64_t n[C
     fprintf(
         v->out,
         "  %-16s %12s  time%s: %s not enough free, %s fragmented, %s large enough block unused\n",
-        what, ct_count(all).text, ct_plural(all), ct_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
-        ct_count(n[CT_GROWTH_FRAGMENTED]).text, ct_count(n[CT_GROWTH_FIT_UNUSED]).text);
+        what, ct_human_count(all).text, ct_human_plural(all), ct_human_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
+        ct_human_count(n[CT_GROWTH_FRAGMENTED]).text, ct_human_count(n[CT_GROWTH_FIT_UNUSED]).text);
 }
 
 static void print_requests(struct ct_view *v, const struct ct_scan *s,
@@ -181,16 +181,16 @@ static void print_requests(struct ct_view *v, const struct ct_scan *s,
     if (c->retries)
         fprintf(v->out,
                 "  retries          %12s  request%s for which PyTorch freed its cached segments\n",
-                ct_pool_text_retries(v, c).text, ct_plural(c->retries));
+                ct_pool_text_retries(v, c).text, ct_human_plural(c->retries));
     for (size_t i = 0; i < q->count; i++)
         print_request(v, &q->list[i]);
 }
 
-static void print_point(struct ct_view *v, uint64_t t_ns, const struct ct_pool_figures *f) {
+static void print_point(struct ct_view *v, uint64_t t_ns, const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  %-9s %12s %12s %12s %8s %20s %6s\n", ct_label_time(v, t_ns).text,
-            f->stated ? ct_label_size(v, f->reserved).text : "-",
-            f->stated ? ct_label_size(v, f->allocated).text : "-",
-            ct_label_size(v, f->free.bytes).text, ct_count(f->free.ranges).text,
+            f->reported ? ct_label_size(v, f->reserved).text : "-",
+            f->reported ? ct_label_size(v, f->allocated).text : "-",
+            ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
             ct_pool_text_largest(v, f->free.largest).text, ct_pool_text_fragmentation(f).text);
 }
 
@@ -221,7 +221,7 @@ static unsigned list_worst(const struct ct_pool_curve *c, int device,
 }
 
 static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int device) {
-    const struct ct_pool_curve_point **worst = ct_zeroed(c->points, sizeof *worst);
+    const struct ct_pool_curve_point **worst = ct_heap_alloc_zeroed(c->points, sizeof *worst);
     const unsigned step = c->points / TEXT_POINTS ? c->points / TEXT_POINTS : 1;
     fprintf(v->out, "  %spool %16s %12s %12s %8s %20s %6s%s\n", v->terminal->dim, "reserved",
             "in blocks", "free inside", "number", "largest", "ext.", v->terminal->reset);
@@ -253,7 +253,7 @@ void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static void add_class(struct ct_json *j, const char *key, const struct ct_free_figures *f) {
+static void add_class(struct ct_json *j, const char *key, const struct ct_free_blocks *f) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "free_bytes", f->bytes);
     ct_json_number(j, "free_blocks", f->ranges);
@@ -263,13 +263,13 @@ static void add_class(struct ct_json *j, const char *key, const struct ct_free_f
 
 static void add_segment_kinds(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                               int device) {
-    const struct ct_names *names = &v->trace->names;
+    const struct ct_definitions *names = &v->trace->definitions;
     size_t n;
-    struct ct_segments_by_origin *list = ct_origins_take(v->trace, &s->end.pool, device, &n);
+    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &s->end.pool, device, &n);
     ct_json_open(j, "segment_kinds", '[');
     for (size_t i = 0; i < n; i++) {
         ct_json_open(j, NULL, '{');
-        ct_json_text(j, "kind", ct_origin_name(list[i].kind));
+        ct_json_text(j, "kind", ct_torch_segments_kind_name(list[i].kind));
         ct_pool_json_add_module(j, names, list[i].module);
         ct_json_bool(j, "custom_allocator", list[i].foreign);
         ct_json_number(j, "segments", list[i].segments);
@@ -282,9 +282,9 @@ static void add_segment_kinds(struct ct_view *v, struct ct_json *j, const struct
 
 static void add_site(struct ct_view *v, struct ct_json *j, uint32_t stack) {
     char label[400];
-    ct_site_label(v->sites, stack, label, sizeof label);
+    ct_call_sites_label(v->sites, stack, label, sizeof label);
     ct_json_text(j, "site", label);
-    ct_json_stack(j, v->sites, "stack", stack);
+    ct_call_sites_json_stack(j, v->sites, "stack", stack);
 }
 
 static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
@@ -300,7 +300,7 @@ static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct
         ct_json_number(j, "free_bytes", g->free);
         ct_json_number(j, "blocks", g->blocks);
         ct_json_number(j, "block_bytes", g->block_bytes);
-        ct_json_known(j, "oldest_t_ns", g->oldest_ns != 0, g->oldest_ns);
+        ct_json_number_or_null(j, "oldest_t_ns", g->oldest_ns != 0, g->oldest_ns);
         add_site(v, j, g->stack);
         ct_json_close(j, '}');
     }
@@ -311,7 +311,7 @@ static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "blocks", by->blocks);
         ct_json_number(j, "block_bytes", by->block_bytes);
-        ct_json_known(j, "oldest_t_ns", by->oldest_ns != 0, by->oldest_ns);
+        ct_json_number_or_null(j, "oldest_t_ns", by->oldest_ns != 0, by->oldest_ns);
         ct_json_number(j, "segments", by->segments);
         ct_json_number(j, "free_bytes", by->free_bytes);
         ct_json_number(j, "exclusive_bytes", by->exclusive_bytes);
@@ -339,7 +339,7 @@ static void add_obstruction(struct ct_view *v, struct ct_json *j, const struct c
     ct_json_number(j, "bytes", w->bytes);
     ct_json_number(j, "blocks", w->blocks);
     ct_json_number(j, "block_bytes", w->block_bytes);
-    ct_json_known(j, "oldest_t_ns", w->oldest_ns != 0, w->oldest_ns);
+    ct_json_number_or_null(j, "oldest_t_ns", w->oldest_ns != 0, w->oldest_ns);
     ct_json_open(j, "largest", '[');
     for (unsigned i = 0; i < w->largest_count; i++) {
         const struct ct_obstructing_block *b = &w->largest[i];
@@ -363,12 +363,12 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "event", g->event);
         ct_json_number(j, "t_ns", g->t_ns);
-        ct_json_known(j, "tid", g->thread != 0, v->trace->names.threads[g->thread].tid);
+        ct_json_number_or_null(j, "tid", g->thread != 0, v->trace->definitions.threads[g->thread].tid);
         ct_json_text(j, "outcome", g->oom ? "oom" : "grown");
         ct_json_text(j, "cause", ct_pool_growth_cause_name((enum ct_growth_cause)g->cause));
-        ct_json_text(j, "class", g->class == CT_POOL_SMALL ? "small" : "large");
+        ct_json_text(j, "class", g->class == CT_TORCH_POOL_SMALL ? "small" : "large");
         ct_json_number(j, "requested_bytes", g->requested);
-        ct_json_known(j, "obtained_bytes", !g->oom, g->obtained);
+        ct_json_number_or_null(j, "obtained_bytes", !g->oom, g->obtained);
         ct_json_bool(j, "driver_oom", g->driver_failed);
         ct_json_number(j, "free_bytes", g->free.bytes);
         ct_json_number(j, "free_blocks", g->free.ranges);
@@ -383,8 +383,8 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
 
 void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                            const struct ct_frag_requests *q, int device) {
-    const struct ct_pool_figures *f = &s->device[device].pool_at_end;
-    const int bound = ct_origin_is_bound(v->trace);
+    const struct ct_torch_pool_totals *f = &s->device[device].pool_at_end;
+    const int bound = ct_torch_settings_limit_reuse(v->trace);
     if (!f->known) {
         ct_json_null(j, "pool");
         ct_pool_json_add_curve(j, &s->curve, device, bound);
@@ -399,10 +399,10 @@ void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct
     ct_json_number(j, "segment_bytes", f->segment_bytes);
     ct_json_number(j, "idle_segments", f->idle_segments);
     ct_json_number(j, "idle_bytes", f->idle_bytes);
-    ct_json_number(j, "held_segment_count", f->pinned_segments);
-    ct_json_number(j, "held_free_bytes", f->pinned_bytes);
-    add_class(j, "small", &f->of_class[CT_POOL_SMALL]);
-    add_class(j, "large", &f->of_class[CT_POOL_LARGE]);
+    ct_json_number(j, "held_segment_count", f->held_open_segments);
+    ct_json_number(j, "held_free_bytes", f->held_open_bytes);
+    add_class(j, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
+    add_class(j, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
     add_segment_kinds(v, j, s, device);
     add_held_segments(v, j, s, device);
     add_causes(j, "growth_causes", s->growths.device[device].grown);

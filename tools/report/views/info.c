@@ -6,18 +6,18 @@
 #include "views/trace_state.h"
 
 static int compare_keys(const void *a, const void *b, void *names) {
-    const struct ct_names *n = names;
-    const struct ct_string *x = &n->strings[((const struct ct_fact *)a)->key];
-    const struct ct_string *y = &n->strings[((const struct ct_fact *)b)->key];
+    const struct ct_definitions *n = names;
+    const struct ct_string *x = &n->strings[((const struct ct_info_pair *)a)->key];
+    const struct ct_string *y = &n->strings[((const struct ct_info_pair *)b)->key];
     const int c = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
     return c ? c : (x->length > y->length) - (x->length < y->length);
 }
 
-static struct ct_fact *sort_facts(struct ct_names *n) {
-    const size_t count = n->fact_count - 1;
-    struct ct_fact *facts = ct_resize(NULL, count, sizeof *facts);
+static struct ct_info_pair *sort_facts(struct ct_definitions *n) {
+    const size_t count = n->info_count - 1;
+    struct ct_info_pair *facts = ct_heap_resize(NULL, count, sizeof *facts);
     if (count) {
-        memcpy(facts, n->facts + 1, count * sizeof *facts);
+        memcpy(facts, n->info + 1, count * sizeof *facts);
         qsort_r(facts, count, sizeof *facts, compare_keys, n);
     }
     return facts;
@@ -40,14 +40,14 @@ static const char *find_prefix(const struct ct_string *key) {
 static void print_fact(struct ct_view *v, const struct ct_string *key,
                        const struct ct_string *value) {
     char name[200];
-    ct_clean(name, sizeof name, key->at, key->length);
+    ct_utf8_sanitize(name, sizeof name, key->at, key->length);
     fprintf(v->out, "%-32s ", name);
-    ct_put_clean(v->out, value->at, value->length);
+    ct_utf8_print_sanitized(v->out, value->at, value->length);
     putc('\n', v->out);
 }
 
-static void print_facts(struct ct_view *v, const struct ct_fact *facts, size_t count) {
-    const struct ct_string *strings = v->trace->names.strings;
+static void print_facts(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
+    const struct ct_string *strings = v->trace->definitions.strings;
     for (size_t i = 0, n; i < count; i += n) {
         const char *prefix = find_prefix(&strings[facts[i].key]);
         char name[40];
@@ -61,14 +61,14 @@ static void print_facts(struct ct_view *v, const struct ct_fact *facts, size_t c
     }
 }
 
-static void print_text(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_trace *t = v->trace;
-    const struct ct_names *n = &t->names;
-    fprintf(v->out, "%-32s %s\n", "events", ct_count(t->events).text);
+    const struct ct_definitions *n = &t->definitions;
+    fprintf(v->out, "%-32s %s\n", "events", ct_human_count(t->events).text);
     fprintf(v->out, "%-32s %zu, numbers %" PRIu64 " to %" PRIu64 "\n", "chunks", t->index.count,
             t->index.chunks[0].head.seq, t->index.chunks[t->index.count - 1].head.seq);
     fprintf(v->out, "%-32s %s\n", "time",
-            ct_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
     fprintf(v->out, "%-32s %s%s\n", "clean end",
             t->ended ? "yes" : "no: ", t->ended ? "" : ct_trace_state_end(t));
     if (t->torn)
@@ -84,7 +84,7 @@ static void print_text(struct ct_view *v, const struct ct_fact *facts, size_t co
     print_facts(v, facts, count);
 }
 
-static void add_module(struct ct_json *j, const struct ct_names *n, const struct ct_module *m) {
+static void add_module(struct ct_json *j, const struct ct_definitions *n, const struct ct_module *m) {
     char build_id[140] = "";
     for (uint32_t b = 0; b < m->build_id.length && b < 64; b++)
         (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)m->build_id.at[b]);
@@ -97,10 +97,10 @@ static void add_module(struct ct_json *j, const struct ct_names *n, const struct
     ct_json_close(j, '}');
 }
 
-static void print_json(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     struct ct_json json = {.out = v->out}, *j = &json;
     const struct ct_trace *t = v->trace;
-    const struct ct_names *n = &t->names;
+    const struct ct_definitions *n = &t->definitions;
     char id[20];
     (void)snprintf(id, sizeof id, "%016" PRIx64, t->index.trace_id);
     ct_document_begin_bare(j, v, t->source.name);
@@ -133,12 +133,12 @@ static void print_json(struct ct_view *v, const struct ct_fact *facts, size_t co
 }
 
 int ct_view_info(struct ct_view *v) {
-    struct ct_fact *facts = sort_facts(&v->trace->names);
-    const size_t count = v->trace->names.fact_count - 1;
+    struct ct_info_pair *facts = sort_facts(&v->trace->definitions);
+    const size_t count = v->trace->definitions.info_count - 1;
     if (v->options->json)
         print_json(v, facts, count);
     else
         print_text(v, facts, count);
     free(facts);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

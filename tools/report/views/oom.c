@@ -19,7 +19,7 @@ static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_c
             is_crossing ? "  <- crossed capacity" : "");
 }
 
-static void print_memory(struct ct_view *v, const struct ct_split *m) {
+static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
     fprintf(v->out, "\n    memory   tracked %s", ct_label_size(v, m->tracked).text);
     if (m->split_known)
         fprintf(v->out, ", untracked %s, other processes %s", ct_label_size(v, m->untracked).text,
@@ -40,8 +40,8 @@ static void print_oom(struct ct_view *v, const struct ct_oom_event *o, int is_cr
     print_memory(v, &o->split);
     if (o->pool.known)
         fprintf(v->out, "\n    PyTorch  %s in %s free block%s inside %s of segments, largest %s",
-                ct_label_size(v, o->pool.free.bytes).text, ct_count(o->pool.free.ranges).text,
-                ct_plural(o->pool.free.ranges), ct_label_size(v, o->pool.segment_bytes).text,
+                ct_label_size(v, o->pool.free.bytes).text, ct_human_count(o->pool.free.ranges).text,
+                ct_human_plural(o->pool.free.ranges), ct_label_size(v, o->pool.segment_bytes).text,
                 ct_pool_text_largest(v, o->pool.free.largest).text);
     fputs("\n    stack    ", v->out);
     if (o->stack)
@@ -50,7 +50,7 @@ static void print_oom(struct ct_view *v, const struct ct_oom_event *o, int is_cr
         putc('-', v->out);
     if (o->recovered)
         fprintf(v->out, "\n    retry    succeeded %s later, event %" PRIu64,
-                ct_duration(o->recovered_t_ns - o->t_ns).text, o->recovered_event);
+                ct_human_duration(o->recovered_t_ns - o->t_ns).text, o->recovered_event);
     else
         fputs("\n    retry    none of this size succeeded", v->out);
     putc('\n', v->out);
@@ -66,7 +66,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s) {
         return;
     }
     fprintf(v->out, "%zu OOM%s, %zu of them followed by a successful retry of the same size\n",
-            s->oom_count, ct_plural(s->oom_count), recovered);
+            s->oom_count, ct_human_plural(s->oom_count), recovered);
     const size_t most = v->options->top ? v->options->top : SIZE_MAX;
     for (size_t i = 0; i < s->oom_count; i++)
         if (s->oom_count - i <= most || &s->ooms[i] == crossing)
@@ -98,5 +98,5 @@ int ct_view_oom(struct ct_view *v) {
     else
         print_text(v, &s);
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -4,29 +4,29 @@
 
 #include "replay/torch_segments.h"
 
-void ct_pool_json_add_module(struct ct_json *j, const struct ct_names *n, uint32_t module) {
+void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, uint32_t module) {
     if (module)
         ct_json_bytes(j, "module", n->strings[module].at, n->strings[module].length);
     else
         ct_json_null(j, "module");
 }
 
-void ct_pool_json_add_figures(struct ct_json *j, const struct ct_pool_figures *f, int bound) {
-    ct_json_known(j, "reserved_bytes", f->stated, f->reserved);
-    ct_json_known(j, "allocated_bytes", f->stated, f->allocated);
+void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
+    ct_json_number_or_null(j, "reserved_bytes", f->reported, f->reserved);
+    ct_json_number_or_null(j, "allocated_bytes", f->reported, f->allocated);
     ct_json_number(j, "free_bytes", f->free.bytes);
     ct_json_number(j, "largest_free_bytes", f->free.largest);
     ct_json_bool(j, "largest_free_is_bound", bound);
     ct_json_number(j, "free_blocks", f->free.ranges);
-    ct_json_share(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
+    ct_json_ratio(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
     ct_json_null(j, "internal_bytes"); // the hook does not carry what was requested
-    if (f->stated)
+    if (f->reported)
         ct_json_signed(j, "unreconciled_bytes", f->unreconciled);
     else
         ct_json_null(j, "unreconciled_bytes");
 }
 
-void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_pool_figures *f,
+void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_torch_pool_totals *f,
                            int bound) {
     if (!f->known) {
         ct_json_null(j, key);
@@ -39,8 +39,8 @@ void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_p
 
 void ct_pool_json_add_retries(struct ct_json *j, const struct ct_view *v,
                               const struct ct_pool_growth_counts *g, int known) {
-    ct_json_known(j, "retries", known, g->retries);
-    ct_json_bool(j, "retries_is_bound", ct_origin_retries_bound(v->trace));
+    ct_json_number_or_null(j, "retries", known, g->retries);
+    ct_json_bool(j, "retries_is_bound", ct_torch_settings_hide_retries(v->trace));
 }
 
 void ct_pool_json_add_curve(struct ct_json *j, const struct ct_pool_curve *c, int device,

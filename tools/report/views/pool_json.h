@@ -9,11 +9,11 @@
 #include "views/views.h"
 
 // Adds `module`: the path of a library, a string's id.
-void ct_pool_json_add_module(struct ct_json *j, const struct ct_names *n, uint32_t module);
+void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, uint32_t module);
 // Adds the keys of a pool. `bound`: the largest free block is an upper bound.
-void ct_pool_json_add_figures(struct ct_json *j, const struct ct_pool_figures *f, int bound);
+void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound);
 // Adds them as an object, or null where no block was seen.
-void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_pool_figures *f,
+void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_torch_pool_totals *f,
                            int bound);
 // Adds `retries` and `retries_is_bound`. `known`: blocks were seen.
 void ct_pool_json_add_retries(struct ct_json *j, const struct ct_view *v,

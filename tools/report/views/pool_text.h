@@ -7,16 +7,16 @@
 #include "views/views.h"
 
 // "512.00 MiB", or "at most 512.00 MiB" where it is an upper bound.
-struct ct_short ct_pool_text_largest(const struct ct_view *v, uint64_t bytes);
+struct ct_human_text ct_pool_text_largest(const struct ct_view *v, uint64_t bytes);
 // External fragmentation: "0.87".
-struct ct_short ct_pool_text_fragmentation(const struct ct_pool_figures *f);
+struct ct_human_text ct_pool_text_fragmentation(const struct ct_torch_pool_totals *f);
 // num_alloc_retries: "34", or "at most 34" where it is an upper bound.
-struct ct_short ct_pool_text_retries(const struct ct_view *v,
+struct ct_human_text ct_pool_text_retries(const struct ct_view *v,
                                      const struct ct_pool_growth_counts *g);
 // Prints the lines of `summary`; the second function returns how many these are.
-void ct_pool_text_print_summary(struct ct_view *v, const struct ct_pool_figures *f,
+void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_totals *f,
                                 const struct ct_pool_growth_counts *g);
-unsigned ct_pool_text_summary_lines(const struct ct_view *v, const struct ct_pool_figures *f,
+unsigned ct_pool_text_summary_lines(const struct ct_view *v, const struct ct_torch_pool_totals *f,
                                     const struct ct_pool_growth_counts *g);
 
 #endif

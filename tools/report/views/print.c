@@ -20,10 +20,10 @@ void ct_print_label(struct ct_view *v, const char *label, size_t column) {
 
 // Describes the frames that are not shown: the number of visible ones, what the stack ends with,
 // and the hidden ones.
-static void describe_rest(struct ct_view *v, const struct ct_askers *a, unsigned visible, char *to,
+static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned visible, char *to,
                           size_t size) {
-    const char *end = ct_stack_end_text(&v->trace->names, a->stack);
-    const uint32_t hidden = ct_askers_hidden(a);
+    const char *end = ct_call_sites_end_text(&v->trace->definitions, a->stack);
+    const uint32_t hidden = ct_call_sites_count_hidden(a);
     size_t at = 0;
     *to = 0;
     if (visible)
@@ -34,22 +34,22 @@ static void describe_rest(struct ct_view *v, const struct ct_askers *a, unsigned
         (void)snprintf(to + at, size - at, "%s%" PRIu32 " hidden", at ? ", " : "", hidden);
 }
 
-static unsigned count_visible(struct ct_askers a) {
+static unsigned count_visible(struct ct_shown_frames a) {
     unsigned n = 0;
-    for (; a.node; ct_askers_next(&a))
+    for (; a.node; ct_call_sites_next_frame(&a))
         n++;
     return n;
 }
 
 // Returns the label of a frame, and how often the frame repeats (a recursion); moves on to the next
 // frame.
-static void next_label(struct ct_askers *a, char *to, size_t size) {
-    const struct ct_node *nodes = a->sites->names->nodes;
-    const struct ct_askers first = *a;
+static void next_label(struct ct_shown_frames *a, char *to, size_t size) {
+    const struct ct_call_tree_node *nodes = a->sites->definitions->nodes;
+    const struct ct_shown_frames first = *a;
     unsigned times = 0;
-    ct_asker_label(a, to, size - 24);
+    ct_call_sites_shown_label(a, to, size - 24);
     for (; a->node && nodes[a->node].frame == nodes[first.node].frame && a->place == first.place;
-         ct_askers_next(a))
+         ct_call_sites_next_frame(a))
         times++;
     const size_t n = strlen(to);
     if (times > 1)
@@ -58,7 +58,7 @@ static void next_label(struct ct_askers *a, char *to, size_t size) {
 
 void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column) {
     char line[2000] = "", label[400], rest[100];
-    struct ct_askers a = ct_askers_of(v->sites, stack);
+    struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
     size_t at = 0;
     for (unsigned i = 0; a.node && i < most; i++) {
         next_label(&a, label, sizeof label);
@@ -78,7 +78,7 @@ static void put_line(struct ct_view *v, const char *text, size_t column, unsigne
 
 void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column) {
     char text[400], rest[100];
-    struct ct_askers a = ct_askers_of(v->sites, stack);
+    struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
     unsigned lines = 0;
     while (a.node && (lines < most || v->sites->all_frames)) {
         next_label(&a, text, sizeof text);
@@ -156,11 +156,11 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
             continue;
         }
         fprintf(v->out, "  %12s %8s %9s  ", ct_label_size(v, g->list[i].bytes).text,
-                ct_percent(g->list[i].bytes, whole).text, ct_count(g->list[i].count).text);
+                ct_human_percent(g->list[i].bytes, whole).text, ct_human_count(g->list[i].count).text);
         ct_print_label(v, g->list[i].label, 35);
         putc('\n', v->out);
     }
     if (g->count > shown)
         fprintf(v->out, "  %12s %8s %9s  %zu more call sites\n", ct_label_size(v, bytes).text,
-                ct_percent(bytes, whole).text, ct_count(count).text, g->count - shown);
+                ct_human_percent(bytes, whole).text, ct_human_count(count).text, g->count - shown);
 }

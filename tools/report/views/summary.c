@@ -65,7 +65,7 @@ static void print_oom_verdict(struct summary *s) {
                 s->capacity.bytes ? ct_label_size(v, s->capacity.bytes).text : "-");
     if (c->recovered)
         fprintf(v->out, "; a retry succeeded %s later",
-                ct_duration(c->recovered_t_ns - c->t_ns).text);
+                ct_human_duration(c->recovered_t_ns - c->t_ns).text);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
@@ -84,7 +84,7 @@ static void print_quiet_verdict(struct summary *s) {
                 ct_label_size(v, d->peak_bytes).text);
         if (s->capacity.bytes)
             fprintf(v->out, " of %s (%s)", ct_label_size(v, s->capacity.bytes).text,
-                    ct_percent(d->peak_bytes, s->capacity.bytes).text);
+                    ct_human_percent(d->peak_bytes, s->capacity.bytes).text);
         fprintf(v->out, " allocated at the peak, at %s", ct_label_time(v, d->peak_t_ns).text);
     }
     fprintf(v->out, "%s\n", v->terminal->reset);
@@ -92,16 +92,16 @@ static void print_quiet_verdict(struct summary *s) {
 
 static void print_call(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_names *n = &v->trace->names;
+    const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_oom_event *c = s->crossing;
     const struct ct_thread *thread = &n->threads[c->thread];
-    const struct ct_short wall = ct_label_wall_clock(v, c->t_ns);
+    const struct ct_human_text wall = ct_label_wall_clock(v, c->t_ns);
     fprintf(v->out, "  event      %" PRIu64, c->event);
     if (c->thread)
         fprintf(v->out, ", thread %" PRIu64, thread->tid);
     if (thread->name) {
         fputs(" ", v->out);
-        ct_put_clean(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
+        ct_utf8_print_sanitized(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
     }
     fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
     fputs("  stack      ", v->out);
@@ -153,7 +153,7 @@ static void print_share(struct summary *s, const char *name, uint64_t bytes, con
     struct ct_view *v = s->v;
     const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
     fprintf(v->out, "  %-10s %12s %8s%s%s\n", name, ct_label_size(v, bytes).text,
-            ct_percent(bytes, whole).text, *note ? "  " : "", note);
+            ct_human_percent(bytes, whole).text, *note ? "  " : "", note);
 }
 
 static void print_capacity(struct summary *s, const char *when) {
@@ -163,7 +163,7 @@ static void print_capacity(struct summary *s, const char *when) {
     fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(s->device).text);
     if (name->length) {
         fputs(" (", v->out);
-        ct_put_clean(v->out, name->at, name->length < 60 ? name->length : 60);
+        ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
         fputs(")", v->out);
     }
     fprintf(v->out, " %s%s: ", when, v->terminal->reset);
@@ -187,7 +187,7 @@ static void print_capacity(struct summary *s, const char *when) {
 }
 
 // Appends the measured parts of the untracked memory: " (measured: ...)", or nothing.
-static void append_measured(const struct ct_view *v, const struct ct_device_now *d, char *out,
+static void append_measured(const struct ct_view *v, const struct ct_device_usage *d, char *out,
                             size_t size) {
     const struct {
         const char *what;
@@ -207,8 +207,8 @@ static void append_measured(const struct ct_view *v, const struct ct_device_now 
 
 static void print_memory(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_split *m = &s->live.split;
-    const struct ct_device_now *d = &s->scan.end.readings.device[s->device];
+    const struct ct_breakdown *m = &s->live.split;
+    const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
     char note[200];
     (void)snprintf(note, sizeof note, "this process's allocations");
     if (m->managed)
@@ -235,8 +235,8 @@ static void print_live(struct summary *s, const char *when, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_site_groups groups;
     fprintf(v->out, "%slive %s%s: %s in %s allocation%s\n", v->terminal->bold, when,
-            v->terminal->reset, ct_label_size(v, s->live.bytes).text, ct_count(s->live.count).text,
-            ct_plural(s->live.count));
+            v->terminal->reset, ct_label_size(v, s->live.bytes).text, ct_human_count(s->live.count).text,
+            ct_human_plural(s->live.count));
     if (!s->live.count)
         return;
     ct_site_groups_refine(v->sites, s->live.holdings, s->live.holding_count);
@@ -264,12 +264,12 @@ static void print_next(struct summary *s) {
     struct ct_view *v = s->v;
     const char *command = "top";
     if (!s->scan.events)
-        command = ct_trace_sound(v->trace) ? "info" : "check";
+        command = ct_trace_is_intact(v->trace) ? "info" : "check";
     else if (s->crossing && !v->options->capacity)
         command =
             ct_oom_reason_find(s->crossing, 0).kind == CT_OOM_REASON_ENOUGH_FREE ? "frag" : "oom";
     fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, command);
-    ct_put_clean(v->out, v->trace->source.name, strlen(v->trace->source.name));
+    ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
     if (!s->scan.events) {
         fprintf(v->out, "%s\n", v->terminal->reset);
         return;
@@ -293,13 +293,13 @@ static void print_overwritten(struct summary *s) {
                 ct_label_time(v, past.peak_ns + past.peak_width_ns / 2).text);
     if (past.ooms > ooms)
         fprintf(v->out, "%s%" PRIu64 " OOM%s", higher ? ", " : "overwritten: ", past.ooms - ooms,
-                ct_plural(past.ooms - ooms));
+                ct_human_plural(past.ooms - ooms));
     if (higher || past.ooms > ooms)
         putc('\n', v->out);
 }
 
 // Returns PyTorch's pool at the crossing, or at the peak.
-static const struct ct_pool_figures *pool_of(const struct summary *s) {
+static const struct ct_torch_pool_totals *pool_of(const struct summary *s) {
     return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
 }
 
@@ -307,8 +307,8 @@ static const struct ct_pool_figures *pool_of(const struct summary *s) {
 static unsigned row_count(const struct summary *s) {
     const struct ct_trace *t = s->v->trace;
     const unsigned asked = s->v->options->top,
-                   estimate = ct_names_fact(&t->names, "option.SAMPLE") ||
-                              ct_names_fact(&t->names, "option.MIN_SIZE");
+                   estimate = ct_definitions_info(&t->definitions, "option.SAMPLE") ||
+                              ct_definitions_info(&t->definitions, "option.MIN_SIZE");
     const unsigned most =
         5 - estimate - (unsigned)ct_coarse_history_exists(t) -
         ct_pool_text_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
@@ -348,8 +348,8 @@ static void print_text(struct summary *s) {
 // ---- JSON ------------------------------------------------------------------------------------------
 
 static void add_pool(struct ct_json *j, struct summary *s, int d) {
-    static const struct ct_pool_figures none;
-    const int bound = ct_origin_is_bound(s->v->trace);
+    static const struct ct_torch_pool_totals none;
+    const int bound = ct_torch_settings_limit_reuse(s->v->trace);
     const int here = s->crossing && s->crossing->device == d;
     ct_json_open(j, "pool", '{');
     ct_pool_json_add_pool(j, "crossing", here ? &s->crossing->pool : &none, bound);
@@ -364,9 +364,9 @@ static void add_pool(struct ct_json *j, struct summary *s, int d) {
 static void add_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
-    const struct ct_device_now *now = &s->scan.end.readings.device[d];
+    const struct ct_device_usage *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
-    const struct ct_split split = ct_replay_split(&s->scan.end, d);
+    const struct ct_breakdown split = ct_replay_split(&s->scan.end, d);
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
     ct_document_add_capacity(j, &c);
@@ -375,17 +375,17 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number(j, "managed_bytes", live->managed_bytes);
     ct_json_number(j, "pooled_bytes", live->pooled_bytes);
     ct_json_number(j, "pool_bytes", live->pool_bytes);
-    ct_json_known(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
-    ct_json_known(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    ct_json_number_or_null(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
+    ct_json_number_or_null(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
     const struct ct_coarse_summary past = ct_coarse_history_summarize(s->v->trace, d);
-    ct_json_known(j, "history_peak_bytes", past.known, past.peak_bytes);
-    ct_json_known(j, "history_peak_t_ns", past.known, past.peak_ns);
-    ct_json_known(j, "history_oom_count", past.known, past.ooms);
-    ct_json_known(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
-    ct_json_known(j, "free_bytes_min", now->free_known, now->free_min);
-    ct_json_known(j, "context_bytes", now->context_known, now->context_bytes);
-    ct_json_known(j, "module_bytes", now->module_known, now->module_bytes);
-    ct_json_known(j, "limit_bytes", now->limit_known, now->limit_bytes);
+    ct_json_number_or_null(j, "history_peak_bytes", past.known, past.peak_bytes);
+    ct_json_number_or_null(j, "history_peak_t_ns", past.known, past.peak_ns);
+    ct_json_number_or_null(j, "history_oom_count", past.known, past.ooms);
+    ct_json_number_or_null(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
+    ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
+    ct_json_number_or_null(j, "context_bytes", now->context_known, now->context_bytes);
+    ct_json_number_or_null(j, "module_bytes", now->module_known, now->module_bytes);
+    ct_json_number_or_null(j, "limit_bytes", now->limit_known, now->limit_bytes);
     ct_document_add_memory(j, "memory", &split);
     add_pool(j, s, d);
     ct_json_close(j, '}');
@@ -398,12 +398,12 @@ static void add_holdings(struct ct_json *j, struct summary *s, const char *key, 
         const struct ct_holding *h = &s->live.holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
             break;
-        ct_site_label(s->v->sites, h->stack, label, sizeof label);
+        ct_call_sites_label(s->v->sites, h->stack, label, sizeof label);
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "bytes", h->bytes);
         ct_json_number(j, "count", h->count);
         ct_json_text(j, "site", label);
-        ct_json_stack(j, s->v->sites, "stack", h->stack);
+        ct_call_sites_json_stack(j, s->v->sites, "stack", h->stack);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -414,7 +414,7 @@ static void print_json(struct summary *s) {
     const int budget = s->v->options->capacity != 0;
     ct_document_begin(j, s->v);
     ct_document_add_trace(j, s->v, &s->scan);
-    ct_json_known(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_json_number_or_null(j, "budget_bytes", budget, s->v->options->capacity);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (s->scan.device[d].seen)
@@ -448,7 +448,7 @@ int ct_view_summary(struct ct_view *v) {
     struct summary s = {.v = v};
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
     ct_view_scan_run(v, &s.scan, &request);
-    ct_replay_forget(&s.scan.end); // another replay follows
+    ct_replay_release(&s.scan.end); // another replay follows
     s.crossing = ct_scan_find_crossing(&s.scan);
     s.device = s.crossing ? s.crossing->device : ct_view_scan_main_device(v, &s.scan);
     if (s.device >= 0) {
@@ -463,5 +463,5 @@ int ct_view_summary(struct ct_view *v) {
         print_text(&s);
     ct_live_at_free(&s.live);
     ct_scan_free(&s.scan);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

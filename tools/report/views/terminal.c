@@ -95,6 +95,6 @@ void ct_terminal_end(void) {
 void ct_terminal_warn(const char *text) {
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);
-    ct_put_clean(stderr, text, strlen(text));
+    ct_utf8_print_sanitized(stderr, text, strlen(text));
     fputc('\n', stderr);
 }

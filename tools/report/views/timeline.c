@@ -124,10 +124,10 @@ static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan 
         const uint64_t t = q->columns_from + (uint64_t)((unsigned __int128)span * i / q->columns);
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "t_ns", t);
-        ct_json_known(j, "live_bytes_min", c->live_known, c->live_min);
-        ct_json_known(j, "live_bytes_max", c->live_known, c->live_max);
-        ct_json_known(j, "used_bytes_min", c->used_known, c->used_min);
-        ct_json_known(j, "used_bytes_max", c->used_known, c->used_max);
+        ct_json_number_or_null(j, "live_bytes_min", c->live_known, c->live_min);
+        ct_json_number_or_null(j, "live_bytes_max", c->live_known, c->live_max);
+        ct_json_number_or_null(j, "used_bytes_min", c->used_known, c->used_min);
+        ct_json_number_or_null(j, "used_bytes_max", c->used_known, c->used_max);
         ct_json_number(j, "oom_count", c->ooms);
         ct_json_bool(j, "coarse", c->coarse);
         ct_json_close(j, '}');
@@ -192,5 +192,5 @@ int ct_view_timeline(struct ct_view *v) {
     else
         print_text(v, &s);
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -15,13 +15,13 @@ static void print_hidden(struct ct_view *v, const struct ct_scan *s) {
     for (size_t i = 1; i < s->stack_count; i++) {
         if (!s->stacks[i].total_count && !s->stacks[i].live_count)
             continue;
-        const struct ct_askers a = ct_askers_of(v->sites, (uint32_t)i);
-        hidden += ct_askers_hidden(&a);
-        frames += ct_stack_node(v->sites->names, (uint32_t)i)->depth;
+        const struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, (uint32_t)i);
+        hidden += ct_call_sites_count_hidden(&a);
+        frames += ct_definitions_stack_node(v->sites->definitions, (uint32_t)i)->depth;
     }
     if (hidden)
         fprintf(v->out, "%s%s of %s frames of these stacks are hidden (--noise, --all-frames)%s\n",
-                v->terminal->dim, ct_count(hidden).text, ct_count(frames).text, v->terminal->reset);
+                v->terminal->dim, ct_human_count(hidden).text, ct_human_count(frames).text, v->terminal->reset);
 }
 
 static void print_sites(struct ct_view *v, struct ct_site_groups *g, int device,
@@ -35,9 +35,9 @@ static void print_sites(struct ct_view *v, struct ct_site_groups *g, int device,
     for (size_t i = 0; i < g->count && i < rows; i++) {
         const struct ct_site_group *r = &g->list[i];
         fprintf(v->out, "%12s %9s %12s %9s %12s %9s  ", ct_label_size(v, r->bytes).text,
-                ct_count(r->count).text, ct_label_size(v, r->more[END_BYTES]).text,
-                ct_count(r->more[END_COUNT]).text, ct_label_size(v, r->more[TOTAL_BYTES]).text,
-                ct_count(r->more[TOTAL_COUNT]).text);
+                ct_human_count(r->count).text, ct_label_size(v, r->more[END_BYTES]).text,
+                ct_human_count(r->more[END_COUNT]).text, ct_label_size(v, r->more[TOTAL_BYTES]).text,
+                ct_human_count(r->more[TOTAL_COUNT]).text);
         ct_print_label(v, r->label, 70);
         putc('\n', v->out);
     }
@@ -59,7 +59,7 @@ static void add_sites(struct ct_view *v, struct ct_json *j, const struct ct_site
         ct_json_number(j, "total_allocated_bytes", r->more[TOTAL_BYTES]);
         ct_json_number(j, "total_allocated_count", r->more[TOTAL_COUNT]);
         ct_json_number(j, "stacks", r->stacks);
-        ct_json_stack(j, v->sites, "stack", r->stack);
+        ct_call_sites_json_stack(j, v->sites, "stack", r->stack);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -67,7 +67,7 @@ static void add_sites(struct ct_view *v, struct ct_json *j, const struct ct_site
 
 // Refines the labels by the total that was allocated, so that they suit every column.
 static void refine_labels(struct ct_view *v, const struct ct_scan *s) {
-    struct ct_holding *all = ct_resize(NULL, s->stack_count, sizeof *all);
+    struct ct_holding *all = ct_heap_resize(NULL, s->stack_count, sizeof *all);
     size_t n = 0;
     for (size_t i = 0; i < s->stack_count; i++)
         if (s->stacks[i].total_count || s->stacks[i].live_count)
@@ -107,7 +107,7 @@ static void show_device(struct ct_view *v, int device, struct ct_json *j) {
     struct ct_scan_request request = ct_view_scan_request(v);
     request.device = device;
     ct_scan_run(&s, v->trace, &request);
-    ct_replay_forget(&s.end);
+    ct_replay_release(&s.end);
     (void)ct_peak_totals_get(&s.device[device].totals, CT_TOTALS_AT_PEAK,
                              s.device[device].peak_event, &peak);
     refine_labels(v, &s);
@@ -115,8 +115,8 @@ static void show_device(struct ct_view *v, int device, struct ct_json *j) {
     if (j) {
         ct_json_open(j, NULL, '{');
         ct_document_add_device(j, "ordinal", device);
-        ct_json_known(j, "peak_bytes", s.device[device].peak_known, s.device[device].peak_bytes);
-        ct_json_known(j, "peak_t_ns", s.device[device].peak_known, s.device[device].peak_t_ns);
+        ct_json_number_or_null(j, "peak_bytes", s.device[device].peak_known, s.device[device].peak_bytes);
+        ct_json_number_or_null(j, "peak_t_ns", s.device[device].peak_known, s.device[device].peak_t_ns);
         add_sites(v, j, &groups);
         ct_json_close(j, '}');
     } else {
@@ -150,5 +150,5 @@ int ct_view_top(struct ct_view *v) {
     } else if (!any) {
         fputs("No GPU memory was allocated\n", v->out);
     }
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -7,21 +7,21 @@
 #include "views/label.h"
 
 int ct_trace_state_estimate(const struct ct_trace *t, char *to, size_t size) {
-    const struct ct_string *sample = ct_names_fact(&t->names, "option.SAMPLE"),
-                           *least = ct_names_fact(&t->names, "option.MIN_SIZE");
+    const struct ct_string *sample = ct_definitions_info(&t->definitions, "option.SAMPLE"),
+                           *least = ct_definitions_info(&t->definitions, "option.MIN_SIZE");
     char n[40], bytes[40];
     if (!sample && !least)
         return 0;
     size_t at = (size_t)snprintf(to, size, "an estimate: ");
     if (sample) {
-        ct_clean(n, sizeof n, sample->at, sample->length);
+        ct_utf8_sanitize(n, sizeof n, sample->at, sample->length);
         at += (size_t)snprintf(to + at, size - at,
                                "one allocation in %s was recorded (CUTRACE_SAMPLE=%s): multiply "
                                "what is allocated by %s%s",
                                n, n, n, least ? "; " : "");
     }
     if (least) {
-        ct_clean(bytes, sizeof bytes, least->at, least->length);
+        ct_utf8_sanitize(bytes, sizeof bytes, least->at, least->length);
         (void)snprintf(to + at, size - at,
                        "smaller allocations were not recorded (CUTRACE_MIN_SIZE=%s)", bytes);
     }
@@ -36,10 +36,10 @@ void ct_trace_state_print_estimate(struct ct_view *v) {
 
 int ct_trace_state_print_overwritten(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
-    const struct ct_indexed *first = &t->index.chunks[0], *from = first;
+    const struct ct_index_chunk *first = &t->index.chunks[0], *from = first;
     if (!t->overwritten_events && first->head.seq == 0)
         return 0;
-    if (!(first->head.flags & CT_CHUNK_SEGMENT) && first->head.seq) {
+    if (!(first->head.flags & CT_CHUNK_RESTART) && first->head.seq) {
         fputs("the beginning was overwritten", v->out);
         return 1;
     }
@@ -48,7 +48,7 @@ int ct_trace_state_print_overwritten(struct ct_view *v) {
             from = &t->index.chunks[i];
     if (first->head.first_event == 0 || from != first)
         fprintf(v->out, "%s of the events before %" PRIu64 " were overwritten",
-                ct_count(t->overwritten_events).text, from->head.first_event);
+                ct_human_count(t->overwritten_events).text, from->head.first_event);
     else
         fprintf(v->out, "events 0 to %" PRIu64 " were overwritten", t->overwritten_events - 1);
     fprintf(v->out, " (the file is a ring of %s)", ct_label_size(v, t->source.bytes).text);
@@ -82,7 +82,7 @@ static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean,
     if (ct_trace_state_print_overwritten(v))
         comma = ", ";
     if (lost) {
-        fprintf(v->out, "%s%s event%s lost", comma, ct_count(lost).text, ct_plural(lost));
+        fprintf(v->out, "%s%s event%s lost", comma, ct_human_count(lost).text, ct_human_plural(lost));
         comma = ", ";
     }
     if (t->index.damages) {
@@ -103,9 +103,9 @@ void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s) {
     const uint64_t lost = ct_view_scan_lost_events(v, s);
     const char *end = ct_trace_state_end(t);
     const char *unclean = end && !t->running ? "no clean end: " : "";
-    fprintf(v->out, "trace: %s event%s over %s; ", ct_count(t->events).text, ct_plural(t->events),
-            ct_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
-    if (ct_trace_whole(t) && !lost && !t->torn) {
+    fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text, ct_human_plural(t->events),
+            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+    if (ct_trace_is_complete(t) && !lost && !t->torn) {
         fprintf(v->out, "complete, from start to end%s%s%s\n", end ? "; " : "", unclean,
                 end ? end : "");
         return;

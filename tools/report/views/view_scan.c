@@ -30,7 +30,7 @@ void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
 
 uint64_t ct_view_scan_lost_events(const struct ct_view *v, const struct ct_scan *s) {
     uint64_t counted = 0;
-    (void)ct_names_number(&v->trace->names, "recorder.lost_events", &counted);
+    (void)ct_definitions_info_number(&v->trace->definitions, "recorder.lost_events", &counted);
     return (counted > s->lost ? counted : s->lost) + v->trace->missing_events;
 }
 

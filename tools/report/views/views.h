@@ -13,7 +13,7 @@ struct ct_view {
     const struct ct_arguments *options;
     const struct ct_terminal *terminal;
     struct ct_trace *trace;
-    struct ct_sites *sites;
+    struct ct_call_sites *sites;
     FILE *out;
     uint64_t from_ns, to_ns; // the range of --from and --to
 };
