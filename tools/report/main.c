@@ -23,18 +23,20 @@ static int check_end(const struct ct_trace *t, struct ct_error *e) {
     const char *name = t->source.name;
     if (t->journal_found < 0)
         return ct_error_set(e, CT_EXIT_OK, "warning: %.500s; the trace is reported without it",
-                       t->journal_error.text);
+                            t->journal_error.text);
     if (t->ended || t->sealed || t->running || t->index.chunks[t->index.count - 1].head.version < 2)
         return 0; // (version 1 had no journal)
     if (strcmp(name, "-") == 0)
-        return ct_error_set(e, CT_EXIT_OK,
-                       "warning: %s: no clean end, and standard input has no journal: the last "
-                       "events may be missing",
-                       name);
-    return ct_error_set(e, CT_EXIT_OK,
-                   "warning: %s: no clean end, and its journal %s%s was %s: the last events may be "
-                   "missing, up to 65536 and those that each thread had just recorded",
-                   name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not read" : "not found");
+        return ct_error_set(
+            e, CT_EXIT_OK,
+            "warning: %s: no clean end, and standard input has no journal: the last "
+            "events may be missing",
+            name);
+    return ct_error_set(
+        e, CT_EXIT_OK,
+        "warning: %s: no clean end, and its journal %s%s was %s: the last events may be "
+        "missing, up to 65536 and those that each thread had just recorded",
+        name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not read" : "not found");
 }
 
 // Warns in one line if the trace is damaged or incomplete.
@@ -42,13 +44,15 @@ static void warn_incomplete(const struct ct_trace *t) {
     struct ct_error e;
     const struct ct_index *x = &t->index;
     if (x->damages) {
-        ct_error_set(&e, CT_EXIT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
-                t->source.name, x->damage[0].offset, x->damage[0].what,
-                x->damages > 1 ? " (the first of several places)" : "");
+        ct_error_set(&e, CT_EXIT_OK,
+                     "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
+                     t->source.name, x->damage[0].offset, x->damage[0].what,
+                     x->damages > 1 ? " (the first of several places)" : "");
         ct_terminal_warn(e.text);
     } else if (x->missing) {
-        ct_error_set(&e, CT_EXIT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
-                t->source.name, x->missing);
+        ct_error_set(&e, CT_EXIT_OK,
+                     "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
+                     t->source.name, x->missing);
         ct_terminal_warn(e.text);
     } else if (check_end(t, &e)) {
         ct_terminal_warn(e.text);

@@ -3,6 +3,8 @@
 // coarse history.
 #include "analyze/coarse_history.h"
 
+#include <cutrace/format/assert.h>
+
 #include "base/heap.h"
 
 int ct_coarse_history_exists(const struct ct_trace *t) {
@@ -15,7 +17,7 @@ uint64_t ct_coarse_history_start(const struct ct_trace *t) {
     return t->t_first_ns;
 }
 
-static int knows(const struct ct_history_cell *c, unsigned quantity) {
+static int has_quantity(const struct ct_history_cell *c, unsigned quantity) {
     return c->known >> quantity & 1;
 }
 
@@ -26,7 +28,7 @@ struct ct_coarse_summary ct_coarse_history_summarize(const struct ct_trace *t, i
         if ((int)c->device != device)
             continue;
         sum.ooms += c->refused;
-        if (!knows(c, CT_QUANTITY_ALLOCATED) ||
+        if (!has_quantity(c, CT_QUANTITY_ALLOCATED) ||
             (sum.known && c->curve[CT_QUANTITY_ALLOCATED].max <= sum.peak_bytes))
             continue;
         sum.known = 1;
@@ -69,10 +71,10 @@ static void widen(int *known, uint64_t *min, uint64_t *max, const struct ct_hist
 }
 
 static void add_cell(struct ct_plot_column *column, const struct ct_history_cell *c) {
-    if (knows(c, CT_QUANTITY_ALLOCATED))
+    if (has_quantity(c, CT_QUANTITY_ALLOCATED))
         widen(&column->live_known, &column->live_min, &column->live_max,
               &c->curve[CT_QUANTITY_ALLOCATED]);
-    if (knows(c, CT_QUANTITY_USED))
+    if (has_quantity(c, CT_QUANTITY_USED))
         widen(&column->used_known, &column->used_min, &column->used_max,
               &c->curve[CT_QUANTITY_USED]);
 }
@@ -95,6 +97,7 @@ static void add_history(struct ct_plot_column *column, const struct ct_history *
         const uint64_t begin = h->start_ns + c->bucket * h->width_ns;
         if ((int)c->device != device || begin >= to)
             continue;
+        CT_ASSERT(!before || before->bucket < c->bucket);
         if (begin + h->width_ns <= from) {
             before = c;
             continue;

@@ -40,8 +40,8 @@ static struct ct_segment_holder *find_holder(struct ct_held_segments *h, struct 
     return &h->holders[*position - 1];
 }
 
-static void add_block(struct ct_held_segments *h, struct positions *p, const struct ct_torch_region *r,
-                      const struct ct_object *o) {
+static void add_block(struct ct_held_segments *h, struct positions *p,
+                      const struct ct_torch_region *r, const struct ct_object *o) {
     struct ct_held_segment *s = find_segment(h, p, r);
     struct ct_segment_holder *holder = find_holder(h, p, o->stack);
     s->exclusive &= !s->blocks || s->stack == o->stack;
@@ -86,7 +86,8 @@ static void count_segments(struct ct_held_segments *h, struct positions *p,
     const struct ct_torch_region *in;
     uint32_t slot = 0;
     if (h->segment_count <= MAX_PAIR_BITS / (h->holder_count + 1))
-        pairs.bits = ct_heap_alloc_zeroed(h->segment_count * h->holder_count / 64 + 1, sizeof *pairs.bits);
+        pairs.bits =
+            ct_heap_alloc_zeroed(h->segment_count * h->holder_count / 64 + 1, sizeof *pairs.bits);
     for (const struct ct_object *o; (o = ct_segment_blocks_next(r, device, &slot, &in));) {
         if (!in->free)
             continue;

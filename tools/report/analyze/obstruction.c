@@ -2,6 +2,8 @@
 // Slides a window over the blocks of each segment that is large enough for the request.
 #include "analyze/obstruction.h"
 
+#include <cutrace/format/assert.h>
+
 #include "base/heap.h"
 
 static int compare_addresses(const void *a, const void *b) {
@@ -14,7 +16,8 @@ static int compare_addresses(const void *a, const void *b) {
 static const struct ct_object **list_blocks(const struct ct_replay *r, int device,
                                             enum ct_torch_pool_class class, uint64_t request,
                                             size_t *count) {
-    const struct ct_object **list = ct_heap_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
+    const struct ct_object **list =
+        ct_heap_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
     size_t n = 0;
     const struct ct_torch_region *in;
     uint32_t slot = 0;
@@ -46,9 +49,10 @@ static void add_block(struct ct_obstruction *w, const struct ct_object *b) {
 // segment's start) and covers the fewest blocks that make it large enough. blocks[0] to blocks[n -
 // 1] are all blocks of the segment.
 static void try_segment(struct ct_obstruction *best, uint64_t *best_bytes,
-                        const struct ct_torch_region *r, const struct ct_object *const *blocks, size_t n,
-                        uint64_t request) {
+                        const struct ct_torch_region *r, const struct ct_object *const *blocks,
+                        size_t n, uint64_t request) {
     const uint64_t end = r->start + r->bytes;
+    CT_ASSERT(n && blocks[0]->key >= r->start && blocks[n - 1]->key < end);
     uint64_t covered = 0; // bytes of blocks[from] to blocks[to - 1]
     for (size_t from = 0, to = 0; from <= n; from++) {
         const uint64_t left = from ? blocks[from - 1]->key + blocks[from - 1]->bytes : r->start;

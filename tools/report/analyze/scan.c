@@ -3,6 +3,8 @@
 // request of PyTorch's and a column of the plot need the state before it.
 #include "analyze/scan.h"
 
+#include <cutrace/format/assert.h>
+
 enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
 
 int ct_scan_is_device_memory(const struct ct_oom_event *o) {
@@ -147,7 +149,8 @@ const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
 
 // ---- plot ---------------------------------------------------------------------------------------
 
-static void add_to_column(struct ct_plot_column *c, uint64_t live, const struct ct_breakdown *split) {
+static void add_to_column(struct ct_plot_column *c, uint64_t live,
+                          const struct ct_breakdown *split) {
     if (!c->live_known || live < c->live_min)
         c->live_min = live;
     if (!c->live_known || live > c->live_max)
@@ -177,6 +180,7 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
         s->plot[index] = ct_heap_alloc_zeroed(s->request.columns, sizeof **s->plot);
     const struct ct_breakdown split = ct_replay_split(&s->end, index);
     const uint64_t live = s->end.live.device[index].live_bytes;
+    CT_ASSERT(to < s->request.columns);
     for (unsigned c = s->column[index]; c <= to; c++)
         add_to_column(&s->plot[index][c], live, &split);
     if (to > s->column[index])

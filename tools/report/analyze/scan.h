@@ -20,11 +20,11 @@ struct ct_oom_event {
     uint64_t bytes, free, total;
     uint64_t live_bytes, live_allocations;
     struct ct_breakdown split; // of the device at the event
-    int recovered;         // a retry of the same size succeeded later
+    int recovered;             // a retry of the same size succeeded later
     uint64_t recovered_event, recovered_t_ns;
-    int driver_failed;           // of a block-oom: the driver had run out of memory before
+    int driver_failed;                // of a block-oom: the driver had run out of memory before
     struct ct_torch_pool_totals pool; // of the device at the event
-    uint32_t earlier;            // the previous OOM of the same size without a retry, + 1
+    uint32_t earlier;                 // the previous OOM of the same size without a retry, + 1
 };
 
 struct ct_device_scan {

@@ -3,7 +3,8 @@
 #include "analyze/segment_blocks.h"
 
 const struct ct_object *ct_segment_blocks_next(const struct ct_replay *r, int device,
-                                               uint32_t *slot, const struct ct_torch_region **segment) {
+                                               uint32_t *slot,
+                                               const struct ct_torch_region **segment) {
     while (*slot < ct_live_slot_count(&r->live)) {
         const struct ct_object *o = ct_live_object_at(&r->live, (*slot)++);
         if (!o || o->kind != CT_KIND_BLOCK || ct_device_to_index(o->device) != device)

@@ -41,8 +41,9 @@ static int is_foreign(const struct ct_live *l, const struct ct_object *o) {
 // Returns the memory behind an object: for a mapping, the mapped handle. The device is known of the
 // memory only.
 static const struct ct_object *memory_of(const struct ct_live *l, const struct ct_object *o) {
-    return o->kind == CT_KIND_MAPPING ? ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link)
-                                      : o;
+    if (o->kind != CT_KIND_MAPPING)
+        return o;
+    return ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
 }
 
 struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device) {

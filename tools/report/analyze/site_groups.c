@@ -2,6 +2,8 @@
 // A hash set of labels finds the group of a stack.
 #include "analyze/site_groups.h"
 
+#include <cutrace/format/assert.h>
+
 enum { MAX_DEPTH = 6, LABEL = 1200 };
 
 static int has_label(const void *owner, uint32_t id, const void *key) {
@@ -14,6 +16,7 @@ struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_cal
     char label[LABEL];
     ct_call_sites_label(s, stack, label, sizeof label);
     const size_t length = strlen(label);
+    CT_ASSERT(g->set.count == g->count); // not sorted yet
     uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length), has_label, g, label);
     if (!*slot) {
         CT_HEAP_GROW(g->list, g->count, g->capacity);
@@ -76,8 +79,8 @@ void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, 
     ct_site_groups_free(&groups);
 }
 
-void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s, const struct ct_holding *h,
-                          size_t n) {
+void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
+                          const struct ct_holding *h, size_t n) {
     *g = (struct ct_site_groups){0};
     for (size_t i = 0; i < n; i++) {
         struct ct_site_group *group = ct_site_groups_get(g, s, h[i].stack);

@@ -2,6 +2,8 @@
 // Opcodes of pickle protocol 2. Source: Lib/pickletools.py of CPython, which describes each.
 #include "export/pickle.h"
 
+#include <cutrace/format/assert.h>
+
 #include "base/heap.h"
 #include "base/human.h"
 
@@ -12,6 +14,7 @@ static void flush(struct ct_pickle *p) {
 }
 
 static uint8_t *reserve(struct ct_pickle *p, size_t n) {
+    CT_ASSERT(n <= sizeof p->buffer);
     if (sizeof p->buffer - p->used < n)
         flush(p);
     return p->buffer + p->used;

@@ -3,6 +3,7 @@
 // change as it happens. Keeps the shown regions and blocks by address.
 #include "export/torch_snapshot.h"
 
+#include <cutrace/format/assert.h>
 #include <inttypes.h>
 
 #include "analyze/scan.h"
@@ -35,6 +36,7 @@ static void end_synthetic(struct ct_torch_snapshot *s, uint64_t start) {
         return;
     ct_torch_snapshot_write_free(s, region, W_segment_free);
     ct_range_list_remove(&s->regions, at);
+    CT_ASSERT(s->synthetic);
     s->synthetic--;
 }
 
@@ -73,7 +75,7 @@ static void end_region(struct ct_torch_snapshot *s, uint64_t start) {
 static void check_neighbours(struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
     const struct ct_range_list_position at = ct_range_list_find(&s->regions, region->start);
     const struct ct_listed_range *after = ct_range_list_get(&s->regions, at),
-                         *before = ct_range_list_previous(&s->regions, at);
+                                 *before = ct_range_list_previous(&s->regions, at);
     if (after && after->start == ct_listed_range_end(region) &&
         (after->what ^ region->what) & CT_REGION_MAPPED)
         s->separate_mappings = 1;
@@ -84,11 +86,11 @@ static void check_neighbours(struct ct_torch_snapshot *s, const struct ct_listed
 
 static struct ct_listed_range span_of(const struct ct_object *o) {
     return (struct ct_listed_range){.start = o->key,
-                            .bytes = o->bytes,
-                            .event = ct_object_event(o),
-                            .t_ns = o->t_ns,
-                            .stack = o->stack,
-                            .device = o->device};
+                                    .bytes = o->bytes,
+                                    .event = ct_object_event(o),
+                                    .t_ns = o->t_ns,
+                                    .stack = o->stack,
+                                    .device = o->device};
 }
 
 static int can_show(const struct ct_torch_snapshot *s, const struct ct_object *o, int device) {
@@ -120,7 +122,8 @@ static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o,
 
 // Whether a block lies in one segment: in one region, or in adjacent mappings. `note`: remember
 // these as holding blocks.
-static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *block, int note) {
+static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *block,
+                           int note) {
     uint64_t up_to = block->start;
     struct ct_range_list_position at = ct_range_list_find(&s->regions, up_to);
     for (const struct ct_listed_range *r; (r = ct_range_list_get(&s->regions, at));
@@ -225,8 +228,8 @@ static void write_oom(struct ct_torch_snapshot *s, const struct ct_event *e) {
     const struct ct_oom_event of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
     const int index = ct_event_device_index(e);
     const int is_oom =
-        e->op == CT_OP_BLOCK_OOM || (CT_HAS(e, result) && e->result == 2 && ct_trace_op_acquires(e->op) &&
-                                     ct_scan_is_device_memory(&of));
+        e->op == CT_OP_BLOCK_OOM || (CT_HAS(e, result) && e->result == 2 &&
+                                     ct_trace_op_acquires(e->op) && ct_scan_is_device_memory(&of));
     char text[300];
     if (!s->out || !is_oom || !is_wanted(s, index))
         return;
@@ -355,8 +358,8 @@ static void choose_categories(struct ct_torch_snapshot *s) {
     size_t room = 16;
     struct ct_live_totals m = {.holdings = ct_heap_alloc_zeroed(room, sizeof *m.holdings)};
     struct ct_site_groups groups;
-    for (struct ct_range_list_position at = ct_range_list_find(from, 0); (span = ct_range_list_get(from, at));
-         at = ct_range_list_next(from, at))
+    for (struct ct_range_list_position at = ct_range_list_find(from, 0);
+         (span = ct_range_list_get(from, at)); at = ct_range_list_next(from, at))
         add_holding(&m, &room, &position, span);
     ct_map_free(&position);
     ct_site_groups_refine(s->sites, m.holdings, m.holding_count);

@@ -83,7 +83,8 @@ static const char *const hidden_patterns[] = {
 };
 
 static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t length) {
-    char *copy = ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
+    char *copy =
+        ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
     size_t n = length;
     memcpy(copy, text, length);
     copy[n] = 0;
@@ -167,7 +168,8 @@ static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node; ct_call_sites_next_frame(&a)) {
+    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node;
+         ct_call_sites_next_frame(&a)) {
         next_element(s, &batch);
         put_frame(s, &a);
     }
@@ -289,7 +291,8 @@ static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_lis
                                        (CT_REGION_POOL | CT_REGION_MAPPED);
 }
 
-static void put_range(struct ct_torch_snapshot *s, const struct ct_listed_range *span, unsigned stream) {
+static void put_range(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
+                      unsigned stream) {
     put_key_number(s, W_addr, span->start);
     put_key_number(s, W_size, span->bytes);
     put_key_number(s, W_stream, stream);
@@ -389,7 +392,8 @@ static unsigned ordinal_of(const struct ct_torch_snapshot *s, int index) {
     return index == CT_MAX_DEVICES ? count_ordinals(s) : (unsigned)index;
 }
 
-static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
+static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *region,
+                        uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);

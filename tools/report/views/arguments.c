@@ -212,18 +212,19 @@ static int parse_option(struct ct_arguments *o, int argc, char **argv, int *i,
             value = word + 2;
     }
     if (a < 0)
-        return ct_error_set(error, CT_EXIT_USAGE, "unknown option %.100s; see cutrace-report --help", word);
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "unknown option %.100s; see cutrace-report --help", word);
     if (!arguments[a].argument && value)
         return ct_error_set(error, CT_EXIT_USAGE, "--%s takes no value", arguments[a].name);
     if (arguments[a].argument && !value) {
         if (*i + 1 >= argc)
             return ct_error_set(error, CT_EXIT_USAGE, "--%s needs a value: %s", arguments[a].name,
-                           arguments[a].argument);
+                                arguments[a].argument);
         value = argv[++*i];
     }
     if (set_argument(o, (enum argument)a, value))
-        return ct_error_set(error, CT_EXIT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name, value,
-                       arguments[a].argument, arguments[a].help);
+        return ct_error_set(error, CT_EXIT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name,
+                            value, arguments[a].argument, arguments[a].help);
     return 0;
 }
 
@@ -244,11 +245,12 @@ static int check_output(const struct ct_arguments *o, struct ct_error *error) {
                        o->command == CT_COMMAND_export;
     if ((o->output || o->force) && !writes)
         return ct_error_set(error, CT_EXIT_USAGE,
-                       "--output and --force are for the commands seal, symbolize and export");
+                            "--output and --force are for the commands seal, symbolize and export");
     if (o->events && o->command != CT_COMMAND_export)
         return ct_error_set(error, CT_EXIT_USAGE, "--events is for the command export");
     if (o->output && strcmp(o->output, "-") == 0)
-        return ct_error_set(error, CT_EXIT_USAGE, "--output=-: the result must be a file; name one");
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "--output=-: the result must be a file; name one");
     if (o->output && o->path_count > 1)
         return ct_error_set(error, CT_EXIT_USAGE, "--output takes one trace");
     return 0;
@@ -258,15 +260,16 @@ static int check_arguments(const struct ct_arguments *o, int have_command, struc
     const char *servers = getenv("DEBUGINFOD_URLS");
     if (o->path_count && !have_command && is_mistyped(o->paths[0]))
         return ct_error_set(error, CT_EXIT_USAGE,
-                       "%.100s: neither a command nor a file; see cutrace-report --help",
-                       o->paths[0]);
+                            "%.100s: neither a command nor a file; see cutrace-report --help",
+                            o->paths[0]);
     if (!o->path_count)
-        return ct_error_set(error, CT_EXIT_USAGE, "no trace named; usage: cutrace-report [COMMAND] TRACE...");
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "no trace named; usage: cutrace-report [COMMAND] TRACE...");
     if (check_output(o, error))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(error, CT_EXIT_USAGE,
-                       "--debuginfod: the environment names no server: set DEBUGINFOD_URLS");
+                            "--debuginfod: the environment names no server: set DEBUGINFOD_URLS");
     if (o->have_from && o->have_to && o->from_ns > o->to_ns)
         return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
     return 0;

@@ -114,14 +114,19 @@ static int name_file(struct export *x) {
     size_t length = strlen(name);
     if (length > 4 && strcmp(name + length - 4, ".zst") == 0)
         length -= 4;
-    const int n = output ? snprintf(x->path, sizeof x->path, "%s", output)
-                         : snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
+    int n;
+    if (output)
+        n = snprintf(x->path, sizeof x->path, "%s", output);
+    else
+        n = snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
     if (!output && strcmp(name, "-") == 0)
-        return ct_error_set(&x->error, CT_EXIT_USAGE, "export: name the new file with --output=FILE");
+        return ct_error_set(&x->error, CT_EXIT_USAGE,
+                            "export: name the new file with --output=FILE");
     if (n < 0 || (size_t)n >= sizeof x->path)
         return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: the name is too long", x->path);
     if (ct_new_file_would_replace(x->path) && !x->v->options->force)
-        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it", x->path);
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
+                            x->path);
     return 0;
 }
 

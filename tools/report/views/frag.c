@@ -104,8 +104,9 @@ static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
     fprintf(v->out,
             "  address gaps     %12s  in %s gap%s between %s live range%s, largest %s (inferred)\n",
-            ct_label_size(v, f->gap_bytes).text, ct_human_count(f->gaps).text, ct_human_plural(f->gaps),
-            ct_human_count(f->ranges).text, ct_human_plural(f->ranges), ct_label_size(v, f->gap_max).text);
+            ct_label_size(v, f->gap_bytes).text, ct_human_count(f->gaps).text,
+            ct_human_plural(f->gaps), ct_human_count(f->ranges).text, ct_human_plural(f->ranges),
+            ct_label_size(v, f->gap_max).text);
     fprintf(v->out,
             "  rounding         %12s  of large allocations up to multiples of 2 MiB (inferred)\n",
             ct_label_size(v, f->rounding_bytes).text);

@@ -31,8 +31,9 @@ uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct
     for (size_t i = q->done; i < q->count && q->list[i].request.before_event <= number; i++) {
         struct ct_frag_request *n = &q->list[i];
         if (n->request.cause == CT_GROWTH_FRAGMENTED)
-            n->obstruction = ct_obstruction_find(
-                r, n->request.device, (enum ct_torch_pool_class)n->request.class, n->request.requested);
+            n->obstruction = ct_obstruction_find(r, n->request.device,
+                                                 (enum ct_torch_pool_class)n->request.class,
+                                                 n->request.requested);
         q->done = i + 1;
     }
     return q->done < q->count ? q->list[q->done].request.before_event : UINT64_MAX;
@@ -56,7 +57,8 @@ static void print_segment_kinds(struct ct_view *v, const struct ct_scan *s, int 
     for (size_t i = 0; i < n; i++) {
         const struct ct_torch_segments *o = &list[i];
         fprintf(v->out, "%s %s %s%s%s%s", i ? "," : "", ct_human_count(o->segments).text,
-                ct_torch_segments_kind_name(o->kind), o->foreign ? " of a MemPool's allocator in " : "",
+                ct_torch_segments_kind_name(o->kind),
+                o->foreign ? " of a MemPool's allocator in " : "",
                 o->foreign ? get_module(v, o->module, name, sizeof name) : "", "");
     }
     free(list);
@@ -167,7 +169,8 @@ static void print_causes(struct ct_view *v, const char *what, const uint64_t n[C
     fprintf(
         v->out,
         "  %-16s %12s  time%s: %s not enough free, %s fragmented, %s large enough block unused\n",
-        what, ct_human_count(all).text, ct_human_plural(all), ct_human_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
+        what, ct_human_count(all).text, ct_human_plural(all),
+        ct_human_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
         ct_human_count(n[CT_GROWTH_FRAGMENTED]).text, ct_human_count(n[CT_GROWTH_FIT_UNUSED]).text);
 }
 
@@ -363,7 +366,8 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "event", g->event);
         ct_json_number(j, "t_ns", g->t_ns);
-        ct_json_number_or_null(j, "tid", g->thread != 0, v->trace->definitions.threads[g->thread].tid);
+        ct_json_number_or_null(j, "tid", g->thread != 0,
+                               v->trace->definitions.threads[g->thread].tid);
         ct_json_text(j, "outcome", g->oom ? "oom" : "grown");
         ct_json_text(j, "cause", ct_pool_growth_cause_name((enum ct_growth_cause)g->cause));
         ct_json_text(j, "class", g->class == CT_TORCH_POOL_SMALL ? "small" : "large");

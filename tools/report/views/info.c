@@ -84,7 +84,8 @@ static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size
     print_facts(v, facts, count);
 }
 
-static void add_module(struct ct_json *j, const struct ct_definitions *n, const struct ct_module *m) {
+static void add_module(struct ct_json *j, const struct ct_definitions *n,
+                       const struct ct_module *m) {
     char build_id[140] = "";
     for (uint32_t b = 0; b < m->build_id.length && b < 64; b++)
         (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)m->build_id.at[b]);

@@ -23,7 +23,7 @@ struct ct_human_text ct_pool_text_fragmentation(const struct ct_torch_pool_total
 }
 
 struct ct_human_text ct_pool_text_retries(const struct ct_view *v,
-                                     const struct ct_pool_growth_counts *g) {
+                                          const struct ct_pool_growth_counts *g) {
     struct ct_human_text s = ct_human_count(g->retries), with;
     if (!g->retries || !ct_torch_settings_hide_retries(v->trace))
         return s;
@@ -71,5 +71,6 @@ void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_to
         return;
     const uint64_t grown = g->grown[CT_GROWTH_FRAGMENTED], ooms = g->ooms[CT_GROWTH_FRAGMENTED];
     fprintf(v->out, "  Fragmentation grew the pool %s time%s and caused %s OOM%s (see frag)\n",
-            ct_human_count(grown).text, ct_human_plural(grown), ct_human_count(ooms).text, ct_human_plural(ooms));
+            ct_human_count(grown).text, ct_human_plural(grown), ct_human_count(ooms).text,
+            ct_human_plural(ooms));
 }

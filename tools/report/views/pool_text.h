@@ -12,7 +12,7 @@ struct ct_human_text ct_pool_text_largest(const struct ct_view *v, uint64_t byte
 struct ct_human_text ct_pool_text_fragmentation(const struct ct_torch_pool_totals *f);
 // num_alloc_retries: "34", or "at most 34" where it is an upper bound.
 struct ct_human_text ct_pool_text_retries(const struct ct_view *v,
-                                     const struct ct_pool_growth_counts *g);
+                                          const struct ct_pool_growth_counts *g);
 // Prints the lines of `summary`; the second function returns how many these are.
 void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_totals *f,
                                 const struct ct_pool_growth_counts *g);

@@ -20,8 +20,8 @@ void ct_print_label(struct ct_view *v, const char *label, size_t column) {
 
 // Describes the frames that are not shown: the number of visible ones, what the stack ends with,
 // and the hidden ones.
-static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned visible, char *to,
-                          size_t size) {
+static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned visible,
+                          char *to, size_t size) {
     const char *end = ct_call_sites_end_text(&v->trace->definitions, a->stack);
     const uint32_t hidden = ct_call_sites_count_hidden(a);
     size_t at = 0;
@@ -70,7 +70,7 @@ void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t c
     ct_print_label(v, line, column);
 }
 
-static void put_line(struct ct_view *v, const char *text, size_t column, unsigned *lines) {
+static void print_line(struct ct_view *v, const char *text, size_t column, unsigned *lines) {
     if ((*lines)++)
         fprintf(v->out, "\n%*s", (int)column, "");
     ct_print_label(v, text, column);
@@ -82,13 +82,13 @@ void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t col
     unsigned lines = 0;
     while (a.node && (lines < most || v->sites->all_frames)) {
         next_label(&a, text, sizeof text);
-        put_line(v, text, column, &lines);
+        print_line(v, text, column, &lines);
     }
     describe_rest(v, &a, count_visible(a), rest, sizeof rest);
     (void)snprintf(text, sizeof text, "... %s%s", rest,
                    strstr(rest, "hidden") ? " (--all-frames)" : "");
     if (*rest)
-        put_line(v, text, column, &lines);
+        print_line(v, text, column, &lines);
 }
 
 static void print_not_enough(struct ct_view *v, const struct ct_oom_event *o,
@@ -156,7 +156,8 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
             continue;
         }
         fprintf(v->out, "  %12s %8s %9s  ", ct_label_size(v, g->list[i].bytes).text,
-                ct_human_percent(g->list[i].bytes, whole).text, ct_human_count(g->list[i].count).text);
+                ct_human_percent(g->list[i].bytes, whole).text,
+                ct_human_count(g->list[i].count).text);
         ct_print_label(v, g->list[i].label, 35);
         putc('\n', v->out);
     }

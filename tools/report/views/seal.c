@@ -53,7 +53,7 @@ static int seal_file(struct seal *s, int fd) {
     const size_t n = (size_t)(end - s->at);
     if (fstat(fd, &st) || (uint64_t)st.st_size != end)
         return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: has changed in the meantime; try again",
-                       s->source->name);
+                            s->source->name);
     uint8_t *rest = ct_heap_resize(NULL, n, 1);
     const int kept = ct_source_read(s->source, s->at, rest, n) == n;
     int rc = kept ? 0 : fail_with_errno(s, "cannot be read", s->source->name);
@@ -99,8 +99,8 @@ static int seal_in_place(struct seal *s) {
         if (rc)
             return rc;
     }
-    (void)sync_folder(
-        s->source->name); // so that a new trace survives a crash after the journal is removed
+    // A new trace must survive a crash that follows the removal of the journal.
+    (void)sync_folder(s->source->name);
     return remove_journal(s, journal);
 }
 
@@ -125,18 +125,18 @@ static int check_trace(struct seal *s) {
     const struct ct_trace *t = s->v->trace;
     const char *name = t->source.name;
     if (!t->journal.path)
-        return ct_error_set(&s->error, CT_EXIT_USAGE, "%s: name a trace's file: its journal lies next to it",
-                       name);
+        return ct_error_set(&s->error, CT_EXIT_USAGE,
+                            "%s: name a trace's file: its journal lies next to it", name);
     if (t->journal_found < 0)
         return ct_error_set(&s->error, CT_EXIT_BAD_TRACE, "%s", t->journal_error.text);
     if (!t->journal_found && !t->ended && !t->sealed)
         return ct_error_set(&s->error, CT_EXIT_INCOMPLETE,
-                       "%s: no clean end, and no journal %s%s: nothing can be added", name, name,
-                       CT_JOURNAL_SUFFIX);
+                            "%s: no clean end, and no journal %s%s: nothing can be added", name,
+                            name, CT_JOURNAL_SUFFIX);
     if (t->journal_found && t->journal.alive)
         return ct_error_set(&s->error, CT_EXIT_USAGE,
-                       "%s: process %" PRIu32 " is still recording; end it first (or --force)",
-                       name, t->journal.head.pid);
+                            "%s: process %" PRIu32 " is still recording; end it first (or --force)",
+                            name, t->journal.head.pid);
     return !t->journal_found && !s->v->options->output;
 }
 
@@ -155,8 +155,8 @@ static void print_result(const struct seal *s, int nothing) {
         fputs(": needs no seal\n", v->out);
     else
         fprintf(v->out, ": added %s event%s from its journal, %s in all\n",
-                ct_human_count(v->trace->journal.folded).text, ct_human_plural(v->trace->journal.folded),
-                ct_human_count(v->trace->events).text);
+                ct_human_count(v->trace->journal.folded).text,
+                ct_human_plural(v->trace->journal.folded), ct_human_count(v->trace->events).text);
 }
 
 int ct_view_seal(struct ct_view *v) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // summary: the verdict first, then the figures behind it, in at most 24 lines.
+#include <cutrace/format/assert.h>
 #include <inttypes.h>
 
 #include "analyze/coarse_history.h"
@@ -101,7 +102,8 @@ static void print_call(struct summary *s) {
         fprintf(v->out, ", thread %" PRIu64, thread->tid);
     if (thread->name) {
         fputs(" ", v->out);
-        ct_utf8_print_sanitized(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
+        ct_utf8_print_sanitized(v->out, n->strings[thread->name].at,
+                                n->strings[thread->name].length);
     }
     fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
     fputs("  stack      ", v->out);
@@ -235,8 +237,8 @@ static void print_live(struct summary *s, const char *when, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_site_groups groups;
     fprintf(v->out, "%slive %s%s: %s in %s allocation%s\n", v->terminal->bold, when,
-            v->terminal->reset, ct_label_size(v, s->live.bytes).text, ct_human_count(s->live.count).text,
-            ct_human_plural(s->live.count));
+            v->terminal->reset, ct_label_size(v, s->live.bytes).text,
+            ct_human_count(s->live.count).text, ct_human_plural(s->live.count));
     if (!s->live.count)
         return;
     ct_site_groups_refine(v->sites, s->live.holdings, s->live.holding_count);
@@ -312,6 +314,7 @@ static unsigned row_count(const struct summary *s) {
     const unsigned most =
         5 - estimate - (unsigned)ct_coarse_history_exists(t) -
         ct_pool_text_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
+    CT_ASSERT(most >= 1 && most <= 5);
     return asked && asked < most ? asked : most;
 }
 

@@ -239,7 +239,8 @@ static int make_chunk(struct symbolize *s, size_t i) {
 // ---- the file ---------------------------------------------------------------------------------------
 
 // Returns the offset behind a chunk and its filler.
-static uint64_t end_of(const struct ct_source *source, const struct ct_index_chunk *c, uint64_t most) {
+static uint64_t end_of(const struct ct_source *source, const struct ct_index_chunk *c,
+                       uint64_t most) {
     const uint64_t at = c->body + c->head.body_bytes;
     uint32_t frame[2];
     if (most - at < sizeof frame ||
@@ -288,7 +289,8 @@ static int put_all(struct symbolize *s) {
     for (size_t i = 0; i < t->index.count; i++)
         order[i] = (struct chunk_at){t->index.chunks[i].offset, i};
     qsort(order, t->index.count, sizeof *order, compare_offsets);
-    int rc = put_range(s, order, 0, t->source.added ? ct_trace_append_offset(t) : t->source.file_bytes);
+    int rc =
+        put_range(s, order, 0, t->source.added ? ct_trace_append_offset(t) : t->source.file_bytes);
     if (!rc && t->source.added)
         rc = ct_new_file_align(&s->out) || put_range(s, order, t->source.added_at, t->source.bytes);
     free(order);
@@ -313,21 +315,23 @@ static int check_request(struct symbolize *s) {
     const struct ct_trace *t = s->v->trace;
     const char *name = t->source.name, *output = s->v->options->output;
     if (!output)
-        return ct_error_set(&s->error, CT_EXIT_USAGE, "symbolize: name the new trace with --output=FILE");
+        return ct_error_set(&s->error, CT_EXIT_USAGE,
+                            "symbolize: name the new trace with --output=FILE");
     if (ct_dwarf_missing())
-        return ct_error_set(&s->error, CT_EXIT_USAGE, "symbolize: source lines are not available: %s",
-                       ct_dwarf_missing());
+        return ct_error_set(&s->error, CT_EXIT_USAGE,
+                            "symbolize: source lines are not available: %s", ct_dwarf_missing());
     if (is_same_file(name, output))
-        return ct_error_set(&s->error, CT_EXIT_USAGE, "%.400s: is the trace itself; name another file",
-                       output);
+        return ct_error_set(&s->error, CT_EXIT_USAGE,
+                            "%.400s: is the trace itself; name another file", output);
     if (ct_new_file_would_replace(output) && !s->v->options->force)
-        return ct_error_set(&s->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it", output);
+        return ct_error_set(&s->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
+                            output);
     if (t->journal_found < 0)
         return ct_error_set(&s->error, CT_EXIT_BAD_TRACE, "%s", t->journal_error.text);
     if (t->running)
         return ct_error_set(&s->error, CT_EXIT_USAGE,
-                       "%.400s: process %" PRIu32 " is still recording; end it first", name,
-                       t->journal.head.pid);
+                            "%.400s: process %" PRIu32 " is still recording; end it first", name,
+                            t->journal.head.pid);
     return 0;
 }
 
@@ -367,7 +371,7 @@ static void print_result(struct symbolize *s) {
     print_modules(s);
 }
 
-static void release(struct symbolize *s) {
+static void free_symbolize(struct symbolize *s) {
     for (size_t i = 0; i < s->generation_count; i++)
         ct_map_free(&s->generations[i].modules);
     ct_map_free(&s->generation_of);
@@ -396,6 +400,6 @@ int ct_view_symbolize(struct ct_view *v) {
         ct_terminal_warn(s.error.text);
     else
         print_result(&s);
-    release(&s);
+    free_symbolize(&s);
     return rc ? (int)s.error.status : CT_EXIT_OK;
 }

@@ -21,7 +21,8 @@ static void print_hidden(struct ct_view *v, const struct ct_scan *s) {
     }
     if (hidden)
         fprintf(v->out, "%s%s of %s frames of these stacks are hidden (--noise, --all-frames)%s\n",
-                v->terminal->dim, ct_human_count(hidden).text, ct_human_count(frames).text, v->terminal->reset);
+                v->terminal->dim, ct_human_count(hidden).text, ct_human_count(frames).text,
+                v->terminal->reset);
 }
 
 static void print_sites(struct ct_view *v, struct ct_site_groups *g, int device,
@@ -36,7 +37,8 @@ static void print_sites(struct ct_view *v, struct ct_site_groups *g, int device,
         const struct ct_site_group *r = &g->list[i];
         fprintf(v->out, "%12s %9s %12s %9s %12s %9s  ", ct_label_size(v, r->bytes).text,
                 ct_human_count(r->count).text, ct_label_size(v, r->more[END_BYTES]).text,
-                ct_human_count(r->more[END_COUNT]).text, ct_label_size(v, r->more[TOTAL_BYTES]).text,
+                ct_human_count(r->more[END_COUNT]).text,
+                ct_label_size(v, r->more[TOTAL_BYTES]).text,
                 ct_human_count(r->more[TOTAL_COUNT]).text);
         ct_print_label(v, r->label, 70);
         putc('\n', v->out);
@@ -115,8 +117,10 @@ static void show_device(struct ct_view *v, int device, struct ct_json *j) {
     if (j) {
         ct_json_open(j, NULL, '{');
         ct_document_add_device(j, "ordinal", device);
-        ct_json_number_or_null(j, "peak_bytes", s.device[device].peak_known, s.device[device].peak_bytes);
-        ct_json_number_or_null(j, "peak_t_ns", s.device[device].peak_known, s.device[device].peak_t_ns);
+        ct_json_number_or_null(j, "peak_bytes", s.device[device].peak_known,
+                               s.device[device].peak_bytes);
+        ct_json_number_or_null(j, "peak_t_ns", s.device[device].peak_known,
+                               s.device[device].peak_t_ns);
         add_sites(v, j, &groups);
         ct_json_close(j, '}');
     } else {

@@ -82,7 +82,8 @@ static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean,
     if (ct_trace_state_print_overwritten(v))
         comma = ", ";
     if (lost) {
-        fprintf(v->out, "%s%s event%s lost", comma, ct_human_count(lost).text, ct_human_plural(lost));
+        fprintf(v->out, "%s%s event%s lost", comma, ct_human_count(lost).text,
+                ct_human_plural(lost));
         comma = ", ";
     }
     if (t->index.damages) {
@@ -103,7 +104,8 @@ void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s) {
     const uint64_t lost = ct_view_scan_lost_events(v, s);
     const char *end = ct_trace_state_end(t);
     const char *unclean = end && !t->running ? "no clean end: " : "";
-    fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text, ct_human_plural(t->events),
+    fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
+            ct_human_plural(t->events),
             ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
     if (ct_trace_is_complete(t) && !lost && !t->torn) {
         fprintf(v->out, "complete, from start to end%s%s%s\n", end ? "; " : "", unclean,
