@@ -10,7 +10,7 @@
 // Take an event of time t < limit <= T. Its thread read the clock before the drainer did, hence
 // announced before that. So the drainer saw either the announcement (then limit <= bound <= t: no),
 // or what the thread stored after publishing (then its head, read later, has the event). An event
-// whose time was taken earlier, by ct_now, announces that time and looks at the watermark
+// whose time was taken earlier, by ct_ring_now, announces that time and looks at the watermark
 // afterwards: if a drainer may have gone past it, the event is timed again (either the drainer sees
 // the announcement or the thread sees the watermark).
 //
@@ -31,8 +31,8 @@
 #include "base/pages.h"
 #include "store/journal.h"
 
-_Atomic uint64_t ct_watermark;
-_Atomic uint64_t ct_ringless_lost;
+_Atomic uint64_t ct_ring_watermark;
+_Atomic uint64_t ct_ring_lost_without_ring;
 
 static struct ct_ring *_Atomic rings;
 static _Atomic uint32_t claims;
@@ -133,7 +133,7 @@ static uint64_t clock_among_others(void) {
     }
 }
 
-uint64_t ct_now(void) {
+uint64_t ct_ring_now(void) {
     const uint64_t t = ct_ring_is_alone() ? ct_clock_read_unordered() : clock_among_others();
     self.last_now = t > self.last_now ? t : self.last_now + 1;
     return self.last_now;
@@ -171,7 +171,7 @@ void ct_rings_look(void) {
 
 // ---- claiming --------------------------------------------------------------------------------
 
-const struct ct_journal_thread *ct_thread(uint32_t number) {
+const struct ct_journal_thread *ct_ring_thread(uint32_t number) {
     const struct ct_journal *j = ct_journal_get();
     const struct ct_journal_thread *t = number ? ct_journal_get_thread(number) : NULL;
     return j && t && t->number == number ? t : NULL;
@@ -256,13 +256,13 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
     return r;
 }
 
-struct ct_ring *ct_ring_if_mine(void) {
+struct ct_ring *ct_ring_claimed(void) {
     return self.generation == atomic_load_explicit(&generation, memory_order_relaxed) ? self.ring
                                                                                       : NULL;
 }
 
-struct ct_ring *ct_ring_mine(void) {
-    struct ct_ring *r = ct_ring_if_mine();
+struct ct_ring *ct_ring_claim(void) {
+    struct ct_ring *r = ct_ring_claimed();
     return r ? r : ring_claim();
 }
 
@@ -338,7 +338,7 @@ CT_COLD uint64_t fill_lost(struct ct_ring *r, uint64_t head) {
     CT_SET(&e, op, CT_OP_LOST);
     CT_SET(&e, thread, atomic_load_explicit(&r->shared->thread, memory_order_relaxed));
     CT_SET(&e, count, lost);
-    CT_SET(&e, t_ns, ct_now());
+    CT_SET(&e, t_ns, ct_ring_now());
     return fill(r, head, &e);
 }
 
@@ -347,14 +347,14 @@ static inline void announce(struct ct_ring *r, struct ct_event *event) {
     struct ct_journal_ring *const s = r->shared;
     if (!CT_HAS(event, t_ns)) {
         // Any time that a drainer has reached is a bound for the clock that is read after it.
-        announce_bound(s, atomic_load_explicit(&ct_watermark, memory_order_relaxed));
-        CT_SET(event, t_ns, ct_now());
+        announce_bound(s, atomic_load_explicit(&ct_ring_watermark, memory_order_relaxed));
+        CT_SET(event, t_ns, ct_ring_now());
         return;
     }
     announce_bound(s, event->t_ns);
-    if (event->t_ns < atomic_load_explicit(&ct_watermark, memory_order_seq_cst) ||
+    if (event->t_ns < atomic_load_explicit(&ct_ring_watermark, memory_order_seq_cst) ||
         event->t_ns <= atomic_load_explicit(&s->last_ns, memory_order_relaxed))
-        event->t_ns = ct_now();
+        event->t_ns = ct_ring_now();
 }
 
 // A record, one for losses, and the gap at the end that either may leave.
@@ -366,7 +366,7 @@ CT_COLD uint64_t publish_loss(struct ct_ring *r, struct ct_event *event, uint64_
     announce(r, &untimed);
     head = fill_lost(r, head);
     event->present &= ~CT_BIT(t_ns);
-    CT_SET(event, t_ns, ct_now());
+    CT_SET(event, t_ns, ct_ring_now());
     return head;
 }
 
@@ -394,7 +394,7 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
 }
 
 int ct_ring_publish(struct ct_event *event) {
-    struct ct_ring *r = ct_ring_mine();
+    struct ct_ring *r = ct_ring_claim();
     if (!r)
         return -ENOMEM;
     if (self.busy)
@@ -407,7 +407,7 @@ int ct_ring_publish(struct ct_event *event) {
     return rc;
 }
 
-uint64_t ct_ring_bound(struct ct_ring *ring) {
+uint64_t ct_ring_announced_bound(struct ct_ring *ring) {
     const int saved = errno;
     uint64_t bound = atomic_load(&ring->shared->announced);
     // Publishing takes tens of nanoseconds, unless the thread loses its core in between.
@@ -426,7 +426,7 @@ static int is_empty(const struct ct_ring *r) {
 }
 
 int ct_ring_is_empty(void) {
-    const struct ct_ring *r = ct_ring_if_mine();
+    const struct ct_ring *r = ct_ring_claimed();
     return !r || is_empty(r);
 }
 
@@ -437,12 +437,12 @@ int ct_rings_are_empty(void) {
     return !r;
 }
 
-void ct_ring_lose(uint64_t n) {
-    struct ct_ring *r = ct_ring_if_mine();
-    atomic_fetch_add_explicit(r ? &r->shared->lost : &ct_ringless_lost, n, memory_order_relaxed);
+void ct_ring_count_lost(uint64_t n) {
+    struct ct_ring *r = ct_ring_claimed();
+    atomic_fetch_add_explicit(r ? &r->shared->lost : &ct_ring_lost_without_ring, n, memory_order_relaxed);
 }
 
-void ct_rings_forked(void) {
+void ct_rings_reinit_child(void) {
     struct ct_ring *next;
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;

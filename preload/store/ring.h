@@ -38,7 +38,7 @@ void ct_rings_init(void);
 void ct_rings_set_open(void (*open)(void));
 
 // CLOCK_MONOTONIC in ns, strictly increasing within a thread, never 0.
-uint64_t ct_now(void);
+uint64_t ct_ring_now(void);
 
 // Drainer: what a thread did before its clock showed less than what the caller has stored by now is visible
 // afterwards. Returns 0, or -EAGAIN: not this time.
@@ -54,10 +54,10 @@ int ct_ring_is_alone(void);
 struct ct_ring *ct_rings(void);
 
 // The calling thread's ring, claimed at its first use; NULL if there is no memory.
-struct ct_ring *ct_ring_mine(void);
+struct ct_ring *ct_ring_claim(void);
 
 // Whether the calling thread has its ring already. Cheap.
-struct ct_ring *ct_ring_if_mine(void);
+struct ct_ring *ct_ring_claimed(void);
 
 // Publishes an event of the calling thread, times it if it has no time, and sets its thread.
 // Returns 0; 1 if it filled another quarter of the ring; -ENOSPC if the ring is full, -ENOMEM if there
@@ -65,20 +65,20 @@ struct ct_ring *ct_ring_if_mine(void);
 int ct_ring_publish(struct ct_event *event);
 
 // Counts n events of the calling thread as lost.
-void ct_ring_lose(uint64_t n);
+void ct_ring_count_lost(uint64_t n);
 
 // Events that are lost without a ring that could tell.
-extern _Atomic uint64_t ct_ringless_lost;
+extern _Atomic uint64_t ct_ring_lost_without_ring;
 
 // The newest time up to which a drainer may have taken events out; see ct_ring_publish.
-extern _Atomic uint64_t ct_watermark;
+extern _Atomic uint64_t ct_ring_watermark;
 
 // Whether everything that was published has been taken out: by this thread, by all.
 int ct_ring_is_empty(void);
 int ct_rings_are_empty(void);
 
 // A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_IDLE if it is not.
-uint64_t ct_ring_bound(struct ct_ring *ring);
+uint64_t ct_ring_announced_bound(struct ct_ring *ring);
 
 // ---- taking out -----------------------------------------------------------------------------
 
@@ -93,12 +93,12 @@ static inline const struct ct_event *ct_ring_record(const struct ct_ring *r, uin
 }
 
 // A forked child: forgets the parent's rings. Only the forking thread may be running.
-void ct_rings_forked(void);
+void ct_rings_reinit_child(void);
 
 // ---- threads by number ----------------------------------------------------------------------
 
 // A thread by its number (from 1), or NULL if it is not known (any more). Numbers are given in the order
 // of first events and are not used again, so that a recycled tid is another thread.
-const struct ct_journal_thread *ct_thread(uint32_t number);
+const struct ct_journal_thread *ct_ring_thread(uint32_t number);
 
 #endif

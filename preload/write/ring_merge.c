@@ -47,11 +47,11 @@ static inline void heap_down(size_t at, struct source down) {
 static uint64_t safe_limit(void) {
     const uint64_t now = ct_clock_read();
     uint64_t limit = now;
-    atomic_store(&ct_watermark, now);
+    atomic_store(&ct_ring_watermark, now);
     if (ct_rings_fence())
         return 0;
     for (struct ct_ring *r = ct_rings(); r; r = r->next) {
-        const uint64_t bound = ct_ring_bound(r);
+        const uint64_t bound = ct_ring_announced_bound(r);
         limit = bound < limit ? bound : limit;
     }
     return limit;

@@ -116,7 +116,7 @@ static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t p
 // As the hooks do it: timed first, published before the call.
 static __attribute__((noinline)) uint64_t record_free(struct account *a, uint64_t ptr) {
     struct ct_event e = {.present = 0};
-    CT_SET(&e, t_ns, ct_now());
+    CT_SET(&e, t_ns, ct_ring_now());
     CT_SET(&e, op, CT_OP_FREE);
     CT_SET(&e, api, ct_name_intern("cuMemFree_v2"));
     CT_SET(&e, device, 0);
@@ -699,7 +699,7 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "late-failures"))
         late_failures(n, m);
     else if (!strcmp(what, "nothing"))
-        printf("%llu\n", (unsigned long long)ct_now());
+        printf("%llu\n", (unsigned long long)ct_ring_now());
     else
         return 2;
     return 0;

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 
 ROOT = os.environ.get("CUTRACE_ROOT", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
