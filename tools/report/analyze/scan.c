@@ -4,6 +4,7 @@
 #include "analyze/scan.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/live.h>
 
 enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
 

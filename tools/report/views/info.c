@@ -84,17 +84,17 @@ static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size
     print_facts(v, facts, count);
 }
 
-static void add_module(struct ct_json *j, const struct ct_definitions *n,
-                       const struct ct_module *m) {
+static void add_module(struct ct_json *j, const struct ct_definitions *n, size_t i) {
+    const struct ct_string *id = &n->modules[i].build_id, *path = &n->strings[n->modules[i].path];
     char build_id[140] = "";
-    for (uint32_t b = 0; b < m->build_id.length && b < 64; b++)
-        (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)m->build_id.at[b]);
+    for (uint32_t b = 0; b < id->length && b < 64; b++)
+        (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)id->at[b]);
     ct_json_open(j, NULL, '{');
-    ct_json_bytes(j, "path", n->strings[m->path].at, n->strings[m->path].length);
+    ct_json_bytes(j, "path", path->at, path->length);
     ct_json_text(j, "build_id", build_id);
-    ct_json_hex(j, "base", m->base);
-    ct_json_hex(j, "start", m->start);
-    ct_json_hex(j, "end", m->end);
+    ct_json_hex(j, "base", n->modules[i].base);
+    ct_json_hex(j, "start", n->modules[i].start);
+    ct_json_hex(j, "end", n->modules[i].end);
     ct_json_close(j, '}');
 }
 
@@ -128,7 +128,7 @@ static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size
     ct_json_close(j, '}');
     ct_json_open(j, "modules", '[');
     for (size_t i = 1; i < n->module_count; i++)
-        add_module(j, n, &n->modules[i]);
+        add_module(j, n, i);
     ct_json_close(j, ']');
     ct_document_end(j);
 }

@@ -95,15 +95,14 @@ static void print_call(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_oom_event *c = s->crossing;
-    const struct ct_ring_thread *thread = &n->threads[c->thread];
+    const struct ct_string *name = &n->strings[n->threads[c->thread].name];
     const struct ct_human_text wall = ct_label_wall_clock(v, c->t_ns);
     fprintf(v->out, "  event      %" PRIu64, c->event);
     if (c->thread)
-        fprintf(v->out, ", thread %" PRIu64, thread->tid);
-    if (thread->name) {
+        fprintf(v->out, ", thread %" PRIu64, n->threads[c->thread].tid);
+    if (n->threads[c->thread].name) {
         fputs(" ", v->out);
-        ct_utf8_print_sanitized(v->out, n->strings[thread->name].at,
-                                n->strings[thread->name].length);
+        ct_utf8_print_sanitized(v->out, name->at, name->length);
     }
     fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
     fputs("  stack      ", v->out);
