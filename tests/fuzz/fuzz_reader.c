@@ -13,8 +13,8 @@
 #include <zstd.h>
 
 #include "../lib/draw.h"
-#include <cutrace/format/xxh64.h>
 #include "views/views.h"
+#include <cutrace/format/xxh64.h>
 
 static FILE *nowhere;
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
