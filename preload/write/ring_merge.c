@@ -10,8 +10,7 @@
 #include "store/journal.h"
 #include "store/ring.h"
 
-#define AHEAD_BYTES 1024u // of a ring, fetched ahead of what is taken
-#define STEP 16u          // bytes, by which a record is copied
+#define STEP 16u // bytes, by which a record is copied
 
 struct source {
     uint64_t t_ns; // of the next event
@@ -62,8 +61,7 @@ static uint64_t next_time(struct ct_ring *r) {
     return r->taken == r->end ? UINT64_MAX : ct_ring_record(r, &r->taken)->t_ns;
 }
 
-uint64_t ct_merge_begin(void) {
-    ct_rings_look();
+uint64_t ct_ring_merge_begin(void) {
     m.limit = safe_limit();
     m.n = 0;
     if (!m.sources && !(m.sources = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *m.sources)))
@@ -80,7 +78,7 @@ uint64_t ct_merge_begin(void) {
     return m.limit;
 }
 
-int ct_merge_has_more(void) {
+int ct_ring_merge_has_more(void) {
     return m.n != 0;
 }
 
@@ -95,15 +93,12 @@ static inline void copy(uint8_t *to, const uint8_t *from, size_t bytes) {
 static inline uint64_t take_one(struct ct_ring *r, struct ct_event *e) {
     const struct ct_event *record = ct_ring_record(r, &r->taken);
     const size_t bytes = ct_journal_record_bytes(record->present);
-    __builtin_prefetch(r->data + ((r->taken + AHEAD_BYTES) & r->mask));
-    __builtin_prefetch(r->data +
-                       ((r->taken + AHEAD_BYTES + 64) & r->mask)); // a record is longer than a line
     copy((uint8_t *)e, (const uint8_t *)record, bytes);
     r->taken += bytes;
     return next_time(r);
 }
 
-size_t ct_merge_take(struct ct_event *batch, size_t most) {
+size_t ct_ring_merge_copy(struct ct_event *batch, size_t most) {
     size_t n = 0;
     // A ring has one event of a time at most.
     while (m.n && (n < most || (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_JOURNAL_MAX_RINGS))) {
@@ -120,12 +115,12 @@ size_t ct_merge_take(struct ct_event *batch, size_t most) {
     return n;
 }
 
-void ct_merge_done(void) {
+void ct_ring_merge_release(void) {
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
         if (r->taken != atomic_load_explicit(&r->shared->tail, memory_order_relaxed))
             atomic_store_explicit(&r->shared->tail, r->taken, memory_order_release);
 }
 
-void ct_merge_forked(void) {
+void ct_ring_merge_reinit_child(void) {
     memset(&m, 0, sizeof m);
 }

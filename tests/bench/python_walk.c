@@ -13,6 +13,7 @@
 #include "../../preload/base/pages.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
+#include "stack/python_find.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
 #include "store/stack_table.h"

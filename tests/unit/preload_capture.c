@@ -23,6 +23,7 @@
 
 #include "record/tracing.h"
 #include "stack/capture.h"
+#include "stack/walk.h"
 #include "store/loaded_modules.h"
 #include "store/stack_table.h"
 

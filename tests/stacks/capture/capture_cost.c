@@ -171,8 +171,8 @@ int main(void) {
             const double empty = many_stacks(nothing, d, mixes[m][0], mixes[m][1]);
             const double theirs = many_stacks(by_libunwind, d, mixes[m][0], mixes[m][1]);
             const double ours = many_stacks(ct_capture_stack, d, mixes[m][0], mixes[m][1]);
-            printf("  %u stacks, %u %% new: unw_backtrace %.1f, ct_capture_stack %.1f\n", mixes[m][0],
-                   mixes[m][1], theirs - empty, ours - empty);
+            printf("  %u stacks, %u %% new: unw_backtrace %.1f, ct_capture_stack %.1f\n",
+                   mixes[m][0], mixes[m][1], theirs - empty, ours - empty);
         }
     }
     const struct ct_capture_counts c = ct_capture_counts();

@@ -21,6 +21,7 @@
 
 #include "record/tracing.h"
 #include "stack/capture.h"
+#include "stack/walk.h"
 #include "store/stack_table.h"
 
 #define EXPORT __attribute__((visibility("default")))
