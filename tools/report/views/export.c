@@ -22,7 +22,7 @@ struct export {
     uint64_t oom;
 };
 
-// ---- the window ------------------------------------------------------------------------------------
+// ---- the window ---------------------------------------------------------------------------------
 
 // The events without a gap before them up to the end of the window: nothing before a gap counts.
 struct part {
@@ -106,7 +106,7 @@ static void choose_window(struct export *x) {
     x->snapshot.window = (struct ct_export_window){p.first, p.last, v->from_ns, v->to_ns};
 }
 
-// ---- the file --------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 // Names the output: TRACE.pickle, without the trace's own ending.
 static int name_file(struct export *x) {
@@ -144,7 +144,7 @@ static int make_file(struct export *x) {
     return rc;
 }
 
-// ---- what was written ------------------------------------------------------------------------------
+// ---- what was written ---------------------------------------------------------------------------
 
 static int is_shown(const struct ct_export_shown *d) {
     return d->segments || d->live_bytes;

@@ -98,7 +98,7 @@ static size_t count_despite_free(const struct ct_scan *s, int device) {
     return n;
 }
 
-// ---- text ------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
@@ -221,7 +221,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     ct_live_at_free(&end);
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void add_layout(struct ct_json *j, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;

@@ -39,7 +39,7 @@ uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct
     return q->done < q->count ? q->list[q->done].request.before_event : UINT64_MAX;
 }
 
-// ---- text ------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 static struct ct_human_text age_of(uint64_t now, uint64_t then) {
     return then && now > then ? ct_human_seconds(now - then) : (struct ct_human_text){"-"};
@@ -254,7 +254,7 @@ void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
         print_curve(v, &s->curve, device);
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void add_class(struct ct_json *j, const char *key, const struct ct_free_blocks *f) {
     ct_json_open(j, key, '{');

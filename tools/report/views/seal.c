@@ -44,7 +44,7 @@ static int append_chunks(struct seal *s, int fd) {
     return write_all(fd, s->source->added, (size_t)(s->source->bytes - s->source->added_at), from);
 }
 
-// ---- into the trace itself -------------------------------------------------------------------------
+// ---- into the trace itself ----------------------------------------------------------------------
 
 // Replaces a chunk that was being written when the process was killed; restores it if that fails.
 static int seal_file(struct seal *s, int fd) {
@@ -104,7 +104,7 @@ static int seal_in_place(struct seal *s) {
     return remove_journal(s, journal);
 }
 
-// ---- into another file -----------------------------------------------------------------------------
+// ---- into another file --------------------------------------------------------------------------
 
 static int seal_to(struct seal *s, const char *path) {
     const struct ct_source *from = s->source;
@@ -118,7 +118,7 @@ static int seal_to(struct seal *s, const char *path) {
     return rc ? -1 : 0;
 }
 
-// ---- the command -----------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
 // Returns 0 if the trace can be sealed, 1 if it needs no seal, -1 on an error.
 static int check_trace(struct seal *s) {

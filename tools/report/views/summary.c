@@ -21,7 +21,7 @@ struct summary {
     struct ct_live_totals live;          // at the crossing, or at the peak
 };
 
-// ---- text ------------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 // Prints "cuMemAlloc_v2 4.30 GiB".
 static void print_request(const struct ct_view *v, const struct ct_oom_event *o) {
@@ -347,7 +347,7 @@ static void print_text(struct summary *s) {
     print_next(s);
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 static void add_pool(struct ct_json *j, struct summary *s, int d) {
     static const struct ct_torch_pool_totals none;

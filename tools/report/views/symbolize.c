@@ -45,7 +45,7 @@ struct symbolize {
     int changed;
 };
 
-// ---- ids --------------------------------------------------------------------------------------------
+// ---- ids ----------------------------------------------------------------------------------------
 
 static struct generation *find_generation(struct symbolize *s, uint64_t dict_seq) {
     uint64_t *at = ct_map_add(&s->generation_of, dict_seq);
@@ -98,7 +98,7 @@ static void note_all_ids(struct symbolize *s) {
     }
 }
 
-// ---- frames -----------------------------------------------------------------------------------------
+// ---- frames -------------------------------------------------------------------------------------
 
 static int is_same_text(const void *owner, uint32_t i, const void *key) {
     const struct text *a = &((const struct symbolize *)owner)->new[i - 1], *b = key;
@@ -191,7 +191,7 @@ static int put_frames(struct symbolize *s, struct ct_in section, struct ct_buffe
     return 0;
 }
 
-// ---- chunks -----------------------------------------------------------------------------------------
+// ---- chunks -------------------------------------------------------------------------------------
 
 // Makes the body of a chunk, with its lines, in s->body. Strings come before the frames that refer
 // to them.
@@ -236,7 +236,7 @@ static int make_chunk(struct symbolize *s, size_t i) {
     return 1;
 }
 
-// ---- the file ---------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 // Returns the offset behind a chunk and its filler.
 static uint64_t end_of(const struct ct_source *source, const struct ct_index_chunk *c,
@@ -304,7 +304,7 @@ static int make_file(struct symbolize *s, const char *path) {
     return rc;
 }
 
-// ---- the command ------------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
 static int is_same_file(const char *a, const char *b) {
     struct stat x, y;
