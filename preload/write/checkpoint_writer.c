@@ -215,7 +215,8 @@ static uint64_t surroundings(uint64_t event) {
 
 static void keep(uint64_t last_seq) {
     const uint64_t first_seq = surroundings(g.refused_event);
-    ct_trace_file_protect(first_seq, last_seq, g.kept_first ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
+    ct_trace_file_protect(first_seq, last_seq,
+                          g.kept_first ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
     g.kept_first = g.keeps = 1;
     g.has_refused = 0;
 }

@@ -476,8 +476,8 @@ struct ct_loaded_module *ct_dictionary_wants(size_t *n) {
 static void frame_resolve(struct frame *f) {
     static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
     const size_t n = f->module->symbols
-                         ? ct_elf_symbols_find(f->module->symbols, f->word - 1 - f->module->base, name,
-                                           &f->symbol_offset)
+                         ? ct_elf_symbols_find(f->module->symbols, f->word - 1 - f->module->base,
+                                               name, &f->symbol_offset)
                          : 0;
     const struct string *s = n ? string_of(name, n) : NULL;
     f->state = s ? FRAME_NAMED : FRAME_NAMELESS;

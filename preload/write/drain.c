@@ -140,7 +140,8 @@ static void begin_generation(uint64_t seq) {
 // A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has made small, still
 // goes round in steps. An event takes about 4 bytes.
 static uint64_t chunk_records(void) {
-    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity()), fit = capacity / 16 / 4;
+    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity()),
+                   fit = capacity / 16 / 4;
     return !capacity || fit > CHUNK_RECORDS ? CHUNK_RECORDS : fit > CHUNK_LEAST ? fit : CHUNK_LEAST;
 }
 
@@ -178,8 +179,8 @@ static int build_chunk(unsigned flags) {
                                .t_first_ns = now->t_first_ns,
                                .t_last_ns = now->t_last_ns,
                                .trace_id = w.trace_id};
-    if (ct_chunk_encode_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_OPTION_NUMBER(COMPRESS), w.chunk,
-                       ct_chunk_encode_bound(BODY_BYTES)))
+    if (ct_chunk_encode_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_OPTION_NUMBER(COMPRESS),
+                              w.chunk, ct_chunk_encode_bound(BODY_BYTES)))
         return -ENOMEM;
     ct_staged_put(w.extra, w.extra_bytes);
     w.chunk_bytes = ct_chunk_encode_end(&w.head);
@@ -352,7 +353,8 @@ static void tell_counters(void) {
     atomic_store_explicit(&j->events, ct_staged()->first_event + ct_staged()->events,
                           memory_order_relaxed);
     atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
-    atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(), memory_order_relaxed);
+    atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(),
+                          memory_order_relaxed);
     ct_state_tell(j);
 }
 
@@ -522,9 +524,9 @@ static int is_due(enum ct_drain_how how, int info) {
     if (!ct_staged()->records && !ct_staged_definitions() && !w.extra_bytes)
         return (how == CT_DRAIN_FINAL && !w.ended) || info;
     if (!w.due_ns)
-        w.due_ns =
-            now + (ct_journal_is_file() || CT_OPTION_NUMBER(FLUSH_MS) < UNKEPT_NS ? CT_OPTION_NUMBER(FLUSH_MS)
-                                                                           : UNKEPT_NS);
+        w.due_ns = now + (ct_journal_is_file() || CT_OPTION_NUMBER(FLUSH_MS) < UNKEPT_NS
+                              ? CT_OPTION_NUMBER(FLUSH_MS)
+                              : UNKEPT_NS);
     return how != CT_DRAIN_EVENTS || info || w.hurry || ct_segment_is_busy() || now >= w.due_ns;
 }
 

@@ -94,7 +94,8 @@ static int nvml_load(void) {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library) {
         *(void **)&nvml.init = ct_real_dlsym_get_libc()(library, "nvmlInit_v2");
-        *(void **)&nvml.handle_by_uuid = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetHandleByUUID");
+        *(void **)&nvml.handle_by_uuid =
+            ct_real_dlsym_get_libc()(library, "nvmlDeviceGetHandleByUUID");
         *(void **)&nvml.memory = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetMemoryInfo");
         *(void **)&nvml.processes =
             ct_real_dlsym_get_libc()(library, "nvmlDeviceGetComputeRunningProcesses_v3");

@@ -248,9 +248,9 @@ static uint64_t now(clockid_t clock) {
 // Start of the process on CLOCK_MONOTONIC. The kernel tells it in ticks of CLOCK_BOOTTIME.
 static uint64_t start_ns(void) {
     const long hertz = sysconf(_SC_CLK_TCK);
-    const uint64_t since_boot =
-        hertz > 0 ? ct_process_id_read_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
-                  : 0;
+    const uint64_t since_boot = hertz > 0 ? ct_process_id_read_start_ticks((unsigned)getpid()) *
+                                                (1000000000u / (uint64_t)hertz)
+                                          : 0;
     const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
 }

@@ -101,7 +101,8 @@ static inline uint64_t take_one(struct ct_ring *r, struct ct_event *e) {
 size_t ct_merge_take(struct ct_event *batch, size_t most) {
     size_t n = 0;
     // A ring has one event of a time at most.
-    while (m.n && (n < most || (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_JOURNAL_MAX_RINGS))) {
+    while (m.n && (n < most ||
+                   (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_JOURNAL_MAX_RINGS))) {
         struct source first = m.sources[0];
         const uint64_t second_ns = second_time();
         do {

@@ -121,8 +121,9 @@ static int load_one(size_t *at) {
     if (!m)
         return 0;
     struct ct_elf_symbols *symbols =
-        *m->path == '/' ? ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_ELF_SYMBOLS_NO_LIMIT)
-                        : NULL;
+        *m->path == '/'
+            ? ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_ELF_SYMBOLS_NO_LIMIT)
+            : NULL;
     if (ct_drain_wait(&shield, 1000)) {
         ct_elf_symbols_free(symbols);
         return 0;

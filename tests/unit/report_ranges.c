@@ -10,7 +10,7 @@
 #include <cutrace/model/address_map.h>
 #include <cutrace/model/live.h>
 
-#include "analyze/live_at.h"
+#include "analyze/address_layout.h"
 
 static struct ct_replay replay;
 static struct ct_address_map ranges;
@@ -49,7 +49,7 @@ static void gaps_are_those_of_the_report(void **state) {
         ct_replay_apply(&replay, &e, number);
         for (int d = 0; d < 3 && number % 500 == 0; d++) {
             const uint64_t far = d ? UINT64_C(100) << 20 : UINT64_C(80) << 30;
-            const struct ct_frag want = ct_frag_take(&replay, d, far);
+            const struct ct_address_layout want = ct_address_layout_measure(&replay, d, far);
             const struct ct_gaps got = ct_address_map_gaps(&ranges, d, far);
             assert_int_equal(got.gaps, want.gaps);
             assert_int_equal(got.bytes, want.gap_bytes);
