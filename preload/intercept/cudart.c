@@ -144,11 +144,11 @@ struct rt_call {
     struct ct_event freed; // published before the call, if its driver calls are hidden
 };
 
-uint32_t ct_runtime_name(void) {
+uint32_t ct_runtime_scope_api(void) {
     return inside.name;
 }
 
-void ct_runtime_sees(enum ct_op op) {
+void ct_runtime_scope_count(enum ct_op op) {
     if (op == CT_OP_ALLOC || op == CT_OP_CREATE || op == CT_OP_GRAPH_ALLOC)
         inside.takes++;
     else if (op == CT_OP_FREE || op == CT_OP_RELEASE || op == CT_OP_UNMAP)
@@ -156,7 +156,7 @@ void ct_runtime_sees(enum ct_op op) {
 }
 
 static void enter(struct rt_call *call, uint32_t name) {
-    // As in ct_enter: an exception or longjmp may have left the outer one.
+    // As in ct_hook_enter: an exception or longjmp may have left the outer one.
     if (inside.name && (uintptr_t)call >= inside.frame)
         inside.name = 0;
     call->outer = inside.name;
@@ -198,7 +198,7 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
     CT_SET(&e, result, (int32_t)r);
     CT_SET(&e, t_ns, ct_now());
     CT_SET(&e, duration_ns, e.t_ns - call->start_ns);
-    if (ct_here(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
+    if (ct_context_current(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
         CT_SET(&e, context, context);
         CT_SET(&e, device, device);
     }
@@ -268,7 +268,7 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
 #define CT_PRE_CT_RT_RESOLVES(symbol, pointer, version, flags)
 #define CT_POST_CT_RT_RESOLVES(symbol, pointer, version, flags) \
     if (r == cudaSuccess && (pointer))                          \
-    *(pointer) = ct_substitute((symbol), (int)(version), (flags), *(pointer))
+    *(pointer) = ct_resolve_substitute((symbol), (int)(version), (flags), *(pointer))
 
 static uint32_t rthook_name(enum ct_rthook_id id, const char *symbol) {
     static _Atomic uint32_t names[CT_RTHOOKS];

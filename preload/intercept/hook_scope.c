@@ -10,7 +10,7 @@
 #include "intercept/driver.h"
 #include "intercept/hooks.h"
 
-// The recorded driver call that this thread is in, as the address of its ct_call, 0 outside of any. What a
+// The recorded driver call that this thread is in, as the address of its ct_hook_call, 0 outside of any. What a
 // driver or an interposer calls from inside one is part of it. The address tells when a call was left by an
 // exception or longjmp: nothing that is still inside has its frame at that height or above.
 static __thread uintptr_t inside;
@@ -31,8 +31,8 @@ static int is_due(int device, uint64_t now) {
     return !interval || (now >= last && now - last >= interval); // another thread's may be newer
 }
 
-CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
-    ct_runtime_sees(op);
+CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
+    ct_runtime_scope_count(op);
     if ((inside && (uintptr_t)call < inside) || !ct_enabled())
         return 0;
     inside = (uintptr_t)call;
@@ -42,13 +42,13 @@ CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     call->hook = id;
     ct_event_begin(&call->event);
     CT_SET(&call->event, op, op);
-    const uint32_t runtime = ct_runtime_name();
-    CT_SET(&call->event, api, runtime ? runtime : ct_hook_name(id));
+    const uint32_t runtime = ct_runtime_scope_api();
+    CT_SET(&call->event, api, runtime ? runtime : ct_hook_table_name(id));
     return 1;
 }
 
-CT_WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
-    if (!ct_enter(call, id, op))
+CT_WHOLE int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
+    if (!ct_hook_enter(call, id, op))
         return 0;
     if (atomic_load_explicit(&quick[id], memory_order_relaxed) >= QUICK_SAMPLE &&
         ++takes % QUICK_SAMPLE)
@@ -58,7 +58,7 @@ CT_WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op
     return 1;
 }
 
-static void set_duration(struct ct_call *call) {
+static void set_duration(struct ct_hook_call *call) {
     struct ct_event *e = &call->event;
     CT_SET(e, duration_ns, e->t_ns > call->start_ns ? e->t_ns - call->start_ns : 0);
     const unsigned before = atomic_load_explicit(&quick[call->hook], memory_order_relaxed);
@@ -67,7 +67,7 @@ static void set_duration(struct ct_call *call) {
         atomic_store_explicit(&quick[call->hook], (uint8_t)now, memory_order_relaxed);
 }
 
-void ct_leave(struct ct_call *call) {
+void ct_hook_leave(struct ct_hook_call *call) {
     inside = 0;
     *call->errno_at = call->saved_errno;
 }
@@ -80,13 +80,13 @@ static int is_allocation(uint32_t op) {
 
 CT_COLD void set_free(struct ct_event *e) {
     size_t free_bytes, total_bytes;
-    if (!ct_mem_info(&free_bytes, &total_bytes))
+    if (!ct_mem_info_read(&free_bytes, &total_bytes))
         return;
     CT_SET(e, free_bytes, free_bytes);
     CT_SET(e, total_bytes, total_bytes);
 }
 
-CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
+CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
     struct ct_event *e = &call->event;
     uint64_t context;
     int device;
@@ -96,16 +96,16 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     if (call->start_ns)
         set_duration(call);
     int here = CT_NO_DEVICE_ORDINAL;
-    if (!CT_HAS(e, context) && ct_here(&context, &device)) {
+    if (!CT_HAS(e, context) && ct_context_current(&context, &device)) {
         here = device;
         CT_SET(e, context, context);
         if (!CT_HAS(e, device) && device != CT_NO_DEVICE_ORDINAL)
             CT_SET(e, device, device);
     }
     if (CT_HAS(e, device))
-        ct_know_device(e->device);
+        ct_device_info_publish(e->device);
     if (!ct_is_wanted(e)) {
-        ct_leave(call);
+        ct_hook_leave(call);
         return;
     }
     if (__builtin_expect(result != CUDA_SUCCESS, 0) && is_allocation(e->op))
@@ -115,13 +115,13 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     // Whether a sample is due is asked with what is known already: it is the rule that none is.
     if (result == CUDA_SUCCESS && is_allocation(e->op) &&
         (here < 0 || here >= CT_MAX_ORDINALS || is_due(here, e->t_ns)))
-        ct_sample(call, 0);
-    ct_leave(call);
+        ct_mem_info_sample(call, 0);
+    ct_hook_leave(call);
 }
 
 // ---- giving back ----------------------------------------------------------------------------
 
-CT_WHOLE void ct_gives(struct ct_call *call) {
+CT_WHOLE void ct_hook_free_enter(struct ct_hook_call *call) {
     struct ct_event *e = &call->event;
     if (ct_free_stacks())
         CT_SET(e, stack, ct_stack());
@@ -132,7 +132,7 @@ CT_WHOLE void ct_gives(struct ct_call *call) {
     *call->errno_at = call->saved_errno;
 }
 
-CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
+CT_WHOLE void ct_hook_free_exit(struct ct_hook_call *call, CUresult result) {
     call->saved_errno = *call->errno_at;
     if (result != CUDA_SUCCESS || call->start_ns) {
         const uint64_t event_ns = call->event.t_ns;
@@ -146,35 +146,37 @@ CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
         }
         ct_amend(&amend);
     }
-    ct_leave(call);
+    ct_hook_leave(call);
 }
 
 // ---- how much memory is free ----------------------------------------------------------------
 
-__attribute__((noinline)) int ct_mem_info(size_t *free_bytes, size_t *total_bytes) {
+__attribute__((noinline)) int ct_mem_info_read(size_t *free_bytes, size_t *total_bytes) {
     // Behind our wrapper, so that a limiter in the chain is asked: it is its answer that binds.
-    ct_fn_cuMemGetInfo_v2 *mem_info = (ct_fn_cuMemGetInfo_v2 *)ct_next(CT_ID_cuMemGetInfo_v2);
-    return mem_info && !ct_capturing() && mem_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+    ct_fn_cuMemGetInfo_v2 *mem_info =
+        (ct_fn_cuMemGetInfo_v2 *)ct_next_function(CT_ID_cuMemGetInfo_v2);
+    return mem_info && !ct_stream_any_capturing() &&
+           mem_info(free_bytes, total_bytes) == CUDA_SUCCESS;
 }
 
-void ct_measure(struct ct_call *call) {
+void ct_hook_measure_enter(struct ct_hook_call *call) {
     size_t free_bytes, total_bytes;
-    if (ct_mem_info(&free_bytes, &total_bytes))
+    if (ct_mem_info_read(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
     call->start_ns = ct_now();
     *call->errno_at = call->saved_errno;
 }
 
-// After the real call: completes what ct_measure began and publishes.
-void ct_measured(struct ct_call *call, CUresult result) {
+// After the real call: completes what ct_hook_measure_enter began and publishes.
+void ct_hook_measure_exit(struct ct_hook_call *call, CUresult result) {
     size_t free_bytes, total_bytes;
     call->saved_errno = *call->errno_at;
-    if (ct_mem_info(&free_bytes, &total_bytes)) {
+    if (ct_mem_info_read(&free_bytes, &total_bytes)) {
         CT_SET(&call->event, free_bytes, free_bytes);
         CT_SET(&call->event, total_bytes, total_bytes);
     }
     *call->errno_at = call->saved_errno;
-    ct_took(call, result);
+    ct_hook_alloc_exit(call, result);
 }
 
 static int sample_is_due(int device, uint64_t now) {
@@ -184,7 +186,7 @@ static int sample_is_due(int device, uint64_t now) {
                                       at, &last, now, memory_order_relaxed, memory_order_relaxed);
 }
 
-static void publish_sample(const struct ct_call *call, uint64_t context, int device,
+static void publish_sample(const struct ct_hook_call *call, uint64_t context, int device,
                            size_t free_bytes, size_t total_bytes) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
@@ -196,21 +198,21 @@ static void publish_sample(const struct ct_call *call, uint64_t context, int dev
     ct_record(&e);
 }
 
-__attribute__((noinline)) void ct_sample(struct ct_call *call, int force) {
+__attribute__((noinline)) void ct_mem_info_sample(struct ct_hook_call *call, int force) {
     uint64_t context;
     int device;
     size_t free_bytes, total_bytes;
-    if (!ct_here(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
+    if (!ct_context_current(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
         return;
     const int due = sample_is_due(device, ct_now());
-    if ((due || force) && ct_mem_info(&free_bytes, &total_bytes))
+    if ((due || force) && ct_mem_info_read(&free_bytes, &total_bytes))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }
 
-void ct_sampled(struct ct_call *call, size_t free_bytes, size_t total_bytes) {
+void ct_mem_info_sample_given(struct ct_hook_call *call, size_t free_bytes, size_t total_bytes) {
     uint64_t context;
     int device;
-    if (ct_here(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
+    if (ct_context_current(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
         sample_is_due(device, ct_now()))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }

@@ -4,17 +4,17 @@
 #define _GNU_SOURCE
 #include "intercept/hooks.h"
 
-#define LOADS(symbol, out, call_real)                            \
-    do {                                                         \
-        struct ct_call call;                                     \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
-            return call_real;                                    \
-        ct_measure(&call);                                       \
-        const CUresult r = call_real;                            \
-        if (r == CUDA_SUCCESS)                                   \
-            CT_SET(&call.event, handle, (uintptr_t) * (out));    \
-        ct_measured(&call, r);                                   \
-        return r;                                                \
+#define LOADS(symbol, out, call_real)                                 \
+    do {                                                              \
+        struct ct_hook_call call;                                     \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
+            return call_real;                                         \
+        ct_hook_measure_enter(&call);                                 \
+        const CUresult r = call_real;                                 \
+        if (r == CUDA_SUCCESS)                                        \
+            CT_SET(&call.event, handle, (uintptr_t) * (out));         \
+        ct_hook_measure_exit(&call, r);                               \
+        return r;                                                     \
     } while (0)
 
 CUresult ct_on_cuModuleLoad(ct_fn_cuModuleLoad *real, CUmodule *module, const char *fname) {
@@ -56,16 +56,16 @@ CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrar
                libraryOptionValues, numLibraryOptions));
 }
 
-#define UNLOADS(symbol, what)                                      \
-    do {                                                           \
-        struct ct_call call;                                       \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
-            return real(what);                                     \
-        CT_SET(&call.event, handle, (uintptr_t)(what));            \
-        ct_gives(&call);                                           \
-        const CUresult r = real(what);                             \
-        ct_gave(&call, r);                                         \
-        return r;                                                  \
+#define UNLOADS(symbol, what)                                           \
+    do {                                                                \
+        struct ct_hook_call call;                                       \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
+            return real(what);                                          \
+        CT_SET(&call.event, handle, (uintptr_t)(what));                 \
+        ct_hook_free_enter(&call);                                      \
+        const CUresult r = real(what);                                  \
+        ct_hook_free_exit(&call, r);                                    \
+        return r;                                                       \
     } while (0)
 
 CUresult ct_on_cuModuleUnload(ct_fn_cuModuleUnload *real, CUmodule hmod) {

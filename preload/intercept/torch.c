@@ -320,7 +320,7 @@ CUresult ct_on_cuStreamCreateWithPriority(ct_fn_cuStreamCreateWithPriority *real
 #define CT_TORCH_BLOCK(ptr, bytes, device) on_block(ptr, bytes, device, NULL)
 #define CT_TORCH_BLOCK_TOTALS(ptr, bytes, allocated, reserved, device) \
     on_block(ptr, bytes, device, &(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
-#define CT_TORCH_REFUSAL(bytes, allocated, reserved, device) \
+#define CT_TORCH_OOM(bytes, allocated, reserved, device) \
     on_out_of_memory(bytes, device, &(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
 
 #define CT_TORCH(symbol, params, args, effect)                                                    \
@@ -357,7 +357,7 @@ static int read_version(const char *c10, char *version, size_t size) {
     return length && length < size;
 }
 
-void ct_torch_info(void) {
+void ct_torch_publish_info(void) {
     static unsigned told; // copies whose version is known
     char version[64];
     const unsigned n = atomic_load_explicit(&copies_n, memory_order_acquire),
