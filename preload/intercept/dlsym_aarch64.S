@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlsym and dlvsym for aarch64: look-ups that are none of ours go on by a branch. See dlsym_x86_64.S.
+// dlsym and dlvsym for aarch64: look-ups that are none of ours go on by a branch. See
+// dlsym_x86_64.S.
 
 #ifdef __aarch64__
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks on memory that belongs to another process or another API: IPC, external memory, graphics.
-// None of it is taken by this process; it is recorded so that its addresses are known.
+// This process allocates none of it; it is recorded so that its addresses are known.
 #define _GNU_SOURCE
-#include "intercept/hooks.h"
+#include "intercept/array.h"
+#include "intercept/hook_scope.h"
 
 CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *pHandle,
                                  CUdeviceptr dptr) {
@@ -15,7 +16,7 @@ CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *
     return r;
 }
 
-static CUresult opened(struct ct_hook_call *call, CUresult r, const CUdeviceptr *pdptr) {
+static CUresult open_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *pdptr) {
     if (r == CUDA_SUCCESS)
         CT_SET(&call->event, ptr, *pdptr);
     CT_SET(&call->event, flags, CT_FLAG_FOREIGN);
@@ -29,7 +30,7 @@ static CUresult opened(struct ct_hook_call *call, CUresult r, const CUdeviceptr 
         struct ct_hook_call call;                                                            \
         if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_IPC_OPEN))                     \
             return real(pdptr, handle, Flags);                                               \
-        return opened(&call, real(pdptr, handle, Flags), pdptr);                             \
+        return open_exit(&call, real(pdptr, handle, Flags), pdptr);                          \
     }
 ON_IPC_OPEN(cuIpcOpenMemHandle)
 ON_IPC_OPEN(cuIpcOpenMemHandle_v2)
@@ -61,7 +62,7 @@ CUresult ct_on_cuImportExternalMemory(ct_fn_cuImportExternalMemory *real,
     return r;
 }
 
-// The address is given back with cuMemFree (cuda.h).
+// The address is freed with cuMemFree (cuda.h).
 CUresult ct_on_cuExternalMemoryGetMappedBuffer(ct_fn_cuExternalMemoryGetMappedBuffer *real,
                                                CUdeviceptr *devPtr, CUexternalMemory extMem,
                                                const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc) {
@@ -112,7 +113,15 @@ CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real,
     return r;
 }
 
-// Addresses of mapped graphics resources are asked for one by one, and are nobody's to free.
+static void set_graphics(struct ct_hook_call *call, unsigned int count,
+                         CUgraphicsResource *resources, CUstream stream) {
+    if (resources && count)
+        CT_SET(&call->event, handle, (uintptr_t)resources[0]);
+    CT_SET(&call->event, stream, (uintptr_t)stream);
+    CT_SET(&call->event, flags, CT_FLAG_FOREIGN);
+}
+
+// The program asks for the address of each mapped resource by another call, and never frees it.
 #define ON_GRAPHICS_MAP(symbol)                                                \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,          \
                             CUgraphicsResource *resources, CUstream hStream) { \
@@ -120,7 +129,7 @@ CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real,
         if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))            \
             return real(count, resources, hStream);                            \
         const CUresult r = real(count, resources, hStream);                    \
-        graphics(&call, count, resources, hStream);                            \
+        set_graphics(&call, count, resources, hStream);                        \
         ct_hook_alloc_exit(&call, r);                                          \
         return r;                                                              \
     }
@@ -130,21 +139,12 @@ CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real,
         struct ct_hook_call call;                                              \
         if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_UNMAP))                \
             return real(count, resources, hStream);                            \
-        graphics(&call, count, resources, hStream);                            \
+        set_graphics(&call, count, resources, hStream);                        \
         ct_hook_free_enter(&call);                                             \
         const CUresult r = real(count, resources, hStream);                    \
         ct_hook_free_exit(&call, r);                                           \
         return r;                                                              \
     }
-
-static void graphics(struct ct_hook_call *call, unsigned int count, CUgraphicsResource *resources,
-                     CUstream stream) {
-    if (resources && count)
-        CT_SET(&call->event, handle, (uintptr_t)resources[0]);
-    CT_SET(&call->event, stream, (uintptr_t)stream);
-    CT_SET(&call->event, flags, CT_FLAG_FOREIGN);
-}
-
 ON_GRAPHICS_MAP(cuGraphicsMapResources)
 ON_GRAPHICS_MAP(cuGraphicsMapResources_ptsz)
 ON_GRAPHICS_UNMAP(cuGraphicsUnmapResources)
