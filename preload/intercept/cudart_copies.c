@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/own_image.h"
 #include "base/real_dlsym.h"
 #include "intercept/cuda_api.h"
+#include "intercept/own_image.h"
 #include "record/recorder.h"
 
 #define COPIES 16

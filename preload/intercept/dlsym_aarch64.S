@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlsym and dlvsym for aarch64: look-ups that are none of ours go on by a branch. See
-// dlsym_x86_64.S.
+// The exported dlsym and dlvsym for aarch64. dlsym_x86_64.S explains them.
 
 #ifdef __aarch64__
 

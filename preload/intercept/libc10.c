@@ -27,8 +27,8 @@
 
 #include <cutrace/format/assert.h>
 
-#include "base/own_image.h"
 #include "base/real_dlsym.h"
+#include "intercept/own_image.h"
 #include "record/recorder.h"
 #include "store/loaded_modules.h"
 

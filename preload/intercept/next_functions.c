@@ -6,8 +6,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "base/own_image.h"
 #include "base/real_dlsym.h"
+#include "intercept/own_image.h"
 
 #define DRIVER_SONAME "libcuda.so.1"
 

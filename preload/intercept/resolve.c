@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/own_image.h"
 #include "base/real_dlsym.h"
+#include "intercept/own_image.h"
 #include "intercept/unwrapped.h"
 #include "intercept/wrappers.h"
 

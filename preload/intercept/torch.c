@@ -81,12 +81,13 @@ static void record_oom(int64_t bytes, struct ct_torch_device device, const struc
     void symbol params;
 #include "intercept/torch_hooks.def"
 
-#define CT_TORCH(symbol, params, args, effect)                          \
-    __attribute__((visibility("default"))) void symbol params {         \
-        effect;                                                         \
-        ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_libc10_next(  \
-            CT_TORCH_ID_##symbol, device, __builtin_return_address(0)); \
-        if (real)                                                       \
-            real args;                                                  \
+// CT_WHOLE puts the table look-up of ct_libc10_next into each of them.
+#define CT_TORCH(symbol, params, args, effect)                           \
+    CT_WHOLE __attribute__((visibility("default"))) void symbol params { \
+        effect;                                                          \
+        ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_libc10_next(   \
+            CT_TORCH_ID_##symbol, device, __builtin_return_address(0));  \
+        if (real)                                                        \
+            real args;                                                   \
     }
 #include "intercept/torch_hooks.def"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The address range of this library (or of the program that the code is linked into).
+// The address range of this library.
 #ifndef CT_OWN_IMAGE_H
 #define CT_OWN_IMAGE_H
 
