@@ -153,17 +153,17 @@ static inline __attribute__((always_inline)) uint64_t clock_by(uint64_t (*read_c
     }
 }
 
-uint64_t ct_clock(void) {
+uint64_t ct_clock_read(void) {
     return clock_by(counter);
 }
 
 #ifndef CT_CLOCK_SIMULATED
-uint64_t ct_clock_loose(void) {
+uint64_t ct_clock_read_unordered(void) {
     return clock_by(counter_loose);
 }
 #endif
 
-const char *ct_clock_source(void) {
+const char *ct_clock_get_source(void) {
     return atomic_load(&now.number) + 1 <= 1 ? "clock" : "tsc";
 }
 
@@ -295,7 +295,7 @@ void ct_clock_calibrate(void) {
     errno = saved;
 }
 
-void ct_clock_forked(void) {
+void ct_clock_reinit_child(void) {
     calibration.last.ns = 0;
     atomic_store(&calibration.busy, 0);
 }

@@ -19,9 +19,9 @@ static void *look_up(_Atomic(void *) *at, const char *name) {
     void *p = atomic_load_explicit(at, memory_order_acquire);
     if (p)
         return p;
-    p = ct_libc_dlsym()(RTLD_DEFAULT, name);
+    p = ct_real_dlsym_get_libc()(RTLD_DEFAULT, name);
     if (!p)
-        p = ct_find_function(name);
+        p = ct_real_dlsym_find_function(name);
     atomic_store_explicit(at, p, memory_order_release);
     return p;
 }

@@ -33,7 +33,7 @@ static const struct {
 struct ct_option_value ct_options[CT_OPTIONS];
 static struct ct_arena copies = {.bytes = 1 << 20};
 
-const char *ct_option_name(enum ct_option option) {
+const char *ct_options_get_name(enum ct_option option) {
     return rows[option].name;
 }
 
@@ -160,7 +160,7 @@ static void read_one(const char *name, const char *equals, void (*say)(const cha
             say(line);
             return;
         }
-        char *copy = ct_arena_text(&copies, equals + 1, strlen(equals + 1));
+        char *copy = ct_arena_copy_text(&copies, equals + 1, strlen(equals + 1));
         if (copy && (rows[i].type != TEXT || *copy))
             ct_options[i] = (struct ct_option_value){copy, number, 1};
         return;
@@ -197,7 +197,7 @@ int ct_options_read(char *const *environment, void (*say)(const char *line)) {
         if (equals && !strncmp(*e, "CUTRACE_", 8) && equals > *e + 8)
             read_one(*e + 8, equals, say);
     }
-    if (CT_NUMBER(HELP))
+    if (CT_OPTION_NUMBER(HELP))
         help(say);
     return 1;
 }

@@ -21,14 +21,14 @@ struct ct_option_value {
     int given;        // set by the user, and valid
 };
 
-// Values after ct_enabled() was called for the first time.
+// Values after ct_tracing_is_on() was called for the first time.
 extern struct ct_option_value ct_options[CT_OPTIONS];
 
-#define CT_NUMBER(NAME) (ct_options[CT_OPTION_##NAME].number)
-#define CT_TEXT(NAME) (ct_options[CT_OPTION_##NAME].text)
+#define CT_OPTION_NUMBER(NAME) (ct_options[CT_OPTION_##NAME].number)
+#define CT_OPTION_TEXT(NAME) (ct_options[CT_OPTION_##NAME].text)
 
 // The variable's name without CUTRACE_.
-const char *ct_option_name(enum ct_option option);
+const char *ct_options_get_name(enum ct_option option);
 
 // Parses an environment (NULL-terminated) into ct_options: returns whether tracing is on. What is
 // to be said to the user goes to `say`, one call for each line. Values are copied.

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-void *ct_pages(size_t bytes) {
+void *ct_pages_map(size_t bytes) {
     const int saved = errno;
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
@@ -18,14 +18,14 @@ void *ct_pages(size_t bytes) {
     return p;
 }
 
-void ct_pages_free(void *pages, size_t bytes) {
+void ct_pages_unmap(void *pages, size_t bytes) {
     const int saved = errno;
     if (pages)
         (void)munmap(pages, bytes);
     errno = saved;
 }
 
-void ct_pages_forget(void *pages, size_t bytes) {
+void ct_pages_discard(void *pages, size_t bytes) {
     const int saved = errno;
     (void)madvise(pages, bytes, MADV_DONTNEED);
     errno = saved;
@@ -35,16 +35,16 @@ static char *arena_base(struct ct_arena *arena) {
     char *base = atomic_load_explicit(&arena->base, memory_order_acquire);
     if (base)
         return base;
-    char *fresh = ct_pages(arena->bytes);
+    char *fresh = ct_pages_map(arena->bytes);
     if (!fresh)
         return NULL;
     if (atomic_compare_exchange_strong(&arena->base, &base, fresh))
         return fresh;
-    ct_pages_free(fresh, arena->bytes);
+    ct_pages_unmap(fresh, arena->bytes);
     return base;
 }
 
-void *ct_arena_take(struct ct_arena *arena, size_t n) {
+void *ct_arena_alloc(struct ct_arena *arena, size_t n) {
     char *base = arena_base(arena);
     n = (n + 7) & ~(size_t)7;
     if (!base || n > arena->bytes)
@@ -58,8 +58,8 @@ void *ct_arena_take(struct ct_arena *arena, size_t n) {
     return base + at;
 }
 
-char *ct_arena_text(struct ct_arena *arena, const char *text, size_t n) {
-    char *copy = ct_arena_take(arena, n + 1);
+char *ct_arena_copy_text(struct ct_arena *arena, const char *text, size_t n) {
+    char *copy = ct_arena_alloc(arena, n + 1);
     if (copy) {
         memcpy(copy, text, n);
         copy[n] = 0;

@@ -111,7 +111,7 @@ static void put_string(struct sink *s, const struct spec *f, const char *text) {
     put_field(s, f, text, f->precision < 0 ? strlen(text) : strnlen(text, (size_t)f->precision));
 }
 
-size_t ct_vprint(char *buffer, size_t size, const char *format, va_list given) {
+size_t ct_print_va(char *buffer, size_t size, const char *format, va_list given) {
     struct sink s = {buffer, buffer + size - 1};
     va_list arguments;
     va_copy(arguments, given);
@@ -167,20 +167,20 @@ out:
 size_t ct_print(char *buffer, size_t size, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    const size_t n = ct_vprint(buffer, size, format, arguments);
+    const size_t n = ct_print_va(buffer, size, format, arguments);
     va_end(arguments);
     return n;
 }
 
 void ct_say(const char *line) {
-    struct ct_shield shield;
-    ct_shield_up(&shield);
+    struct ct_signal_guard shield;
+    ct_signal_guard_enter(&shield);
     (void)!write(STDERR_FILENO, line, strlen(line));
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
 }
 
 // strerror may allocate and translates; these are the errors that a full or closed disk gives.
-const char *ct_reason(int error) {
+const char *ct_print_strerror(int error) {
     switch (error) {
     case ENOSPC:
         return "no space left on the device";

@@ -109,7 +109,7 @@ static void *find_function(const struct dl_phdr_info *info, const struct symbols
                : NULL;
 }
 
-void *ct_object_symbol(const struct dl_phdr_info *object, const char *name, uint64_t *bytes) {
+void *ct_real_dlsym_find_in_object(const struct dl_phdr_info *object, const char *name, uint64_t *bytes) {
     struct symbols s;
     const ElfW(Sym) *symbol = read_symbols(object, &s) ? find_symbol(&s, name) : NULL;
     const unsigned type = symbol ? ELF64_ST_TYPE(symbol->st_info) : STT_NOTYPE;
@@ -152,7 +152,7 @@ static void *nothing(void) {
     return NULL;
 }
 
-void *ct_find_function(const char *name) {
+void *ct_real_dlsym_find_function(const char *name) {
     struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
     dl_iterate_phdr(visit, &search);
     return search.next ? search.next : search.before;
@@ -168,31 +168,31 @@ static struct search find(const char *name) {
     return search;
 }
 
-void *ct_find_dlsym(void) {
+void *ct_real_dlsym_resolve(void) {
     const struct search s = find("dlsym");
     __atomic_store_n(&libc_dlsym, s.libc, __ATOMIC_RELEASE);
     __atomic_store_n(&ct_real_dlsym, s.next, __ATOMIC_RELEASE);
     return s.next;
 }
 
-void *ct_find_dlvsym(void) {
+void *ct_real_dlvsym_resolve(void) {
     const struct search s = find("dlvsym");
     __atomic_store_n(&ct_real_dlvsym, s.next, __ATOMIC_RELEASE);
     return s.next;
 }
 
-ct_dlsym_fn *ct_chain_dlsym(void) {
+ct_dlsym_fn *ct_real_dlsym_get_next(void) {
     void *p = __atomic_load_n(&ct_real_dlsym, __ATOMIC_ACQUIRE);
-    return (ct_dlsym_fn *)(p ? p : ct_find_dlsym());
+    return (ct_dlsym_fn *)(p ? p : ct_real_dlsym_resolve());
 }
 
-ct_dlvsym_fn *ct_chain_dlvsym(void) {
+ct_dlvsym_fn *ct_real_dlvsym_get_next(void) {
     void *p = __atomic_load_n(&ct_real_dlvsym, __ATOMIC_ACQUIRE);
-    return (ct_dlvsym_fn *)(p ? p : ct_find_dlvsym());
+    return (ct_dlvsym_fn *)(p ? p : ct_real_dlvsym_resolve());
 }
 
-ct_dlsym_fn *ct_libc_dlsym(void) {
+ct_dlsym_fn *ct_real_dlsym_get_libc(void) {
     if (!__atomic_load_n(&libc_dlsym, __ATOMIC_ACQUIRE))
-        ct_find_dlsym();
+        ct_real_dlsym_resolve();
     return (ct_dlsym_fn *)__atomic_load_n(&libc_dlsym, __ATOMIC_ACQUIRE);
 }

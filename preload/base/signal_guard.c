@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
-void ct_shield_up(struct ct_shield *shield) {
+void ct_signal_guard_enter(struct ct_signal_guard *shield) {
     sigset_t all;
     shield->saved_errno = errno;
     sigfillset(&all);
@@ -16,7 +16,7 @@ void ct_shield_up(struct ct_shield *shield) {
     sigpending(&shield->pending);
 }
 
-void ct_shield_down(struct ct_shield *shield) {
+void ct_signal_guard_leave(struct ct_signal_guard *shield) {
     static const int raised[] = {SIGXFSZ, SIGPIPE};
     const struct timespec at_once = {0, 0};
     for (unsigned i = 0; i < sizeof raised / sizeof *raised; i++) {

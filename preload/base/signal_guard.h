@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-struct ct_shield {
+struct ct_signal_guard {
     sigset_t mask, pending;
     int cancel, saved_errno;
 };
@@ -14,7 +14,7 @@ struct ct_shield {
 // Blocks all signals (a handler could jump out of a lock or call back into CUDA) and cancellation
 // (write(2) is a cancellation point). down() takes away a SIGXFSZ or SIGPIPE that our own writing
 // raised.
-void ct_shield_up(struct ct_shield *shield);
-void ct_shield_down(struct ct_shield *shield);
+void ct_signal_guard_enter(struct ct_signal_guard *shield);
+void ct_signal_guard_leave(struct ct_signal_guard *shield);
 
 #endif

@@ -17,8 +17,8 @@
 static inline int ct_wait_while(const _Atomic int *state, int busy) {
     if (atomic_load(state) != busy)
         return 0;
-    const uint64_t until = ct_clock() + CT_WAIT_NS;
-    while (atomic_load(state) == busy && ct_clock() < until)
+    const uint64_t until = ct_clock_read() + CT_WAIT_NS;
+    while (atomic_load(state) == busy && ct_clock_read() < until)
         sched_yield();
     return atomic_load(state) == busy;
 }

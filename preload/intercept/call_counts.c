@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "write/info_table.h"
+
 #define SHARED_ROW (CT_CALL_COUNT_ROWS - 1)
 
 atomic_uint ct_call_counts[CT_CALL_COUNT_ROWS][CT_HOOKS];

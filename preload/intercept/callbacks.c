@@ -5,7 +5,8 @@
 #include "intercept/call_counts.h"
 #include "intercept/libc10.h"
 #include "intercept/resolve.h"
-#include "record/recorder.h"
+#include "record/rescan.h"
+#include "write/info_table.h"
 
 static void publish_info(void) {
     ct_call_counts_publish_info();
@@ -14,6 +15,6 @@ static void publish_info(void) {
 }
 
 __attribute__((constructor)) static void register_callbacks(void) {
-    ct_set_info_source(publish_info);
-    ct_set_look(ct_libc10_rescan);
+    (void)ct_info_add_source(publish_info);
+    ct_rescan_set(ct_libc10_rescan);
 }

@@ -12,6 +12,8 @@
 #include "intercept/hook_scope.h"
 #include "intercept/mem_info.h"
 #include "intercept/stream.h"
+#include "store/name_table.h"
+#include "store/ring.h"
 
 // Reads free memory with `context` made current meanwhile.
 static void set_free_in(struct ct_event *e, CUcontext context) {

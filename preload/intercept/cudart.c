@@ -11,7 +11,10 @@
 #include "intercept/hook_table.h"
 #include "intercept/resolve.h"
 #include "intercept/runtime_scope.h"
-#include "record/recorder.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "store/ring.h"
 
 enum runtime_hook_id {
 #define CT_RTHOOK(symbol, params, args, effect) RUNTIME_ID_##symbol,
@@ -35,7 +38,7 @@ static void enter(struct runtime_call *call, uint32_t name) {
     ct_runtime_scope_enter(&call->scope, name);
     call->name = name;
     call->start_ns = 0;
-    ct_event_begin(&call->freed);
+    ct_event_init(&call->freed);
 }
 
 // ---- events of a runtime whose driver calls are hidden --------------------------------------
@@ -70,17 +73,17 @@ static void record_alloc(const struct runtime_call *call, cudaError_t r, uintptr
         CT_SET(&e, context, context);
         CT_SET(&e, device, device);
     }
-    if (!ct_is_wanted(&e))
+    if (!ct_publish_wants(&e))
         return;
-    CT_SET(&e, stack, ct_stack());
-    ct_record(&e);
+    CT_SET(&e, stack, ct_capture_stack());
+    ct_publish(&e);
 }
 
 static void record_free(struct runtime_call *call, uintptr_t pointer) {
     set_common(&call->freed, call, CT_OP_FREE, pointer, 0);
     CT_SET(&call->freed, result, 0);
     CT_SET(&call->freed, t_ns, ct_now());
-    ct_record(&call->freed);
+    ct_publish(&call->freed);
 }
 
 static void alloc_enter(struct runtime_call *call) {
@@ -117,8 +120,8 @@ static void free_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointe
         struct ct_event amend = {.present = 0};
         CT_SET(&amend, amends_ns, call->freed.t_ns);
         CT_SET(&amend, result, (int32_t)r);
-        CT_SET(&amend, stack, ct_stack());
-        ct_amend(&amend);
+        CT_SET(&amend, stack, ct_capture_stack());
+        ct_publish_amend(&amend);
     } else if (pointer && !call->scope.outer && !ct_runtime_scope_saw_free(&call->scope) &&
                r == cudaSuccess) {
         // The first sign that this copy's driver calls are hidden.
@@ -156,7 +159,7 @@ static uint32_t name_of(enum runtime_hook_id id, const char *symbol) {
             #symbol, __builtin_return_address(0), &call.copy);                   \
         if (!real)                                                               \
             return cudaErrorInitializationError;                                 \
-        if (!ct_enabled())                                                       \
+        if (!ct_tracing_is_on())                                                 \
             return real args;                                                    \
         const int saved_errno = errno;                                           \
         enter(&call, name_of(RUNTIME_ID_##symbol, #symbol));                     \

@@ -11,7 +11,8 @@
 #include "base/real_dlsym.h"
 #include "intercept/cuda_api.h"
 #include "intercept/own_image.h"
-#include "record/recorder.h"
+#include "record/tracing.h"
+#include "write/info_table.h"
 
 #define COPIES 16
 static struct ct_cudart_copy copies[COPIES];
@@ -53,14 +54,14 @@ static void *search_objects(const char *symbol) {
     if (!dl_iterate_phdr(visit_runtime, &path) || !path)
         return NULL;
     void *const handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-    return handle ? ct_libc_dlsym()(handle, symbol) : NULL;
+    return handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
 }
 
 // Searches a module and its dependencies. The main program's search begins with this library, and
 // finds nothing.
 static void *search_dependencies(const Dl_info *module, const char *symbol) {
     void *const handle = dlopen(module->dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    void *const p = handle ? ct_libc_dlsym()(handle, symbol) : NULL;
+    void *const p = handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
     return p && !ct_own_image_has(p) ? p : NULL;
 }
 
@@ -68,7 +69,7 @@ static void *search_dependencies(const Dl_info *module, const char *symbol) {
 // dependency, the runtime of the global scope, any runtime that is loaded.
 static void *search(const char *symbol, const void *caller) {
     Dl_info module, next_module;
-    void *const next = ct_libc_dlsym()(RTLD_NEXT, symbol);
+    void *const next = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
     if (next && dladdr(next, &next_module) && !is_runtime(next_module.dli_fname))
         return next;
     if (dladdr(caller, &module) && module.dli_fname) {
@@ -82,7 +83,7 @@ static void *search(const char *symbol, const void *caller) {
 // cudaRuntimeGetVersion returns a constant; it does not initialize the runtime.
 static void publish_version(const char *path) {
     void *handle = is_runtime(path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    void *address = handle ? ct_libc_dlsym()(handle, "cudaRuntimeGetVersion") : NULL;
+    void *address = handle ? ct_real_dlsym_get_libc()(handle, "cudaRuntimeGetVersion") : NULL;
     cudaError_t(CUDARTAPI * get_version)(int *) = (cudaError_t(CUDARTAPI *)(int *))address;
     char key[96];
     int version;
@@ -100,7 +101,7 @@ static void *search_with_copy(const char *symbol, const void *caller,
     if (!real || !dladdr(real, &module))
         return real;
     *copy = find_copy((uintptr_t)module.dli_fbase);
-    if (ct_enabled() && !atomic_exchange(&(*copy)->version_is_published, 1))
+    if (ct_tracing_is_on() && !atomic_exchange(&(*copy)->version_is_published, 1))
         publish_version(module.dli_fname);
     return real;
 }

@@ -13,7 +13,8 @@
 #include "intercept/driver.h"
 #include "intercept/mem_info.h"
 #include "intercept/stream.h"
-#include "record/recorder.h"
+#include "write/info_table.h"
+#include "write/nvml.h"
 
 static atomic_int published[CT_MAX_ORDINALS];
 

@@ -10,10 +10,15 @@
 #include <cutrace/format/hot.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "intercept/cuda_context.h"
 #include "intercept/device_info.h"
 #include "intercept/mem_info.h"
 #include "intercept/runtime_scope.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "store/ring.h"
 
 // The recorded call that this thread is inside of, as the address of its ct_hook_call; 0 outside.
 // A driver call that is made inside of it, by the driver or by an interposer, belongs to it. The
@@ -53,14 +58,14 @@ static void set_duration(struct ct_hook_call *call) {
 
 CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
     ct_runtime_scope_count(op);
-    if ((inside && (uintptr_t)call < inside) || !ct_enabled())
+    if ((inside && (uintptr_t)call < inside) || !ct_tracing_is_on())
         return 0;
     inside = (uintptr_t)call;
     call->errno_at = &errno;
     call->saved_errno = *call->errno_at;
     call->start_ns = 0;
     call->hook = id;
-    ct_event_begin(&call->event);
+    ct_event_init(&call->event);
     CT_SET(&call->event, op, op);
     const uint32_t runtime = ct_runtime_scope_api();
     CT_SET(&call->event, api, runtime ? runtime : ct_hook_table_name(id));
@@ -72,7 +77,7 @@ CT_WHOLE int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, 
         return 0;
     if (!is_timed(id))
         return 1;
-    call->start_ns = ct_clock_loose();
+    call->start_ns = ct_clock_read_unordered();
     *call->errno_at = call->saved_errno;
     return 1;
 }
@@ -113,14 +118,14 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
     }
     if (CT_HAS(e, device))
         ct_device_info_publish(e->device);
-    if (!ct_is_wanted(e)) {
+    if (!ct_publish_wants(e)) {
         ct_hook_leave(call);
         return;
     }
     if (__builtin_expect(result != CUDA_SUCCESS, 0) && is_allocation(e->op))
         set_free_memory(e);
-    CT_SET(e, stack, ct_stack());
-    ct_record(e);
+    CT_SET(e, stack, ct_capture_stack());
+    ct_publish(e);
     // The fast path: usually no sample is due, which is asked with values that are at hand.
     if (result == CUDA_SUCCESS && is_allocation(e->op) &&
         (current_device < 0 || current_device >= CT_MAX_ORDINALS ||
@@ -133,11 +138,11 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
 
 CT_WHOLE void ct_hook_free_enter(struct ct_hook_call *call) {
     struct ct_event *e = &call->event;
-    if (ct_free_stacks())
-        CT_SET(e, stack, ct_stack());
+    if (CT_OPTION_NUMBER(FREE_STACKS))
+        CT_SET(e, stack, ct_capture_stack());
     CT_SET(e, result, 0);
     CT_SET(e, t_ns, ct_now());
-    ct_record(e);
+    ct_publish(e);
     call->start_ns = ++frees % FREE_SAMPLE ? 0 : e->t_ns;
     *call->errno_at = call->saved_errno;
 }
@@ -153,9 +158,9 @@ CT_WHOLE void ct_hook_free_exit(struct ct_hook_call *call, CUresult result) {
             CT_SET(&amend, duration_ns, ct_now() - call->start_ns);
         if (result != CUDA_SUCCESS) {
             CT_SET(&amend, result, (int32_t)result);
-            CT_SET(&amend, stack, ct_stack());
+            CT_SET(&amend, stack, ct_capture_stack());
         }
-        ct_amend(&amend);
+        ct_publish_amend(&amend);
     }
     ct_hook_leave(call);
 }

@@ -16,8 +16,9 @@
 #ifndef CT_HOOK_SCOPE_H
 #define CT_HOOK_SCOPE_H
 
+#include <cutrace/format/format.h>
+
 #include "intercept/hook_bodies.h"
-#include "record/recorder.h"
 
 // A recorded call in progress; lives in the body's frame.
 struct ct_hook_call {
@@ -25,7 +26,7 @@ struct ct_hook_call {
     uint64_t start_ns; // 0: the call is not timed
     enum ct_hook_id hook;
     int saved_errno;
-    int *errno_at; // &errno, whose address takes a call
+    int *errno_at; // &errno, which takes a call to find
 };
 
 // Enters the scope: 1, and the event has op and api. 0: the call is not recorded, because tracing

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "intercept/cuda_api.h"
-#include "record/recorder.h"
+#include "store/name_table.h"
 
 // Parameters or arguments of a row without their parentheses.
 #define CT_ARGS(...) __VA_ARGS__
@@ -30,14 +30,14 @@ struct ct_hook {
 };
 extern const struct ct_hook ct_hook_table[CT_HOOKS];
 
-// Name id (ct_name) of a row's symbol.
+// Name id (ct_name_intern) of a row's symbol.
 uint32_t ct_hook_table_name(enum ct_hook_id id);
 
 // Name id of `symbol`, which the recorder is asked for once: `*cached` is 0 until then.
 static inline uint32_t ct_hook_table_cached_name(_Atomic uint32_t *cached, const char *symbol) {
     uint32_t name = atomic_load_explicit(cached, memory_order_relaxed);
     if (!name) {
-        name = ct_name(symbol);
+        name = ct_name_intern(symbol);
         atomic_store_explicit(cached, name, memory_order_relaxed);
     }
     return name;

@@ -29,8 +29,9 @@
 
 #include "base/real_dlsym.h"
 #include "intercept/own_image.h"
-#include "record/recorder.h"
+#include "record/rescan.h"
 #include "store/loaded_modules.h"
+#include "write/info_table.h"
 
 #define COPIES 8
 #define CALLERS 64
@@ -63,8 +64,8 @@ static _Atomic(void *) next_of[CT_TORCH_HOOKS];
 
 static atomic_uint not_forwarded;
 
-// Held by the thread that changes the tables above, and only between ct_loader_enter and
-// ct_loader_leave, so that a fork does not copy it.
+// Held by the thread that changes the tables above, and only between ct_loader_gate_enter and
+// ct_loader_gate_leave, so that a fork does not copy it.
 static atomic_int changing;
 
 static const char *base_name(const char *path) {
@@ -100,7 +101,7 @@ static int read_functions(struct dl_phdr_info *info, struct copy *c) {
     int any = 0;
     for (int i = 0; i < CT_TORCH_HOOKS; i++) {
         uint64_t bytes;
-        void *p = ct_object_symbol(info, symbols[i], &bytes);
+        void *p = ct_real_dlsym_find_in_object(info, symbols[i], &bytes);
         c->real[i] = p && !ct_own_image_has(p) ? p : NULL;
         any |= c->real[i] != NULL;
     }
@@ -126,7 +127,7 @@ static int visit_copy(struct dl_phdr_info *info, size_t size, void *first) {
 static int keep_open(const struct copy *c) {
     void *handle = *c->path ? dlopen(c->path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
     for (int i = 0; i < CT_TORCH_HOOKS && handle; i++)
-        if (c->real[i] && ct_libc_dlsym()(handle, symbols[i]) == c->real[i])
+        if (c->real[i] && ct_real_dlsym_get_libc()(handle, symbols[i]) == c->real[i])
             return 1;
     return !*c->path;
 }
@@ -143,7 +144,7 @@ static void add_copies(void) {
         atomic_store_explicit(&copies_n, n + 1, memory_order_release);
     }
     for (int i = 0; i < CT_TORCH_HOOKS && atomic_load(&copies_n); i++) {
-        void *p = ct_libc_dlsym()(RTLD_NEXT, symbols[i]);
+        void *p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbols[i]);
         if (p && !ct_own_image_has(p))
             atomic_store(&next_of[i], p);
     }
@@ -158,14 +159,14 @@ static int count_loaded(struct dl_phdr_info *info, size_t size, void *loaded) {
 void ct_libc10_rescan(void) {
     const int saved = errno;
     uint64_t loaded = 0;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         (void)dl_iterate_phdr(count_loaded, &loaded);
         if (atomic_load(&rescanned_at) != loaded && !atomic_exchange(&changing, 1)) {
             add_copies();
             atomic_store(&rescanned_at, loaded);
             atomic_store(&changing, 0);
         }
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     errno = saved;
 }
@@ -202,7 +203,7 @@ static int visit_caller(struct dl_phdr_info *info, size_t size, void *user) {
 static int visit_real(struct dl_phdr_info *info, size_t size, void *user) {
     struct search *s = user;
     uint64_t bytes;
-    void *p = ct_object_symbol(info, s->symbol, &bytes);
+    void *p = ct_real_dlsym_find_in_object(info, s->symbol, &bytes);
     (void)size;
     if (!p || ct_own_image_has(p))
         return 0;
@@ -220,7 +221,7 @@ static void remember_caller(const struct search *s, enum ct_torch_id id, const v
     while (copy < copies_now && copies[copy].real[id] != real)
         copy++;
     if (copy == copies_now) {
-        ct_ask_to_look();
+        ct_rescan_request();
     } else if (!atomic_exchange(&changing, 1)) {
         const unsigned n = atomic_load(&callers_n);
         if (n < CALLERS) {
@@ -240,13 +241,13 @@ static __attribute__((noinline)) void *search_real(enum ct_torch_id id,
     if (device.type != CT_TORCH_CUDA)
         ct_libc10_rescan();
     // Where a fork is being prepared, the report goes nowhere.
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         dl_iterate_phdr(visit_caller, &s);
         dl_iterate_phdr(visit_real, &s);
         real = s.beside ? s.beside : s.any;
         if (real && s.caller_path)
             remember_caller(&s, id, real);
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     if (!real)
         atomic_fetch_add_explicit(&not_forwarded, 1, memory_order_relaxed);

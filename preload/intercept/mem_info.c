@@ -7,9 +7,12 @@
 
 #include <cutrace/format/assert.h>
 
+#include "base/options.h"
 #include "intercept/cuda_context.h"
 #include "intercept/next_functions.h"
 #include "intercept/stream.h"
+#include "record/publish.h"
+#include "store/ring.h"
 
 // Of each device: the time of its last memory-sample.
 static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS];
@@ -27,7 +30,7 @@ __attribute__((noinline)) int ct_mem_info_read(size_t *free_bytes, size_t *total
 int ct_mem_info_sample_is_due(int device, uint64_t now_ns) {
     CT_ASSERT(device >= 0 && device < CT_MAX_ORDINALS);
     const uint64_t last = atomic_load_explicit(&sampled_ns[device], memory_order_relaxed);
-    const uint64_t interval = ct_sample_interval_ns();
+    const uint64_t interval = CT_OPTION_NUMBER(SAMPLE_MS);
     return !interval || (now_ns >= last && now_ns - last >= interval);
 }
 
@@ -49,7 +52,7 @@ static void publish_sample(uint32_t api, uint64_t context, int device, size_t fr
     CT_SET(&e, context, context);
     CT_SET(&e, free_bytes, free_bytes);
     CT_SET(&e, total_bytes, total_bytes);
-    ct_record(&e);
+    ct_publish(&e);
 }
 
 __attribute__((noinline)) void ct_mem_info_sample(uint32_t api, int force) {

@@ -10,10 +10,12 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "intercept/cuda_context.h"
 #include "intercept/driver.h"
 #include "intercept/hook_scope.h"
 #include "intercept/stream.h"
+#include "record/publish.h"
 
 // ---- the pools seen -------------------------------------------------------------------------
 
@@ -92,14 +94,14 @@ static void sample_pool(const struct ct_hook_call *call, struct pool *p) {
     const int device = atomic_load(&p->device);
     if (device != CT_NO_DEVICE_ORDINAL)
         CT_SET(&e, device, device);
-    ct_record(&e);
+    ct_publish(&e);
 }
 
 // Beside allocations, so that a pool's growth shows in a program that never synchronizes.
 static void sample_pool_if_due(const struct ct_hook_call *call, struct pool *p) {
     const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
-    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_loose();
-    if (!p || (last && now - last < ct_sample_interval_ns()) || ct_stream_any_capturing())
+    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_read_unordered();
+    if (!p || (last && now - last < CT_OPTION_NUMBER(SAMPLE_MS)) || ct_stream_any_capturing())
         return;
     atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
     sample_pool(call, p);

@@ -25,12 +25,12 @@ void *ct_next_driver_handle(void) {
 
 static void *find_in_driver(const char *symbol) {
     void *const h = ct_next_driver_handle();
-    void *const p = h ? ct_libc_dlsym()(h, symbol) : NULL;
+    void *const p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
     return p && !ct_own_image_has(p) ? p : NULL;
 }
 
 static void *find_next(const char *symbol) {
-    void *const p = ct_libc_dlsym()(RTLD_NEXT, symbol);
+    void *const p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
     if (p && !ct_own_image_has(p))
         return p;
     // A driver that was opened with RTLD_LOCAL is not in the global scope.

@@ -20,6 +20,8 @@
 #include "intercept/own_image.h"
 #include "intercept/unwrapped.h"
 #include "intercept/wrappers.h"
+#include "record/tracing.h"
+#include "write/info_table.h"
 
 // The addresses of a row's entries (wrappers.h).
 static const struct entries {
@@ -52,11 +54,11 @@ static void learn_exports(const void *answer) {
     if (!h && !(h = ct_next_driver_handle()))
         return;
     for (int i = 0; i < CT_HOOKS; i++) {
-        void *const p = ct_libc_dlsym()(h, ct_hook_table[i].symbol);
+        void *const p = ct_real_dlsym_get_libc()(h, ct_hook_table[i].symbol);
         if (p && !ct_own_image_has(p))
             atomic_store_explicit(&export_of[i], p, memory_order_relaxed);
     }
-    CUresult(CUDAAPI * get_version)(int *) = ct_libc_dlsym()(h, "cuDriverGetVersion");
+    CUresult(CUDAAPI * get_version)(int *) = ct_real_dlsym_get_libc()(h, "cuDriverGetVersion");
     int version = 0;
     if (get_version && get_version(&version) == CUDA_SUCCESS)
         atomic_store(&driver_version, version);
@@ -140,7 +142,7 @@ static void *hand_out(enum ct_hook_id id, void *answer) {
 
 void *ct_resolve_substitute(const char *base, int version, uint64_t flags, void *answer) {
     // A driver that was linked without -Bsymbolic answers with this library's own wrapper.
-    if (!answer || !base || !*base || ct_own_image_has(answer) || !ct_enabled())
+    if (!answer || !base || !*base || ct_own_image_has(answer) || !ct_tracing_is_on())
         return answer;
     learn_exports(answer);
     const int row = find_row(base, version, flags, answer);
@@ -154,7 +156,7 @@ void *ct_resolve_substitute(const char *base, int version, uint64_t flags, void 
 // ---- dlsym and dlvsym -----------------------------------------------------------------------
 
 int ct_resolve_wants_dlsym(void *handle, const char *name) {
-    if (handle == RTLD_NEXT || !ct_enabled())
+    if (handle == RTLD_NEXT || !ct_tracing_is_on())
         return 0;
     if (find_row_by_symbol(name) != NO_ROW)
         return 1;
@@ -187,13 +189,13 @@ static void *resolve_default(const char *name) {
 void *ct_resolve_dlsym(void *handle, const char *name) {
     if (handle == RTLD_DEFAULT)
         return resolve_default(name);
-    return substitute_by_symbol(name, ct_chain_dlsym()(handle, name));
+    return substitute_by_symbol(name, ct_real_dlsym_get_next()(handle, name));
 }
 
 void *ct_resolve_dlvsym(void *handle, const char *name, const char *version) {
     if (handle == RTLD_DEFAULT)
         return resolve_default(name);
-    return substitute_by_symbol(name, ct_chain_dlvsym()(handle, name, version));
+    return substitute_by_symbol(name, ct_real_dlvsym_get_next()(handle, name, version));
 }
 
 // ---- cuGetProcAddress -----------------------------------------------------------------------

@@ -14,8 +14,11 @@
 
 #include <cutrace/format/hot.h>
 
+#include "base/options.h"
 #include "intercept/libc10.h"
-#include "record/recorder.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
 
 struct totals {
     uint64_t allocated, reserved;
@@ -38,17 +41,17 @@ CT_WHOLE static __attribute__((noinline)) void record_block(const void *ptr, int
                                                             struct ct_torch_device device,
                                                             const struct totals *totals) {
     struct ct_event e;
-    if (device.type != CT_TORCH_CUDA || !bytes || !ct_enabled())
+    if (device.type != CT_TORCH_CUDA || !bytes || !ct_tracing_is_on())
         return;
     const int saved = errno;
-    ct_event_begin(&e);
+    ct_event_init(&e);
     CT_SET(&e, op, bytes > 0 ? CT_OP_BLOCK_ALLOC : CT_OP_BLOCK_FREE);
     CT_SET(&e, ptr, (uintptr_t)ptr);
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
     set_common(&e, device, totals);
-    if (bytes > 0 || ct_free_stacks())
-        CT_SET(&e, stack, ct_light_stack());
-    ct_record(&e);
+    if (bytes > 0 || CT_OPTION_NUMBER(FREE_STACKS))
+        CT_SET(&e, stack, ct_capture_python_stack());
+    ct_publish(&e);
     errno = saved;
 }
 
@@ -56,15 +59,15 @@ CT_WHOLE static __attribute__((noinline)) void record_block(const void *ptr, int
 // PyTorch's own.
 static void record_oom(int64_t bytes, struct ct_torch_device device, const struct totals *totals) {
     struct ct_event e;
-    if (device.type != CT_TORCH_CUDA || !ct_enabled())
+    if (device.type != CT_TORCH_CUDA || !ct_tracing_is_on())
         return;
     const int saved = errno;
-    ct_event_begin(&e);
+    ct_event_init(&e);
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);
-    CT_SET(&e, stack, ct_stack());
-    ct_record(&e);
+    CT_SET(&e, stack, ct_capture_stack());
+    ct_publish(&e);
     errno = saved;
 }
 

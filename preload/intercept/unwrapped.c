@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "record/recorder.h"
+#include "write/info_table.h"
 
 #define NAME_BYTES 56
 #define NAMES 1024 // the runtime asks for about 440

@@ -2,19 +2,22 @@
 // The writer thread: wakes a moment after something happened, and sleeps without a timer when
 // nothing does.
 #define _GNU_SOURCE
+#include "record/writer_thread.h"
+
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/options.h"
-#include "record/recorder.h"
+#include "record/rescan.h"
+#include "record/wakeup.h"
+#include "stack/python_walk.h"
 #include "store/journal.h"
+#include "store/name_table.h"
 #include "store/ring.h"
 #include "write/dictionary.h"
 #include "write/drain.h"
@@ -30,94 +33,63 @@
 #define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
-enum { NOTICE = CT_WANTED_NOTICE, HURRY = CT_WANTED_HURRY, STOP = CT_WANTED_STOP };
-
-_Atomic int ct_writer_sleeps;
-
-// The futex: what the thread is asked for. It lies in the journal, so that another process can wake the thread,
-// too (`cutrace ctl`); hence not private.
-static _Atomic uint32_t unheard;
-static _Atomic uint32_t *_Atomic wanted = &unheard;
-
-static void ask(uint32_t what) {
-    const int saved = errno;
-    _Atomic uint32_t *at = atomic_load(&wanted);
-    if (!(atomic_fetch_or(at, what) & what))
-        (void)syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0);
-    errno = saved;
+// The thread's own ring cannot be full: only this thread fills and empties it.
+static void record(struct ct_event *event) {
+    if (ct_ring_publish(event) < 0)
+        ct_ring_lose(1);
 }
 
-__attribute__((noinline)) void ct_writer_notice(void) {
-    if (atomic_exchange(&ct_writer_sleeps, 0))
-        ask(NOTICE);
+static void record_note(uint32_t text) {
+    struct ct_event e = {.present = 0};
+    CT_SET(&e, op, CT_OP_NOTE);
+    CT_SET(&e, text, text);
+    record(&e);
 }
 
-void ct_writer_hurry(void) {
-    ask(HURRY);
-}
-
-void ct_writer_stop(void) {
-    ask(STOP);
-}
-
-// Waits until asked for something beyond `ignored`, or for ns. Returns what is asked for.
-static uint32_t wait_for(uint32_t ignored, uint64_t ns) {
-    const uint64_t end = ns == FOREVER ? FOREVER : ct_clock() + ns;
-    _Atomic uint32_t *at = atomic_load(&wanted);
-    for (;;) {
-        const uint32_t now = atomic_load(at);
-        const uint64_t t = ct_clock();
-        if (now & ~ignored || t >= end)
-            return now;
-        const struct timespec left = {(time_t)((end - t) / 1000000000u),
-                                      (long)((end - t) % 1000000000u)};
-        (void)syscall(SYS_futex, at, FUTEX_WAIT, now, end == FOREVER ? NULL : &left, NULL, 0);
-    }
+void ct_writer_thread_record_notes(void) {
+    const uint32_t note = ct_python_take_note();
+    if (note)
+        record_note(note);
 }
 
 static int something_is_published(void) {
     if (ct_rings_fence())
         return 1;
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->shared->announced) != CT_JOURNAL_QUIET ||
+        if (atomic_load(&r->shared->announced) != CT_JOURNAL_IDLE ||
             atomic_load(&r->shared->head) != atomic_load(&r->shared->tail))
             return 1;
     return 0;
 }
 
 // What another process asked for through the journal.
-static enum ct_drain_how controlled(void) {
+static enum ct_drain_how read_control(void) {
     static uint32_t before;
-    struct ct_journal *j = ct_journal();
+    struct ct_journal *j = ct_journal_get();
     const uint32_t control = j ? atomic_load(&j->control) : 0;
-    if ((control ^ before) & CT_CONTROL_OFF) {
-        struct ct_event e = {.present = 0};
-        CT_SET(&e, op, CT_OP_NOTE);
-        CT_SET(&e, text,
-               ct_name(control & CT_CONTROL_OFF ? "recording was switched off by cutrace ctl"
-                                                : "recording was switched on by cutrace ctl"));
-        ct_record(&e);
-    }
+    if ((control ^ before) & CT_CONTROL_OFF)
+        record_note(ct_name_intern(control & CT_CONTROL_OFF ? "recording was switched off by cutrace ctl"
+                                                     : "recording was switched on by cutrace ctl"));
     before = control;
     return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
 }
 
 static void work(void) {
-    struct ct_shield shield;
-    const enum ct_drain_how how = controlled();
+    struct ct_signal_guard shield;
+    const enum ct_drain_how how = read_control();
+    ct_writer_thread_record_notes();
     if (ct_drain_wait(&shield, 1000))
         return;
     ct_drain(how);
     const size_t unresolved = ct_dictionary_unresolved();
     ct_drain_leave(&shield);
     if (how == CT_DRAIN_FLUSH) {
-        atomic_fetch_and(&ct_journal()->control, ~(uint32_t)CT_CONTROL_FLUSH);
-        atomic_fetch_add(&ct_journal()->flushes, 1);
+        atomic_fetch_and(&ct_journal_get()->control, ~(uint32_t)CT_CONTROL_FLUSH);
+        atomic_fetch_add(&ct_journal_get()->flushes, 1);
     }
-    if (unresolved)
-        (void)ct_resolve_symbols(0);
-    if (ct_look_is_wanted())
-        ct_look();
+    const int loaded = unresolved && ct_resolve_symbols(0) > 0;
+    if (loaded || ct_rescan_is_requested())
+        ct_rescan();
     ct_naming_tidy();
 }
 
@@ -133,7 +105,7 @@ static _Atomic int main_left;
 static void main_leaves(void *unused) {
     (void)unused;
     atomic_store(&main_left, 1);
-    ask(NOTICE);
+    ct_wakeup_hurry();
 }
 
 // By the constructor the main thread of the process, by a fork that of the child.
@@ -148,10 +120,7 @@ __attribute__((constructor)) static void make_main_key(void) {
         watch_this_thread();
 }
 
-void ct_writer_forked(void) {
-    atomic_store(&unheard, 0);
-    atomic_store(&wanted, &unheard);
-    atomic_store(&ct_writer_sleeps, 0);
+void ct_writer_thread_after_fork(void) {
     watch_this_thread();
 }
 
@@ -167,7 +136,7 @@ static int is_last(void) {
 // How long it may sleep if nobody asks for anything.
 static uint64_t idle_ns(int nvml) {
     uint64_t ns = nvml && ct_devices_any() ? SAMPLE_NS : FOREVER;
-    const uint64_t dues[] = {ct_drain_due_ns(), ct_naming_due_ns()}, now = ct_clock();
+    const uint64_t dues[] = {ct_drain_due_ns(), ct_naming_due_ns()}, now = ct_clock_read();
     for (size_t i = 0; i < 2; i++)
         if (dues[i])
             ns = dues[i] <= now ? 0 : dues[i] - now < ns ? dues[i] - now : ns;
@@ -177,44 +146,45 @@ static uint64_t idle_ns(int nvml) {
 }
 
 static void *writer(void *unused) {
-    uint64_t sample_ns = ct_clock();
-    int nvml = CT_NUMBER(NVML) != 0;
+    uint64_t sample_ns = ct_clock_read();
+    int nvml = CT_OPTION_NUMBER(NVML) != 0;
     (void)unused;
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
-    ct_look_at_modules(); // the stacks in the journal need them
-    for (uint32_t asked = HURRY; !(asked & STOP) && !is_last();) {
+    if (ct_look_at_modules() > 0) // the stacks in the journal need them
+        ct_rescan();
+    for (uint32_t asked = CT_WAKEUP_HURRY; !(asked & CT_WAKEUP_STOP) && !is_last();) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
         work();
         const uint64_t due = ct_state_asks_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
-        if (nvml && ct_devices_any() && ct_clock() >= due) {
-            nvml = ct_devices_sample() == 0;
-            sample_ns = ct_clock() + SAMPLE_NS;
+        if (nvml && ct_devices_any() && ct_clock_read() >= due) {
+            nvml = ct_devices_sample(record) == 0;
+            sample_ns = ct_clock_read() + SAMPLE_NS;
         }
         // As long as there is something at each look, nobody has to say so. Else a producer that publishes does, from here
         // on, or is seen by the second look.
         if (!busy) {
-            atomic_store(&ct_writer_sleeps, 1);
+            atomic_store(&ct_wakeup_is_needed, 1);
             busy = something_is_published();
         }
         const uint64_t ns = idle_ns(nvml);
-        asked = busy ? NOTICE : wait_for(0, ns);
-        atomic_store(&ct_writer_sleeps, 0);
+        asked = busy ? CT_WAKEUP_NOTICE : ct_wakeup_wait(0, ns);
+        atomic_store(&ct_wakeup_is_needed, 0);
         // A little later there is more of it.
-        if (asked == NOTICE)
-            asked = wait_for(NOTICE, ns < NAP_NS ? ns : NAP_NS);
-        atomic_fetch_and(atomic_load(&wanted), STOP);
+        if (asked == CT_WAKEUP_NOTICE)
+            asked = ct_wakeup_wait(CT_WAKEUP_NOTICE, ns < NAP_NS ? ns : NAP_NS);
+        ct_wakeup_forget();
     }
     return NULL;
 }
 
-int ct_writer_start(void) {
-    struct ct_shield shield;
+int ct_writer_thread_start(void) {
+    struct ct_signal_guard shield;
     pthread_attr_t attributes;
     pthread_t thread;
-    if (ct_journal())
-        atomic_store(&wanted, &ct_journal()->wanted);
-    ct_shield_up(&shield); // the thread inherits the blocked signals
+    if (ct_journal_get())
+        ct_wakeup_use_journal(ct_journal_get());
+    ct_signal_guard_enter(&shield); // the thread inherits the blocked signals
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -226,6 +196,6 @@ int ct_writer_start(void) {
         rc = pthread_create(&thread, &attributes, writer, NULL);
     }
     pthread_attr_destroy(&attributes);
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
     return -rc;
 }

@@ -11,7 +11,7 @@
 //    matter: in the walk that was recorded the slots were the live ones, and with equal inputs they are again.)
 //    Return addresses are compared by 64 bits of hash: of a million stacks, two are alike with a chance of 1 in 10^7, and
 //    the stacks themselves would have to come from memory each time.
-//    The rules are the same as long as no shared object was unloaded (ct_capture_unloaded).
+//    The rules are the same as long as no shared object was unloaded (ct_capture_forget_code).
 //    All this holds once the words are known to be equal, but they are read before that is known, and the stack may
 //    have become shorter than the shape. So shapes are made only of what lies in the thread's own stack, from where it
 //    has been seen to be in one piece up to its end, see in_own_stack; that part stays as long as the thread does.
@@ -38,14 +38,13 @@
 
 #include "base/options.h"
 #include "base/pages.h"
-#include "record/recorder.h"
 #include "stack/merge_python.h"
 #include "stack/python_walk.h"
 #include "stack/unwind_rules.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
-#include "write/drain.h"
+#include "write/info_table.h"
 
 #include <libunwind.h>
 
@@ -87,9 +86,10 @@ struct mixed {
 };
 
 struct ct_capture {
-    uint32_t generation;        // `unloaded` as of the last capture
-    uint32_t used;              // words of `shapes`
-    uintptr_t low, high;        // of the thread's own stack, in one piece; high 0: not known
+    uint32_t claim;      // of the ring, as of the last capture: another thread may have it now
+    uint32_t generation; // `unloaded` as of the last capture
+    uint32_t used;       // words of `shapes`
+    uintptr_t low, high; // of the thread's own stack, in one piece; high 0: not known
     uint32_t pause, next_pause; // memories that are not tried, see may_remember
     uint64_t since_check;       // captures
     _Atomic uint64_t recalled, walked, unwound, checks, mismatches;
@@ -116,7 +116,7 @@ static __thread struct {
     struct ct_ring *ring;
 } self __attribute__((tls_model("initial-exec")));
 
-_Atomic int ct_capture_fault;
+_Atomic int ct_walk_fault;
 
 static _Atomic int off, held;
 static _Atomic int no_shortcuts; // libunwind only
@@ -173,7 +173,7 @@ static inline int is_no_code(uintptr_t pc) {
 
 // Frames of a stack, with room for the end mark.
 static size_t depth(void) {
-    return CT_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_NUMBER(STACK_DEPTH) : CT_MAX_STACK - 1;
+    return CT_OPTION_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_OPTION_NUMBER(STACK_DEPTH) : CT_MAX_STACK - 1;
 }
 
 // ---- libunwind --------------------------------------------------------------------------------
@@ -200,12 +200,12 @@ static size_t depth(void) {
 
 static uint32_t intern(struct ct_capture *c) {
     c->frame[c->n] = c->end;
-    return ct_stack_intern(c->frame, c->n + (c->end != 0));
+    return ct_stack_table_intern(c->frame, c->n + (c->end != 0));
 }
 
 static int has_no_information(uintptr_t pc) {
-    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rules, memory_order_relaxed);
-    unsigned rule = rules ? ct_rule(rules, pc) : CT_RULE_OTHER;
+    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rule_table, memory_order_relaxed);
+    unsigned rule = rules ? ct_rule_find(rules, pc) : CT_RULE_OTHER;
     return (rule ? rule : ct_rule_learn(pc)) == CT_RULE_LOST;
 }
 
@@ -243,7 +243,7 @@ static int unwind_fast(uintptr_t *frames, int most, int *lost) {
     return n;
 }
 
-// Puts the program's frames into c->frame. Left out are those of this library: the innermost ones, up to where ct_stack
+// Puts the program's frames into c->frame. Left out are those of this library: the innermost ones, up to where ct_capture_stack
 // returns to (which need not be ours), and the wrapper of a runtime function that stands between the program and the
 // runtime. The same is done to `sp`, if there is one.
 static void drop_own(struct ct_capture *c, uintptr_t *sp, size_t n, uintptr_t pc, int lost) {
@@ -347,7 +347,7 @@ static __attribute__((noinline)) unsigned learn(struct ct_ring *ring, uintptr_t 
 enum { OTHER = CT_RULE_OTHER - CT_RULE_END, LOST = CT_RULE_LOST - CT_RULE_END };
 static inline int step(struct ct_ring *ring, struct ct_capture *c, _Atomic uint64_t *rules,
                        struct at *f) {
-    unsigned rule = ct_rule(rules, f->pc);
+    unsigned rule = ct_rule_find(rules, f->pc);
     uintptr_t cfa;
     if (__builtin_expect(rule == CT_RULE_NONE, 0))
         rule = learn(ring, f->pc);
@@ -360,8 +360,8 @@ static inline int step(struct ct_ring *ring, struct ct_capture *c, _Atomic uint6
             return (int)rule - CT_RULE_END;
         if (f->rbp_at) {
             f->rbp = load(f->rbp_at);
-            if (atomic_load_explicit(&ct_capture_fault, memory_order_relaxed) !=
-                CT_FAULT_FRAME_POINTER)
+            if (atomic_load_explicit(&ct_walk_fault, memory_order_relaxed) !=
+                CT_WALK_FAULT_FRAME_POINTER)
                 fix(c, f, f->rbp_at, f->rbp);
         }
         if (!is_above(f, f->rbp))
@@ -391,7 +391,7 @@ static inline int step(struct ct_ring *ring, struct ct_capture *c, _Atomic uint6
 // all frames have rules.
 static int walk(struct ct_ring *ring, struct ct_capture *c, const struct at *from) {
     struct at f = *from;
-    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rules, memory_order_relaxed);
+    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rule_table, memory_order_relaxed);
     const size_t most = depth();
     int rc = 1;
     f.end = is_known(c, f.base) ? c->high : f.base + FAR;
@@ -429,7 +429,7 @@ static int walk(struct ct_ring *ring, struct ct_capture *c, const struct at *fro
 #define FROM_LAST_FRAME (256u * PAGE) // to the end of the stack: thread-local storage, arguments
 
 // As in unwind_memory.c: asks the kernel, which changes nothing.
-long ct_unw_syscall(long number, int fd, const void *from, size_t n);
+long ct_unwind_access_syscall(long number, int fd, const void *from, size_t n);
 
 // Whether the pages between two addresses that can be read can be read, too.
 static int is_one_piece(uintptr_t from, uintptr_t to) {
@@ -437,7 +437,7 @@ static int is_one_piece(uintptr_t from, uintptr_t to) {
         return 0;
     for (uintptr_t page = (from | (PAGE - 1)) + 1; page < (to & ~(uintptr_t)(PAGE - 1));
          page += PAGE)
-        if (ct_unw_syscall(0, 0, (const void *)page, 1) != 1)
+        if (ct_unwind_access_syscall(0, 0, (const void *)page, 1) != 1)
             return 0;
     return 1;
 }
@@ -461,7 +461,7 @@ static uintptr_t stack_end(const struct ct_ring *ring) {
 static __attribute__((noinline)) int in_own_stack(struct ct_ring *ring, struct ct_capture *c,
                                                   const struct at *from) {
     struct at f = *from;
-    _Atomic uint64_t *const rules = atomic_load(&ct_rules);
+    _Atomic uint64_t *const rules = atomic_load(&ct_rule_table);
     const uint32_t n_fixed = c->n_fixed; // the walk's, which are still needed
     int rc = 1;
     f.end = f.base + FAR;
@@ -540,7 +540,7 @@ static inline uint64_t hash_of(struct shape *s) {
     const uint32_t *at = offsets_of(s), *const end = at + s->frames;
     struct ct_stack_hash h = ct_stack_hash_begin(s->frames);
 #define AT(k) load(base + at[k])
-    for (; at < end; at += CT_STACK_STEP)
+    for (; at < end; at += CT_STACK_HASH_STEP)
         ct_stack_hash_step(&h, AT(0), AT(1), AT(2), AT(3), AT(4), AT(5), AT(6), AT(7));
 #undef AT
     return ct_stack_hash_end(&h);
@@ -568,7 +568,7 @@ static int shape_is(struct shape *s, const struct ct_capture *c, const struct at
 }
 
 static uint32_t shape_make(struct ct_capture *c, const struct at *f) {
-    const size_t offsets = (c->n + CT_STACK_STEP - 1) / CT_STACK_STEP * CT_STACK_STEP;
+    const size_t offsets = (c->n + CT_STACK_HASH_STEP - 1) / CT_STACK_HASH_STEP * CT_STACK_HASH_STEP;
     const uint32_t words = (uint32_t)((sizeof(struct shape) + c->n_fixed * sizeof *c->fixed +
                                        offsets * sizeof *c->offset) /
                                       8);
@@ -615,25 +615,25 @@ static __attribute__((noinline)) void remember(struct ct_ring *ring, struct ct_c
 // ---- capture ------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) struct ct_capture *capture_new(void) {
-    struct ct_capture *c = ct_pages(sizeof *c);
+    struct ct_capture *c = ct_pages_map(sizeof *c);
     if (c)
         c->used = 1;
     return c;
 }
 
-void ct_capture_free(struct ct_capture *capture) {
+static void capture_free(struct ct_capture *capture) {
     if (capture && capture->mixed)
-        ct_pages_free(capture->mixed, sizeof *capture->mixed);
+        ct_pages_unmap(capture->mixed, sizeof *capture->mixed);
     if (capture)
-        ct_pages_free(capture, sizeof *capture);
+        ct_pages_unmap(capture, sizeof *capture);
 }
 
-void ct_capture_handed_on(struct ct_capture *c) {
-    if (c) {
-        forget(c);
-        c->low = c->high = 0;
-        c->pause = c->next_pause = 0;
-    }
+// The ring was another thread's, which has ended.
+static void hand_on(struct ct_capture *c, uint32_t claim) {
+    forget(c);
+    c->low = c->high = 0;
+    c->pause = c->next_pause = 0;
+    c->claim = claim;
 }
 
 static inline void count(_Atomic uint64_t *counter) { // of this thread alone
@@ -679,7 +679,7 @@ static __attribute__((noinline)) uint32_t capture_by_rules(struct ct_ring *ring,
     struct ct_capture *const c = ring->capture;
     if (walk(ring, c, f))
         return capture_by_libunwind(ring, f->pc);
-    if (atomic_load_explicit(&ct_capture_fault, memory_order_relaxed) == CT_FAULT_SLOT && c->n > 2)
+    if (atomic_load_explicit(&ct_walk_fault, memory_order_relaxed) == CT_WALK_FAULT_RETURN_ADDRESS && c->n > 2)
         c->frame[c->n / 2] ^= 16;
     count(&c->walked);
     const uint32_t id = intern(c);
@@ -733,7 +733,7 @@ static __attribute__((noinline)) uint32_t mix(struct ct_ring *ring, const struct
     struct ct_native_frames frames = {.pc = c->frame, .sp = m->sp};
     for (size_t i = 0; i < n; i++) {
         m->anchor[i] = m->python[i].anchor;
-        if (!(m->word[i] = ct_python_word(ring, &m->python[i])))
+        if (!(m->word[i] = ct_python_intern_frame(ring, &m->python[i])))
             return 0;
     }
     if (more)
@@ -744,13 +744,13 @@ static __attribute__((noinline)) uint32_t mix(struct ct_ring *ring, const struct
         frames.n = c->n;
         frames.end = c->end;
     }
-    return ct_stack_intern(m->merged,
-                           ct_interleave(m->merged, depth(), &frames, &python, ct_python_is_loop));
+    return ct_stack_table_intern(m->merged,
+                           ct_merge_python(m->merged, depth(), &frames, &python, ct_python_is_eval_loop));
 }
 
 static struct mixed *mixed_of(struct ct_capture *c) {
     if (__builtin_expect(!c->mixed, 0))
-        c->mixed = ct_pages(sizeof *c->mixed);
+        c->mixed = ct_pages_map(sizeof *c->mixed);
     return c->mixed;
 }
 
@@ -763,17 +763,17 @@ static inline uint32_t capture_python(struct ct_ring *ring, const struct at *f, 
     if (!n)
         return 0;
     const uint64_t key =
-        ct_stack_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
+        ct_stack_hash_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
         1;
-    uint32_t id = ct_stack_alias(key);
+    uint32_t id = ct_stack_table_find_alias(key);
     if (__builtin_expect(!id, 0) && (id = mix(ring, f, native, n, more)))
-        ct_stack_set_alias(key, id);
+        ct_stack_table_add_alias(key, id);
     return id;
 }
 
 static __attribute__((noinline)) uint32_t capture_mixed(struct ct_ring *ring, const struct at *f,
                                                         int light) {
-    const int both = CT_NUMBER(STACKS) == CT_STACKS_OF_BOTH && !light;
+    const int both = CT_OPTION_NUMBER(STACKS) == CT_STACKS_OF_BOTH && !light;
     uint32_t id = both ? 0 : capture_python(ring, f, 0);
     if (id)
         return id;
@@ -784,9 +784,16 @@ static __attribute__((noinline)) uint32_t capture_mixed(struct ct_ring *ring, co
     return id ? id : native;
 }
 
+static int (*_Atomic prepare)(void);
+
+void ct_capture_set_prepare(int (*function)(void)) {
+    atomic_store(&prepare, function);
+}
+
 static inline int is_on(void) {
-    return ct_enabled() && CT_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
-           !atomic_load_explicit(&off, memory_order_relaxed) && ct_watching_forks();
+    int (*const function)(void) = atomic_load(&prepare);
+    return function && function() && CT_OPTION_NUMBER(STACKS) != CT_STACKS_OF_OFF &&
+           !atomic_load_explicit(&off, memory_order_relaxed);
 }
 
 static inline uint32_t capture_now(const struct at *f, int light) {
@@ -797,13 +804,14 @@ static inline uint32_t capture_now(const struct at *f, int light) {
 
 // Whatever is not done at each capture.
 static __attribute__((noinline)) uint32_t capture_slowly(const struct at *f, int light) {
-    struct ct_ring *const ring =
-        is_on() ? ct_ring_mine() : NULL; // ct_watching_forks sets up the unwinder
+    struct ct_ring *const ring = is_on() ? ct_ring_mine() : NULL; // `prepare` sets up the unwinder
     struct ct_capture *c = ring ? ring->capture : NULL;
     if (ring && !c)
         ring->capture = c = capture_new();
     if (!c)
         return 0;
+    if (c->claim != ring->claim)
+        hand_on(c, ring->claim);
     const uint32_t now = atomic_load(&unloaded);
     if (c->generation != now) {
         forget(c);
@@ -824,7 +832,7 @@ static __attribute__((noinline)) uint32_t look_again(const struct at *f, uint32_
     self.learned = 0;
     if (atomic_load(&with_python) || !id)
         return id;
-    ct_stacks_look();
+    ct_capture_rescan();
     errno = saved;
     return atomic_load(&with_python) ? capture_mixed(ct_ring_mine(), f, light) : id;
 }
@@ -851,13 +859,13 @@ static inline uint32_t stack_at(const struct at *f, int light) {
         .sp = (uintptr_t) & (frame)[2], .rbp_at = (uintptr_t) & (frame)[0]              \
     }
 
-__attribute__((noinline)) uint32_t ct_stack(void) {
+__attribute__((noinline)) uint32_t ct_capture_stack(void) {
     const uintptr_t *const frame = __builtin_frame_address(0);
     const struct at f = CALLER(frame);
     return stack_at(&f, 0);
 }
 
-__attribute__((noinline)) uint32_t ct_light_stack(void) {
+__attribute__((noinline)) uint32_t ct_capture_python_stack(void) {
     const uintptr_t *const frame = __builtin_frame_address(0);
     const struct at f = CALLER(frame);
     return stack_at(&f, 1);
@@ -865,15 +873,16 @@ __attribute__((noinline)) uint32_t ct_light_stack(void) {
 
 // ---- moments ------------------------------------------------------------------------------------
 
-void ct_stacks_init(void) {
+void ct_capture_init(void) {
     unw_context_t context;
     unw_cursor_t cursor;
     unw_getcontext(&context);
     (void)unw_init_local(&cursor, &context);
     find_own();
-    ct_rules_init();
-    check_every = CT_NUMBER(CHECK_STACKS);
-    _Atomic uint32_t *mark = ct_pages(PAGE);
+    ct_rule_init();
+    check_every = CT_OPTION_NUMBER(CHECK_STACKS);
+    ct_loaded_modules_on_unload(ct_capture_forget_code);
+    _Atomic uint32_t *mark = ct_pages_map(PAGE);
     if (mark && !madvise(mark, PAGE, MADV_WIPEONFORK))
         atomic_store(&epoch, mark);
     new_epoch();
@@ -886,15 +895,15 @@ static int count_loaded(struct dl_phdr_info *info, size_t size, void *loaded) {
 }
 
 // At the start, by the writer, and where code was met for the first time, for which libunwind has asked the loader just now.
-void ct_stacks_look(void) {
+void ct_capture_rescan(void) {
     static _Atomic uint64_t seen;
     uint64_t loaded = 0;
-    const uint32_t wanted = (uint32_t)CT_NUMBER(STACKS);
+    const uint32_t wanted = (uint32_t)CT_OPTION_NUMBER(STACKS);
     if ((wanted != CT_STACKS_OF_BOTH && wanted != CT_STACKS_OF_PYTHON) ||
-        atomic_load(&with_python) || ct_loader_enter())
+        atomic_load(&with_python) || ct_loader_gate_enter())
         return;
     (void)dl_iterate_phdr(count_loaded, &loaded);
-    ct_loader_leave();
+    ct_loader_gate_leave();
     if (atomic_load(&seen) == loaded)
         return;
     const int found = ct_python_find();
@@ -905,8 +914,8 @@ void ct_stacks_look(void) {
         atomic_store(&with_python, 1);
 }
 
-void ct_capture_unloaded(void) {
-    ct_rules_forget();
+void ct_capture_forget_code(void) {
+    ct_rule_forget_all();
     unw_flush_cache(unw_local_addr_space, 0, 0);
     atomic_fetch_add(&unloaded, 1);
     new_epoch();
@@ -927,12 +936,12 @@ struct ct_capture_counts ct_capture_counts(void) {
     return sum;
 }
 
-void ct_capture_info(void) {
+void ct_capture_publish_info(void) {
     const struct ct_capture_counts n = ct_capture_counts();
     ct_info("recorder.stacks_recalled", "%lu", n.recalled);
     ct_info("recorder.stacks_walked", "%lu", n.walked);
     ct_info("recorder.stacks_unwound", "%lu", n.unwound);
-    ct_python_info();
+    ct_python_publish_info();
     if (!check_every)
         return;
     ct_info("recorder.stack_checks", "%lu", n.checks);
@@ -941,35 +950,39 @@ void ct_capture_info(void) {
 
 // ---- fork ---------------------------------------------------------------------------------------
 
-int ct_stacks_busy(void) {
+int ct_unwind_is_busy(void) {
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
         if (atomic_load(&r->unwinding))
             return 1;
     return 0;
 }
 
-int ct_stacks_hold(void) {
+int ct_unwind_hold(void) {
     const struct timespec pause = {0, 100000};
     atomic_store(&held, 1);
     for (int i = 0; i < 200; i++) {
-        if (!ct_stacks_busy())
+        if (!ct_unwind_is_busy())
             return 0;
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
 }
 
-void ct_stacks_release(void) {
+void ct_unwind_release(void) {
     atomic_store(&held, 0);
 }
 
-void ct_capture_forked(void) {
-    ct_python_forked();
+void ct_capture_reinit_child(void) {
+    for (struct ct_ring *r = ct_rings(); r; r = r->next) {
+        capture_free(r->capture);
+        r->capture = NULL;
+    }
+    ct_python_reinit_child();
     self.busy = 0;
     new_epoch();
 }
 
-void ct_stacks_off(void) {
+void ct_capture_disable(void) {
     atomic_store(&off, 1);
     new_epoch();
 }

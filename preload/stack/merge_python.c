@@ -55,7 +55,7 @@ static void put_native(struct merge *m, const struct ct_native_frames *native, s
         put(m, native->pc[i]);
 }
 
-size_t ct_interleave(uint64_t *to, size_t most, const struct ct_native_frames *native,
+size_t ct_merge_python(uint64_t *to, size_t most, const struct ct_native_frames *native,
                      const struct ct_python_frames *python, int (*is_loop)(uintptr_t pc)) {
     struct merge m = {.to = to, .most = most, .python = python};
     for (size_t i = 0; i < native->n; i++)

@@ -29,7 +29,7 @@ struct ct_python_frames {
 //
 // No Python frame is ever left out: those whose loop is not among the native frames stand where the order of their stack
 // addresses puts them, behind all if unwinding has stopped before.
-size_t ct_interleave(uint64_t *to, size_t most, const struct ct_native_frames *native,
+size_t ct_merge_python(uint64_t *to, size_t most, const struct ct_native_frames *native,
                      const struct ct_python_frames *python, int (*is_loop)(uintptr_t pc));
 
 #endif

@@ -17,9 +17,9 @@ struct table {
 };
 
 static struct table line_table(const struct ct_python_layout *l, uintptr_t code) {
-    const uintptr_t bytes = ct_python_word_at(code + l->linetable);
+    const uintptr_t bytes = ct_python_load_word(code + l->linetable);
     const uint8_t *at = (const uint8_t *)(bytes + l->bytes);
-    return (struct table){at, at + ct_python_word_at(bytes + l->bytes_size)};
+    return (struct table){at, at + ct_python_load_word(bytes + l->bytes_size)};
 }
 
 static int line_by_lnotab(struct table t, int line, long offset) {
@@ -75,13 +75,13 @@ static int line_by_locations(struct table t, int line, long offset) {
     return NO_LINE;
 }
 
-uint32_t ct_python_line(const struct ct_python_layout *l, uintptr_t code, long offset) {
+uint32_t ct_python_code_line(const struct ct_python_layout *l, uintptr_t code, long offset) {
     static int (*const by[])(struct table, int, long) = {
         [CT_LINES_LNOTAB] = line_by_lnotab,
         [CT_LINES_RANGES] = line_by_ranges,
         [CT_LINES_LOCATIONS] = line_by_locations,
     };
-    const int first = ct_python_int_at(code + l->first_line);
+    const int first = ct_python_load_int(code + l->first_line);
     const int line = offset < 0 ? first : by[l->lines](line_table(l, code), first, offset);
     return line > 0 ? (uint32_t)line : 0;
 }
@@ -95,12 +95,12 @@ struct string {
 };
 
 static struct string string_of(const struct ct_python_layout *l, uintptr_t object) {
-    const unsigned state = (unsigned)ct_python_int_at(object + l->state) >> l->kind_shift;
+    const unsigned state = (unsigned)ct_python_load_int(object + l->state) >> l->kind_shift;
     const int is_compact = state >> 3 & 1, is_ascii = state >> 4 & 1;
     // A string of a class derived from str has its characters elsewhere.
-    const uintptr_t at = !is_compact ? ct_python_word_at(object + l->compact)
+    const uintptr_t at = !is_compact ? ct_python_load_word(object + l->compact)
                                      : object + (is_ascii ? l->ascii : l->compact);
-    return (struct string){(const uint8_t *)at, ct_python_word_at(object + l->length),
+    return (struct string){(const uint8_t *)at, ct_python_load_word(object + l->length),
                            is_ascii ? 0 : state & 7};
 }
 
@@ -142,14 +142,14 @@ static size_t utf8(uint8_t *to, uint32_t c) {
 static size_t put_name(uint8_t *to, const struct string *s) {
     size_t n = 0;
     if (!s->kind) {
-        n = s->characters < CT_TEXT_MOST_BYTES ? s->characters : CT_TEXT_MOST_BYTES;
+        n = s->characters < CT_CODE_NAME_MAX_BYTES ? s->characters : CT_CODE_NAME_MAX_BYTES;
         memcpy(to, s->at, n);
         return n;
     }
     for (size_t i = 0; i < s->characters; i++) {
         uint8_t one[4];
         const size_t bytes = utf8(one, character(s, i));
-        if (n + bytes > CT_TEXT_MOST_BYTES)
+        if (n + bytes > CT_CODE_NAME_MAX_BYTES)
             break;
         memcpy(to + n, one, bytes);
         n += bytes;
@@ -157,17 +157,17 @@ static size_t put_name(uint8_t *to, const struct string *s) {
     return n;
 }
 
-uint32_t ct_python_text(const struct ct_python_layout *l, uintptr_t code) {
-    uint64_t words[1 + (2 * CT_TEXT_MOST_BYTES + 7) / 8];
+uint32_t ct_python_code_intern(const struct ct_python_layout *l, uintptr_t code) {
+    uint64_t words[1 + (2 * CT_CODE_NAME_MAX_BYTES + 7) / 8];
     uint8_t *const bytes = (uint8_t *)&words[1];
-    const struct string function = string_of(l, ct_python_word_at(code + l->name)),
-                        file = string_of(l, ct_python_word_at(code + l->filename));
+    const struct string function = string_of(l, ct_python_load_word(code + l->name)),
+                        file = string_of(l, ct_python_load_word(code + l->filename));
     const size_t of_function = put_name(bytes, &function);
     const size_t of_both = of_function + put_name(bytes + of_function, &file);
     const size_t used = (of_both + 7) / 8;
     words[0] = of_function | (uint64_t)(of_both - of_function) << 32;
     memset(bytes + of_both, 0, used * 8 - of_both);
-    return ct_stack_intern(words, 1 + used);
+    return ct_stack_table_intern(words, 1 + used);
 }
 
 // ---- content ------------------------------------------------------------------------------------
@@ -180,12 +180,12 @@ static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
     uint64_t one = h ^ n, other = UINT64_C(0xE7037ED1A0B428DB), word[4] = {0};
     for (; end - at >= 32; at += 32) {
         memcpy(word, at, 32);
-        one = ct_stack_mix(one ^ word[0], k ^ word[1]);
-        other = ct_stack_mix(other ^ word[2], k ^ word[3]);
+        one = ct_stack_hash_mix(one ^ word[0], k ^ word[1]);
+        other = ct_stack_hash_mix(other ^ word[2], k ^ word[3]);
     }
     for (; end - at >= 8; at += 8) {
         memcpy(word, at, 8);
-        one = ct_stack_mix(one ^ word[0], k);
+        one = ct_stack_hash_mix(one ^ word[0], k);
     }
     if (at < end) { // the last word may begin before the rest does
         word[0] = 0;
@@ -195,27 +195,27 @@ static uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n) {
             memcpy(word, at, n);
         other ^= word[0];
     }
-    return ct_stack_mix(one ^ k, other); // (a factor of 0 would hide all that went before)
+    return ct_stack_hash_mix(one ^ k, other); // (a factor of 0 would hide all that went before)
 }
 
 // A string that has been a key has its hash (all bytes count in it).
 static uint64_t hash_of(const struct ct_python_layout *l, uintptr_t object) {
-    const uint64_t known = l->hash ? ct_python_word_at(object + l->hash) : UINT64_MAX;
+    const uint64_t known = l->hash ? ct_python_load_word(object + l->hash) : UINT64_MAX;
     if (known != UINT64_MAX)
         return known;
     const struct string s = string_of(l, object);
     return mix_bytes(s.kind, s.at, s.characters * (s.kind ? s.kind : 1));
 }
 
-uint64_t ct_python_content(const struct ct_python_layout *l, uintptr_t code,
-                           struct ct_python_file *last) {
+uint64_t ct_python_code_hash(const struct ct_python_layout *l, uintptr_t code,
+                           struct ct_python_code_file *last) {
     const uint64_t k = UINT64_C(0xE7037ED1A0B428DB);
-    const uintptr_t file = ct_python_word_at(code + l->filename);
+    const uintptr_t file = ct_python_load_word(code + l->filename);
     const struct table lines = line_table(l, code);
-    uint64_t h = (uint32_t)ct_python_int_at(code + l->first_line);
+    uint64_t h = (uint32_t)ct_python_load_int(code + l->first_line);
     if (file != last->object)
-        *last = (struct ct_python_file){file, hash_of(l, file)};
-    h = ct_stack_mix(h ^ hash_of(l, ct_python_word_at(code + l->name)), k);
-    h = ct_stack_mix(h ^ last->hash, k);
+        *last = (struct ct_python_code_file){file, hash_of(l, file)};
+    h = ct_stack_hash_mix(h ^ hash_of(l, ct_python_load_word(code + l->name)), k);
+    h = ct_stack_hash_mix(h ^ last->hash, k);
     return mix_bytes(h, lines.at, (size_t)(lines.end - lines.at));
 }

@@ -49,19 +49,19 @@ enum { CT_PYTHON_GENERATOR = 1, CT_PYTHON_SHIM = 3 };
 const char *ct_python_layout(struct ct_python_layout *layout, uint32_t version,
                              const void *runtime);
 
-static inline uintptr_t ct_python_word_at(uintptr_t address) {
+static inline uintptr_t ct_python_load_word(uintptr_t address) {
     uintptr_t value;
     memcpy(&value, (const void *)address, sizeof value);
     return value;
 }
 
-static inline int32_t ct_python_int_at(uintptr_t address) {
+static inline int32_t ct_python_load_int(uintptr_t address) {
     int32_t value;
     memcpy(&value, (const void *)address, sizeof value);
     return value;
 }
 
-static inline uint8_t ct_python_byte_at(uintptr_t address) {
+static inline uint8_t ct_python_load_byte(uintptr_t address) {
     return *(const volatile uint8_t *)address;
 }
 
@@ -69,19 +69,19 @@ static inline uint8_t ct_python_byte_at(uintptr_t address) {
 // All of them read a code object that cannot go away, as long as it is in a live frame of the calling thread.
 
 // The line of an instruction, by its offset in bytes; 0 if it has none.
-uint32_t ct_python_line(const struct ct_python_layout *layout, uintptr_t code, long offset);
+uint32_t ct_python_code_line(const struct ct_python_layout *layout, uintptr_t code, long offset);
 
 // The name of a file that was hashed last: neighbours on a stack often share it. Good for one walk.
-struct ct_python_file {
+struct ct_python_code_file {
     uintptr_t object; // 0: none yet
     uint64_t hash;
 };
 
 // A hash of all that a frame of this code is written down with, but the instruction.
-uint64_t ct_python_content(const struct ct_python_layout *layout, uintptr_t code,
-                           struct ct_python_file *last);
+uint64_t ct_python_code_hash(const struct ct_python_layout *layout, uintptr_t code,
+                           struct ct_python_code_file *last);
 
 // The id of the text (cutrace/journal.h) of this code: function and file. 0: the table is full.
-uint32_t ct_python_text(const struct ct_python_layout *layout, uintptr_t code);
+uint32_t ct_python_code_intern(const struct ct_python_layout *layout, uintptr_t code);
 
 #endif

@@ -30,11 +30,12 @@
 #include "base/print.h"
 #include "base/real_dlsym.h"
 #include "base/wait.h"
-#include "record/recorder.h"
 #include "stack/python_layout.h"
 #include "store/loaded_modules.h"
+#include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/info_table.h"
 
 // ---- what is asked of the interpreter -----------------------------------------------------------
 
@@ -117,13 +118,10 @@ static void refuse(const char *why) {
     atomic_store(&state, UNSAID);
 }
 
-static __attribute__((noinline)) void say_refusal(void) {
-    struct ct_event e = {.present = 0};
-    if (!change(UNSAID, REFUSED))
-        return;
-    CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text, ct_text("stacks without Python frames: Python %s, %s", version_text, why_not));
-    ct_record(&e);
+uint32_t ct_python_take_note(void) {
+    if (atomic_load_explicit(&state, memory_order_relaxed) != UNSAID || !change(UNSAID, REFUSED))
+        return 0;
+    return ct_text("stacks without Python frames: Python %s, %s", version_text, why_not);
 }
 
 // ---- looking ------------------------------------------------------------------------------------
@@ -132,14 +130,14 @@ static __attribute__((noinline)) void say_refusal(void) {
 static int take_symbols(const struct dl_phdr_info *object) {
     uint64_t bytes;
     int missing = 0;
-#define TAKE(name) missing |= !(*(void **)&python.name = ct_object_symbol(object, #name, &bytes));
+#define TAKE(name) missing |= !(*(void **)&python.name = ct_real_dlsym_find_in_object(object, #name, &bytes));
 #define TAKE_FUNCTION(result, name, parameters) TAKE(name)
     NEEDED(TAKE_FUNCTION, TAKE)
-    *(void **)&python.is_finalizing = ct_object_symbol(object, "Py_IsFinalizing", &bytes);
+    *(void **)&python.is_finalizing = ct_real_dlsym_find_in_object(object, "Py_IsFinalizing", &bytes);
     if (!python.is_finalizing) // until 3.12
-        *(void **)&python.is_finalizing = ct_object_symbol(object, "_Py_IsFinalizing", &bytes);
-    python.runtime = ct_object_symbol(object, "_PyRuntime", &bytes);
-    python.loop = (uintptr_t)ct_object_symbol(object, "_PyEval_EvalFrameDefault", &bytes);
+        *(void **)&python.is_finalizing = ct_real_dlsym_find_in_object(object, "_Py_IsFinalizing", &bytes);
+    python.runtime = ct_real_dlsym_find_in_object(object, "_PyRuntime", &bytes);
+    python.loop = (uintptr_t)ct_real_dlsym_find_in_object(object, "_PyEval_EvalFrameDefault", &bytes);
     python.loop_bytes = python.loop ? bytes : 0;
     return missing || !python.is_finalizing;
 }
@@ -147,7 +145,7 @@ static int take_symbols(const struct dl_phdr_info *object) {
 static int look_at(struct dl_phdr_info *object, size_t size, void *missing) {
     uint64_t bytes;
     (void)size;
-    if (!ct_object_symbol(object, "PyGILState_GetThisThreadState", &bytes))
+    if (!ct_real_dlsym_find_in_object(object, "PyGILState_GetThisThreadState", &bytes))
         return 0;
     *(int *)missing = take_symbols(object);
     python.path = object->dlpi_name;
@@ -197,27 +195,27 @@ static void look(void) {
 int ct_python_find(void) {
     int nobody = 0, found = -EBUSY;
     if (atomic_load(&state) != ABSENT)
-        return ct_python_is_here();
+        return ct_python_is_found();
     if (!atomic_compare_exchange_strong(&looking, &nobody, 1))
         return -EBUSY;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         const int saved = errno;
         if (atomic_load(&state) == ABSENT)
             look();
         errno = saved;
-        ct_loader_leave();
-        found = ct_python_is_here();
+        ct_loader_gate_leave();
+        found = ct_python_is_found();
     }
     atomic_store(&looking, 0);
     return found;
 }
 
-int ct_python_is_here(void) {
+int ct_python_is_found(void) {
     const int now = atomic_load_explicit(&state, memory_order_relaxed);
     return now != ABSENT && now != REFUSED;
 }
 
-int ct_python_is_loop(uintptr_t pc) {
+int ct_python_is_eval_loop(uintptr_t pc) {
     return pc - python.loop - 1 <
            python.loop_bytes; // what was called there returns behind its call
 }
@@ -315,14 +313,14 @@ static int close_at_exit(void *unused) {
 // ---- walking ------------------------------------------------------------------------------------
 
 static inline uintptr_t innermost(uintptr_t thread, uintptr_t cframe) {
-    return ct_python_word_at((layout.current_in_cframe ? cframe : thread) + layout.current);
+    return ct_python_load_word((layout.current_in_cframe ? cframe : thread) + layout.current);
 }
 
 // What is known of code without a version: during a walk nothing of it goes away, so that each function is hashed once.
 enum { SEEN = 32 };
 struct seen {
     uint32_t frame[SEEN]; // by code: the last frame of it + 1, or of another one
-    struct ct_python_file file;
+    struct ct_python_code_file file;
 };
 
 static uint64_t content_of(uintptr_t code, struct seen *seen, const struct ct_python_frame *frame,
@@ -331,15 +329,15 @@ static uint64_t content_of(uintptr_t code, struct seen *seen, const struct ct_py
     const struct ct_python_frame *before = *at ? &frame[*at - 1] : NULL;
     *at = (uint32_t)n + 1;
     return before && before->code == code ? before->stamp
-                                          : ct_python_content(&layout, code, &seen->file);
+                                          : ct_python_code_hash(&layout, code, &seen->file);
 }
 
 // Of what is to become frame[n].
 static inline uint64_t stamp_of(uintptr_t code, struct seen *seen,
                                 const struct ct_python_frame *frame, size_t n) {
-    const uint32_t version = layout.version ? (uint32_t)ct_python_int_at(code + layout.version) : 0;
+    const uint32_t version = layout.version ? (uint32_t)ct_python_load_int(code + layout.version) : 0;
     if (__builtin_expect(version != 0, 1))
-        return (uint64_t)(uint32_t)ct_python_int_at(code + layout.first_line) << 32 | version;
+        return (uint64_t)(uint32_t)ct_python_load_int(code + layout.first_line) << 32 | version;
     return content_of(code, seen, frame, n);
 }
 
@@ -353,25 +351,25 @@ static inline uintptr_t copy_entry(uintptr_t copy) {
 static inline uintptr_t instruction_of(uintptr_t f, uintptr_t code) {
     const uintptr_t at = f + layout.instruction;
     if (layout.lines != CT_LINES_LOCATIONS)
-        return (uintptr_t)(intptr_t)ct_python_int_at(at);
+        return (uintptr_t)(intptr_t)ct_python_load_int(at);
     if (__builtin_expect(layout.copies != 0, 0))
-        return ct_python_word_at(at) | (uintptr_t)ct_python_int_at(f + layout.copy) << COPY_SHIFT;
-    return ct_python_word_at(at) - code - layout.bytecode;
+        return ct_python_load_word(at) | (uintptr_t)ct_python_load_int(f + layout.copy) << COPY_SHIFT;
+    return ct_python_load_word(at) - code - layout.bytecode;
 }
 
 // A frame that has not come to its first line is none for Python either. What is before the first line is short.
 static inline int is_incomplete(uintptr_t f, uintptr_t code, uintptr_t instruction) {
     const intptr_t offset = (intptr_t)instruction;
     return layout.traceable && offset < 256 &&
-           offset < 2 * ct_python_int_at(code + layout.traceable) &&
-           ct_python_byte_at(f + layout.owner) != CT_PYTHON_GENERATOR;
+           offset < 2 * ct_python_load_int(code + layout.traceable) &&
+           ct_python_load_byte(f + layout.owner) != CT_PYTHON_GENERATOR;
 }
 
 // Takes a frame as frame[n], if it is one to be shown. Returns 1, 0, or -1: this is no frame.
 static inline int take(uintptr_t f, struct ct_python_frame *frame, size_t n, struct seen *seen) {
-    const uintptr_t code = ct_python_word_at(f + layout.code) & ~(uintptr_t)3;
+    const uintptr_t code = ct_python_load_word(f + layout.code) & ~(uintptr_t)3;
     if (__builtin_expect(
-            !code || ct_python_word_at(code + layout.type) != (uintptr_t)python.PyCode_Type, 0))
+            !code || ct_python_load_word(code + layout.type) != (uintptr_t)python.PyCode_Type, 0))
         return -1;
     const uintptr_t instruction = instruction_of(f, code);
     if (is_incomplete(f, code, instruction))
@@ -383,10 +381,10 @@ static inline int take(uintptr_t f, struct ct_python_frame *frame, size_t n, str
 // Until 3.10: a generator that waits for another one, into which an exception is thrown. (One that is just resumed looks
 // the same to a trace function.)
 static inline int is_idle(uintptr_t f) {
-    return ct_python_word_at(f + layout.generator) &&
-           ct_python_int_at(f + layout.instruction) >= 0 &&
-           (layout.executing ? !ct_python_byte_at(f + layout.executing)
-                             : ct_python_int_at(f + layout.depth) >= 0);
+    return ct_python_load_word(f + layout.generator) &&
+           ct_python_load_int(f + layout.instruction) >= 0 &&
+           (layout.executing ? !ct_python_load_byte(f + layout.executing)
+                             : ct_python_load_int(f + layout.depth) >= 0);
 }
 
 // Where the activation of the loop that this frame is the outermost one of has its stack frame; 0: it is not.
@@ -394,21 +392,21 @@ static inline uintptr_t end_of_activation(uintptr_t f, uintptr_t *cframe) {
     const uintptr_t here = *cframe;
     switch (layout.chain) {
     case CT_CHAIN_SHIMS:
-        return ct_python_byte_at(f + layout.owner) >= CT_PYTHON_SHIM ? f : 0;
+        return ct_python_load_byte(f + layout.owner) >= CT_PYTHON_SHIM ? f : 0;
     case CT_CHAIN_PLAIN:
         return is_idle(f) ? 0 : CT_PYTHON_ANYWHERE;
     case CT_CHAIN_CFRAMES:
         if (is_idle(f))
             return 0;
-        *cframe = here ? ct_python_word_at(here + layout.cframe_previous) : 0;
+        *cframe = here ? ct_python_load_word(here + layout.cframe_previous) : 0;
         return here ? here : CT_PYTHON_ANYWHERE;
     case CT_CHAIN_CURRENT:
     default:
         break;
     }
-    const uintptr_t outer = here ? ct_python_word_at(here + layout.cframe_previous) : 0;
+    const uintptr_t outer = here ? ct_python_load_word(here + layout.cframe_previous) : 0;
     if (!outer ||
-        ct_python_word_at(f + layout.previous) != ct_python_word_at(outer + layout.current))
+        ct_python_load_word(f + layout.previous) != ct_python_load_word(outer + layout.current))
         return 0;
     *cframe = outer;
     return here;
@@ -416,20 +414,20 @@ static inline uintptr_t end_of_activation(uintptr_t f, uintptr_t *cframe) {
 
 static inline uint64_t mix_frame(uint64_t hash, const struct ct_python_frame *f) {
     const uint64_t k = UINT64_C(0xE7037ED1A0B428DB);
-    return ct_stack_mix(hash ^ f->code, f->stamp ^ f->instruction * k ^ k);
+    return ct_stack_hash_mix(hash ^ f->code, f->stamp ^ f->instruction * k ^ k);
 }
 
 static size_t walk(uintptr_t thread, struct ct_python_frame *frame, size_t most, uint64_t *hash,
                    int *more) {
-    uintptr_t cframe = layout.cframe ? ct_python_word_at(thread + layout.cframe) : 0;
+    uintptr_t cframe = layout.cframe ? ct_python_load_word(thread + layout.cframe) : 0;
     uintptr_t f = innermost(thread, cframe);
-    const uintptr_t interpreter = ct_python_word_at(thread + layout.interp);
+    const uintptr_t interpreter = ct_python_load_word(thread + layout.interp);
     uint64_t h = runs;
     size_t n = 0;
     struct seen seen = {{0}, {0, 0}};
     if (__builtin_expect(interpreter != main_interpreter, 0))
         h ^= (uint64_t)python.PyInterpreterState_GetID((void *)interpreter) << 32;
-    for (; f; f = ct_python_word_at(f + layout.previous)) {
+    for (; f; f = ct_python_load_word(f + layout.previous)) {
         const uintptr_t end = end_of_activation(f, &cframe);
         if (layout.chain != CT_CHAIN_SHIMS || !end) {
             if (n == most) {
@@ -455,12 +453,12 @@ static size_t walk(uintptr_t thread, struct ct_python_frame *frame, size_t most,
 // ---- a thread with which the layout is tested -----------------------------------------------------
 
 // As in unwind_memory.c: asks the kernel, which changes nothing.
-long ct_unw_syscall(long number, int fd, const void *from, size_t n);
+long ct_unwind_access_syscall(long number, int fd, const void *from, size_t n);
 
 static int read_word(uintptr_t address, uintptr_t *value) {
-    if (address % sizeof *value || ct_unw_syscall(0, 0, (const void *)address, 1) != 1)
+    if (address % sizeof *value || ct_unwind_access_syscall(0, 0, (const void *)address, 1) != 1)
         return -1;
-    *value = ct_python_word_at(address);
+    *value = ct_python_load_word(address);
     return 0;
 }
 
@@ -550,8 +548,6 @@ static void begin(void) {
 
 static __attribute__((noinline)) int may_walk(void) {
     const int saved = errno;
-    if (atomic_load(&state) == UNSAID)
-        say_refusal();
     if (atomic_load(&state) == ENDED && python.Py_IsInitialized() && !python.is_finalizing())
         (void)change(ENDED, FOUND);
     if (atomic_load(&state) == FOUND)
@@ -600,19 +596,19 @@ static long offset_of(const struct ct_python_frame *f) {
     return (long)((f->instruction & ((UINT64_C(1) << COPY_SHIFT) - 1)) - base);
 }
 
-uint64_t ct_python_word(struct ct_ring *ring, const struct ct_python_frame *frame) {
+uint64_t ct_python_intern_frame(struct ct_ring *ring, const struct ct_python_frame *frame) {
     const int saved = errno;
     uint32_t text = 0, line = 0;
     if (enter(ring)) {
-        line = ct_python_line(&layout, frame->code, offset_of(frame));
-        text = ct_python_text(&layout, frame->code);
+        line = ct_python_code_line(&layout, frame->code, offset_of(frame));
+        text = ct_python_code_intern(&layout, frame->code);
     }
     leave(ring);
     errno = saved;
     return text ? ct_frame_word_python(text, line) : 0;
 }
 
-void ct_python_info(void) {
+void ct_python_publish_info(void) {
     const int now = atomic_load(&state);
     if (now == ABSENT)
         return;
@@ -623,7 +619,7 @@ void ct_python_info(void) {
         ct_info("python.stacks", now == FOUND || now == TESTING ? "not yet" : "on");
 }
 
-void ct_python_forked(void) {
+void ct_python_reinit_child(void) {
     atomic_store(&looking, 0);
     (void)change(TESTING, FOUND);
 }

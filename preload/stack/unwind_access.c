@@ -14,13 +14,13 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-int ct_unw_pipe2(int fds[2], int flags);
-ssize_t ct_unw_read(int fd, void *to, size_t n);
-ssize_t ct_unw_write(int fd, const void *from, size_t n);
-long ct_unw_syscall(long number, int fd, const void *from, size_t n);
+int ct_unwind_access_pipe2(int fds[2], int flags);
+ssize_t ct_unwind_access_read(int fd, void *to, size_t n);
+ssize_t ct_unwind_access_write(int fd, const void *from, size_t n);
+long ct_unwind_access_syscall(long number, int fd, const void *from, size_t n);
 
 // There is no pipe: its descriptors stay -1.
-int ct_unw_pipe2(int fds[2], int flags) {
+int ct_unwind_access_pipe2(int fds[2], int flags) {
     (void)fds;
     (void)flags;
     errno = EMFILE;
@@ -28,7 +28,7 @@ int ct_unw_pipe2(int fds[2], int flags) {
 }
 
 // The pipe is empty, as it should be.
-ssize_t ct_unw_read(int fd, void *to, size_t n) {
+ssize_t ct_unwind_access_read(int fd, void *to, size_t n) {
     (void)fd;
     (void)to;
     (void)n;
@@ -39,7 +39,7 @@ ssize_t ct_unw_read(int fd, void *to, size_t n) {
 // The kernel reads the set of signals before it looks at how, which is none that it knows: EFAULT
 // if it cannot be read, else EINVAL. Nothing is changed, and no sandbox that lets programs run
 // forbids it.
-ssize_t ct_unw_write(int fd, const void *from, size_t n) {
+ssize_t ct_unwind_access_write(int fd, const void *from, size_t n) {
     const void *aligned = (const void *)((uintptr_t)from & ~(uintptr_t)7);
     (void)fd;
     (void)n;
@@ -49,7 +49,7 @@ ssize_t ct_unw_write(int fd, const void *from, size_t n) {
 }
 
 // Called for SYS_write only.
-long ct_unw_syscall(long number, int fd, const void *from, size_t n) {
+long ct_unwind_access_syscall(long number, int fd, const void *from, size_t n) {
     (void)number;
-    return ct_unw_write(fd, from, n);
+    return ct_unwind_access_write(fd, from, n);
 }

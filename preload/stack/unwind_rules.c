@@ -11,7 +11,7 @@
 
 #include <libunwind.h>
 
-_Atomic uint64_t *_Atomic ct_rules;
+_Atomic uint64_t *_Atomic ct_rule_table;
 
 #ifdef __x86_64__
 enum { RBP = 6, RSP = 7, RIP = 16, CFA = 17, CFA_OFFSET = 18, COLUMNS };
@@ -88,7 +88,7 @@ static int look_at_row(void *data, void *state, size_t bytes, unw_word_t start, 
 static _Atomic uint32_t forgotten; // how often
 
 static void keep(uintptr_t pc, unsigned rule) {
-    _Atomic uint64_t *const rules = atomic_load(&ct_rules);
+    _Atomic uint64_t *const rules = atomic_load(&ct_rule_table);
     const uint64_t at = pc * UINT64_C(0x9E3779B97F4A7C15) >> (64 - CT_RULES_BITS);
     const uint64_t first = atomic_load_explicit(&rules[at], memory_order_relaxed);
     // A cache of two ways: the older one goes.
@@ -116,13 +116,13 @@ unsigned ct_rule_learn(uintptr_t pc) {
     return search.rule;
 }
 
-void ct_rules_init(void) {
-    if (!atomic_load(&ct_rules))
-        atomic_store(&ct_rules, ct_pages(sizeof(uint64_t) << CT_RULES_BITS));
+void ct_rule_init(void) {
+    if (!atomic_load(&ct_rule_table))
+        atomic_store(&ct_rule_table, ct_pages_map(sizeof(uint64_t) << CT_RULES_BITS));
 }
 
-void ct_rules_forget(void) {
-    _Atomic uint64_t *const rules = atomic_load(&ct_rules);
+void ct_rule_forget_all(void) {
+    _Atomic uint64_t *const rules = atomic_load(&ct_rule_table);
     atomic_fetch_add(&forgotten, 1);
     for (size_t i = 0; rules && i < (size_t)1 << CT_RULES_BITS; i++)
         if (atomic_load_explicit(&rules[i], memory_order_relaxed))
@@ -134,8 +134,8 @@ unsigned ct_rule_learn(uintptr_t pc) {
     (void)pc;
     return CT_RULE_OTHER;
 }
-void ct_rules_init(void) {
+void ct_rule_init(void) {
 }
-void ct_rules_forget(void) {
+void ct_rule_forget_all(void) {
 }
 #endif

@@ -31,10 +31,10 @@ enum {
 #define CT_RULES_BITS 15
 
 // A word is the address << 16 | its rule.
-extern _Atomic uint64_t *_Atomic ct_rules;
+extern _Atomic uint64_t *_Atomic ct_rule_table;
 
-// The rule of a return address if it is known, else CT_RULE_NONE. `rules` is ct_rules and not NULL.
-static inline unsigned ct_rule(_Atomic uint64_t *rules, uintptr_t pc) {
+// The rule of a return address if it is known, else CT_RULE_NONE. `rules` is ct_rule_table and not NULL.
+static inline unsigned ct_rule_find(_Atomic uint64_t *rules, uintptr_t pc) {
     const uint64_t at = pc * UINT64_C(0x9E3779B97F4A7C15) >> (64 - CT_RULES_BITS);
     for (unsigned i = 0; i < 2; i++) {
         const uint64_t word = atomic_load_explicit(&rules[at ^ i], memory_order_relaxed);
@@ -49,9 +49,9 @@ static inline unsigned ct_rule(_Atomic uint64_t *rules, uintptr_t pc) {
 unsigned ct_rule_learn(uintptr_t pc);
 
 // Before the first use, by one thread.
-void ct_rules_init(void);
+void ct_rule_init(void);
 
 // Forgets all rules: addresses may belong to other code now.
-void ct_rules_forget(void);
+void ct_rule_forget_all(void);
 
 #endif

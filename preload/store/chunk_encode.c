@@ -70,7 +70,7 @@ static void put32(uint8_t *at, uint32_t v) {
 
 #define FILLER_BYTES (8u + CT_CHUNK_ALIGN)
 
-size_t ct_chunk_bound(size_t raw_bytes) {
+size_t ct_chunk_encode_bound(size_t raw_bytes) {
     // Each cut may cost a block header more.
     return CT_PREFIX_BYTES + ZSTD_compressBound(raw_bytes) + 4 * 64 + raw_bytes / CT_CUT_BYTES * 4 +
            FILLER_BYTES;
@@ -96,9 +96,9 @@ static ZSTD_CCtx *compressor(int level) {
     static size_t bytes;
     if (c.cctx && c.level == level)
         return c.cctx;
-    ct_pages_free(workspace, bytes);
+    ct_pages_unmap(workspace, bytes);
     bytes = ZSTD_estimateCStreamSize(level);
-    workspace = ct_pages(bytes);
+    workspace = ct_pages_map(bytes);
     c.cctx = workspace ? ZSTD_initStaticCCtx(workspace, bytes) : NULL;
     c.level = level;
     if (c.cctx) {
@@ -114,7 +114,7 @@ static ZSTD_CCtx *compressor(int level) {
     return c.cctx;
 }
 
-int ct_chunk_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t room) {
+int ct_chunk_encode_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t room) {
     if (!compressor(level))
         return -ENOMEM;
     (void)ZSTD_CCtx_reset(c.cctx, ZSTD_reset_session_only);
@@ -136,21 +136,21 @@ void ct_chunk_put(const void *bytes, size_t n) {
     compress(bytes, n, ZSTD_e_continue);
 }
 
-void ct_chunk_cut(void) {
+void ct_chunk_encode_cut(void) {
     if (c.put - c.cut < CT_CUT_BYTES)
         return;
     c.cut = c.put;
     compress(NULL, 0, ZSTD_e_flush);
 }
 
-void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]) {
+void ct_chunk_encode_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]) {
     put32(out, CT_PREFIX_MAGIC);
     put32(out + 4, sizeof *head);
     head->checksum = ct_xxh64(head, offsetof(struct ct_chunk, checksum));
     memcpy(out + 8, head, sizeof *head);
 }
 
-size_t ct_chunk_end(struct ct_chunk *head) {
+size_t ct_chunk_encode_end(struct ct_chunk *head) {
     compress(NULL, 0, ZSTD_e_end);
     if (c.bad)
         return 0;
@@ -160,7 +160,7 @@ size_t ct_chunk_end(struct ct_chunk *head) {
     head->reserved = 0;
     head->body_bytes = c.out.pos - CT_PREFIX_BYTES;
     head->raw_bytes = c.put;
-    ct_chunk_prefix(head, c.start);
+    ct_chunk_encode_prefix(head, c.start);
     uint8_t *filler = c.start + c.out.pos;
     const size_t fill = (0 - c.out.pos) & (CT_CHUNK_ALIGN - 1);
     put32(filler, CT_FILLER_MAGIC);

@@ -10,7 +10,7 @@
 
 #include "base/pages.h"
 
-#define SYMBOLS_MAX (CT_SYMBOLS_BYTES / sizeof(struct symbol)) // more are not read
+#define SYMBOLS_MAX (CT_ELF_SYMBOLS_MAX_BYTES / sizeof(struct symbol)) // more are not read
 #define SECTIONS_MAX 65536u
 #define BLOCK 2730u    // entries that are read at once: 64 KiB
 #define BUCKETS 65536u // of the first pass of sorting
@@ -22,7 +22,7 @@ struct symbol {
     uint32_t name; // offset in the string section
 };
 
-struct ct_symbols {
+struct ct_elf_symbols {
     size_t bytes; // of this mapping; not all of it is touched
     size_t n;
     const char *path;
@@ -171,7 +171,7 @@ static void sort(struct symbol *s, size_t n) {
 // enough for buckets of a few, which are then sorted one by one; a file in which they are not only takes longer.
 static int spread(struct symbol *s, size_t n) {
     const size_t bytes = (2 * (size_t)BUCKETS + 1) * sizeof(uint32_t);
-    uint32_t *const start = ct_pages(bytes), *const next = start + BUCKETS + 1;
+    uint32_t *const start = ct_pages_map(bytes), *const next = start + BUCKETS + 1;
     uint64_t low = UINT64_MAX, high = 0;
     unsigned shift = 0;
     if (!start)
@@ -200,14 +200,14 @@ static int spread(struct symbol *s, size_t n) {
         }
     for (size_t b = 0; b < BUCKETS; b++)
         sort(s + start[b], start[b + 1] - start[b]);
-    ct_pages_free(start, bytes);
+    ct_pages_unmap(start, bytes);
     return 0;
 }
 
-static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out,
+static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_elf_symbols *out,
                         size_t most) {
     const size_t total = table->sh_size / sizeof(Elf64_Sym);
-    Elf64_Sym *const some = ct_pages(BLOCK * sizeof *some);
+    Elf64_Sym *const some = ct_pages_map(BLOCK * sizeof *some);
     int rc = some ? 0 : -1;
     for (size_t i = 0; !rc && i < total && out->n < most; i += BLOCK) {
         const size_t n = total - i < BLOCK ? total - i : BLOCK;
@@ -219,11 +219,11 @@ static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct
                     some[k].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)some[k].st_size,
                     some[k].st_name};
     }
-    ct_pages_free(some, BLOCK * sizeof *some);
+    ct_pages_unmap(some, BLOCK * sizeof *some);
     return rc;
 }
 
-static struct ct_symbols *load(const struct file *f, size_t acceptable) {
+static struct ct_elf_symbols *load(const struct file *f, size_t acceptable) {
     Elf64_Shdr table, strings;
     if (find_section(f, SHT_SYMTAB, &table, &strings) &&
         find_section(f, SHT_DYNSYM, &table, &strings))
@@ -233,8 +233,8 @@ static struct ct_symbols *load(const struct file *f, size_t acceptable) {
         return NULL;
     if (most > SYMBOLS_MAX)
         most = SYMBOLS_MAX;
-    const size_t bytes = sizeof(struct ct_symbols) + most * sizeof(struct symbol);
-    struct ct_symbols *s = ct_pages(bytes);
+    const size_t bytes = sizeof(struct ct_elf_symbols) + most * sizeof(struct symbol);
+    struct ct_elf_symbols *s = ct_pages_map(bytes);
     if (!s)
         return NULL;
     s->bytes = bytes;
@@ -243,7 +243,7 @@ static struct ct_symbols *load(const struct file *f, size_t acceptable) {
     s->strings_at = strings.sh_offset;
     s->strings_bytes = strings.sh_size;
     if (read_symbols(f, &table, s, most) || !s->n) {
-        ct_pages_free(s, bytes);
+        ct_pages_unmap(s, bytes);
         return NULL;
     }
     if (s->n < FEW || spread(s->symbol, s->n))
@@ -251,33 +251,33 @@ static struct ct_symbols *load(const struct file *f, size_t acceptable) {
     return s;
 }
 
-struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes,
+struct ct_elf_symbols *ct_elf_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes,
                                    size_t most) {
     struct file f;
     if (open_file(&f, path))
         return NULL;
-    struct ct_symbols *s = is_the_file(&f, build_id, build_id_bytes) ? load(&f, most) : NULL;
+    struct ct_elf_symbols *s = is_the_file(&f, build_id, build_id_bytes) ? load(&f, most) : NULL;
     close(f.fd);
     if (s)
         s->path = path;
     return s;
 }
 
-void ct_symbols_free(struct ct_symbols *symbols) {
+void ct_elf_symbols_free(struct ct_elf_symbols *symbols) {
     if (!symbols)
         return;
-    ct_symbols_rest(symbols);
-    ct_pages_free(symbols, symbols->bytes);
+    ct_elf_symbols_close_file(symbols);
+    ct_pages_unmap(symbols, symbols->bytes);
 }
 
-size_t ct_symbols_bytes(const struct ct_symbols *symbols) {
+size_t ct_elf_symbols_get_bytes(const struct ct_elf_symbols *symbols) {
     return sizeof *symbols + symbols->n * sizeof *symbols->symbol;
 }
 
 // ---- look-up --------------------------------------------------------------------------------
 
 // The innermost symbol that covers the address. Symbols rarely nest, so only a few are looked at.
-static const struct symbol *covering(const struct ct_symbols *s, uint64_t address) {
+static const struct symbol *covering(const struct ct_elf_symbols *s, uint64_t address) {
     size_t low = 0, high = s->n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -299,7 +299,7 @@ static const struct symbol *covering(const struct ct_symbols *s, uint64_t addres
     return NULL;
 }
 
-static int open_names(struct ct_symbols *s) {
+static int open_names(struct ct_elf_symbols *s) {
     struct file now;
     if (s->file.fd >= 0)
         return 0;
@@ -315,7 +315,7 @@ static int open_names(struct ct_symbols *s) {
     return 0;
 }
 
-size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint64_t *distance) {
+size_t ct_elf_symbols_find(struct ct_elf_symbols *s, uint64_t address, char *name, uint64_t *distance) {
     const struct symbol *found = covering(s, address);
     if (!found || found->name >= s->strings_bytes || open_names(s))
         return 0;
@@ -323,10 +323,10 @@ size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint6
     // Most names are short: read little first.
     for (uint64_t n = 256; n <= 8192; n *= 32) {
         const uint64_t bytes = left < n ? left : n;
-        if (read_at(&s->file, name, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX,
+        if (read_at(&s->file, name, bytes < CT_ELF_SYMBOLS_MAX_NAME ? bytes : CT_ELF_SYMBOLS_MAX_NAME,
                     s->strings_at + found->name))
             return 0;
-        const char *end = memchr(name, 0, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX);
+        const char *end = memchr(name, 0, bytes < CT_ELF_SYMBOLS_MAX_NAME ? bytes : CT_ELF_SYMBOLS_MAX_NAME);
         if (end) {
             *distance = address - found->value;
             return (size_t)(end - name);
@@ -335,7 +335,7 @@ size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint6
     return 0;
 }
 
-void ct_symbols_rest(struct ct_symbols *s) {
+void ct_elf_symbols_close_file(struct ct_elf_symbols *s) {
     if (s->file.fd >= 0)
         close(s->file.fd);
     s->file.fd = -1;

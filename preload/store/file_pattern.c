@@ -44,7 +44,7 @@ static void put_number(struct out *o, uint64_t v) {
     put_text(o, digits);
 }
 
-void ct_program_name(char *out, size_t size) {
+void ct_process_id_get_program_name(char *out, size_t size) {
     static char exe[4096]; // drainer only; a host's thread may have a small stack
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = 0;
@@ -92,7 +92,7 @@ static void put_letter(struct out *o, char letter, unsigned number) {
         put_number(o, (uint64_t)getppid());
         break;
     case 'e':
-        ct_program_name(name, sizeof name);
+        ct_process_id_get_program_name(name, sizeof name);
         put_tame(o, name);
         break;
     case 'h':
@@ -117,7 +117,7 @@ static void put_letter(struct out *o, char letter, unsigned number) {
     }
 }
 
-size_t ct_pattern_expand(const char *pattern, unsigned number, char *out, size_t size) {
+size_t ct_file_pattern_expand(const char *pattern, unsigned number, char *out, size_t size) {
     struct out o = {out, out + size - 1, 0};
     for (const char *at = pattern; *at; at++) {
         const char *behind;
@@ -134,7 +134,7 @@ size_t ct_pattern_expand(const char *pattern, unsigned number, char *out, size_t
     return o.full ? 0 : (size_t)(o.at - out);
 }
 
-int ct_pattern_counts(const char *pattern) {
+int ct_file_pattern_has_counter(const char *pattern) {
     for (const char *at = strchr(pattern, '%'); at && at[1]; at = strchr(at + 2, '%'))
         if (at[1] == 'n')
             return 1;

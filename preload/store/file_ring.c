@@ -71,14 +71,14 @@ static struct store {
     uint64_t needed;    // by the chunk that is being put: those from this one on, + 1; 0: none
     uint64_t growth_ns; // the file does not grow before
     int refused;
-    struct range pin[CT_PINS];
+    struct range pin[CT_PROTECTED_RANGES];
     struct span span[SPANS]; // in the order of the file, without gaps
 } s;
 
-void ct_store_begin(uint64_t bound) {
+void ct_file_ring_reset(uint64_t bound) {
     memset(&s, 0, offsetof(struct store, span)); // a forked child need not copy the rest
     s.bound = bound ? bound : UINT64_MAX;
-    for (size_t i = 0; i < CT_PINS; i++)
+    for (size_t i = 0; i < CT_PROTECTED_RANGES; i++)
         s.pin[i] = NOTHING;
 }
 
@@ -89,7 +89,7 @@ static int overlaps(const struct span *span, const struct range *r) {
 }
 
 static int pinned(size_t i) {
-    return overlaps(&s.span[i], &s.pin[CT_PIN_FIRST]) || overlaps(&s.span[i], &s.pin[CT_PIN_LAST]);
+    return overlaps(&s.span[i], &s.pin[CT_PROTECTED_FIRST_OOM]) || overlaps(&s.span[i], &s.pin[CT_PROTECTED_LAST_OOM]);
 }
 
 static void drop(const struct span *span) {
@@ -107,12 +107,12 @@ static void replace(size_t from, size_t to, const struct span *by, size_t n) {
 // Whether b may be counted to a. A run that begins in the middle of a segment ends with it: where the next one begins
 // must stay known.
 static int joins(const struct span *a, const struct span *b, uint64_t limit) {
-    for (size_t i = 0; i < CT_PINS; i++)
+    for (size_t i = 0; i < CT_PROTECTED_RANGES; i++)
         if (overlaps(a, &s.pin[i]) != overlaps(b, &s.pin[i]))
             return 0;
     return a->kind == CHUNKS && b->kind == CHUNKS && b->first == a->last + 1 &&
            a->bytes + b->bytes <= limit &&
-           (a->flags & CT_CHUNK_SEGMENT || !(b->flags & CT_CHUNK_SEGMENT));
+           (a->flags & CT_CHUNK_RESTART || !(b->flags & CT_CHUNK_RESTART));
 }
 
 // Many small chunks: from now on neighbours are dropped together, about a thousandth of the file at once.
@@ -144,7 +144,7 @@ static int list_has_room(void) {
 
 // ---- pinned chunks ----------------------------------------------------------------------------
 
-void ct_store_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which) {
+void ct_file_ring_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {
     s.pin[which] = first_seq <= last_seq ? (struct range){first_seq, last_seq} : NOTHING;
 }
 
@@ -156,11 +156,11 @@ static uint64_t pinned_bytes(void) {
 }
 
 static struct range *longer_range(void) {
-    uint64_t bytes[CT_PINS] = {0};
+    uint64_t bytes[CT_PROTECTED_RANGES] = {0};
     for (size_t i = 0; i < s.spans; i++)
-        for (size_t k = 0; k < CT_PINS; k++)
+        for (size_t k = 0; k < CT_PROTECTED_RANGES; k++)
             bytes[k] += overlaps(&s.span[i], &s.pin[k]) ? s.span[i].bytes : 0;
-    return &s.pin[bytes[CT_PIN_LAST] > bytes[CT_PIN_FIRST] ? CT_PIN_LAST : CT_PIN_FIRST];
+    return &s.pin[bytes[CT_PROTECTED_LAST_OOM] > bytes[CT_PROTECTED_FIRST_OOM] ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM];
 }
 
 // The first segment of the longer range. Returns whether there was anything to let go.
@@ -170,7 +170,7 @@ static int let_go(void) {
     if (!pinned_bytes())
         return 0;
     for (size_t i = 0; i < s.spans; i++)
-        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_SEGMENT &&
+        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_RESTART &&
             s.span[i].first > r->first && s.span[i].first < to)
             to = s.span[i].first;
     *r = to < UINT64_MAX ? (struct range){to, r->last} : NOTHING;
@@ -344,7 +344,7 @@ static int make_room(int fd, uint64_t n) {
     if (room < n) {
         const int rc = grow(fd, n - room);
         if (rc) {
-            s.growth_ns = ct_clock() + RETRY_NS;
+            s.growth_ns = ct_clock_read() + RETRY_NS;
             s.refused = -rc;
             return -EAGAIN;
         }
@@ -363,15 +363,15 @@ static int write_and_commit(int fd, const struct span *chunk, const uint8_t *dat
     return rc ? rc : write_word(fd, chunk->at, first_word);
 }
 
-int ct_store_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
+int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
     int rc;
     s.refused = 0;
-    s.needed = flags & CT_CHUNK_SEGMENT ? 0 : s.segment;
+    s.needed = flags & CT_CHUNK_RESTART ? 0 : s.segment;
     if (n % CT_CHUNK_ALIGN || n <= WORD)
         return -EINVAL;
     if (n > FRAME_MAX || n > s.bound)
         return -EFBIG;
-    if (s.growth_ns && ct_clock() >= s.growth_ns)
+    if (s.growth_ns && ct_clock_read() >= s.growth_ns)
         s.growth_ns = 0;
     do {
         if (!list_has_room())
@@ -389,13 +389,13 @@ int ct_store_append(int fd, const void *data, size_t n, uint64_t seq, unsigned f
     replace(s.next, s.next + 1, spans, spans[1].bytes ? 2 : 1);
     s.next++;
     s.written += n;
-    s.segment = flags & CT_CHUNK_SEGMENT ? seq + 1 : s.segment;
+    s.segment = flags & CT_CHUNK_RESTART ? seq + 1 : s.segment;
     return 0;
 }
 
 // ---- the file from outside ----------------------------------------------------------------------
 
-int ct_store_fit(int fd, uint64_t size) {
+int ct_file_ring_adopt_size(int fd, uint64_t size) {
     int lost = 0;
     if (size == s.end)
         return 0;
@@ -408,7 +408,7 @@ int ct_store_fit(int fd, uint64_t size) {
     return size != s.end && ftruncate(fd, (off_t)s.end) ? -errno : lost;
 }
 
-int ct_store_trim(int fd) {
+int ct_file_ring_trim(int fd) {
     size_t n = s.spans;
     while (n && s.span[n - 1].kind != CHUNKS)
         n--;
@@ -422,22 +422,22 @@ int ct_store_trim(int fd) {
     return 0;
 }
 
-int ct_store_refused(void) {
+int ct_file_ring_get_growth_error(void) {
     return s.refused;
 }
 
-uint64_t ct_store_oldest_seq(void) {
+uint64_t ct_file_ring_get_oldest_seq(void) {
     return s.oldest;
 }
 
-uint64_t ct_store_written(void) {
+uint64_t ct_file_ring_get_written_bytes(void) {
     return s.written;
 }
 
-uint64_t ct_store_capacity(void) {
+uint64_t ct_file_ring_get_capacity(void) {
     return s.growth_ns ? s.end : s.bound == UINT64_MAX ? 0 : s.bound;
 }
 
-uint64_t ct_store_size(void) {
+uint64_t ct_file_ring_get_size(void) {
     return s.end;
 }

@@ -19,11 +19,11 @@
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
+#include "base/process_id.h"
 #include "base/signal_guard.h"
 #include "store/journal_file.h"
-#include "store/memory_chunks.h"
+#include "store/memory_budget.h"
 #include "store/name_table.h"
-#include "write/process_info.h"
 
 #define BLOCKS 768u // 64 Ki events and their definitions
 #define THREADS 4096u
@@ -61,7 +61,7 @@ int ct_journal_is_file(void) {
     return atomic_load_explicit(&j.is_file, memory_order_relaxed);
 }
 
-const char *ct_journal_trouble(void) {
+const char *ct_journal_get_error(void) {
     return j.trouble;
 }
 
@@ -73,31 +73,31 @@ static uint64_t place(uint64_t *at, uint64_t bytes) {
     return here;
 }
 
-static void lay_out(struct ct_journal *h, uint64_t shelf_bytes) {
+static void lay_out(struct ct_journal *h, uint64_t chunks_bytes) {
     uint64_t at = CT_JOURNAL_HEADER;
     h->ring_data = RING_DATA;
     h->blocks = BLOCKS;
     h->names = CT_NAME_IDS;
     h->threads = THREADS;
     h->modules_room = MODULES;
-    h->rings_room = CT_RINGS;
+    h->rings_room = CT_JOURNAL_MAX_RINGS;
     h->texts_bytes = TEXTS_BYTES;
     h->module_texts_bytes = MODULE_TEXTS_BYTES;
-    h->stacks_bytes = CT_NUMBER(STACK_MEMORY);
-    h->blocks_at = place(&at, (uint64_t)BLOCKS * CT_BLOCK_BYTES);
+    h->stacks_bytes = CT_OPTION_NUMBER(STACK_MEMORY);
+    h->blocks_at = place(&at, (uint64_t)BLOCKS * CT_STREAM_BLOCK_BYTES);
     h->names_at = place(&at, CT_NAME_IDS * sizeof(uint32_t));
     h->texts_at = place(&at, TEXTS_BYTES);
     h->threads_at = place(&at, THREADS * sizeof(struct ct_journal_thread));
     h->modules_at = place(&at, MODULES * sizeof(struct ct_journal_module));
     h->module_texts_at = place(&at, MODULE_TEXTS_BYTES);
     h->stacks_at = place(&at, h->stacks_bytes);
-    h->shelf_at = place(&at, shelf_bytes);
-    h->shelf_bytes = shelf_bytes;
+    h->chunks_at = place(&at, chunks_bytes);
+    h->chunks_bytes = chunks_bytes;
     h->rings_at = at;
 }
 
 static void *at(uint64_t offset) {
-    return (char *)ct_journal() + offset;
+    return (char *)ct_journal_get() + offset;
 }
 
 // ---- pieces of the file ---------------------------------------------------------------------
@@ -144,16 +144,16 @@ static void *map_piece(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // The shelf's first part; the rest is address space.
 static int map_shelf(int fd, const struct ct_journal *layout) {
-    const uint64_t first = ct_shelf_least(layout->shelf_bytes);
-    const int rc = reserve(fd, layout->shelf_at, first);
+    const uint64_t first = ct_memory_budget_first(layout->chunks_bytes);
+    const int rc = reserve(fd, layout->chunks_at, first);
     if (rc)
         return rc;
-    void *p = mmap(NULL, layout->shelf_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                   fd, (off_t)layout->shelf_at);
+    void *p = mmap(NULL, layout->chunks_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   fd, (off_t)layout->chunks_at);
     if (p == MAP_FAILED)
         return -errno;
     j.shelf = p;
-    j.shelf_mapped = layout->shelf_bytes;
+    j.shelf_mapped = layout->chunks_bytes;
     j.shelf_ready = first;
     return 0;
 }
@@ -162,8 +162,8 @@ static int map_shelf(int fd, const struct ct_journal *layout) {
 static int map_file(int fd, const struct ct_journal *layout, struct ct_journal **h) {
     *h = map_piece(fd, NULL, 0, layout->stacks_at);
     int rc = *h ? 0 : errno ? -errno : -ENOMEM;
-    if (!rc && layout->shelf_bytes && (rc = map_shelf(fd, layout))) {
-        ct_pages_free(*h, layout->stacks_at);
+    if (!rc && layout->chunks_bytes && (rc = map_shelf(fd, layout))) {
+        ct_pages_unmap(*h, layout->stacks_at);
         *h = NULL;
     }
     close(fd);
@@ -175,11 +175,11 @@ static int map_file(int fd, const struct ct_journal *layout, struct ct_journal *
 
 static int open_with_shelf(const char *trace_path, uint64_t trace_id, struct ct_journal *layout,
                            struct ct_journal **h) {
-    const int fd = ct_journal_file_in_memory(trace_path, trace_id);
+    const int fd = ct_journal_file_create_on_tmpfs(trace_path, trace_id);
     if (fd < 0)
         return fd;
-    lay_out(layout, ct_shelf_size(ct_journal_file_room(fd)));
-    if (layout->shelf_bytes)
+    lay_out(layout, ct_memory_budget_size(ct_journal_file_get_free_bytes(fd)));
+    if (layout->chunks_bytes)
         return map_file(fd, layout, h);
     close(fd);
     ct_journal_file_remove();
@@ -190,57 +190,61 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
                      struct ct_journal **h) {
     if (!*trace_path)
         return -ENOENT;
-    if (CT_NUMBER(MEMORY)) {
+    if (CT_OPTION_NUMBER(MEMORY)) {
         const int rc = open_with_shelf(trace_path, trace_id, layout, h);
         if (!rc)
             return 0;
-        ct_shelf_is_refused(rc);
+        ct_memory_budget_fail(rc);
     }
     lay_out(layout, 0);
-    const int fd = ct_journal_file_may_not_map(trace_path)
-                       ? ct_journal_file_in_memory(trace_path, trace_id)
-                       : ct_journal_file_beside(trace_path);
+    const int fd = ct_journal_file_is_unsafe_to_map(trace_path)
+                       ? ct_journal_file_create_on_tmpfs(trace_path, trace_id)
+                       : ct_journal_file_create_beside(trace_path);
     return fd < 0 ? fd : map_file(fd, layout, h);
 }
 
-static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t trace_id) {
-    lay_out(h, shelf_bytes);
+static void fill_header(struct ct_journal *h, uint64_t chunks_bytes, uint64_t trace_id) {
+    lay_out(h, chunks_bytes);
     h->version = CT_JOURNAL_VERSION;
     h->header_bytes = sizeof *h;
     h->pid = (uint32_t)getpid();
     h->layout_hash = ct_journal_layout();
     h->trace_id = trace_id;
-    ct_process_identity(&h->start_ns, &h->process_start, h->boot_id);
+    ct_process_id_read(&h->start_ns, &h->process_start, h->boot_id);
 }
+
+static const char *(*name_text)(uint32_t id); // NULL for an id that was never handed out
 
 // The names that were handed out before there was a journal. Either a thread that makes a name sees the journal, or who
 // comes here behind the opening sees the name: all four look and store in one order (names.c has the other half).
 static void put_names(void) {
     for (uint32_t id = 1; id < CT_NAME_IDS; id++) {
-        const char *text = ct_name_text(id);
+        const char *text = name_text(id);
         if (text)
-            ct_journal_name(id, text);
+            ct_journal_add_name(id, text);
     }
 }
 
-int ct_journal_open(const char *trace_path, uint64_t trace_id) {
+int ct_journal_open(const char *trace_path, uint64_t trace_id,
+                    const char *(*text_of)(uint32_t id)) {
     static struct ct_journal layout; // static: the host's thread may have a small stack
     struct ct_journal *h = NULL;
     memset(&layout, 0, sizeof layout);
     const int rc = open_file(trace_path, trace_id, &layout, &h);
     if (rc) {
         lay_out(&layout, 0);
-        j.trouble = ct_reason(-rc);
-        h = ct_pages(layout.stacks_at);
+        j.trouble = ct_print_strerror(-rc);
+        h = ct_pages_map(layout.stacks_at);
     }
     if (!h)
         return -ENOMEM;
     touch(h, layout.blocks_at); // (the blocks are the drainer's, who can wait)
-    fill_header(h, layout.shelf_bytes, trace_id);
+    fill_header(h, layout.chunks_bytes, trace_id);
     atomic_store(&j.texts_used, 1); // 0 means: not there
     j.module_texts_used = 1;
     memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // before others can put events into it
-    atomic_store(&journal, h);                           // put_names
+    name_text = text_of;
+    atomic_store(&journal, h); // put_names
     put_names();
     return 0;
 }
@@ -249,12 +253,12 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id) {
 
 // A ring beyond what the disk has lies in memory: its events are lost if the process is killed.
 struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
-    struct ct_journal *h = ct_journal();
+    struct ct_journal *h = ct_journal_get();
     struct ct_journal_ring *r = NULL;
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (!h)
         return NULL;
-    ct_shield_up(&shield); // a file-size limit raises SIGXFSZ
+    ct_signal_guard_enter(&shield); // a file-size limit raises SIGXFSZ
     *bytes = CT_JOURNAL_PAGE + h->ring_data;
     const int fd = ct_journal_is_file() ? ct_journal_file_open() : -1;
     if (fd >= 0) {
@@ -264,10 +268,10 @@ struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
         close(fd);
     }
     if (!r)
-        r = ct_pages(*bytes);
+        r = ct_pages_map(*bytes);
     if (r)
         touch(r, *bytes);
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
     put_names(); // who opened the journal may not have come so far: no event before its name
     return r;
 }
@@ -275,11 +279,11 @@ struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
 // ---- tables ---------------------------------------------------------------------------------
 
 struct ct_journal_thread *ct_journal_thread(uint32_t number) {
-    struct ct_journal *h = ct_journal();
+    struct ct_journal *h = ct_journal_get();
     return h ? (struct ct_journal_thread *)at(h->threads_at) + number % h->threads : NULL;
 }
 
-void ct_journal_name(uint32_t id, const char *text) {
+void ct_journal_add_name(uint32_t id, const char *text) {
     const struct ct_journal *h = atomic_load(&journal); // put_names
     if (!h)
         return;
@@ -295,8 +299,8 @@ void ct_journal_name(uint32_t id, const char *text) {
     atomic_store_explicit(known, used, memory_order_release);
 }
 
-void *ct_journal_stacks(size_t *bytes) {
-    struct ct_journal *h = ct_journal();
+void *ct_journal_reserve_stacks(size_t *bytes) {
+    struct ct_journal *h = ct_journal_get();
     if (!h)
         return NULL;
     *bytes = h->stacks_bytes;
@@ -324,17 +328,17 @@ static int grow_stacks(const struct ct_journal *h) {
     return rc;
 }
 
-int ct_journal_stacks_grow(size_t up_to) {
-    const struct ct_journal *h = ct_journal();
-    struct ct_shield shield;
+int ct_journal_grow_stacks(size_t up_to) {
+    const struct ct_journal *h = ct_journal_get();
+    struct ct_signal_guard shield;
     if (!h || !j.stacks)
         return -ENOMEM;
     if (atomic_load(&j.stacks_ready) >= up_to)
         return 0;
-    ct_shield_up(&shield);
+    ct_signal_guard_enter(&shield);
     // Another thread may be at it: a matter of microseconds, unless it has lost its core.
-    const uint64_t until = ct_clock() + GROWING_NS;
-    for (int nobody = 0; atomic_load(&j.stacks_ready) < up_to && ct_clock() < until; nobody = 0) {
+    const uint64_t until = ct_clock_read() + GROWING_NS;
+    for (int nobody = 0; atomic_load(&j.stacks_ready) < up_to && ct_clock_read() < until; nobody = 0) {
         if (!atomic_compare_exchange_strong(&j.stacks_growing, &nobody, 1)) {
             sched_yield();
             continue;
@@ -344,15 +348,15 @@ int ct_journal_stacks_grow(size_t up_to) {
         if (rc)
             break;
     }
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
     return atomic_load(&j.stacks_ready) >= up_to ? 0 : -ENOMEM;
 }
 
-uint8_t *ct_journal_shelf(void) {
+uint8_t *ct_journal_get_chunk_memory(void) {
     return j.shelf;
 }
 
-uint64_t ct_journal_shelf_grow(uint64_t up_to) {
+uint64_t ct_journal_grow_chunk_memory(uint64_t up_to) {
     uint64_t want = (up_to + SHELF_STEP - 1) / SHELF_STEP * SHELF_STEP;
     want = want < j.shelf_mapped ? want : j.shelf_mapped;
     if (j.shelf_ready >= want || !ct_journal_is_file())
@@ -360,20 +364,20 @@ uint64_t ct_journal_shelf_grow(uint64_t up_to) {
     const int fd = ct_journal_file_open();
     if (fd < 0)
         return j.shelf_ready;
-    if (!reserve(fd, ct_journal()->shelf_at + j.shelf_ready, want - j.shelf_ready))
+    if (!reserve(fd, ct_journal_get()->chunks_at + j.shelf_ready, want - j.shelf_ready))
         j.shelf_ready = want;
     close(fd);
     return j.shelf_ready;
 }
 
-struct ct_block *ct_journal_block(uint32_t i) {
-    struct ct_journal *h = ct_journal();
-    return (struct ct_block *)at(h->blocks_at) + (i - 1);
+struct ct_stream_block *ct_journal_get_block(uint32_t i) {
+    struct ct_journal *h = ct_journal_get();
+    return (struct ct_stream_block *)at(h->blocks_at) + (i - 1);
 }
 
 void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *path,
                        const uint8_t *build_id, uint32_t build_id_bytes) {
-    struct ct_journal *h = ct_journal();
+    struct ct_journal *h = ct_journal_get();
     const uint32_t n = h ? atomic_load(&h->modules) : 0, bytes = (uint32_t)strlen(path) + 1;
     if (!h || n >= h->modules_room)
         return;
@@ -391,22 +395,22 @@ void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *
 
 // ---- the end --------------------------------------------------------------------------------
 
-void ct_journal_done(void) {
+void ct_journal_remove_file(void) {
     if (!ct_journal_is_file())
         return;
     ct_journal_file_remove();
     atomic_store(&j.is_file, 0);
 }
 
-void ct_journal_forked(void) {
-    struct ct_journal *h = ct_journal();
+void ct_journal_reinit_child(void) {
+    struct ct_journal *h = ct_journal_get();
     if (h) {
         if (j.stacks)
-            ct_pages_free(j.stacks, h->stacks_bytes);
-        ct_pages_free(j.shelf, j.shelf_mapped);
-        ct_pages_free(h, h->stacks_at);
+            ct_pages_unmap(j.stacks, h->stacks_bytes);
+        ct_pages_unmap(j.shelf, j.shelf_mapped);
+        ct_pages_unmap(h, h->stacks_at);
     }
     atomic_store(&journal, NULL);
     memset(&j, 0, sizeof j);
-    ct_journal_file_forget();
+    ct_journal_file_reinit_child();
 }

@@ -32,7 +32,7 @@ static int is_in_memory(const char *path) {
 
 // File systems that write a page to a new place each time take room for it in the page fault, also in a file whose room was
 // taken: on a full disk, or with a quota that is used up, that is a SIGBUS.
-int ct_journal_file_may_not_map(const char *trace_path) {
+int ct_journal_file_is_unsafe_to_map(const char *trace_path) {
     enum { BCACHEFS = 0xca451a4e, ZFS = 0x2fc12fc1 }; // (not in every linux/magic.h)
     struct statfs fs;
     if (statfs(trace_path, &fs))
@@ -45,7 +45,7 @@ int ct_journal_file_may_not_map(const char *trace_path) {
 static void read_link(const char *link, char *target, size_t size) {
     const ssize_t n = readlink(link, target, size - 1);
     target[n > 0 ? n : 0] = 0;
-    if (!ct_journal_is_elsewhere(target))
+    if (!ct_journal_links_to_shm(target))
         *target = 0;
 }
 
@@ -75,19 +75,19 @@ static int create(void) {
     return fd;
 }
 
-int ct_journal_file_beside(const char *trace_path) {
+int ct_journal_file_create_beside(const char *trace_path) {
     *f.link = 0;
     ct_print(f.path, sizeof f.path, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
     return create();
 }
 
 // The link comes first: whenever the process is killed, there is no file that nobody finds.
-int ct_journal_file_in_memory(const char *trace_path, uint64_t trace_id) {
+int ct_journal_file_create_on_tmpfs(const char *trace_path, uint64_t trace_id) {
     if (is_in_memory(trace_path))
-        return ct_journal_file_beside(trace_path);
+        return ct_journal_file_create_beside(trace_path);
     if (!is_in_memory("/dev/shm"))
         return -ENOENT;
-    ct_print(f.path, sizeof f.path, "%s%u-%u-%016lx%s", CT_JOURNAL_ELSEWHERE, (unsigned)getuid(),
+    ct_print(f.path, sizeof f.path, "%s%u-%u-%016lx%s", CT_JOURNAL_SHM_PREFIX, (unsigned)getuid(),
              (unsigned)getpid(), trace_id, CT_JOURNAL_SUFFIX);
     ct_print(f.link, sizeof f.link, "%s%s", trace_path, CT_JOURNAL_SUFFIX);
     int rc = symlink(f.path, f.link) ? -errno : 0;
@@ -101,7 +101,7 @@ int ct_journal_file_in_memory(const char *trace_path, uint64_t trace_id) {
     return fd;
 }
 
-uint64_t ct_journal_file_room(int fd) {
+uint64_t ct_journal_file_get_free_bytes(int fd) {
     struct statfs fs;
     struct rlimit limit;
     uint64_t room = UINT64_MAX;
@@ -138,6 +138,6 @@ void ct_journal_file_remove(void) {
         (void)unlink(f.link);
 }
 
-void ct_journal_file_forget(void) {
+void ct_journal_file_reinit_child(void) {
     memset(&f, 0, sizeof f);
 }

@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 // Makes an empty one beside the trace. A descriptor, or -errno.
-int ct_journal_file_beside(const char *trace_path);
+int ct_journal_file_create_beside(const char *trace_path);
 
 // Makes an empty one that no disk sees: beside the trace if that lies in memory, too, else in /dev/shm with a link beside the
 // trace. A descriptor, or -errno.
-int ct_journal_file_in_memory(const char *trace_path, uint64_t trace_id);
+int ct_journal_file_create_on_tmpfs(const char *trace_path, uint64_t trace_id);
 
 // Whether a file beside the trace may not be mapped, because the host would come to harm: it belongs into memory then.
-int ct_journal_file_may_not_map(const char *trace_path);
+int ct_journal_file_is_unsafe_to_map(const char *trace_path);
 
 // Bytes that a file may still take where it lies, as far as that is known.
-uint64_t ct_journal_file_room(int fd);
+uint64_t ct_journal_file_get_free_bytes(int fd);
 
 // A descriptor, or -1 if it is not there any more.
 int ct_journal_file_open(void);
@@ -26,6 +26,6 @@ int ct_journal_file_open(void);
 void ct_journal_file_remove(void);
 
 // A forked child: it is the parent's.
-void ct_journal_file_forget(void);
+void ct_journal_file_reinit_child(void);
 
 #endif

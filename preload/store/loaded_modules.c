@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/pages.h"
-#include "stack/capture.h"
 #include "store/journal.h"
 
 #define MODULES_MAX 8192u
@@ -38,7 +37,7 @@ static size_t sorted_n;
 enum { GATE_FORK = -1, GATE_OPEN };
 static _Atomic int gate; // how many threads are in there; or GATE_FORK
 
-int ct_loader_enter(void) {
+int ct_loader_gate_enter(void) {
     int inside = atomic_load(&gate);
     while (inside != GATE_FORK)
         if (atomic_compare_exchange_weak(&gate, &inside, inside + 1))
@@ -46,11 +45,11 @@ int ct_loader_enter(void) {
     return -EBUSY;
 }
 
-void ct_loader_leave(void) {
+void ct_loader_gate_leave(void) {
     atomic_fetch_sub(&gate, 1);
 }
 
-int ct_loader_hold(void) {
+int ct_loader_gate_close(void) {
     const struct timespec pause = {0, 100000};
     for (int i = 0; i < 500; i++) {
         int open = GATE_OPEN;
@@ -61,11 +60,11 @@ int ct_loader_hold(void) {
     return -EBUSY;
 }
 
-int ct_loader_busy(void) {
+int ct_loader_gate_is_busy(void) {
     return atomic_load(&gate) > GATE_OPEN;
 }
 
-void ct_loader_release(void) {
+void ct_loader_gate_open(void) {
     int fork = GATE_FORK;
     (void)atomic_compare_exchange_strong(&gate, &fork, GATE_OPEN);
 }
@@ -94,9 +93,9 @@ static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
 static const char *path_of(const char *name, int first) {
     static char exe[4096]; // one thread looks at a time
     if (*name || !first)
-        return ct_arena_text(&texts, name, strnlen(name, sizeof exe));
+        return ct_arena_copy_text(&texts, name, strnlen(name, sizeof exe));
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);
-    return ct_arena_text(&texts, exe, n > 0 ? (size_t)n : 0);
+    return ct_arena_copy_text(&texts, exe, n > 0 ? (size_t)n : 0);
 }
 
 static const struct ct_module *known(uint64_t base, const char *name) {
@@ -104,6 +103,18 @@ static const struct ct_module *known(uint64_t base, const char *name) {
         if (sorted[i]->base == base && (!*name || !strcmp(sorted[i]->path, name)))
             return sorted[i];
     return NULL;
+}
+
+static void (*_Atomic on_unload)(void);
+
+void ct_loaded_modules_on_unload(void (*forget)(void)) {
+    atomic_store(&on_unload, forget);
+}
+
+static void report_unload(void) {
+    void (*forget)(void) = atomic_load(&on_unload);
+    if (forget)
+        forget();
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
@@ -114,7 +125,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
         if (look.adds == info->dlpi_adds && look.subs == info->dlpi_subs && sorted_n)
             return 1; // nothing was loaded or unloaded
         if (look.subs != info->dlpi_subs)
-            ct_capture_unloaded();
+            report_unload();
         look.adds = info->dlpi_adds;
         look.subs = info->dlpi_subs;
     }
@@ -140,15 +151,15 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
     return 0;
 }
 
-int ct_modules_look(void) {
+int ct_loaded_modules_scan(void) {
     int first = 1;
-    if (!look.found && !(look.found = ct_pages(MODULES_MAX * sizeof *look.found)))
+    if (!look.found && !(look.found = ct_pages_map(MODULES_MAX * sizeof *look.found)))
         return -ENOMEM;
-    if (ct_loader_enter())
+    if (ct_loader_gate_enter())
         return -EBUSY;
     look.n = 0;
     const int unchanged = dl_iterate_phdr(look_at, &first);
-    ct_loader_leave();
+    ct_loader_gate_leave();
     look.fresh = !unchanged && look.n > 0;
     return look.fresh;
 }
@@ -188,13 +199,13 @@ static int insert(struct ct_module *m) {
 
 static int tables(void) {
     if (!modules)
-        modules = ct_pages(MODULES_MAX * sizeof *modules);
+        modules = ct_pages_map(MODULES_MAX * sizeof *modules);
     if (!sorted)
-        sorted = ct_pages((MODULES_MAX + 1) * sizeof *sorted);
+        sorted = ct_pages_map((MODULES_MAX + 1) * sizeof *sorted);
     return modules && sorted ? 0 : -ENOMEM;
 }
 
-int ct_modules_merge(void) {
+int ct_loaded_modules_merge(void) {
     static struct ct_arena kept = {.bytes = MODULES_MAX * (sizeof(struct ct_module) + 8)};
     int moved = 0;
     if (!look.fresh || tables())
@@ -202,10 +213,10 @@ int ct_modules_merge(void) {
     look.fresh = 0;
     for (size_t i = 0; i < look.n; i++) {
         const struct ct_module *found = &look.found[i];
-        struct ct_module *there = ct_module_of(found->start);
+        struct ct_module *there = ct_loaded_modules_find(found->start);
         if (there && same(there, found))
             continue;
-        struct ct_module *m = modules_n < MODULES_MAX ? ct_arena_take(&kept, sizeof *m) : NULL;
+        struct ct_module *m = modules_n < MODULES_MAX ? ct_arena_alloc(&kept, sizeof *m) : NULL;
         if (!m)
             break;
         *m = *found;
@@ -216,16 +227,16 @@ int ct_modules_merge(void) {
     return moved;
 }
 
-struct ct_module *ct_module_of(uint64_t address) {
+struct ct_module *ct_loaded_modules_find(uint64_t address) {
     const size_t at = place_of(address);
     return at && address < sorted[at - 1]->end ? sorted[at - 1] : NULL;
 }
 
-struct ct_module *ct_module_at(size_t n) {
+struct ct_module *ct_loaded_modules_get(size_t n) {
     return n < modules_n ? modules[n] : NULL;
 }
 
-void ct_modules_forked(void) {
+void ct_loaded_modules_reinit_child(void) {
     // The child's objects are the parent's, but a table may be half changed. Its memory is left
     // alone.
     atomic_store(&gate, GATE_OPEN);

@@ -10,70 +10,21 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/options.h"
-#include "base/print.h"
 #include "store/journal.h"
+#include "store/memory_budget.h"
 #include "store/trace_file.h"
 
 #define WORD 8u
-#define DEFAULT_BYTES (UINT64_C(256) << 20) // where the file has no bound
-#define LEAST_BYTES (UINT64_C(8) << 20)     // less than that is of no use
-#define FLUSH_BYTES (UINT64_C(8) << 20)     // written at a time
-#define MIB (UINT64_C(1) << 20)
-
-static char trouble[200];
-
-// ---- making it ------------------------------------------------------------------------------
-
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-uint64_t ct_shelf_least(uint64_t bytes) {
-    return smaller(bytes, LEAST_BYTES);
-}
-
-// Half of the memory there is stays the host's and its neighbours', who have uses of their own for /dev/shm.
-uint64_t ct_shelf_size(uint64_t room) {
-    const uint64_t asked = CT_NUMBER(MAX_SIZE),
-                   wanted = asked < MIB ? asked ? MIB : DEFAULT_BYTES : asked;
-    uint64_t bytes = wanted;
-    while (bytes > room / 2 && bytes / 2 >= LEAST_BYTES)
-        bytes /= 2;
-    if (bytes > room / 2)
-        return 0;
-    bytes -= bytes % CT_JOURNAL_PAGE;
-    if (bytes < wanted - wanted % CT_JOURNAL_PAGE)
-        ct_print(trouble, sizeof trouble,
-                 "CUTRACE_MEMORY keeps %lu MiB, not %lu: there is too little memory for files",
-                 bytes / MIB, wanted / MIB);
-    return bytes;
-}
-
-void ct_shelf_is_refused(int rc) {
-    ct_print(
-        trouble, sizeof trouble,
-        "CUTRACE_MEMORY is not in force: no memory for files: %s; the trace is written as it grows",
-        ct_reason(-rc));
-}
-
-const char *ct_shelf_trouble(void) {
-    static char text[sizeof trouble];
-    if (!*trouble)
-        return NULL;
-    memcpy(text, trouble, sizeof text);
-    *trouble = 0;
-    return text;
-}
+#define FLUSH_BYTES (UINT64_C(8) << 20) // written at a time
 
 // ---- the ring -------------------------------------------------------------------------------
 
 static uint64_t size(void) {
-    const struct ct_journal *h = ct_journal();
-    return h ? atomic_load_explicit(&h->shelf_bytes, memory_order_relaxed) : 0;
+    const struct ct_journal *h = ct_journal_get();
+    return h ? atomic_load_explicit(&h->chunks_bytes, memory_order_relaxed) : 0;
 }
 
-uint64_t ct_shelf_bound(uint64_t bytes) {
+uint64_t ct_memory_chunks_limit(uint64_t bytes) {
     return size() && (!bytes || bytes > size()) ? size() : bytes;
 }
 
@@ -83,7 +34,7 @@ static uint64_t offset(uint64_t position) {
 }
 
 static uint8_t *place(uint64_t position) {
-    return ct_journal_shelf() + offset(position);
+    return ct_journal_get_chunk_memory() + offset(position);
 }
 
 static uint64_t to_end(uint64_t position) {
@@ -105,26 +56,24 @@ static uint64_t behind(uint64_t position) {
 // The next n bytes, which end where the ring does at the latest, hold nothing that counts. -ENOSPC: there is no memory for
 // them, and the ring ends before.
 static int clear(struct ct_journal *h, uint64_t n) {
-    const uint64_t head = atomic_load(&h->shelf_head);
-    uint64_t tail = atomic_load(&h->shelf_tail);
-    const uint64_t ready = ct_journal_shelf_grow(offset(head) + n);
+    const uint64_t head = atomic_load(&h->chunks_head);
+    uint64_t tail = atomic_load(&h->chunks_tail);
+    const uint64_t ready = ct_journal_grow_chunk_memory(offset(head) + n);
     if (ready < offset(head) + n) {
         // This is the first round: positions are places, whatever the size.
-        atomic_store(&h->shelf_bytes, ready);
-        ct_print(trouble, sizeof trouble,
-                 "CUTRACE_MEMORY keeps %lu MiB from now on: there is no more memory for files",
-                 ready / MIB);
+        atomic_store(&h->chunks_bytes, ready);
+        ct_memory_budget_shrink(ready);
         return -ENOSPC;
     }
     while (head + n - tail > size())
         tail = behind(tail);
-    atomic_store_explicit(&h->shelf_tail, tail, memory_order_release);
+    atomic_store_explicit(&h->chunks_tail, tail, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); // before anything is written there
     return 0;
 }
 
 static int put(struct ct_journal *h, const void *chunk, uint64_t n) {
-    uint64_t head = atomic_load(&h->shelf_head), unused = 0;
+    uint64_t head = atomic_load(&h->chunks_head), unused = 0;
     int rc;
     if (n + WORD > size())
         return -EFBIG;
@@ -133,13 +82,13 @@ static int put(struct ct_journal *h, const void *chunk, uint64_t n) {
             return rc;
         memcpy(place(head), &unused, WORD);
         head += to_end(head);
-        atomic_store_explicit(&h->shelf_head, head, memory_order_release);
+        atomic_store_explicit(&h->chunks_head, head, memory_order_release);
     }
     if ((rc = clear(h, n + WORD)))
         return rc;
     memcpy(place(head), &n, WORD);
     memcpy(place(head) + WORD, chunk, n);
-    atomic_store_explicit(&h->shelf_head, head + WORD + n, memory_order_release);
+    atomic_store_explicit(&h->chunks_head, head + WORD + n, memory_order_release);
     return 0;
 }
 
@@ -149,23 +98,23 @@ static int put(struct ct_journal *h, const void *chunk, uint64_t n) {
 static int to_file(const uint8_t *chunk, uint64_t n) {
     struct ct_chunk head;
     memcpy(&head, chunk + WORD, sizeof head);
-    return ct_output_append(chunk, n, head.seq, head.flags);
+    return ct_trace_file_append(chunk, n, head.seq, head.flags);
 }
 
-uint64_t ct_shelf_end(void) {
-    return size() ? atomic_load(&ct_journal()->shelf_head) : 0;
+uint64_t ct_memory_chunks_get_end(void) {
+    return size() ? atomic_load(&ct_journal_get()->chunks_head) : 0;
 }
 
-int ct_shelf_flush(uint64_t end) {
-    struct ct_journal *h = ct_journal();
-    const uint64_t from = size() ? atomic_load(&h->shelf_tail) : end;
+int ct_memory_chunks_flush(uint64_t end) {
+    struct ct_journal *h = ct_journal_get();
+    const uint64_t from = size() ? atomic_load(&h->chunks_tail) : end;
     for (uint64_t tail = from; tail < end;) {
         const uint64_t n = word_at(tail);
         const int rc = n ? to_file(place(tail) + WORD, n) : 0;
         if (rc)
             return rc;
         tail = behind(tail);
-        atomic_store_explicit(&h->shelf_tail, tail, memory_order_release);
+        atomic_store_explicit(&h->chunks_tail, tail, memory_order_release);
         if (tail - from >= FLUSH_BYTES && tail < end)
             return -EAGAIN;
     }
@@ -175,21 +124,21 @@ int ct_shelf_flush(uint64_t end) {
 static int flush_all(void) {
     int rc;
     do
-        rc = ct_shelf_flush(ct_shelf_end());
+        rc = ct_memory_chunks_flush(ct_memory_chunks_get_end());
     while (rc == -EAGAIN);
     return rc;
 }
 
-int ct_shelf_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
-    int rc = size() ? put(ct_journal(), chunk, n) : -EFBIG;
+int ct_memory_chunks_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+    int rc = size() ? put(ct_journal_get(), chunk, n) : -EFBIG;
     // It has become smaller: before it goes round too early, what it holds goes to the file.
     if (rc == -ENOSPC) {
         (void)flush_all();
-        rc = put(ct_journal(), chunk, n);
+        rc = put(ct_journal_get(), chunk, n);
     }
     if (rc != -EFBIG)
         return rc;
     if (size() && (rc = flush_all()))
         return rc;
-    return ct_output_append(chunk, n, seq, flags);
+    return ct_trace_file_append(chunk, n, seq, flags);
 }

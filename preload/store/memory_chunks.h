@@ -7,29 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Takes a chunk: onto the shelf, or into the file if there is none. As ct_output_append.
-int ct_shelf_append(const void *chunk, size_t n, uint64_t seq, unsigned flags);
+// Takes a chunk: onto the shelf, or into the file if there is none. As ct_trace_file_append.
+int ct_memory_chunks_append(const void *chunk, size_t n, uint64_t seq, unsigned flags);
 
 // Where the next chunk will stand: what is there now ends here.
-uint64_t ct_shelf_end(void);
+uint64_t ct_memory_chunks_get_end(void);
 
 // Puts chunks into the file, oldest first, as far as `end`. 0: they all are; -EAGAIN: a part, since this takes long; -errno:
 // those that are not stay where they are.
-int ct_shelf_flush(uint64_t end);
+int ct_memory_chunks_flush(uint64_t end);
 
 // What is known of `bytes` of the file (0: no bound) is at most this, for what is on the shelf must be readable alone.
-uint64_t ct_shelf_bound(uint64_t bytes);
-
-// Trouble since the last call, for stderr and a NOTE; NULL: none.
-const char *ct_shelf_trouble(void);
-
-// ---- making it (journal.c) --------------------------------------------------------------------
-
-// How large it is made where there is so much room; 0: too little.
-uint64_t ct_shelf_size(uint64_t room);
-// How much of a shelf of so many bytes is taken at once; the rest when it is needed.
-uint64_t ct_shelf_least(uint64_t bytes);
-// There is none, although it was asked for: -errno.
-void ct_shelf_is_refused(int rc);
+uint64_t ct_memory_chunks_limit(uint64_t bytes);
 
 #endif

@@ -16,8 +16,8 @@
 
 #include "base/pages.h"
 #include "base/print.h"
+#include "base/process_id.h"
 #include "store/file_pattern.h"
-#include "write/process_info.h"
 
 #define ENTRIES_MAX 10000u // of the folder; others are not looked at
 #define NAME_BYTES 256u    // with the NUL
@@ -40,7 +40,7 @@ static int put_token(struct shape *s, unsigned token) {
     return 0;
 }
 
-// What ct_pattern_expand makes of the letters. 0: not a letter of its.
+// What ct_file_pattern_expand makes of the letters. 0: not a letter of its.
 static unsigned token_of(char letter) {
     if (strchr("pPtn", letter))
         return DIGITS;
@@ -108,9 +108,9 @@ static int could_be_ours(const struct shape *s, int counts, const char *name) {
     return !counts && n < whole && n > 1 && name[n - 1] == '.' && matches(s, name, n - 1);
 }
 
-int ct_keep_matches(const char *pattern, const char *name) {
+int ct_retention_matches(const char *pattern, const char *name) {
     struct shape s;
-    return !shape_of(pattern, &s) && could_be_ours(&s, ct_pattern_counts(pattern), name);
+    return !shape_of(pattern, &s) && could_be_ours(&s, ct_file_pattern_has_counter(pattern), name);
 }
 
 // ---- what a file is ---------------------------------------------------------------------------
@@ -138,7 +138,7 @@ static void journal_path(int folder, const char *name, char *out, size_t size) {
     journal_name(name, link, sizeof link);
     const ssize_t n = readlinkat(folder, link, out, size - 1);
     out[n > 0 ? n : 0] = 0;
-    if (!ct_journal_is_elsewhere(out))
+    if (!ct_journal_links_to_shm(out))
         ct_print(out, size, "%s", link);
 }
 
@@ -159,7 +159,7 @@ static enum state journal_state(int folder, const char *name) {
     if (n < (ssize_t)sizeof j || memcmp(j.magic, CT_JOURNAL_MAGIC, sizeof j.magic) != 0 ||
         j.version != CT_JOURNAL_VERSION)
         return BUSY;
-    return ct_process_is_alive(j.pid, j.process_start, j.boot_id) ? BUSY : FINISHED;
+    return ct_process_id_is_alive(j.pid, j.process_start, j.boot_id) ? BUSY : FINISHED;
 }
 
 // A trace begins with a chunk, or with free space where one was. A process that was killed at once may have left a journal only.
@@ -190,7 +190,7 @@ static enum state state_of(int folder, const char *name, int64_t *changed_ns) {
     return state;
 }
 
-void ct_keep_lock(int fd) {
+void ct_retention_lock(int fd) {
     (void)flock(fd, LOCK_EX | LOCK_NB);
 }
 
@@ -259,17 +259,17 @@ static int open_folder(const char *file) {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-void ct_keep(const char *pattern, const char *file, uint64_t keep) {
+void ct_retention_remove_old(const char *pattern, const char *file, uint64_t keep) {
     static struct folder f;
-    f = (struct folder){.fd = open_folder(file), .counts = ct_pattern_counts(pattern)};
+    f = (struct folder){.fd = open_folder(file), .counts = ct_file_pattern_has_counter(pattern)};
     if (f.fd < 0)
         return;
-    f.trace = ct_pages(ENTRIES_MAX * sizeof *f.trace);
+    f.trace = ct_pages_map(ENTRIES_MAX * sizeof *f.trace);
     if (f.trace && !shape_of(pattern, &f.shape))
         read_folder(&f);
     while (f.traces > keep)
         remove_oldest(&f);
     if (f.trace)
-        ct_pages_free(f.trace, ENTRIES_MAX * sizeof *f.trace);
+        ct_pages_unmap(f.trace, ENTRIES_MAX * sizeof *f.trace);
     close(f.fd);
 }

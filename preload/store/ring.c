@@ -29,8 +29,6 @@
 #include <cutrace/format/hot.h>
 
 #include "base/pages.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/journal.h"
 
 _Atomic uint64_t ct_watermark;
@@ -62,6 +60,12 @@ static int membarrier(int command) {
     const long rc = syscall(SYS_membarrier, command, 0, 0);
     errno = saved;
     return (int)rc;
+}
+
+static void (*_Atomic open_journal)(void);
+
+void ct_rings_set_open(void (*open)(void)) {
+    atomic_store(&open_journal, open);
 }
 
 void ct_rings_init(void) {
@@ -96,7 +100,7 @@ struct ct_ring *ct_rings(void) {
 
 // ---- a thread alone -------------------------------------------------------------------------
 // Of two threads that hand an address on to each other, the later one must have the later time. That takes a clock
-// that is not read before what the thread has seen until then (ct_clock), which costs as much as half a hook: the
+// that is not read before what the thread has seen until then (ct_clock_read), which costs as much as half a hook: the
 // processor has to come to an end with everything else first. A thread that alone records has nobody to be late for.
 //
 // `alone` is the ring of such a thread. Who is not it clears `alone` before it reads the clock, and looks again
@@ -122,7 +126,7 @@ static uint64_t clock_among_others(void) {
         const uintptr_t who = atomic_load(&alone);
         if (who && who != soon)
             atomic_store(&alone, 0);
-        const uint64_t t = ct_clock();
+        const uint64_t t = ct_clock_read();
         const uintptr_t now = atomic_load(&alone);
         if (!now || now == soon)
             return t;
@@ -130,7 +134,7 @@ static uint64_t clock_among_others(void) {
 }
 
 uint64_t ct_now(void) {
-    const uint64_t t = ct_ring_is_alone() ? ct_clock_loose() : clock_among_others();
+    const uint64_t t = ct_ring_is_alone() ? ct_clock_read_unordered() : clock_among_others();
     self.last_now = t > self.last_now ? t : self.last_now + 1;
     return self.last_now;
 }
@@ -158,9 +162,9 @@ void ct_rings_look(void) {
     if (!one || who == (uintptr_t)one || !atomic_load(&drainer_fences))
         return;
     if (who != soon) {
-        since_ns = ct_clock();
+        since_ns = ct_clock_read();
         atomic_store(&alone, soon);
-    } else if (ct_clock() - since_ns > SETTLED_NS) {
+    } else if (ct_clock_read() - since_ns > SETTLED_NS) {
         atomic_compare_exchange_strong(&alone, &soon, (uintptr_t)one);
     }
 }
@@ -168,15 +172,15 @@ void ct_rings_look(void) {
 // ---- claiming --------------------------------------------------------------------------------
 
 const struct ct_journal_thread *ct_thread(uint32_t number) {
-    const struct ct_journal *j = ct_journal();
-    const struct ct_journal_thread *t = number ? ct_journal_thread(number) : NULL;
+    const struct ct_journal *j = ct_journal_get();
+    const struct ct_journal_thread *t = number ? ct_journal_get_thread(number) : NULL;
     return j && t && t->number == number ? t : NULL;
 }
 
 // A new number for the calling thread; 0 when there is no place for it.
 static uint32_t thread_number(uint32_t tid) {
     const uint32_t number = atomic_fetch_add(&threads, 1) + 1;
-    struct ct_journal_thread *t = ct_journal_thread(number);
+    struct ct_journal_thread *t = ct_journal_get_thread(number);
     if (!t)
         return 0;
     t->number = 0; // of the thread that had the place before
@@ -207,18 +211,18 @@ static struct ct_ring *ring_handed_on(uint64_t me) {
     return NULL;
 }
 
-static struct ct_arena handles = {.bytes = CT_RINGS * sizeof(struct ct_ring)};
+static struct ct_arena handles = {.bytes = CT_JOURNAL_MAX_RINGS * sizeof(struct ct_ring)};
 
 static struct ct_ring *ring_new(uint64_t me) {
-    struct ct_ring *r = ct_arena_take(&handles, sizeof *r);
+    struct ct_ring *r = ct_arena_alloc(&handles, sizeof *r);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r); // a child uses its parent's arena again
-    if (!(r->shared = ct_journal_ring(&r->mapped)))
+    if (!(r->shared = ct_journal_add_ring(&r->mapped)))
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
     r->mask = r->mapped - CT_JOURNAL_PAGE - 1;
-    atomic_init(&r->shared->announced, CT_JOURNAL_QUIET);
+    atomic_init(&r->shared->announced, CT_JOURNAL_IDLE);
     atomic_store_explicit(&r->shared->owner, me, memory_order_release);
     r->next = atomic_load(&rings);
     while (!atomic_compare_exchange_weak(&rings, &r->next, r))
@@ -230,7 +234,9 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
     const int saved = errno;
     const uint32_t tid = (uint32_t)syscall(SYS_gettid);
     const uint64_t me = (uint64_t)(atomic_fetch_add(&claims, 1) + 1) << 32 | tid;
-    ct_open(); // the journal is where rings lie
+    void (*open)(void) = atomic_load(&open_journal);
+    if (open)
+        open(); // rings lie in the journal
     struct ct_ring *r = ring_handed_on(me);
     if (!r)
         r = ring_new(me);
@@ -239,9 +245,9 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
                                    memory_order_acquire); // what the one before left
         atomic_store(&alone, 0);
         // It may have been ended in the middle of things.
-        atomic_store_explicit(&r->shared->announced, CT_JOURNAL_QUIET, memory_order_release);
+        atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
-        ct_capture_handed_on(r->capture);
+        r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
         self.ring = r;
         self.generation = atomic_load(&generation);
@@ -383,7 +389,7 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
     if (!event->thread)
         event->present &= ~CT_BIT(thread);
     behind = fill(r, behind, event);
-    atomic_store_explicit(&s->announced, CT_JOURNAL_QUIET, memory_order_release);
+    atomic_store_explicit(&s->announced, CT_JOURNAL_IDLE, memory_order_release);
     return ((head ^ behind) & ~(r->mask >> 2)) != 0;
 }
 
@@ -405,12 +411,12 @@ uint64_t ct_ring_bound(struct ct_ring *ring) {
     const int saved = errno;
     uint64_t bound = atomic_load(&ring->shared->announced);
     // Publishing takes tens of nanoseconds, unless the thread loses its core in between.
-    for (int i = 0; i < 200 && bound != CT_JOURNAL_QUIET; i++)
+    for (int i = 0; i < 200 && bound != CT_JOURNAL_IDLE; i++)
         bound = atomic_load(&ring->shared->announced);
     // A thread that was cancelled or killed in there must not hold up the others for ever.
     const uint32_t tid = (uint32_t)atomic_load(&ring->shared->owner);
-    if (bound != CT_JOURNAL_QUIET && tid && thread_is_gone(tid))
-        bound = CT_JOURNAL_QUIET;
+    if (bound != CT_JOURNAL_IDLE && tid && thread_is_gone(tid))
+        bound = CT_JOURNAL_IDLE;
     errno = saved;
     return bound;
 }
@@ -440,8 +446,7 @@ void ct_rings_forked(void) {
     struct ct_ring *next;
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;
-        ct_capture_free(r->capture);
-        ct_pages_free(r->shared, r->mapped); // the mapping; the file is the parent's
+        ct_pages_unmap(r->shared, r->mapped); // the mapping; the file is the parent's
     }
     atomic_store(&handles.used, 0);
     atomic_store(&threads, 0);

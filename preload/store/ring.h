@@ -25,6 +25,7 @@ struct ct_ring {
     struct ct_capture *_Atomic capture; // its memory for that
     struct ct_ring *next;               // set before the ring is linked in
     size_t mapped;                      // bytes at `shared`
+    uint32_t claim;                     // differs for each thread that has had the ring
     uint64_t taken,
         end; // the drainer's: taken out up to here, and not committed yet; what it may take
     uint64_t looked_at; // the drainer's: the head at its last look for a thread alone
@@ -32,6 +33,12 @@ struct ct_ring {
 
 // Before the first ring, and again in a child.
 void ct_rings_init(void);
+
+// `open` makes the journal, in which rings lie: called when a thread claims its first ring.
+void ct_rings_set_open(void (*open)(void));
+
+// CLOCK_MONOTONIC in ns, strictly increasing within a thread, never 0.
+uint64_t ct_now(void);
 
 // Drainer: what a thread did before its clock showed less than what the caller has stored by now is visible
 // afterwards. Returns 0, or -EAGAIN: not this time.
@@ -70,7 +77,7 @@ extern _Atomic uint64_t ct_watermark;
 int ct_ring_is_empty(void);
 int ct_rings_are_empty(void);
 
-// A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_QUIET if it is not.
+// A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_IDLE if it is not.
 uint64_t ct_ring_bound(struct ct_ring *ring);
 
 // ---- taking out -----------------------------------------------------------------------------

@@ -19,7 +19,7 @@
 #define BYTES_PER_SLOT 64u // at least, for an entry; levels that could never be filled are not made
 #define LEVELS 9
 
-_Atomic uint64_t ct_stacks_full;
+_Atomic uint64_t ct_stack_table_dropped;
 
 // A slot is the upper half of the hash and the entry's place in the arena in units of 8 bytes. The place is the stack's
 // id; the arena's first unit is used up when it is made, so that an id is never 0.
@@ -39,10 +39,10 @@ static void hash_step(struct ct_stack_hash *h, const uint64_t *f) {
 uint64_t ct_stack_hash(const uint64_t *frames, size_t n) {
     struct ct_stack_hash h = ct_stack_hash_begin(n);
     size_t i = 0;
-    for (; i + CT_STACK_STEP <= n; i += CT_STACK_STEP)
+    for (; i + CT_STACK_HASH_STEP <= n; i += CT_STACK_HASH_STEP)
         hash_step(&h, frames + i);
     if (i < n) {
-        uint64_t rest[CT_STACK_STEP] = {0};
+        uint64_t rest[CT_STACK_HASH_STEP] = {0};
         memcpy(rest, frames + i, (n - i) * sizeof *frames);
         hash_step(&h, rest);
     }
@@ -53,13 +53,13 @@ uint64_t ct_stack_hash(const uint64_t *frames, size_t n) {
 
 // Where entries lie: in the journal, or without one in memory of the process.
 static int stacks_arena(struct ct_arena *arena) {
-    size_t bytes = CT_NUMBER(STACK_MEMORY) ? CT_NUMBER(STACK_MEMORY) : 32u << 20;
-    char *base = ct_journal_stacks(&bytes);
-    arena->grow = base ? ct_journal_stacks_grow : NULL;
+    size_t bytes = CT_OPTION_NUMBER(STACK_MEMORY) ? CT_OPTION_NUMBER(STACK_MEMORY) : 32u << 20;
+    char *base = ct_journal_reserve_stacks(&bytes);
+    arena->grow = base ? ct_journal_grow_stacks : NULL;
     arena->bytes = bytes;
     atomic_store(&arena->used, 0);
     atomic_store(&arena->base, base);
-    return ct_arena_take(arena, 8) ? 0 : -1;
+    return ct_arena_alloc(arena, 8) ? 0 : -1;
 }
 
 static __attribute__((noinline)) struct ct_arena *entries_make(void) {
@@ -101,7 +101,7 @@ struct wanted {
 };
 
 static uint32_t entry_make(struct ct_arena *a, const struct wanted *w) {
-    struct ct_stack_entry *e = ct_arena_take(a, sizeof *e + w->n * sizeof *w->frames);
+    struct ct_stack_entry *e = ct_arena_alloc(a, sizeof *e + w->n * sizeof *w->frames);
     if (!e)
         return 0;
     e->frames = (uint32_t)w->n;
@@ -130,11 +130,11 @@ static __attribute__((noinline)) _Atomic uint64_t *level_make(struct ct_arena *a
     _Atomic uint64_t *there = NULL, *fresh;
     if (level && level_bytes(level - 1) / sizeof(uint64_t) > a->bytes / BYTES_PER_SLOT)
         return NULL;
-    if (!(fresh = ct_pages(level_bytes(level))))
+    if (!(fresh = ct_pages_map(level_bytes(level))))
         return NULL;
     if (atomic_compare_exchange_strong(&table.level[level], &there, fresh))
         return fresh;
-    ct_pages_free((void *)fresh, level_bytes(level));
+    ct_pages_unmap((void *)fresh, level_bytes(level));
     return there;
 }
 
@@ -166,33 +166,33 @@ static uint32_t find(const struct wanted *w) {
         }
     }
 full:
-    atomic_fetch_add_explicit(&ct_stacks_full, w->make, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ct_stack_table_dropped, w->make, memory_order_relaxed);
     return 0;
 }
 
-uint32_t ct_stack_intern(const uint64_t *frames, size_t n) {
+uint32_t ct_stack_table_intern(const uint64_t *frames, size_t n) {
     const struct wanted w = {ct_stack_hash(frames, n), frames, n, 0, 1};
     return n ? find(&w) : 0;
 }
 
-uint32_t ct_stack_alias(uint64_t key) {
+uint32_t ct_stack_table_find_alias(uint64_t key) {
     const struct wanted w = {.hash = key};
     const struct ct_stack_entry *e = ct_stack_entry(find(&w));
     return e ? e->file_id : 0;
 }
 
-void ct_stack_set_alias(uint64_t key, uint32_t stack) {
+void ct_stack_table_add_alias(uint64_t key, uint32_t stack) {
     const struct wanted w = {.hash = key, .alias_of = stack, .make = 1};
     (void)find(&w);
 }
 
-void ct_stacks_forked(void) {
+void ct_stack_table_reinit_child(void) {
     for (int level = 0; level < LEVELS; level++) {
         _Atomic uint64_t *l = atomic_exchange(&table.level[level], NULL);
-        ct_pages_free((void *)l, level_bytes(level));
+        ct_pages_unmap((void *)l, level_bytes(level));
     }
     struct ct_arena *a = atomic_exchange(&table.entries, NULL);
     if (a && !a->grow) // else it is the parent's journal
-        ct_pages_free(atomic_load(&a->base), a->bytes);
+        ct_pages_unmap(atomic_load(&a->base), a->bytes);
     atomic_store(&table.making, 0);
 }

@@ -49,13 +49,13 @@ static int create(const char *file) {
 
 // The first name that is free: the pattern's %n counted up, or .1, .2, ... behind it.
 static int create_free(const char *pattern, char *file) {
-    const int counts = ct_pattern_counts(pattern);
+    const int counts = ct_file_pattern_has_counter(pattern);
     for (unsigned n = 0; n < SUFFIXES; n++) {
-        const size_t length = ct_pattern_expand(pattern, n, file, PATH_BYTES - 8);
+        const size_t length = ct_file_pattern_expand(pattern, n, file, PATH_BYTES - 8);
         if (!length)
             return -ENAMETOOLONG;
-        if (!n && CT_NUMBER(KEEP))
-            ct_keep(pattern, file, CT_NUMBER(KEEP) - 1);
+        if (!n && CT_OPTION_NUMBER(KEEP))
+            ct_retention_remove_old(pattern, file, CT_OPTION_NUMBER(KEEP) - 1);
         if (!counts && n)
             ct_print(file + length, PATH_BYTES - length, ".%u", n);
         int rc = create(file);
@@ -71,10 +71,10 @@ static int create_free(const char *pattern, char *file) {
 
 static int create_elsewhere(const char *folder, char *file) {
     static char pattern[PATH_BYTES];
-    const char *slash = strrchr(CT_TEXT(OUTPUT), '/');
+    const char *slash = strrchr(CT_OPTION_TEXT(OUTPUT), '/');
     if (!folder || *folder != '/')
         return -ENOENT;
-    ct_print(pattern, sizeof pattern, "%s/%s", folder, slash ? slash + 1 : CT_TEXT(OUTPUT));
+    ct_print(pattern, sizeof pattern, "%s/%s", folder, slash ? slash + 1 : CT_OPTION_TEXT(OUTPUT));
     return create_free(pattern, file);
 }
 
@@ -103,33 +103,33 @@ static void make_absolute(const char *file) {
 static __attribute__((format(printf, 1, 2))) void say(const char *format, ...) {
     static char line[PATH_BYTES + 256];
     va_list arguments;
-    if (CT_NUMBER(QUIET))
+    if (CT_OPTION_NUMBER(QUIET))
         return;
     va_start(arguments, format);
-    ct_vprint(line, sizeof line, format, arguments);
+    ct_print_va(line, sizeof line, format, arguments);
     va_end(arguments);
     ct_say(line);
 }
 
 static uint64_t bound(void) {
-    const uint64_t asked = CT_NUMBER(MAX_SIZE);
+    const uint64_t asked = CT_OPTION_NUMBER(MAX_SIZE);
     return asked && asked < LEAST_BOUND ? LEAST_BOUND : asked;
 }
 
-int ct_output_open(void) {
+int ct_trace_file_open(void) {
     static char file[PATH_BYTES];
     struct stat st;
-    int rc = create_free(CT_TEXT(OUTPUT), file);
+    int rc = create_free(CT_OPTION_TEXT(OUTPUT), file);
     if (rc < 0) {
         const int first = rc;
         if ((rc = create_elsewhere(getenv("TMPDIR"), file)) < 0)
             rc = create_elsewhere("/tmp", file);
         if (rc < 0) {
-            say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_TEXT(OUTPUT),
-                ct_reason(-first));
+            say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_OPTION_TEXT(OUTPUT),
+                ct_print_strerror(-first));
             return first;
         }
-        say("cutrace: cannot write %s: %s; writing %s\n", CT_TEXT(OUTPUT), ct_reason(-first), file);
+        say("cutrace: cannot write %s: %s; writing %s\n", CT_OPTION_TEXT(OUTPUT), ct_print_strerror(-first), file);
     }
     fd = out_of_the_way(rc);
     if (fstat(fd, &st)) {
@@ -137,18 +137,18 @@ int ct_output_open(void) {
         fd = -1;
         return -EIO;
     }
-    if (CT_NUMBER(KEEP))
-        ct_keep_lock(fd);
+    if (CT_OPTION_NUMBER(KEEP))
+        ct_retention_lock(fd);
     device = st.st_dev;
     inode = st.st_ino;
     said_errno = 0;
     *trouble = 0;
-    ct_store_begin(bound());
+    ct_file_ring_reset(bound());
     make_absolute(file);
     return 0;
 }
 
-const char *ct_output_path(void) {
+const char *ct_trace_file_get_path(void) {
     return path;
 }
 
@@ -171,8 +171,8 @@ static int still_ours(struct stat *st) {
         return -EBADF;
     }
     fd = out_of_the_way(again);
-    if (CT_NUMBER(KEEP))
-        ct_keep_lock(fd);
+    if (CT_OPTION_NUMBER(KEEP))
+        ct_retention_lock(fd);
     return 0;
 }
 
@@ -181,61 +181,61 @@ static void tell(int error, int recorded) {
         return;
     said_errno = error;
     const char *consequence = recorded ? "the oldest events make room" : "events may be lost";
-    say("cutrace: cannot write to %s: %s; %s\n", path, ct_reason(error), consequence);
+    say("cutrace: cannot write to %s: %s; %s\n", path, ct_print_strerror(error), consequence);
     ct_print(trouble, sizeof trouble, "the trace cannot grow beyond %lu bytes: %s; %s",
-             ct_store_size(), ct_reason(error), consequence);
+             ct_file_ring_get_size(), ct_print_strerror(error), consequence);
 }
 
 static void tell_truncation(void) {
     say("cutrace: another program has truncated %s; what it held is lost\n", path);
     ct_print(trouble, sizeof trouble, "another program has truncated the trace to %lu bytes",
-             ct_store_size());
+             ct_file_ring_get_size());
 }
 
-int ct_output_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
     struct stat st;
     int rc = still_ours(&st);
-    if (!rc && (rc = ct_store_fit(fd, (uint64_t)st.st_size)) > 0)
+    if (!rc && (rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size)) > 0)
         tell_truncation();
     int error = -rc;
     if (rc >= 0) {
-        rc = ct_store_append(fd, chunk, n, seq, flags);
-        error = ct_store_refused() ? ct_store_refused() : -rc;
+        rc = ct_file_ring_append(fd, chunk, n, seq, flags);
+        error = ct_file_ring_get_growth_error() ? ct_file_ring_get_growth_error() : -rc;
     }
     if (error)
         tell(error, rc == 0);
     return rc;
 }
 
-int ct_output_close_clean(void) {
+int ct_trace_file_trim(void) {
     struct stat st;
     int rc = still_ours(&st);
     if (!rc)
-        rc = ct_store_fit(fd, (uint64_t)st.st_size);
-    return rc < 0 ? rc : ct_store_trim(fd);
+        rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size);
+    return rc < 0 ? rc : ct_file_ring_trim(fd);
 }
 
-void ct_output_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which) {
-    ct_store_pin(first_seq, last_seq, which);
+void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {
+    ct_file_ring_protect(first_seq, last_seq, which);
 }
 
-uint64_t ct_output_oldest_seq(void) {
-    return ct_store_oldest_seq();
+uint64_t ct_trace_file_get_oldest_seq(void) {
+    return ct_file_ring_get_oldest_seq();
 }
 
-uint64_t ct_output_bytes(void) {
-    return ct_store_written();
+uint64_t ct_trace_file_get_written_bytes(void) {
+    return ct_file_ring_get_written_bytes();
 }
 
-uint64_t ct_output_size(void) {
-    return ct_store_size();
+uint64_t ct_trace_file_get_size(void) {
+    return ct_file_ring_get_size();
 }
 
-uint64_t ct_output_capacity(void) {
-    return ct_store_capacity();
+uint64_t ct_trace_file_get_capacity(void) {
+    return ct_file_ring_get_capacity();
 }
 
-const char *ct_output_trouble(void) {
+const char *ct_trace_file_take_error(void) {
     static char text[sizeof trouble];
     if (!*trouble)
         return NULL;
@@ -244,11 +244,11 @@ const char *ct_output_trouble(void) {
     return text;
 }
 
-void ct_output_forked(void) {
+void ct_trace_file_reinit_child(void) {
     struct stat st;
     if (fd >= 0 && is_ours(fd, &st))
         close(fd);
     fd = -1;
     *path = 0;
-    ct_store_begin(0);
+    ct_file_ring_reset(0);
 }

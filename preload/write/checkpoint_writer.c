@@ -39,15 +39,15 @@ static struct {
     uint64_t refused_event; // not in the file yet
     int has_refused, kept_first, keeps;
     uint8_t *columns; // memory for encoding
-    struct ct_total *totals;
+    struct ct_site_sum *totals;
 } g;
 
 // ---- when -----------------------------------------------------------------------------------
 
 // The bytes that are certainly the ring's: half of the file may be kept for refused allocations.
 static uint64_t ring_bytes(void) {
-    const uint64_t most = ct_output_capacity();
-    return ct_shelf_bound(g.keeps ? most / 2 : most);
+    const uint64_t most = ct_trace_file_get_capacity();
+    return ct_memory_chunks_limit(g.keeps ? most / 2 : most);
 }
 
 // A segment is an eighth of the ring, or longer if its checkpoint is large; but never so long that the one before
@@ -80,11 +80,11 @@ void ct_segment_begin(uint64_t seq, const struct ct_live *live) {
     for (unsigned k = 0; k < CT_KINDS_END; k++)
         objects += live->of_kind[k];
     g.inexact = is_too_large(objects);
-    if (g.inexact && !g.totals && !(g.totals = ct_pages(TOTALS * sizeof *g.totals)))
+    if (g.inexact && !g.totals && !(g.totals = ct_pages_map(TOTALS * sizeof *g.totals)))
         g.inexact = 0;
     if (g.inexact) {
-        (void)ct_checkpoint_sum(live, g.totals, TOTALS);
-        ct_checkpoint_begin_totals(&g.checkpoint, live, g.totals, TOTALS);
+        (void)ct_checkpoint_sum_sites(live, g.totals, TOTALS);
+        ct_checkpoint_begin_sums(&g.checkpoint, live, g.totals, TOTALS);
     } else {
         ct_checkpoint_begin(&g.checkpoint, live);
     }
@@ -115,18 +115,18 @@ static int column_room(void *unused, unsigned column, struct ct_out *out) {
     return 0;
 }
 
-static int put_records(struct ct_columns *c, struct ct_event *records, size_t n) {
+static int put_records(struct ct_encoder *c, struct ct_event *records, size_t n) {
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         ct_dictionary_map(&records[i]);
-        c->next_ns = records[i].t_ns + CT_NUMBER(TICK_NS); // objects need no exact time
-        rc = ct_columns_put(c, &records[i]);
+        c->next_ns = records[i].t_ns + CT_OPTION_NUMBER(TICK_NS); // objects need no exact time
+        rc = ct_encoder_put(c, &records[i]);
     }
     return rc;
 }
 
 // Encodes the next objects; stops early when their definitions fill the chunk. An inexact one is one part.
-static int encode_part(struct ct_columns *c, const struct ct_live *live,
+static int encode_part(struct ct_encoder *c, const struct ct_live *live,
                        const struct ct_readings *readings) {
     static struct ct_event records[RECORDS];
     int rc = 0;
@@ -138,7 +138,7 @@ static int encode_part(struct ct_columns *c, const struct ct_live *live,
     return rc;
 }
 
-static void put_part(struct ct_out *out, const struct ct_columns *c) {
+static void put_part(struct ct_out *out, const struct ct_encoder *c) {
     uint8_t *const length_at = ct_section_begin(out, CT_SECTION_CHECKPOINT);
     ct_put_varint(out, (g.part == FIRST ? CT_CHECKPOINT_FIRST : 0u) |
                            (g.last ? CT_CHECKPOINT_LAST : 0u) |
@@ -148,7 +148,7 @@ static void put_part(struct ct_out *out, const struct ct_columns *c) {
         const uint8_t *start = g.columns + (size_t)i * COLUMN_BYTES;
         if (!c->stream[i].at)
             continue;
-        ct_columns_head(out, i, (uint32_t)(c->stream[i].at - start));
+        ct_encoder_put_column_head(out, i, (uint32_t)(c->stream[i].at - start));
         ct_put_bytes(out, start, (size_t)(c->stream[i].at - start));
     }
     ct_section_end(out, length_at);
@@ -162,12 +162,12 @@ static void put_history(struct ct_out *out, const struct ct_history *history) {
 
 unsigned ct_segment_sections(const struct ct_live *live, const struct ct_readings *readings,
                              const struct ct_history *history, struct ct_out *out) {
-    struct ct_columns *c = ct_staged_columns();
-    const unsigned flags = g.part == FIRST ? CT_CHUNK_SEGMENT : 0;
+    struct ct_encoder *c = ct_staged_columns();
+    const unsigned flags = g.part == FIRST ? CT_CHUNK_RESTART : 0;
     const uint8_t *const start = out->at;
     if (g.part == NONE)
         return 0;
-    if (!g.columns && !(g.columns = ct_pages((size_t)CT_COLUMNS * COLUMN_BYTES)))
+    if (!g.columns && !(g.columns = ct_pages_map((size_t)CT_COLUMNS * COLUMN_BYTES)))
         return ct_segment_lost(), 0;
     if (g.part == FIRST)
         put_history(out, history);
@@ -181,7 +181,7 @@ unsigned ct_segment_sections(const struct ct_live *live, const struct ct_reading
         return ct_segment_lost(), 0;
     g.part = g.last ? NONE : MORE;
     if (g.last)
-        ct_pages_forget(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
+        ct_pages_discard(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
     g.part_bytes += (uint64_t)(out->at - start);
     return flags;
 }
@@ -213,7 +213,7 @@ static uint64_t surroundings(uint64_t event) {
 
 static void keep(uint64_t last_seq) {
     const uint64_t first_seq = surroundings(g.refused_event);
-    ct_output_pin(first_seq, last_seq, g.kept_first ? CT_PIN_LAST : CT_PIN_FIRST);
+    ct_trace_file_protect(first_seq, last_seq, g.kept_first ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
     g.kept_first = g.keeps = 1;
     g.has_refused = 0;
 }

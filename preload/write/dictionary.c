@@ -77,7 +77,7 @@ static int slots_room(struct slots *s, uint32_t used, uint32_t (*hash_of)(uint32
     struct slots more = {NULL, s->room ? s->room * 2 : 1024};
     if (used < s->room / 2)
         return 0;
-    if (!(more.at = ct_pages(more.room * sizeof *more.at)))
+    if (!(more.at = ct_pages_map(more.room * sizeof *more.at)))
         return used + 1 < s->room ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < s->room; i++) {
         uint32_t to = s->at[i] ? hash_of(s->at[i] - 1) & (more.room - 1) : 0;
@@ -86,7 +86,7 @@ static int slots_room(struct slots *s, uint32_t used, uint32_t (*hash_of)(uint32
         if (s->at[i])
             more.at[to] = s->at[i];
     }
-    ct_pages_free(s->at, s->room * sizeof *s->at);
+    ct_pages_unmap(s->at, s->room * sizeof *s->at);
     *s = more;
     return 0;
 }
@@ -111,7 +111,7 @@ static int define(enum ct_section kind, uint32_t id, const void *payload, size_t
     ct_put_varint(&o, id);
     ct_put_varint(&o, n);
     if (ct_staged_blocks_left() <
-        CT_STAGED_EVENT + 1 + (n + sizeof head) / sizeof((struct ct_block *)0)->bytes)
+        CT_STAGED_EVENT + 1 + (n + sizeof head) / sizeof((struct ct_stream_block *)0)->bytes)
         return -1;
     if (ct_staged_define(kind, head, (size_t)(o.at - head)) || ct_staged_define(kind, payload, n))
         return -1;
@@ -161,7 +161,7 @@ static uint32_t hash_of_string(uint32_t index) {
 
 // The kept string with this text, which is copied at its first use; NULL when the table is full.
 static struct string *string_of(const char *text, size_t n) {
-    if (!strings && !(strings = ct_pages(STRINGS * sizeof *strings)))
+    if (!strings && !(strings = ct_pages_map(STRINGS * sizeof *strings)))
         return NULL;
     if (slots_room(&string_slots, strings_used, hash_of_string))
         return NULL;
@@ -172,7 +172,7 @@ static struct string *string_of(const char *text, size_t n) {
         if (s->hash == h && s->bytes == n && !memcmp(s->text, text, n))
             return s;
     }
-    const char *copy = strings_used < STRINGS ? ct_arena_text(&string_texts, text, n) : NULL;
+    const char *copy = strings_used < STRINGS ? ct_arena_copy_text(&string_texts, text, n) : NULL;
     if (!copy)
         return NULL;
     strings[strings_used] = (struct string){.text = copy, .bytes = (uint32_t)n, .hash = h};
@@ -194,7 +194,7 @@ static uint32_t string_id(const char *text, size_t n) {
 }
 
 static __attribute__((noinline)) uint32_t name_define(uint32_t name) {
-    const char *text = ct_name_text(name);
+    const char *text = ct_name_get_text(name);
     if (!text)
         return 0;
     name_ids[name].id = string_id(text, strlen(text));
@@ -279,13 +279,13 @@ static void put_native(struct ct_out *o, const struct frame *f) {
 }
 
 // The names of a Python frame. 0, or -1.
-static int text_of(uint64_t word, struct ct_text *t) {
+static int text_of(uint64_t word, struct ct_code_name *t) {
     const struct ct_stack_entry *e = ct_stack_entry(ct_frame_word_text(word));
-    return e ? ct_text_of(e->frame, e->frames, t) : -1;
+    return e ? ct_code_name_parse(e->frame, e->frames, t) : -1;
 }
 
 static void put_python(struct ct_out *o, uint64_t word) {
-    struct ct_text t = {0};
+    struct ct_code_name t = {0};
     (void)text_of(word, &t);
     ct_put_varint(o, CT_FRAME_PYTHON);
     ct_put_varint(o, t.function_bytes ? string_id(t.function, t.function_bytes) : 0);
@@ -321,7 +321,7 @@ static uint32_t hash_of_frame(uint32_t index) {
 }
 
 static struct frame *frame_of(uint64_t word) {
-    if (!frames && !(frames = ct_pages(FRAMES * sizeof *frames)))
+    if (!frames && !(frames = ct_pages_map(FRAMES * sizeof *frames)))
         return NULL;
     if (slots_room(&frame_slots, frames_used, hash_of_frame))
         return NULL;
@@ -335,7 +335,7 @@ static struct frame *frame_of(uint64_t word) {
     struct frame *f = &frames[frames_used - 1];
     *f = (struct frame){.word = word, .state = FRAME_NAMELESS};
     if (ct_frame_word_is_native(word)) {
-        f->module = ct_module_of(word - 1);
+        f->module = ct_loaded_modules_find(word - 1);
         f->state = FRAME_NEW;
         frames_unresolved++;
     }
@@ -379,7 +379,7 @@ static uint32_t node_id(uint32_t parent, uint32_t frame) {
 
 // Keeps a node that is not kept yet. Where there is no room, those that branch off it are written again.
 static void node_keep(uint32_t parent, uint32_t frame, uint32_t id) {
-    if ((!nodes && !(nodes = ct_pages(NODES * sizeof *nodes))) || nodes_used == NODES ||
+    if ((!nodes && !(nodes = ct_pages_map(NODES * sizeof *nodes))) || nodes_used == NODES ||
         slots_room(&node_slots, nodes_used, hash_of_node))
         return;
     uint32_t i = hash_node(parent, frame) & (node_slots.room - 1);
@@ -473,9 +473,9 @@ struct ct_module *ct_dictionary_wants(size_t *n) {
 
 // A name for the frame, from its module's table.
 static void frame_resolve(struct frame *f) {
-    static char name[CT_SYMBOL_MAX + 1];
+    static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
     const size_t n = f->module->symbols
-                         ? ct_symbols_find(f->module->symbols, f->word - 1 - f->module->base, name,
+                         ? ct_elf_symbols_find(f->module->symbols, f->word - 1 - f->module->base, name,
                                            &f->symbol_offset)
                          : 0;
     const struct string *s = n ? string_of(name, n) : NULL;
@@ -494,7 +494,7 @@ void ct_dictionary_resolve(int final) {
             continue;
         struct ct_module *const before = f->module;
         if (!f->module)
-            f->module = ct_module_of(f->word - 1);
+            f->module = ct_loaded_modules_find(f->word - 1);
         if (f->module && (f->module->symbols || f->module->no_symbols))
             frame_resolve(f);
         else if (final)
@@ -508,9 +508,9 @@ void ct_dictionary_resolve(int final) {
     }
     while (frames_resolved_up_to < frames_used && frames[frames_resolved_up_to].state != FRAME_NEW)
         frames_resolved_up_to++;
-    for (size_t i = 0; ct_module_at(i); i++)
-        if (ct_module_at(i)->symbols)
-            ct_symbols_rest(ct_module_at(i)->symbols);
+    for (size_t i = 0; ct_loaded_modules_get(i); i++)
+        if (ct_loaded_modules_get(i)->symbols)
+            ct_elf_symbols_close_file(ct_loaded_modules_get(i)->symbols);
 }
 
 // ---- for people -----------------------------------------------------------------------------
@@ -541,7 +541,7 @@ static const struct frame *caller(uint32_t stack) {
 }
 
 static size_t python_caller(uint64_t word, char *out, size_t size) {
-    struct ct_text t;
+    struct ct_code_name t;
     if (text_of(word, &t))
         return 0;
     const char *const end = t.file + t.file_bytes, *base = end;

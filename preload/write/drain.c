@@ -14,10 +14,9 @@
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
+#include "store/memory_budget.h"
 #include "store/memory_chunks.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -67,7 +66,7 @@ static struct {
     size_t batch_n;
     // Where the batch's next events look, by their place modulo the size.
     uint64_t state_look[2 * AHEAD];
-    struct ct_columns_look columns_look[AHEAD];
+    struct ct_encoder_probe columns_look[AHEAD];
 
     uint8_t *extra; // sections of a segment's first chunks, with their flags
     size_t extra_bytes;
@@ -83,19 +82,19 @@ static struct {
 
 // ---- the lock -------------------------------------------------------------------------------
 
-int ct_drain_try(struct ct_shield *shield) {
+int ct_drain_try(struct ct_signal_guard *shield) {
     int open = 0;
     if (atomic_load_explicit(&lock, memory_order_relaxed)) // the shield is five system calls
         return -EBUSY;
-    ct_shield_up(shield);
+    ct_signal_guard_enter(shield);
     if (atomic_compare_exchange_strong_explicit(&lock, &open, 1, memory_order_acquire,
                                                 memory_order_relaxed))
         return 0;
-    ct_shield_down(shield);
+    ct_signal_guard_leave(shield);
     return -EBUSY;
 }
 
-int ct_drain_wait(struct ct_shield *shield, unsigned ms) {
+int ct_drain_wait(struct ct_signal_guard *shield, unsigned ms) {
     const struct timespec pause = {0, 200000};
     for (unsigned i = 0; i <= ms * 5; i++) {
         if (!ct_drain_try(shield))
@@ -105,20 +104,20 @@ int ct_drain_wait(struct ct_shield *shield, unsigned ms) {
     return -EBUSY;
 }
 
-void ct_drain_leave(struct ct_shield *shield) {
+void ct_drain_leave(struct ct_signal_guard *shield) {
     atomic_store_explicit(&lock, 0, memory_order_release);
-    ct_shield_down(shield);
+    ct_signal_guard_leave(shield);
 }
 
 // ---- chunks ---------------------------------------------------------------------------------
 
 static int buffers(void) {
     if (!w.batch)
-        w.batch = ct_pages((BATCH + CT_RINGS + 1 + AHEAD) * sizeof *w.batch);
+        w.batch = ct_pages_map((BATCH + CT_JOURNAL_MAX_RINGS + 1 + AHEAD) * sizeof *w.batch);
     if (!w.extra)
-        w.extra = ct_pages(EXTRA_BYTES);
+        w.extra = ct_pages_map(EXTRA_BYTES);
     if (!w.chunk)
-        w.chunk = ct_pages(ct_chunk_bound(BODY_BYTES));
+        w.chunk = ct_pages_map(ct_chunk_encode_bound(BODY_BYTES));
     return w.batch && w.extra && w.chunk ? 0 : -ENOMEM;
 }
 
@@ -143,7 +142,7 @@ static void begin_generation(uint64_t seq) {
 // A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has made small, still
 // goes round in steps. An event takes about 4 bytes.
 static uint64_t chunk_records(void) {
-    const uint64_t capacity = ct_shelf_bound(ct_output_capacity()), fit = capacity / 16 / 4;
+    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity()), fit = capacity / 16 / 4;
     return !capacity || fit > CHUNK_RECORDS ? CHUNK_RECORDS : fit > CHUNK_LEAST ? fit : CHUNK_LEAST;
 }
 
@@ -181,11 +180,11 @@ static int build_chunk(unsigned flags) {
                                .t_first_ns = now->t_first_ns,
                                .t_last_ns = now->t_last_ns,
                                .trace_id = w.trace_id};
-    if (ct_chunk_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_NUMBER(COMPRESS), w.chunk,
-                       ct_chunk_bound(BODY_BYTES)))
+    if (ct_chunk_encode_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_OPTION_NUMBER(COMPRESS), w.chunk,
+                       ct_chunk_encode_bound(BODY_BYTES)))
         return -ENOMEM;
     ct_staged_put(w.extra, w.extra_bytes);
-    w.chunk_bytes = ct_chunk_end(&w.head);
+    w.chunk_bytes = ct_chunk_encode_end(&w.head);
     return w.chunk_bytes ? 0 : -ENOMEM;
 }
 
@@ -205,7 +204,7 @@ static void tell(const char *text) {
     if (!text)
         return;
     ct_print(line, sizeof line, "cutrace: %s\n", text);
-    if (!CT_NUMBER(QUIET))
+    if (!CT_OPTION_NUMBER(QUIET))
         ct_say(line);
     put_note(text);
 }
@@ -224,11 +223,11 @@ static int take_all(void);
 
 // What lies on the shelf by now goes to the file; rings are emptied meanwhile. -errno: not all of it.
 static int flush_shelf(int take) {
-    const uint64_t end = ct_shelf_end();
+    const uint64_t end = ct_memory_chunks_get_end();
     int rc;
-    while ((rc = ct_shelf_flush(end)) == -EAGAIN && (!take || !(rc = take_all())))
+    while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN && (!take || !(rc = take_all())))
         ;
-    put_note(ct_output_trouble());
+    put_note(ct_trace_file_take_error());
     w.flush = rc != 0;
     return rc;
 }
@@ -238,10 +237,10 @@ static int flush_shelf(int take) {
 static int push_chunk(void) {
     if (!w.chunk_bytes)
         return 0;
-    const int rc = ct_shelf_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
-    put_note(ct_output_trouble());
+    const int rc = ct_memory_chunks_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
+    put_note(ct_trace_file_take_error());
     // On a disk that is full, a chunk that was begun before is too large for what is left; smaller ones will do.
-    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_output_capacity() / 2))
+    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_trace_file_get_capacity() / 2))
         return drop_chunk();
     if (rc)
         return rc;
@@ -249,7 +248,7 @@ static int push_chunk(void) {
     w.chunk_bytes = 0;
     w.ended = (w.head.flags & CT_CHUNK_LAST) != 0;
     if (w.ended && !flush_shelf(0))
-        (void)ct_output_close_clean();
+        (void)ct_trace_file_trim();
     return begin_chunk(w.head.seq + 1, w.head.first_event + w.head.events);
 }
 
@@ -277,7 +276,7 @@ static void say_refusal(void) {
     if (!e->op)
         return;
     w.refused_said_ns = e->t_ns;
-    if (!CT_NUMBER(QUIET)) {
+    if (!CT_OPTION_NUMBER(QUIET)) {
         const int device = CT_HAS(e, device) ? e->device : -1;
         if (CT_HAS(e, stack)) {
             ct_name_caller(e->stack);
@@ -290,9 +289,9 @@ static void say_refusal(void) {
             .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_device_total(device),
             .tracked = device >= 0 ? ct_state_tracked(device) : UNKNOWN,
             .process = ct_state_process_bytes(device),
-            .api = CT_HAS(e, api) ? ct_name_text(e->api) : NULL,
+            .api = CT_HAS(e, api) ? ct_name_get_text(e->api) : NULL,
             .caller = caller,
-            .path = ct_output_path(),
+            .path = ct_trace_file_get_path(),
         };
         ct_refusal_line(&r, line, sizeof line);
         ct_say(line);
@@ -339,7 +338,7 @@ static void apply_amends(void) {
 // Whether the chunk should be closed before another batch is taken; and before another event: only where a
 // batch brings many new stacks.
 static int is_full(void) {
-    const uint64_t most = ct_shelf_bound(ct_output_capacity());
+    const uint64_t most = ct_memory_chunks_limit(ct_trace_file_get_capacity());
     return ct_staged()->records >= w.chunk_records ||
            ct_staged_blocks_left() < 2 * CT_STAGED_RESERVE ||
            (most && ct_staged_definitions() >= most / 2);
@@ -351,11 +350,11 @@ static int is_quite_full(void) {
 
 // For others who look into the journal.
 static void tell_counters(void) {
-    struct ct_journal *j = ct_journal();
+    struct ct_journal *j = ct_journal_get();
     atomic_store_explicit(&j->events, ct_staged()->first_event + ct_staged()->events,
                           memory_order_relaxed);
     atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
-    atomic_store_explicit(&j->bytes_written, ct_output_bytes(), memory_order_relaxed);
+    atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(), memory_order_relaxed);
     ct_state_tell(j);
 }
 
@@ -383,7 +382,7 @@ static inline void put_event(size_t i) {
     ct_state_apply(e, number, w.state_look[i % (2 * AHEAD)]);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
-    w.columns_look[i % AHEAD] = ct_columns_look(ct_staged_columns(), e);
+    w.columns_look[i % AHEAD] = ct_encoder_probe(ct_staged_columns(), e);
 }
 
 static inline void put_columns(size_t i) {
@@ -415,7 +414,7 @@ static int put_batch(void) {
     int rc = 0;
     apply_amends();
     w.batch[w.batch_n].t_ns = 0; // what comes behind the last one is not known
-    w.leaves_out = CT_NUMBER(MIN_SIZE) || CT_NUMBER(SAMPLE) > 1;
+    w.leaves_out = CT_OPTION_NUMBER(MIN_SIZE) || CT_OPTION_NUMBER(SAMPLE) > 1;
     for (size_t i = 0; i < AHEAD; i++)
         look(i);
     for (size_t i = 0; i < w.batch_n && !rc; i++) {
@@ -423,7 +422,7 @@ static int put_batch(void) {
         if (is_quite_full() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
             for (; put < i; put++)
                 put_columns(put);
-            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->taken_ns);
+            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->drained_ns);
             if ((rc = close_chunk(0))) {
                 atomic_fetch_add(&ct_ringless_lost, w.batch_n - i); // they are out of their rings
                 break;
@@ -479,7 +478,7 @@ static int put_losses(uint64_t limit) {
 }
 
 static int put_info(enum ct_drain_how how) {
-    const uint64_t now = ct_clock();
+    const uint64_t now = ct_clock_read();
     if (w.ended) // told at the end; what comes after it comes event by event
         return 0;
     if (how < CT_DRAIN_INFO && now - w.info_ns < INFO_NS)
@@ -487,10 +486,9 @@ static int put_info(enum ct_drain_how how) {
     w.info_ns = now;
     ct_info_refresh();
     ct_info("recorder.lost_events", "%lu", w.lost);
-    ct_info("recorder.clock", "%s", ct_clock_source());
-    ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
-    ct_capture_info();
-    ct_info("recorder.bytes_written", "%lu", ct_output_bytes());
+    ct_info("recorder.clock", "%s", ct_clock_get_source());
+    ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
+    ct_info("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info("recorder.end", "exit");
     return how >= CT_DRAIN_INFO;
@@ -520,12 +518,12 @@ static int take_all(void) {
 
 // Whether the chunk that is being filled should be in the file by now.
 static int is_due(enum ct_drain_how how, int info) {
-    const uint64_t now = ct_clock();
+    const uint64_t now = ct_clock_read();
     if (!ct_staged()->records && !ct_staged_definitions() && !w.extra_bytes)
         return (how == CT_DRAIN_FINAL && !w.ended) || info;
     if (!w.due_ns)
         w.due_ns =
-            now + (ct_journal_is_file() || CT_NUMBER(FLUSH_MS) < UNKEPT_NS ? CT_NUMBER(FLUSH_MS)
+            now + (ct_journal_is_file() || CT_OPTION_NUMBER(FLUSH_MS) < UNKEPT_NS ? CT_OPTION_NUMBER(FLUSH_MS)
                                                                            : UNKEPT_NS);
     return how != CT_DRAIN_EVENTS || info || w.hurry || ct_segment_is_busy() || now >= w.due_ns;
 }
@@ -543,13 +541,13 @@ void ct_drain(enum ct_drain_how how) {
         return;
     }
     if (!w.note.op)
-        tell(ct_shelf_trouble());
+        tell(ct_memory_budget_trouble());
     if (push_chunk())
         return;
     const int info = put_info(how);
     if (!take_all()) {
         ct_info_stage();
-        ct_staged_commit(ct_staged()->taken_ns);
+        ct_staged_commit(ct_staged()->drained_ns);
         if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
             w.flush = 1;
         int rc = is_due(how, info) ? close_chunk(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0) : 0;
@@ -557,7 +555,7 @@ void ct_drain(enum ct_drain_how how) {
             rc = flush_shelf(how != CT_DRAIN_FINAL);
         // (An event stays in its ring while another thread may yet publish an older one.)
         if (!rc && how == CT_DRAIN_FINAL && ct_rings_are_empty())
-            ct_journal_done();
+            ct_journal_remove_file();
     }
     atomic_store_explicit(&due_ns, ct_segment_is_busy() ? 1 : w.due_ns, memory_order_relaxed);
     tell_counters();
@@ -569,19 +567,19 @@ static void tell_trouble(const char *trouble) {
     ct_print(text, sizeof text,
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", trouble,
              (unsigned)(UNKEPT_NS / 1000000),
-             ct_shelf_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
+             ct_memory_budget_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
     tell(text);
 }
 
 static int make_trace(void) {
     if (buffers())
         return -ENOMEM;
-    int rc = ct_output_open();
+    int rc = ct_trace_file_open();
     if (rc)
         return rc;
     if (getrandom(&w.trace_id, sizeof w.trace_id, GRND_NONBLOCK) != sizeof w.trace_id)
-        w.trace_id = (ct_clock() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
-    if ((rc = ct_journal_open(ct_output_path(), w.trace_id)))
+        w.trace_id = (ct_clock_read() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
+    if ((rc = ct_journal_open(ct_trace_file_get_path(), w.trace_id, ct_name_get_text)))
         return rc;
     if ((rc = ct_state_begin()))
         return rc;
@@ -595,8 +593,8 @@ int ct_drain_open(void) {
     w.file = rc ? FAILED : OPEN;
     if (rc)
         return rc;
-    if (ct_journal_trouble())
-        tell_trouble(ct_journal_trouble());
+    if (ct_journal_get_error())
+        tell_trouble(ct_journal_get_error());
     ct_process_info();
     if (w.parent_id)
         ct_info("process.parent_trace", "%016lx", w.parent_id);
@@ -612,12 +610,12 @@ void ct_drain_forked(void) {
     memset(&w, 0, sizeof w);
     w.parent_id = parent;
     atomic_store(&lock, 0);
-    ct_output_forked();
+    ct_trace_file_reinit_child();
     ct_merge_forked();
     ct_state_forked();
     ct_staged_forked();
     ct_segment_forked();
-    ct_journal_forked();
+    ct_journal_reinit_child();
     ct_dictionary_forked();
     ct_naming_forked();
     ct_info_forked();

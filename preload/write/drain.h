@@ -9,10 +9,10 @@
 
 // The drain lock. Everything that is "drainer only" in the other headers belongs to its holder.
 // Hooks only ever try it. Takes up the shield, too. Returns 0, or -EBUSY.
-int ct_drain_try(struct ct_shield *shield);
+int ct_drain_try(struct ct_signal_guard *shield);
 // Waits up to `ms` milliseconds for it; for the writer thread, exit and fork.
-int ct_drain_wait(struct ct_shield *shield, unsigned ms);
-void ct_drain_leave(struct ct_shield *shield);
+int ct_drain_wait(struct ct_signal_guard *shield, unsigned ms);
+void ct_drain_leave(struct ct_signal_guard *shield);
 
 enum ct_drain_how {
     CT_DRAIN_EVENTS, // into the chunk that is being filled; that into the file if it is time
@@ -33,31 +33,11 @@ void ct_drain_new_generation(void);
 // Whether a chunk waits for the disk to take it.
 int ct_drain_is_stuck(void);
 
-// When the chunk that is being filled should go to the file, on ct_clock; 0 if it is empty.
+// When the chunk that is being filled should go to the file, on ct_clock_read; 0 if it is empty.
 // For the writer thread.
 uint64_t ct_drain_due_ns(void);
 
 // A forked child, whose forking thread held the lock or not.
 void ct_drain_forked(void);
-
-// ---- the thread (thread.c) --------------------------------------------------------------------
-
-// Starts the writer thread; a failure means that producers drain for themselves.
-int ct_writer_start(void);
-
-// Wakes it: because there is something again (it then waits for more), or to work at once.
-void ct_writer_notice(void);
-void ct_writer_hurry(void);
-extern _Atomic int ct_writer_sleeps; // it must be told that there is something again
-
-// Ends it; does not wait.
-void ct_writer_stop(void);
-void ct_writer_forked(void);
-
-// ---- fork (recorder.c) ------------------------------------------------------------------------
-
-// Whether a fork of this process will be noticed; sees to it at the first call. A process that was
-// forked behind the C library's back is set up here, too.
-int ct_watching_forks(void);
 
 #endif

@@ -6,10 +6,10 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/pages.h"
 #include "base/print.h"
-#include "record/recorder.h"
 #include "write/open_chunk.h"
 
 #define PAIRS 8192u // a power of two
@@ -27,7 +27,8 @@ static uint16_t slots[PAIRS];    // index + 1 into pairs, by the hash of the key
 static uint32_t pairs_used, pairs_changed;
 static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
-static void (*_Atomic source)(void);
+#define SOURCES 4u
+static void (*_Atomic sources[SOURCES])(void);
 
 // A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork
 // left behind.
@@ -56,7 +57,7 @@ static struct pair *find(const char *key) {
         if (!strcmp(pairs[slots[i] - 1].key, key))
             return &pairs[slots[i] - 1];
     struct pair *p = &pairs[pairs_used];
-    if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_text(&texts, key, strlen(key))))
+    if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_copy_text(&texts, key, strlen(key))))
         return NULL;
     slots[i] = (uint16_t)++pairs_used;
     return p;
@@ -67,7 +68,7 @@ static void set(struct pair *p, const char *value, size_t n) {
         return;
     if (n > p->room || !p->value) {
         const size_t room = n < 24 ? 24 : n * 2;
-        char *fresh = ct_arena_take(&texts, room);
+        char *fresh = ct_arena_alloc(&texts, room);
         if (!fresh)
             return;
         p->value = fresh;
@@ -85,7 +86,7 @@ void ct_info(const char *key, const char *format, ...) {
     const int saved = errno;
     va_list arguments;
     va_start(arguments, format);
-    const size_t n = ct_vprint(value, sizeof value, format, arguments);
+    const size_t n = ct_print_va(value, sizeof value, format, arguments);
     va_end(arguments);
     if (!lock_take()) {
         struct pair *p = find(key);
@@ -96,14 +97,21 @@ void ct_info(const char *key, const char *format, ...) {
     errno = saved;
 }
 
-void ct_set_info_source(void (*refresh)(void)) {
-    atomic_store(&source, refresh);
+int ct_info_add_source(void (*refresh)(void)) {
+    for (unsigned i = 0; i < SOURCES; i++) {
+        void (*there)(void) = NULL;
+        if (atomic_compare_exchange_strong(&sources[i], &there, refresh) || there == refresh)
+            return 0;
+    }
+    return -ENOSPC;
 }
 
 void ct_info_refresh(void) {
-    void (*refresh)(void) = atomic_load(&source);
-    if (refresh)
-        refresh();
+    for (unsigned i = 0; i < SOURCES; i++) {
+        void (*refresh)(void) = atomic_load(&sources[i]);
+        if (refresh)
+            refresh();
+    }
 }
 
 void ct_info_stage(void) {

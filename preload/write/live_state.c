@@ -18,7 +18,7 @@
 static struct {
     struct ct_live live;
     struct ct_readings readings;
-    struct ct_ranges ranges;
+    struct ct_address_map ranges;
     struct ct_history *history;
     uint64_t gaps_ns; // when gaps were looked for
     uint64_t
@@ -29,7 +29,7 @@ static struct {
         uint64_t t_ns, until_ns, events;
         int moved;
         uint64_t asked; // in use beyond what was tracked, when NVML was asked
-        struct ct_counted least, most, last;
+        struct ct_device_counts least, most, last;
     } device[CT_MAX_DEVICES];
 } s;
 
@@ -39,27 +39,27 @@ _Static_assert(CT_MAX_DEVICES <= 64, "bits");
 static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
     (void)user;
     if (bytes)
-        return ct_pages(bytes);
-    ct_pages_free(old, old_bytes);
+        return ct_pages_map(bytes);
+    ct_pages_unmap(old, old_bytes);
     return NULL;
 }
 
-static void placed(void *unused, const struct ct_object *object, const struct ct_origin *from,
+static void placed(void *unused, const struct ct_object *object, const struct ct_traits *from,
                    int sign) {
     (void)unused;
-    ct_ranges_placed(&s.ranges, object, from, sign);
+    ct_address_map_update(&s.ranges, object, from, sign);
 }
 
 int ct_state_begin(void) {
-    if (!s.history && !(s.history = ct_pages(sizeof *s.history)))
+    if (!s.history && !(s.history = ct_pages_map(sizeof *s.history)))
         return -ENOMEM;
-    struct ct_aside *aside = ct_pages(CT_RINGS * sizeof *aside);
+    struct ct_tentative *aside = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *aside);
     ct_live_init(&s.live, memory, NULL);
-    s.live.aside = aside;
-    s.live.asides = aside ? CT_RINGS : 0;
-    ct_ranges_init(&s.ranges, memory, NULL);
-    s.live.placed = placed;
-    ct_history_begin(s.history, ct_clock());
+    s.live.tentative = aside;
+    s.live.tentative_room = aside ? CT_JOURNAL_MAX_RINGS : 0;
+    ct_address_map_init(&s.ranges, memory, NULL);
+    s.live.address_changed = placed;
+    ct_history_begin(s.history, ct_clock_read());
     return 0;
 }
 
@@ -67,7 +67,7 @@ int ct_state_begin(void) {
 // that they show rises with what is counted, so that its bounds are theirs.
 static void tell_curves(int device) {
     struct device *d = &s.device[device];
-    const struct ct_counted *const bounds[] = {&d->least, &d->most, &d->last};
+    const struct ct_device_counts *const bounds[] = {&d->least, &d->most, &d->last};
     if (d->events)
         ct_history_count(s.history, d->t_ns, device, d->events, 0);
     for (size_t i = 0; d->moved && i < 3; i++) {
@@ -85,7 +85,7 @@ static inline void widen(uint64_t value, uint64_t *least, uint64_t *most) {
         *most = value;
 }
 
-static inline void move(struct device *d, const struct ct_counted *to) {
+static inline void move(struct device *d, const struct ct_device_counts *to) {
     if (!d->moved)
         d->least = d->most = *to;
     d->moved = 1;
@@ -98,7 +98,7 @@ static inline void move(struct device *d, const struct ct_counted *to) {
 // The curves that are kept for ever get every value that the event brought.
 static inline void note_history(const struct ct_event *e, int device) {
     struct device *d = &s.device[device];
-    const struct ct_counted now = ct_counted_now(&s.live.device[device]);
+    const struct ct_device_counts now = ct_device_counts_now(&s.live.device[device]);
     if (e->t_ns >= d->until_ns) {
         tell_curves(device);
         ct_history_count(s.history, e->t_ns, device, 0, 0);
@@ -123,18 +123,18 @@ void ct_state_gaps(uint64_t t_ns) {
         return;
     s.gaps_ns = t_ns;
     for (int i = 0; i < CT_MAX_DEVICES; i++) {
-        const struct ct_device_now *d = &s.readings.device[i];
+        const struct ct_device_usage *d = &s.readings.device[i];
         if (!d->seen)
             continue;
         tell_curves(i);
         const uint64_t total = d->total ? d->total : ct_device_total(i);
-        const struct ct_gaps gaps = ct_ranges_gaps(&s.ranges, i, total);
+        const struct ct_gaps gaps = ct_address_map_gaps(&s.ranges, i, total);
         const struct ct_quantities now = ct_quantities_now(&s.live, &s.readings, i, &gaps);
         ct_history_add(s.history, t_ns, i, &now);
     }
 }
 
-static void tell_device(struct ct_journal_device *to, const struct ct_device_now *d, int i) {
+static void tell_device(struct ct_journal_device *to, const struct ct_device_usage *d, int i) {
     atomic_store_explicit(&to->tracked, s.device[i].tracked, memory_order_relaxed);
     atomic_store_explicit(&to->peak, s.device[i].peak, memory_order_relaxed);
     atomic_store_explicit(&to->refused, s.device[i].refused, memory_order_relaxed);
@@ -149,7 +149,7 @@ static void tell_device(struct ct_journal_device *to, const struct ct_device_now
 // knows.
 static inline void describe(struct ct_event *e, const struct ct_object *given) {
     if (e->op == CT_OP_FREE && ct_object_event(given) < s.summed)
-        ct_live_describe(&s.live, given, e);
+        ct_site_sum_describe(&s.live, given, e);
     else if (!CT_HAS(e, device) && given->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)given->device);
 }
@@ -164,7 +164,7 @@ static uint64_t untracked(const struct ct_reading *r) {
 
 // How "free" divides between this process and others is NVML's to say.
 static void compare_with_nvml(const struct ct_event *e, int device) {
-    const struct ct_device_now *d = &s.readings.device[device];
+    const struct ct_device_usage *d = &s.readings.device[device];
     const uint64_t now = untracked(&d->last), asked = s.device[device].asked;
     if (CT_HAS(e, process_bytes))
         s.device[device].asked = now;
@@ -181,19 +181,19 @@ int ct_state_asks_nvml(void) {
 }
 
 uint64_t ct_state_look(const struct ct_event *e) {
-    return ct_live_look(&s.live, e);
+    return ct_slot_index_prefetch_line(&s.live, e);
 }
 
 void ct_state_fetch(uint64_t look) {
-    ct_live_fetch(&s.live, look);
+    ct_slot_index_prefetch_slots(&s.live, look);
 }
 
 void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
-    const struct ct_found given = ct_live_given(&s.live, e, look);
+    const struct ct_found given = ct_live_find_freed(&s.live, e, look);
     if (given.what)
         describe(e, ct_found_object(&given));
     ct_live_apply_at(&s.live, e, number, look, &given);
-    const int device = ct_device_index(e);
+    const int device = ct_event_device_index(e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
         tell_curves(device);
     ct_readings_apply(&s.readings, &s.live, e);
@@ -204,7 +204,7 @@ void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
 }
 
 int ct_state_is_left_out(const struct ct_event *e) {
-    return e->op == CT_OP_FREE && !ct_live_given(&s.live, e, ct_live_event_hash(e)).what;
+    return e->op == CT_OP_FREE && !ct_live_find_freed(&s.live, e, ct_slot_index_hash_event(e)).what;
 }
 
 const struct ct_live *ct_state_live(void) {
@@ -228,7 +228,7 @@ uint64_t ct_state_tracked(int device) {
 // NVML is asked once a second: what it saw beyond the tracked bytes (contexts, code) stays, the tracked bytes
 // have moved on.
 uint64_t ct_state_process_bytes(int device) {
-    const struct ct_device_now *d =
+    const struct ct_device_usage *d =
         device >= 0 && device < CT_MAX_DEVICES ? &s.readings.device[device] : NULL;
     return d && d->process_known
                ? ct_live_tracked(ct_live_device(&s.live, device)) + d->process_untracked

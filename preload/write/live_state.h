@@ -13,7 +13,7 @@ int ct_state_begin(void);
 // What the events before this one made is in the trace as sums only (an inexact checkpoint); 0: nothing is.
 void ct_state_is_summed(uint64_t event);
 
-// Looks where ct_state_apply will look, and fetches that, in two steps: see ct_live_look. What the first one returns is for
+// Looks where ct_state_apply will look, and fetches that, in two steps: see ct_slot_index_prefetch_line. What the first one returns is for
 // the others.
 uint64_t ct_state_look(const struct ct_event *e);
 void ct_state_fetch(uint64_t look);

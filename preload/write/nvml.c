@@ -12,9 +12,10 @@
 #include <cutrace/format/format.h>
 
 #include "base/print.h"
-#include "record/recorder.h"
+#include "base/real_dlsym.h"
 #include "store/loaded_modules.h"
 #include "store/ring.h"
+#include "write/info_table.h"
 
 #define DEVICES 64
 #define UNKNOWN UINT64_MAX
@@ -88,17 +89,18 @@ uint64_t ct_device_total(int ordinal) {
 
 static int nvml_load(void) {
     // A fork in the middle of dlopen would leave the child with the loader's locks taken.
-    if (ct_loader_enter())
+    if (ct_loader_gate_enter())
         return -EAGAIN;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library) {
-        *(void **)&nvml.init = dlsym(library, "nvmlInit_v2");
-        *(void **)&nvml.handle_by_uuid = dlsym(library, "nvmlDeviceGetHandleByUUID");
-        *(void **)&nvml.memory = dlsym(library, "nvmlDeviceGetMemoryInfo");
-        *(void **)&nvml.processes = dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3");
-        *(void **)&nvml.index = dlsym(library, "nvmlDeviceGetIndex");
+        *(void **)&nvml.init = ct_real_dlsym_get_libc()(library, "nvmlInit_v2");
+        *(void **)&nvml.handle_by_uuid = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetHandleByUUID");
+        *(void **)&nvml.memory = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetMemoryInfo");
+        *(void **)&nvml.processes =
+            ct_real_dlsym_get_libc()(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+        *(void **)&nvml.index = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetIndex");
     }
-    ct_loader_leave();
+    ct_loader_gate_leave();
     if (!nvml.init || !nvml.handle_by_uuid || !nvml.memory || nvml.init() != NVML_SUCCESS)
         return -ENODEV;
     return 0;
@@ -160,12 +162,12 @@ static uint64_t own_bytes(nvml_device handle) {
     return UNKNOWN;
 }
 
-static void sample(int ordinal, struct device *d) {
+static void sample(int ordinal, struct device *d, void (*record)(struct ct_event *)) {
     struct nvml_memory memory;
     char key[64];
     if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
         return;
-    const uint64_t own = own_bytes(d->handle), now = ct_clock();
+    const uint64_t own = own_bytes(d->handle), now = ct_clock_read();
     if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen &&
         now - d->sampled_ns < REPEAT_NS)
         return;
@@ -182,10 +184,10 @@ static void sample(int ordinal, struct device *d) {
     CT_SET(&e, total_bytes, memory.total);
     if (own != UNKNOWN)
         CT_SET(&e, process_bytes, own);
-    ct_record(&e);
+    record(&e);
 }
 
-int ct_devices_sample(void) {
+int ct_devices_sample(void (*record)(struct ct_event *)) {
     if (nvml_state == NVML_UNTRIED) {
         const int rc = nvml_load();
         if (rc == -EAGAIN)
@@ -196,7 +198,7 @@ int ct_devices_sample(void) {
         return -ENODEV;
     for (int i = 0; i < atomic_load(&devices_n); i++)
         if (device(i))
-            sample(i, device(i));
+            sample(i, device(i), record);
     return 0;
 }
 

@@ -11,7 +11,7 @@
 
 static struct {
     struct ct_journal_open now;
-    struct ct_columns *columns;
+    struct ct_encoder *columns;
     void *columns_memory;
     struct ct_out sections[CT_STREAM_COLUMNS];
     uint64_t full[CT_STREAMS]; // bytes in the blocks before the last one
@@ -25,7 +25,7 @@ static struct ct_out *out_of(unsigned stream) {
 
 static uint32_t used_of(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
-    return last ? (uint32_t)(out_of(stream)->at - ct_journal_block(last)->bytes) : 0;
+    return last ? (uint32_t)(out_of(stream)->at - ct_journal_get_block(last)->bytes) : 0;
 }
 
 static uint64_t bytes_of(unsigned stream) {
@@ -34,13 +34,13 @@ static uint64_t bytes_of(unsigned stream) {
 
 // Another block for a stream.
 static int more(unsigned stream) {
-    if (s.blocks_used == ct_journal()->blocks)
+    if (s.blocks_used == ct_journal_get()->blocks)
         return -1;
     const uint32_t i = ++s.blocks_used, before = s.now.stream[stream].last;
-    struct ct_block *b = ct_journal_block(i);
+    struct ct_stream_block *b = ct_journal_get_block(i);
     b->next = b->used = 0;
     if (before) {
-        struct ct_block *last = ct_journal_block(before);
+        struct ct_stream_block *last = ct_journal_get_block(before);
         last->used = used_of(stream);
         last->next = i;
         s.full[stream] += last->used;
@@ -60,19 +60,19 @@ static int column_room(void *unused, unsigned column, struct ct_out *out) {
 
 static int memory(void) {
     if (!s.columns)
-        s.columns = ct_pages(sizeof *s.columns);
+        s.columns = ct_pages_map(sizeof *s.columns);
     if (!s.columns_memory)
-        s.columns_memory = ct_pages(ct_columns_memory());
+        s.columns_memory = ct_pages_map(ct_encoder_memory_bytes());
     return s.columns && s.columns_memory ? 0 : -ENOMEM;
 }
 
 static void begin_columns(void) {
     memset(s.columns->stream, 0, sizeof s.columns->stream);
-    ct_columns_begin(s.columns, s.columns_memory, CT_NUMBER(TICK_NS));
+    ct_encoder_begin(s.columns, s.columns_memory, CT_OPTION_NUMBER(TICK_NS));
     s.columns->room = column_room;
 }
 
-struct ct_columns *ct_staged_columns(void) {
+struct ct_encoder *ct_staged_columns(void) {
     return s.columns;
 }
 
@@ -81,8 +81,8 @@ void ct_staged_columns_back(void) {
 }
 
 int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
-    const uint64_t taken_ns = s.now.taken_ns;
-    if (!ct_journal() || memory())
+    const uint64_t drained_ns = s.now.drained_ns;
+    if (!ct_journal_get() || memory())
         return -ENOMEM;
     memset(&s.now, 0, sizeof s.now);
     memset(s.full, 0, sizeof s.full);
@@ -91,7 +91,7 @@ int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     s.now.seq = seq;
     s.now.dict_seq = dict_seq;
     s.now.first_event = first_event;
-    ct_staged_commit(taken_ns);
+    ct_staged_commit(drained_ns);
     // The blocks of the chunk before are free only now: until here the commit named them.
     s.blocks_used = 0;
     return 0;
@@ -112,9 +112,9 @@ int ct_staged_define(enum ct_section kind, const void *bytes, size_t n) {
     return 0;
 }
 
-int ct_staged_event(const struct ct_event *e, const struct ct_columns_look *at, uint64_t next_ns) {
+int ct_staged_event(const struct ct_event *e, const struct ct_encoder_probe *at, uint64_t next_ns) {
     s.columns->next_ns = next_ns;
-    if (ct_columns_put_at(s.columns, e, at))
+    if (ct_encoder_put_probed(s.columns, e, at))
         return -1;
     if (!s.now.t_first_ns)
         s.now.t_first_ns = e->t_ns;
@@ -127,12 +127,12 @@ int ct_staged_event(const struct ct_event *e, const struct ct_columns_look *at, 
     return 0;
 }
 
-void ct_staged_commit(uint64_t taken_ns) {
-    struct ct_journal *h = ct_journal();
+void ct_staged_commit(uint64_t drained_ns) {
+    struct ct_journal *h = ct_journal_get();
     const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < CT_STREAMS; i++)
         s.now.stream[i].used = used_of(i);
-    s.now.taken_ns = taken_ns;
+    s.now.drained_ns = drained_ns;
     h->open[next & 1] = s.now;
     atomic_store_explicit(&h->committed, next, memory_order_release);
 }
@@ -149,7 +149,7 @@ size_t ct_staged_definitions(void) {
 }
 
 uint32_t ct_staged_blocks_left(void) {
-    return ct_journal()->blocks - s.blocks_used;
+    return ct_journal_get()->blocks - s.blocks_used;
 }
 
 // ---- the chunk's body -----------------------------------------------------------------------
@@ -161,14 +161,14 @@ static void put_section_head(enum ct_section kind, uint64_t bytes) {
     struct ct_out o = {head, head + sizeof head, 0};
     ct_put_varint(&o, kind);
     ct_put_u32(&o, (uint32_t)bytes);
-    ct_chunk_cut();
+    ct_chunk_encode_cut();
     ct_chunk_put(head, SECTION_HEAD_BYTES);
 }
 
 static void put_stream(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
-    for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_block(i)->next) {
-        const struct ct_block *b = ct_journal_block(i);
+    for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_get_block(i)->next) {
+        const struct ct_stream_block *b = ct_journal_get_block(i);
         ct_chunk_put(b->bytes, i == last ? used_of(stream) : b->used);
         if (i == last)
             break;
@@ -180,7 +180,7 @@ static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
     if (column == CT_COLUMN_TEMPLATE)
         ct_put_varint(&o, s.now.records);
-    ct_columns_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
+    ct_encoder_put_column_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
     return (size_t)(o.at - head);
 }
 
@@ -200,7 +200,7 @@ static void put_columns(void) {
     for (unsigned c = 0; c < CT_COLUMNS; c++) {
         if (!bytes_of(CT_STREAM_COLUMNS + c))
             continue;
-        ct_chunk_cut();
+        ct_chunk_encode_cut();
         ct_chunk_put(head, column_head(c, head));
         put_stream(CT_STREAM_COLUMNS + c);
     }
@@ -222,7 +222,7 @@ void ct_staged_put(const void *more_sections, size_t more_bytes) {
             put_stream(k);
         }
     for (const uint8_t *at = more.at; ct_section_next(&more, &kind, &section) > 0; at = more.at) {
-        ct_chunk_cut();
+        ct_chunk_encode_cut();
         ct_chunk_put(at, (size_t)(more.at - at));
     }
     if (s.now.records)

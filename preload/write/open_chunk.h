@@ -22,10 +22,10 @@ int ct_staged_define(enum ct_section kind, const void *bytes, size_t n);
 
 // Adds an event, whose numbers are the file's. `at`: where it looks into the encoder's tables; next_ns: the time of the one
 // behind it, if that is known, else 0. 0, or -1: the chunk is full.
-int ct_staged_event(const struct ct_event *e, const struct ct_columns_look *at, uint64_t next_ns);
+int ct_staged_event(const struct ct_event *e, const struct ct_encoder_probe *at, uint64_t next_ns);
 
-// All that was put counts from now on; events up to taken_ns have left the rings.
-void ct_staged_commit(uint64_t taken_ns);
+// All that was put counts from now on; events up to drained_ns have left the rings.
+void ct_staged_commit(uint64_t drained_ns);
 
 // What is in it. Definitions: bytes of sections before the events.
 struct ct_journal_open *ct_staged(void);
@@ -39,7 +39,7 @@ uint64_t ct_staged_bytes(void);
 
 // Lends the chunk's encoder, as long as it has no events: for records that do not belong to its events. The borrower sets
 // `room`, and gives it back.
-struct ct_columns *ct_staged_columns(void);
+struct ct_encoder *ct_staged_columns(void);
 void ct_staged_columns_back(void);
 
 void ct_staged_forked(void);

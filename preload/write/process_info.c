@@ -21,9 +21,11 @@
 
 #include "base/options.h"
 #include "base/print.h"
-#include "record/recorder.h"
+#include "base/process_id.h"
+#include "base/read_file.h"
 #include "store/chunk_encode.h"
 #include "store/file_pattern.h"
+#include "write/info_table.h"
 
 #ifndef CT_VERSION
 #define CT_VERSION "0.1.0"
@@ -142,25 +144,14 @@ static size_t harmless_arguments(const char *at, const char *end, char *out, siz
     return used;
 }
 
-static size_t read_file(const char *path, char *out, size_t size) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-    if (fd < 0)
-        return 0;
-    for (ssize_t got; n < size && (got = read(fd, out + n, size - n)) > 0;)
-        n += (size_t)got;
-    close(fd);
-    return n;
-}
-
 static void arguments_info(void) {
     static char given[16384], out[3500]; // the caller holds the drain lock
-    size_t n = read_file("/proc/self/cmdline", given, sizeof given - 1);
+    size_t n = ct_read_file("/proc/self/cmdline", given, sizeof given - 1);
     given[n] = 0;
-    if (CT_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
+    if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
         return;
     const char *first = given + strlen(given) + 1;
-    if (CT_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
+    if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
         size_t used = 0;
         for (const char *at = given; at < given + n; at += strlen(at) + 1)
             used = add(out, used, sizeof out, at, strlen(at));
@@ -206,7 +197,7 @@ static int is_known_variable(const char *name, size_t n) {
 
 // Whether the user named it: NAME or PREFIX_*, separated by commas.
 static int is_asked_for(const char *name, size_t n) {
-    for (const char *at = CT_TEXT(ENV_ALLOW); at && *at;) {
+    for (const char *at = CT_OPTION_TEXT(ENV_ALLOW); at && *at;) {
         const size_t length = strcspn(at, ",");
         if (length && at[length - 1] == '*' ? n >= length - 1 && !memcmp(name, at, length - 1)
                                             : n == length && !memcmp(name, at, n))
@@ -254,41 +245,14 @@ static uint64_t now(clockid_t clock) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// Start of a process in the kernel's ticks since the boot; 0 if it is dead.
-static uint64_t start_ticks(unsigned pid) {
-    char path[32], stat[1024];
-    ct_print(path, sizeof path, "/proc/%u/stat", pid);
-    stat[read_file(path, stat, sizeof stat - 1)] = 0;
-    return ct_journal_process_start(stat);
-}
-
 // Start of the process on CLOCK_MONOTONIC. The kernel tells it in ticks of CLOCK_BOOTTIME.
 static uint64_t start_ns(void) {
     const long hertz = sysconf(_SC_CLK_TCK);
     const uint64_t since_boot =
-        hertz > 0 ? start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz) : 0;
+        hertz > 0 ? ct_process_id_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
+                  : 0;
     const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
-}
-
-static void read_boot_id(uint64_t boot_id[2]) {
-    char text[16] = "";
-    (void)read_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
-    memcpy(boot_id, text, sizeof text);
-}
-
-void ct_process_identity(uint64_t *now_ns, uint64_t *ticks, uint64_t boot_id[2]) {
-    *now_ns = now(CLOCK_MONOTONIC);
-    *ticks = start_ticks((unsigned)getpid());
-    read_boot_id(boot_id);
-}
-
-int ct_process_is_alive(unsigned pid, uint64_t ticks, const uint64_t boot_id[2]) {
-    uint64_t boot[2];
-    read_boot_id(boot);
-    if (!start_ticks((unsigned)getpid()))
-        return 1; // without /proc, nobody knows
-    return !memcmp(boot, boot_id, sizeof boot) && ticks && start_ticks(pid) == ticks;
 }
 
 static void options_info(void) {
@@ -297,7 +261,7 @@ static void options_info(void) {
         // The pattern may hold a path.
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW)
             continue;
-        ct_print(key, sizeof key, "option.%s", ct_option_name((enum ct_option)i));
+        ct_print(key, sizeof key, "option.%s", ct_options_get_name((enum ct_option)i));
         ct_info(key, "%s", ct_options[i].text);
     }
 }
@@ -305,7 +269,7 @@ static void options_info(void) {
 void ct_process_info(void) {
     char name[65];
     struct utsname host;
-    ct_program_name(name, sizeof name);
+    ct_process_id_get_program_name(name, sizeof name);
     ct_info("cutrace.version", "%s", CT_VERSION);
     ct_info("process.pid", "%d", (int)getpid());
     ct_info("process.ppid", "%d", (int)getppid());

@@ -15,7 +15,7 @@ uint64_t ct_merge_begin(void);
 int ct_merge_has_more(void);
 
 // Copies the next events, `most` of them and all others of the time of the last one (`batch` has room for most +
-// CT_RINGS). They keep their places in the rings until ct_merge_done. Returns how many.
+// CT_JOURNAL_MAX_RINGS). They keep their places in the rings until ct_merge_done. Returns how many.
 size_t ct_merge_take(struct ct_event *batch, size_t most);
 
 // What was taken is safe elsewhere: its places are free.

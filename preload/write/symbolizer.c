@@ -8,8 +8,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "record/recorder.h"
-#include "stack/capture.h"
 #include "store/elf_symbols.h"
 #include "store/loaded_modules.h"
 #include "write/dictionary.h"
@@ -24,7 +22,7 @@ static _Atomic int resolving;
 
 // What the last look found. Lock held.
 static void take_modules(void) {
-    if (!ct_modules_merge())
+    if (!ct_loaded_modules_merge())
         return;
     ct_dictionary_forget_frames(); // addresses may mean something else now
     ct_drain_new_generation();
@@ -48,12 +46,10 @@ static void resolver_leave(void) {
 
 // The loader's list. Between resolver_enter and resolver_leave.
 static int look_at_modules(void) {
-    struct ct_shield shield;
-    const int changed = ct_modules_look();
+    struct ct_signal_guard shield;
+    const int changed = ct_loaded_modules_scan();
     if (changed <= 0)
         return changed;
-    ct_stacks_look();
-    ct_look();
     if (ct_drain_wait(&shield, 1000))
         return -EBUSY;
     take_modules();
@@ -61,11 +57,12 @@ static int look_at_modules(void) {
     return 1;
 }
 
-void ct_look_at_modules(void) {
+int ct_look_at_modules(void) {
     if (resolver_enter(1000))
-        return;
-    (void)look_at_modules();
+        return -EBUSY;
+    const int changed = look_at_modules();
     resolver_leave();
+    return changed;
 }
 
 // ---- symbol tables --------------------------------------------------------------------------
@@ -73,7 +70,7 @@ void ct_look_at_modules(void) {
 static _Atomic uint64_t tables_due_ns; // when they go; 0: there is none
 
 static void tables_used(void) {
-    atomic_store(&tables_due_ns, ct_clock() + TABLES_STAY_NS);
+    atomic_store(&tables_due_ns, ct_clock_read() + TABLES_STAY_NS);
 }
 
 uint64_t ct_naming_due_ns(void) {
@@ -82,8 +79,8 @@ uint64_t ct_naming_due_ns(void) {
 
 static void drop_tables(void) {
     struct ct_module *m;
-    for (size_t i = 0; (m = ct_module_at(i)); i++) {
-        ct_symbols_free(m->symbols);
+    for (size_t i = 0; (m = ct_loaded_modules_get(i)); i++) {
+        ct_elf_symbols_free(m->symbols);
         m->symbols = NULL;
     }
 }
@@ -93,16 +90,16 @@ static void drop_tables(void) {
 static void make_room(void) {
     size_t total = 0;
     struct ct_module *m;
-    for (size_t i = 0; (m = ct_module_at(i)); i++)
-        total += m->symbols ? ct_symbols_bytes(m->symbols) : 0;
-    if (total > CT_SYMBOLS_BYTES)
+    for (size_t i = 0; (m = ct_loaded_modules_get(i)); i++)
+        total += m->symbols ? ct_elf_symbols_get_bytes(m->symbols) : 0;
+    if (total > CT_ELF_SYMBOLS_MAX_BYTES)
         drop_tables();
 }
 
 void ct_naming_tidy(void) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     const uint64_t due = ct_naming_due_ns();
-    if (!due || ct_clock() < due || resolver_enter(0))
+    if (!due || ct_clock_read() < due || resolver_enter(0))
         return;
     if (ct_drain_wait(&shield, 1000) == 0) {
         drop_tables();
@@ -114,7 +111,7 @@ void ct_naming_tidy(void) {
 
 // Loads the next table that is wanted and uses it. Returns 0 when there is none left.
 static int load_one(size_t *at) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_wait(&shield, 1000))
         return 0;
     struct ct_module *m = ct_dictionary_wants(at);
@@ -123,11 +120,11 @@ static int load_one(size_t *at) {
     ct_drain_leave(&shield);
     if (!m)
         return 0;
-    struct ct_symbols *symbols =
-        *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_SYMBOLS_ANY)
+    struct ct_elf_symbols *symbols =
+        *m->path == '/' ? ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_ELF_SYMBOLS_NO_LIMIT)
                         : NULL;
     if (ct_drain_wait(&shield, 1000)) {
-        ct_symbols_free(symbols);
+        ct_elf_symbols_free(symbols);
         return 0;
     }
     m->symbols = symbols;
@@ -139,8 +136,9 @@ static int load_one(size_t *at) {
 }
 
 int ct_resolve_symbols(unsigned ms) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     size_t at = 0;
+    int changed = 0;
     if (resolver_enter(ms))
         return -EBUSY;
     if (ct_drain_wait(&shield, 1000) == 0) {
@@ -148,6 +146,7 @@ int ct_resolve_symbols(unsigned ms) {
         const int lost = ct_dictionary_lost_frames();
         ct_drain_leave(&shield);
         const int looked = lost ? look_at_modules() : 1; // frames lie outside of what is known
+        changed = lost && looked > 0;
         if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
             ct_dictionary_resolve(0); // finds the modules
             ct_drain_leave(&shield);
@@ -161,7 +160,7 @@ int ct_resolve_symbols(unsigned ms) {
         }
     }
     resolver_leave();
-    return 0;
+    return changed;
 }
 
 // Only what is known already, or is found in a moment: the rest of the stack can wait.
@@ -169,12 +168,12 @@ void ct_name_caller(uint32_t stack) {
     int free_now = 0;
     if (!atomic_compare_exchange_strong(&resolving, &free_now, 1))
         return;
-    if (ct_dictionary_lost_frames() && ct_modules_look() > 0)
+    if (ct_dictionary_lost_frames() && ct_loaded_modules_scan() > 0)
         take_modules();
     ct_dictionary_resolve(0);
     struct ct_module *m = ct_dictionary_caller_wants(stack);
     if (m && *m->path == '/')
-        m->symbols = ct_symbols_load(m->path, m->build_id, m->build_id_bytes, QUICK_SYMBOLS);
+        m->symbols = ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, QUICK_SYMBOLS);
     if (m && m->symbols) {
         tables_used();
         ct_dictionary_resolve(0);
@@ -185,5 +184,5 @@ void ct_name_caller(uint32_t stack) {
 void ct_naming_forked(void) {
     resolver_leave();
     atomic_store(&tables_due_ns, 0);
-    ct_modules_forked();
+    ct_loaded_modules_reinit_child();
 }

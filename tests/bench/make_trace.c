@@ -9,7 +9,7 @@
 
 #include "../draw.h"
 #include "pack.h"
-#include "read/xxh64.h"
+#include <cutrace/format/xxh64.h>
 
 enum { PER_CHUNK = 65536, STACKS = 300 };
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/stack_table.h"
 
@@ -41,8 +41,9 @@ static __attribute__((noinline)) void begin(void) {
     stop_every = getenv("CAPTURE_STOP") ? strtoull(getenv("CAPTURE_STOP"), NULL, 10) : 0;
     void *frame;
     (void)backtrace(&frame, 1); // loads libgcc
-    atomic_store(&ct_capture_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
-    (void)ct_stack(); // opens the trace: allowed to start a thread
+    atomic_store(&ct_walk_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
+    (void)ct_tracing_is_on();
+    (void)ct_capture_stack(); // opens the trace: allowed to start a thread
     atomic_store(&captures, 0);
     atomic_store(&inside_capture, 0);
     atomic_store(&pid, getpid());
@@ -113,7 +114,7 @@ static void capture(void) {
         begin();
     if (!most || atomic_load_explicit(&captures, memory_order_relaxed) < most) {
         errno = 4711;
-        const uint32_t id = ct_stack();
+        const uint32_t id = ct_capture_stack();
         if (!id)
             atomic_fetch_add(&none, 1);
         if (errno != 4711)
@@ -154,7 +155,7 @@ EXPORT int dlclose(void *library) {
     void *found = dlsym(RTLD_NEXT, "dlclose");
     memcpy(&next, &found, sizeof next);
     const int rc = next(library);
-    ct_capture_unloaded(); // the recorder sees it when it looks at the modules
+    ct_capture_forget_code(); // the recorder sees it when it looks at the modules
     return rc;
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../../preload/base/pages.h"
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
@@ -21,7 +21,7 @@
 static struct ct_python_frame *room(void) {
     static __thread struct ct_python_frame *frames __attribute__((tls_model("initial-exec")));
     if (!frames)
-        frames = ct_pages(MOST * sizeof *frames);
+        frames = ct_pages_map(MOST * sizeof *frames);
     return frames;
 }
 
@@ -34,7 +34,7 @@ static struct hash { _Atomic uint64_t hash, words; } * hashes;
 
 // Texts begin again in a child.
 static void forget_hashes(void) {
-    ct_pages_forget(hashes, HASHES * sizeof *hashes);
+    ct_pages_discard(hashes, HASHES * sizeof *hashes);
 }
 
 static int is_of_another(uint64_t hash, const uint64_t *words, size_t n) {
@@ -53,15 +53,15 @@ static int is_of_another(uint64_t hash, const uint64_t *words, size_t n) {
 // As the recorder's start does it. Returns whether there is an interpreter.
 EXPORT int walk_begin(void);
 EXPORT int walk_begin(void) {
-    ct_open();
+    ct_tracing_open();
     // (The recorder's own thread may just be looking at the loaded objects.)
     for (int i = 0; i < 1000 && ct_python_find() <= 0; i++)
         usleep(1000);
     if (!hashes) {
-        hashes = ct_pages(HASHES * sizeof *hashes);
+        hashes = ct_pages_map(HASHES * sizeof *hashes);
         pthread_atfork(NULL, NULL, forget_hashes);
     }
-    return ct_python_is_here();
+    return ct_python_is_found();
 }
 
 // The caller's frames, at most `most`: a word each, and where its activation of the loop is. Returns their number; -1:
@@ -73,7 +73,7 @@ EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) 
     int more;
     const size_t n = ct_python_walk(ring, frames, most < MOST ? (size_t)most : MOST, hash, &more);
     for (size_t i = 0; i < n; i++) {
-        words[i] = ct_python_word(ring, &frames[i]);
+        words[i] = ct_python_intern_frame(ring, &frames[i]);
         anchors[i] = frames[i].anchor;
     }
     if (is_of_another(*hash, words, n))

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "record/recorder.h"
+#include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/loaded_modules.h"
 #include "store/stack_table.h"
@@ -34,14 +34,14 @@
 
 static NOINLINE uint32_t other_way_down(unsigned n, unsigned way);
 static NOINLINE uint32_t down(unsigned n, unsigned way) {
-    const uint32_t id = !n        ? ct_stack()
+    const uint32_t id = !n        ? ct_capture_stack()
                         : way & 1 ? other_way_down(n - 1, way >> 1)
                                   : down(n - 1, way >> 1);
     __asm__ volatile("" : : : "memory");
     return id;
 }
 static NOINLINE uint32_t other_way_down(unsigned n, unsigned way) {
-    const uint32_t id = !n        ? ct_stack()
+    const uint32_t id = !n        ? ct_capture_stack()
                         : way & 1 ? down(n - 1, way >> 1)
                                   : other_way_down(n - 1, way >> 1);
     __asm__ volatile("nop" : : : "memory");
@@ -113,7 +113,7 @@ static void is_cut_at_the_depth(void **state) {
 static void what_was_unloaded_is_forgotten(void **state) {
     (void)state;
     const uint32_t id = down(5, 3);
-    ct_capture_unloaded();
+    ct_capture_forget_code();
     const struct ct_capture_counts before = ct_capture_counts();
     for (volatile int i = 0; i < 3; i++)
         (void)down(5, 3);
@@ -260,7 +260,7 @@ static void *until_stopped(void *unused) {
     for (unsigned i = 0; !atomic_load(&stop); i++) {
         (void)down(i % 40, i % 512); // (other ones for ever would fill the table)
         if (i % 500 == 0)
-            ct_capture_unloaded(); // so that libunwind is asked again and again
+            ct_capture_forget_code(); // so that libunwind is asked again and again
     }
     return NULL;
 }
@@ -289,11 +289,11 @@ static void a_planted_fault_is_found(void **state) {
     uint32_t wrong = 0;
     assert_int_equal(ct_capture_counts().mismatches, 0); // in all of the above
     assert_int_not_equal(down(17, 0x1234), 0);
-    atomic_store(&ct_capture_fault, CT_FAULT_SLOT);
+    atomic_store(&ct_walk_fault, CT_WALK_FAULT_RETURN_ADDRESS);
     // Where the writer has just heard of an unloaded object, the next stack is unwound in full.
     for (volatile int i = 0; i < 50 && !ct_capture_counts().mismatches; i++)
         wrong = down(17, 0x1234);
-    atomic_store(&ct_capture_fault, 0);
+    atomic_store(&ct_walk_fault, 0);
     assert_int_not_equal(wrong, 0);
 #ifdef __x86_64__
     assert_int_equal(ct_capture_counts().mismatches, 1);
@@ -318,9 +318,9 @@ static int stay(struct dl_phdr_info *object, size_t bytes, void *unused) {
 
 static void *ask_the_loader(void *unused) {
     (void)unused;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         (void)dl_iterate_phdr(stay, NULL);
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     return NULL;
 }
@@ -337,7 +337,7 @@ __attribute__((unused)) static void a_fork_while_the_loader_is_asked(void **stat
         const pid_t child = by_clone ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
         if (!child) {
             alarm(60);
-            ct_capture_unloaded(); // so that nothing is known any more
+            ct_capture_forget_code(); // so that nothing is known any more
             (void)down(7, 3);
             _exit(0);
         }
@@ -351,7 +351,7 @@ __attribute__((unused)) static void a_fork_while_the_loader_is_asked(void **stat
 
 static void off_is_off(void **state) {
     (void)state;
-    ct_stacks_off();
+    ct_capture_disable();
     assert_int_equal(down(3, 0), 0);
 }
 
@@ -381,6 +381,7 @@ int main(void) {
     snprintf(text, sizeof text, "%s/%%p.zst", folder);
     setenv("CUTRACE_OUTPUT", text, 1);
     setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    (void)ct_tracing_is_on(); // reads the options
     const int rc = cmocka_run_group_tests_name("capture", tests, NULL, NULL);
     snprintf(text, sizeof text, "rm -rf %s", folder);
     return system(text) ? 1 : rc;

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/options.h"
-#include "record/recorder.h"
+#include "record/tracing.h"
 
 static sem_t is_reading;
 static unsigned reads;
@@ -31,7 +31,7 @@ int __wrap_ct_options_read(char *const *environment, void (*say)(const char *lin
 }
 
 static void *asks(void *answer) {
-    *(int *)answer = ct_enabled();
+    *(int *)answer = ct_tracing_is_on();
     return NULL;
 }
 
@@ -42,8 +42,8 @@ static pid_t child_made_meanwhile(void) {
 #else
     const pid_t child = fork();
     if (!child) {
-        (void)ct_enabled();
-        _exit(ct_enabled() ? 0 : 1);
+        (void)ct_tracing_is_on();
+        _exit(ct_tracing_is_on() ? 0 : 1);
     }
     return child;
 #endif
@@ -57,7 +57,7 @@ static void who_is_second_waits_for_the_first(void **state) {
     assert_int_equal(pthread_create(&first, NULL, asks, &answer_to_first), 0);
     sem_wait(&is_reading);
     const pid_t child = child_made_meanwhile();
-    assert_int_equal(ct_enabled(), 1);
+    assert_int_equal(ct_tracing_is_on(), 1);
     assert_int_equal(pthread_join(first, NULL), 0);
     assert_int_equal(answer_to_first, 1);
     assert_int_equal(reads, 1);

@@ -15,9 +15,13 @@
 
 #include <cmocka.h>
 
-#include "record/recorder.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "store/name_table.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
+#include "write/info_table.h"
 
 #define THREADS 8
 #define STACKS 5000
@@ -37,7 +41,7 @@ static void *intern_all(void *argument) {
     for (unsigned i = 0; i < STACKS; i++) {
         // Half of the threads the other way round: different ones are first.
         const unsigned n = me % 2 ? STACKS - 1 - i : i;
-        seen[me][n] = ct_stack_intern(frames, make(frames, n));
+        seen[me][n] = ct_stack_table_intern(frames, make(frames, n));
     }
     return NULL;
 }
@@ -60,7 +64,7 @@ static void one_id_for_a_stack(void **state) {
         if (n)
             assert_int_not_equal(seen[0][n], seen[0][n - 1]);
     }
-    assert_int_equal(ct_stack_intern(frames, 0), 0);
+    assert_int_equal(ct_stack_table_intern(frames, 0), 0);
     assert_null(ct_stack_entry(0));
     assert_null(ct_stack_entry(UINT32_MAX));
 }
@@ -88,7 +92,7 @@ static void *come(void *argument) {
         for (volatile unsigned wait = me ? round % 500 : 250; wait; wait--)
             ;
         for (unsigned i = 0; i < 4; i++)
-            firsts[me][i] = ct_stack_intern(frames, make(frames, 2 * i + me));
+            firsts[me][i] = ct_stack_table_intern(frames, make(frames, 2 * i + me));
         both(2 * round + 2);
         for (unsigned i = 0; i < 8 && !me; i++) {
             const uint32_t id = firsts[i % 2][i / 2];
@@ -99,7 +103,7 @@ static void *come(void *argument) {
                                   memcmp(e->frame, frames, e->frames * sizeof *frames));
         }
         if (!me)
-            ct_stacks_forked(); // the table is gone
+            ct_stack_table_reinit_child(); // the table is gone
     }
     return NULL;
 }
@@ -107,7 +111,7 @@ static void *come(void *argument) {
 static void one_table_whoever_is_first(void **state) {
     pthread_t other;
     (void)state;
-    ct_stacks_forked();
+    ct_stack_table_reinit_child();
     pthread_create(&other, NULL, come, (void *)1);
     (void)come(NULL);
     pthread_join(other, NULL);
@@ -118,20 +122,20 @@ static void one_table_whoever_is_first(void **state) {
 static void keeps_errno(void **state) {
     (void)state;
     errno = 4321;
-    assert_int_not_equal(ct_stack(), 0);
+    assert_int_not_equal(ct_capture_stack(), 0);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_NOTE);
     CT_SET(&e, text, ct_text("%d", 1));
-    ct_record(&e); // the first one opens a file
-    ct_record(&e);
+    ct_publish(&e); // the first one opens a file
+    ct_publish(&e);
     ct_info("key", "%d", 1);
-    const int flushed = ct_flush();
+    const int flushed = ct_publish_flush();
     assert_true(flushed == 0 || flushed == -EBUSY); // (the writer thread may be at it)
     assert_int_equal(errno, 4321);
 }
 
 static __attribute__((noinline)) uint32_t deep(int n) {
-    const uint32_t id = n ? deep(n - 1) : ct_stack();
+    const uint32_t id = n ? deep(n - 1) : ct_capture_stack();
     __asm__ volatile("");
     return id;
 }
@@ -161,7 +165,7 @@ static const uint8_t code_template[] = {0x55, 0x48, 0x83, 0xec, 0x20, 0x48, 0xbd
                                         0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3};
 
 static void callback(void) {
-    called_back = ct_stack();
+    called_back = ct_capture_stack();
 }
 
 // Code without unwind information, as a compiler at run time makes it, with a frame pointer that leads nowhere.
@@ -211,18 +215,18 @@ static void aliases(void **state) {
     uint64_t frames[64];
     (void)state;
     for (unsigned n = 0; n < 1000; n++) {
-        const uint32_t id = ct_stack_intern(frames, make(frames, n));
+        const uint32_t id = ct_stack_table_intern(frames, make(frames, n));
         const uint64_t key = (n + 1) * UINT64_C(0x9E3779B97F4A7C15);
-        assert_int_equal(ct_stack_alias(key), 0);
-        ct_stack_set_alias(key, id);
-        ct_stack_set_alias(key, id);
-        assert_int_equal(ct_stack_alias(key), id);
+        assert_int_equal(ct_stack_table_find_alias(key), 0);
+        ct_stack_table_add_alias(key, id);
+        ct_stack_table_add_alias(key, id);
+        assert_int_equal(ct_stack_table_find_alias(key), id);
         // The same number as the hash of a stack means something else.
         const uint64_t hash = ct_stack_hash(frames, make(frames, n));
-        assert_int_equal(ct_stack_alias(hash), 0);
-        ct_stack_set_alias(hash, id + 1);
-        assert_int_equal(ct_stack_alias(hash), id + 1);
-        assert_int_equal(ct_stack_intern(frames, make(frames, n)), id);
+        assert_int_equal(ct_stack_table_find_alias(hash), 0);
+        ct_stack_table_add_alias(hash, id + 1);
+        assert_int_equal(ct_stack_table_find_alias(hash), id + 1);
+        assert_int_equal(ct_stack_table_intern(frames, make(frames, n)), id);
     }
 }
 
@@ -230,20 +234,21 @@ static void the_table_is_bounded(void **state) {
     uint64_t frames[64];
     unsigned full = 0;
     (void)state;
-    const uint64_t before = atomic_load(&ct_stacks_full);
+    const uint64_t before = atomic_load(&ct_stack_table_dropped);
     for (unsigned i = 0; i < 20000; i++) { // 1 MiB is far less
         for (int k = 0; k < 60; k++)
             frames[k] = 0x600000000000 + i * 100 + (unsigned)k;
-        full += ct_stack_intern(frames, 60) == 0;
+        full += ct_stack_table_intern(frames, 60) == 0;
     }
     assert_true(full > 10000);
-    assert_int_equal(atomic_load(&ct_stacks_full) - before, full);
-    assert_int_not_equal(ct_stack_intern(frames, make(frames, 17)), 0); // what is there is found
+    assert_int_equal(atomic_load(&ct_stack_table_dropped) - before, full);
+    assert_int_not_equal(ct_stack_table_intern(frames, make(frames, 17)), 0); // what is there is found
 }
 
 int main(void) {
     setenv("CUTRACE_STACK_MEMORY", "2M", 1);
     setenv("CUTRACE_STACK_DEPTH", "64", 1);
+    (void)ct_tracing_is_on();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_table_whoever_is_first),
         cmocka_unit_test(keeps_errno),
@@ -258,6 +263,6 @@ int main(void) {
     };
     const int rc = cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
     (void)!system("rm -rf /tmp/stacks.*/");
-    unlink(ct_output_path());
+    unlink(ct_trace_file_get_path());
     return rc;
 }

@@ -22,9 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/recorder.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/nvml.h"
 #include "write/symbolizer.h"
 
 #define ADDRESSES 64
@@ -96,15 +100,15 @@ static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t p
                                                    int result) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
-    CT_SET(&e, api, ct_name("cuMemAlloc_v2"));
+    CT_SET(&e, api, ct_name_intern("cuMemAlloc_v2"));
     CT_SET(&e, device, 0);
     CT_SET(&e, bytes, bytes);
     CT_SET(&e, space, CT_SPACE_DEVICE);
     CT_SET(&e, result, result);
     if (!result)
         CT_SET(&e, ptr, ptr);
-    CT_SET(&e, stack, ct_stack());
-    ct_record(&e);
+    CT_SET(&e, stack, ct_capture_stack());
+    ct_publish(&e);
     if (a)
         note(a, &e);
 }
@@ -114,10 +118,10 @@ static __attribute__((noinline)) uint64_t record_free(struct account *a, uint64_
     struct ct_event e = {.present = 0};
     CT_SET(&e, t_ns, ct_now());
     CT_SET(&e, op, CT_OP_FREE);
-    CT_SET(&e, api, ct_name("cuMemFree_v2"));
+    CT_SET(&e, api, ct_name_intern("cuMemFree_v2"));
     CT_SET(&e, device, 0);
     CT_SET(&e, ptr, ptr);
-    ct_record(&e);
+    ct_publish(&e);
     if (a)
         note(a, &e);
     return e.t_ns;
@@ -127,7 +131,7 @@ static void record_amend(struct account *a, uint64_t t_ns, int result) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, amends_ns, t_ns);
     CT_SET(&e, result, result);
-    ct_amend(&e);
+    ct_publish_amend(&e);
     if (a)
         for (size_t i = a->n; i-- > 0;)
             if (a->lines[i].t_ns == t_ns) {
@@ -165,7 +169,7 @@ static void *work(void *argument) {
             record_alloc(&j->account, 0, 12345, 2);
         }
         if (j->flush && rand_r(&j->seed) % 300 == 0)
-            (void)ct_flush();
+            (void)ct_publish_flush();
         if (rand_r(&j->seed) % 64 == 0)
             sched_yield();
     }
@@ -210,7 +214,7 @@ static void wait_ms(unsigned ms) {
 }
 
 static void flush(void) {
-    while (ct_flush()) // another thread is just writing
+    while (ct_publish_flush()) // another thread is just writing
         wait_ms(1);
 }
 
@@ -220,7 +224,7 @@ static _Atomic int visits_left;
 
 // For a while; what comes is given back at once.
 static void wait_for_it(struct account *a, _Atomic uint64_t *from, unsigned ns) {
-    for (const uint64_t end = ct_clock() + ns; ct_clock() < end;) {
+    for (const uint64_t end = ct_clock_read() + ns; ct_clock_read() < end;) {
         const uint64_t ptr = atomic_load(from) ? atomic_exchange(from, 0) : 0;
         if (ptr) {
             record_free(a, ptr);
@@ -242,7 +246,7 @@ static void *visit(void *argument) {
     account_begin(&j->account);
     while (atomic_load(&visits_left)) {
         for (int look = 0; look < 3; look++) { // the drainer finds the other thread alone
-            (void)ct_flush();
+            (void)ct_publish_flush();
             wait_ms(1);
         }
         for (int i = 0; i < 60; i++) {
@@ -288,7 +292,7 @@ static uint64_t python_word(const char *function, const char *file, unsigned lin
     words[0] = (uint64_t)m << 32 | n;
     memcpy(words + 1, function, n);
     memcpy((char *)(words + 1) + n, file, m);
-    return ct_frame_word_python(ct_stack_intern(words, 1 + (n + m + 7) / 8), line);
+    return ct_frame_word_python(ct_stack_table_intern(words, 1 + (n + m + 7) / 8), line);
 }
 
 // Stacks as of Python programs: the frame at depth d (0: the outermost) of stack i is native where d % 3 is 0, else a line
@@ -309,7 +313,7 @@ static uint64_t python_frame(unsigned i, unsigned depth, unsigned d) {
 
 // how: 1: is killed; 2: the last one is refused.
 static void python(unsigned n, unsigned how) {
-    ct_open(); // stacks that are there before the journal are not in it
+    ct_tracing_open(); // stacks that are there before the journal are not in it
     for (unsigned i = 0; i < n; i++) {
         const unsigned depth = 1 + i * 7 % 60;
         uint64_t frames[60];
@@ -318,12 +322,12 @@ static void python(unsigned n, unsigned how) {
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);
-        CT_SET(&e, stack, ct_stack_intern(frames, depth));
+        CT_SET(&e, stack, ct_stack_table_intern(frames, depth));
         if (how == 2 && i + 1 == n) {
             CT_SET(&e, device, 0);
             CT_SET(&e, result, 2);
         }
-        ct_record(&e);
+        ct_publish(&e);
     }
     if (how == 1)
         kill(getpid(), SIGKILL);
@@ -338,8 +342,8 @@ static void library(const char *name, const char *function) {
     const uint64_t frame = there ? (uintptr_t)dlsym(there, function) + 1 : 1;
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
-    CT_SET(&e, stack, ct_stack_intern(&frame, 1));
-    ct_record(&e);
+    CT_SET(&e, stack, ct_stack_table_intern(&frame, 1));
+    ct_publish(&e);
     flush();
     ct_look_at_modules();
     (void)ct_resolve_symbols(1000);
@@ -355,8 +359,8 @@ static void stacks(unsigned n) {
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);
-        CT_SET(&e, stack, ct_stack_intern(frames, 500));
-        ct_record(&e);
+        CT_SET(&e, stack, ct_stack_table_intern(frames, 500));
+        ct_publish(&e);
         if (i % 2000 == 0)
             flush();
     }
@@ -465,7 +469,7 @@ static void limit(unsigned n, unsigned then) {
     struct account a;
     account_begin(&a);
     some(&a, 10, 0x100000);
-    (void)ct_flush();
+    (void)ct_publish_flush();
     const struct rlimit before = {RLIM_INFINITY, RLIM_INFINITY}, none = {64, RLIM_INFINITY};
     if (setrlimit(RLIMIT_FSIZE, &none))
         exit(3);
@@ -473,7 +477,7 @@ static void limit(unsigned n, unsigned then) {
         record_alloc(NULL, 0x200000 + i % 1000 * 4096, 1, 0);
     if (setrlimit(RLIMIT_FSIZE, &before))
         exit(3);
-    (void)ct_flush();
+    (void)ct_publish_flush();
     some(&a, then, 0x900000000);
     tell(&a);
 }
@@ -483,7 +487,7 @@ static void close_all(const char *file) {
     struct account a;
     account_begin(&a);
     some(&a, 10, 0x100000);
-    (void)ct_flush();
+    (void)ct_publish_flush();
     for (int fd = 3; fd < 1024; fd++)
         close(fd);
     int fd;
@@ -585,22 +589,22 @@ static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd,
 static void device(void) {
     struct ct_event e = {.present = 0}, wake = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
-    CT_SET(&e, api, ct_name("cudaMalloc"));
+    CT_SET(&e, api, ct_name_intern("cudaMalloc"));
     CT_SET(&e, device, 1);
     CT_SET(&e, ptr, 0x1000);
     CT_SET(&e, bytes, UINT64_C(3) << 30);
     CT_SET(&e, space, CT_SPACE_DEVICE);
     CT_SET(&e, result, 0);
-    ct_record(&e);
+    ct_publish(&e);
     // Only now, so that NVML is asked when the allocation is there.
     ct_device(1, uuid, UINT64_C(80) << 30);
     CT_SET(&wake, op, CT_OP_NOTE);
-    ct_record(&wake);
+    ct_publish(&wake);
     wait_ms(1700);
     e.present &= ~(CT_BIT(t_ns) | CT_BIT(ptr));
     CT_SET(&e, result, 2);
     CT_SET(&e, free_bytes, UINT64_C(2) << 30);
-    ct_record(&e);
+    ct_publish(&e);
 }
 
 // Readings of how much is free: as NVML says, and `mib` less a little later.
@@ -611,11 +615,11 @@ static void device_moves(unsigned mib) {
     CT_SET(&e, device, 1);
     CT_SET(&e, free_bytes, UINT64_C(10) << 30);
     CT_SET(&e, total_bytes, UINT64_C(80) << 30);
-    ct_record(&e);
+    ct_publish(&e);
     wait_ms(300);
     e.present &= ~CT_BIT(t_ns);
     CT_SET(&e, free_bytes, e.free_bytes - ((uint64_t)mib << 20));
-    ct_record(&e);
+    ct_publish(&e);
     wait_ms(600);
 }
 
@@ -625,7 +629,7 @@ int main(int argc, char **argv) {
     const unsigned m = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 0) : 0;
     struct account a;
     account_begin(&a);
-    if (!ct_enabled())
+    if (!ct_tracing_is_on())
         return 7;
     if (!strcmp(what, "threads"))
         threads(n, m);

@@ -214,7 +214,7 @@ static void quantities_say_what_is_known(void **state) {
     assert_int_equal(q.known, (1u << CT_QUANTITIES_END) - 1);
     assert_int_equal(q.value[CT_QUANTITY_USED], 4000);
     assert_int_equal(q.value[CT_QUANTITY_UNTRACKED], 500);
-    assert_int_equal(q.value[CT_QUANTITY_LARGEST_FREE], 3000);
+    assert_int_equal(q.value[CT_QUANTITY_LARGEST_GAP], 3000);
     assert_int_equal(q.value[CT_QUANTITY_FRAGMENTATION], 250);
     ct_live_release(&live);
 }

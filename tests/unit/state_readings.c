@@ -32,7 +32,7 @@ static void ask_nvml(uint64_t free, uint64_t process) {
 }
 
 static void are(uint64_t untracked, uint64_t others) {
-    const struct ct_split s = ct_readings_split(&readings, &live, 0);
+    const struct ct_breakdown s = ct_readings_breakdown(&readings, &live, 0);
     assert_true(s.split_known);
     assert_int_equal(s.untracked, untracked);
     assert_int_equal(s.others, others);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/human.h"
 
 static void key_before(struct ct_json *j, const char *key) {
     if (key && !*key) {
@@ -64,7 +64,7 @@ void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
     putc_unlocked('"', j->out);
 }
 
-void ct_json_share(struct ct_json *j, const char *key, uint64_t part, uint64_t whole) {
+void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t whole) {
     const unsigned n = whole ? (unsigned)((unsigned __int128)part * 10000 / whole) : 0;
     key_before(j, key);
     fprintf(j->out, "%u.%04u", n / 10000, n % 10000);
@@ -85,7 +85,7 @@ static void put_string(struct ct_json *j, const char *bytes, size_t length) {
     putc_unlocked('"', j->out);
     for (size_t i = 0; i < length;) {
         uint32_t code = 0;
-        const unsigned n = ct_utf8(p + i, length - i, &code);
+        const unsigned n = ct_utf8_decode(p + i, length - i, &code);
         if (!n)
             fputs("\\ufffd", j->out);
         else if (code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E))
@@ -104,7 +104,7 @@ void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t
     put_string(j, bytes, length);
 }
 
-void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value) {
+void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value) {
     if (known)
         ct_json_number(j, key, value);
     else
@@ -122,7 +122,7 @@ void ct_json_key(struct ct_json *j, const char *bytes, size_t length) {
     putc_unlocked(':', j->out);
 }
 
-void ct_json_end(struct ct_json *j) {
+void ct_json_end_line(struct ct_json *j) {
     putc_unlocked('\n', j->out);
     j->comma = 0;
 }

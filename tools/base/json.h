@@ -18,15 +18,15 @@ void ct_json_number(struct ct_json *j, const char *key, uint64_t value);
 void ct_json_signed(struct ct_json *j, const char *key, int64_t value);
 void ct_json_hex(struct ct_json *j, const char *key, uint64_t value);
 // A share as a decimal number, 0 to 1, with four digits behind the point, rounded down.
-void ct_json_share(struct ct_json *j, const char *key, uint64_t part, uint64_t whole);
+void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t whole);
 void ct_json_bool(struct ct_json *j, const char *key, int value);
 void ct_json_null(struct ct_json *j, const char *key);
-void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value); // null if not
+void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value); // null if not
 void ct_json_text(struct ct_json *j, const char *key, const char *text);
 // Bytes of a trace: what is not UTF-8 becomes U+FFFD.
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length);
 // A key that comes from a trace; a value follows with key "".
 void ct_json_key(struct ct_json *j, const char *bytes, size_t length);
-void ct_json_end(struct ct_json *j); // newline
+void ct_json_end_line(struct ct_json *j); // newline
 
 #endif

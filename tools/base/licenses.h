@@ -5,6 +5,6 @@
 
 #include <stdio.h>
 
-void ct_licenses(FILE *out);
+void ct_licenses_print(FILE *out);
 
 #endif

@@ -8,34 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Noreturn static inline void ct_out_of_memory(void) {
+_Noreturn static inline void ct_heap_exhausted(void) {
     fputs("cutrace-report: out of memory; narrow the range with --from and --to\n", stderr);
     exit(1);
 }
 
-static inline void *ct_resize(void *old, size_t count, size_t size) {
+static inline void *ct_heap_resize(void *old, size_t count, size_t size) {
     if (size && count > SIZE_MAX / size)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     const size_t bytes = count * size;
     void *p = realloc(old, bytes ? bytes : 1);
     if (!p)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     return p;
 }
 
-static inline void *ct_zeroed(size_t count, size_t size) {
+static inline void *ct_heap_alloc_zeroed(size_t count, size_t size) {
     void *p = calloc(count ? count : 1, size ? size : 1);
     if (!p)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     return p;
 }
 
 // Room for one more element in an array that doubles; evaluates its arguments more than once.
-#define CT_GROW(array, count, capacity)                                \
+#define CT_HEAP_GROW(array, count, capacity)                                \
     do {                                                               \
         if ((count) == (capacity)) {                                   \
             (capacity) = (capacity) ? (capacity)*2 : 16;               \
-            (array) = ct_resize((array), (capacity), sizeof *(array)); \
+            (array) = ct_heap_resize((array), (capacity), sizeof *(array)); \
         }                                                              \
     } while (0)
 

@@ -13,7 +13,7 @@
 #include <cutrace/format/journal.h>
 
 // Bytes read of a small file of /proc, with a NUL behind them; 0 if it cannot be read.
-static inline size_t ct_read_text(const char *path, char *to, size_t size) {
+static inline size_t ct_process_alive_read_file(const char *path, char *to, size_t size) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
     if (fd >= 0)
@@ -23,18 +23,18 @@ static inline size_t ct_read_text(const char *path, char *to, size_t size) {
 }
 
 // Field 22 of /proc/PID/stat, 0 if there is no such process or only its remains.
-static inline uint64_t ct_process_start(uint32_t pid) {
+static inline uint64_t ct_process_alive_start_time(uint32_t pid) {
     char path[64], text[1024];
     (void)snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    ct_read_text(path, text, sizeof text);
+    ct_process_alive_read_file(path, text, sizeof text);
     return ct_journal_process_start(text);
 }
 
 // Whether a process is called `pid` in its own namespace: the last number of NSpid.
-static inline int ct_is_called(uint32_t here, uint32_t pid) {
+static inline int ct_process_alive_has_inner_pid(uint32_t here, uint32_t pid) {
     char path[64], text[4096];
     (void)snprintf(path, sizeof path, "/proc/%u/status", here);
-    ct_read_text(path, text, sizeof text);
+    ct_process_alive_read_file(path, text, sizeof text);
     const char *at = strstr(text, "\nNSpid:"), *last = NULL;
     for (at = at ? at + 7 : ""; *at && *at != '\n'; at++)
         if ((*at == '\t' || *at == ' ') && at[1] >= '0' && at[1] <= '9')
@@ -44,19 +44,19 @@ static inline int ct_is_called(uint32_t here, uint32_t pid) {
 
 // The process's pid as it is seen from here, 0 if it has ended. In a container it may have another one in the
 // journal; when it started is the same everywhere.
-static inline uint32_t ct_alive(const struct ct_journal *j) {
+static inline uint32_t ct_process_alive_pid(const struct ct_journal *j) {
     char boot[64] = "";
     if (!j->pid || !j->process_start ||
-        ct_read_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot) < sizeof j->boot_id ||
+        ct_process_alive_read_file("/proc/sys/kernel/random/boot_id", boot, sizeof boot) < sizeof j->boot_id ||
         memcmp(boot, j->boot_id, sizeof j->boot_id) != 0)
         return 0;
-    if (ct_process_start(j->pid) == j->process_start)
+    if (ct_process_alive_start_time(j->pid) == j->process_start)
         return j->pid;
     uint32_t found = 0;
     DIR *all = opendir("/proc");
     for (const struct dirent *one; all && !found && (one = readdir(all));) {
         const uint32_t pid = (uint32_t)strtoul(one->d_name, NULL, 10);
-        if (pid && ct_process_start(pid) == j->process_start && ct_is_called(pid, j->pid))
+        if (pid && ct_process_alive_start_time(pid) == j->process_start && ct_process_alive_has_inner_pid(pid, j->pid))
             found = pid;
     }
     if (all)
@@ -66,14 +66,14 @@ static inline uint32_t ct_alive(const struct ct_journal *j) {
 
 // Where a journal lies: `path`, or what it leads to (`to`) if the recorder has put it elsewhere. Such a link is followed by hand:
 // in a folder that all may write to, the kernel does not follow other users' links.
-static inline const char *ct_journal_place(const char *path, char *to, size_t size) {
+static inline const char *ct_journal_probe_path(const char *path, char *to, size_t size) {
     const ssize_t n = readlink(path, to, size - 1);
     to[n > 0 ? n : 0] = 0;
-    return ct_journal_is_elsewhere(to) ? to : path;
+    return ct_journal_links_to_shm(to) ? to : path;
 }
 
 // NULL, or why a head is no journal that this program understands, as the end of a sentence.
-static inline const char *ct_journal_unfit(const struct ct_journal *j) {
+static inline const char *ct_journal_probe_mismatch(const struct ct_journal *j) {
     if (memcmp(j->magic, CT_JOURNAL_MAGIC, sizeof j->magic) != 0)
         return "is no journal, or its process ended while making it";
     if (j->version != CT_JOURNAL_VERSION || j->header_bytes < sizeof *j)

@@ -3,9 +3,9 @@
 #ifndef CT_TABLE_H
 #define CT_TABLE_H
 
-#include "base/memory.h"
+#include "base/heap.h"
 
-static inline uint64_t ct_mix(uint64_t h) {
+static inline uint64_t ct_hash_mix(uint64_t h) {
     h ^= h >> 32;
     h *= UINT64_C(0xD6E8FEB86659FD93);
     h ^= h >> 32;
@@ -24,7 +24,7 @@ static inline uint64_t ct_hash_bytes(const void *data, size_t n) {
     word = 0;
     if (n)
         memcpy(&word, p, n);
-    return ct_mix(h ^ word);
+    return ct_hash_mix(h ^ word);
 }
 
 // ---- number by key: open addressing, keys are never removed -----------------------------------
@@ -41,13 +41,13 @@ struct ct_map {
 };
 
 static inline size_t ct_map_slot(const struct ct_map *m, uint64_t key) {
-    size_t i = ct_mix(key) & (m->capacity - 1);
+    size_t i = ct_hash_mix(key) & (m->capacity - 1);
     while (m->used[i] && m->entries[i].key != key)
         i = (i + 1) & (m->capacity - 1);
     return i;
 }
 
-static inline uint64_t *ct_map_get(const struct ct_map *m, uint64_t key) {
+static inline uint64_t *ct_map_find(const struct ct_map *m, uint64_t key) {
     if (!m->capacity)
         return NULL;
     const size_t i = ct_map_slot(m, key);
@@ -56,12 +56,12 @@ static inline uint64_t *ct_map_get(const struct ct_map *m, uint64_t key) {
 
 // The value of a key; 0 when it is new. Valid until the next call.
 // NOLINTBEGIN(clang-analyzer-core.NullDereference): there are entries where there is capacity
-static inline uint64_t *ct_map_at(struct ct_map *m, uint64_t key) {
+static inline uint64_t *ct_map_add(struct ct_map *m, uint64_t key) {
     if (m->count * 2 >= m->capacity) {
         const struct ct_map old = *m;
         m->capacity = old.capacity ? old.capacity * 2 : 64;
-        m->entries = ct_zeroed(m->capacity, sizeof *m->entries);
-        m->used = ct_zeroed(m->capacity, 1);
+        m->entries = ct_heap_alloc_zeroed(m->capacity, sizeof *m->entries);
+        m->used = ct_heap_alloc_zeroed(m->capacity, 1);
         for (size_t i = 0; i < old.capacity; i++)
             if (old.used[i]) {
                 const size_t s = ct_map_slot(m, old.entries[i].key);
@@ -81,7 +81,7 @@ static inline uint64_t *ct_map_at(struct ct_map *m, uint64_t key) {
 }
 // NOLINTEND(clang-analyzer-core.NullDereference)
 
-static inline void ct_map_clear(struct ct_map *m) {
+static inline void ct_map_free(struct ct_map *m) {
     free(m->entries);
     free(m->used);
     *m = (struct ct_map){0};
@@ -89,21 +89,21 @@ static inline void ct_map_clear(struct ct_map *m) {
 
 // ---- set of numbers by content: the caller hashes and compares ---------------------------------
 
-struct ct_set {
+struct ct_id_set {
     uint32_t *ids; // 0 = empty
     uint32_t *hashes;
     size_t capacity, count;
 };
 
 // Slot where a thing with this hash is (same() says so) or would go. Grows first.
-static inline uint32_t *ct_set_slot(struct ct_set *s, uint64_t hash,
+static inline uint32_t *ct_id_set_slot(struct ct_id_set *s, uint64_t hash,
                                     int (*same)(const void *owner, uint32_t id, const void *key),
                                     const void *owner, const void *key) {
     if (s->count * 2 >= s->capacity) {
-        const struct ct_set old = *s;
+        const struct ct_id_set old = *s;
         s->capacity = old.capacity ? old.capacity * 2 : 64;
-        s->ids = ct_zeroed(s->capacity, sizeof *s->ids);
-        s->hashes = ct_zeroed(s->capacity, sizeof *s->hashes);
+        s->ids = ct_heap_alloc_zeroed(s->capacity, sizeof *s->ids);
+        s->hashes = ct_heap_alloc_zeroed(s->capacity, sizeof *s->hashes);
         for (size_t i = 0; i < old.capacity; i++) {
             size_t at = old.hashes[i] & (s->capacity - 1);
             if (!old.ids[i])
@@ -127,10 +127,10 @@ static inline uint32_t *ct_set_slot(struct ct_set *s, uint64_t hash,
     return &s->ids[at];
 }
 
-static inline void ct_set_clear(struct ct_set *s) {
+static inline void ct_id_set_free(struct ct_id_set *s) {
     free(s->ids);
     free(s->hashes);
-    *s = (struct ct_set){0};
+    *s = (struct ct_id_set){0};
 }
 
 #endif

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "base/process_alive.h"
-#include "base/text.h"
+#include "base/human.h"
 
 enum { DONE = 0, USAGE = 2, NOT_THERE = 3, NO_ANSWER = 4, NOT_ALLOWED = 5 };
 
@@ -124,7 +124,7 @@ static int find(struct target *t, const char *what) {
     if (snprintf(beside, sizeof beside, "%s%s", what, is_suffixed ? "" : CT_JOURNAL_SUFFIX) >=
         (int)sizeof beside)
         return fail(USAGE, "the path is too long");
-    const char *place = ct_journal_place(beside, target, sizeof target);
+    const char *place = ct_journal_probe_path(beside, target, sizeof target);
     if (place != beside && access(place, F_OK))
         return fail(NOT_THERE,
                     "%s leads to %s, which is not there; from another container, name the process",
@@ -148,14 +148,14 @@ static int map(struct target *t, int writable) {
     if (p == MAP_FAILED)
         return fail(NOT_THERE, "%s: is no journal", t->path);
     t->journal = p;
-    const char *unfit = ct_journal_unfit(t->journal);
+    const char *unfit = ct_journal_probe_mismatch(t->journal);
     if (unfit)
         return fail(
             NOT_THERE,
             "%s: %s (version %u, this program reads %u); use the cutrace of the version that "
             "records",
             t->path, unfit, t->journal->version, CT_JOURNAL_VERSION);
-    t->pid = t->pid ? t->pid : ct_alive(t->journal);
+    t->pid = t->pid ? t->pid : ct_process_alive_pid(t->journal);
     if (!t->pid)
         return fail(
             NOT_THERE,
@@ -167,7 +167,7 @@ static int map(struct target *t, int writable) {
 // ---- what can be asked -----------------------------------------------------------------------------
 
 static void wake(struct ct_journal *j) {
-    atomic_fetch_or(&j->wanted, CT_WANTED_HURRY);
+    atomic_fetch_or(&j->wanted, CT_WAKE_NOW);
     (void)syscall(SYS_futex, &j->wanted, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
@@ -193,7 +193,7 @@ static int flush(struct target *t) {
         nanosleep(&pause, NULL);
         if (atomic_load(&j->flushes) != before)
             return DONE;
-        if (!ct_process_start(t->pid))
+        if (!ct_process_alive_start_time(t->pid))
             return fail(NOT_THERE, "process %u has ended", t->pid);
     }
     return fail(NO_ANSWER, "process %u has not answered within %u s", t->pid, ANSWER_MS / 1000);
@@ -205,14 +205,14 @@ static void put_device(const struct ct_journal_device *d, int ordinal) {
     if (!atomic_load(&d->tracked) && !atomic_load(&d->peak) && !atomic_load(&d->refused) && !total)
         return;
     printf("GPU %-6d tracked %s, peak %s, refused %" PRIu64, ordinal,
-           ct_bytes(atomic_load(&d->tracked), CT_UNITS_IEC).text,
-           ct_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->refused));
+           ct_human_bytes(atomic_load(&d->tracked), CT_UNITS_IEC).text,
+           ct_human_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->refused));
     if (total) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         const uint64_t at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-        printf(", free %s of %s (%s ago)", ct_bytes(atomic_load(&d->free_bytes), CT_UNITS_IEC).text,
-               ct_bytes(total, CT_UNITS_IEC).text,
-               ct_seconds(at > sampled ? at - sampled : 0).text);
+        printf(", free %s of %s (%s ago)", ct_human_bytes(atomic_load(&d->free_bytes), CT_UNITS_IEC).text,
+               ct_human_bytes(total, CT_UNITS_IEC).text,
+               ct_human_seconds(at > sampled ? at - sampled : 0).text);
     } else {
         fputs(", free -", stdout);
     }
@@ -225,12 +225,12 @@ static int status(struct target *t) {
     printf("process    %u, recording is %s\n", t->pid, control & CT_CONTROL_OFF ? "off" : "on");
     printf("events     %" PRIu64 "\n", atomic_load(&j->events));
     printf("lost       %" PRIu64 "\n", atomic_load(&j->lost));
-    printf("written    %s\n", ct_bytes(atomic_load(&j->bytes_written), CT_UNITS_IEC).text);
-    if (atomic_load(&j->shelf_bytes))
+    printf("written    %s\n", ct_human_bytes(atomic_load(&j->bytes_written), CT_UNITS_IEC).text);
+    if (atomic_load(&j->chunks_bytes))
         printf(
             "in memory  %s of %s\n",
-            ct_bytes(atomic_load(&j->shelf_head) - atomic_load(&j->shelf_tail), CT_UNITS_IEC).text,
-            ct_bytes(atomic_load(&j->shelf_bytes), CT_UNITS_IEC).text);
+            ct_human_bytes(atomic_load(&j->chunks_head) - atomic_load(&j->chunks_tail), CT_UNITS_IEC).text,
+            ct_human_bytes(atomic_load(&j->chunks_bytes), CT_UNITS_IEC).text);
     for (int d = 0; d < CT_JOURNAL_DEVICES; d++)
         put_device(&j->device[d], d);
     return fflush(stdout) ? NOT_ALLOWED : DONE;
@@ -242,7 +242,7 @@ static const struct {
     int writes;
 } requests[] = {{"status", status, 0}, {"on", on, 1}, {"off", off, 1}, {"flush", flush, 1}};
 
-int ct_ctl(int argc, char **argv) {
+int ct_ctl_main(int argc, char **argv) {
     struct target t = {.journal = NULL};
     if (argc != 2)
         return fail(USAGE, "usage: cutrace ctl PID|TRACE on|off|flush|status");

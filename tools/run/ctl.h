@@ -4,6 +4,6 @@
 #define CT_CTL_H
 
 // `argv` begins behind "ctl". Returns the exit code.
-int ct_ctl(int argc, char **argv);
+int ct_ctl_main(int argc, char **argv);
 
 #endif

@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
             help(stdout);
             return fflush(stdout) ? OWN_FAILURE : 0;
         }
-        return ct_ctl(argc - 2, argv + 2);
+        return ct_ctl_main(argc - 2, argv + 2);
     }
     if (argc < 2) {
         help(stderr);

@@ -86,7 +86,7 @@ static inline const uint8_t *ct_get_bytes(struct ct_in *in, uint64_t n) {
 }
 
 // A cursor over the next n bytes; `in` moves behind them.
-static inline struct ct_in ct_get_sub(struct ct_in *in, uint64_t n) {
+static inline struct ct_in ct_get_slice(struct ct_in *in, uint64_t n) {
     const uint8_t *p = ct_get_bytes(in, n);
     if (!p)
         return (struct ct_in){NULL, NULL, 1};
@@ -129,7 +129,7 @@ static inline int ct_section_next(struct ct_in *body, unsigned *kind, struct ct_
         return 0;
     const uint64_t k = ct_get_varint(body);
     const uint32_t n = ct_get_u32(body);
-    *section = ct_get_sub(body, n);
+    *section = ct_get_slice(body, n);
     *kind = k > 0xFFFF ? 0xFFFF : (unsigned)k;
     return body->bad || section->bad ? -1 : 1;
 }

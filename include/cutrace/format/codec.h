@@ -13,7 +13,7 @@
 // own: a body that is cut between columns takes about a tenth less.
 #define CT_CUT_BYTES 4096u
 
-static inline size_t ct_body_cut(const uint8_t *body, size_t bytes, size_t at) {
+static inline size_t ct_body_next_cut(const uint8_t *body, size_t bytes, size_t at) {
     struct ct_in all = {body, body + bytes, 0}, section;
     unsigned kind;
     while (ct_section_next(&all, &kind, &section) > 0) {
@@ -25,7 +25,7 @@ static inline size_t ct_body_cut(const uint8_t *body, size_t bytes, size_t at) {
                 ct_get_varint(&section);
                 ct_get_varint(&section);
                 const uint32_t n = ct_get_u32(&section);
-                (void)ct_get_sub(&section, n);
+                (void)ct_get_slice(&section, n);
             }
         const size_t here = (size_t)(all.at - body);
         if (here >= at + CT_CUT_BYTES)

@@ -23,7 +23,7 @@
 #define CT_MAX_BODY (64u << 20)  // bytes of a body, decompressed
 #define CT_MAX_STRING 65535u     // bytes of a string
 #define CT_MAX_STACK 4096u       // frames of a stack, with the one that says why it ends
-#define CT_MAX_PLACES 256u       // of a native frame: inlined functions and its own
+#define CT_MAX_SOURCE_LOCATIONS 256u       // of a native frame: inlined functions and its own
 #define CT_MAX_EVENTS (1u << 20) // events of a chunk
 #define CT_MAX_TICK_NS (1u << 20)
 
@@ -31,7 +31,7 @@
 // misread it) and ignores unknown flags of the lower half.
 #define CT_CHUNK_LAST 0x1u    // the process ended in good order, if no chunk has a higher seq
 #define CT_CHUNK_AMENDS 0x2u  // the chunk holds AMEND records
-#define CT_CHUNK_SEGMENT 0x4u // begins a segment: new dictionaries, all INFO, HISTORY, CHECKPOINT
+#define CT_CHUNK_RESTART 0x4u // begins a segment: new dictionaries, all INFO, HISTORY, CHECKPOINT
 #define CT_CHUNK_SEALED 0x8u  // made from the journal of a process that was killed
 #define CT_CHUNK_REQUIRED 0xFFFF0000u
 
@@ -110,12 +110,12 @@ struct ct_event {
 _Static_assert(sizeof(struct ct_event) % 16 == 0, "events are copied in steps of 16 bytes");
 
 // Bytes in front of the fields that few events have.
-#define CT_EVENT_USUAL offsetof(struct ct_event, handle)
+#define CT_EVENT_COMMON_BYTES offsetof(struct ct_event, handle)
 
 // An event without fields. The usual ones are zero, not what lay in this memory before: the journal's records hold them, set
 // or not.
-static inline void ct_event_begin(struct ct_event *e) {
-    memset(e, 0, CT_EVENT_USUAL);
+static inline void ct_event_init(struct ct_event *e) {
+    memset(e, 0, CT_EVENT_COMMON_BYTES);
 }
 
 #define CT_BIT(member) (UINT64_C(1) << CT_FIELD_##member)

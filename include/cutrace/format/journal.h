@@ -14,23 +14,23 @@
 //             rings_at + i * (4096 + ring_data), i < rings. Bytes [tail, head) modulo ring_data are events.
 //   open      the chunk that is being filled: struct ct_journal_open open[committed & 1]
 //   shelf     with CUTRACE_MEMORY: a ring of finished chunks, of which some may be in the trace already. Bytes
-//             [shelf_tail, shelf_head) modulo shelf_bytes, at shelf_at, are entries: a u64, the length of a chunk (a
+//             [chunks_tail, chunks_head) modulo chunks_bytes, at chunks_at, are entries: a u64, the length of a chunk (a
 //             multiple of 8), and behind it the chunk in one piece. A word 0 in place of a length means: the rest up to
-//             the end of the ring is unused. What is older than shelf_tail was overwritten, or is in the trace.
+//             the end of the ring is unused. What is older than chunks_tail was overwritten, or is in the trace.
 //   blocks    the bytes of its streams
 //   names, threads, stacks, modules    what the numbers in ring records stand for
 //
 // It lies beside the trace. With CUTRACE_MEMORY it lies in memory, since the kernel would write each page of it that
 // changes to the disk: beside the trace if that is on a tmpfs, else TRACE.journal is a symbolic link to a file whose name
-// begins with CT_JOURNAL_ELSEWHERE.
+// begins with CT_JOURNAL_SHM_PREFIX.
 //
 // To fold (what a reader does):
 //   0. The chunks of the shelf whose numbers the trace's file does not have are chunks of the trace.
 //   1. o = open[committed & 1]. If the trace already has the chunk o.seq, o's streams are in it: ignore them, but not
-//      o.taken_ns. Otherwise the streams, cut at their `used`, are the sections of the chunk o.seq.
-//   2. From each ring the records with t_ns > o.taken_ns (older ones have been taken out), in the order of time. They carry the
+//      o.drained_ns. Otherwise the streams, cut at their `used`, are the sections of the chunk o.seq.
+//   2. From each ring the records with t_ns > o.drained_ns (older ones have been taken out), in the order of time. They carry the
 //      process's own numbers: `api` and `text` are names, `stack` a stack's place, `thread` a thread's number.
-//   3. announced != CT_JOURNAL_QUIET: the thread died while it published one more event.
+//   3. announced != CT_JOURNAL_IDLE: the thread died while it published one more event.
 #ifndef CUTRACE_JOURNAL_H
 #define CUTRACE_JOURNAL_H
 
@@ -42,9 +42,9 @@
 #define CT_JOURNAL_MAGIC "CUTRJRNL"
 #define CT_JOURNAL_VERSION 4
 #define CT_JOURNAL_SUFFIX ".journal"
-#define CT_JOURNAL_ELSEWHERE "/dev/shm/cutrace-"
+#define CT_JOURNAL_SHM_PREFIX "/dev/shm/cutrace-"
 #define CT_JOURNAL_PAGE 4096u
-#define CT_JOURNAL_QUIET UINT64_MAX
+#define CT_JOURNAL_IDLE UINT64_MAX
 #define CT_JOURNAL_DEVICES 64
 
 // ---- streams ----------------------------------------------------------------------------------
@@ -53,18 +53,18 @@
 #define CT_STREAMS 64
 #define CT_STREAM_COLUMNS 8
 
-#define CT_BLOCK_BYTES 2048u
+#define CT_STREAM_BLOCK_BYTES 2048u
 
-// Block i (from 1; 0 is none) lies at blocks_at + (i - 1) * CT_BLOCK_BYTES. `used` counts for every block of a stream but
+// Block i (from 1; 0 is none) lies at blocks_at + (i - 1) * CT_STREAM_BLOCK_BYTES. `used` counts for every block of a stream but
 // its last one, for which the commit says how much of it counts.
-struct ct_block {
+struct ct_stream_block {
     uint32_t next, used;
-    uint8_t bytes[CT_BLOCK_BYTES - 8];
+    uint8_t bytes[CT_STREAM_BLOCK_BYTES - 8];
 };
 
 struct ct_journal_open {
     uint64_t seq, dict_seq, first_event; // as in struct ct_chunk
-    uint64_t taken_ns;                   // all events up to this time have left the rings
+    uint64_t drained_ns;                   // all events up to this time have left the rings
     uint64_t t_first_ns, t_last_ns;
     uint32_t records, events; // with and without AMEND records
     uint32_t flags;           // CT_CHUNK_*
@@ -83,7 +83,7 @@ struct ct_journal_ring {
     // the thread's line
     _Atomic uint64_t head; // bytes published, ever
     _Atomic uint64_t
-        announced; // no later than the time of what is being published; or CT_JOURNAL_QUIET
+        announced; // no later than the time of what is being published; or CT_JOURNAL_IDLE
     _Atomic uint64_t last_ns; // time of the last event published
     _Atomic uint32_t thread;  // number of the thread that owns the ring now
     _Atomic uint32_t reserved;
@@ -99,7 +99,7 @@ struct ct_journal_ring {
 #define CT_RECORD_SHORT offsetof(struct ct_event, device)
 #define CT_RECORD_BLOCK offsetof(struct ct_event, context)
 #define CT_RECORD_MIDDLE offsetof(struct ct_event, stream)
-#define CT_RECORD_LONG CT_EVENT_USUAL
+#define CT_RECORD_LONG CT_EVENT_COMMON_BYTES
 #define CT_RECORD_WHOLE offsetof(struct ct_event, unused)
 #define CT_SHORT_FIELDS \
     (CT_BIT(t_ns) | CT_BIT(ptr) | CT_BIT(op) | CT_BIT(api) | CT_BIT(thread) | CT_BIT(result))
@@ -168,17 +168,17 @@ static inline uint32_t ct_frame_word_line(uint64_t word) { // or enum ct_stack_e
 
 // A text is kept as a stack is, in the same place: its words are one with the bytes of the function's name (lower half)
 // and of the file's (upper half), and then these bytes, one name behind the other, filled up with zeros to whole words.
-#define CT_TEXT_MOST_BYTES 4095u // of each of the two names; longer ones are cut
+#define CT_CODE_NAME_MAX_BYTES 4095u // of each of the two names; longer ones are cut
 
-struct ct_text {
+struct ct_code_name {
     const char *function, *file; // not terminated
     uint32_t function_bytes, file_bytes;
 };
 
 // The names of a text of n words. 0, or -1: these words are none.
-static inline int ct_text_of(const uint64_t *words, uint32_t n, struct ct_text *t) {
+static inline int ct_code_name_parse(const uint64_t *words, uint32_t n, struct ct_code_name *t) {
     const uint32_t function = n ? (uint32_t)words[0] : 0, file = n ? (uint32_t)(words[0] >> 32) : 0;
-    if (!n || function > CT_TEXT_MOST_BYTES || file > CT_TEXT_MOST_BYTES ||
+    if (!n || function > CT_CODE_NAME_MAX_BYTES || file > CT_CODE_NAME_MAX_BYTES ||
         function + file > (n - 1) * 8)
         return -1;
     t->function = (const char *)(words + 1);
@@ -206,13 +206,13 @@ struct ct_journal_device {
 };
 
 // What the writer thread is asked for, in `wanted`, a futex that is not private and has one waiter.
-enum ct_journal_wanted {
-    CT_WANTED_NOTICE = 1u, // there is something again
-    CT_WANTED_HURRY = 2u,  // look at once
-    CT_WANTED_STOP = 4u,
+enum ct_journal_wake {
+    CT_WAKE_NEW_EVENTS = 1u, // there is something again
+    CT_WAKE_NOW = 2u,  // look at once
+    CT_WAKE_STOP = 4u,
 };
 
-// What another process may ask for: it stores a word, sets CT_WANTED_HURRY and wakes the waiter.
+// What another process may ask for: it stores a word, sets CT_WAKE_NOW and wakes the waiter.
 enum ct_journal_control {
     CT_CONTROL_OFF = 1u, // stop recording until the bit is cleared
     CT_CONTROL_FLUSH =
@@ -248,19 +248,19 @@ struct ct_journal {
     _Atomic uint64_t flushes; // how often FLUSH was done
     struct ct_journal_device device[CT_JOURNAL_DEVICES];
     // the shelf
-    uint64_t shelf_at __attribute__((aligned(64)));
+    uint64_t chunks_at __attribute__((aligned(64)));
     // 0: there is none. It becomes less where memory ends, before anything has lain beyond.
-    _Atomic uint64_t shelf_bytes;
-    _Atomic uint64_t shelf_head, shelf_tail; // bytes put on it and taken off it, ever
+    _Atomic uint64_t chunks_bytes;
+    _Atomic uint64_t chunks_head, chunks_tail; // bytes put on it and taken off it, ever
 };
 _Static_assert(sizeof(struct ct_journal) <= 2 * CT_JOURNAL_PAGE, "the header has two pages");
 #define CT_JOURNAL_HEADER (2 * CT_JOURNAL_PAGE)
 
 // Whether the target of a link TRACE.journal is one that the recorder chose.
-static inline int ct_journal_is_elsewhere(const char *target) {
-    const size_t prefix = sizeof CT_JOURNAL_ELSEWHERE - 1, suffix = sizeof CT_JOURNAL_SUFFIX - 1,
+static inline int ct_journal_links_to_shm(const char *target) {
+    const size_t prefix = sizeof CT_JOURNAL_SHM_PREFIX - 1, suffix = sizeof CT_JOURNAL_SUFFIX - 1,
                  n = strlen(target);
-    return n > prefix + suffix && strncmp(target, CT_JOURNAL_ELSEWHERE, prefix) == 0 &&
+    return n > prefix + suffix && strncmp(target, CT_JOURNAL_SHM_PREFIX, prefix) == 0 &&
            !strchr(target + prefix, '/') && strcmp(target + n - suffix, CT_JOURNAL_SUFFIX) == 0;
 }
 

@@ -20,7 +20,7 @@
 enum { CT_CHECKPOINT_FIRST = 1, CT_CHECKPOINT_LAST = 2, CT_CHECKPOINT_INEXACT = 4 };
 
 // Sum of the allocations of a call site: where the state is too large to be written, this is instead.
-struct ct_total {
+struct ct_site_sum {
     uint64_t bytes, count;
     uint64_t t_ns, event; // of the first one
     uint32_t stack, flags;
@@ -34,24 +34,24 @@ enum ct_checkpoint_pass {
     CT_PASS_MAPPINGS,
     CT_PASS_HANDLES,
     CT_PASS_POOLS,  // of an inexact one
-    CT_PASS_TOTALS, // likewise
+    CT_PASS_SITE_SUMS, // likewise
     CT_PASS_DEVICES,
     CT_PASS_DONE,
 };
 
-// How far it is. Begin with ct_checkpoint_begin or ct_checkpoint_begin_totals.
+// How far it is. Begin with ct_checkpoint_begin or ct_checkpoint_begin_sums.
 struct ct_checkpoint {
     enum ct_checkpoint_pass pass;
     uint32_t at, end; // slots, or places in `totals`, or devices
-    const struct ct_total *totals;
+    const struct ct_site_sum *totals;
     uint32_t room;
 };
 
 // ---- from the state to records ----------------------------------------------------------------
 
-static inline void ct_checkpoint_record(const struct ct_live *l, const struct ct_object *o,
+static inline void ct_checkpoint_put_common(const struct ct_live *l, const struct ct_object *o,
                                         unsigned op, struct ct_event *e) {
-    const struct ct_origin *from = ct_live_origin(l, o);
+    const struct ct_traits *from = ct_live_traits(l, o);
     e->present = 0;
     CT_SET(e, op, op);
     CT_SET(e, t_ns, o->t_ns);
@@ -74,31 +74,31 @@ static inline void ct_checkpoint_record(const struct ct_live *l, const struct ct
         CT_SET(e, space, from->space);
 }
 
-static inline void ct_checkpoint_pool(const struct ct_live *l, const struct ct_object *o,
+static inline void ct_checkpoint_put_pool(const struct ct_live *l, const struct ct_object *o,
                                       int inexact, struct ct_event *e) {
     e->present = 0;
     CT_SET(e, op, CT_OP_POOL_SAMPLE);
     CT_SET(e, pool, o->key);
-    CT_SET(e, reserved_bytes, ct_live_origin(l, o)->link);
+    CT_SET(e, reserved_bytes, ct_live_traits(l, o)->link);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
     if (inexact) // else it is the sum of what was drawn from the pool
         CT_SET(e, used_bytes, o->bytes);
 }
 
-static inline void ct_checkpoint_object(const struct ct_live *l, const struct ct_object *o,
+static inline void ct_checkpoint_put_object(const struct ct_live *l, const struct ct_object *o,
                                         struct ct_event *e) {
     static const uint8_t op[CT_KINDS_END] = {
         [CT_KIND_ADDRESS] = CT_OP_ALLOC,     [CT_KIND_ARRAY] = CT_OP_ALLOC,
         [CT_KIND_HANDLE] = CT_OP_CREATE,     [CT_KIND_MAPPING] = CT_OP_MAP,
         [CT_KIND_GRAPH] = CT_OP_GRAPH_ALLOC, [CT_KIND_REGISTERED] = CT_OP_REGISTER,
         [CT_KIND_IPC] = CT_OP_IPC_OPEN,      [CT_KIND_RESERVED] = CT_OP_RESERVE,
-        [CT_KIND_TOTAL] = CT_OP_ALLOC,       [CT_KIND_BLOCK] = CT_OP_BLOCK_ALLOC,
+        [CT_KIND_SITE_SUM] = CT_OP_ALLOC,       [CT_KIND_BLOCK] = CT_OP_BLOCK_ALLOC,
     };
-    const struct ct_origin *from = ct_live_origin(l, o);
-    ct_checkpoint_record(l, o, op[o->kind], e);
+    const struct ct_traits *from = ct_live_traits(l, o);
+    ct_checkpoint_put_common(l, o, op[o->kind], e);
     switch (o->kind) {
-    case CT_KIND_TOTAL:
+    case CT_KIND_SITE_SUM:
         CT_SET(e, count, from->link);
         break;
     case CT_KIND_ARRAY:
@@ -127,7 +127,7 @@ static inline enum ct_checkpoint_pass ct_checkpoint_pass_of(unsigned kind) {
                                      : CT_PASS_OTHERS;
 }
 
-static inline void ct_checkpoint_total(const struct ct_total *t, struct ct_event *e) {
+static inline void ct_checkpoint_put_sum(const struct ct_site_sum *t, struct ct_event *e) {
     e->present = 0;
     CT_SET(e, op, CT_OP_ALLOC);
     CT_SET(e, t_ns, t->t_ns);
@@ -146,7 +146,7 @@ static inline void ct_checkpoint_total(const struct ct_total *t, struct ct_event
 
 enum { CT_DEVICE_RECORDS = 6 };
 
-static inline void ct_checkpoint_reading(const struct ct_device_now *d, int device, unsigned op,
+static inline void ct_checkpoint_put_reading(const struct ct_device_usage *d, int device, unsigned op,
                                          uint64_t t_ns, struct ct_event *e) {
     e->present = 0;
     CT_SET(e, op, op);
@@ -156,32 +156,32 @@ static inline void ct_checkpoint_reading(const struct ct_device_now *d, int devi
 }
 
 // What PyTorch has stated of its pools of a device.
-static inline size_t ct_checkpoint_stated(const struct ct_live *l, int device, struct ct_event *e) {
+static inline size_t ct_checkpoint_put_reported(const struct ct_live *l, int device, struct ct_event *e) {
     const struct ct_live_device *d = &l->device[device];
     if (!d->stated)
         return 0;
     e->present = 0;
     CT_SET(e, op, CT_OP_POOL_SAMPLE);
     CT_SET(e, device, device < CT_MAX_DEVICES ? device : CT_NO_DEVICE);
-    CT_SET(e, reserved_bytes, d->stated_reserved);
-    CT_SET(e, allocated_bytes, d->stated_allocated);
+    CT_SET(e, reserved_bytes, d->reported_reserved);
+    CT_SET(e, allocated_bytes, d->reported_allocated);
     return 1;
 }
 
 // The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample without used_bytes is the one with the least
 // free memory; with used_bytes (what was tracked then) it is the last one.
-static inline size_t ct_checkpoint_device(const struct ct_device_now *d, int device,
+static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, int device,
                                           struct ct_event *out) {
     const struct ct_reading *last = &d->last;
     struct ct_event *e = out;
     if (d->free_known) {
-        ct_checkpoint_reading(d, device, CT_OP_MEMORY_SAMPLE, d->free_min_t_ns, e);
+        ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, d->free_min_t_ns, e);
         CT_SET(e, free_bytes, d->free_min);
         CT_SET(e, total_bytes, d->total);
         e++;
     }
     if (last->known) {
-        ct_checkpoint_reading(d, device, CT_OP_MEMORY_SAMPLE, last->t_ns, e);
+        ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, last->t_ns, e);
         CT_SET(e, free_bytes, last->free);
         CT_SET(e, total_bytes, last->total);
         CT_SET(e, used_bytes, last->tracked);
@@ -199,13 +199,13 @@ static inline size_t ct_checkpoint_device(const struct ct_device_now *d, int dev
     for (unsigned i = 0; i < sizeof cost / sizeof *cost; i++) {
         if (!cost[i].known)
             continue;
-        ct_checkpoint_reading(d, device, cost[i].op, 0, e);
+        ct_checkpoint_put_reading(d, device, cost[i].op, 0, e);
         CT_SET(e, free_before_bytes, cost[i].bytes);
         CT_SET(e, free_bytes, 0);
         e++;
     }
     if (e == out && d->seen)
-        ct_checkpoint_reading(d, device, CT_OP_MEMORY_SAMPLE, 0, e++);
+        ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, 0, e++);
     return (size_t)(e - out);
 }
 
@@ -215,7 +215,7 @@ static inline int ct_checkpoint_pass_empty(const struct ct_live *l, enum ct_chec
            (pass == CT_PASS_HANDLES && !l->of_kind[CT_KIND_HANDLE]);
 }
 
-static inline void ct_checkpoint_enter(struct ct_checkpoint *c, const struct ct_live *l,
+static inline void ct_checkpoint_begin_pass(struct ct_checkpoint *c, const struct ct_live *l,
                                        enum ct_checkpoint_pass pass) {
     while (ct_checkpoint_pass_empty(l, pass))
         pass = (enum ct_checkpoint_pass)(pass + 1);
@@ -224,65 +224,65 @@ static inline void ct_checkpoint_enter(struct ct_checkpoint *c, const struct ct_
     c->pass = pass;
     c->at = 0;
     // What is made from here on is in the events: slots that are added meanwhile need no record.
-    c->end = pass == CT_PASS_DEVICES ? CT_DEVICES : pass == CT_PASS_TOTALS ? c->room : l->slots;
+    c->end = pass == CT_PASS_DEVICES ? CT_DEVICES : pass == CT_PASS_SITE_SUMS ? c->room : l->slots;
 }
 
 static inline void ct_checkpoint_begin(struct ct_checkpoint *c, const struct ct_live *l) {
     memset(c, 0, sizeof *c);
-    ct_checkpoint_enter(c, l, CT_PASS_OTHERS);
+    ct_checkpoint_begin_pass(c, l, CT_PASS_OTHERS);
 }
 
 // An object that lies aside, behind the calls that gave it back. (Of more than fit at least one has succeeded.)
-static inline size_t ct_checkpoint_aside(const struct ct_live *l, uint32_t slot,
+static inline size_t ct_checkpoint_put_tentative(const struct ct_live *l, uint32_t slot,
                                          struct ct_event *out) {
     struct ct_object o = ct_live_slot(l, slot)->object;
     size_t n = 0;
-    for (uint32_t i = 0; i < l->asides_used; i++) {
-        const struct ct_aside *a = &l->aside[i];
-        if (!a->given_ns || a->slot != slot)
+    for (uint32_t i = 0; i < l->tentative_used; i++) {
+        const struct ct_tentative *a = &l->tentative[i];
+        if (!a->freed_ns || a->slot != slot)
             continue;
         if (n + 1 == CT_DEVICE_RECORDS)
             return 0;
         struct ct_event *e = &out[n++];
         e->present = 0;
         CT_SET(e, op, CT_OP_AMEND);
-        CT_SET(e, t_ns, a->given_ns);
-        CT_SET(e, amends_ns, a->given_ns);
+        CT_SET(e, t_ns, a->freed_ns);
+        CT_SET(e, amends_ns, a->freed_ns);
         if (a->thread)
             CT_SET(e, thread, a->thread);
         o.kind = a->kind;
     }
     if (n)
-        ct_checkpoint_object(l, &o, &out[n++]);
+        ct_checkpoint_put_object(l, &o, &out[n++]);
     return n;
 }
 
 // What lies at the present place: 0 to CT_DEVICE_RECORDS records.
-static inline size_t ct_checkpoint_put(const struct ct_checkpoint *c, const struct ct_live *l,
+static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c, const struct ct_live *l,
                                        const struct ct_readings *r, struct ct_event *out) {
     size_t n;
     if (c->pass == CT_PASS_DEVICES) {
-        n = ct_checkpoint_stated(l, (int)c->at, out);
-        return n + ct_checkpoint_device(&r->device[c->at], (int)c->at, out + n);
+        n = ct_checkpoint_put_reported(l, (int)c->at, out);
+        return n + ct_checkpoint_put_device(&r->device[c->at], (int)c->at, out + n);
     }
-    if (c->pass == CT_PASS_TOTALS) {
+    if (c->pass == CT_PASS_SITE_SUMS) {
         if (!c->totals[c->at].count)
             return 0;
-        ct_checkpoint_total(&c->totals[c->at], out);
+        ct_checkpoint_put_sum(&c->totals[c->at], out);
         return 1;
     }
-    const struct ct_object *o = ct_live_at(l, c->at);
-    if (c->pass == CT_PASS_OTHERS && ct_live_slot(l, c->at)->object.kind == CT_KIND_ASIDE)
-        return ct_checkpoint_aside(l, c->at, out);
+    const struct ct_object *o = ct_live_object_at(l, c->at);
+    if (c->pass == CT_PASS_OTHERS && ct_live_slot(l, c->at)->object.kind == CT_KIND_TENTATIVE)
+        return ct_checkpoint_put_tentative(l, c->at, out);
     if (!o)
         return 0;
     if (c->pass == CT_PASS_POOLS ? o->kind != CT_KIND_POOL
                                  : ct_checkpoint_pass_of(o->kind) != c->pass)
         return 0;
     if (o->kind == CT_KIND_POOL)
-        ct_checkpoint_pool(l, o, c->totals != NULL, out);
+        ct_checkpoint_put_pool(l, o, c->totals != NULL, out);
     else
-        ct_checkpoint_object(l, o, out);
+        ct_checkpoint_put_object(l, o, out);
     return 1;
 }
 
@@ -294,25 +294,25 @@ static inline size_t ct_checkpoint_next(struct ct_checkpoint *c, const struct ct
     size_t n = 0;
     for (size_t looks = most * 8 + 4096; c->pass != CT_PASS_DONE; c->at++) {
         if (c->at >= c->end) {
-            ct_checkpoint_enter(c, l, (enum ct_checkpoint_pass)(c->pass + 1));
+            ct_checkpoint_begin_pass(c, l, (enum ct_checkpoint_pass)(c->pass + 1));
             c->at--; // begins with 0
             continue;
         }
         if (most - n < CT_DEVICE_RECORDS || !looks--)
             break;
-        n += ct_checkpoint_put(c, l, r, out + n);
+        n += ct_checkpoint_put_current(c, l, r, out + n);
     }
     return n;
 }
 
 // ---- totals by call site ----------------------------------------------------------------------
 
-static inline struct ct_total *ct_total_at(struct ct_total *table, uint32_t room,
-                                           const struct ct_total *like) {
+static inline struct ct_site_sum *ct_checkpoint_sum_slot(struct ct_site_sum *table, uint32_t room,
+                                           const struct ct_site_sum *like) {
     const uint64_t a = (uint64_t)like->stack << 32 | like->flags;
-    const uint64_t hash = ct_live_hash(a ^ (uint64_t)like->space << 48, (uint8_t)like->device);
+    const uint64_t hash = ct_slot_index_hash(a ^ (uint64_t)like->space << 48, (uint8_t)like->device);
     for (uint32_t i = (uint32_t)hash & (room - 1), n = 0; n < room; i = (i + 1) & (room - 1), n++) {
-        struct ct_total *t = &table[i];
+        struct ct_site_sum *t = &table[i];
         if (!t->count || (t->stack == like->stack && t->flags == like->flags &&
                           t->space == like->space && t->device == like->device))
             return t;
@@ -322,26 +322,26 @@ static inline struct ct_total *ct_total_at(struct ct_total *table, uint32_t room
 
 // Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Where there are more
 // call sites, the others are summed without their stacks. Returns the objects that found no place even so.
-static inline uint64_t ct_checkpoint_sum(const struct ct_live *l, struct ct_total *table,
+static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct ct_site_sum *table,
                                          uint32_t room) {
     uint64_t without = 0;
     uint32_t used = 0;
     memset(table, 0, room * sizeof *table);
     for (uint32_t i = 0; i < l->slots; i++) {
-        const struct ct_object *o = ct_live_at(l, i);
-        if (!o || !(ct_live_counts(l, o) || ct_live_is_host(l, o)))
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || !(ct_object_is_counted(l, o) || ct_object_is_host(l, o)))
             continue;
-        const struct ct_origin *from = ct_live_origin(l, o);
-        struct ct_total like = {.stack = o->stack,
+        const struct ct_traits *from = ct_live_traits(l, o);
+        struct ct_site_sum like = {.stack = o->stack,
                                 .flags = from->flags & CT_FLAG_ASYNC,
                                 .space = from->space,
                                 .device = o->device,
                                 .t_ns = o->t_ns,
                                 .event = ct_object_event(o)};
-        struct ct_total *t = ct_total_at(table, room, &like);
+        struct ct_site_sum *t = ct_checkpoint_sum_slot(table, room, &like);
         if (!t || (!t->count && used >= room / 4 * 3)) {
             like.stack = 0;
-            t = ct_total_at(table, room, &like);
+            t = ct_checkpoint_sum_slot(table, room, &like);
         }
         if (!t) {
             without++;
@@ -355,38 +355,38 @@ static inline uint64_t ct_checkpoint_sum(const struct ct_live *l, struct ct_tota
             t->t_ns = like.t_ns;
         }
         t->bytes += o->bytes;
-        t->count += ct_live_number(l, o);
+        t->count += ct_object_allocations(l, o);
     }
     return without;
 }
 
-// An inexact checkpoint: the totals that ct_checkpoint_sum made, pools and readings. Must be written in one part.
-static inline void ct_checkpoint_begin_totals(struct ct_checkpoint *c, const struct ct_live *l,
-                                              const struct ct_total *table, uint32_t room) {
+// An inexact checkpoint: the totals that ct_checkpoint_sum_sites made, pools and readings. Must be written in one part.
+static inline void ct_checkpoint_begin_sums(struct ct_checkpoint *c, const struct ct_live *l,
+                                              const struct ct_site_sum *table, uint32_t room) {
     memset(c, 0, sizeof *c);
     c->totals = table;
     c->room = room;
-    ct_checkpoint_enter(c, l, CT_PASS_POOLS);
+    ct_checkpoint_begin_pass(c, l, CT_PASS_POOLS);
 }
 
 // ---- from records to the state ----------------------------------------------------------------
 
 // Before the FIRST part: nothing is alive, nothing was read.
-static inline void ct_checkpoint_first(struct ct_live *l, struct ct_readings *r) {
+static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_readings *r) {
     struct ct_object *o;
     for (int pools = 0; pools < 2; pools++) // pools last: what is drawn from them refers to them
         for (uint32_t i = 0; i < l->slots; i++)
-            if ((o = ct_live_at(l, i)) && (o->kind == CT_KIND_POOL) == pools)
-                ct_live_remove(l, o);
+            if ((o = ct_live_object_at(l, i)) && (o->kind == CT_KIND_POOL) == pools)
+                ct_object_remove(l, o);
     for (int i = 0; i < CT_DEVICES; i++)
-        l->device[i].stated = l->device[i].stated_allocated = l->device[i].stated_reserved = 0;
+        l->device[i].reported = l->device[i].reported_allocated = l->device[i].reported_reserved = 0;
     memset(r, 0, sizeof *r);
     l->partial = 1;
-    l->next_is_gone = 0;
+    l->next_is_freed = 0;
 }
 
 // Behind the LAST part.
-static inline void ct_checkpoint_last(struct ct_live *l) {
+static inline void ct_checkpoint_end_restore(struct ct_live *l) {
     l->partial = 0;
 }
 
@@ -394,7 +394,7 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
                                          const struct ct_event *e) {
     struct ct_object *there = ct_live_find(l, kind, key);
     if (there)
-        ct_live_remove(l, there);
+        ct_object_remove(l, there);
     struct ct_event own = *e; // without what is no property of others
     own.flags &= ~(uint32_t)CT_FLAG_SEGMENT;
     if (!own.flags)
@@ -403,28 +403,28 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
     if (o)
         o->segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT;
     if (o && (kind == CT_KIND_HANDLE || kind == CT_KIND_IPC)) {
-        ct_live_origin(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
-        ct_live_origin(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;
+        ct_live_traits(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
+        ct_live_traits(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;
     } else if (o && kind == CT_KIND_MAPPING) {
-        ct_live_origin(l, o)->link = CT_HAS(e, handle) ? e->handle : 0;
+        ct_live_traits(l, o)->link = CT_HAS(e, handle) ? e->handle : 0;
     }
 }
 
 static inline void ct_checkpoint_restore_pool(struct ct_live *l, const struct ct_event *e) {
     const int device = CT_HAS(e, device) ? e->device : CT_NO_DEVICE;
-    struct ct_object *o = ct_live_pool(l, e->pool, device);
+    struct ct_object *o = ct_live_pool_get(l, e->pool, device);
     if (!o)
         return;
     ct_live_pool_count(l, o, -1);
     o->device = (int8_t)ct_device_or_none(device);
-    ct_live_origin(l, o)->link = CT_HAS(e, reserved_bytes) ? e->reserved_bytes : 0;
+    ct_live_traits(l, o)->link = CT_HAS(e, reserved_bytes) ? e->reserved_bytes : 0;
     if (CT_HAS(e, used_bytes))
         o->bytes = e->used_bytes;
     ct_live_pool_count(l, o, +1);
 }
 
 static inline void ct_checkpoint_restore_reading(struct ct_readings *r, const struct ct_event *e) {
-    struct ct_device_now *d = &r->device[ct_device_index(e)];
+    struct ct_device_usage *d = &r->device[ct_event_device_index(e)];
     d->seen |= CT_HAS(e, device);
     if (!CT_HAS(e, free_bytes))
         return;
@@ -432,20 +432,20 @@ static inline void ct_checkpoint_restore_reading(struct ct_readings *r, const st
         d->context_bytes = e->op == CT_OP_CONTEXT_CREATE ? 0 : d->context_bytes;
         d->module_bytes = e->op == CT_OP_MODULE_LOAD ? 0 : d->module_bytes;
         d->limit_bytes = e->op == CT_OP_LIMIT ? 0 : d->limit_bytes;
-        ct_readings_cost(d, e);
+        ct_readings_add_cost(d, e);
     } else if (CT_HAS(e, total_bytes) && CT_HAS(e, used_bytes)) {
-        d->last = ct_reading_of(e->free_bytes, e->total_bytes, e->used_bytes, e->t_ns);
+        d->last = ct_reading_make(e->free_bytes, e->total_bytes, e->used_bytes, e->t_ns);
         d->process_known = CT_HAS(e, process_bytes);
         d->process_untracked = d->process_known ? e->process_bytes - e->used_bytes : 0;
     } else if (CT_HAS(e, total_bytes)) {
         d->free_known = 0;
-        ct_readings_lowest(d, e);
+        ct_readings_note_lowest(d, e);
     }
 }
 
-static inline uint64_t ct_checkpoint_total_key(const struct ct_event *e) {
-    const int device = ct_device_index(e);
-    return ct_total_key(device == CT_MAX_DEVICES ? CT_NO_DEVICE : device,
+static inline uint64_t ct_checkpoint_sum_key(const struct ct_event *e) {
+    const int device = ct_event_device_index(e);
+    return ct_site_sum_key(device == CT_MAX_DEVICES ? CT_NO_DEVICE : device,
                         (uint16_t)(CT_HAS(e, space) ? e->space : CT_SPACE_UNKNOWN),
                         CT_HAS(e, stack) ? e->stack : 0,
                         CT_HAS(e, flags) && e->flags & CT_FLAG_ASYNC);
@@ -456,13 +456,13 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
                                        const struct ct_event *e) {
     const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0;
     const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
-    const int is_gone = l->next_is_gone;
+    const int is_gone = l->next_is_freed;
     if (e->op ==
         CT_OP_AMEND) { // its result is 0 unless an AMEND of the trace says that the call failed
-        l->next_is_gone |= !CT_HAS(e, result) || !e->result;
+        l->next_is_freed |= !CT_HAS(e, result) || !e->result;
         return;
     }
-    l->next_is_gone = 0;
+    l->next_is_freed = 0;
     if (is_gone)
         return;
     switch (e->op) {
@@ -472,7 +472,7 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
         else if (handle)
             ct_checkpoint_restore(l, CT_KIND_ARRAY, handle, e);
         else if (CT_HAS(e, count))
-            ct_checkpoint_restore(l, CT_KIND_TOTAL, ct_checkpoint_total_key(e), e);
+            ct_checkpoint_restore(l, CT_KIND_SITE_SUM, ct_checkpoint_sum_key(e), e);
         break;
     case CT_OP_CREATE:
     case CT_OP_IMPORT:
@@ -507,7 +507,7 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
         if (CT_HAS(e, pool))
             ct_checkpoint_restore_pool(l, e);
         else
-            ct_live_stated(l, e);
+            ct_live_set_reported(l, e);
         break;
     case CT_OP_MEMORY_SAMPLE:
     case CT_OP_CONTEXT_CREATE:

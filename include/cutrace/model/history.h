@@ -90,7 +90,7 @@ static inline void ct_history_set_last(struct ct_history *h, uint32_t at) {
 }
 
 // Buckets become twice as long.
-static inline void ct_history_halve(struct ct_history *h) {
+static inline void ct_history_merge_pairs(struct ct_history *h) {
     uint32_t n = 0;
     h->width_ns *= 2;
     memset(h->last, 0, sizeof h->last);
@@ -116,13 +116,13 @@ static inline void ct_history_halve(struct ct_history *h) {
 // The cell of a moment. Moments of a device come in order; one that is late counts in the latest cell.
 static inline struct ct_history_cell *ct_history_cell(struct ct_history *h, uint64_t t_ns,
                                                       int device) {
-    const unsigned index = (unsigned)ct_device_place(device);
+    const unsigned index = (unsigned)ct_device_to_index(device);
     while (!h->last[index] || t_ns >= h->until_ns[index]) {
         const uint64_t bucket = t_ns > h->start_ns ? (t_ns - h->start_ns) / h->width_ns : 0;
         if (h->last[index] && h->cell[h->last[index] - 1].bucket >= bucket)
             break; // the end of time
         if (h->cells == CT_HISTORY_CELLS) {
-            ct_history_halve(h);
+            ct_history_merge_pairs(h);
             continue;
         }
         struct ct_history_cell *made = &h->cell[h->cells];
@@ -157,19 +157,19 @@ static inline void ct_quantity_set(struct ct_quantities *q, enum ct_quantity whi
 }
 
 // What is counted of a device, and what follows from that and the last reading: none of it falls when one of these rises.
-struct ct_counted {
+struct ct_device_counts {
     uint64_t tracked, reserved, allocated;
 };
 
-static inline struct ct_counted ct_counted_now(const struct ct_live_device *d) {
-    return (struct ct_counted){ct_live_tracked(d), d->pool_bytes, d->live_bytes};
+static inline struct ct_device_counts ct_device_counts_now(const struct ct_live_device *d) {
+    return (struct ct_device_counts){ct_live_tracked(d), d->pool_bytes, d->live_bytes};
 }
 
 // `gaps` may be NULL: finding them takes some microseconds, so they are looked for now and then.
-static inline struct ct_quantities ct_quantities_of(const struct ct_counted *counted,
+static inline struct ct_quantities ct_quantities_of(const struct ct_device_counts *counted,
                                                     const struct ct_readings *r, int device,
                                                     const struct ct_gaps *gaps) {
-    const struct ct_split s = ct_readings_split_of(r, device, counted->tracked);
+    const struct ct_breakdown s = ct_readings_breakdown_of(r, device, counted->tracked);
     struct ct_quantities q;
     q.known = 0;
     if (s.used_known)
@@ -180,7 +180,7 @@ static inline struct ct_quantities ct_quantities_of(const struct ct_counted *cou
     ct_quantity_set(&q, CT_QUANTITY_RESERVED, counted->reserved);
     ct_quantity_set(&q, CT_QUANTITY_ALLOCATED, counted->allocated);
     if (gaps) {
-        ct_quantity_set(&q, CT_QUANTITY_LARGEST_FREE, gaps->largest);
+        ct_quantity_set(&q, CT_QUANTITY_LARGEST_GAP, gaps->largest);
         ct_quantity_set(&q, CT_QUANTITY_FRAGMENTATION, ct_gaps_permille(gaps));
     }
     return q;
@@ -190,7 +190,7 @@ static inline struct ct_quantities ct_quantities_of(const struct ct_counted *cou
 static inline struct ct_quantities ct_quantities_now(const struct ct_live *l,
                                                      const struct ct_readings *r, int device,
                                                      const struct ct_gaps *gaps) {
-    const struct ct_counted now = ct_counted_now(&l->device[device]);
+    const struct ct_device_counts now = ct_device_counts_now(&l->device[device]);
     return ct_quantities_of(&now, r, device, gaps);
 }
 
@@ -202,7 +202,7 @@ enum ct_history_column {
     CT_HISTORY_BUCKET, // likewise, where the device is the same; else itself
     CT_HISTORY_KNOWN,  // bits of quantities
     CT_HISTORY_EVENTS,
-    CT_HISTORY_REFUSED,
+    CT_HISTORY_FAILED,
     CT_HISTORY_CURVES =
         8, // from here on for each quantity: last (zigzag of the difference to the one before of the
            // same device, the first one to 0), last - min, max - last
@@ -259,7 +259,7 @@ static inline void ct_history_encode(const struct ct_history *h, struct ct_out *
     for (unsigned column = 0; column < CT_HISTORY_COLUMNS; column++) {
         const struct ct_history_cell *before = NULL;
         uint64_t last = 0;
-        if (column > CT_HISTORY_REFUSED && column < CT_HISTORY_CURVES)
+        if (column > CT_HISTORY_FAILED && column < CT_HISTORY_CURVES)
             continue;
         ct_put_varint(out, column);
         uint8_t *length_at = out->at;
@@ -287,7 +287,7 @@ static inline int ct_history_open(struct ct_history_in *r, struct ct_in *section
     while (section->at < section->end) {
         const uint64_t column = ct_get_varint(section);
         const uint32_t n = ct_get_u32(section);
-        const struct ct_in bytes = ct_get_sub(section, n);
+        const struct ct_in bytes = ct_get_slice(section, n);
         if (section->bad)
             return -1;
         if (column >= CT_HISTORY_COLUMNS)
@@ -331,7 +331,7 @@ static inline int ct_history_get_cell(struct ct_history_in *r, const struct ct_h
     c->bucket = base + bucket;
     c->known = (uint32_t)ct_history_get(r, CT_HISTORY_KNOWN) & ((1u << CT_QUANTITIES_END) - 1);
     c->events = ct_history_get(r, CT_HISTORY_EVENTS);
-    c->refused = ct_history_get(r, CT_HISTORY_REFUSED);
+    c->refused = ct_history_get(r, CT_HISTORY_FAILED);
     for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
         if (c->known >> q & 1 && ct_history_get_curve(r, q, &c->curve[q]))
             return -1;

@@ -15,7 +15,7 @@ struct ct_reading {
     uint64_t free, total, used, tracked, t_ns;
 };
 
-struct ct_device_now {
+struct ct_device_usage {
     int seen;
     struct ct_reading last; // of either source
     uint64_t total;         // of cuMemGetInfo; 0 = unknown
@@ -28,19 +28,19 @@ struct ct_device_now {
 };
 
 struct ct_readings {
-    struct ct_device_now device[CT_DEVICES];
+    struct ct_device_usage device[CT_DEVICES];
 };
 
-CT_HOT int ct_device_index(const struct ct_event *e) {
+CT_HOT int ct_event_device_index(const struct ct_event *e) {
     return CT_HAS(e, device) && (uint32_t)e->device < CT_MAX_DEVICES ? e->device : CT_MAX_DEVICES;
 }
 
-static inline struct ct_reading ct_reading_of(uint64_t free, uint64_t total, uint64_t tracked,
+static inline struct ct_reading ct_reading_make(uint64_t free, uint64_t total, uint64_t tracked,
                                               uint64_t t_ns) {
     return (struct ct_reading){1, free, total, total > free ? total - free : 0, tracked, t_ns};
 }
 
-static inline void ct_readings_lowest(struct ct_device_now *d, const struct ct_event *e) {
+static inline void ct_readings_note_lowest(struct ct_device_usage *d, const struct ct_event *e) {
     d->total = e->total_bytes;
     if (!d->free_known || e->free_bytes < d->free_min) {
         d->free_min = e->free_bytes;
@@ -50,43 +50,43 @@ static inline void ct_readings_lowest(struct ct_device_now *d, const struct ct_e
 }
 
 // Others' memory below this is the driver's own (9 MiB with a context on an H100, of no process by NVML), not a process's.
-#define CT_NOBODY_ELSE ((uint64_t)64 << 20)
+#define CT_DRIVER_OWN_MAX_BYTES ((uint64_t)64 << 20)
 
 // What this process's allocations and NVML's word on it do not explain.
-static inline uint64_t ct_readings_others(const struct ct_device_now *d) {
+static inline uint64_t ct_readings_others(const struct ct_device_usage *d) {
     const uint64_t own = d->last.tracked + d->process_untracked;
     return d->last.used > own ? d->last.used - own : 0;
 }
 
 // Between two answers of NVML, "free" falls: with nobody else on the device that is this process, which loads the modules
 // of kernels that it launches first; else nobody can say, and it counts as others'.
-static inline void ct_readings_alone(struct ct_device_now *d, uint64_t others) {
+static inline void ct_readings_attribute_growth(struct ct_device_usage *d, uint64_t others) {
     const uint64_t now = ct_readings_others(d);
-    if (d->process_known && others < CT_NOBODY_ELSE && now > others)
+    if (d->process_known && others < CT_DRIVER_OWN_MAX_BYTES && now > others)
         d->process_untracked += now - others;
 }
 
-static inline void ct_readings_sample(struct ct_device_now *d, const struct ct_live *l, int index,
+static inline void ct_readings_apply_sample(struct ct_device_usage *d, const struct ct_live *l, int index,
                                       const struct ct_event *e) {
     const int nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
     const uint64_t tracked = ct_live_tracked(&l->device[index]);
     // NVML counts what the driver keeps for itself (480 MiB of an H100); CUDA's total does not.
     const uint64_t total = nvml && d->total ? d->total : e->total_bytes;
     if (d->last.known && !nvml)
-        d->last = ct_reading_of(d->last.free, total, d->last.tracked, d->last.t_ns);
+        d->last = ct_reading_make(d->last.free, total, d->last.tracked, d->last.t_ns);
     const uint64_t others = ct_readings_others(d);
     if (!nvml)
-        ct_readings_lowest(d, e);
-    d->last = ct_reading_of(e->free_bytes, total, tracked, e->t_ns);
+        ct_readings_note_lowest(d, e);
+    d->last = ct_reading_make(e->free_bytes, total, tracked, e->t_ns);
     if (nvml && CT_HAS(e, process_bytes)) {
         d->process_known = 1;
         d->process_untracked = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
     } else {
-        ct_readings_alone(d, others);
+        ct_readings_attribute_growth(d, others);
     }
 }
 
-static inline void ct_readings_cost(struct ct_device_now *d, const struct ct_event *e) {
+static inline void ct_readings_add_cost(struct ct_device_usage *d, const struct ct_event *e) {
     const uint64_t cost =
         e->free_before_bytes > e->free_bytes ? e->free_before_bytes - e->free_bytes : 0;
     if (e->op == CT_OP_CONTEXT_CREATE) {
@@ -101,27 +101,27 @@ static inline void ct_readings_cost(struct ct_device_now *d, const struct ct_eve
     }
 }
 
-CT_COLD void ct_readings_take(struct ct_device_now *d, const struct ct_live *l, int index,
+CT_COLD void ct_readings_apply_slow(struct ct_device_usage *d, const struct ct_live *l, int index,
                               const struct ct_event *e) {
     if (CT_HAS(e, total_bytes))
-        ct_readings_sample(d, l, index, e);
+        ct_readings_apply_sample(d, l, index, e);
     if (CT_HAS(e, free_before_bytes) && (!CT_HAS(e, result) || !e->result))
-        ct_readings_cost(d, e);
+        ct_readings_add_cost(d, e);
 }
 
 // What an event tells of its device; call it behind ct_live_apply of the same event.
 CT_HOT void ct_readings_apply(struct ct_readings *r, const struct ct_live *l,
                               const struct ct_event *e) {
-    const int index = ct_device_index(e);
-    struct ct_device_now *d = &r->device[index];
+    const int index = ct_event_device_index(e);
+    struct ct_device_usage *d = &r->device[index];
     if (CT_HAS(e, device))
         d->seen = 1;
     if (CT_HAS(e, free_bytes))
-        ct_readings_take(d, l, index, e);
+        ct_readings_apply_slow(d, l, index, e);
 }
 
 // How a device's memory is used now. What is unknown has its flag unset.
-struct ct_split {
+struct ct_breakdown {
     uint64_t
         tracked; // by allocations of this process: pools with what they reserve, no managed memory
     uint64_t managed; // of this process; where it resides is not known
@@ -136,10 +136,10 @@ struct ct_split {
 };
 
 // With so many tracked bytes.
-static inline struct ct_split ct_readings_split_of(const struct ct_readings *r, int device,
+static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readings *r, int device,
                                                    uint64_t tracked) {
-    const struct ct_device_now *d = &r->device[device];
-    struct ct_split s = {.tracked = tracked};
+    const struct ct_device_usage *d = &r->device[device];
+    struct ct_breakdown s = {.tracked = tracked};
     if (!d->last.known)
         return s;
     const struct ct_reading *last = &d->last;
@@ -157,9 +157,9 @@ static inline struct ct_split ct_readings_split_of(const struct ct_readings *r, 
     return s;
 }
 
-static inline struct ct_split ct_readings_split(const struct ct_readings *r,
+static inline struct ct_breakdown ct_readings_breakdown(const struct ct_readings *r,
                                                 const struct ct_live *l, int device) {
-    struct ct_split s = ct_readings_split_of(r, device, ct_live_tracked(&l->device[device]));
+    struct ct_breakdown s = ct_readings_breakdown_of(r, device, ct_live_tracked(&l->device[device]));
     s.managed = l->device[device].managed_bytes;
     return s;
 }

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "read/xxh64.h"
+#include "base/heap.h"
+#include <cutrace/format/xxh64.h>
 
 enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
 
@@ -23,7 +23,7 @@ static uint32_t le32(const uint8_t *p) {
 }
 
 void ct_index_damage(struct ct_index *x, uint64_t offset, uint64_t bytes, const char *what) {
-    CT_GROW(x->damage, x->damages, x->damage_capacity);
+    CT_HEAP_GROW(x->damage, x->damages, x->damage_capacity);
     x->damage[x->damages++] = (struct ct_damage){offset, bytes, what};
 }
 
@@ -50,7 +50,7 @@ static int prefix_valid(struct walk *w, uint64_t at, const uint8_t *prefix) {
 // Adds the chunk whose valid prefix lies at an offset, and moves behind its body.
 static enum found add_chunk(struct walk *w, uint64_t *at, const uint8_t *prefix) {
     struct ct_index *x = w->index;
-    struct ct_indexed c = {.offset = *at};
+    struct ct_index_chunk c = {.offset = *at};
     memcpy(&c.head, prefix + 8, sizeof c.head);
     c.body = *at + 8 + le32(prefix + 4);
     if (c.body > w->end || c.head.body_bytes > w->end - c.body)
@@ -63,7 +63,7 @@ static enum found add_chunk(struct walk *w, uint64_t *at, const uint8_t *prefix)
                                                          : "chunk with impossible sizes");
         return FOUND_CHUNK;
     }
-    CT_GROW(x->chunks, x->count, x->capacity);
+    CT_HEAP_GROW(x->chunks, x->count, x->capacity);
     x->chunks[x->count++] = c;
     return FOUND_CHUNK;
 }
@@ -127,7 +127,7 @@ void ct_index_scan(struct ct_index *x, const struct ct_source *source, uint64_t 
 }
 
 static int by_seq(const void *a, const void *b) {
-    const struct ct_indexed *x = a, *y = b;
+    const struct ct_index_chunk *x = a, *y = b;
     if (x->head.seq != y->head.seq)
         return x->head.seq < y->head.seq ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
@@ -138,7 +138,7 @@ static int by_id(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-void ct_index_mend(struct ct_index *x) {
+void ct_index_forgive_cut(struct ct_index *x) {
     if (x->cut && x->damages && x->damage[x->damages - 1].offset == x->cut_at)
         x->damages--;
     x->mended = x->cut;
@@ -146,10 +146,10 @@ void ct_index_mend(struct ct_index *x) {
 }
 
 // The trace that the file is: the one at its beginning, or the one with the most chunks.
-uint64_t ct_index_trace(const struct ct_index *x) {
+uint64_t ct_index_trace_id(const struct ct_index *x) {
     if (x->chunks[0].offset == 0)
         return x->chunks[0].head.trace_id;
-    uint64_t *ids = ct_resize(NULL, x->count, sizeof *ids), best = 0;
+    uint64_t *ids = ct_heap_resize(NULL, x->count, sizeof *ids), best = 0;
     for (size_t i = 0; i < x->count; i++)
         ids[i] = x->chunks[i].head.trace_id;
     qsort(ids, x->count, sizeof *ids, by_id);
@@ -180,7 +180,7 @@ static int has_number(const struct ct_index *x, size_t n, uint64_t seq) {
 }
 
 static int begins_segment(const struct ct_chunk *c) {
-    return c->flags & CT_CHUNK_SEGMENT && c->dict_seq == c->seq;
+    return c->flags & CT_CHUNK_RESTART && c->dict_seq == c->seq;
 }
 
 static int follows(const struct ct_index *x, size_t i) {
@@ -225,7 +225,7 @@ static void drop_rests(struct ct_index *x) {
 
 static void find_gaps(struct ct_index *x) {
     for (size_t i = 0; i < x->count; i++) {
-        struct ct_indexed *c = &x->chunks[i];
+        struct ct_index_chunk *c = &x->chunks[i];
         const uint64_t expected = i ? c[-1].head.seq + 1 : 0;
         c->gap = c->head.seq != expected;
         c->overwritten = c->gap && (!i || begins_segment(&c->head));
@@ -236,14 +236,14 @@ static void find_gaps(struct ct_index *x) {
 
 // Leaves the chunks of one trace, each number once.
 static void order(struct ct_index *x) {
-    x->trace_id = ct_index_trace(x);
+    x->trace_id = ct_index_trace_id(x);
     x->round = !x->damages;
     for (size_t i = 1; i < x->count; i++) // as they lie in the file
         x->round |= x->chunks[i].head.seq < x->chunks[i - 1].head.seq;
     qsort(x->chunks, x->count, sizeof *x->chunks, by_seq);
     size_t kept = 0;
     for (size_t i = 0; i < x->count; i++) {
-        const struct ct_indexed *c = &x->chunks[i];
+        const struct ct_index_chunk *c = &x->chunks[i];
         if (c->head.trace_id != x->trace_id) {
             x->foreign++;
         } else if (kept && x->chunks[kept - 1].head.seq == c->head.seq) {
@@ -264,22 +264,22 @@ static int is_journal(const struct ct_source *source) {
            memcmp(magic, CT_JOURNAL_MAGIC, sizeof magic) == 0;
 }
 
-int ct_index_order(struct ct_index *x, const struct ct_source *source, struct ct_error *error) {
+int ct_index_sort(struct ct_index *x, const struct ct_source *source, struct ct_error *error) {
     const char *name = source->name;
     if (!source->bytes)
-        return ct_fail(error, CT_BAD_TRACE,
+        return ct_error_set(error, CT_EXIT_BAD_TRACE,
                        "%s: is empty (0 bytes); record again, the process ended before it wrote",
                        name);
     if (x->newest || (!x->count && x->suspicious))
-        return ct_fail(error, CT_BAD_TRACE,
+        return ct_error_set(error, CT_EXIT_BAD_TRACE,
                        "%s: offset %" PRIu64 ": format version %u, this program reads up to %u; "
                        "use the cutrace-report of the version that recorded it",
                        name, x->newest_at, x->newest ? x->newest : x->suspicious,
                        CT_FORMAT_VERSION);
     if (!x->count) {
         const int cut = x->cut || (x->damages && x->damage[0].offset > 0);
-        return ct_fail(
-            error, CT_BAD_TRACE, "%s: offset 0: no readable chunk in %" PRIu64 " bytes; %s", name,
+        return ct_error_set(
+            error, CT_EXIT_BAD_TRACE, "%s: offset 0: no readable chunk in %" PRIu64 " bytes; %s", name,
             source->bytes,
             cut                  ? "the trace is cut or damaged from its first chunk on"
             : is_journal(source) ? "this is the journal of a trace; name the trace"

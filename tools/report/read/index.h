@@ -7,7 +7,7 @@
 
 #include "read/source.h"
 
-struct ct_indexed {
+struct ct_index_chunk {
     struct ct_chunk head; // checksum verified
     uint64_t offset;      // of the prefix
     uint64_t body;        // offset of the zstd frame
@@ -27,7 +27,7 @@ struct ct_damage {
 };
 
 struct ct_index {
-    struct ct_indexed *chunks;
+    struct ct_index_chunk *chunks;
     size_t count, capacity;
     struct ct_damage *damage; // in the order of finding
     size_t damages, damage_capacity;
@@ -47,11 +47,11 @@ struct ct_index {
 void ct_index_scan(struct ct_index *index, const struct ct_source *source, uint64_t from,
                    uint64_t to);
 // Id of the trace that the chunks are of, most of them at least; there is one.
-uint64_t ct_index_trace(const struct ct_index *index);
+uint64_t ct_index_trace_id(const struct ct_index *index);
 // The file is not cut after all: what it ends with came from elsewhere.
-void ct_index_mend(struct ct_index *index);
+void ct_index_forgive_cut(struct ct_index *index);
 // Puts the chunks in order. 0, or -1: no readable chunk, or one that a newer version wrote.
-int ct_index_order(struct ct_index *index, const struct ct_source *source, struct ct_error *error);
+int ct_index_sort(struct ct_index *index, const struct ct_source *source, struct ct_error *error);
 // Time of the first event at or behind the beginning of chunk i (UINT64_MAX: there is none), of the last one at or
 // before its end (0: none).
 uint64_t ct_index_first_ns(const struct ct_index *index, size_t i);

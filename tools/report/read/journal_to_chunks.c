@@ -5,11 +5,11 @@
 #include <cutrace/format/encode.h>
 #include <inttypes.h>
 
-#include "base/memory.h"
-#include "base/table.h"
+#include "base/heap.h"
+#include "base/map.h"
 #include "read/chunk_build.h"
 #include "read/journal_read.h"
-#include "read/xxh64.h"
+#include <cutrace/format/xxh64.h>
 
 #define RECORDS 65536u         // of a chunk
 #define RECORD_BYTES 320u      // of an encoded event, at most
@@ -18,7 +18,7 @@
 #define TEXT_MAX 8192u
 
 struct fold {
-    struct ct_journal_in *j;
+    struct ct_journal_contents *j;
     struct ct_buffer out;
     uint64_t seq, first_event; // of the next chunk
     size_t last_at;            // offset in `out` of the prefix of the last chunk that was made
@@ -53,24 +53,24 @@ static void put_chunk(struct fold *f, const struct ct_buffer *body, struct ct_ch
 
 // Takes the shelf over, but for the chunks that the trace has. `last` becomes the newest of all.
 static void put_shelf(struct fold *f, const struct ct_index *x, struct ct_chunk *last) {
-    struct ct_journal_in *j = f->j;
+    struct ct_journal_contents *j = f->j;
     const struct ct_source source = {
-        .fd = -1, .memory = j->shelf, .bytes = j->shelf_bytes, .file_bytes = j->shelf_bytes};
+        .fd = -1, .memory = j->shelf, .bytes = j->chunks_bytes, .file_bytes = j->chunks_bytes};
     struct ct_index shelf = {0};
     struct ct_map there = {0};
     for (size_t i = 0; i < x->count; i++)
         if (x->chunks[i].head.trace_id == j->head.trace_id)
-            *ct_map_at(&there, x->chunks[i].head.seq + 1) = 1;
+            *ct_map_add(&there, x->chunks[i].head.seq + 1) = 1;
     ct_index_scan(&shelf, &source, 0, source.bytes);
     j->damaged += shelf.damages;
     f->out = (struct ct_buffer){j->shelf, 0, j->shelf_cap};
     j->shelf = NULL;
     for (size_t i = 0; i < shelf.count; i++) {
-        const struct ct_indexed *c = &shelf.chunks[i];
+        const struct ct_index_chunk *c = &shelf.chunks[i];
         const uint64_t packed = c->head.body_bytes,
                        n = c->body - c->offset + packed + 8 + (-packed & 7);
         if (c->head.trace_id != j->head.trace_id || n > source.bytes - c->offset ||
-            ct_map_get(&there, c->head.seq + 1))
+            ct_map_find(&there, c->head.seq + 1))
             continue;
         memmove(f->out.at + f->out.n, f->out.at + c->offset,
                 (size_t)n); // (its own bytes or earlier ones)
@@ -79,15 +79,15 @@ static void put_shelf(struct fold *f, const struct ct_index *x, struct ct_chunk 
         if (!last->version || c->head.seq > last->seq)
             *last = c->head;
     }
-    ct_map_clear(&there);
+    ct_map_free(&there);
     ct_index_free(&shelf);
 }
 
 // ---- the open chunk --------------------------------------------------------------------------------
 
-static void put_columns(const struct ct_journal_in *j, struct ct_buffer *body) {
+static void put_columns(const struct ct_journal_contents *j, struct ct_buffer *body) {
     struct ct_buffer section = {0};
-    struct ct_out o = {ct_buffer_room(&section, 16), NULL, 0};
+    struct ct_out o = {ct_buffer_reserve(&section, 16), NULL, 0};
     o.end = o.at + 16;
     ct_put_varint(&o, j->open.records);
     section.n = (size_t)(o.at - section.at);
@@ -95,18 +95,18 @@ static void put_columns(const struct ct_journal_in *j, struct ct_buffer *body) {
         const size_t n = j->stream_at[s + 1] - j->stream_at[s];
         if (!n)
             continue;
-        o.at = ct_buffer_room(&section, 32);
+        o.at = ct_buffer_reserve(&section, 32);
         o.end = o.at + 32;
-        ct_columns_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
+        ct_encoder_put_column_head(&o, s - CT_STREAM_COLUMNS, (uint32_t)n);
         section.n = (size_t)(o.at - section.at);
-        ct_buffer_put(&section, j->streams + j->stream_at[s], n);
+        ct_buffer_append(&section, j->streams + j->stream_at[s], n);
     }
-    ct_chunk_section(body, CT_SECTION_EVENTS, section.at, section.n);
+    ct_chunk_build_section(body, CT_SECTION_EVENTS, section.at, section.n);
     free(section.at);
 }
 
 static void put_open(struct fold *f) {
-    const struct ct_journal_in *j = f->j;
+    const struct ct_journal_contents *j = f->j;
     const struct ct_journal_open *o = &j->open;
     struct ct_buffer body = {0};
     f->seq = o->seq;
@@ -115,7 +115,7 @@ static void put_open(struct fold *f) {
         return;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         if (j->stream_at[k + 1] > j->stream_at[k])
-            ct_chunk_section(&body, k, j->streams + j->stream_at[k],
+            ct_chunk_build_section(&body, k, j->streams + j->stream_at[k],
                              j->stream_at[k + 1] - j->stream_at[k]);
     if (o->records)
         put_columns(j, &body);
@@ -136,7 +136,7 @@ static void define(struct fold *f, unsigned kind, const struct ct_out *payload,
                    const uint8_t *start) {
     const size_t n = (size_t)(payload->at - start);
     struct ct_buffer *b = &f->section[kind];
-    struct ct_out o = {ct_buffer_room(b, n + 32), NULL, 0};
+    struct ct_out o = {ct_buffer_reserve(b, n + 32), NULL, 0};
     o.end = o.at + n + 32;
     ct_put_varint(&o, ++f->next[kind]);
     ct_put_text(&o, (const char *)start, n);
@@ -162,7 +162,7 @@ static uint32_t text_at(struct fold *f, uint64_t offset, uint64_t most) {
 
 static uint32_t name_id(struct fold *f, uint32_t number) {
     const struct ct_journal *h = &f->j->head;
-    uint64_t *id = ct_map_at(&f->ids[CT_SECTION_STRINGS], number);
+    uint64_t *id = ct_map_add(&f->ids[CT_SECTION_STRINGS], number);
     uint32_t at = 0;
     if (*id)
         return (uint32_t)*id - 1;
@@ -178,7 +178,7 @@ static uint32_t name_id(struct fold *f, uint32_t number) {
 
 static uint32_t thread_id(struct fold *f, uint32_t number) {
     const struct ct_journal *h = &f->j->head;
-    uint64_t *id = ct_map_at(&f->ids[CT_SECTION_THREADS], number);
+    uint64_t *id = ct_map_add(&f->ids[CT_SECTION_THREADS], number);
     struct ct_journal_thread t;
     uint8_t payload[32];
     if (*id)
@@ -201,7 +201,7 @@ static void read_modules(struct fold *f) {
     const struct ct_journal *h = &f->j->head;
     uint32_t n = h->modules < h->modules_room ? h->modules : h->modules_room;
     n = n < MODULES_MAX ? n : MODULES_MAX;
-    f->modules = ct_resize(NULL, n, sizeof *f->modules);
+    f->modules = ct_heap_resize(NULL, n, sizeof *f->modules);
     f->module_count =
         (uint32_t)(ct_source_read(&f->j->file, h->modules_at, f->modules, n * sizeof *f->modules) /
                    sizeof *f->modules);
@@ -210,7 +210,7 @@ static void read_modules(struct fold *f) {
 static uint32_t module_id(struct fold *f, uint32_t i) {
     const struct ct_journal *h = &f->j->head;
     const struct ct_journal_module *m = &f->modules[i];
-    uint64_t *id = ct_map_at(&f->ids[CT_SECTION_MODULES], i);
+    uint64_t *id = ct_map_add(&f->ids[CT_SECTION_MODULES], i);
     uint8_t payload[64 + sizeof m->build_id];
     if (*id)
         return (uint32_t)*id - 1;
@@ -247,17 +247,17 @@ static uint32_t words_at(struct fold *f, uint32_t place, uint64_t *words, uint32
 
 // The ids of a text's two names, function << 32 | file.
 static uint64_t text_id(struct fold *f, uint32_t place) {
-    uint64_t words[1 + (2 * CT_TEXT_MOST_BYTES + 7) / 8] = {0};
-    const uint64_t *known = ct_map_get(&f->texts, place);
+    uint64_t words[1 + (2 * CT_CODE_NAME_MAX_BYTES + 7) / 8] = {0};
+    const uint64_t *known = ct_map_find(&f->texts, place);
     if (known)
         return *known;
-    struct ct_text t;
+    struct ct_code_name t;
     uint64_t id = 0;
-    if (!ct_text_of(words, words_at(f, place, words, sizeof words / sizeof *words), &t)) {
+    if (!ct_code_name_parse(words, words_at(f, place, words, sizeof words / sizeof *words), &t)) {
         id = (uint64_t)string_of(f, t.function, t.function_bytes) << 32;
         id |= string_of(f, t.file, t.file_bytes);
     }
-    *ct_map_at(&f->texts, place) = id;
+    *ct_map_add(&f->texts, place) = id;
     return id;
 }
 
@@ -279,7 +279,7 @@ static void put_native(struct fold *f, struct ct_out *o, uint64_t pc) {
 }
 
 static uint32_t frame_id(struct fold *f, uint64_t word) {
-    uint64_t *id = ct_map_at(&f->ids[CT_SECTION_FRAMES], word);
+    uint64_t *id = ct_map_add(&f->ids[CT_SECTION_FRAMES], word);
     uint8_t payload[64];
     if (*id)
         return (uint32_t)*id - 1;
@@ -308,7 +308,7 @@ static void put_branch(struct fold *f, const uint32_t *frames, uint32_t n) {
     uint64_t parent = 0, before = 0;
     uint32_t have = 0;
     for (const uint64_t *known; have < n; have++, parent = *known)
-        if (!(known = ct_map_get(&f->nodes, parent << 32 | frames[have])))
+        if (!(known = ct_map_find(&f->nodes, parent << 32 | frames[have])))
             break;
     ct_put_varint(&o, parent);
     ct_put_varint(&o, n - have);
@@ -317,7 +317,7 @@ static void put_branch(struct fold *f, const uint32_t *frames, uint32_t n) {
     for (uint32_t i = have; i < n; i++) {
         ct_put_varint(&o, ct_zigzag(frames[i] - before));
         before = frames[i];
-        *ct_map_at(&f->nodes, parent << 32 | frames[i]) = ++f->next_node;
+        *ct_map_add(&f->nodes, parent << 32 | frames[i]) = ++f->next_node;
         parent = f->next_node;
     }
     define(f, CT_SECTION_STACKS, &o, payload);
@@ -326,17 +326,17 @@ static void put_branch(struct fold *f, const uint32_t *frames, uint32_t n) {
 static uint32_t stack_id(struct fold *f, uint32_t number) {
     uint64_t words[CT_MAX_STACK];
     uint32_t frames[CT_MAX_STACK];
-    const uint64_t *known = ct_map_get(&f->ids[CT_SECTION_STACKS], number);
+    const uint64_t *known = ct_map_find(&f->ids[CT_SECTION_STACKS], number);
     if (known)
         return (uint32_t)*known - 1;
-    *ct_map_at(&f->ids[CT_SECTION_STACKS], number) = 1;
+    *ct_map_add(&f->ids[CT_SECTION_STACKS], number) = 1;
     const uint32_t n = words_at(f, number, words, CT_MAX_STACK);
     if (!n)
         return 0;
     for (uint32_t i = 0; i < n; i++)
         frames[n - 1 - i] = frame_id(f, words[i]);
     put_branch(f, frames, n);
-    *ct_map_at(&f->ids[CT_SECTION_STACKS], number) = f->next[CT_SECTION_STACKS] + UINT64_C(1);
+    *ct_map_add(&f->ids[CT_SECTION_STACKS], number) = f->next[CT_SECTION_STACKS] + UINT64_C(1);
     return f->next[CT_SECTION_STACKS];
 }
 
@@ -351,7 +351,7 @@ static void translate(struct ct_event *e, uint64_t bit, uint32_t *value, uint32_
         e->present &= ~bit;
 }
 
-static void take(struct fold *f, const struct ct_pending *p, struct ct_event *e) {
+static void take(struct fold *f, const struct ct_journal_record *p, struct ct_event *e) {
     memset(e, 0, sizeof *e);
     memcpy(&e->present, p->record, sizeof e->present);
     memcpy(e, p->record, ct_journal_record_bytes(e->present));
@@ -374,7 +374,7 @@ static void put_records(struct fold *f, const struct ct_event *events, uint32_t 
     struct ct_buffer body = {0};
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         if (f->section[k].n) {
-            ct_chunk_section(&body, k, f->section[k].at, f->section[k].n);
+            ct_chunk_build_section(&body, k, f->section[k].at, f->section[k].n);
             f->section[k].n = 0;
         }
     for (uint32_t i = 0; i < n; i++) {
@@ -387,16 +387,16 @@ static void put_records(struct fold *f, const struct ct_event *events, uint32_t 
         head.t_last_ns = events[i].t_ns;
     }
     const size_t bound = (size_t)n * RECORD_BYTES + 4096;
-    struct ct_out o = {ct_buffer_room(&body, bound), NULL, 0};
+    struct ct_out o = {ct_buffer_reserve(&body, bound), NULL, 0};
     o.end = o.at + bound;
     if (n)
-        ct_put_events(&o, events, n);
+        ct_encode_plain(&o, events, n);
     body.n = (size_t)(o.at - body.at);
     put_chunk(f, &body, head);
     free(body.at);
 }
 
-static struct ct_event lost_event(struct fold *f, const struct ct_loss *loss, uint64_t after_ns) {
+static struct ct_event lost_event(struct fold *f, const struct ct_journal_loss *loss, uint64_t after_ns) {
     struct ct_event e = {0};
     CT_SET(&e, t_ns, loss->t_ns > after_ns ? loss->t_ns : after_ns);
     CT_SET(&e, op, CT_OP_LOST);
@@ -408,8 +408,8 @@ static struct ct_event lost_event(struct fold *f, const struct ct_loss *loss, ui
 
 // All of them, and what was lost behind them; with the last chunk the facts about the fold.
 static void put_pending(struct fold *f, const struct ct_buffer *facts, uint64_t after_ns) {
-    struct ct_journal_in *j = f->j;
-    struct ct_event *events = ct_resize(NULL, RECORDS, sizeof *events);
+    struct ct_journal_contents *j = f->j;
+    struct ct_event *events = ct_heap_resize(NULL, RECORDS, sizeof *events);
     const uint64_t dict_seq = f->seq;
     uint32_t n = 0;
     uint64_t last_ns = after_ns;
@@ -426,7 +426,7 @@ static void put_pending(struct fold *f, const struct ct_buffer *facts, uint64_t 
         put_records(f, events, n, dict_seq);
         n = 0;
     }
-    ct_buffer_put(&f->section[CT_SECTION_INFO], facts->at, facts->n);
+    ct_buffer_append(&f->section[CT_SECTION_INFO], facts->at, facts->n);
     if (n || facts->n)
         put_records(f, events, n, dict_seq);
     free(events);
@@ -435,7 +435,7 @@ static void put_pending(struct fold *f, const struct ct_buffer *facts, uint64_t 
 // ---- the whole -------------------------------------------------------------------------------------
 
 // Facts for INFO: that a sealed trace, too, tells what was torn.
-static void put_facts(const struct ct_journal_in *j, struct ct_buffer *facts) {
+static void put_facts(const struct ct_journal_contents *j, struct ct_buffer *facts) {
     const struct {
         const char *key;
         uint64_t value;
@@ -443,7 +443,7 @@ static void put_facts(const struct ct_journal_in *j, struct ct_buffer *facts) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char value[32];
         const int n = snprintf(value, sizeof value, "%" PRIu64, all[i].value);
-        struct ct_out o = {ct_buffer_room(facts, 128), NULL, 0};
+        struct ct_out o = {ct_buffer_reserve(facts, 128), NULL, 0};
         o.end = o.at + 128;
         ct_put_text(&o, all[i].key, strlen(all[i].key));
         ct_put_text(&o, value, (size_t)n);
@@ -461,17 +461,17 @@ static void seal(struct fold *f) {
 }
 
 // What a seal wrote that was interrupted: chunks behind the open one, or in its place if that is empty.
-static int is_leftover(const struct ct_journal_in *j, const struct ct_chunk *c) {
+static int is_leftover(const struct ct_journal_contents *j, const struct ct_chunk *c) {
     const int instead = c->seq == j->open.seq && !j->stream_at[CT_STREAMS] &&
-                        c->dict_seq == c->seq && !(c->flags & (CT_CHUNK_LAST | CT_CHUNK_SEGMENT));
+                        c->dict_seq == c->seq && !(c->flags & (CT_CHUNK_LAST | CT_CHUNK_RESTART));
     return c->trace_id == j->head.trace_id && (c->seq > j->open.seq || instead);
 }
 
 // They will be written again, in the same place.
-static void take_leftovers(struct ct_journal_in *j, struct ct_index *x) {
+static void take_leftovers(struct ct_journal_contents *j, struct ct_index *x) {
     size_t kept = 0;
     for (size_t i = 0; i < x->count; i++) {
-        const struct ct_indexed *c = &x->chunks[i];
+        const struct ct_index_chunk *c = &x->chunks[i];
         if (is_leftover(j, &c->head)) {
             if (!j->append_at || c->offset < j->append_at)
                 j->append_at = c->offset;
@@ -482,7 +482,7 @@ static void take_leftovers(struct ct_journal_in *j, struct ct_index *x) {
     x->count = kept;
 }
 
-int ct_journal_fold(struct ct_journal_in *j, struct ct_index *x, uint8_t **bytes, size_t *size,
+int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *x, uint8_t **bytes, size_t *size,
                     struct ct_error *error) {
     const struct ct_journal_open *o = &j->open;
     struct ct_chunk newest = {0};
@@ -490,8 +490,8 @@ int ct_journal_fold(struct ct_journal_in *j, struct ct_index *x, uint8_t **bytes
     struct ct_buffer facts = {0};
     *bytes = NULL;
     *size = 0;
-    if (x->count && ct_index_trace(x) != j->head.trace_id)
-        return ct_fail(error, CT_BAD_TRACE,
+    if (x->count && ct_index_trace_id(x) != j->head.trace_id)
+        return ct_error_set(error, CT_EXIT_BAD_TRACE,
                        "%s: belongs to another trace (%016" PRIx64
                        "); remove it, or name its trace",
                        j->file.name, j->head.trace_id);
@@ -503,7 +503,7 @@ int ct_journal_fold(struct ct_journal_in *j, struct ct_index *x, uint8_t **bytes
             newest = x->chunks[i].head;
     put_shelf(&f, x, &newest);
     const struct ct_chunk *last = newest.version ? &newest : NULL; // (0 is no version)
-    uint64_t after_ns = o->taken_ns;
+    uint64_t after_ns = o->drained_ns;
     j->mends = last ? last->seq + 1 >= o->seq : o->seq == 0;
     if (!last || last->seq < o->seq) {
         put_open(&f);
@@ -520,11 +520,11 @@ int ct_journal_fold(struct ct_journal_in *j, struct ct_index *x, uint8_t **bytes
     *bytes = f.out.at;
     *size = f.out.n;
     for (unsigned k = 0; k <= CT_SECTION_THREADS; k++) {
-        ct_map_clear(&f.ids[k]);
+        ct_map_free(&f.ids[k]);
         free(f.section[k].at);
     }
-    ct_map_clear(&f.nodes);
-    ct_map_clear(&f.texts);
+    ct_map_free(&f.nodes);
+    ct_map_free(&f.texts);
     free(f.modules);
     free(facts.at);
     return 0;

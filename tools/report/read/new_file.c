@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 static int cannot(struct ct_new_file *f) {
-    ct_fail(&f->error, CT_OUTPUT, "%.400s: cannot be written: %s", f->path, strerror(errno));
-    ct_new_file_drop(f);
+    ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: cannot be written: %s", f->path, strerror(errno));
+    ct_new_file_discard(f);
     return -1;
 }
 
-int ct_new_file_replaces(const char *path) {
+int ct_new_file_would_replace(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
@@ -25,9 +25,9 @@ int ct_new_file_open(struct ct_new_file *f, const char *path) {
     *f = (struct ct_new_file){.path = path, .fd = -1};
     if ((size_t)snprintf(f->part, sizeof f->part, "%s.%d.part", path, (int)getpid()) >=
         sizeof f->part)
-        return ct_fail(&f->error, CT_OUTPUT, "%.400s: is too long", path);
+        return ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: is too long", path);
     signal(SIGXFSZ, SIG_IGN); // a limit is an error like a full disk
-    f->in_place = access(path, F_OK) == 0 && !ct_new_file_replaces(path);
+    f->in_place = access(path, F_OK) == 0 && !ct_new_file_would_replace(path);
     f->fd = f->in_place ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
                         : open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
     return f->fd < 0 ? cannot(f) : 0;
@@ -52,9 +52,9 @@ int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint
     for (uint64_t at = from; at < to;) {
         const size_t n = to - at < sizeof block ? (size_t)(to - at) : sizeof block;
         if (ct_source_read(source, at, block, n) != n) {
-            ct_fail(&f->error, CT_OUTPUT, "%.400s: cannot be read: %s", source->name,
+            ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: cannot be read: %s", source->name,
                     strerror(errno));
-            ct_new_file_drop(f);
+            ct_new_file_discard(f);
             return -1;
         }
         if (ct_new_file_write(f, block, n))
@@ -70,7 +70,7 @@ int ct_new_file_align(struct ct_new_file *f) {
     return fill[1] ? ct_new_file_write(f, fill, 8 + fill[1]) : 0;
 }
 
-int ct_new_file_done(struct ct_new_file *f) {
+int ct_new_file_commit(struct ct_new_file *f) {
     if (!f->in_place && (fsync(f->fd) || rename(f->part, f->path)))
         return cannot(f);
     close(f->fd);
@@ -78,7 +78,7 @@ int ct_new_file_done(struct ct_new_file *f) {
     return 0;
 }
 
-void ct_new_file_drop(struct ct_new_file *f) {
+void ct_new_file_discard(struct ct_new_file *f) {
     if (f->fd < 0)
         return;
     close(f->fd);

@@ -18,16 +18,16 @@ struct ct_new_file {
 };
 
 // Whether there is a file that would be replaced.
-int ct_new_file_replaces(const char *path);
-// Each returns 0, or -1 with the error set (CT_OUTPUT); then what was written is gone.
+int ct_new_file_would_replace(const char *path);
+// Each returns 0, or -1 with the error set (CT_EXIT_OUTPUT); then what was written is gone.
 int ct_new_file_open(struct ct_new_file *f, const char *path);
 int ct_new_file_write(struct ct_new_file *f, const void *bytes, size_t n);
 // Bytes of a source; a filler frame up to where a chunk may begin.
 int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint64_t from,
                      uint64_t to);
 int ct_new_file_align(struct ct_new_file *f);
-int ct_new_file_done(struct ct_new_file *f);
+int ct_new_file_commit(struct ct_new_file *f);
 // Gives it up.
-void ct_new_file_drop(struct ct_new_file *f);
+void ct_new_file_discard(struct ct_new_file *f);
 
 #endif

@@ -21,9 +21,9 @@ struct ct_source {
 // Opens a path, or standard input for "-". 0, or -1 with the error set.
 int ct_source_open(struct ct_source *source, const char *path, struct ct_error *error);
 // A source over bytes that the caller keeps.
-void ct_source_memory(struct ct_source *source, const char *name, const void *bytes, size_t size);
+void ct_source_open_memory(struct ct_source *source, const char *name, const void *bytes, size_t size);
 // Puts bytes (from malloc, taken over) behind the end, at a multiple of `align`.
-void ct_source_add(struct ct_source *source, void *bytes, size_t size, unsigned align);
+void ct_source_append(struct ct_source *source, void *bytes, size_t size, unsigned align);
 // Copies up to n bytes at an offset. Fewer come back at the end or where the file cannot be read.
 size_t ct_source_read(const struct ct_source *source, uint64_t offset, void *to, size_t n);
 void ct_source_close(struct ct_source *source);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-struct ct_amend {
+struct ct_publish_amend {
     uint64_t t_ns;
     uint64_t duration_ns;
     uint32_t thread, stack;
@@ -30,9 +30,9 @@ static uint64_t amend_key(uint32_t thread, uint64_t span) {
 static uint32_t amend_from(const struct ct_trace *t, struct ct_event *e, uint64_t key,
                            uint64_t span, uint32_t done) {
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
-    const uint64_t *at = ct_map_get(&t->amends, key);
+    const uint64_t *at = ct_map_find(&t->amends, key);
     for (uint64_t i = at ? *at : 0; i; i = t->amend_list[i].before) {
-        const struct ct_amend *a = &t->amend_list[i];
+        const struct ct_publish_amend *a = &t->amend_list[i];
         if (a->thread != thread || a->t_ns - e->t_ns >= span)
             continue;
         const uint32_t set = a->present & ~done;
@@ -60,8 +60,8 @@ static void amend(const struct ct_trace *t, struct ct_event *e) {
 
 static void amend_add(struct ct_trace *t, const struct ct_event *e) {
     const uint32_t thread =
-        CT_HAS(e, thread) ? ct_names_id(&t->names, CT_SECTION_THREADS, e->thread) : 0;
-    struct ct_amend a = {.t_ns = CT_HAS(e, amends_ns) ? e->amends_ns : 0, .thread = thread};
+        CT_HAS(e, thread) ? ct_definitions_id(&t->definitions, CT_SECTION_THREADS, e->thread) : 0;
+    struct ct_publish_amend a = {.t_ns = CT_HAS(e, amends_ns) ? e->amends_ns : 0, .thread = thread};
     if (CT_HAS(e, result)) {
         a.present |= AMENDS_RESULT;
         a.result = e->result;
@@ -73,7 +73,7 @@ static void amend_add(struct ct_trace *t, const struct ct_event *e) {
     }
     if (t->details && CT_HAS(e, stack)) {
         a.present |= AMENDS_STACK;
-        a.stack = ct_names_id(&t->names, CT_SECTION_STACKS, e->stack);
+        a.stack = ct_definitions_id(&t->definitions, CT_SECTION_STACKS, e->stack);
     }
     if (!a.t_ns || !a.present)
         return;
@@ -81,9 +81,9 @@ static void amend_add(struct ct_trace *t, const struct ct_event *e) {
         t->amend_count = 1; // 0 means none
     while (t->amend_count >= t->amend_cap)
         t->amend_list =
-            ct_resize(t->amend_list, t->amend_cap = t->amend_cap ? t->amend_cap * 2 : 16,
+            ct_heap_resize(t->amend_list, t->amend_cap = t->amend_cap ? t->amend_cap * 2 : 16,
                       sizeof *t->amend_list);
-    uint64_t *at = ct_map_at(&t->amends, amend_key(thread, e->amends_ns / AMEND_SPAN_NS));
+    uint64_t *at = ct_map_add(&t->amends, amend_key(thread, e->amends_ns / AMEND_SPAN_NS));
     a.before = (uint32_t)*at;
     t->amend_list[t->amend_count] = a;
     *at = t->amend_count++;
@@ -91,14 +91,14 @@ static void amend_add(struct ct_trace *t, const struct ct_event *e) {
 
 // ---- chunks -----------------------------------------------------------------------------------
 
-static int chunk_damaged(struct ct_trace *t, struct ct_indexed *c, const char *what) {
+static int chunk_damaged(struct ct_trace *t, struct ct_index_chunk *c, const char *what) {
     if (!c->bad)
         ct_index_damage(&t->index, c->offset, c->body + c->head.body_bytes - c->offset, what);
     c->bad = 1;
     return -1;
 }
 
-static void events_damaged(struct ct_trace *t, struct ct_indexed *c) {
+static void events_damaged(struct ct_trace *t, struct ct_index_chunk *c) {
     if (!c->partial)
         ct_index_damage(&t->index, c->offset, c->body + c->head.body_bytes - c->offset,
                         "chunk with malformed events");
@@ -106,21 +106,21 @@ static void events_damaged(struct ct_trace *t, struct ct_indexed *c) {
 }
 
 // Puts the decompressed body of a chunk into t->body. 0, or -1 and the chunk is marked.
-static int chunk_body(struct ct_trace *t, struct ct_indexed *c, struct ct_in *body) {
+static int chunk_body(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in *body) {
     const uint64_t packed = c->head.body_bytes, raw = c->head.raw_bytes;
     if (c->bad)
         return -1;
     if (packed > ZSTD_compressBound(CT_MAX_BODY) + 1024)
         return chunk_damaged(t, c, "chunk with impossible sizes");
     if (packed > t->packed_cap)
-        t->packed = ct_resize(t->packed, t->packed_cap = (size_t)packed, 1);
+        t->packed = ct_heap_resize(t->packed, t->packed_cap = (size_t)packed, 1);
     if (ct_source_read(&t->source, c->body, t->packed, (size_t)packed) != packed)
         return chunk_damaged(t, c, "bytes that cannot be read");
     // Nothing is decompressed that does not say beforehand how large it will be.
     if (ZSTD_getFrameContentSize(t->packed, (size_t)packed) != raw)
         return chunk_damaged(t, c, "chunk whose body has another size than its prefix says");
     if (raw > t->body_cap)
-        t->body = ct_resize(t->body, t->body_cap = (size_t)raw, 1);
+        t->body = ct_heap_resize(t->body, t->body_cap = (size_t)raw, 1);
     if (ZSTD_decompressDCtx(t->dctx, t->body, (size_t)raw, t->packed, (size_t)packed) != raw)
         return chunk_damaged(t, c, "chunk with a damaged body");
     *body = (struct ct_in){t->body, t->body + raw, 0};
@@ -129,16 +129,16 @@ static int chunk_body(struct ct_trace *t, struct ct_indexed *c, struct ct_in *bo
     return 0;
 }
 
-int ct_trace_body(struct ct_trace *t, size_t chunk, struct ct_in *body) {
+int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body) {
     return chunk_body(t, &t->index.chunks[chunk], body);
 }
 
 // Takes in what a body defines, strings first, whatever order its sections have.
-static int chunk_names(struct ct_trace *t, const struct ct_indexed *c, struct ct_in body) {
+static int chunk_names(struct ct_trace *t, const struct ct_index_chunk *c, struct ct_in body) {
     unsigned kind, kinds = 0;
     struct ct_in section, at = body;
     int more;
-    ct_names_generation(&t->names, c->head.dict_seq);
+    ct_definitions_set_generation(&t->definitions, c->head.dict_seq);
     while ((more = ct_section_next(&at, &kind, &section)) > 0)
         if (kind < CT_SECTION_EVENTS)
             kinds |= 1u << kind;
@@ -147,7 +147,7 @@ static int chunk_names(struct ct_trace *t, const struct ct_indexed *c, struct ct
     for (unsigned k = CT_SECTION_INFO; k < CT_SECTION_EVENTS; k++) {
         at = body;
         while (kinds >> k & 1 && ct_section_next(&at, &kind, &section) > 0)
-            if (kind == k && ct_names_section(&t->names, c->head.version, k, section))
+            if (kind == k && ct_definitions_read_section(&t->definitions, c->head.version, k, section))
                 return -1;
     }
     return 0;
@@ -161,9 +161,9 @@ static int chunk_amends(struct ct_trace *t, struct ct_in body) {
         struct ct_event e;
         if (kind != CT_SECTION_EVENTS)
             continue;
-        if (ct_events_open(&t->columns, section))
+        if (ct_decoder_open(&t->columns, section))
             return -1;
-        while ((more = ct_events_next(&t->columns, &e)) > 0)
+        while ((more = ct_decoder_next(&t->columns, &e)) > 0)
             if (CT_HAS(&e, op) && e.op == CT_OP_AMEND)
                 amend_add(t, &e);
         if (more < 0)
@@ -173,7 +173,7 @@ static int chunk_amends(struct ct_trace *t, struct ct_in body) {
 }
 
 // Notes which part of a checkpoint the chunk holds, and keeps the newest history.
-static int chunk_state(struct ct_trace *t, struct ct_indexed *c, struct ct_in body) {
+static int chunk_state(struct ct_trace *t, struct ct_index_chunk *c, struct ct_in body) {
     struct ct_in section;
     struct ct_history *read;
     unsigned kind;
@@ -184,7 +184,7 @@ static int chunk_state(struct ct_trace *t, struct ct_indexed *c, struct ct_in bo
             if (section.bad)
                 return -1;
         } else if (kind == CT_SECTION_HISTORY) {
-            read = ct_resize(NULL, 1, sizeof *read);
+            read = ct_heap_resize(NULL, 1, sizeof *read);
             if (ct_history_decode(read, section)) {
                 free(read);
                 return -1;
@@ -198,7 +198,7 @@ static int chunk_state(struct ct_trace *t, struct ct_indexed *c, struct ct_in bo
 
 static void read_definitions(struct ct_trace *t) {
     for (size_t i = 0; i < t->index.count; i++) {
-        struct ct_indexed *c = &t->index.chunks[i];
+        struct ct_index_chunk *c = &t->index.chunks[i];
         struct ct_in body;
         if (chunk_body(t, c, &body))
             continue;
@@ -216,7 +216,7 @@ static void read_definitions(struct ct_trace *t) {
 static void plan_state(struct ct_trace *t) {
     int exact = 1, coarse = 0, restoring = 0, lost = 0;
     for (size_t i = 0; i < t->index.count; i++) {
-        struct ct_indexed *c = &t->index.chunks[i];
+        struct ct_index_chunk *c = &t->index.chunks[i];
         lost |= c->gap;
         if (c->bad)
             lost = 1;
@@ -249,7 +249,7 @@ static void count_events(struct ct_trace *t) {
     uint64_t expected = 0;
     int first = 1;
     for (size_t i = 0; i < t->index.count; i++) {
-        const struct ct_indexed *c = &t->index.chunks[i];
+        const struct ct_index_chunk *c = &t->index.chunks[i];
         if (c->bad)
             continue;
         if (first)
@@ -273,27 +273,27 @@ static void count_events(struct ct_trace *t) {
 static void overview(struct ct_trace *t) {
     count_events(t);
     plan_state(t);
-    const struct ct_indexed *last = t->index.count ? &t->index.chunks[t->index.count - 1] : NULL;
+    const struct ct_index_chunk *last = t->index.count ? &t->index.chunks[t->index.count - 1] : NULL;
     t->ended = last && !last->bad && last->head.flags & CT_CHUNK_LAST;
     t->sealed = last && !last->bad && last->head.flags & CT_CHUNK_SEALED && !t->index.cut;
     t->running = t->journal_found > 0 && t->journal.alive && !t->ended;
-    (void)ct_names_number(&t->names, "journal.torn_events", &t->torn);
+    (void)ct_definitions_info_number(&t->definitions, "journal.torn_events", &t->torn);
     // Time 0 is the process's start; it is told on the events' clock, but that is the trace's word.
     const uint64_t year = UINT64_C(31556952000000000);
-    if (!ct_names_number(&t->names, "process.start_ns", &t->start_ns) ||
+    if (!ct_definitions_info_number(&t->definitions, "process.start_ns", &t->start_ns) ||
         (t->t_first_ns && (t->start_ns > t->t_first_ns || t->t_first_ns - t->start_ns > 20 * year)))
         t->start_ns = t->t_first_ns;
 }
 
-int ct_trace_sound(const struct ct_trace *t) {
+int ct_trace_is_intact(const struct ct_trace *t) {
     return (t->ended || t->sealed) && !t->index.damages && !t->index.missing && !t->missing_events;
 }
 
-int ct_trace_whole(const struct ct_trace *t) {
-    return ct_trace_sound(t) && t->index.chunks[0].head.seq == 0 && !t->overwritten_events;
+int ct_trace_is_complete(const struct ct_trace *t) {
+    return ct_trace_is_intact(t) && t->index.chunks[0].head.seq == 0 && !t->overwritten_events;
 }
 
-uint64_t ct_trace_end(const struct ct_trace *t) {
+uint64_t ct_trace_append_offset(const struct ct_trace *t) {
     uint64_t at = t->source.file_bytes;
     if ((t->index.cut || t->index.mended) && t->index.cut_at < at)
         at = t->index.cut_at;
@@ -311,36 +311,36 @@ static void fold_journal(struct ct_trace *t) {
         return;
     if (t->sealing)
         t->journal.alive = 0;
-    if (ct_journal_fold(&t->journal, x, &bytes, &size, &t->journal_error)) {
+    if (ct_journal_to_chunks(&t->journal, x, &bytes, &size, &t->journal_error)) {
         t->journal_found = -1;
         return;
     }
     if (!bytes)
         return;
     if (t->journal.mends)
-        ct_index_mend(x);
-    ct_source_add(&t->source, bytes, size, CT_CHUNK_ALIGN);
+        ct_index_forgive_cut(x);
+    ct_source_append(&t->source, bytes, size, CT_CHUNK_ALIGN);
     ct_index_scan(x, &t->source, t->source.added_at, t->source.bytes);
 }
 
 int ct_trace_open_source(struct ct_trace *t, struct ct_error *error) {
-    ct_names_init(&t->names);
+    ct_definitions_init(&t->definitions);
     t->dctx = ZSTD_createDCtx();
     if (!t->dctx)
-        ct_out_of_memory();
-    t->columns.memory = ct_resize(NULL, ct_events_memory(), 1);
+        ct_heap_exhausted();
+    t->columns.memory = ct_heap_resize(NULL, ct_decoder_memory_bytes(), 1);
     ct_index_scan(&t->index, &t->source, 0, t->source.bytes);
     fold_journal(t);
-    if (ct_index_order(&t->index, &t->source, error))
+    if (ct_index_sort(&t->index, &t->source, error))
         return -1;
     read_definitions(t);
-    ct_names_complete(&t->names);
+    ct_definitions_finish(&t->definitions);
     overview(t);
     size_t readable = 0;
     for (size_t i = 0; i < t->index.count; i++)
         readable += !t->index.chunks[i].bad;
     if (!readable)
-        return ct_fail(error, CT_BAD_TRACE, "%s: offset %" PRIu64 ": %s; no chunk is readable",
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: offset %" PRIu64 ": %s; no chunk is readable",
                        t->source.name, t->index.damage[0].offset, t->index.damage[0].what);
     ct_trace_rewind(t);
     return 0;
@@ -356,11 +356,11 @@ int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error) 
     *t = blank;
     // The journal first: what leaves it meanwhile is then found in the trace.
     if (!t->no_journal && strcmp(path, "-") != 0)
-        t->journal_found = ct_journal_read(&t->journal, path, &t->journal_error);
+        t->journal_found = ct_journal_read_trace(&t->journal, path, &t->journal_error);
     if (ct_source_open(&t->source, path, error)) {
         if (t->journal_found <= 0 || access(path, F_OK) == 0)
             return -1;
-        ct_source_memory(&t->source, path, NULL, 0); // the disk was full from the first chunk on
+        ct_source_open_memory(&t->source, path, NULL, 0); // the disk was full from the first chunk on
     }
     return ct_trace_open_source(t, error);
 }
@@ -371,7 +371,7 @@ void ct_trace_rewind(struct ct_trace *t) {
     t->in_events = t->in_checkpoint = 0;
     t->checkpoint_done = 1;
     t->last_ns = 0;
-    t->names.generation = UINT64_MAX;
+    t->definitions.generation = UINT64_MAX;
 }
 
 // Opens the next section of a kind in this chunk. 0: there is none.
@@ -383,7 +383,7 @@ static int next_section(struct ct_trace *t, unsigned wanted) {
             continue;
         if (kind == CT_SECTION_CHECKPOINT)
             (void)ct_get_varint(&section);
-        if (ct_events_open(&t->columns, section) == 0)
+        if (ct_decoder_open(&t->columns, section) == 0)
             return 1;
         events_damaged(t, &t->index.chunks[t->chunk]);
         break;
@@ -397,7 +397,7 @@ static int next_chunk(struct ct_trace *t) {
         if (++t->chunk >= t->index.count)
             return 0;
     } while (chunk_body(t, &t->index.chunks[t->chunk], &t->body_of_chunk));
-    const struct ct_indexed *c = &t->index.chunks[t->chunk];
+    const struct ct_index_chunk *c = &t->index.chunks[t->chunk];
     t->rest = t->body_of_chunk;
     chunk_names(t, c, t->rest);
     t->next_number = c->head.first_event;
@@ -405,7 +405,7 @@ static int next_chunk(struct ct_trace *t) {
     return 1;
 }
 
-int ct_op_takes(uint32_t op) {
+int ct_trace_op_acquires(uint32_t op) {
     switch (op) {
     case CT_OP_ALLOC:
     case CT_OP_RESERVE:
@@ -429,15 +429,15 @@ int ct_op_takes(uint32_t op) {
 }
 
 static void resolve_ids(const struct ct_trace *t, struct ct_event *e) {
-    const struct ct_names *n = &t->names;
+    const struct ct_definitions *n = &t->definitions;
     if (CT_HAS(e, thread))
-        e->thread = ct_names_id(n, CT_SECTION_THREADS, e->thread);
+        e->thread = ct_definitions_id(n, CT_SECTION_THREADS, e->thread);
     if (CT_HAS(e, api))
-        e->api = ct_names_id(n, CT_SECTION_STRINGS, e->api);
+        e->api = ct_definitions_id(n, CT_SECTION_STRINGS, e->api);
     if (CT_HAS(e, stack))
-        e->stack = ct_names_id(n, CT_SECTION_STACKS, e->stack);
+        e->stack = ct_definitions_id(n, CT_SECTION_STACKS, e->stack);
     if (CT_HAS(e, text))
-        e->text = ct_names_id(n, CT_SECTION_STRINGS, e->text);
+        e->text = ct_definitions_id(n, CT_SECTION_STRINGS, e->text);
     if (!CT_HAS(e, op))
         e->op = 0;
 }
@@ -450,8 +450,8 @@ static void resolve(struct ct_trace *t, struct ct_event *e) {
     if (t->amend_count)
         amend(t, e);
     // Where no frame is known, at least the thread is: PyTorch's and NCCL's have names that say what they do.
-    if (!CT_HAS(e, stack) && ct_op_takes(e->op) && CT_HAS(e, thread)) {
-        const uint32_t stack = ct_names_thread_stack(&t->names, e->thread);
+    if (!CT_HAS(e, stack) && ct_trace_op_acquires(e->op) && CT_HAS(e, thread)) {
+        const uint32_t stack = ct_definitions_thread_stack(&t->definitions, e->thread);
         if (stack)
             CT_SET(e, stack, stack);
     }
@@ -473,7 +473,7 @@ static void resolve_object(const struct ct_trace *t, struct ct_event *e, uint64_
 
 // The next record of the section that is open: 1, or 0 behind the last one.
 static int next_record(struct ct_trace *t, struct ct_event *e) {
-    const int more = ct_events_next(&t->columns, e);
+    const int more = ct_decoder_next(&t->columns, e);
     if (more < 0) {
         events_damaged(t, &t->index.chunks[t->chunk]);
         t->rest.at = t->rest.end;
@@ -522,11 +522,11 @@ int ct_trace_next(struct ct_trace *t, struct ct_event *e, uint64_t *number) {
 
 void ct_trace_close(struct ct_trace *t) {
     ct_source_close(&t->source);
-    ct_journal_close(&t->journal);
+    ct_journal_read_close(&t->journal);
     free(t->history);
     ct_index_free(&t->index);
-    ct_names_free(&t->names);
-    ct_map_clear(&t->amends);
+    ct_definitions_free(&t->definitions);
+    ct_map_free(&t->amends);
     free(t->amend_list);
     free(t->columns.memory);
     free(t->packed);

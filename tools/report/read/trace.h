@@ -12,7 +12,7 @@
 struct ct_trace {
     struct ct_source source;
     struct ct_index index;
-    struct ct_names names;
+    struct ct_definitions names;
     uint64_t events;         // numbered events in the readable chunks, as their prefixes say
     uint64_t missing_events; // by the numbers of the events: in chunks that are gone or unreadable
     uint64_t first_event;    // number of the first one there is (0, or what was overwritten)
@@ -29,7 +29,7 @@ struct ct_trace {
     struct ct_history *history; // the newest one, or NULL
     // the journal
     int journal_found; // 1: it was read; 0: there is none; -1: it cannot be used
-    struct ct_journal_in journal;
+    struct ct_journal_contents journal;
     struct ct_error journal_error;
     // set before opening
     int no_journal; // do not look for it
@@ -42,11 +42,11 @@ struct ct_trace {
     uint8_t *packed, *body;
     size_t packed_cap, body_cap;
     struct ct_map amends; // hash of thread and time -> place in amend_list
-    struct ct_amend *amend_list;
+    struct ct_publish_amend *amend_list;
     size_t amend_count, amend_cap;
     size_t chunk;      // the one being read
     struct ct_in rest; // of its body, behind the events being read
-    struct ct_events_in columns;
+    struct ct_decoder columns;
     struct ct_in body_of_chunk;
     int in_events, in_checkpoint; // what `columns` reads
     int checkpoint_done;          // of this chunk
@@ -73,16 +73,16 @@ enum ct_step ct_trace_step(struct ct_trace *t, struct ct_event *event, uint64_t 
 // Next event: 1, or 0 behind the last one. Its ids (thread, api, stack, text) are those of `names`.
 int ct_trace_next(struct ct_trace *t, struct ct_event *event, uint64_t *number);
 // Whether nothing is missing, from the start of the process to its end, as far as chunks tell.
-int ct_trace_whole(const struct ct_trace *t);
+int ct_trace_is_complete(const struct ct_trace *t);
 // Whether nothing is missing but what was overwritten on purpose.
-int ct_trace_sound(const struct ct_trace *t);
+int ct_trace_is_intact(const struct ct_trace *t);
 // The body of a chunk, decompressed, until the next one is read. 0, or -1: it cannot be read.
-int ct_trace_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
+int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
 // Where in the file what the journal adds to it goes.
-uint64_t ct_trace_end(const struct ct_trace *t);
+uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);
 
 // Whether an operation takes memory, addresses or references.
-int ct_op_takes(uint32_t op);
+int ct_trace_op_acquires(uint32_t op);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-struct ct_span {
+struct ct_listed_range {
     uint64_t start, bytes;
     uint64_t event, t_ns; // that made it
     uint32_t stack;
@@ -13,35 +13,35 @@ struct ct_span {
     uint8_t what;  // the user's
 };
 
-static inline uint64_t ct_span_end(const struct ct_span *span) {
+static inline uint64_t ct_listed_range_end(const struct ct_listed_range *span) {
     return span->start + span->bytes;
 }
 
 // Leaves of spans in order, and a directory of them.
-struct ct_spans {
-    struct ct_span_entry *leaf;
+struct ct_range_list {
+    struct ct_range_list_entry *leaf;
     uint32_t leaves, room;
 };
 
 // A place in the order. Good until a span is added or taken out.
-struct ct_span_at {
+struct ct_range_list_position {
     uint32_t leaf, at;
 };
 
 // The first span that ends behind an address.
-struct ct_span_at ct_spans_find(const struct ct_spans *s, uint64_t address);
+struct ct_range_list_position ct_range_list_find(const struct ct_range_list *s, uint64_t address);
 // The span there, NULL behind the last one; the one before it, NULL if there is none.
-struct ct_span *ct_spans_get(const struct ct_spans *s, struct ct_span_at at);
-struct ct_span *ct_spans_before(const struct ct_spans *s, struct ct_span_at at);
-struct ct_span_at ct_spans_next(const struct ct_spans *s, struct ct_span_at at);
+struct ct_listed_range *ct_range_list_get(const struct ct_range_list *s, struct ct_range_list_position at);
+struct ct_listed_range *ct_range_list_previous(const struct ct_range_list *s, struct ct_range_list_position at);
+struct ct_range_list_position ct_range_list_next(const struct ct_range_list *s, struct ct_range_list_position at);
 // The first span that overlaps [start, start + bytes), or NULL.
-struct ct_span *ct_spans_over(const struct ct_spans *s, uint64_t start, uint64_t bytes);
+struct ct_listed_range *ct_range_list_find_overlap(const struct ct_range_list *s, uint64_t start, uint64_t bytes);
 // The span that begins at an address, or NULL.
-struct ct_span *ct_spans_exact(const struct ct_spans *s, uint64_t start);
+struct ct_listed_range *ct_range_list_find_exact(const struct ct_range_list *s, uint64_t start);
 // Overlaps none that is there, and has at least one byte.
-void ct_spans_add(struct ct_spans *s, const struct ct_span *span);
+void ct_range_list_add(struct ct_range_list *s, const struct ct_listed_range *span);
 // The one at a place, which is one of a span.
-void ct_spans_take(struct ct_spans *s, struct ct_span_at at);
-void ct_spans_free(struct ct_spans *s);
+void ct_range_list_remove(struct ct_range_list *s, struct ct_range_list_position at);
+void ct_range_list_free(struct ct_range_list *s);
 
 #endif

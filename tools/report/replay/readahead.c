@@ -12,9 +12,9 @@ enum {
     FEW_EVENTS = 4096, // are read before a thread would have begun
 };
 
-struct ct_ahead {
+struct ct_readahead {
     struct ct_trace *trace;
-    struct ct_batch batch[BATCHES];
+    struct ct_readahead_batch batch[BATCHES];
     int has_thread;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -26,9 +26,9 @@ struct ct_ahead {
 };
 
 // 0: it holds the trace's end.
-static int fill(struct ct_trace *t, struct ct_batch *b) {
-    for (b->n = 0; b->n < CT_BATCH; b->n++) {
-        struct ct_ahead_step *s = &b->step[b->n];
+static int fill(struct ct_trace *t, struct ct_readahead_batch *b) {
+    for (b->n = 0; b->n < CT_READAHEAD_BATCH; b->n++) {
+        struct ct_readahead_step *s = &b->step[b->n];
         s->step = ct_trace_step(t, &s->event, &s->number);
         if (s->step == CT_STEP_END) {
             b->n++;
@@ -39,7 +39,7 @@ static int fill(struct ct_trace *t, struct ct_batch *b) {
 }
 
 static void *read_all(void *ahead) {
-    struct ct_ahead *a = ahead;
+    struct ct_readahead *a = ahead;
     int more = 1;
     pthread_mutex_lock(&a->lock);
     while (more) {
@@ -48,7 +48,7 @@ static void *read_all(void *ahead) {
                 pthread_cond_wait(&a->moved, &a->lock);
         if (a->stop)
             break;
-        struct ct_batch *b = &a->batch[a->filled % BATCHES];
+        struct ct_readahead_batch *b = &a->batch[a->filled % BATCHES];
         pthread_mutex_unlock(&a->lock);
         more = fill(a->trace, b);
         pthread_mutex_lock(&a->lock);
@@ -59,8 +59,8 @@ static void *read_all(void *ahead) {
     return NULL;
 }
 
-struct ct_ahead *ct_ahead_begin(struct ct_trace *t) {
-    struct ct_ahead *a = ct_zeroed(1, sizeof *a);
+struct ct_readahead *ct_readahead_begin(struct ct_trace *t) {
+    struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
     a->trace = t;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
@@ -69,7 +69,7 @@ struct ct_ahead *ct_ahead_begin(struct ct_trace *t) {
     return a;
 }
 
-const struct ct_batch *ct_ahead_next(struct ct_ahead *a) {
+const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
     if (!a->has_thread) {
         (void)fill(a->trace, &a->batch[0]);
         return &a->batch[0];
@@ -77,14 +77,14 @@ const struct ct_batch *ct_ahead_next(struct ct_ahead *a) {
     pthread_mutex_lock(&a->lock);
     while (a->filled == a->taken)
         pthread_cond_wait(&a->moved, &a->lock);
-    const struct ct_batch *b = &a->batch[a->taken++ % BATCHES];
+    const struct ct_readahead_batch *b = &a->batch[a->taken++ % BATCHES];
     if (a->filled - a->taken <= REST)
         pthread_cond_signal(&a->moved);
     pthread_mutex_unlock(&a->lock);
     return b;
 }
 
-void ct_ahead_end(struct ct_ahead *a) {
+void ct_readahead_end(struct ct_readahead *a) {
     if (!a)
         return;
     if (a->has_thread) {

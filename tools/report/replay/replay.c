@@ -4,7 +4,7 @@
 
 #include <cutrace/model/checkpoint.h>
 
-#include "base/memory.h"
+#include "base/heap.h"
 #include "replay/torch_segments.h"
 
 static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
@@ -12,7 +12,7 @@ static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
     (void)old_bytes;
     void *made = new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
     if (new_bytes && !made)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     free(old);
     return made;
 }
@@ -22,35 +22,35 @@ void ct_replay_init(struct ct_replay *r,
                     void *user) {
     memset(r, 0, sizeof *r);
     ct_live_init(&r->live, resize, user);
-    r->live.changed = changed;
+    r->live.total_changed = changed;
 }
 
-void ct_replay_leave(struct ct_replay *r) {
-    ct_ahead_end(r->ahead);
+void ct_replay_stop(struct ct_replay *r) {
+    ct_readahead_end(r->ahead);
     r->ahead = NULL;
     r->batch = NULL;
 }
 
-void ct_replay_forget(struct ct_replay *r) {
-    ct_replay_leave(r);
+void ct_replay_release(struct ct_replay *r) {
+    ct_replay_stop(r);
     ct_live_release(&r->live);
-    ct_pool_free(&r->pool);
+    ct_torch_pool_free(&r->pool);
     free(r->foreign);
     r->foreign = NULL;
 }
 
 void ct_replay_free(struct ct_replay *r) {
     if (r->live.resize)
-        ct_replay_forget(r);
+        ct_replay_release(r);
     memset(r, 0, sizeof *r);
 }
 
 // What PyTorch does with its blocks, and states.
 static void apply_block(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
     if (!r->pool.on)
-        ct_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+        ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
     ct_live_apply(&r->live, e, number);
-    ct_pool_stated(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
+    ct_torch_pool_reported(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
 
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
@@ -67,11 +67,11 @@ enum { FEW_SLOTS = 16384 };
 // What a step will look at is fetched ahead of it: the step (which the other thread has written), some time later where to
 // find what it is about, and then that itself.
 enum stage { FETCH_STEP, FETCH_PLACE, FETCH_OBJECT, STAGES };
-static const unsigned so_early[STAGES] = {2 * CT_FETCH, CT_FETCH, CT_FETCH / 2};
+static const unsigned so_early[STAGES] = {2 * CT_REPLAY_PREFETCH, CT_REPLAY_PREFETCH, CT_REPLAY_PREFETCH / 2};
 
 static void fetch(struct ct_replay *r, unsigned at, enum stage stage) {
-    const struct ct_ahead_step *s = &r->batch->step[at];
-    uint64_t *hash = &r->hash[at % CT_FETCH];
+    const struct ct_readahead_step *s = &r->batch->step[at];
+    uint64_t *hash = &r->hash[at % CT_REPLAY_PREFETCH];
     if (at >= r->batch->n)
         return;
     if (stage == FETCH_STEP) { // what most events have lies at their beginning
@@ -82,11 +82,11 @@ static void fetch(struct ct_replay *r, unsigned at, enum stage stage) {
     if (s->step != CT_STEP_EVENT)
         return;
     if (stage == FETCH_PLACE)
-        *hash = ct_live_look(&r->live, &s->event);
+        *hash = ct_slot_index_prefetch_line(&r->live, &s->event);
     else
-        ct_live_fetch(&r->live, *hash);
+        ct_slot_index_prefetch_slots(&r->live, *hash);
     if (r->pool.on && ct_op_is_block(s->event.op) && CT_HAS(&s->event, ptr))
-        ct_pool_fetch(&r->pool, s->event.ptr, stage == FETCH_OBJECT);
+        ct_torch_pool_prefetch(&r->pool, s->event.ptr, stage == FETCH_OBJECT);
 }
 
 // For the batch's next step.
@@ -96,19 +96,19 @@ static void look_ahead(struct ct_replay *r) {
             fetch(r, r->at + at, (enum stage)stage);
 }
 
-static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trace *t) {
+static const struct ct_readahead_step *next_step(struct ct_replay *r, struct ct_trace *t) {
     if (!r->ahead) {
         if (r->tiles && !r->foreign) { // now, for a thread that decodes adds to the names
-            r->foreign = ct_origin_foreign_stacks(&t->names);
-            r->foreign_count = t->names.stack_count;
+            r->foreign = ct_torch_segments_foreign_stacks(&t->definitions);
+            r->foreign_count = t->definitions.stack_count;
         }
-        r->ahead = ct_ahead_begin(t);
+        r->ahead = ct_readahead_begin(t);
     }
     if (!r->batch || r->at == r->batch->n) {
-        r->batch = ct_ahead_next(r->ahead);
+        r->batch = ct_readahead_next(r->ahead);
         r->at = 0;
     }
-    if (ct_live_slots(&r->live) > FEW_SLOTS)
+    if (ct_live_slot_count(&r->live) > FEW_SLOTS)
         look_ahead(r);
     return &r->batch->step[r->at++];
 }
@@ -116,37 +116,37 @@ static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trac
 // ---- checkpoints --------------------------------------------------------------------------------
 
 static void reset(struct ct_replay *r) {
-    r->live.tiled = NULL;
-    ct_pool_free(&r->pool);
-    ct_checkpoint_first(&r->live, &r->readings);
+    r->live.region_changed = NULL;
+    ct_torch_pool_free(&r->pool);
+    ct_checkpoint_begin_restore(&r->live, &r->readings);
     r->resets++;
 }
 
 static void restore(struct ct_replay *r, const struct ct_event *e) {
     const int segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr);
     if (r->tiles && !r->pool.on && (segment || e->op == CT_OP_BLOCK_ALLOC))
-        ct_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+        ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
     ct_checkpoint_apply(&r->live, &r->readings, e);
     if (r->pool.on && segment)
-        ct_pool_hold(&r->pool, e->ptr, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
+        ct_torch_pool_restore_segment(&r->pool, e->ptr, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
 
 static void complete(struct ct_replay *r) {
-    ct_checkpoint_last(&r->live);
+    ct_checkpoint_end_restore(&r->live);
     if (r->pool.on)
-        ct_pool_settle(&r->pool, &r->live);
+        ct_torch_pool_assign_devices(&r->pool, &r->live);
     for (int d = 0; d < CT_DEVICES && r->pool.on; d++)
-        if (r->live.device[d].stated)
-            ct_pool_stated(&r->pool, &r->live, d);
+        if (r->live.device[d].reported)
+            ct_torch_pool_reported(&r->pool, &r->live, d);
 }
 
 const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number) {
     for (;;) {
-        const struct ct_ahead_step *s = next_step(r, t);
+        const struct ct_readahead_step *s = next_step(r, t);
         *number = s->number;
         switch (s->step) {
         case CT_STEP_END:
-            ct_replay_leave(r);
+            ct_replay_stop(r);
             return NULL;
         case CT_STEP_EVENT:
             return &s->event;
@@ -163,6 +163,6 @@ const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, u
     }
 }
 
-struct ct_split ct_replay_split(const struct ct_replay *r, int device) {
-    return ct_readings_split(&r->readings, &r->live, device);
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device) {
+    return ct_readings_breakdown(&r->readings, &r->live, device);
 }

@@ -11,12 +11,12 @@
 #include "replay/range_tree.h"
 
 // What a segment is for follows from how large a piece PyTorch asked the driver for.
-enum ct_pool_class { CT_POOL_SMALL, CT_POOL_LARGE, CT_POOL_CLASSES };
-#define CT_POOL_SMALL_PIECE (UINT64_C(2) << 20) // of a small segment: all else is large
-#define CT_POOL_SMALL_BLOCK (UINT64_C(1) << 20) // and the largest block that it is for
+enum ct_torch_pool_class { CT_TORCH_POOL_SMALL, CT_TORCH_POOL_LARGE, CT_TORCH_POOL_CLASSES };
+#define CT_TORCH_POOL_SMALL_SEGMENT (UINT64_C(2) << 20) // of a small segment: all else is large
+#define CT_TORCH_POOL_SMALL_BLOCK (UINT64_C(1) << 20) // and the largest block that it is for
 
 // Driver memory in one piece: an allocation, or the neighbouring mappings of one reservation. A segment if it has held a block.
-struct ct_region {
+struct ct_torch_region {
     uint64_t start, bytes; // bytes 0: not in use
     uint64_t free;         // of a segment: bytes that no block covers
     uint64_t piece;        // bytes of the driver call that began it
@@ -29,11 +29,11 @@ struct ct_region {
     uint32_t next_free; // of one that is not in use
 };
 
-struct ct_free_figures {
+struct ct_free_blocks {
     uint64_t ranges, bytes, largest;
 };
 
-struct ct_pool_figures {
+struct ct_torch_pool_totals {
     int known;            // blocks were seen
     int stated;           // PyTorch told its totals
     uint64_t allocated;   // with the last block
@@ -44,52 +44,52 @@ struct ct_pool_figures {
     uint64_t idle_segments, idle_bytes;     // hold no block: could be given back
     uint64_t pinned_segments, pinned_bytes; // hold blocks: bytes that are free all the same
     uint64_t outside_bytes;                 // of blocks in no memory that is known
-    struct ct_free_figures free, of_class[CT_POOL_CLASSES];
+    struct ct_free_blocks free, of_class[CT_TORCH_POOL_CLASSES];
 };
 
-struct ct_pool_device {
+struct ct_torch_pool_device {
     int seen;
-    struct ct_extents free[CT_POOL_CLASSES], outside;
+    struct ct_range_tree free[CT_TORCH_POOL_CLASSES], outside;
     uint64_t segments, segment_bytes, idle_segments, idle_bytes, pinned_segments, pinned_bytes;
     uint64_t own_bytes; // of segment_bytes, what is not foreign
     int64_t unreconciled;
     uint64_t own_stated; // own_bytes behind the last event of a block
 };
 
-struct ct_pool {
+struct ct_torch_pool {
     int on;                   // a block was seen
-    struct ct_extents memory; // the mark is the region
-    struct ct_extents reserved;
-    struct ct_region *regions;
+    struct ct_range_tree memory; // the mark is the region
+    struct ct_range_tree reserved;
+    struct ct_torch_region *regions;
     uint32_t region_count, region_room, free_region;
     uint32_t near[4096]; // regions that were looked for lately, by address
-    struct ct_pool_device device[CT_DEVICES];
+    struct ct_torch_pool_device device[CT_DEVICES];
     const uint8_t *foreign; // by stack
     size_t foreign_count;
 };
 
-#define CT_NO_REGION UINT32_MAX
+#define CT_TORCH_POOL_NO_REGION UINT32_MAX
 
 // From now on it follows what is alive, beginning with what is alive now. foreign: of `count` stacks, whether a MemPool's own
 // allocator called the driver (or NULL); it stays the caller's.
-void ct_pool_begin(struct ct_pool *p, struct ct_live *l, const uint8_t *foreign, size_t count);
-// For a batch of events: fetches what a block at the address will look at, as ct_extents_fetch.
-void ct_pool_fetch(const struct ct_pool *p, uint64_t address, int stage);
+void ct_torch_pool_begin(struct ct_torch_pool *p, struct ct_live *l, const uint8_t *foreign, size_t count);
+// For a batch of events: fetches what a block at the address will look at, as ct_range_tree_prefetch.
+void ct_torch_pool_prefetch(const struct ct_torch_pool *p, uint64_t address, int stage);
 // Behind ct_live_apply of an event of a block.
-void ct_pool_stated(struct ct_pool *p, const struct ct_live *l, int device);
+void ct_torch_pool_reported(struct ct_torch_pool *p, const struct ct_live *l, int device);
 // The memory at an address has held a block, as a checkpoint says.
-void ct_pool_hold(struct ct_pool *p, uint64_t address, int device);
+void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, int device);
 // Behind a checkpoint: mappings came before the handles that tell their device.
-void ct_pool_settle(struct ct_pool *p, const struct ct_live *l);
-void ct_pool_free(struct ct_pool *p);
+void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live *l);
+void ct_torch_pool_free(struct ct_torch_pool *p);
 
 // The segment that an address lies in, or NULL.
-const struct ct_region *ct_pool_segment(const struct ct_pool *p, uint64_t address);
-enum ct_pool_class ct_region_class(const struct ct_region *r);
-struct ct_pool_figures ct_pool_now(const struct ct_pool *p, const struct ct_live *l, int device);
+const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_pool *p, uint64_t address);
+enum ct_torch_pool_class ct_torch_pool_region_class(const struct ct_torch_region *r);
+struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p, const struct ct_live *l, int device);
 // Bytes that are free inside segments but not in the largest free block.
-static inline uint64_t ct_pool_scattered(const struct ct_pool *p, int device) {
-    const struct ct_extents *f = p->device[device].free;
+static inline uint64_t ct_torch_pool_scattered(const struct ct_torch_pool *p, int device) {
+    const struct ct_range_tree *f = p->device[device].free;
     return f[0].bytes + f[1].bytes - (f[0].largest > f[1].largest ? f[0].largest : f[1].largest);
 }
 

@@ -3,7 +3,7 @@
 // the program. Only those that are so large that reading would take more memory than a report should are mapped.
 #include "symbols/debug_files.h"
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,15 +17,15 @@
 #define MAPPED_FROM ((off_t)512 << 20)
 
 struct search {
-    const struct ct_elfutils *dw;
-    const struct ct_lines_from *from;
-    const struct ct_lines_module *module;
+    const struct ct_libdw *dw;
+    const struct ct_debug_search *from;
+    const struct ct_debug_module *module;
     struct ct_debug_file *to;
 };
 
 // ---- one file ---------------------------------------------------------------------------------
 
-static void close_elf(const struct ct_elfutils *dw, struct ct_elf_file *f) {
+static void close_elf(const struct ct_libdw *dw, struct ct_elf_file *f) {
     if (f->elf)
         dw->elf_end(f->elf);
     if (f->fd >= 0)
@@ -33,7 +33,7 @@ static void close_elf(const struct ct_elfutils *dw, struct ct_elf_file *f) {
     *f = (struct ct_elf_file){.fd = -1};
 }
 
-static int has_build_id(const struct ct_elfutils *dw, Elf *elf, const void *id, size_t bytes) {
+static int has_build_id(const struct ct_libdw *dw, Elf *elf, const void *id, size_t bytes) {
     const void *found;
     return dw->dwelf_elf_gnu_build_id(elf, &found) == (ssize_t)bytes &&
            memcmp(found, id, bytes) == 0;
@@ -125,7 +125,7 @@ static int open_shared(const struct search *s, const char *path) {
     return -1;
 }
 
-static void close_dwarf(const struct ct_elfutils *dw, struct ct_debug_file *f) {
+static void close_dwarf(const struct ct_libdw *dw, struct ct_debug_file *f) {
     if (f->dwarf)
         dw->dwarf_end(f->dwarf);
     if (f->shared_dwarf)
@@ -227,10 +227,10 @@ static int from_server(const struct search *s) {
 
 // ---- both -----------------------------------------------------------------------------------------
 
-void ct_debug_file_open(struct ct_debug_file *f, const struct ct_lines_from *from,
-                        const struct ct_lines_module *module) {
+void ct_debug_file_open(struct ct_debug_file *f, const struct ct_debug_search *from,
+                        const struct ct_debug_module *module) {
     char own[PATH_MAX] = "", link[PATH_MAX] = "";
-    const struct search s = {ct_elfutils(), from, module, f};
+    const struct search s = {ct_libdw(), from, module, f};
     *f = (struct ct_debug_file){.main.fd = -1, .shared.fd = -1, .found = CT_DEBUG_NO_READER};
     if (!s.dw)
         return;
@@ -243,8 +243,8 @@ void ct_debug_file_open(struct ct_debug_file *f, const struct ct_lines_from *fro
 }
 
 void ct_debug_file_close(struct ct_debug_file *f) {
-    if (ct_elfutils())
-        close_dwarf(ct_elfutils(), f);
+    if (ct_libdw())
+        close_dwarf(ct_libdw(), f);
 }
 
 #endif

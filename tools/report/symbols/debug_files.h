@@ -6,7 +6,7 @@
 #include "symbols/dwarf_lines.h"
 #include "symbols/libdw.h"
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 
 struct ct_elf_file {
     int fd;
@@ -26,8 +26,8 @@ struct ct_debug_file {
     } found;
 };
 
-void ct_debug_file_open(struct ct_debug_file *file, const struct ct_lines_from *from,
-                        const struct ct_lines_module *module);
+void ct_debug_file_open(struct ct_debug_file *file, const struct ct_debug_search *from,
+                        const struct ct_debug_module *module);
 void ct_debug_file_close(struct ct_debug_file *file);
 
 #endif

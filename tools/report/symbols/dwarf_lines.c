@@ -5,11 +5,11 @@
 
 #include <cutrace/format/format.h>
 
-#include "base/memory.h"
-#include "base/table.h"
+#include "base/heap.h"
+#include "base/map.h"
 #include "symbols/debug_files.h"
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 
 // Bounds on what a file may make of its bytes.
 enum {
@@ -53,11 +53,11 @@ struct unit {
 };
 
 struct found {
-    struct ct_source_place *places;
+    struct ct_dwarf_location *places;
     size_t n;
 };
 
-struct ct_lines_file {
+struct ct_dwarf_file {
     char *path;
     uint8_t build_id[64];
     size_t build_id_bytes;
@@ -70,10 +70,10 @@ struct ct_lines_file {
     size_t found_count, found_capacity;
 };
 
-struct ct_lines {
-    struct ct_lines_from from;
-    const struct ct_elfutils *dw;
-    struct ct_lines_file **files;
+struct ct_dwarf {
+    struct ct_debug_search from;
+    const struct ct_libdw *dw;
+    struct ct_dwarf_file **files;
     size_t file_count, file_capacity;
     char **names; // put together here
     size_t name_count, name_capacity;
@@ -81,13 +81,13 @@ struct ct_lines {
 
 // ---- spans ------------------------------------------------------------------------------------------
 
-static void add_spans(const struct ct_elfutils *dw, struct spans *s, Dwarf_Die *die, size_t what) {
+static void add_spans(const struct ct_libdw *dw, struct spans *s, Dwarf_Die *die, size_t what) {
     Dwarf_Addr base, low, high;
     for (ptrdiff_t at = 0;
          s->n < MAX_SPANS && (at = dw->dwarf_ranges(die, at, &base, &low, &high)) > 0;) {
         if (low >= high)
             continue;
-        CT_GROW(s->at, s->n, s->capacity);
+        CT_HEAP_GROW(s->at, s->n, s->capacity);
         s->at[s->n++] = (struct span){low, high, (uint32_t)what};
     }
 }
@@ -122,7 +122,7 @@ static const struct span *covering(const struct spans *s, uint64_t address) {
 // ---- entries ------------------------------------------------------------------------------------------
 
 // The next entry beside `die`, behind everything that was read up to `last`: a file cannot lead in circles.
-static int next_beside(const struct ct_elfutils *dw, Dwarf_Die *die, Dwarf_Off last) {
+static int next_beside(const struct ct_libdw *dw, Dwarf_Die *die, Dwarf_Off last) {
     Dwarf_Die next;
     if (dw->dwarf_siblingof(die, &next) != 0 || dw->dwarf_dieoffset(&next) <= last)
         return 0;
@@ -130,19 +130,19 @@ static int next_beside(const struct ct_elfutils *dw, Dwarf_Die *die, Dwarf_Off l
     return 1;
 }
 
-static const char *text_of(const struct ct_elfutils *dw, Dwarf_Die *die, unsigned name) {
+static const char *text_of(const struct ct_libdw *dw, Dwarf_Die *die, unsigned name) {
     Dwarf_Attribute a;
     return dw->dwarf_attr_integrate(die, name, &a) ? dw->dwarf_formstring(&a) : NULL;
 }
 
 static uint32_t new_scope(struct unit *u, uint32_t parent, const char *name) {
-    CT_GROW(u->scopes, u->scope_count, u->scope_capacity);
+    CT_HEAP_GROW(u->scopes, u->scope_count, u->scope_capacity);
     u->scopes[u->scope_count] = (struct scope){parent, name};
     return (uint32_t)u->scope_count++;
 }
 
 // Notes the functions of a unit, below an entry. Returns the place of the last entry that was read.
-static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_Die *parent,
+static Dwarf_Off read_below(const struct ct_libdw *dw, struct unit *u, Dwarf_Die *parent,
                             uint32_t scope, int depth) {
     Dwarf_Die die;
     Dwarf_Off last = dw->dwarf_dieoffset(parent);
@@ -154,9 +154,9 @@ static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_
         last = dw->dwarf_dieoffset(&die);
         switch (tag) {
         case DW_TAG_subprogram:
-            CT_GROW(u->declared, u->declared_count, u->declared_capacity);
+            CT_HEAP_GROW(u->declared, u->declared_count, u->declared_capacity);
             u->declared[u->declared_count++] = (struct declared){last, scope};
-            CT_GROW(u->functions, u->function_count, u->function_capacity);
+            CT_HEAP_GROW(u->functions, u->function_count, u->function_capacity);
             u->functions[u->function_count] = die;
             add_spans(dw, &u->ranges, &die, u->function_count++);
             inner = new_scope(u, scope, text_of(dw, &die, DW_AT_name));
@@ -183,18 +183,18 @@ static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_
     return last;
 }
 
-static void read_unit(const struct ct_elfutils *dw, struct unit *u) {
+static void read_unit(const struct ct_libdw *dw, struct unit *u) {
     u->is_read = 1;
     new_scope(u, 0, NULL);
     read_below(dw, u, &u->die, 0, 0);
     order_spans(&u->ranges);
 }
 
-static void read_units(const struct ct_elfutils *dw, struct ct_lines_file *m) {
+static void read_units(const struct ct_libdw *dw, struct ct_dwarf_file *m) {
     Dwarf_CU *cu = NULL;
     struct unit u = {0};
     while (dw->dwarf_get_units(m->file.dwarf, cu, &cu, NULL, NULL, &u.die, NULL) == 0) {
-        CT_GROW(m->units, m->unit_count, m->unit_capacity);
+        CT_HEAP_GROW(m->units, m->unit_count, m->unit_capacity);
         m->units[m->unit_count] = u;
         add_spans(dw, &m->ranges, &u.die, m->unit_count++);
     }
@@ -204,7 +204,7 @@ static void read_units(const struct ct_elfutils *dw, struct ct_lines_file *m) {
 // ---- names --------------------------------------------------------------------------------------------
 
 // What an entry stands for in the end: where the function is declared.
-static Dwarf_Die declaration(const struct ct_elfutils *dw, const Dwarf_Die *die) {
+static Dwarf_Die declaration(const struct ct_libdw *dw, const Dwarf_Die *die) {
     Dwarf_Die at = *die, next;
     Dwarf_Attribute a;
     for (int i = 0; i < MAX_REFERENCES; i++) {
@@ -230,7 +230,7 @@ static uint32_t scope_of(const struct unit *u, Dwarf_Off at) {
 }
 
 // The name with those of what it is declared in.
-static const char *full_name(struct ct_lines *l, const struct unit *u, uint32_t scope,
+static const char *full_name(struct ct_dwarf *l, const struct unit *u, uint32_t scope,
                              const char *name) {
     const char *parts[MAX_NAME_PARTS] = {name};
     size_t n = 1, bytes = strlen(name) + 1, at = 0;
@@ -241,15 +241,15 @@ static const char *full_name(struct ct_lines *l, const struct unit *u, uint32_t 
         }
     if (n == 1)
         return name;
-    char *text = ct_resize(NULL, bytes, 1);
+    char *text = ct_heap_resize(NULL, bytes, 1);
     while (n-- > 0)
         at += (size_t)snprintf(text + at, bytes - at, "%s%s", parts[n], n ? "::" : "");
-    CT_GROW(l->names, l->name_count, l->name_capacity);
+    CT_HEAP_GROW(l->names, l->name_count, l->name_capacity);
     return l->names[l->name_count++] = text;
 }
 
-static const char *function_name(struct ct_lines *l, const struct unit *u, Dwarf_Die *die) {
-    const struct ct_elfutils *dw = l->dw;
+static const char *function_name(struct ct_dwarf *l, const struct unit *u, Dwarf_Die *die) {
+    const struct ct_libdw *dw = l->dw;
     const char *name = text_of(dw, die, DW_AT_linkage_name);
     if (!name)
         name = text_of(dw, die, DW_AT_MIPS_linkage_name);
@@ -265,13 +265,13 @@ static const char *function_name(struct ct_lines *l, const struct unit *u, Dwarf
 // ---- places -------------------------------------------------------------------------------------------
 
 struct chain {
-    Dwarf_Die call[CT_MAX_PLACES]; // the outermost inlined function first
+    Dwarf_Die call[CT_MAX_SOURCE_LOCATIONS]; // the outermost inlined function first
     size_t n;
     Dwarf_Off last; // that was read
 };
 
 // Finds the functions that are inlined at an address, below an entry. 1: there are some.
-static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_t address,
+static int find_inlined(const struct ct_libdw *dw, Dwarf_Die *parent, uint64_t address,
                         struct chain *c, int depth) {
     Dwarf_Die die;
     if (depth == MAX_DEPTH || dw->dwarf_child(parent, &die) != 0)
@@ -283,7 +283,7 @@ static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_
             tag != DW_TAG_catch_block)
             continue;
         const int has = dw->dwarf_haspc(&die, address) > 0;
-        if (inlined && has && c->n < CT_MAX_PLACES - 1)
+        if (inlined && has && c->n < CT_MAX_SOURCE_LOCATIONS - 1)
             c->call[c->n++] = die;
         // (a block without addresses of its own may hold what has some)
         if ((has || !inlined) && (find_inlined(dw, &die, address, c, depth + 1) || has))
@@ -292,9 +292,9 @@ static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_
     return 0;
 }
 
-static struct ct_source_place line_at(const struct ct_elfutils *dw, struct unit *u,
+static struct ct_dwarf_location line_at(const struct ct_libdw *dw, struct unit *u,
                                       uint64_t address) {
-    struct ct_source_place p = {0};
+    struct ct_dwarf_location p = {0};
     int number = 0;
     Dwarf_Line *line = dw->dwarf_getsrc_die(&u->die, address);
     if (!line || dw->dwarf_lineno(line, &number) || number < 0)
@@ -304,16 +304,16 @@ static struct ct_source_place line_at(const struct ct_elfutils *dw, struct unit 
     return p;
 }
 
-static uint64_t number_of(const struct ct_elfutils *dw, Dwarf_Die *die, unsigned name) {
+static uint64_t number_of(const struct ct_libdw *dw, Dwarf_Die *die, unsigned name) {
     Dwarf_Attribute a;
     Dwarf_Word value;
     return dw->dwarf_attr(die, name, &a) && dw->dwarf_formudata(&a, &value) == 0 ? value : 0;
 }
 
 // Where an inlined function is called.
-static struct ct_source_place call_at(const struct ct_elfutils *dw, struct unit *u,
+static struct ct_dwarf_location call_at(const struct ct_libdw *dw, struct unit *u,
                                       Dwarf_Die *call) {
-    struct ct_source_place p = {0};
+    struct ct_dwarf_location p = {0};
     Dwarf_Files *files;
     size_t n;
     if (dw->dwarf_hasattr(call, DW_AT_call_file) && dw->dwarf_getsrcfiles(&u->die, &files, &n) == 0)
@@ -322,8 +322,8 @@ static struct ct_source_place call_at(const struct ct_elfutils *dw, struct unit 
     return p;
 }
 
-static struct found find_places(struct ct_lines *l, struct ct_lines_file *m, uint64_t address) {
-    const struct ct_elfutils *dw = l->dw;
+static struct found find_places(struct ct_dwarf *l, struct ct_dwarf_file *m, uint64_t address) {
+    const struct ct_libdw *dw = l->dw;
     const struct span *s = covering(&m->ranges, address);
     struct chain c = {.n = 0};
     struct found f = {0};
@@ -336,10 +336,10 @@ static struct found find_places(struct ct_lines *l, struct ct_lines_file *m, uin
     Dwarf_Die *function = in ? &u->functions[in->what] : NULL;
     if (function)
         (void)find_inlined(dw, function, address, &c, 0);
-    struct ct_source_place at = line_at(dw, u, address);
+    struct ct_dwarf_location at = line_at(dw, u, address);
     if (!function && !at.file)
         return f;
-    f.places = ct_resize(NULL, c.n + 1, sizeof *f.places);
+    f.places = ct_heap_resize(NULL, c.n + 1, sizeof *f.places);
     for (size_t i = c.n; i > 0; i--) {
         at.function = function_name(l, u, &c.call[i - 1]);
         f.places[f.n++] = at;
@@ -352,39 +352,39 @@ static struct found find_places(struct ct_lines *l, struct ct_lines_file *m, uin
 
 // ---- files --------------------------------------------------------------------------------------------
 
-static int is_of(const struct ct_lines_file *f, const struct ct_lines_module *m) {
+static int is_of(const struct ct_dwarf_file *f, const struct ct_debug_module *m) {
     return f->build_id_bytes == m->build_id_bytes && !strcmp(f->path, m->path) &&
            !memcmp(f->build_id, m->build_id, f->build_id_bytes);
 }
 
-struct ct_lines_file *ct_lines_file(struct ct_lines *l, const struct ct_lines_module *wanted) {
-    struct ct_lines_module m = *wanted;
+struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_module *wanted) {
+    struct ct_debug_module m = *wanted;
     if (m.build_id_bytes > sizeof l->files[0]->build_id)
         m.build_id_bytes = 0; // not one that we know
     for (size_t i = 0; i < l->file_count; i++)
         if (is_of(l->files[i], &m))
             return l->files[i];
-    struct ct_lines_file *f = ct_zeroed(1, sizeof *f);
-    CT_GROW(l->files, l->file_count, l->file_capacity);
+    struct ct_dwarf_file *f = ct_heap_alloc_zeroed(1, sizeof *f);
+    CT_HEAP_GROW(l->files, l->file_count, l->file_capacity);
     l->files[l->file_count++] = f;
     f->build_id_bytes = m.build_id_bytes;
     memcpy(f->build_id, m.build_id, m.build_id_bytes);
     f->path = strdup(m.path);
     if (!f->path)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     ct_debug_file_open(&f->file, &l->from, &m);
     if (f->file.found == CT_DEBUG_FOUND)
         read_units(l->dw, f);
     return f;
 }
 
-size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t address,
-                     const struct ct_source_place **places) {
+size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint64_t address,
+                     const struct ct_dwarf_location **places) {
     if (f->file.found != CT_DEBUG_FOUND)
         return 0;
-    uint64_t *known = ct_map_at(&f->known, address);
+    uint64_t *known = ct_map_add(&f->known, address);
     if (!*known) {
-        CT_GROW(f->found, f->found_count, f->found_capacity);
+        CT_HEAP_GROW(f->found, f->found_count, f->found_capacity);
         f->found[f->found_count++] = find_places(l, f, address);
         *known = f->found_count;
     }
@@ -392,10 +392,10 @@ size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t addre
     return f->found[*known - 1].n;
 }
 
-const char *ct_lines_why(const struct ct_lines_file *f) {
+const char *ct_dwarf_why_none(const struct ct_dwarf_file *f) {
     switch (f->file.found) {
     case CT_DEBUG_NO_READER:
-        return ct_elfutils_missing();
+        return ct_libdw_missing();
     case CT_DEBUG_NO_ID:
         return "the trace has no build-id of it";
     case CT_DEBUG_NOT_HERE:
@@ -410,14 +410,14 @@ const char *ct_lines_why(const struct ct_lines_file *f) {
     return NULL;
 }
 
-struct ct_lines *ct_lines_open(const struct ct_lines_from *from) {
-    struct ct_lines *l = ct_zeroed(1, sizeof *l);
+struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *from) {
+    struct ct_dwarf *l = ct_heap_alloc_zeroed(1, sizeof *l);
     l->from = *from;
-    l->dw = ct_elfutils();
+    l->dw = ct_libdw();
     return l;
 }
 
-static void free_file(struct ct_lines_file *m) {
+static void free_file(struct ct_dwarf_file *m) {
     for (size_t i = 0; i < m->unit_count; i++) {
         free(m->units[i].ranges.at);
         free(m->units[i].functions);
@@ -430,12 +430,12 @@ static void free_file(struct ct_lines_file *m) {
     free(m->ranges.at);
     free(m->found);
     free(m->path);
-    ct_map_clear(&m->known);
+    ct_map_free(&m->known);
     ct_debug_file_close(&m->file);
     free(m);
 }
 
-void ct_lines_close(struct ct_lines *l) {
+void ct_dwarf_close(struct ct_dwarf *l) {
     for (size_t i = 0; i < l->file_count; i++)
         free_file(l->files[i]);
     for (size_t i = 0; i < l->name_count; i++)
@@ -445,51 +445,51 @@ void ct_lines_close(struct ct_lines *l) {
     free(l);
 }
 
-const char *ct_lines_missing(void) {
-    return ct_elfutils_missing();
+const char *ct_dwarf_missing(void) {
+    return ct_libdw_missing();
 }
 
-const char *ct_lines_version(void) {
+const char *ct_dwarf_version(void) {
     static char text[100];
-    if (!ct_elfutils())
-        return ct_elfutils_missing();
-    (void)snprintf(text, sizeof text, "elfutils %.60s", ct_elfutils()->dwfl_version(NULL));
+    if (!ct_libdw())
+        return ct_libdw_missing();
+    (void)snprintf(text, sizeof text, "elfutils %.60s", ct_libdw()->dwfl_version(NULL));
     return text;
 }
 
 #else
 
-struct ct_lines *ct_lines_open(const struct ct_lines_from *from) {
+struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *from) {
     (void)from;
     return NULL;
 }
 
-void ct_lines_close(struct ct_lines *l) {
+void ct_dwarf_close(struct ct_dwarf *l) {
     (void)l;
 }
 
-struct ct_lines_file *ct_lines_file(struct ct_lines *l, const struct ct_lines_module *module) {
+struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_module *module) {
     (void)l, (void)module;
     return NULL;
 }
 
-size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t address,
-                     const struct ct_source_place **places) {
+size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint64_t address,
+                     const struct ct_dwarf_location **places) {
     (void)l, (void)f, (void)address, (void)places;
     return 0;
 }
 
-const char *ct_lines_why(const struct ct_lines_file *f) {
+const char *ct_dwarf_why_none(const struct ct_dwarf_file *f) {
     (void)f;
-    return ct_elfutils_missing();
+    return ct_libdw_missing();
 }
 
-const char *ct_lines_missing(void) {
-    return ct_elfutils_missing();
+const char *ct_dwarf_missing(void) {
+    return ct_libdw_missing();
 }
 
-const char *ct_lines_version(void) {
-    return ct_elfutils_missing();
+const char *ct_dwarf_version(void) {
+    return ct_libdw_missing();
 }
 
 #endif

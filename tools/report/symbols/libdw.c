@@ -2,11 +2,11 @@
 // Loads elfutils' libdw.
 #include "symbols/libdw.h"
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 #include <dlfcn.h>
 #include <string.h>
 
-static struct ct_elfutils functions;
+static struct ct_libdw functions;
 
 static int look_up(void *library, const char *name, void *to) {
     void *const found = dlsym(library, name); // of libdw, or of the libelf that it needs
@@ -22,25 +22,25 @@ static int load(void) {
 #define X(name)                                   \
     if (look_up(library, #name, &functions.name)) \
         return -1;
-    CT_ELFUTILS_FUNCTIONS(X)
+    CT_LIBDW_FUNCTIONS(X)
 #undef X
     return functions.elf_version(EV_CURRENT) == EV_NONE ? -1 : 1;
 }
 
-const struct ct_elfutils *ct_elfutils(void) {
+const struct ct_libdw *ct_libdw(void) {
     static int loaded; // -1: in vain
     if (!loaded)
         loaded = load();
     return loaded > 0 ? &functions : NULL;
 }
 
-const char *ct_elfutils_missing(void) {
-    return ct_elfutils() ? NULL : "libdw.so.1 (elfutils) is not installed here";
+const char *ct_libdw_missing(void) {
+    return ct_libdw() ? NULL : "libdw.so.1 (elfutils) is not installed here";
 }
 
 #else
 
-const char *ct_elfutils_missing(void) {
+const char *ct_libdw_missing(void) {
     return "this cutrace-report was built without elfutils (libdw-dev)";
 }
 

@@ -5,20 +5,20 @@
 #define CT_ELFUTILS_H
 
 // NULL if they can be had; else why not.
-const char *ct_elfutils_missing(void);
+const char *ct_libdw_missing(void);
 
 #ifndef CT_WITHOUT_ELFUTILS
 #if __has_include(<elfutils/libdwfl.h>)
-#define CT_HAVE_ELFUTILS 1
+#define CT_HAVE_LIBDW 1
 #endif
 #endif
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 
-#define CT_ELFUTILS_FUNCTIONS(X)    \
+#define CT_LIBDW_FUNCTIONS(X)    \
     X(elf_version)                  \
     X(elf_begin)                    \
     X(elf_end)                      \
@@ -50,14 +50,14 @@ const char *ct_elfutils_missing(void);
     X(dwarf_getsrcfiles)            \
     X(dwarf_filesrc)
 
-struct ct_elfutils {
+struct ct_libdw {
 #define X(name) __typeof__(name) *name;
-    CT_ELFUTILS_FUNCTIONS(X)
+    CT_LIBDW_FUNCTIONS(X)
 #undef X
 };
 
 // All of them, or NULL.
-const struct ct_elfutils *ct_elfutils(void);
+const struct ct_libdw *ct_libdw(void);
 #endif
 
 #endif

@@ -14,7 +14,7 @@ static const struct {
 
 // A row without a pattern begins a group.
 static const struct {
-    enum ct_noise_of what;
+    enum ct_noise_subject what;
     const char *pattern;
 } rows[] = {
 #define CT_NOISE_GROUP(NAME, title, reason) {CT_NOISE_MODULE, NULL},
@@ -34,7 +34,7 @@ static int fits(const char *pattern, const char *name) {
     return pattern[n - 1] == '*' ? strncmp(name, pattern, n - 1) == 0 : strcmp(name, pattern) == 0;
 }
 
-enum ct_noise_group ct_noise(enum ct_noise_of what, const char *name) {
+enum ct_noise_group ct_noise_classify(enum ct_noise_subject what, const char *name) {
     unsigned group = CT_NOISE_NONE;
     for (size_t i = 0; i < ROWS; i++)
         if (!rows[i].pattern)
@@ -45,7 +45,7 @@ enum ct_noise_group ct_noise(enum ct_noise_of what, const char *name) {
 }
 
 // Those of one kind in the group whose rows begin at `from`.
-static void put_rows(FILE *out, size_t from, enum ct_noise_of what) {
+static void put_rows(FILE *out, size_t from, enum ct_noise_subject what) {
     static const char *const titles[] = {"modules", "functions", "Python files"};
     int some = 0;
     for (size_t i = from; i < ROWS && rows[i].pattern; i++) {
@@ -61,7 +61,7 @@ static void put_rows(FILE *out, size_t from, enum ct_noise_of what) {
         fputs(" |\n", out);
 }
 
-void ct_noise_document(FILE *out) {
+void ct_noise_print_document(FILE *out) {
     fputs(
         "# Frames that views leave out\n\n"
         "Between a line of a program and the driver lie many frames that do not say who asked for "
@@ -84,6 +84,6 @@ void ct_noise_document(FILE *out) {
         fprintf(out, "\n## %s\n\n%s\n\n| | |\n|---|---|\n", groups[group].title,
                 groups[group].reason);
         for (int what = CT_NOISE_MODULE; what <= CT_NOISE_FILE; what++)
-            put_rows(out, i + 1, (enum ct_noise_of)what);
+            put_rows(out, i + 1, (enum ct_noise_subject)what);
     }
 }

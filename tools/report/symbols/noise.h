@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum ct_noise_of { CT_NOISE_MODULE, CT_NOISE_FUNCTION, CT_NOISE_FILE };
+enum ct_noise_subject { CT_NOISE_MODULE, CT_NOISE_FUNCTION, CT_NOISE_FILE };
 
 enum ct_noise_group {
     CT_NOISE_NONE,
@@ -16,9 +16,9 @@ enum ct_noise_group {
 };
 
 // The group of the first row that fits, or CT_NOISE_NONE. Names are NUL-terminated.
-enum ct_noise_group ct_noise(enum ct_noise_of what, const char *name);
+enum ct_noise_group ct_noise_classify(enum ct_noise_subject what, const char *name);
 
 // The table as a document (NOISE.md).
-void ct_noise_document(FILE *out);
+void ct_noise_print_document(FILE *out);
 
 #endif

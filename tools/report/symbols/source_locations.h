@@ -8,9 +8,9 @@
 
 // What debug information of a module is looked for by; `path` gets its path. 0 if the trace does not tell enough.
 #define CT_PATH_MAX 4096
-int ct_places_wanted(const struct ct_names *n, uint32_t module, char path[CT_PATH_MAX],
-                     struct ct_lines_module *wanted);
+int ct_source_locations_module(const struct ct_definitions *n, uint32_t module, char path[CT_PATH_MAX],
+                     struct ct_debug_module *wanted);
 // All frames that have none yet.
-void ct_places_look_up(struct ct_names *n, const struct ct_lines_from *from);
+void ct_source_locations_look_up(struct ct_definitions *n, const struct ct_debug_search *from);
 
 #endif

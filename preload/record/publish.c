@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Publishes events into the ring of the calling thread, and deals with what follows: a full ring, a failed allocation,
+// the exit of the process.
+#include "record/publish.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include <cutrace/format/hot.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "record/tracing.h"
+#include "record/wakeup.h"
+#include "record/writer_thread.h"
+#include "store/ring.h"
+#include "write/drain.h"
+#include "write/oom_message.h"
+#include "write/symbolizer.h"
+
+// How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other threads run between two
+// tries, until FULL_TRIES are done, at most FULL_MOST_NS.
+#define FULL_NS UINT64_C(100000000)
+#define FULL_TRIES 1000u
+#define FULL_MOST_NS UINT64_C(1000000000)
+#define EXIT_NS UINT64_C(200000000)
+
+// ---- choosing -------------------------------------------------------------------------------
+
+// True once in n calls of the thread, at random: every allocation has the same chance, whatever the program's
+// rhythm, and none depends on another. (xorshift64*, Vigna 2016.)
+CT_COLD int is_drawn(uint64_t n) {
+    static __thread uint64_t state;
+    if (!state) { // the seeds of threads that begin in succession differ little: mix them (splitmix64)
+        uint64_t z = (ct_clock_read() ^ (uintptr_t)&state << 20) * UINT64_C(0x9E3779B97F4A7C15);
+        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+        state = (z ^ z >> 31) | 1;
+    }
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return (uint64_t)((unsigned __int128)(state * UINT64_C(0x2545F4914F6CDD1D)) * n >> 64) == 0;
+}
+
+int ct_publish_wants(const struct ct_event *e) {
+    if (__builtin_expect(CT_OPTION_NUMBER(MIN_SIZE) == 0 && CT_OPTION_NUMBER(SAMPLE) == 1, 1) ||
+        e->op != CT_OP_ALLOC || (CT_HAS(e, result) && e->result))
+        return 1;
+    return (!CT_HAS(e, bytes) || e->bytes >= CT_OPTION_NUMBER(MIN_SIZE)) && is_drawn(CT_OPTION_NUMBER(SAMPLE));
+}
+
+// ---- publishing -----------------------------------------------------------------------------
+
+// Drains in this thread, unless another one is draining.
+static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
+    struct ct_signal_guard shield;
+    if (ct_drain_try(&shield))
+        return -EBUSY;
+    ct_drain(how);
+    ct_drain_leave(&shield);
+    return 0;
+}
+
+static int may_wait(uint64_t waited_ns, unsigned tries) {
+    return waited_ns < FULL_NS || (tries < FULL_TRIES && waited_ns < FULL_MOST_NS);
+}
+
+// Ring full: drain it here, or yield to the thread that is draining. The wait also covers a thread that lost its core
+// while it published: nothing newer than its event can be taken out before it goes on. Events that come faster than they
+// can be written are held back, not lost, within the bounds above. While nothing at all can be taken out, later events
+// do not wait again.
+static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
+    static _Atomic int waiting_was_useless;
+    const uint64_t start_ns = ct_clock_read();
+    for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock_read() - start_ns, tries); tries++) {
+        const int busy = drain_here(CT_DRAIN_EVENTS);
+        rc = ct_ring_publish(event);
+        if (rc == -ENOSPC && !busy && (ct_drain_is_stuck() || atomic_load(&waiting_was_useless)))
+            break;
+        if (rc == -ENOSPC) {
+            sched_yield();
+            rc = ct_ring_publish(event); // the other thread may have made room
+        }
+    }
+    atomic_store(&waiting_was_useless, rc == -ENOSPC);
+    if (rc < 0)
+        ct_ring_lose(1);
+}
+
+// The journal is about to be removed, or is. What a thread has published is in the file before its call returns, however
+// soon the kernel ends the thread then. Other threads may have to finish publishing first.
+static void drain_at_exit(int (*is_done)(void)) {
+    const uint64_t until = ct_clock_read() + EXIT_NS;
+    while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock_read() < until)
+        sched_yield();
+}
+
+// A failed allocation is in the journal like every event and survives what follows; the writer thread is woken to put
+// it into the trace and to print the line on stderr. Without that thread, and at the exit, this thread does it.
+static __attribute__((noinline)) void flush_after_publish(void) {
+    if (ct_tracing_is_exiting())
+        drain_at_exit(ct_ring_is_empty);
+    else if (ct_tracing_has_writer())
+        ct_wakeup_hurry();
+    else
+        (void)drain_here(CT_DRAIN_FLUSH);
+}
+
+static __attribute__((noinline)) void drain_quarter(void) {
+    if (ct_tracing_has_writer())
+        ct_wakeup_hurry();
+    else
+        (void)drain_here(CT_DRAIN_EVENTS);
+}
+
+void ct_publish(struct ct_event *event) {
+    if (__builtin_expect(!ct_tracing_is_open(), 0))
+        ct_tracing_open();
+    const int rc = ct_ring_publish(event);
+    if (__builtin_expect(rc < 0, 0))
+        publish_slow(event, rc);
+    if (__builtin_expect(ct_is_failed_request(event) || ct_tracing_is_exiting(), 0))
+        flush_after_publish();
+    if (__builtin_expect(atomic_load(&ct_wakeup_is_needed), 0))
+        ct_wakeup_notice();
+    if (__builtin_expect(rc > 0, 0)) // another quarter of the ring is full
+        drain_quarter();
+}
+
+void ct_publish_amend(struct ct_event *correction) {
+    CT_SET(correction, op, CT_OP_AMEND);
+    correction->present &= ~CT_BIT(t_ns);
+    ct_publish(correction);
+}
+
+int ct_publish_flush(void) {
+    return ct_tracing_is_open() ? drain_here(CT_DRAIN_FLUSH) : 0;
+}
+
+// ---- exit -----------------------------------------------------------------------------------
+
+static __attribute__((destructor)) void finish_at_exit(void) {
+    if (!ct_tracing_is_open())
+        return;
+    const int saved = errno;
+    ct_wakeup_stop();
+    ct_writer_thread_record_notes();
+    (void)drain_here(CT_DRAIN_EVENTS);
+    (void)ct_resolve_symbols(2000);
+    // What is published after this drain has looked is put into the file by the thread that publishes it.
+    ct_tracing_begin_exit();
+    drain_at_exit(ct_rings_are_empty);
+    errno = saved;
+}

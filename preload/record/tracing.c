@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The moments of a traced process: reading the options, opening the trace at the first event, and starting over in a
+// forked child.
+//
+// A fork that goes through the C library runs the atfork handlers below. A child of a bare clone(2) runs none; it is
+// recognised by a page that the kernel clears in every child (MADV_WIPEONFORK), which ct_tracing_is_on looks at.
+#define _GNU_SOURCE
+#include "record/tracing.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "base/pages.h"
+#include "base/print.h"
+#include "base/wait.h"
+#include "record/rescan.h"
+#include "record/wakeup.h"
+#include "record/writer_thread.h"
+#include "stack/capture.h"
+#include "store/journal.h"
+#include "store/loaded_modules.h"
+#include "store/ring.h"
+#include "store/stack_table.h"
+#include "write/drain.h"
+#include "write/info_table.h"
+
+extern char **environ;
+
+enum { UNDECIDED, DECIDING, ON, OFF };
+static _Atomic int decision;
+
+enum { NOT_OPEN, OPENING, OPEN };
+static _Atomic int opened;
+
+static _Atomic int has_writer;
+static _Atomic int exiting;
+static _Atomic int
+    is_bare; // a child of a bare clone(2): the C library's locks may be held for ever
+
+enum { UNWATCHED, SETTING_UP, WATCHING };
+static _Atomic int watching;     // set once; children inherit it
+static _Atomic int has_handlers; // pthread_atfork was called
+static _Atomic int
+    *_Atomic alive; // 1 on a page that the kernel clears in every child; NULL before it is set up
+
+// ---- forks ----------------------------------------------------------------------------------
+
+static struct {
+    struct ct_signal_guard shield;
+    int drain, loader, stacks; // 0: held
+} held;
+static _Atomic int forking;
+// This thread's fork holds them. Two threads may fork at a time; the second one holds nothing.
+static __thread int holds;
+
+// What the child needs must not be in another thread's hands while the process is copied. All waits are bounded: if
+// another thread does not let go, the child starts from what it can trust.
+static void before_fork(void) {
+    const int saved = errno;
+    int not_forking = 0;
+    if (!(holds = atomic_compare_exchange_strong(&forking, &not_forking, 1)))
+        return;
+    held.stacks = ct_unwind_hold();
+    held.loader = ct_loader_gate_close();
+    held.drain = ct_drain_wait(&held.shield, 20);
+    errno = saved;
+}
+
+static void after_fork_in_parent(void) {
+    if (!holds)
+        return;
+    if (!held.drain)
+        ct_drain_leave(&held.shield);
+    if (!held.loader)
+        ct_loader_gate_open();
+    ct_unwind_release();
+    atomic_store(&forking, 0);
+}
+
+// The child has no trace, no ring and no writer thread yet; the parent's stay the parent's.
+static void reinit_child(void) {
+    ct_capture_reinit_child(); // needs the rings
+    ct_rings_forked();
+    ct_clock_reinit_child();
+    ct_drain_forked();
+    ct_wakeup_after_fork();
+    ct_writer_thread_after_fork();
+    ct_unwind_release();
+    ct_stack_table_reinit_child();
+    atomic_store(&opened, NOT_OPEN);
+    atomic_store(&has_writer, 0);
+    atomic_store(&is_bare, 0);
+    atomic_store(&exiting, 0);
+    atomic_store(&forking, 0);
+    if (atomic_load(&decision) == DECIDING) // by a thread that the child does not have
+        atomic_store(&decision, UNDECIDED);
+    if (alive)
+        atomic_store(alive, 1);
+}
+
+static void after_fork_in_child(void) {
+    const int saved = errno;
+    // A lock of the unwinder, or of the loader, which the unwinder takes, may be held for ever.
+    const int loader_is_busy = ct_loader_gate_is_busy();
+    const int stacks_are_busy = holds ? held.stacks : ct_unwind_is_busy();
+    if (loader_is_busy || stacks_are_busy)
+        ct_capture_disable();
+    reinit_child();
+    if (loader_is_busy)
+        (void)ct_loader_gate_close(); // the loader is not asked again
+    if (holds && !held.drain)
+        ct_signal_guard_leave(&held.shield);
+    errno = saved;
+}
+
+// A forked child whose atfork handlers did not run. The C library's did not run either: its heap and the loader may be
+// locked for ever. So no thread may be created here (it calls malloc), and dl_iterate_phdr is not called.
+static void reinit_bare_child(void) {
+    if (ct_unwind_is_busy() || ct_loader_gate_is_busy())
+        ct_capture_disable();
+    reinit_child();
+    atomic_store(&is_bare, 1);
+    (void)ct_loader_gate_close();
+}
+
+static void set_up_watch(void) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    _Atomic int *mark = ct_pages_map(page);
+    if (mark && !madvise(mark, page, MADV_WIPEONFORK)) {
+        atomic_store(mark, 1);
+        alive = mark;
+    }
+    if (!atomic_exchange(&has_handlers,
+                         1)) // another thread may have done it and lost its core since
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    ct_capture_init();
+}
+
+static int is_alive(void) {
+    return !alive || atomic_load_explicit(alive, memory_order_relaxed);
+}
+
+static __attribute__((noinline)) int watch_forks_slow(void) {
+    const int saved = errno;
+    int unwatched = UNWATCHED;
+    if (!is_alive())
+        reinit_bare_child();
+    if (atomic_compare_exchange_strong(&watching, &unwatched, SETTING_UP)) {
+        set_up_watch();
+        atomic_store(&watching, WATCHING);
+    }
+    int stale = SETTING_UP; // a fork has left that thread behind: the next one sets up
+    if (ct_wait_while(&watching, SETTING_UP))
+        atomic_compare_exchange_strong(&watching, &stale, UNWATCHED);
+    errno = saved;
+    return atomic_load(&watching) == WATCHING;
+}
+
+// Whether a fork of this process will be noticed; sees to it at the first call.
+static int watch_forks(void) {
+    if (atomic_load_explicit(&watching, memory_order_acquire) == WATCHING && is_alive())
+        return 1;
+    return watch_forks_slow();
+}
+
+// ---- switches -------------------------------------------------------------------------------
+
+static void say_unless_quiet(const char *line) {
+    if (!CT_OPTION_NUMBER(QUIET))
+        ct_say(line);
+}
+
+static int prepare_capture(void) {
+    return ct_tracing_is_on() && watch_forks();
+}
+
+static __attribute__((noinline)) int decide(void) {
+    const int saved = errno;
+    int undecided = UNDECIDED;
+    if (atomic_compare_exchange_strong(&decision, &undecided, DECIDING)) {
+        ct_rings_set_open(ct_tracing_open);
+        ct_capture_set_prepare(prepare_capture);
+        (void)ct_info_add_source(ct_capture_publish_info);
+        atomic_store(&decision, ct_options_read(environ, say_unless_quiet) ? ON : OFF);
+    }
+    int stale = DECIDING; // a fork has left that thread behind: the next one decides
+    if (ct_wait_while(&decision, DECIDING))
+        atomic_compare_exchange_strong(&decision, &stale, UNDECIDED);
+    errno = saved;
+    return atomic_load(&decision) == ON;
+}
+
+static int is_switched_off(void) {
+    const struct ct_journal *j = ct_journal_get();
+    return j && atomic_load_explicit(&j->control, memory_order_relaxed) & CT_CONTROL_OFF;
+}
+
+int ct_tracing_is_on(void) {
+    const int known = atomic_load_explicit(&decision, memory_order_acquire);
+    if (__builtin_expect(!is_alive(), 0)) // else this child would write into its parent's journal
+        (void)watch_forks();
+    return known >= ON ? known == ON && !is_switched_off() : decide();
+}
+
+// ---- the first event --------------------------------------------------------------------------
+
+static void open_trace(void) {
+    struct ct_signal_guard shield;
+    ct_rings_init();
+    if (!ct_drain_try(&shield)) {
+        (void)ct_drain_open();
+        ct_drain_leave(&shield);
+    }
+    atomic_store_explicit(&opened, OPEN, memory_order_release);
+    if (!atomic_load(&exiting) && !atomic_load(&is_bare))
+        atomic_store(&has_writer, ct_writer_thread_start() == 0);
+}
+
+static __attribute__((noinline)) void open_slow(void) {
+    static __thread int inside; // a signal handler, or a call from within, is not recorded
+    int not_open = NOT_OPEN;
+    (void)watch_forks();
+    if (!ct_tracing_is_on() || inside)
+        return;
+    const int saved = errno;
+    inside = 1;
+    if (atomic_compare_exchange_strong(&opened, &not_open, OPENING)) {
+        ct_rescan(); // before there is a writer thread, so that the first event has its Python frames
+        open_trace();
+    }
+    (void)ct_wait_while(&opened, OPENING);
+    inside = 0;
+    errno = saved;
+}
+
+int ct_tracing_is_open(void) {
+    return atomic_load_explicit(&opened, memory_order_acquire) == OPEN && is_alive();
+}
+
+void ct_tracing_open(void) {
+    if (!ct_tracing_is_open())
+        open_slow();
+}
+
+int ct_tracing_has_writer(void) {
+    return atomic_load(&has_writer);
+}
+
+void ct_tracing_begin_exit(void) {
+    atomic_store(&exiting, 1);
+}
+
+int ct_tracing_is_exiting(void) {
+    return atomic_load_explicit(&exiting, memory_order_relaxed);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer thread: drains the rings, names the addresses of stacks, samples the devices through NVML.
+#ifndef CT_WRITER_THREAD_H
+#define CT_WRITER_THREAD_H
+
+// Starts the thread. Returns 0, or -errno: then the threads that publish drain the rings themselves.
+int ct_writer_thread_start(void);
+
+// Records what other parts of the library want noted in the trace. The writer thread calls it, and the exit.
+void ct_writer_thread_record_notes(void);
+
+// A forked child, whose main thread is the calling one.
+void ct_writer_thread_after_fork(void);
+
+#endif
