@@ -11,8 +11,8 @@
 //     ct_hook_alloc_exit(&call, r);
 //     return r;
 // A body that frees (unmaps, destroys, ...) publishes its event before the call: ct_hook_enter,
-// fill call.event, ct_hook_free_enter, real, ct_hook_free_exit. Of no event: ct_hook_enter,
-// ct_hook_leave. errno is what the real call left.
+// fill call.event, ct_hook_free_enter, real, ct_hook_free_exit. A body without an event of its own:
+// ct_hook_enter, real, ct_hook_leave. errno is what the real call left.
 #ifndef CT_HOOK_SCOPE_H
 #define CT_HOOK_SCOPE_H
 
@@ -26,7 +26,7 @@ struct ct_hook_call {
     uint64_t start_ns; // 0: the call is not timed
     enum ct_hook_id hook;
     int saved_errno;
-    int *errno_at; // &errno, which takes a call to find
+    int *errno_at; // &errno, because finding it is a call
 };
 
 // Enters the scope: 1, and the event has op and api. 0: the call is not recorded, because tracing

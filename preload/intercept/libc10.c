@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the real report functions of libc10. They are out of reach of RTLD_NEXT, because Python
-// opens libtorch with RTLD_LOCAL, so they are looked up in the list of loaded objects.
-//
-// Locks. A thread that reports holds the allocator's mutex. Another thread that runs a constructor
-// inside dlopen holds the loader's lock, and may wait for that mutex. Therefore: 1. A report never
-// takes the loader's lock, which dlopen, dlsym and dladdr take. 2. A report may call
-// dl_iterate_phdr. It takes another lock, which the loader holds only while it
-//    changes the list of objects (glibc: elf/dl-iteratephdr.c, the comment at dl_load_write_lock),
-//    and no constructor runs meanwhile.
-// 3. What dl_iterate_phdr finds may be closed before the next report. Only a copy that this library
-//    keeps open is remembered.
-// 4. ct_libc10_rescan opens the copies, where the recorder starts and in the writer thread. Until
-//    then each report searches the list, which takes microseconds, and asks for a rescan.
-// 5. A report of CPU memory comes without the mutex. It may rescan itself.
+// Finds the real report functions of libc10 in the list of loaded objects. RTLD_NEXT does not reach
+// them, because Python opens libtorch with RTLD_LOCAL.
 #define _GNU_SOURCE
 #include "intercept/libc10.h"
 
@@ -32,6 +20,20 @@
 #include "record/rescan.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
+
+// ---- locks ----------------------------------------------------------------------------------
+// A thread that reports holds the mutex of PyTorch's allocator. Another thread that runs a
+// constructor inside dlopen holds the loader's lock, and may wait for that mutex. Therefore:
+//
+// 1. A report of GPU memory never takes the loader's lock, which dlopen, dlsym and dladdr take.
+// 2. A report may call dl_iterate_phdr. It takes another lock, which the loader holds only while it
+//    changes the list of objects (glibc: elf/dl-iteratephdr.c, comment at dl_load_write_lock); no
+//    constructor runs meanwhile.
+// 3. An object that dl_iterate_phdr finds may be closed before the next report. Only copies that
+//    this library keeps open are remembered.
+// 4. ct_libc10_rescan opens the copies, where the recorder starts and in the writer thread. Until
+//    then each report searches the list, which takes microseconds, and requests a rescan.
+// 5. A report of CPU memory comes without the mutex, so it may rescan.
 
 #define COPIES 8
 #define CALLERS 64

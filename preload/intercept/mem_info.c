@@ -34,7 +34,7 @@ int ct_mem_info_sample_is_due(int device, uint64_t now_ns) {
     return !interval || (now_ns >= last && now_ns - last >= interval);
 }
 
-// Of several threads that find a sample due, one takes it.
+// Of several threads that find the interval over, one publishes the sample.
 static int claim_sample(int device, uint64_t now_ns) {
     _Atomic uint64_t *const sampled = &sampled_ns[device];
     uint64_t last = atomic_load_explicit(sampled, memory_order_relaxed);

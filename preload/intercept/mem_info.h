@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Free and total bytes of the current context's device: 1, or 0 if the driver cannot be asked (it
-// is not loaded, or a stream of the process is capturing) or fails.
+// Reads free and total bytes of the current context's device. Returns 1, or 0 if the driver fails
+// or cannot be asked (it is not loaded, or a stream of the process is capturing).
 int ct_mem_info_read(size_t *free_bytes, size_t *total_bytes);
 
 // Whether the interval since the device's last sample (CUTRACE_SAMPLE_MS) is over.

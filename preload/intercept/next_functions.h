@@ -11,8 +11,8 @@ void *ct_next_function(enum ct_hook_id id);
 // Behind the resolved entry: the pointer that ct_next_set_resolved stored.
 void *ct_next_resolved(enum ct_hook_id id);
 
-// Makes the resolved entry go on to a resolver's answer. 1: it does; 0: it goes on to a function of
-// another object already, and stays so.
+// Makes the resolved entry go on to a resolver's answer. Returns 1, or 0 if the entry goes on to a
+// function of another object already; it keeps that function.
 int ct_next_set_resolved(enum ct_hook_id id, void *answer);
 
 // The driver, NULL if it is not loaded.

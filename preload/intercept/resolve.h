@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a look-up of a driver function answers.
+// Look-ups of driver functions: which answer the program gets.
 #ifndef CT_RESOLVE_H
 #define CT_RESOLVE_H
 
 #include <stdint.h>
 
-// Returns what a resolver's answer is replaced by: this library's entry for it, or the answer
+// Returns the replacement of a resolver's answer: this library's entry for it, or the answer
 // itself. `version` as passed to cuGetProcAddress (0: unknown), `flags` as
 // CUdriverProcAddress_flags.
 void *ct_resolve_substitute(const char *base, int version, uint64_t flags, void *answer);

@@ -3,12 +3,7 @@
 //
 // libc10_cuda calls these functions of libc10 at the end of every allocation and every free,
 // whether or not a profiler runs, and for every failed allocation (CUDACachingAllocator.cpp:
-// alloc_found_block, free, malloc). It calls them under the allocator's mutex of the device, mostly
-// without the GIL. Two things follow: 1. A report must not wait: it takes no lock, makes no system
-// call and allocates no host memory. 2. The reports of a device are in order. The report of a free
-// ends before the block's address can
-//    be allocated again. The events' times are read inside the reports, so they are in that order
-//    too (times of different threads can be compared: store/ring.c).
+// alloc_found_block, free, malloc).
 #define _GNU_SOURCE
 #include <errno.h>
 
@@ -19,6 +14,13 @@
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
+
+// The calls come under the allocator's mutex of the device, mostly without the GIL. Two invariants
+// follow:
+// 1. A report does not wait: it takes no lock, makes no system call and allocates no host memory.
+// 2. The events of a device are in order. The report of a free ends before the block's address can
+//    be allocated again, and the times of the events are read inside the reports (store/ring.c says
+//    why times of different threads can be compared).
 
 struct totals {
     uint64_t allocated, reserved;

@@ -13,9 +13,9 @@
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) ct_fn_##symbol ct_resolved_##symbol;
 #include "intercept/hooks.def"
 
-// Defines both entries of a row; `body_args` is what the body is called with, `real` included. An
-// exported wrapper without a next definition cannot be reached through a driver: the driver is
-// older than the caller believes, and the wrapper says so in the driver's words.
+// Defines both entries of a row; `body_args` is what the body is called with, `real` included. If
+// the process has no next definition, the driver is older than the caller believes: the exported
+// wrapper returns the driver's own error for an unknown function.
 #define CT_DEFINE_WRAPPERS(symbol, params, body_args)                                    \
     __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {              \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol); \
