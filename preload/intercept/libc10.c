@@ -136,6 +136,7 @@ static int keep_open(const struct copy *c) {
 
 static void add_copies(void) {
     int first = 1;
+    CT_ASSERT(ct_loader_gate_is_busy() && atomic_load(&changing));
     found_n = 0;
     dl_iterate_phdr(visit_copy, &first);
     for (unsigned i = 0; i < found_n; i++) {
@@ -220,6 +221,7 @@ static int visit_real(struct dl_phdr_info *info, size_t size, void *user) {
 static void remember_caller(const struct search *s, enum ct_torch_id id, const void *real) {
     const unsigned copies_now = atomic_load(&copies_n);
     unsigned copy = 0;
+    CT_ASSERT(ct_loader_gate_is_busy());
     while (copy < copies_now && copies[copy].real[id] != real)
         copy++;
     if (copy == copies_now) {
