@@ -58,8 +58,6 @@ WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wforma
 OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
 # gcc 11 (Ubuntu 22.04's) forgets that a callee changes what a pointer leads to: wrong code in tools/report/replay/range_tree.c.
 OPTIMISE += $(if $(filter 11.% 11,$(shell $(CC) -dumpversion)),$(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-modref))
-# gcc clears small structures with `rep stos`, whose start alone takes as long as all the stores: a tenth of a hook's time.
-OPTIMISE += $(if $(findstring clang,$(shell $(CC) --version)),,$(if $(filter x86_64,$(ARCH)),-mmemset-strategy=vector_loop:256:noalign$(comma)libcall:-1:noalign))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.
@@ -121,7 +119,7 @@ all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
 # as a prerequisite, and the stamp is rewritten (here, while this file is read) only if its text differs.
-MAKEFILES_USED := Makefile $(wildcard preload/module.mk tools/module.mk tests/*/module.mk)
+MAKEFILES_USED := Makefile $(wildcard preload/module.mk tools/module.mk tests/*/module.mk tests/*/*/module.mk)
 FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRELOAD_CFLAGS) \
     $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
 FLAGS_STAMP := $(BUILD)/flags
@@ -160,7 +158,9 @@ $(BUILD)/preload/base/glibc_compat.o: preload/base/glibc_compat.c
 -include $(BUILD)/preload/base/glibc_compat.d
 
 # ---------------------------------------------------------------- the folders' own rules
-include $(wildcard preload/module.mk tools/module.mk tests/*/module.mk)
+# (the simulated driver first: others link its objects)
+include $(wildcard preload/module.mk tools/module.mk tests/sim/module.mk)
+include $(filter-out tests/sim/module.mk,$(wildcard tests/*/module.mk tests/*/*/module.mk))
 
 all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 
@@ -169,11 +169,11 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
-SUITES ?= $(if $(CROSS),unit tests/build/test_library.sh tests/build/emulated.sh,$(if $(SAN),unit \
-    $(if $(findstring address,$(SAN)),tests/python/test_frames.py)))
+SUITES ?= $(if $(CROSS),unit tests/build_system/test_library.sh tests/build_system/emulated.sh,$(if $(SAN),unit \
+    $(if $(findstring address,$(SAN)),tests/stacks/python/test_frames.py)))
 build-tests: all $(TESTS)
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
-build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,ways/% blocks/% death/%),$(TESTS))
+build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
 check: build-tests
 	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
 	    CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' \

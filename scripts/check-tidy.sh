@@ -20,7 +20,7 @@ list_files "$@" | xargs -P "$(nproc)" -n 1 sh -c '
     case $1 in
     tools/*) flags="-Iinclude -Itools -Itools/report" ;;
     preload/*) flags="-Iinclude -Ipreload" ;;
-    tests/capture/*) flags="-D_GNU_SOURCE -DROOM=64 -Iinclude -Ipreload" ;;
+    tests/stacks/capture/*) flags="-D_GNU_SOURCE -DROOM=64 -Iinclude -Ipreload" ;;
     *) flags="-D_GNU_SOURCE -Iinclude -Ipreload -Itools -Itools/report -Itests/sim" ;;
     esac
     out=$(clang-tidy --quiet "$1" -- -std=gnu11 $limit $flags -isystem "$CUDA_INC" -I"$GENERATED" $UNWIND_CFLAGS 2>&1) || {

@@ -23,7 +23,7 @@ for file in libcutrace.so cutrace cutrace-report; do
     [ -f "$build/$file" ] || fail "$build/$file is missing: run make first"
 done
 rm -rf "$pack" "$pack.tar.gz"
-mkdir -p "$pack/build/sim" "$pack/scripts" "$pack/preload/intercept" "$pack/tests/ways" "$pack/include/cuda"
+mkdir -p "$pack/build/sim" "$pack/scripts" "$pack/preload/intercept" "$pack/tests/interception" "$pack/tests/lib" "$pack/include/cuda"
 cp "$build/libcutrace.so" "$build/cutrace" "$build/cutrace-report" "$pack/build/"
 # The simulated driver, so that its figures can be compared with the GPU's on the spot.
 for file in libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13 libsimcudart.a; do
@@ -31,7 +31,8 @@ for file in libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13 libsimcudart.a; do
 done
 cp scripts/gpu-check.sh "$pack/scripts/"
 cp preload/intercept/*.def "$pack/preload/intercept/"
-cp tests/ways/cu.h tests/ways/load.c tests/ways/check_ledger.py "$pack/tests/ways/"
+cp tests/interception/cu.h tests/interception/load.c "$pack/tests/interception/"
+cp tests/lib/check_ledger.py "$pack/tests/lib/"
 cp -R tests/gpu "$pack/tests/"
 rm -rf "$pack/tests/gpu/__pycache__"
 cp LICENSE "$pack/"

@@ -3,14 +3,15 @@
 # Runs every test suite, several at a time, and ends with one line: "N passed, N failed[, N skipped]".
 #
 # Usage: run-suites.sh [SUITE...]
-#   A suite is a folder of tests/ (unit, cli, ways, ...) or one file; without any, all run.
+#   A suite is a folder of tests/ (unit, report, stacks/python, ...) or one file; without any, all run.
 #   Environment: CUTRACE_BUILD, CUTRACE_ROOT (set by make check), CUTRACE_FULL=1, JOBS,
 #   CUTRACE_HANG=600 seconds for one suite (a guard against hangs, not a measure of speed),
 #   CUTRACE_AGAIN=1 runs a suite that failed once more when all others have ended, and says so: what fails only
 #   on a machine that is busy with other suites does not count, what fails again does,
 #   CUTRACE_RUN a command before compiled tests (the emulator of a cross build).
 #
-# A suite is a program that prints TAP: build/tests/unit/*, tests/*/*.bats, tests/*/test_*.py and test_*.sh.
+# A suite is a program that prints TAP: build/tests/unit/*, *.bats, test_*.py and test_*.sh in a
+# folder of tests/ or one below it.
 # One that prints no result, no plan (1..N), more or fewer results than its plan, or fails without a failed result counts as one
 # failure named after it.
 set -u
@@ -26,7 +27,7 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTI
 list_suites() { # [FOLDER]
     local folder=${1:-*} file
     # shellcheck disable=SC2086,SC2231 # the folder may be a pattern
-    for file in "$root"/tests/$folder/*.bats "$root"/tests/$folder/test_*.py "$root"/tests/$folder/test_*.sh; do
+    for file in "$root"/tests/$folder/{,*/}*.bats "$root"/tests/$folder/{,*/}test_*.py "$root"/tests/$folder/{,*/}test_*.sh; do
         [ -f "$file" ] || continue
         case $file in
         *.bats) echo "$file" ;;
@@ -57,7 +58,7 @@ run_one() {
     local out=$results/$tag.out err=$results/$tag.err report=$results/$tag.report
     # Under an emulator a suite that starts programs itself must know how (CUTRACE_RUN).
     if [[ ${CUTRACE_RUN:-} == qemu-* && $suite != "$build"/* ]] && ! grep -q CUTRACE_RUN "$suite" &&
-        [ "$name" != build/test_library.sh ]; then
+        [ "$name" != build_system/test_library.sh ]; then
         echo "0 0 1" >"$results/$tag.count"
         echo "skip   $name: it does not run its programs under an emulator" >"$report"
         flock "$results/lock" cat "$report"

@@ -11,7 +11,7 @@
 #include "base/print.h"
 #include "base/read_file.h"
 
-uint64_t ct_process_id_start_ticks(unsigned pid) {
+uint64_t ct_process_id_read_start_ticks(unsigned pid) {
     char path[32], stat[1024];
     ct_print(path, sizeof path, "/proc/%u/stat", pid);
     stat[ct_read_file(path, stat, sizeof stat - 1)] = 0;
@@ -28,15 +28,15 @@ void ct_process_id_read(uint64_t *now_ns, uint64_t *start_ticks, uint64_t boot_i
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     *now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    *start_ticks = ct_process_id_start_ticks((unsigned)getpid());
+    *start_ticks = ct_process_id_read_start_ticks((unsigned)getpid());
     read_boot_id(boot_id);
 }
 
 int ct_process_id_is_alive(unsigned pid, uint64_t start_ticks, const uint64_t boot_id[2]) {
     uint64_t boot[2];
     read_boot_id(boot);
-    if (!ct_process_id_start_ticks((unsigned)getpid()))
+    if (!ct_process_id_read_start_ticks((unsigned)getpid()))
         return 1; // without /proc nothing is known
     return !memcmp(boot, boot_id, sizeof boot) && start_ticks &&
-           ct_process_id_start_ticks(pid) == start_ticks;
+           ct_process_id_read_start_ticks(pid) == start_ticks;
 }

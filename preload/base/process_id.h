@@ -14,6 +14,6 @@ void ct_process_id_read(uint64_t *now_ns, uint64_t *start_ticks, uint64_t boot_i
 int ct_process_id_is_alive(unsigned pid, uint64_t start_ticks, const uint64_t boot_id[2]);
 
 // Start of a process in kernel ticks since boot; 0 if there is no such process.
-uint64_t ct_process_id_start_ticks(unsigned pid);
+uint64_t ct_process_id_read_start_ticks(unsigned pid);
 
 #endif

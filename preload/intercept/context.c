@@ -84,7 +84,7 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
     const int was_active = primary_is_active(dev);
     if (!was_active)
         set_free_before(&call, dev);
-    call.start_ns = ct_now();
+    call.start_ns = ct_ring_now();
     const CUresult r = real(pctx, dev);
     if (r == CUDA_SUCCESS)
         ct_context_set_primary(dev, (uintptr_t)*pctx);
@@ -161,7 +161,7 @@ static int enter_create(struct ct_hook_call *call, enum ct_hook_id id, CUdevice 
     if (!ct_hook_enter(call, id, CT_OP_CONTEXT_CREATE))
         return 0;
     set_free_before(call, device);
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
     return 1;
 }
 

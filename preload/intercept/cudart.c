@@ -67,7 +67,7 @@ static void record_alloc(const struct runtime_call *call, cudaError_t r, uintptr
     CT_SET(&e, bytes, bytes);
     CT_SET(&e, space, space);
     CT_SET(&e, result, (int32_t)r);
-    CT_SET(&e, t_ns, ct_now());
+    CT_SET(&e, t_ns, ct_ring_now());
     CT_SET(&e, duration_ns, e.t_ns - call->start_ns);
     if (ct_context_current(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
         CT_SET(&e, context, context);
@@ -82,12 +82,12 @@ static void record_alloc(const struct runtime_call *call, cudaError_t r, uintptr
 static void record_free(struct runtime_call *call, uintptr_t pointer) {
     set_common(&call->freed, call, CT_OP_FREE, pointer, 0);
     CT_SET(&call->freed, result, 0);
-    CT_SET(&call->freed, t_ns, ct_now());
+    CT_SET(&call->freed, t_ns, ct_ring_now());
     ct_publish(&call->freed);
 }
 
 static void alloc_enter(struct runtime_call *call) {
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
 }
 
 static void alloc_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointer, uint64_t bytes,

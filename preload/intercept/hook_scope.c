@@ -106,7 +106,7 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
     uint64_t context;
     int device, current_device = CT_NO_DEVICE_ORDINAL;
     call->saved_errno = *call->errno_at;
-    CT_SET(e, t_ns, ct_now());
+    CT_SET(e, t_ns, ct_ring_now());
     CT_SET(e, result, (int32_t)result);
     if (call->start_ns)
         set_duration(call);
@@ -141,7 +141,7 @@ CT_WHOLE void ct_hook_free_enter(struct ct_hook_call *call) {
     if (CT_OPTION_NUMBER(FREE_STACKS))
         CT_SET(e, stack, ct_capture_stack());
     CT_SET(e, result, 0);
-    CT_SET(e, t_ns, ct_now());
+    CT_SET(e, t_ns, ct_ring_now());
     ct_publish(e);
     call->start_ns = ++frees % FREE_SAMPLE ? 0 : e->t_ns;
     *call->errno_at = call->saved_errno;
@@ -155,7 +155,7 @@ CT_WHOLE void ct_hook_free_exit(struct ct_hook_call *call, CUresult result) {
         struct ct_event amend = {.present = 0};
         CT_SET(&amend, amends_ns, event_ns);
         if (call->start_ns)
-            CT_SET(&amend, duration_ns, ct_now() - call->start_ns);
+            CT_SET(&amend, duration_ns, ct_ring_now() - call->start_ns);
         if (result != CUDA_SUCCESS) {
             CT_SET(&amend, result, (int32_t)result);
             CT_SET(&amend, stack, ct_capture_stack());
@@ -171,7 +171,7 @@ void ct_hook_measure_enter(struct ct_hook_call *call) {
     size_t free_bytes, total_bytes;
     if (ct_mem_info_read(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
     *call->errno_at = call->saved_errno;
 }
 

@@ -61,7 +61,7 @@ __attribute__((noinline)) void ct_mem_info_sample(uint32_t api, int force) {
     size_t free_bytes, total_bytes;
     if (!ct_context_current(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
         return;
-    const int claimed = claim_sample(device, ct_now());
+    const int claimed = claim_sample(device, ct_ring_now());
     if ((claimed || force) && ct_mem_info_read(&free_bytes, &total_bytes))
         publish_sample(api, context, device, free_bytes, total_bytes);
 }
@@ -70,6 +70,6 @@ void ct_mem_info_sample_given(uint32_t api, size_t free_bytes, size_t total_byte
     uint64_t context;
     int device;
     if (ct_context_current(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
-        claim_sample(device, ct_now()))
+        claim_sample(device, ct_ring_now()))
         publish_sample(api, context, device, free_bytes, total_bytes);
 }

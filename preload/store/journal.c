@@ -144,7 +144,7 @@ static void *map_piece(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // The shelf's first part; the rest is address space.
 static int map_shelf(int fd, const struct ct_journal *layout) {
-    const uint64_t first = ct_memory_budget_first(layout->chunks_bytes);
+    const uint64_t first = ct_memory_budget_get_first_bytes(layout->chunks_bytes);
     const int rc = reserve(fd, layout->chunks_at, first);
     if (rc)
         return rc;
@@ -178,7 +178,7 @@ static int open_with_shelf(const char *trace_path, uint64_t trace_id, struct ct_
     const int fd = ct_journal_file_create_on_tmpfs(trace_path, trace_id);
     if (fd < 0)
         return fd;
-    lay_out(layout, ct_memory_budget_size(ct_journal_file_get_free_bytes(fd)));
+    lay_out(layout, ct_memory_budget_get_bytes(ct_journal_file_get_free_bytes(fd)));
     if (layout->chunks_bytes)
         return map_file(fd, layout, h);
     close(fd);
@@ -194,7 +194,7 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
         const int rc = open_with_shelf(trace_path, trace_id, layout, h);
         if (!rc)
             return 0;
-        ct_memory_budget_fail(rc);
+        ct_memory_budget_report_failure(rc);
     }
     lay_out(layout, 0);
     const int fd = ct_journal_file_is_unsafe_to_map(trace_path)

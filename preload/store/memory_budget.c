@@ -22,7 +22,7 @@ static uint64_t wanted_bytes(void) {
     return asked < MIB ? MIB : asked;
 }
 
-uint64_t ct_memory_budget_size(uint64_t room) {
+uint64_t ct_memory_budget_get_bytes(uint64_t room) {
     const uint64_t wanted = wanted_bytes();
     uint64_t bytes = wanted;
     while (bytes > room / 2 && bytes / 2 >= LEAST_BYTES)
@@ -37,24 +37,24 @@ uint64_t ct_memory_budget_size(uint64_t room) {
     return bytes;
 }
 
-uint64_t ct_memory_budget_first(uint64_t bytes) {
+uint64_t ct_memory_budget_get_first_bytes(uint64_t bytes) {
     return bytes < LEAST_BYTES ? bytes : LEAST_BYTES;
 }
 
-void ct_memory_budget_fail(int rc) {
+void ct_memory_budget_report_failure(int rc) {
     ct_print(
         trouble, sizeof trouble,
         "CUTRACE_MEMORY is not in force: no memory for files: %s; the trace is written as it grows",
         ct_print_strerror(-rc));
 }
 
-void ct_memory_budget_shrink(uint64_t ready) {
+void ct_memory_budget_report_shrink(uint64_t ready) {
     ct_print(trouble, sizeof trouble,
              "CUTRACE_MEMORY keeps %lu MiB from now on: there is no more memory for files",
              ready / MIB);
 }
 
-const char *ct_memory_budget_trouble(void) {
+const char *ct_memory_budget_take_error(void) {
     static char text[sizeof trouble];
     if (!*trouble)
         return NULL;

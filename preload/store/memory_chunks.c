@@ -62,7 +62,7 @@ static int clear(struct ct_journal *h, uint64_t n) {
     if (ready < offset(head) + n) {
         // This is the first round: positions are places, whatever the size.
         atomic_store(&h->chunks_bytes, ready);
-        ct_memory_budget_shrink(ready);
+        ct_memory_budget_report_shrink(ready);
         return -ENOSPC;
     }
     while (head + n - tail > size())

@@ -249,7 +249,7 @@ static uint64_t now(clockid_t clock) {
 static uint64_t start_ns(void) {
     const long hertz = sysconf(_SC_CLK_TCK);
     const uint64_t since_boot =
-        hertz > 0 ? ct_process_id_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
+        hertz > 0 ? ct_process_id_read_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
                   : 0;
     const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;

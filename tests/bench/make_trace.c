@@ -7,7 +7,7 @@
 
 #include <cutrace/format/codec.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 #include "pack.h"
 #include <cutrace/format/xxh64.h>
 

@@ -11,13 +11,13 @@ $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools -Itools/report $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
 
 # ---------------------------------------------------------------- what comes behind the rings
-BEHIND := $(BUILD)/tests/bench/behind
-BENCHES += tests/bench/behind.sh
-TESTS += $(BEHIND)
-bench: $(BEHIND)
+DRAIN_COST := $(BUILD)/tests/bench/drain_cost
+BENCHES += tests/bench/drain_cost.sh
+TESTS += $(DRAIN_COST)
+bench: $(DRAIN_COST)
 
-$(BEHIND): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_start
-$(BEHIND): tests/bench/behind.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
+$(DRAIN_COST): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_thread_start
+$(DRAIN_COST): tests/bench/drain_cost.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Ipreload $(filter %.c %.o %.a,$^) $(LDFLAGS_ALL) -lm -o $@
 
@@ -53,9 +53,9 @@ TESTS += $(BLOCKS_REPORT)
 bench: $(BLOCKS_REPORT)
 endif
 
-$(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/blocks/first/libc10.so
+$(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/torch/blocks/first/libc10.so
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -shared -o $@ $^ $(filter-out -fno-lto,$(LDFLAGS_ALL)) '-Wl,-rpath,$$ORIGIN/../blocks/first'
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -shared -o $@ $^ $(filter-out -fno-lto,$(LDFLAGS_ALL)) '-Wl,-rpath,$$ORIGIN/../torch/blocks/first'
 
 # ---------------------------------------------------------------- against heaptrack, on the same work
 BENCH := $(BUILD)/tests/bench

@@ -18,7 +18,7 @@
 
 #include <cutrace/format/format.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 
 enum {
     HOT_PAIRS = 300,

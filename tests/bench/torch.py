@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../torch"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../torch/allocator"))
 import wheels  # noqa: E402
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 9

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 #include <cutrace/format/xxh64.h>
 #include "views/views.h"
 

@@ -23,10 +23,10 @@ fuzz() { # NUMBER WHAT SEED-FILE...
 }
 
 echo 1..3
-fuzz 1 traces "$root"/tests/golden/expected/*.zst
-PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/golden/mkjournal.py" "$last.journal"
+fuzz 1 traces "$root"/tests/report/golden/traces/*.zst
+PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 journals "$last.journal"
-PYTHONDONTWRITEBYTECODE=1 python3 - "$root/tests/export" "$last.pool" <<'END'
+PYTHONDONTWRITEBYTECODE=1 python3 - "$root/tests/torch/export" "$last.pool" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
 import pool

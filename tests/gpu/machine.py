@@ -23,7 +23,7 @@ OUT = os.environ.get("GPU_CHECK_OUT", ".")
 PLANTS = set(filter(None, os.environ.get("GPU_CHECK_PLANT", "").split(",")))
 MIB = 1 << 20
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "ways"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "lib"))
 sys.dont_write_bytecode = True
 
 
@@ -120,7 +120,7 @@ def driver_file():
 # ---- compiling ------------------------------------------------------------------------------------
 
 def compiled(name, sources, *flags, compiler=None):
-    """A program built from sources beside this file (or ../ways/...); built once."""
+    """A program built from sources beside this file (or ../interception/...); built once."""
     target = os.path.join(work(), name)
     if os.path.exists(target):
         return target

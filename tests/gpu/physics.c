@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What memory costs: one JSON object a line. physics TOPIC [quick]; each topic in a process of its own.
 #define _GNU_SOURCE
-#include "../ways/cu.h"
+#include "../interception/cu.h"
 
 #include <dlfcn.h>
 #include <time.h>

@@ -16,7 +16,7 @@ LAST_NS = 1_000_000_000
 
 
 def program():
-    return machine.driver_program("work", ["work.c", "../ways/load.c"])
+    return machine.driver_program("work", ["work.c", "../interception/load.c"])
 
 
 def killed(name, command, seconds, group, processes=1):

@@ -120,7 +120,7 @@ def driver_names():
 @check("look-ups", "unwrapped-counted")
 def counted():
     """A look-up that passes is counted by name in the trace."""
-    program = machine.driver_program("ways", ["ways.c", "../ways/load.c"])
+    program = machine.driver_program("ways", ["ways.c", "../interception/load.c"])
     done = machine.run("unwrapped", [program, "chain2"]).good()
     unwrapped = section_ways_in.unwrapped(done.trace())
     memory = [n for n in unwrapped if MEMORY.match(n) and n not in known_names() and not OTHER.search(n)]

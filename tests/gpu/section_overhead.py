@@ -29,7 +29,7 @@ def written(done):
 
 @check("overhead", "driver-loop")
 def driver_loop():
-    program = machine.driver_program("work", ["work.c", "../ways/load.c"])
+    program = machine.driver_program("work", ["work.c", "../interception/load.c"])
     pairs = 500 if machine.QUICK or machine.SIMULATED else 10000
     found = rounds("loop", {"untraced": ([program, "loop", pairs], False, {}),
                             "traced": ([program, "loop", pairs], True, {}),

@@ -16,7 +16,7 @@ SET = {"SIM_MEM_MB": 4096, "SIM_CTX_MB": 98, "SIM_CHUNK": 4 * MIB, "SIM_POOL_GRO
 
 def measure(topic, env):
     """The lines of one topic; on an untraced program."""
-    program = machine.driver_program("physics", ["physics.c", "../ways/load.c"])
+    program = machine.driver_program("physics", ["physics.c", "../interception/load.c"])
     arguments = [topic] + (["quick"] if machine.QUICK or machine.SIMULATED else [])
     done = machine.run(f"physics-{topic}", [program, *arguments], traced=False, timeout=60, **env).good()
     return [json.loads(line) for line in done.out.splitlines()]

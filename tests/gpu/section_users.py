@@ -31,7 +31,7 @@ def place():
         where = tempfile.mkdtemp(prefix="gpu-check-users.", dir="/tmp")
         atexit.register(shutil.rmtree, where, ignore_errors=True)
         os.chmod(where, 0o755)
-    program = machine.driver_program("ways", ["ways.c", "../ways/load.c"])
+    program = machine.driver_program("ways", ["ways.c", "../interception/load.c"])
     shutil.copy(program, where)
     shutil.copy(machine.LIBRARY, where)
     if machine.SIMULATED:

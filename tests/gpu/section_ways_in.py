@@ -49,7 +49,7 @@ def driver(way, *arguments):
             raise Skip("libcuda.so.1 was not found by name, so nothing can be linked to it")
         program = machine.driver_program("ways_elf", ["ways.c"], "-DWAYS_ELF", library)
         return machine.run("elf", [program, *arguments])
-    program = machine.driver_program("ways", ["ways.c", "../ways/load.c"])
+    program = machine.driver_program("ways", ["ways.c", "../interception/load.c"])
     return machine.run(way, [program, way, *arguments])
 
 
@@ -87,7 +87,7 @@ def ctypes_program():
 def modules(mode):
     @check("ways-in", f"module-loading-{mode.lower()}", gpu=True)
     def one():
-        program = machine.driver_program("ways", ["ways.c", "../ways/load.c"])
+        program = machine.driver_program("ways", ["ways.c", "../interception/load.c"])
         done = machine.run(mode, [program, "getproc2"], CUDA_MODULE_LOADING=mode)
         compare(done)
         steps, _ = explained(done)

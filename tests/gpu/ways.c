@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes and gives back memory of every kind through the driver API, and writes its own ledger:
-//   ways WAY [ipc]     WAY as in tests/ways/load.c
+//   ways WAY [ipc]     WAY as in tests/interception/load.c
 //   ways_elf [ipc]     linked to libcuda.so.1
 // After each step it reads the free memory. A function that this driver lacks leaves its step out.
 #define _GNU_SOURCE
-#include "../ways/cu.h"
+#include "../interception/cu.h"
 
 #include <dlfcn.h>
 #include <sys/wait.h>

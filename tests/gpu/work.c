@@ -5,7 +5,7 @@
 //   work busy-two       the same in two processes of one group
 //   work refused        is refused once, and is gone at once
 #define _GNU_SOURCE
-#include "../ways/cu.h"
+#include "../interception/cu.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The binary ledger (SIM_LEDGER_MAP): a sparse file that the driver maps MAP_SHARED, so that what a call has stored
-// outlives the process at any instruction. tests/ways/check_ledger.py reads it.
+// outlives the process at any instruction. tests/lib/check_ledger.py reads it.
 //
 //   page 0    struct sim_map
 //   names     SIM_MAP_NAMES texts of SIM_MAP_NAME bytes; the first `names` are complete

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <cutrace/format/codec.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 
 enum { MAX_BYTES = 4 << 20, PIECE = 64 };
 

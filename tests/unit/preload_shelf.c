@@ -329,8 +329,8 @@ static void without_more_memory_it_stays_smaller(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     while (!look_at_file().count) // it has to become smaller: all goes to the file
         assert_int_equal(put(seq++, any_size(MIB)), 0);
-    assert_non_null(ct_memory_budget_trouble());
-    assert_null(ct_memory_budget_trouble());
+    assert_non_null(ct_memory_budget_take_error());
+    assert_null(ct_memory_budget_take_error());
     const uint64_t size = look(0).size;
     assert_true(size >= 13 * MIB && size <= 14 * MIB);
     assert_int_equal(look_at_file().first, 0);
@@ -429,7 +429,7 @@ static void sizes(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ct_options[CT_OPTION_MAX_SIZE].number = rows[i].asked;
-        assert_int_equal(ct_memory_budget_size(rows[i].room), rows[i].size);
+        assert_int_equal(ct_memory_budget_get_bytes(rows[i].room), rows[i].size);
     }
 }
 

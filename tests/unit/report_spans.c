@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "../draw.h"
+#include "../lib/draw.h"
 #include "replay/range_list.h"
 
 enum { CELLS = 60000 };

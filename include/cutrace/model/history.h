@@ -202,7 +202,7 @@ enum ct_history_column {
     CT_HISTORY_BUCKET, // likewise, where the device is the same; else itself
     CT_HISTORY_KNOWN,  // bits of quantities
     CT_HISTORY_EVENTS,
-    CT_HISTORY_FAILED,
+    CT_HISTORY_OOMS,
     CT_HISTORY_CURVES =
         8, // from here on for each quantity: last (zigzag of the difference to the one before of the
            // same device, the first one to 0), last - min, max - last
@@ -259,7 +259,7 @@ static inline void ct_history_encode(const struct ct_history *h, struct ct_out *
     for (unsigned column = 0; column < CT_HISTORY_COLUMNS; column++) {
         const struct ct_history_cell *before = NULL;
         uint64_t last = 0;
-        if (column > CT_HISTORY_FAILED && column < CT_HISTORY_CURVES)
+        if (column > CT_HISTORY_OOMS && column < CT_HISTORY_CURVES)
             continue;
         ct_put_varint(out, column);
         uint8_t *length_at = out->at;
@@ -331,7 +331,7 @@ static inline int ct_history_get_cell(struct ct_history_in *r, const struct ct_h
     c->bucket = base + bucket;
     c->known = (uint32_t)ct_history_get(r, CT_HISTORY_KNOWN) & ((1u << CT_QUANTITIES_END) - 1);
     c->events = ct_history_get(r, CT_HISTORY_EVENTS);
-    c->refused = ct_history_get(r, CT_HISTORY_FAILED);
+    c->refused = ct_history_get(r, CT_HISTORY_OOMS);
     for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
         if (c->known >> q & 1 && ct_history_get_curve(r, q, &c->curve[q]))
             return -1;

@@ -119,8 +119,8 @@ static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames 
     const uint32_t id = n->nodes[a->node].frame;
     const struct ct_frame *f = &n->frames[id];
     const struct ct_source_location *p =
-        a->place < f->location_count ? &n->locations[f->first_location + a->place] : NULL;
-    uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->place << 32 | id);
+        a->location < f->location_count ? &n->locations[f->first_location + a->location] : NULL;
+    uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->location << 32 | id);
     if (put_again(s, *memo))
         return;
     const int python = f->kind == CT_FRAME_PYTHON;

@@ -164,7 +164,7 @@ static int is_end(const struct ct_definitions *n, uint32_t node) {
 
 static void take_node(struct ct_shown_frames *a, uint32_t node) {
     a->node = node;
-    a->place = place_from(a->sites, ct_definitions_node_frame(a->sites->definitions, node), 0);
+    a->location = place_from(a->sites, ct_definitions_node_frame(a->sites->definitions, node), 0);
 }
 
 struct ct_shown_frames ct_call_sites_shown_frames(struct ct_call_sites *s, uint32_t stack) {
@@ -183,10 +183,10 @@ struct ct_shown_frames ct_call_sites_shown_frames(struct ct_call_sites *s, uint3
 void ct_call_sites_next_frame(struct ct_shown_frames *a) {
     const struct ct_definitions *n = a->sites->definitions;
     const struct ct_frame *f = ct_definitions_node_frame(n, a->node);
-    const uint32_t place = place_from(a->sites, f, a->place + 1);
+    const uint32_t place = place_from(a->sites, f, a->location + 1);
     uint32_t next = n->nodes[a->node].parent;
     if (place < f->location_count) {
-        a->place = place;
+        a->location = place;
         return;
     }
     if (a->worth == CT_FRAME_NOISE) // one of them is enough
@@ -274,7 +274,7 @@ void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *f
 }
 
 void ct_call_sites_shown_label(const struct ct_shown_frames *a, char *to, size_t size) {
-    ct_call_sites_frame_label(a->sites, ct_definitions_node_frame(a->sites->definitions, a->node), a->place, to, size);
+    ct_call_sites_frame_label(a->sites, ct_definitions_node_frame(a->sites->definitions, a->node), a->location, to, size);
 }
 
 void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size_t size) {

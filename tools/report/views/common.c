@@ -81,7 +81,7 @@ static void next_label(struct ct_shown_frames *a, char *to, size_t size) {
     const struct ct_shown_frames first = *a;
     unsigned times = 0;
     ct_call_sites_shown_label(a, to, size - 24);
-    for (; a->node && nodes[a->node].frame == nodes[first.node].frame && a->place == first.place;
+    for (; a->node && nodes[a->node].frame == nodes[first.node].frame && a->location == first.location;
          ct_call_sites_next_frame(a))
         times++;
     const size_t n = strlen(to);

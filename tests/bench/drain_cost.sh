@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Measures what an event costs behind the rings: order, state, columns, compressor, file.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=${CUTRACE_BUILD:-$root/build}
+folder=$(mktemp -d -p /dev/shm)
+trap 'rm -rf "$folder"' EXIT
+for stream in peer iid periodic; do
+    CUTRACE_OUTPUT=$folder/$stream.zst "$build/tests/bench/drain_cost" "$stream" "${BENCH_EVENTS:-4000000}" 2
+    "$build/cutrace-report" check "$folder/$stream.zst" >/dev/null
+done

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What make rebuilds, and what it installs.
+set -u
+
+root=${CUTRACE_ROOT:?run by make check}
+build=${CUTRACE_BUILD:?}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+count=0
+
+# The switches of the make that runs this test (CC=, WERROR=, ...), without its job server.
+MAKEFLAGS=$(printf '%s' "${MAKEFLAGS:-}" | sed -E 's/^([a-z]*)s/\1/; s/(^| )-?-?j[0-9]*//; s/--jobserver-[a-z]*=[^ ]*//; s/(^| )BUILD=[^ ]*//')
+export MAKEFLAGS
+unset MAKELEVEL MFLAGS
+
+check() { # NAME PROBLEM-TEXT (empty: passed)
+    count=$((count + 1))
+    if [ -z "$2" ]; then
+        echo "ok $count - $1"
+    else
+        echo "not ok $count - $1"
+        printf '%s\n' "$2" | head -n 40 | sed 's/^/#   /'
+    fi
+}
+# Plans are made on a copy, since some recipes run under make -n too and others are using the build.
+mkdir "$work/copy"
+find "$build" -mindepth 1 -maxdepth 1 ! -name deps ! -name tests -exec cp -a {} "$work/copy/" \;
+find "$work/copy" -name '*.d' -exec sed -i "s|${build#"$root"/}/|$work/copy/|g" {} + -exec touch -d @0 {} +
+plan() { # what make would compile or link, given changed files
+    make -n -C "$root" "BUILD=$work/copy" "$@" 2>&1 | grep -E ' -o [^ ]+' | grep -oE '[^ ]+$|-o [^ ]+' |
+        sed -n 's/^-o //p' | sort -u
+}
+lacks() { # NAME LIST: says so if no line of the list ends in the name
+    printf '%s\n' "$2" | grep -qE "(^|/)$1\$" || echo "$1 would not be rebuilt"
+}
+
+echo "1..9"
+check "after a build nothing is left to do" "$(plan all)"
+
+list=$(plan -W preload/intercept/hooks.def all)
+check "a changed hook row rebuilds the library" "$(lacks libcutrace.so "$list")"
+list=$(plan -W include/cutrace/format/events.def all)
+check "a changed event rebuilds both sides of the trace" \
+    "$(lacks libcutrace.so "$list"; lacks cutrace-report "$list")"
+
+# Flags, on one object in a build folder of its own.
+object=$work/b/preload/base/glibc_compat.o
+one() {
+    make -C "$root" "BUILD=$work/b" "$@" "$object" 2>&1 | grep -c 'glibc_compat\.o$'
+}
+one >/dev/null
+check "the second time nothing is compiled" "$([ "$(one)" = 0 ] || echo 'compiled again')"
+check "changed flags compile again" "$([ "$(one CFLAGS=-DCT_OTHER)" = 1 ] || echo 'not compiled')"
+
+make -s -C "$root" "BUILD=${build#"$root"/}" DESTDIR="$work/root" PREFIX=/opt/cutrace install >"$work/log" 2>&1
+check "install puts every file under DESTDIR and PREFIX" \
+    "$(cd "$work/root" && diff <(find . -type f | LC_ALL=C sort) - <<'LIST'
+./opt/cutrace/bin/cutrace
+./opt/cutrace/bin/cutrace-report
+./opt/cutrace/lib/libcutrace.so
+./opt/cutrace/share/doc/cutrace/FORMAT.md
+./opt/cutrace/share/doc/cutrace/LICENSE
+./opt/cutrace/share/doc/cutrace/README.md
+LIST
+)$([ -e "$work/root/opt" ] || cat "$work/log")"
+# shellcheck disable=SC2016 # the launched shell expands it
+seen=$("$work/root/opt/cutrace/bin/cutrace" run -- sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
+check "the installed launcher finds the installed library" \
+    "$([ "$(realpath -q "${seen%%:*}")" = "$work/root/opt/cutrace/lib/libcutrace.so" ] || echo "LD_PRELOAD=$seen")"
+make -s -C "$root" "BUILD=${build#"$root"/}" DESTDIR="$work/root" PREFIX=/opt/cutrace uninstall >/dev/null 2>&1
+check "uninstall removes what install put there" "$(find "$work/root" -type f)"
+
+# What is optional at build time.
+make -s -C "$root" "BUILD=$work/plain" CFLAGS=-DCT_WITHOUT_ELFUTILS LIBIBERTY= "$work/plain/cutrace-report" >"$work/log" 2>&1
+check "without elfutils and libiberty there is a report all the same, which says what it lacks" \
+    "$("$work/plain/cutrace-report" --version 2>&1 | grep -q '^lines: .*built without elfutils' || cat "$work/log"
+        "$work/plain/cutrace-report" "$root/tests/report/golden/traces/mixed.zst" 2>&1 | grep -q . || echo 'it does not report'
+        "$work/plain/cutrace-report" symbolize -o "$work/x" "$root/tests/report/golden/traces/mixed.zst" 2>&1 |
+            grep -q 'built without elfutils' || echo 'symbolize does not say why')"

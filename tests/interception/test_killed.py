@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL in the middle: what was flushed is in the trace, and the trace is valid."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from ways import *  # noqa: E402,F403
+
+
+def valid(done):
+    """zstd and the report accept the trace, whatever its end."""
+    (trace,) = done.traces.values()
+    problems = []
+    for command in (["zstd", "-tq", trace], [REPORT, "check", trace], [REPORT, "summary", trace]):
+        r = subprocess.run(command, capture_output=True, text=True)
+        if r.returncode:
+            problems.append(f"{command[:2]}: {r.returncode} {r.stderr}")
+    return problems
+
+
+def prefix(done, at_least):
+    """The trace is what the ledger begins with, for each thread."""
+    (trace,), (path,) = done.traces.values(), done.ledgers.values()
+    calls = [e for e in check_ledger.read_trace(REPORT, trace) if e["op"] not in check_ledger.NOT_CALLS]
+    ledger = check_ledger.read_ledger(path)
+    kept, cut = [], []
+    for tid, seen in check_ledger.by_thread(calls).items():
+        true = check_ledger.by_thread(ledger)[tid][:len(seen)]
+        # A give-back is published before its call: killed in between, it may lack its call or its failure.
+        if check_ledger.is_give(seen[-1]):
+            seen = seen[:len(seen) - 1]
+        kept += seen
+        cut += true[:len(seen)]
+    problems = check_ledger.compare_threads(kept, cut)
+    if len(calls) < at_least:
+        problems.append(f"{len(calls)} of {len(ledger)} calls are in the trace")
+    return problems
+
+
+@case("a refused allocation and SIGKILL at once: the refusal is in the trace, with all before it")
+def _():
+    done = run("killed_midway", "refused")
+    problems = valid(done) + prefix(done, len(done.ledger()))
+    last = done.calls()[-1]
+    if last["result"] != 2 or last["bytes"] != 1 << 50 or not last["stack"]:
+        problems.append(f"the last event is {last}")
+    return problems + ([] if done.rc == -9 else [f"exit status {done.rc}"])
+
+
+@case("SIGKILL after the flush interval: everything is in the trace")
+def _():
+    done = run("killed_midway", "flushed")
+    return valid(done) + prefix(done, len(done.ledger())) + ([] if done.rc == -9 else [f"exit status {done.rc}"])
+
+
+@case("the summary says that there was no clean end, and without the journal that the end is missing")
+def _():
+    done = run("killed_midway", "refused")
+    with_journal = done.summary()["trace"]
+    for f in os.listdir(done.folder):
+        if f.endswith(".journal"):
+            os.unlink(os.path.join(done.folder, f))
+    without = done.summary()["trace"]
+    return ([] if with_journal["complete"] and not with_journal["clean_end"] else [f"with: {with_journal}"]) + \
+        ([] if not without["complete"] else [f"without: {without}"])
+
+
+@case("SIGKILL at any moment: valid, and the beginning of the ledger")
+def _():
+    problems = []
+    rng = random.Random(7)
+    for i in range(12 if FULL else 6):
+        where = folder()
+        process = subprocess.Popen([program("random_calls"), "3", "100000", "20", "3"], env=environment(where),
+                                   stdout=subprocess.DEVNULL, cwd=where)
+        # Once something is written, any moment will do.
+        end = time.monotonic() + HANG
+        while not any(os.path.getsize(os.path.join(where, f)) for f in os.listdir(where) if f.endswith(".zst")) \
+                and time.monotonic() < end:
+            time.sleep(0.002)
+        time.sleep(rng.random() * 1.5)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout = process.stderr = ""
+        done = Done(where, process)
+        problems += [f"round {i}: {p}" for p in valid(done) + prefix(done, 0)]
+    return problems
+
+
+main()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs programs under the preload library and the simulated driver; prints TAP."""
+import gc
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import check_ledger
+
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
+FULL = bool(os.environ.get("CUTRACE_FULL"))
+LIBRARY = os.path.join(BUILD, "libcutrace.so")
+REPORT = os.path.join(BUILD, "cutrace-report")
+SIM = os.path.join(BUILD, "sim")
+PROGRAMS = os.path.join(BUILD, "tests/interception")
+HANG = 300  # a guard, no measure
+gc.disable()  # lists of a hundred thousand events, none of them a cycle: it would take more time than all else
+
+
+class Skip(Exception):
+    """Raised by a case that cannot run here; the text says why."""
+
+
+class Done:
+    """What a program left: exit status, output, and for each of its processes a ledger and a trace."""
+
+    def __init__(self, folder, process):
+        self.folder = folder
+        self.rc, self.out, self.err = process.returncode, process.stdout, process.stderr
+
+    def _by_pid(self, pattern):
+        found = {}
+        for path in glob.glob(os.path.join(self.folder, pattern)):
+            found.setdefault(int(re.search(r"\.(\d+)", os.path.basename(path)).group(1)), path)
+        return found
+
+    @property
+    def ledgers(self):
+        return self._by_pid("ledger.*")
+
+    @property
+    def traces(self):
+        return self._by_pid("trace.*.zst")
+
+    def ledger(self):
+        return [e for path in self.ledgers.values() for e in check_ledger.read_ledger(path)]
+
+    def events(self):
+        """Calls of all processes' traces."""
+        return [e for path in sorted(self.traces.values()) for e in check_ledger.read_trace(REPORT, path)]
+
+    def calls(self):
+        return [e for e in self.events() if e["op"] not in check_ledger.NOT_CALLS]
+
+    def summary(self):
+        (path,) = self.traces.values()
+        return json.loads(check_ledger.report(REPORT, "summary", path))
+
+    def info(self):
+        """The INFO section of the only trace, as one flat dictionary."""
+        (path,) = self.traces.values()
+        return json.loads(check_ledger.report(REPORT, "info", path))
+
+    def problems(self):
+        """Every way in which the traces are not what the ledgers say."""
+        out = []
+        for pid in set(self.ledgers) | set(self.traces):
+            if pid not in self.traces:
+                if check_ledger.read_ledger(self.ledgers[pid]):
+                    out.append(f"process {pid} has a ledger and no trace")
+            elif pid not in self.ledgers:
+                out.append(f"process {pid} has a trace and no ledger")
+            else:
+                out += check_ledger.check(self.traces[pid], self.ledgers[pid], REPORT)
+                r = subprocess.run(["zstd", "-tq", self.traces[pid]], capture_output=True, text=True)
+                if r.returncode:
+                    out.append("zstd -t: " + r.stderr)
+        return out
+
+
+_folders = []
+
+
+def folder():
+    path = tempfile.mkdtemp(prefix="ways.")
+    _folders.append(path)
+    return path
+
+
+def program(name):
+    path = os.path.join(PROGRAMS, name)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} is not built")
+    return path
+
+
+def environment(where, preload=True, before=(), after=(), libraries=(), env=None):
+    e = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "SIM_", "LD_"))}
+    e["LD_LIBRARY_PATH"] = ":".join([*libraries, SIM, PROGRAMS])
+    e["SIM_LEDGER"] = os.path.join(where, "ledger.%p")
+    e["CUTRACE_OUTPUT"] = os.path.join(where, "trace.%p.zst")
+    e["CUTRACE_QUIET"] = "1"
+    e["WAYS_SIM"], e["WAYS_PROGRAMS"] = SIM, PROGRAMS
+    chain = [*before, *([LIBRARY] if preload else []), *after]
+    if chain:
+        e["LD_PRELOAD"] = ":".join(chain)
+    for k, v in (env or {}).items():
+        if v is None:
+            e.pop(k, None)
+        else:
+            e[k] = str(v)
+    return e
+
+
+def run(*command, stdin=None, cwd=None, where=None, hang=HANG, **kw):
+    where = where or folder()
+    command = [program(command[0]) if "/" not in command[0] else command[0], *map(str, command[1:])]
+    p = subprocess.run(command, capture_output=True, text=True, timeout=hang, cwd=cwd or where,
+                       env=environment(where, **kw), input=stdin, errors="replace")
+    return Done(where, p)
+
+
+def good(done, rc=0, events=True):
+    """The program ended as it should, and its traces equal its ledgers."""
+    out = [] if done.rc == rc else [f"exit status {done.rc}, not {rc}: {done.err[-800:]}"]
+    if events and not done.ledger():
+        out.append("the ledger is empty: nothing was tested")
+    return out + done.problems()
+
+
+def same_as_without(done, *command, **kw):
+    """Without the library the program prints and returns the same."""
+    plain = run(*command, preload=False, **kw)
+    return [f"{what} differs: with {a!r:.600}, without {b!r:.600}"
+            for what, a, b in (("exit status", done.rc, plain.rc), ("stdout", done.out, plain.out),
+                               ("stderr", done.err, plain.err)) if a != b]
+
+
+# ---- TAP ----------------------------------------------------------------------------------------
+
+_cases = []
+
+
+def case(name):
+    """Registers a function that returns a list of problems (or None)."""
+    def register(function):
+        _cases.append((name, function))
+        return function
+    return register
+
+
+def main():
+    only = sys.argv[1:]
+    cases = [c for c in _cases if not only or any(w in c[0] for w in only)]
+    print(f"1..{len(cases)}", flush=True)
+    failed = 0
+    for i, (name, function) in enumerate(cases, 1):
+        try:
+            problems = function() or []
+            note = ""
+        except Skip as e:
+            problems, note = [], f" # SKIP {e}"
+        except Exception:
+            problems, note = [traceback.format_exc()], ""
+        failed += bool(problems)
+        print(f"{'not ok' if problems else 'ok'} {i} - {name.replace('#', '')}{note}", flush=True)
+        for p in problems[:12]:
+            print("".join(f"# {line}\n" for line in str(p)[:3000].splitlines()), end="", flush=True)
+        if not problems or not os.environ.get("WAYS_KEEP"):
+            while _folders:
+                shutil.rmtree(_folders.pop(), ignore_errors=True)
+    sys.exit(failed > 0)

@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trouble with disks, limits and refused calls, provoked for real: the host does not notice, says one line at most for
+each trouble, and what was recorded is readable."""
+import glob
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
+
+EIO, ENOSPC, EDQUOT, EPERM, ENOSYS, ENOMEM = 5, 28, 122, 1, 38, 12
+CALLS = 20000  # of a single worker: enough for several chunks
+MUCH = {"CUTRACE_FLUSH_MS": "10", "CUTRACE_QUIET": None}
+
+
+class Life:
+    """One run of a worker, whose trace may lie elsewhere than its ledger."""
+
+    def __init__(self, *arguments, where=None, place=None, env=None, prefix=(), hang=120, **kw):
+        self.where = where or folder()
+        self.place = place or self.where
+        e = {**MUCH, "CUTRACE_OUTPUT": os.path.join(self.place, "trace.%p.zst"), **(env or {})}
+        self.process = start(self.where, *prefix, program("worker"), *map(str, arguments), env=e, **kw)
+        self.hang = hang
+
+    def end(self):
+        try:
+            self.status = self.process.wait(self.hang)
+        except subprocess.TimeoutExpired:
+            kill(self.process, group=True)
+            raise TimeoutError("the host hangs") from None
+        self.out, self.err = said(self.where, "out"), said(self.where)
+        return self
+
+    def lines(self):
+        return [line for line in self.err.splitlines() if " refused " not in line]
+
+    def trace(self):
+        found = [p for p in glob.glob(os.path.join(glob.escape(self.place), "trace.*.zst")) if os.path.getsize(p)]
+        return found[0] if found else None
+
+    def ledger(self):
+        return next(iter(ledgers(self.where).values()), None)
+
+
+_plain = {}
+
+
+def plain(*arguments, env=None, **kw):
+    """Status and output without the library."""
+    key = (arguments, repr(env), repr(sorted(kw)))
+    if key not in _plain:
+        life = Life(*arguments, preload=False, env={"SIM_LEDGER_MAP": None, **(env or {})}, **kw).end()
+        _plain[key] = (life.status, life.out)
+    return _plain[key]
+
+
+def unharmed(life, *arguments, most=2, env=None, want=None, **kw):
+    """The host's own results, and what is on stderr."""
+    want = want or plain(*arguments, env=env, **kw)
+    problems = []
+    if (life.status, life.out) != want:
+        problems.append(f"the host: {(life.status, life.out)}, without the library {want}; {life.err[-500:]}")
+    said_lines = life.lines()
+    if len(said_lines) > most or len(set(said_lines)) < len(said_lines):
+        problems.append(f"on stderr: {said_lines[:6]}")
+    return problems
+
+
+def readable(life, needed=False):
+    """What is in the trace did happen."""
+    path = life.trace()
+    if not path:
+        return ["there is no trace"] if needed else []
+    problems, counts = judge.part(REPORT, path, life.ledger()) if life.ledger() else ([], None)
+    if os.environ.get("WAYS_KEEP"):
+        print(f"# {life.place}: in the trace, lost, in the ledger: {counts}; said: {life.lines()}")
+    return problems + accepted(path)
+
+
+def counted(life):
+    """Besides, nothing is missing that is not counted."""
+    got, lost, all_ = judge.part(REPORT, life.trace(), life.ledger())[1]
+    trace = judge.Trace(REPORT, life.trace())
+    numbers = [e["event"] for e in trace.events]
+    told = trace.json("info")["info"].get("recorder.lost_events") or 0
+    lost = max(lost, int(told))  # where the record of it was overwritten, too
+    gone = numbers[-1] + 1 - len(numbers) if numbers else 0  # the ring shrank: what was overwritten has had its number
+    return [] if got + lost + gone >= all_ else [
+        f"{all_} calls, {got} in the trace, {lost} counted as lost, {gone} overwritten"]
+
+
+class Quota:
+    """A folder that may hold so many MiB, on a file system that has room. (btrfs: its quotas need nothing of the kernel's.)"""
+
+    def __init__(self, mib):
+        self.path, self.image = folder(), os.path.join(folder(), "image")
+        with open(self.image, "wb") as f:
+            os.ftruncate(f.fileno(), 200 << 20)
+        steps = (["mkfs.btrfs", "-q", self.image], ["mount", "-o", "loop", self.image, self.path],
+                 ["btrfs", "quota", "enable", self.path], ["btrfs", "subvolume", "create", self.path + "/home"],
+                 ["btrfs", "qgroup", "limit", f"{mib}M", self.path + "/home"])
+        for step in steps:
+            if not shutil.which(step[0]):
+                raise Skip(f"no {step[0]}")
+            r = subprocess.run(step, capture_output=True, text=True)
+            if r.returncode:
+                subprocess.run(["umount", "-l", self.path], capture_output=True)
+                raise Skip(f"no quota to be had: {' '.join(step[:2])}: {r.stderr.strip()[-200:]}")
+
+    def __enter__(self):
+        return self.path + "/home"
+
+    def __exit__(self, *_):
+        for link in filter(os.path.islink, glob.glob(self.path + "/home/*.journal")):  # of traces that had no room for their end
+            if os.path.exists(link):
+                os.unlink(os.readlink(link))
+        subprocess.run(["umount", "-l", self.path], check=True)
+
+
+# ---- full disks -----------------------------------------------------------------------------------
+
+for _size in ("0k", "64k", "1m", "3m", "5m", "6m", "7m", "8m"):
+    def _full(size=_size):
+        with Mounted(f"size={size}" if size != "0k" else "size=4k,nr_inodes=1") as place:
+            life = Life(1, 0, 64, CALLS, place=place).end()
+            return unharmed(life, 1, 0, 64, CALLS) + readable(life)
+    case(f"a disk of {_size}")(_full)
+
+    def _killed(size=_size):
+        with Mounted(f"size={size}" if size != "0k" else "size=4k,nr_inodes=1") as place:
+            life = Life(2, 0, 64, 0, place=place)
+            wait_for_calls(life.where, life.process, 30000)
+            kill(life.process, group=True)
+            life.end()
+            return readable(life) + ([] if len(life.lines()) < 3 else life.lines()[:5])
+    if _size in ("64k", "5m", "7m"):
+        case(f"a disk of {_size}, and SIGKILL")(_killed)
+
+
+for _mib, _left in ((4, 0), (4, 100), (4, 400), (8, 8192)):
+    def _quota(mib=_mib, left=_left):
+        with Quota(mib) as place:
+            try:
+                with open(os.path.join(place, "filler"), "wb", buffering=0) as f:
+                    for _ in range(mib * 1024 - left - (32 if left else 0)):  # (the file system's own)
+                        f.write(os.urandom(1024))
+            except OSError:
+                pass
+            life = Life(2, 0, 64, 5 * CALLS, place=place, env={"CUTRACE_TICK_NS": "1", "CUTRACE_FREE_STACKS": "1"})
+            while life.process.poll() is None:  # what lies in pages of files goes to the disk, and is made anew there
+                os.sync()
+                time.sleep(0.05)
+            life.end()
+            told = [] if left > 1024 or any("quota" in line for line in life.lines()) else [
+                f"not a word of the quota: {life.lines()}, {os.listdir(place)}"]
+            return unharmed(life, want=(0, "")) + readable(life) + told
+    case(f"a quota, and {_left} KiB of it are left")(_quota)
+
+
+@case("a disk that becomes full, and has room again")
+def _():
+    with Mounted("size=24m") as place:
+        life = Life(1, 10, 64, CALLS, place=place)
+        wait_for_calls(life.where, life.process, 2000)
+        with open(os.path.join(place, "filler"), "wb") as f:
+            try:
+                for _ in range(64):
+                    f.write(b"x" * (1 << 20))
+                    f.flush()
+            except OSError:
+                pass
+        wait_for_calls(life.where, life.process, 8000)
+        os.unlink(os.path.join(place, "filler"))
+        life.end()
+        return unharmed(life, 1, 10, 64, CALLS) + readable(life, needed=True) + counted(life)
+
+
+# ---- calls that fail ------------------------------------------------------------------------------
+
+FAULTS = library = os.path.join(BUILD, "tests/recorder/libfaults.so")
+for _calls, _errno, _what in (("fallocate", ENOSPC, "full disk"), ("pwrite", ENOSPC, "full disk"),
+                              ("fallocate,pwrite,write,ftruncate", EDQUOT, "quota"), ("pwrite", EIO, "input/output error"),
+                              ("mmap", ENOMEM, "no memory"), ("mmap", 19, "a file system that cannot map"),
+                              ("open", 24, "no file descriptors"), ("ftruncate", EIO, "input/output error"),
+                              ("fallocate", 95, "a file system without fallocate")):
+    def _fault(calls=_calls, errno=_errno):
+        problems = []
+        for after in (0, 1, 2, 3, 5, 9) if FULL else (0, 2, 5):
+            for most in (0, 3):
+                env = {"FAULT_CALLS": calls, "FAULT_ERRNO": errno, "FAULT_AFTER": after, "FAULT_FOR": most}
+                life = Life(1, 0, 64, 8000, env=env, before=[FAULTS]).end()
+                bad = unharmed(life, 1, 0, 64, 8000) + readable(life)
+                problems += [f"after {after}, for {most or 'ever'}: {p}" for p in bad]
+        return problems
+    case(f"{_calls} fails: {_what} ({_errno})")(_fault)
+
+
+# ---- limits ---------------------------------------------------------------------------------------
+
+def limited(what, value):
+    return lambda: resource.setrlimit(what, (value, value))
+
+
+for _limit in (64, 4096, 65536, 1 << 20, 5 << 20, 6 << 20, 8 << 20):
+    def _fsize(limit=_limit):
+        where = folder()
+        ledger = os.path.join(where, "ledger.0")
+        with open(ledger, "wb") as f:
+            f.truncate(64 << 20)
+        life = Life(1, 0, 64, CALLS, where=where, env={"SIM_LEDGER_MAP": ledger},
+                    preexec_fn=limited(resource.RLIMIT_FSIZE, limit)).end()
+        want = plain(1, 0, 64, CALLS, preexec_fn=limited(resource.RLIMIT_FSIZE, 1 << 30))
+        return unharmed(life, want=want) + readable(life)
+    case(f"files may not be longer than {_limit} bytes")(_fsize)
+
+
+@case("no file descriptor is left, from the start and later")
+def _():
+    problems = []
+    for which in ("1", "2"):
+        env = {"WORKER_FILES": which}
+        where = folder()
+        ledger = None if which == "1" else os.path.join(where, "ledger.%p")  # (the ledger needs one, too)
+        life = Life(1, 0, 64, CALLS, where=where, env={**env, "SIM_LEDGER_MAP": ledger},
+                    preexec_fn=limited(resource.RLIMIT_NOFILE, 64)).end()
+        problems += unharmed(life, 1, 0, 64, CALLS, env=env, preexec_fn=limited(resource.RLIMIT_NOFILE, 64))
+        problems += readable(life)
+    return problems
+
+
+@case("little address space: the program runs, whatever we get of it")
+def _():
+    """The driver has reserved its own before the first event. The library and what it maps come on top of what the program
+    needs, and all of ours may be refused."""
+    def live(more, preload):
+        return Life(1, 0, 16, 3000, preload=preload, env={"SIM_BACKED": "0", "SIM_LEDGER_MAP": None},
+                    preexec_fn=limited(resource.RLIMIT_AS, (4 << 30) + (more << 20))).end()
+    base = next(more for more in range(0, 200, 2) if live(more, False).status == 0)
+    want, problems = live(base, False), []
+    for more in range(base + 8, base + 300, 6 if FULL else 20):
+        life = live(more, True)
+        problems += [f"4 GiB + {more} MiB: {p}" for p in unharmed(life, want=(0, want.out)) + readable(life)]
+    return problems
+
+
+# ---- files that others change ---------------------------------------------------------------------
+
+def changed(change, **env):
+    """At half of its calls somebody changes the files. The life, what it should have done, and its trace."""
+    life = Life(1, 0, 64, CALLS, env={"WORKER_PAUSE": "1", **env}, stdin=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while "half" not in said(life.where, "out") and time.monotonic() < end and life.process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.4)  # (the trace is written every now and then)
+    (path,) = traces(life.where).values()
+    change(path)
+    life.process.stdin.write(b"x")
+    life.process.stdin.close()
+    life.end()
+    status, out = plain(1, 0, 64, CALLS)
+    return life, unharmed(life, want=(status, "half\n" + out)), path
+
+
+def meddled(change, needed=False, **env):
+    life, problems, _ = changed(change, **env)
+    return life, problems + readable(life, needed)
+
+
+def truncate(path):
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def replace(path):
+    os.unlink(path)
+    with open(path, "w", encoding="ascii") as f:
+        f.write("somebody else's")
+
+
+def is_theirs(path):
+    with open(path, "rb") as f:
+        return [] if f.read() == b"somebody else's" else [f"{path}: somebody else's file was changed"]
+
+
+@case("the trace is deleted while it is written")
+def _():
+    return meddled(os.unlink)[1]
+
+
+@case("the journal is deleted while it is written: the trace is whole at the end")
+def _():
+    life, problems = meddled(lambda p: os.unlink(p + ".journal"), needed=True)
+    return problems + counted(life)
+
+
+@case("trace and journal are deleted while they are written")
+def _():
+    return meddled(lambda p: (os.unlink(p), os.unlink(p + ".journal")))[1]
+
+
+@case("the folder is deleted")
+def _():
+    where = folder()
+    place = os.path.join(where, "gone")
+    os.mkdir(place)
+    life = Life(2, 100, 64, 5000, place=place)
+    wait_for_calls(life.where, life.process, 3000)
+    shutil.rmtree(place)
+    life.end()
+    return unharmed(life, want=(0, ""))
+
+
+@case("the trace is cut off in the middle while it is written")
+def _():
+    # The middle of a chunk is gone: damage that the report tells of; the host is unharmed.
+    _, problems, path = changed(truncate)
+    r = subprocess.run([REPORT, "check", path], capture_output=True, text=True)
+    return problems + (
+        [] if r.returncode in (0, 3) else [f"check: exit {r.returncode}: {r.stderr[-300:]}"])
+
+
+@case("the journal is somebody else's file by now: it stays")
+def _():
+    kept = []
+    life, problems = meddled(lambda p: (replace(p + ".journal"), kept.append(p + ".journal")))
+    return problems + is_theirs(kept[0])
+
+
+# ---- folders that cannot be written ---------------------------------------------------------------
+
+@case("a read-only file system")
+def _():
+    with Mounted("size=1m,ro") as place:
+        life = Life(1, 0, 64, CALLS, place=place, env={"TMPDIR": place}).end()
+        return unharmed(life, 1, 0, 64, CALLS)
+
+
+@case("a read-only file system, with a substitute elsewhere")
+def _():
+    with Mounted("size=1m,ro") as place:
+        other = folder()
+        life = Life(1, 0, 64, CALLS, place=place, env={"TMPDIR": other}).end()
+        life.place = other
+        return unharmed(life, 1, 0, 64, CALLS) + readable(life, needed=True) + counted(life)
+
+
+# ---- calls that a filter refuses ------------------------------------------------------------------
+
+_fences = subprocess.run([program("with_syscall_denied"), "list"], capture_output=True, text=True, check=True).stdout.split()
+for _fence in _fences:
+    def _fenced(fence=_fence):
+        problems = []
+        for error in (EPERM, ENOSYS):
+            ledger = None if fence in ("mmap-shared", "ftruncate") else "ledger.%p"
+            for arguments in ((1, 0, 64, 5000), (2, 0, 64, 2000)):
+                where = folder()
+                env = {"SIM_LEDGER_MAP": ledger and os.path.join(where, ledger)}
+                prefix = [program("with_syscall_denied"), fence, error]
+                want = Life(*arguments, preload=False, env={"SIM_LEDGER_MAP": None}, prefix=prefix).end()
+                if want.status == 77:
+                    raise Skip("seccomp is not to be had")
+                life = Life(*arguments, where=where, env={**env, "FENCED_PRELOAD": LIBRARY}, preload=False,
+                            prefix=prefix).end()
+                if want.status:  # this program cannot live without the call
+                    continue
+                bad = unharmed(life, want=(want.status, want.out)) + readable(life)
+                problems += [f"error {error}, {arguments[0]} threads: {p}" for p in bad]
+        return problems
+    case(f"{_fence} is refused by a filter")(_fenced)
+
+if os.geteuid() and not os.environ.get("DEATH_NAMESPACE") and \
+        not subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+    os.environ["DEATH_NAMESPACE"] = "1"  # there it may mount
+    os.execvp("unshare", ["unshare", "-rm", "python3", *os.sys.argv])
+end()

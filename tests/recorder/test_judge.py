@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The judge of the dead: it sees every loss and every invention, and forgives only what was under way."""
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
+
+_RECORD, _RECORDS_AT, _THREADS_AT = 120, 4096 + 65536 + 4096 * 64, 4096 + 65536
+_made = {}
+
+
+def recorded(threads=2):
+    """A life that ended well: folder, trace and ledger of its process."""
+    if threads not in _made:
+        where, status = run(program("worker"), threads, 0, 16, 300, 5)
+        (trace,), (ledger,) = traces(where).values(), ledgers(where).values()
+        assert status == 0
+        _made[threads] = (where, trace, ledger)
+        ways._folders.remove(where)  # it is used again
+    return _made[threads]
+
+
+def changed(change, threads=2):
+    """Problems after change(bytearray of the ledger)."""
+    where, trace, ledger = recorded(threads)
+    with open(ledger, "rb") as f:
+        data = bytearray(f.read(_RECORDS_AT + 4000 * _RECORD))
+    change(data)
+    path = os.path.join(where, "changed")
+    with open(path, "wb") as f:
+        f.write(data)
+    return judge.judge(REPORT, trace, path)[0]
+
+
+def count(data):
+    return struct.unpack_from("<Q", data, 24)[0]
+
+
+def put(data, at, kind, value):
+    struct.pack_into(kind, data, at, value)
+
+
+def last_call_was_under_way(data):
+    for i in range(2):
+        at = _THREADS_AT + 64 * i + 16
+        put(data, at, "<Q", struct.unpack_from("<Q", data, at)[0] - 1)
+
+
+@case("what was recorded whole is accepted")
+def _():
+    return changed(lambda data: None) + changed(lambda data: None, 8)
+
+
+@case("who of several threads made the primary context is not asked, but that it was made once, and ended")
+def _():
+    def of(tid, op, seq, t_ns=0):
+        return {"tid": tid, "op": op, "seq": seq, "event": seq, "t_ns": t_ns, "device": 0, "context": 16, "api": "x", "result": 0}
+    true = [of(1, "context-create", 1, 10), of(1, "context-destroy", 2, 20), of(2, "context-create", 3, 30)]
+    seen = [{**e, "tid": 7} for e in true]
+
+    def wrong(events, sure=(1, 2, 3), wrapped=0):
+        return len(judge.compare_primaries(events, true, set(sure), wrapped)[0])
+    found = [wrong(seen), wrong(seen[:2], (1, 2)), wrong(seen[2:], wrapped=25 - judge.check_ledger.CLOCK_NS),  # right
+             wrong(seen[:2]), wrong(seen[1:]), wrong(seen + seen[:1]), wrong([seen[0], seen[0], *seen[1:]]), wrong([])]
+    return [] if found[:3] == [0] * 3 and all(found[3:]) else [f"problems: {found}"]
+
+
+@case("a call under way may be in the trace")
+def _():
+    return changed(last_call_was_under_way)
+
+
+def cut_ledger(kind):
+    """The ledger without its last call, whose event is in the trace."""
+    def change(data):
+        n = count(data)
+        put(data, 24, "<Q", n - 1)
+        api = struct.unpack_from("<H", data, _RECORDS_AT + (n - 1) * _RECORD + 12)[0]
+        name = data[4096 + 64 * api:4096 + 64 * api + 64].split(b"\0")[0].decode()
+        kind.append(name)
+        at = _THREADS_AT + 16
+        for i in range(2):  # the call had not returned
+            tid = struct.unpack_from("<I", data, _THREADS_AT + 64 * i)[0]
+            if tid == struct.unpack_from("<I", data, _RECORDS_AT + (n - 1) * _RECORD + 8)[0]:
+                at = _THREADS_AT + 64 * i + 16
+        put(data, at, "<Q", struct.unpack_from("<Q", data, at)[0] - 1)
+    return change
+
+
+@case("a give-back that the driver has not done may be in the trace, an allocation not")
+def _():
+    kind = []
+    problems = changed(cut_ledger(kind))
+    return [] if bool(problems) == (kind[0] == "cuMemAlloc_v2") else [f"{kind}: {problems}"]
+
+
+def seen(name, change, word=""):
+    @case(f"seen: {name}")
+    def _():
+        found = changed(change)
+        return [] if found and word in found[0] else [f"nothing about {word}: {found}"]
+
+
+def more(data):
+    """One more call that had returned, and is in no trace."""
+    n = count(data)
+    data[_RECORDS_AT + n * _RECORD:_RECORDS_AT + (n + 1) * _RECORD] = data[_RECORDS_AT + (n - 1) * _RECORD:
+                                                                            _RECORDS_AT + n * _RECORD]
+    put(data, 24, "<Q", n + 1)
+    tid = struct.unpack_from("<I", data, _RECORDS_AT + n * _RECORD + 8)[0]
+    for i in range(2):
+        if struct.unpack_from("<I", data, _THREADS_AT + 64 * i)[0] == tid:
+            for at in (_THREADS_AT + 64 * i + 8, _THREADS_AT + 64 * i + 16):
+                put(data, at, "<Q", struct.unpack_from("<Q", data, at)[0] + 1)
+
+
+def fewer(data):
+    """Two calls of a thread that the ledger does not know."""
+    put(data, 24, "<Q", count(data) - 40)
+
+
+seen("a call that had returned is not in the trace", more, "lost")
+seen("calls that were never made", fewer, "invented")
+def an_allocation(data):
+    """Where the record of one that succeeded lies."""
+    for n in range(20, count(data)):
+        at = _RECORDS_AT + n * _RECORD
+        has, _, result = struct.unpack_from("<Iii", data, at + 16)
+        if has & 12 == 12 and not result:
+            return at
+    raise ValueError("none")
+
+
+for at, kind, value, what in ((0, "<Q", 1 << 62, "t_ns"), (24, "<i", 7, "result"), (28, "<i", 1, ""),
+                              (40, "<Q", 4096, "ptr"), (48, "<Q", 12345, "bytes")):
+    seen(f"an allocation that differs at byte {at}",
+         lambda d, at=at, k=kind, v=value: put(d, an_allocation(d) + at, k, v), what)
+
+end()

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL at random points, of a process or of its whole group: nothing that had returned is lost.
+
+DEATH_SEED repeats a run's choices, DEATH_KILLS=N sets the number of kills of each case.
+"""
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
+
+KILLS = int(os.environ.get("DEATH_KILLS") or 0)
+SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
+         "CUTRACE_TICK_NS": "1"}  # much on the disk for an event
+MEMORY = {"CUTRACE_MEMORY": "1"}
+# name: (arguments of worker, calls at most before the kill, environment, kills by default, kills of a full run)
+CASES = {
+    "1 thread, full rate": ("worker 1 0 64 0", 12000, {}, 9, 150),
+    "2 threads, full rate": ("worker 2 0 64 0", 12000, {}, 9, 200),
+    "8 threads, full rate": ("worker 8 0 64 0", 12000, {}, 9, 200),
+    "1 thread, 1 call a millisecond": ("worker 1 1000 64 0", 300, {}, 4, 60),
+    "2 threads, 1 call a millisecond": ("worker 2 1000 64 0", 300, {}, 4, 60),
+    "8 threads, 1 call a millisecond": ("worker 8 1000 64 0", 1200, {}, 4, 60),
+    "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 6, 100),
+    "many chunks, rings that go round": ("worker 2 0 64 0", 80000, {"CUTRACE_STACKS": "off"}, 2, 30),
+    "calls of all kinds": ("random", 6000, {}, 4, 60),
+    "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 4, 60),
+    "the file goes round": ("worker 2 0 4000 0", 360000, SMALL, 2, 60),
+    "checkpoints of many allocations": ("worker 2 0 20000 0", 360000, SMALL, 2, 60),
+    "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 6, 100),
+    "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 4, 60),
+    "in memory, which goes round": ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 2, 60),
+    "in memory, which goes round and is written now and then":
+        ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "60000"}, 2, 60),
+    "in memory, a group of processes": ("process_group 4 2 0 64 0", 8000, MEMORY, 2, 30),
+}
+
+
+def command_of(words, seed):
+    name, *arguments = words.split()
+    if name == "random":
+        return [os.path.join(BUILD, "tests/interception/random_calls"), str(seed), "100000", "20", "2"]
+    return [program(name), *arguments, str(seed)]
+
+
+def is_readable(path):
+    """Else it was killed before it recorded anything, which the judge has checked."""
+    return subprocess.run([REPORT, "check", path], capture_output=True).returncode == 0
+
+
+def sealed(path):
+    """A copy that was sealed says what trace and journal say together."""
+    where = os.path.join(os.path.dirname(path), "sealed")
+    os.makedirs(where, exist_ok=True)
+    for f in (path, path + ".journal"):
+        if os.path.exists(f):
+            shutil.copy(f, where)
+    copy = os.path.join(where, os.path.basename(path))
+    r = subprocess.run([REPORT, "seal", copy], capture_output=True, text=True)
+    if r.returncode:
+        return [f"seal: exit {r.returncode}: {r.stderr.strip()[-500:]}"]
+    texts = [subprocess.run([REPORT, "dump", "--json", p], capture_output=True).stdout for p in (path, copy)]
+    out = accepted(copy)
+    if os.path.exists(copy + ".journal"):
+        out.append("seal left the journal")
+    return out + ([] if texts[0] == texts[1] else ["the sealed trace says something else than trace and journal"])
+
+
+def went_round(path):
+    """Whether the first events have been overwritten."""
+    said_ = subprocess.run([REPORT, "check", "--json", path], capture_output=True, text=True).stdout
+    return re.search(r'"wrapped": ?true', said_) is not None
+
+
+def kill_once(task):
+    """One life and death. Returns the problems, how many calls there were, and whether the file had gone round."""
+    words, most, env, seed, late, where = task
+    rng = random.Random(seed)
+    os.makedirs(where)
+    adopt()
+    p = start(where, *command_of(words, rng.randrange(1 << 30)), env=env)
+    # As many early deaths as late ones.
+    n = int(most ** rng.random()) if rng.random() < 0.6 else rng.randrange(most)
+    if "CUTRACE_MAX_SIZE" in env:  # one at least when the file has gone round for sure
+        n = most if late else most // 2 + n // 2
+    wait_for_calls(where, p, n)
+    time.sleep(rng.random() * 0.003)
+    group = "process_group" in words or rng.random() < 0.5
+    status = kill(p, group)
+    problems = [] if status == -9 else [f"exit status {status}: {said(where)[-500:]}"]
+    if said(where):
+        problems.append(f"on stderr: {said(where)[:300]}")
+    problems += whole(where, killed=True, may_wrap="CUTRACE_MAX_SIZE" in env)
+    if seed % 4 == 0 and n > 100 and not problems:
+        problems += [x for path in traces(where).values() if is_readable(path) for x in sealed(path)]
+    made, turned = calls_so_far(where), sum(went_round(path) for path in traces(where).values())
+    if problems and os.environ.get("WAYS_KEEP"):
+        problems.append(f"kept: {where}")
+    else:
+        remove(where)
+    return [f"kill at {n}, seed {seed}: {x}" for x in problems], made, turned
+
+
+def kill_safely(task):
+    """No exception ends the pool, whose other processes would leave their workers behind."""
+    try:
+        return kill_once(task)
+    except Exception as e:  # a case that could not be judged
+        for ledger in ledgers(task[-1]):
+            try:
+                os.killpg(os.getpgid(ledger), 9)
+            except OSError:
+                pass
+        return [f"{type(e).__name__}: {e}"], 0, 0
+
+
+def campaign(name):
+    words, most, env, few, many = CASES[name]
+    rng = random.Random(f"{SEED} {name}")
+    n = KILLS or (many if FULL else few)
+    base = folder()
+    tasks = [(words, most, env, rng.randrange(1 << 30), i == 0, os.path.join(base, str(i))) for i in range(n)]
+    with multiprocessing.Pool(min(n, os.cpu_count() or 1)) as pool:
+        done = list(pool.imap_unordered(kill_safely, tasks))
+    turned = sum(t for _, _, t in done)
+    print(f"# {name}: {n} kills, {sum(made for _, made, _ in done)} calls" +
+          (f", {turned} files had gone round" if turned else ""), flush=True)
+    bad = [x for problems, _, _ in done for x in problems]
+    if "CUTRACE_MAX_SIZE" in env and not turned:
+        bad.append("no file went round: nothing was tested")
+    return bad[:8] + ([f"... {len(bad)} in all, in {sum(1 for x, _, _ in done if x)} of {n} kills"] if bad else [])
+
+
+for _name in CASES:
+    case(f"killed: {_name}")(lambda name=_name: campaign(name))
+
+end()

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL between two instructions: a thread is stepped through the recorder, and what the files hold at each stop is
+what a kill there would leave. The other threads stand still, so that nothing else puts it right."""
+import os
+import random
+import select
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from death import *  # noqa: E402,F403
+
+STOPS = 400 if FULL else 40
+
+
+class Stepped:
+    """A worker that stands still at each stop."""
+
+    def __init__(self, mark, *arguments, **env):
+        self.where = folder()
+        e = environment(self.where, preload=False, env={"STEPPER_PRELOAD": LIBRARY, "CUTRACE_NVML": "0",
+                                                        "SIM_LEDGER_MAP_MB": "16", **env})
+        self.process = subprocess.Popen([program("stops_between_instructions"), str(mark), str(STOPS), program("worker"),
+                                         *map(str, arguments)], env=e, cwd=self.where, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, start_new_session=True)
+
+    def stops(self, most, rng):
+        """At each stop its number; then on, by a random number of instructions."""
+        total = 0
+        while select.select([self.process.stdout], [], [], 3)[0]:  # (it may wait for a thread that stands still)
+            line = self.process.stdout.readline()
+            if not line.startswith(b"stop"):
+                return
+            yield total
+            n = rng.randrange(1, most)
+            total += n
+            self.process.stdin.write(b"g%d\n" % n)
+            self.process.stdin.flush()
+
+    def end(self):
+        kill(self.process, group=True)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def remains(where):
+    """What is wrong with what is there."""
+    problems = []
+    for pid, ledger in ledgers(where).items():
+        path = os.path.join(where, f"trace.{pid}.zst")
+        found, (_, returned, _) = judge.judge(REPORT, path, ledger, live=False)
+        problems += found
+        if returned and subprocess.run(["zstd", "-tq", path], capture_output=True).returncode:
+            problems.append("zstd -t refuses the trace")
+    return problems
+
+
+def walk_once(mark, most, rng, arguments, env):
+    """Through the code from the mark on. How often it was stopped, and what was wrong."""
+    life = Stepped(mark, *arguments, **env)
+    stops, seen = 0, []
+    try:
+        for at in life.stops(most, rng):
+            stops += 1
+            wrong = remains(life.where)
+            if wrong:
+                seen.append(f"{at} instructions behind the mark: {wrong[0]}")
+                if os.environ.get("WAYS_KEEP"):
+                    shutil.copytree(life.where, f"{life.where}.{at}")
+            if len(seen) > 2:
+                break
+    finally:
+        life.end()
+    return stops, seen
+
+
+def walk(mark, most, *arguments, **env):
+    """A life ends early where its thread waits for one that stands still: then another one is begun."""
+    rng = random.Random(f"{SEED} {mark} {most}")
+    adopt()
+    total = 0
+    for _ in range(8):
+        stops, seen = walk_once(mark, most, rng, arguments, env)
+        total += stops
+        if seen or total >= STOPS // 2:
+            return seen
+    return [f"only {total} stops"]
+
+
+case("through some hooks, a few instructions at a time")(lambda: walk(150, 60, 1, 0, 16, 400))
+case("through many hooks")(lambda: walk(151, 2000, 1, 0, 16, 400))
+case("through the beginning: the files are made")(lambda: walk(1, 5000, 1, 0, 16, 400))
+case("through the writer, which moves events into the open chunk")(lambda: walk(-1, 3000, 2, 200, 16, 4000))
+case("through the writer, which writes chunks")(
+    lambda: walk(-2, 5000, 2, 200, 16, 4000, CUTRACE_FLUSH_MS="10"))
+case("through the writer, which writes a chunk for each wake-up")(
+    lambda: walk(-3, 3000, 1, 2000, 16, 4000, CUTRACE_FLUSH_MS="10"))
+
+end()

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Traces that go round many times: state at each checkpoint that is left and at the end, and the history, are what the program's own
+log of every call says (ring_checker.py). With CUTRACE_FULL=1 it is 50 million events in a file of 16 MiB."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import ring_checker  # noqa: E402
+from death import *  # noqa: E402,F403
+
+CALLS, SIZE = (50_000_000, "16M") if FULL else (2_000_000, "1M")
+# Failures on the way, so that checkpoints come between a give-back and its failure, too.
+FAILURES = ",".join(f"cuMemFree_v2:{n}-{n + 3}:1" for n in range(CALLS // 64, CALLS // 2, CALLS // 64))
+
+
+def live_once(threads, slots, refused, env):
+    """(folder, trace) of a run, None if events were lost: what a machine that is busy elsewhere may do, and counts."""
+    where = folder()
+    _, status = run(program("alloc_free_logged"), threads, CALLS // threads, slots, os.path.join(where, "log"), refused, where=where,
+                    hang=7200 if FULL else HANG,
+                    env={"SIM_LEDGER_MAP": None, "SIM_BACKED": 0, "SIM_MEM_MB": 65536, "CUTRACE_MAX_SIZE": SIZE, "CUTRACE_NVML": 0,
+                         "CUTRACE_SAMPLE_MS": 3600000, **env})
+    if status:
+        raise RuntimeError(f"exit status {status}: {said(where)[-500:]}")
+    (path,) = traces(where).values()
+    info = json.loads(subprocess.run([REPORT, "info", "--json", path], capture_output=True, check=True).stdout)["info"]
+    return where, path if info["recorder.lost_events"] == "0" else None
+
+
+def churned(threads, slots, refused=0, **env):
+    started = time.monotonic()
+    for _ in range(5):
+        where, path = live_once(threads, slots, refused, env)
+        if path:
+            break
+        print("# events were lost: once more", flush=True)
+        shutil.rmtree(where)
+    else:
+        return ["events are lost every time"], {}
+    ran = time.monotonic() - started
+    problems, done = ring_checker.judge(path, os.path.join(glob.escape(where), "log.*"))
+    problems += accepted(path)
+    if not problems:
+        summary = json.loads(subprocess.run([REPORT, "summary", "--json", path], capture_output=True, check=True).stdout)
+        device = summary["devices"][0]
+        if (device["live_allocations"], device["live_bytes"]) != (done["live"], done["bytes"]):
+            problems.append(f"summary: {device['live_allocations']} allocations, {device['live_bytes']} bytes; the log: {done}")
+        if not summary["trace"]["wrapped"] or not summary["trace"]["exact"]:
+            problems.append(f"{summary['trace']}")
+    if done["checkpoints"] < 3:
+        problems.append(f"only {done['checkpoints']} checkpoints are left: nothing was tested")
+    print(f"# {threads} threads, {slots} slots: {dict(done)} in {ran:.0f} s, judged in {time.monotonic() - started - ran:.0f} s", flush=True)
+    return problems, done
+
+
+@case("one thread: each event that is left, each checkpoint, the end, and the history")
+def _():
+    problems, done = churned(1, 3000, refused=CALLS // 5)
+    return problems + ([] if done.get("buckets", 0) >= 20 else ["the history was not compared"])
+
+
+@case("two threads that share their addresses: each event that is left, each checkpoint, the end")
+def _():
+    return churned(2, 3000, refused=CALLS // 5)[0]
+
+
+@case("one thread, give-backs that fail, and each call its own chunk now and then")
+def _():
+    return churned(1, 3000, SIM_FAIL=FAILURES, CUTRACE_FLUSH_MS=10)[0]
+
+
+end()

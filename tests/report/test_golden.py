@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What every view says about the golden traces, compared with texts that were read and found right.
+
+`test_golden.py --update` writes the texts anew; read the difference before committing it.
+"""
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import mktrace  # noqa: E402
+import tap  # noqa: E402
+import traces  # noqa: E402
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
+VIEWS = [("summary",), ("summary", "--json"), ("oom",), ("oom", "--json"), ("top",), ("top", "--json"),
+         ("timeline",), ("frag",), ("info",), ("check",), ("dump",), ("dump", "--json"),
+         ("oom", "--all-frames"), ("top", "--all-frames"), ("summary", "--capacity=512MiB"), ("summary", "--units=bytes", "--device=0")]
+UPDATE = "--update" in sys.argv
+
+
+def expect(path, got):
+    if UPDATE:
+        with open(path, "wb") as f:
+            f.write(got)
+    with open(path, "rb") as f:
+        want = f.read()
+    if got != want:
+        for g, w in zip(got.split(b"\n") + [b""], want.split(b"\n") + [b""]):
+            if g != w:
+                raise AssertionError("%s:\n  got  %r\n  want %r" % (os.path.basename(path), g, w))
+        raise AssertionError("%s: lengths differ" % path)
+
+
+def view_is(name, trace, view):
+    """A view says about a trace what is expected; the trace has the name that it had when that was written down."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        with open(os.path.join(GOLDEN, "traces", trace + ".zst"), "rb") as f:
+            data = f.read()
+        with open(name + ".zst", "wb") as f:
+            f.write(data)
+        code, out, err = tap.report(*view, name + ".zst")
+        os.chdir("/")
+    if trace != name:  # what else is different is different wrongly
+        out = re.sub(rb"(format version +)[23]\n", rb"\g<1>1\n", out)
+    label = "-".join(v for v in view if v != "--json").replace("--", "").replace("=", "_")
+    kind = "json" if "--json" in view else "txt"
+    expect(os.path.join(GOLDEN, "expected", name, f"{label}.{kind}"), out + b"[exit %d]\n" % code + err)
+
+
+def packed(build, version):
+    """The same trace in the columns of version 2, and with stacks of this version."""
+    plain = mktrace.Trace.columns, mktrace.Trace.version
+    mktrace.Trace.columns, mktrace.Trace.version = staticmethod(mktrace.packed_columns), version
+    try:
+        return build()
+    finally:
+        mktrace.Trace.columns, mktrace.Trace.version = staticmethod(plain[0]), plain[1]
+
+
+def make(build):
+    name = build.__name__
+    versions = {name: build, name + "-2": lambda: packed(build, 2), name + "-3": lambda: packed(build, 3)}
+    if name in ("ringed", "python", "pools", "blocks"):  # says how large it is; have what only version 3 has
+        versions = {name: build}
+
+    def same_bytes():
+        for trace, write in versions.items():
+            expect(os.path.join(GOLDEN, "traces", trace + ".zst"), write())
+    same_bytes.__doc__ = "%s: the builder still writes the committed traces of all versions" % name
+    tap.test(same_bytes)
+    for view in VIEWS:
+        def one(view=view):
+            for trace in versions:
+                view_is(name, trace, view)
+        one.__doc__ = "%s: %s" % (name, " ".join(view))
+        tap.test(one)
+
+
+for builder in traces.ALL:
+    make(builder)
+
+tap.main()

@@ -1,0 +1,780 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's pools: frag and summary against a second implementation that keeps plain lists and sorts them.
+
+The model was written from FORMAT.md, JSON.md and POOL.md; it shares no code and no data structure with the report. The
+events come from a small caching allocator with streams, on several devices, with segments of all kinds; some calls are missing
+from the trace, and some of what is in it cannot be.
+"""
+import json
+import os
+import random
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, zstd_frame  # noqa: E402
+from tap import FULL, check, equal, main, report, test  # noqa: E402
+
+K, M, G = 1 << 10, 1 << 20, 1 << 30
+FOLDER = tempfile.mkdtemp()
+SITES = [[("site%d" % i, "/m/model%d.py" % (i % 3), i + 1), ("main", "/m/main.py", 9)] for i in range(10)]
+C10 = [("cudaMalloc", "/x/libcudart.so.12"), ("_ZN3c104cuda4mallocEm", "/x/libc10_cuda.so")]
+PLUGIN = [("cuMemMap", "/x/libcuda.so.1"), ("my_malloc", "/x/cumem_allocator.so")]
+POINTS = 60
+TAKES = ("alloc", "create", "map")
+
+
+def own_bytes(segments):
+    """Of those that PyTorch itself has from the driver."""
+    return sum(s["bytes"] for s in segments if not s["foreign"])
+
+
+class Model:
+    """What is alive, in lists."""
+
+    def __init__(self):
+        self.memory = []  # {kind, start, bytes, device, reservation, held, host}
+        self.reservations = []  # (start, bytes)
+        self.handles = {}
+        self.blocks = {}  # ptr -> {start, bytes, device, t_ns, event, site}
+        self.stated = {}  # device -> (allocated, reserved, unreconciled, bytes of PyTorch's own segments)
+        self.seen = set()
+
+    def device(self, e):
+        return self.handles[e["handle"]][0] if e["op"] == "map" else e["device"]
+
+    def reservation(self, address):
+        return next((start for start, size in self.reservations if start <= address < start + size), 0)
+
+    def runs(self):
+        """Pieces of driver memory: allocations, and mappings side by side in one reservation."""
+        out = []
+        for m in sorted(self.memory, key=lambda m: m["start"]):
+            last = out[-1] if out else None
+            if last and m["kind"] == last[-1]["kind"] == "map" and m["reservation"] == last[-1]["reservation"] \
+                    and last[-1]["start"] + last[-1]["bytes"] == m["start"]:
+                last.append(m)
+            else:
+                out.append([m])
+        return out
+
+    def settle(self, start, end):
+        """All of a piece has held a block if a part of it has; only where something has come to [start, end)."""
+        for run in self.runs():
+            low, high = run[0]["start"], run[-1]["start"] + run[-1]["bytes"]
+            if all(m["held"] for m in run) or low > end or high < start:
+                continue
+            if any(m["held"] for m in run) or any(b["start"] < high and b["start"] + b["bytes"] > low
+                                                  for b in self.blocks.values()):
+                for m in run:
+                    m["held"] = True
+
+    def apply(self, e, number):
+        if e.get("result", 0):
+            return
+        op = e["op"]
+        if op in ("alloc", "map"):
+            self.memory.append({"kind": op, "start": e["ptr"], "bytes": e["bytes"], "device": self.device(e), "held": False,
+                                "reservation": self.reservation(e["ptr"]) if op == "map" else None,
+                                "host": e.get("space") == "host", "foreign": e.get("stack") == PLUGIN, "event": number, "t_ns": e["t_ns"], "handle": e.get("handle")})
+        elif op == "free":
+            self.memory = [m for m in self.memory if m["start"] != e["ptr"] or m["kind"] != "alloc"]
+        elif op == "unmap":
+            self.memory = [m for m in self.memory
+                           if m["kind"] != "map" or not e["ptr"] <= m["start"] < e["ptr"] + e["bytes"]]
+        elif op == "reserve":
+            self.reservations.append((e["ptr"], e["bytes"]))
+        elif op == "unreserve":
+            self.reservations = [r for r in self.reservations if r[0] != e["ptr"]]
+        elif op == "create":
+            self.handles[e["handle"]] = (e["device"], e["bytes"])
+        elif op == "release":
+            self.handles.pop(e["handle"], None)
+        elif op == "block-alloc":
+            self.blocks[e["ptr"]] = {"start": e["ptr"], "bytes": e["bytes"], "device": e["device"], "t_ns": e["t_ns"],
+                                     "event": number, "site": e["stack"][0][0]}
+        elif op == "block-free":
+            self.blocks.pop(e["ptr"], None)
+        if op in ("alloc", "map", "block-alloc"):
+            self.settle(e["ptr"], e["ptr"] + e["bytes"])
+        if op.startswith("block"):
+            self.seen.add(e["device"])
+            self.state(e["device"], e["allocated_bytes"], e["reserved_bytes"])
+
+    def state(self, device, allocated, reserved):
+        segments = self.segments(device)
+        self.stated[device] = (allocated, reserved, reserved - sum(s["bytes"] for s in segments), own_bytes(segments))
+
+    def live_bytes(self, device):
+        return sum(m["bytes"] for m in self.memory if m["kind"] == "alloc" and m["device"] == device and not m["host"]) + \
+            sum(size for d, size in self.handles.values() if d == device)
+
+    def segments(self, device, blocks=False):
+        out, free = [], []
+        mine = sorted((b for b in self.blocks.values()), key=lambda b: b["start"]) if blocks else []
+        for run in self.runs():
+            if not run[0]["held"] or run[0]["device"] != device or run[0]["host"]:
+                continue
+            low, high = run[0]["start"], run[-1]["start"] + run[-1]["bytes"]
+            s = {"start": low, "bytes": high - low, "foreign": run[0]["foreign"], "class": "small" if run[0]["bytes"] == 2 * M else "large",
+                 "blocks": [b for b in mine if b["start"] < high and b["start"] + b["bytes"] > low], "gaps": []}
+            at = low
+            for b in s["blocks"]:
+                if b["start"] > at:
+                    s["gaps"].append((at, b["start"] - at))
+                at = max(at, b["start"] + b["bytes"])
+            if high > at and blocks:
+                s["gaps"].append((at, high - at))
+            s["free"] = sum(g[1] for g in s["gaps"])
+            out.append(s)
+        return out
+
+    def figures(self, device):
+        """The keys of a pool, and a few of `frag`; None before the first block."""
+        if device not in self.seen:
+            return None
+        segments = self.segments(device, True)
+        f = {}
+        f["allocated_bytes"], f["reserved_bytes"], f["unreconciled_bytes"], then = self.stated.get(device, (None,) * 4)
+        if then is not None:
+            f["reserved_bytes"] = max(0, f["reserved_bytes"] + own_bytes(segments) - then)
+        f["small"], f["large"] = ([g[1] for s in segments if s["class"] == c for g in s["gaps"]] for c in ("small", "large"))
+        gaps = f["small"] + f["large"]
+        f["free_bytes"], f["free_blocks"], f["largest_free_bytes"] = sum(gaps), len(gaps), max(gaps, default=0)
+        f["external_fragmentation"] = (sum(gaps) - max(gaps)) * 10000 // sum(gaps) / 10000 if gaps else 0
+        f["segments"], f["segment_bytes"] = len(segments), sum(s["bytes"] for s in segments)
+        idle = [s for s in segments if s["free"] == s["bytes"]]
+        f["idle_segments"], f["idle_bytes"] = len(idle), sum(s["bytes"] for s in idle)
+        pinned = [s for s in segments if 0 < s["free"] < s["bytes"]]
+        f["pinned_segment_count"], f["pinned_bytes"] = len(pinned), sum(s["free"] for s in pinned)
+        mine = [b for b in self.blocks.values() if b["device"] == device]
+        f["blocks"], f["block_bytes"] = len(mine), sum(b["bytes"] for b in mine)
+        inside = 0
+        for run in self.runs():
+            low, high = run[0]["start"], run[-1]["start"] + run[-1]["bytes"]
+            inside += sum(max(0, min(high, b["start"] + b["bytes"]) - max(low, b["start"])) for b in mine
+                          if not run[0]["host"])
+        f["outside_bytes"] = f["block_bytes"] - inside
+        return f
+
+    def pinned(self, device):
+        """By segment, and by call site."""
+        pinned = [s for s in self.segments(device, True) if s["free"] and s["blocks"]]
+        sites = {}
+        for s in pinned:
+            names = {b["site"] for b in s["blocks"]}
+            for n in names:
+                row = sites.setdefault(n, dict.fromkeys(("blocks", "block_bytes", "segments", "free_bytes", "alone_bytes"), 0))
+                mine = [b for b in s["blocks"] if b["site"] == n]
+                row["blocks"] += len(mine)
+                row["block_bytes"] += sum(b["bytes"] for b in mine)
+                row["segments"] += 1
+                row["free_bytes"] += s["free"]
+                row["alone_bytes"] += s["bytes"] if len(names) == 1 else 0
+                row["oldest_t_ns"] = min([b["t_ns"] for b in mine] + ([row["oldest_t_ns"]] if "oldest_t_ns" in row else []))
+        return {s["start"]: [s["bytes"], s["free"], len(s["blocks"])] for s in pinned}, sites
+
+    def in_the_way(self, device, kind, request):
+        """The fewest bytes of blocks between two blocks (or ends) of a segment that lie as far apart as is asked for."""
+        best = None
+        for s in self.segments(device, True):
+            edges = [s["start"]] + [b["start"] + b["bytes"] for b in s["blocks"]]
+            starts = [b["start"] for b in s["blocks"]] + [s["start"] + s["bytes"]]
+            for i, left in enumerate(edges):
+                for j in range(i, len(starts)):
+                    if s["class"] == kind and s["blocks"] and starts[j] - left >= request:
+                        cost = sum(b["bytes"] for b in s["blocks"][i:j])
+                        best = cost if best is None else min(best, cost)
+                        break
+        return best
+
+
+def no_requests():
+    return {"retries": 0, **{o: dict.fromkeys(("full", "pieces", "usable"), 0) for o in ("grown", "refused")}}
+
+
+class Requests:
+    """Which requests made a pool grow, from what each thread did since its last block."""
+
+    def __init__(self):
+        self.since = {}
+        self.counts, self.found = {}, []
+
+    def see(self, model, e, number, details):
+        calls = self.since.setdefault(e["tid"], [])
+        if e["op"] in TAKES:
+            if e["op"] != "create" or e["result"]:
+                small_large = model.figures(model.device(e)) if model.seen else None
+                e = {**e, "device": model.device(e)}
+                calls.append((number, e, small_large, details and json.loads(json.dumps(model.__dict__, default=list))))
+            return
+        if not e["op"].startswith("block"):
+            return
+        self.since[e["tid"]] = []
+        if e["op"] == "block-free" or not model.seen and e["op"] == "block-alloc":
+            return
+        calls = [c for c in calls if c[1]["result"] in (0, 2)]
+        got = []
+        while calls and not calls[-1][1]["result"]:  # what was got last, in one piece
+            c = calls[-1][1]
+            if got and not (c["op"] == got[0][1]["op"] == "map" and c["ptr"] + c["bytes"] == got[0][1]["ptr"]):
+                break
+            if c["device"] != e["device"] and got:
+                break
+            got.insert(0, calls.pop())
+            if c["op"] == "alloc":
+                break
+        refused = []
+        while calls and calls[-1][1]["result"] and calls[-1][1]["device"] == e["device"]:
+            refused.insert(0, calls.pop())
+        if e["op"] == "block-alloc":
+            low, high = (got[0][1]["ptr"], got[-1][1]["ptr"] + got[-1][1]["bytes"]) if got else (0, 0)
+            if not got or got[0][1]["device"] != e["device"] or not (e["ptr"] < high and e["ptr"] + e["bytes"] > low):
+                return
+            first = refused[0] if refused else got[0]
+        elif got or not refused:
+            first = (number, e, model.figures(e["device"]), details and json.loads(json.dumps(model.__dict__, default=list)))
+            refused = []
+        else:
+            first = refused[0]
+        kind = "small" if e["bytes"] <= M else "large"
+        gaps = (first[2] or {"small": [], "large": []})[kind]
+        lack = "full" if e["bytes"] > sum(gaps) else "pieces" if e["bytes"] > max(gaps) else "usable"
+        outcome = "refused" if e["op"] == "block-oom" else "grown"
+        row = self.counts.setdefault(e["device"], no_requests())
+        row[outcome][lack] += 1
+        row["retries"] += outcome == "refused" or bool(refused)
+        if lack == "pieces" or outcome == "refused":
+            self.found.append({"event": number, "device": e["device"], "outcome": outcome, "lack": lack, "class": kind,
+                               "requested_bytes": e["bytes"], "free_bytes": sum(gaps), "free_blocks": len(gaps),
+                               "largest_free_bytes": max(gaps, default=0), "driver_refused": bool(refused),
+                               "obtained_bytes": None if outcome == "refused" else high - low, "then": first[3]})
+
+
+class Allocator:
+    """A caching allocator: best fit in the segments of a stream and class, which it gets from a driver that may refuse."""
+
+    def __init__(self, rng, devices, crowded):
+        self.rng, self.out, self.t = rng, [], 10**9
+        self.devices, self.capacity = devices, {d: (300 if crowded else 3000) * M for d in range(devices)}
+        self.segments = []  # {start, size, page, stream, device, small, pages: set of mapped offsets, free: [(start, size)], kind}
+        self.blocks, self.next_address, self.next_handle = {}, {d: 0x7F0000000000 + d * 0x10000000000 for d in range(devices)}, 100
+        self.hidden = {d: 0 for d in range(devices)}
+        self.others, self.mapped = [], {}
+
+    def emit(self, op, tid, **fields):
+        self.t += self.rng.randrange(10, 500) * 100  # (ticks)
+        self.out.append({"op": op, "t_ns": self.t, "tid": tid, **fields})
+
+    def address(self, device, size):
+        at = self.next_address[device]
+        self.next_address[device] += size + self.rng.choice([0, 0, 2 * M, 64 * M])
+        return at
+
+    def used(self, device):
+        return sum(s["size"] if s["kind"] != "expandable" else len(s["pages"]) * s["page"]
+                   for s in self.segments if s["device"] == device) + self.hidden[device]
+
+    def totals(self, device):
+        return {"allocated_bytes": sum(b[1] for b in self.blocks.values() if b[0]["device"] == device),
+                "reserved_bytes": self.used(device), "device": device}
+
+    def block(self, tid, segment, start, size):
+        self.blocks[start] = (segment, size)
+        self.emit("block-alloc", tid, ptr=start, bytes=size, stack=self.rng.choice(SITES), **self.totals(segment["device"]))
+
+    def find(self, device, stream, small, size):
+        fits = [(f[1], f[0], s) for s in self.segments if (s["device"], s["stream"], s["small"]) == (device, stream, small)
+                for f in s["free"] if f[1] >= size]
+        return min(fits, key=lambda f: f[:2]) if fits else None
+
+    def take(self, tid, device, stream, size):
+        small = size <= M
+        for attempt in range(3):
+            fit = self.find(device, stream, small, size)
+            if fit:
+                room, start, s = fit
+                s["free"].remove((start, room))
+                if room - size >= (512 if small or s["kind"] == "expandable" else M + 1):
+                    s["free"].append((start + size, room - size))
+                else:
+                    size = room
+                self.block(tid, s, start, size)
+                return
+            if attempt < 2 and self.grow(tid, device, stream, small, size):
+                continue
+            if attempt == 0:
+                self.release(tid, device)
+        self.emit("block-oom", tid, bytes=size, stack=self.rng.choice(SITES), **self.totals(device))
+
+    def grow(self, tid, device, stream, small, size):
+        piece = 2 * M if small else 20 * M if size < 10 * M else -(-size // (2 * M)) * 2 * M
+        if self.used(device) + piece > self.capacity[device] // 2 and self.rng.random() < 0.1:
+            return False  # a limit of its own: the driver is not asked
+        refuse = self.used(device) + piece > self.capacity[device]
+        kind = self.rng.choice(["malloc", "malloc", "expandable", "plugin", "hidden"] if self.rng.random() < 0.8 else ["malloc"])
+        if kind == "hidden" and self.rng.random() < 0.7:
+            kind = "malloc"
+        if self.rng.random() < 0.2:  # somebody else asks meanwhile, on the same thread
+            self.other(tid, device)
+        if kind in ("malloc", "hidden", "plugin"):
+            start = self.address(device, piece)
+            if kind == "malloc":
+                self.emit("alloc", tid, device=device, bytes=piece, space="device", api="cudaMalloc", stack=C10,
+                          **({"result": 2} if refuse else {"result": 0, "ptr": start}))
+            if refuse:
+                return False
+            if kind == "plugin":
+                self.map(tid, device, start, piece, piece)
+            self.segments.append({"start": start, "size": piece, "page": piece, "stream": stream, "device": device, "small": small,
+                                  "pages": {0}, "free": [(start, piece)], "kind": kind})
+            return True
+        page = 2 * M if small else 20 * M
+        mine = [s for s in self.segments if s["kind"] == "expandable" and (s["device"], s["stream"], s["small"]) == (device, stream, small)]
+        if mine:
+            s = mine[0]
+        else:
+            s = {"start": self.address(device, 400 * M), "size": 400 * M, "page": page, "stream": stream, "device": device,
+                 "small": small, "pages": set(), "free": [], "kind": "expandable"}
+            self.emit("reserve", tid, ptr=s["start"], bytes=s["size"], device=device, result=0, api="cuMemAddressReserve")
+            self.segments.append(s)
+        if refuse:
+            self.emit("create", tid, device=device, bytes=page, space="device", api="cuMemCreate", result=2)
+            return False
+        n = -(-size // page)
+        for first in range(s["size"] // page - n):
+            pages = range(first, first + n)
+            if not any(p in s["pages"] for p in pages):
+                for p in pages:
+                    self.map(tid, device, s["start"] + p * page, page, None)
+                    s["pages"].add(p)
+                self.give(s, s["start"] + first * page, n * page)
+                return True
+        return False
+
+    def map(self, tid, device, start, size, reserve):
+        if reserve:
+            self.emit("reserve", tid, ptr=start, bytes=reserve, device=device, result=0, api="cuMemAddressReserve")
+        self.next_handle += 1
+        self.mapped[start] = self.next_handle
+        self.emit("create", tid, device=device, bytes=size, handle=self.next_handle, space="device", api="cuMemCreate", result=0)
+        self.emit("map", tid, ptr=start, bytes=size, handle=self.next_handle, api="cuMemMap", result=0,
+                  stack=PLUGIN if reserve else C10)
+
+    def give(self, s, start, size):
+        for f in list(s["free"]):
+            if f[0] + f[1] == start:
+                s["free"].remove(f)
+                start, size = f[0], f[1] + size
+            elif start + size == f[0]:
+                s["free"].remove(f)
+                size += f[1]
+        s["free"].append((start, size))
+
+    def free(self, tid):
+        start = self.rng.choice(list(self.blocks))
+        s, size = self.blocks.pop(start)
+        if self.rng.random() < 0.995:  # else the call is missing from the trace
+            self.emit("block-free", tid, ptr=start, bytes=size, **self.totals(s["device"]))
+            self.give(s, start, size)
+
+    def other(self, tid, device):
+        if self.others and self.rng.random() < 0.5:
+            self.emit("free", tid, ptr=self.others.pop(self.rng.randrange(len(self.others))), api="cuMemFree_v2")
+            return
+        size = self.rng.choice([512, 2 * M, 3 * M])
+        self.others.append(self.address(device, 4 * M))
+        self.emit("alloc", tid, ptr=self.others[-1], bytes=size, device=device, result=0, api="cuMemAlloc_v2",
+                  space=self.rng.choice(["device", "device", "host"]))
+
+    def release(self, tid, device):
+        """What holds no block goes back to the driver, from whatever end."""
+        for s in [s for s in self.segments if s["device"] == device]:
+            if s["kind"] == "expandable":
+                for p in self.rng.sample(sorted(s["pages"]), len(s["pages"])):
+                    at = s["start"] + p * s["page"]
+                    inside = [f for f in s["free"] if f[0] <= at and at + s["page"] <= f[0] + f[1]]
+                    if inside and self.rng.random() < 0.7:
+                        (start, size), = inside
+                        s["free"].remove((start, size))
+                        s["free"] += [f for f in ((start, at - start), (at + s["page"], start + size - at - s["page"])) if f[1]]
+                        self.unmap(tid, at, s["page"])
+                        s["pages"].remove(p)
+            elif s["free"] == [(s["start"], s["size"])] and s["kind"] != "hidden":
+                if s["kind"] == "plugin":
+                    self.unmap(tid, s["start"], s["size"])
+                    self.emit("unreserve", tid, ptr=s["start"], bytes=s["size"], api="cuMemAddressFree")
+                else:
+                    self.emit("free", tid, ptr=s["start"], api="cudaFree")
+                self.segments.remove(s)
+
+    def unmap(self, tid, start, size):
+        self.emit("unmap", tid, ptr=start, bytes=size, api="cuMemUnmap")
+        self.emit("release", tid, handle=self.mapped.pop(start), api="cuMemRelease")
+
+    def odd(self, tid):
+        """What a whole trace of a sound program would not have."""
+        what, device = self.rng.randrange(3), self.rng.randrange(self.devices)
+        if what == 0:  # memory goes while it holds blocks
+            s = self.rng.choice([s for s in self.segments if s["kind"] == "malloc"] or [None])
+            if s:
+                self.emit("free", tid, ptr=s["start"], api="cudaFree")
+                self.segments.remove(s)
+                self.segments.append({**s, "kind": "hidden"})
+        elif what == 1:  # a block before its memory
+            at = self.address(device, 20 * M)
+            s = {"start": at, "size": 20 * M, "page": 20 * M, "stream": 0, "device": device, "small": False, "pages": {0},
+                 "free": [(at + 3 * M, 17 * M)], "kind": "malloc"}
+            self.segments.append(s)
+            self.block(tid, s, at, 3 * M)
+            self.emit("alloc", tid, device=device, bytes=20 * M, space="device", api="cudaMalloc", result=0, ptr=at, stack=C10)
+        else:  # a block again where one is: its end was missed
+            if self.blocks:
+                at = self.rng.choice(list(self.blocks))
+                s, size = self.blocks[at]
+                self.block(tid, s, at, size)
+
+    def run(self, n):
+        rng = self.rng
+        while len(self.out) < n:
+            tid, device, stream = rng.randrange(1, 4), rng.randrange(self.devices), rng.randrange(2)
+            want = 60 if len(self.out) // 700 % 2 else 25  # it fills, and empties
+            if self.blocks and rng.random() * 100 >= want:
+                self.free(tid)
+            elif rng.random() < 0.01:
+                self.release(tid, device)
+            elif rng.random() < 0.01:
+                self.odd(tid)
+            elif rng.random() < 0.05:
+                self.other(tid, device)
+            else:
+                size = rng.choice([512, 3 * K, 64 * K, M, M + 512, 2 * M, 5 * M, 9 * M, 10 * M, 30 * M, 33 * M + 512])
+                self.take(tid, device, stream, size)
+        return self.out[:n]
+
+
+def trace_with(compress=None):
+    t = Trace(**({"compress": compress} if compress else {}))
+    t.version, t.columns = 3, packed_columns
+    t.info = {"process.start_ns": "0"}
+    return t
+
+
+def save(t, name, chunks=None):
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as f:
+        f.write(b"".join(chunks or t.out))
+    return path
+
+
+def write(rng, events, name, chunk=250, **more):
+    t = trace_with(**more)
+    for i, e in enumerate(events):
+        t.event(**e)
+        if i % chunk == chunk - 1 or rng.random() < 0.001:
+            t.flush()
+    t.flush(last=True)
+    return save(t, name)
+
+
+def read(view, path, *more):
+    code, out, err = report(view, "--json", *more, path)
+    equal((code, err), (0, b""), view)
+    return json.loads(out)
+
+
+def same_figures(got, want, what, more=()):
+    if want is None or got is None:
+        equal(got, want, what)
+        return
+    for key in ("allocated_bytes", "reserved_bytes", "unreconciled_bytes", "free_bytes", "free_blocks", "largest_free_bytes",
+                "external_fragmentation", *more):
+        equal(got[key], want[key], "%s %s" % (what, key))
+    equal((got["largest_free_is_bound"], got["internal_bytes"]), (True, None), what)
+
+
+FRAG = ("segments", "segment_bytes", "idle_segments", "idle_bytes", "pinned_segment_count", "pinned_bytes", "blocks",
+        "block_bytes", "outside_bytes")
+
+
+def same_end(model, path, what, *more):
+    """Everything that frag and summary say of the last moment."""
+    for d in read("frag", path, *more)["devices"]:
+        want = model.figures(d["ordinal"])
+        here = "%s device %d" % (what, d["ordinal"])
+        same_figures(d["pool"], want, here, FRAG)
+        if want is None:
+            continue
+        for kind in ("small", "large"):
+            equal([d["pool"][kind][k] for k in ("free_bytes", "free_blocks", "largest_free_bytes")],
+                  [sum(want[kind]), len(want[kind]), max(want[kind], default=0)], here + kind)
+        segments, sites = model.pinned(d["ordinal"])
+        got = {int(s["ptr"], 16): [s["bytes"], s["free_bytes"], s["blocks"]] for s in d["pool"]["pinned_segments"]}
+        if len(got) < 64:
+            equal(got, segments, here)
+        equal({p["site"].split(" ")[1]: {k: p[k] for k in sites[p["site"].split(" ")[1]]} for p in d["pool"]["pinned_by"]},
+              sites, here)
+        equal(sum(o["bytes"] for o in d["pool"]["origins"]), want["segment_bytes"], here)
+    for d in read("summary", path, *more)["devices"]:
+        same_figures(d["pool"]["end"], model.figures(d["ordinal"]), "%s summary %d" % (what, d["ordinal"]))
+
+
+def at(t_ns):
+    return "--to=%d.%09d" % (t_ns // 10**9, t_ns % 10**9)
+
+
+def restored(data):
+    m = Model()
+    for k, v in data.items():
+        setattr(m, k, v)
+    m.blocks = {int(k): v for k, v in data["blocks"].items()}
+    m.reservations = [tuple(r) for r in data["reservations"]]
+    return m
+
+
+def whole(seed, n, moments, details=True):
+    """A run, compared at its end, at random moments, along its curve, at its peaks and refusals, request by request."""
+    rng = random.Random(seed)
+    events = Allocator(rng, 1 + seed % 3, seed % 2).run(n)
+    path = write(rng, events, "whole.zst", **({} if n < 10000 else {"compress": zstd_frame}))
+    model, requests = Model(), Requests()
+    stops = sorted(rng.sample(range(n), moments))
+    first, span = events[0]["t_ns"], events[-1]["t_ns"] - events[0]["t_ns"]
+    instants = [first + span * (i + 1) // POINTS for i in range(POINTS)]
+    curve, worst, state = [], [], {}
+    peaks, refusals = {}, []
+    devices = range(1 + seed % 3)
+    for number, e in enumerate(events):
+        while len(curve) < POINTS and e["t_ns"] > instants[len(curve)]:
+            curve.append({d: model.figures(d) for d in devices})
+            worst.append(dict(state))
+            state = {d: curve[-1][d]["free_bytes"] - curve[-1][d]["largest_free_bytes"] for d in devices if curve[-1][d]}
+        requests.see(model, e, number, details)
+        model.apply(e, number)
+        if e.get("result") == 2 or e["op"] == "block-oom":
+            refusals.append({"event": number, "key": (e["op"][:5], e["device"], e["bytes"]), "then": model.figures(e["device"]),
+                             "device": e["device"], "recovered": False})
+        if e["op"] in TAKES + ("block-alloc",) and not e.get("result"):
+            for r in refusals:
+                device = e.get("device")
+                same_kind = r["key"] == (e["op"][:5], device, e["bytes"]) or \
+                    "block" not in (r["key"][0], e["op"][:5]) and r["key"][1:] == (device, e["bytes"])
+                r["recovered"] |= same_kind and e.get("space") != "host"
+        if e["op"] in TAKES and not e.get("result"):
+            d = model.device(e)
+            live = model.live_bytes(d)
+            if live > peaks.get(d, (0,))[0]:
+                peaks[d] = (live, model.figures(d))
+        if details and model.seen and "device" in e:
+            d = e["device"]
+            f = model.figures(d)
+            if f:
+                state[d] = max(state.get(d, 0), f["free_bytes"] - f["largest_free_bytes"])
+        if number in stops:
+            same_end(model, path, "seed %d event %d" % (seed, number), at(e["t_ns"]))
+    while len(curve) < POINTS:
+        curve.append({d: model.figures(d) for d in devices})
+        worst.append(dict(state))
+        state = {d: curve[-1][d]["free_bytes"] - curve[-1][d]["largest_free_bytes"] for d in devices if curve[-1][d]}
+    same_end(model, path, "seed %d" % seed)
+
+    summary = read("summary", path)
+    lasting = [r for r in refusals if not r["recovered"]]
+    crossing = lasting[-1] if lasting else refusals[0] if refusals else None
+    equal((summary["crossing"] or {}).get("event"), crossing and crossing["event"], "seed %d crossing" % seed)
+    for device in summary["devices"]:
+        d = device["ordinal"]
+        what = "seed %d device %d" % (seed, d)
+        same_figures(device["pool"]["peak"], peaks[d][1], what + " peak")
+        same_figures(device["pool"]["crossing"], crossing["then"] if crossing and crossing["device"] == d else None, what + " crossing")
+        points = {p["t_ns"]: p for p in device["fragmentation"]}
+        for t, f, w in zip(instants, curve, worst):
+            if f[d] is None:
+                check(t not in points, what)
+                continue
+            same_figures(points[t], f[d], "%s at %d" % (what, t))
+            if details:
+                p = points[t]["worst"]
+                equal(p["free_bytes"] - p["largest_free_bytes"], w[d], "%s worst before %d" % (what, t))
+    named = 0
+    for device in read("frag", path)["devices"]:
+        d, pool = device["ordinal"], device["pool"]
+        want = requests.counts.get(d, no_requests())
+        what = "seed %d device %d requests" % (seed, d)
+        equal({k: pool[k] for k in want}, want, what)
+        equal(next(s["retries"] for s in summary["devices"] if s["ordinal"] == d), want["retries"], what)
+        found = {r["event"]: r for r in requests.found if r["device"] == d}
+        equal(len(pool["requests"]), min(100, len(found)), what)
+        for r in pool["requests"]:
+            w = found[r["event"]]
+            equal({k: r[k] for k in w if k not in ("device", "then")}, {k: w[k] for k in w if k not in ("device", "then")}, what)
+            if details and w["lack"] == "pieces":
+                named += 1
+                cost = restored(w["then"]).in_the_way(d, w["class"], w["requested_bytes"])
+                equal(r["in_the_way"] and r["in_the_way"]["block_bytes"], cost, "%s event %d" % (what, r["event"]))
+        weights = [(r["outcome"] == "refused", r["free_bytes"] - r["largest_free_bytes"]) for r in pool["requests"]]
+        others = [(r["outcome"] == "refused", r["free_bytes"] - r["largest_free_bytes"]) for r in found.values()]
+        equal(sorted(weights, reverse=True), sorted(others, reverse=True)[:100], what)
+    return requests, refusals, named
+
+
+def wrapped(seed, n):
+    """The first part is gone; what was alive then is in a checkpoint, in parts between which life goes on."""
+    rng = random.Random(seed)
+    events = Allocator(rng, 2, 0).run(n)
+    model, t, cut = Model(), trace_with(), n // 2 if seed % 2 else n - 10  # (then many segments are empty)
+    for number, e in enumerate(events):
+        if number == cut:
+            t.flush()
+            t.restart()
+            t.info = {"process.start_ns": "0"}
+            gone = len(t.out)
+            records = []
+            for start, size in model.reservations:
+                records.append(t.record("reserve", 10**9, ptr=start, bytes=size))
+            for m in model.memory:
+                flags = ["segment"] if m["held"] else None
+                if m["kind"] == "alloc":
+                    records.append(t.record("alloc", m["t_ns"], ptr=m["start"], bytes=m["bytes"], device=m["device"], flags=flags,
+                                            space="host" if m["host"] else "device", event=m["event"]))
+            for b in model.blocks.values():
+                site = next(s for s in SITES if s[0][0] == b["site"])
+                records.append(t.record("block-alloc", b["t_ns"], ptr=b["start"], bytes=b["bytes"], device=b["device"], stack=site,
+                                        event=b["event"]))
+            rng.shuffle(records)
+            for m in model.memory:
+                if m["kind"] == "map":
+                    records.append(t.record("map", m["t_ns"], ptr=m["start"], bytes=m["bytes"],
+                                            handle=m["handle"], flags=["segment"] if m["held"] else None, event=m["event"]))
+            for h, (device, size) in model.handles.items():
+                records.append(t.record("create", 10**9, handle=h, bytes=size, device=device, space="device", count=1))
+            for m in model.memory:
+                m["foreign"] = False  # (no record has a stack)
+            for d, (allocated, reserved, *_) in model.stated.items():
+                records.append(t.record("pool-sample", 10**9, tid=None, device=d, allocated_bytes=allocated, reserved_bytes=reserved))
+                model.state(d, allocated, reserved)
+        t.event(**e)
+        model.apply(e, number)
+        if number == cut:
+            t.flush(checkpoint=(FIRST_PART | LAST_PART, records))
+    t.flush(last=True)
+    path = save(t, "wrapped.zst", t.out[gone:])
+    same_end(model, path, "wrapped seed %d" % seed)
+
+
+@test
+def short_runs():
+    """runs of some thousand events: all figures at the end and at random moments, curves, peaks, refusals, requests"""
+    requests, retries = {o: dict.fromkeys(("full", "pieces", "usable"), 0) for o in ("grown", "refused")}, 0
+    named = refused = 0
+    for seed in range(20 if FULL else 6):
+        r, refusals, n = whole(seed, 2500 if seed % 2 else 1200, 4)
+        named += n
+        refused += len(refusals)
+        for row in r.counts.values():
+            retries += row["retries"]
+            for outcome in requests:
+                for lack, count in row[outcome].items():
+                    requests[outcome][lack] += count
+    for outcome, lacks in requests.items():
+        check(all(lacks.values()), "the runs have %s requests of all kinds: %r" % (outcome, lacks))
+    check(named > 20 and refused > 20, "%d named requests, %d refusals" % (named, refused))
+    check(retries > sum(requests["refused"].values()), "some of %d retries succeeded" % retries)
+
+
+@test
+def bounds():
+    """the largest free block is exact only where no stream was created and nothing of that is missing"""
+    events = Allocator(random.Random(3), 1, 0).run(200)
+    for info, last, bound in (({}, True, True), ({"hook.cuMemAlloc_v2.calls": "7"}, True, False),
+                              ({"hook.cuMemAlloc_v2.calls": "7"}, False, True),
+                              ({"hook.cuMemAlloc_v2.calls": "7", "hook.cuStreamCreateWithPriority.calls": "1"}, True, True)):
+        t = trace_with()
+        t.info.update(info)
+        for e in events:
+            t.event(**e)
+        t.flush(last=last)
+        path = save(t, "bound.zst")
+        code, out, _ = report("summary", "--json", path)
+        equal((code, json.loads(out)["devices"][0]["pool"]["end"]["largest_free_is_bound"]), (0, bound), info)
+        for view in ("summary", "frag"):
+            text = report(view, path)[1].decode()
+            equal("largest at most" in text, bound, view)
+
+
+@test
+def settings():
+    """where PyTorch was told to do without blocks, frag says so"""
+    for info, want in (({}, None), ({"process.env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, None),
+                       ({"process.env.PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "backend:cudaMallocAsync"),
+                       ({"process.env.PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}, "backend:cudaMallocAsync"),
+                       ({"process.env.PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, "PYTORCH_NO_CUDA_MEMORY_CACHING")):
+        t = trace_with()
+        t.info.update(info)
+        t.event("alloc", 10**9, device=0, bytes=M, ptr=0x7000000000, space="device", result=0)
+        t.flush(last=True)
+        path = save(t, "settings.zst")
+        got, text = read("frag", path)["without_blocks"], report("frag", path)[1].decode()
+        check((got or "").startswith(want or "") and (got is None) == (want is None), info)
+        equal(("PyTorch has no blocks: " + (want or "") in text), want is not None, info)
+
+
+@test
+def recoveries():
+    """what the driver refused is recovered by what the driver grants, what PyTorch refused by a block"""
+    t = trace_with()
+    driver = {"device": 0, "bytes": 10 * M, "space": "device", "api": "cudaMalloc", "tid": 1}
+    totals = {"device": 0, "bytes": 10 * M, "tid": 1, "allocated_bytes": 0, "reserved_bytes": 0}
+    t.event("alloc", 10**9, **driver, result=2)
+    t.event("block-oom", 2 * 10**9, **totals)
+    t.event("block-alloc", 3 * 10**9, ptr=0x7000000000, **totals)
+    t.event("alloc", 4 * 10**9, **driver, result=2)
+    t.event("alloc", 5 * 10**9, **driver, result=0, ptr=0x7100000000)
+    t.event("block-oom", 6 * 10**9, **totals)
+    t.event("alloc", 7 * 10**9, **driver, result=0, ptr=0x7200000000)
+    t.flush(last=True)
+    ooms = read("summary", save(t, "recoveries.zst"))["ooms"]
+    equal([(o["op"], o["why"], o["recovered_event"]) for o in ooms],
+          [("alloc", "unknown", 4), ("block-oom", "unknown", 2), ("alloc", "unknown", 4), ("block-oom", "pool-limit", None)])
+
+
+@test
+def many_of_both():
+    """of more than a thousand segments and a thousand call sites: who pins which, each segment counted once"""
+    rng, t, rows, held = random.Random(11), trace_with(), {}, {}
+    for i in range(1100):
+        t.event("alloc", 10**9 + i * 100, device=0, bytes=2 * M, ptr=0x7000000000 + i * 4 * M, space="device", result=0)
+    for i in range(6000):
+        segment, site, now = rng.randrange(1100), rng.randrange(1000), 2 * 10**9 + i * 100
+        place = held.setdefault(segment, [])
+        place.append(site)
+        t.event("block-alloc", now, ptr=0x7000000000 + segment * 4 * M + len(place) * 1024, bytes=512, device=0, tid=1,
+                stack=[("site%d" % site, "/m/model.py", site + 1)])
+    for segment, sites in held.items():
+        for site in set(sites):
+            row = rows.setdefault("site%d" % site, [0, 0, 0])
+            row[0] += sites.count(site)
+            row[1] += 1
+            row[2] += 2 * M - 512 * len(sites)
+    t.flush(last=True)
+    pool = read("frag", save(t, "many.zst"))["devices"][0]["pool"]
+    equal(pool["pinned_segment_count"], len(held))
+    equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["pinned_by"]}, rows)
+
+
+@test
+def checkpoints():
+    """traces that begin with a checkpoint"""
+    for seed in range(40 if FULL else 8):
+        wrapped(seed, 2100)
+
+
+@test
+def long_run():
+    """a million events, in runs of 50 thousand (short: one of 20 thousand), at random moments"""
+    for seed in range(100, 120 if FULL else 101):
+        whole(seed, 50000 if FULL else 20000, 4, details=False)
+
+
+main()

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python frames that the library finds without the GIL, in each interpreter that is here, against the
+interpreter's own, frame by frame and line by line: test_frames.py [WORD]..."""
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(HERE, "../../.."))
+BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
+FULL = bool(os.environ.get("CUTRACE_FULL"))
+DEPS = os.path.join(ROOT, "build/deps")
+LIBRARY = os.path.join(BUILD, "tests/stacks/python/libwalk.so")
+FETCH = os.path.join(ROOT, "scripts/fetch-pythons.sh")
+HANG = 600 if FULL else 100  # a guard, no measure
+STACKS = 110000 if FULL else 1000
+SUITES = ("bullseye", "trixie", "sid", "packages")
+
+
+class Skip(Exception):
+    """The text says why."""
+
+
+def fetch():
+    """Interpreters of other suites, once; afterwards they are there."""
+    missing = [s for s in SUITES if not any(map(os.path.exists, (f"{DEPS}/pythons/{s}/done", f"{DEPS}/pythons/{s}.done",
+                                                                 f"{DEPS}/pythons/{s}.skipped")))]
+    if missing:
+        subprocess.run([FETCH, DEPS, *missing], check=False, timeout=900)
+
+
+def interpreters():
+    """(version, shared or static, command) of each."""
+    lines = subprocess.run([FETCH, "--list", DEPS], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [(version, kind, command) for version, kind, *command in (line.split("\t") for line in lines)]
+
+
+def one_of_each(found):
+    """Without a second one of a minor version."""
+    first = {}
+    for one in found:
+        first.setdefault(one[0].rsplit(".", 1)[0], one)
+    return list(first.values())
+
+
+def sanitizer():
+    """The address sanitizer's library, if the library under test was built with it."""
+    if "address" not in BUILD.rsplit("san-", 1)[-1] or "san-" not in BUILD:
+        return None
+    return subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+def run(command, minor, name, stacks):
+    """The two counts that the program prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "PYTHON", "LD_", "ASAN"))}
+        env.update(WALK_LIBRARY=LIBRARY, CUTRACE_OUTPUT=os.path.join(folder, "%p.zst"), CUTRACE_QUIET="1",
+                   PYTHONDONTWRITEBYTECODE="1", PYTHONUTF8="1",
+                   PYTHONPATH=os.path.join(DEPS, f"pythons/packages-{minor}"))
+        if sanitizer():
+            # Each object is a piece of memory of its own, of which the sanitizer knows.
+            env.update(LD_PRELOAD=sanitizer(), PYTHONMALLOC="malloc",
+                       ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0")
+        done = subprocess.run([*command, os.path.join(HERE, "cases.py"), name, str(stacks)], env=env, cwd=folder,
+                              capture_output=True, text=True, errors="replace", timeout=HANG)
+    if "No module named" in done.stderr:
+        raise Skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-1000:]}{done.stderr[-3000:]}"
+    assert "Error" not in done.stderr and "Wrong" not in done.stderr, done.stderr[-3000:]
+    return [int(n) for n in done.stdout.split()]
+
+
+def several(command, minor, name, stacks, times=1):
+    total = [0, 0]
+    for _ in range(times):
+        total = [a + b for a, b in zip(total, run(command, minor, name, stacks))]
+    assert total[0] >= stacks, f"only {total[0]} stacks were compared"
+    return f"{total[0]} stacks, {total[1]} frames"
+
+
+# (case, part of the stacks, times). Those behind the first few say little more in a second interpreter of a version.
+CASES = (("shapes_one_by_one", 1, 1), ("at_exit", 0, 30 if FULL else 2), ("subinterpreter", 0, 1), ("greenlets", 0, 1),
+         ("in_eight_threads", 5, 1), ("beside_a_spinning_thread", 5, 1), ("with_the_gil", 5, 1),
+         ("in_forked_children", 50, 1), ("at_most_so_many", 0, 1), ("gate_forgotten", 0, 1), ("numpy", 0, 1))
+FEW = 4
+UNSANITIZED = ("greenlets", "subinterpreter", "numpy", "beside_a_spinning_thread", "with_the_gil")
+
+
+def cases_of(interpreter, found):
+    """What runs there. The sanitizer is this machine's, and does not know of stacks that are switched."""
+    cases = CASES if FULL or interpreter in one_of_each(found) else CASES[:FEW]
+    if not sanitizer():
+        return cases
+    return [c for c in cases if c[0] not in UNSANITIZED and "ld-linux" not in interpreter[2][0]]
+
+
+def run_all(todo, skipped=()):
+    """TAP of (title, function, arguments...), whose function returns what is to be said, and of what is skipped, with why."""
+    if sys.argv[1:]:
+        todo = [t for t in todo if any(word in t[0] for word in sys.argv[1:])]
+    print(f"1..{len(todo) + len(skipped)}", flush=True)
+    failed = number = 0
+    for number, (title, function, *how) in enumerate(todo, 1):
+        try:
+            print(f"ok {number} - {title}: {function(*how)}", flush=True)
+        except Skip as e:
+            print(f"ok {number} - {title} # SKIP {e}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            lines = traceback.format_exc().splitlines()[-40:]
+            print(f"not ok {number} - {title}\n" + "".join(f"# {x}\n" for x in lines), end="", flush=True)
+    for number, (title, why) in enumerate(skipped, number + 1):
+        print(f"ok {number} - {title} # SKIP {why}", flush=True)
+    sys.exit(failed > 0)
+
+
+def skipped_suites():
+    for suite in SUITES:
+        path = f"{DEPS}/pythons/{suite}.skipped"
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                yield suite, f.read().strip()
+
+
+def main():
+    fetch()
+    found = interpreters()
+    run_all([(f"{version} {kind}: {name}", several, command, ".".join(version.split(".")[:2]), name,
+              STACKS // part if part else 0, times)
+             for version, kind, command in found for name, part, times in cases_of((version, kind, command), found)],
+            list(skipped_suites()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own caching allocator, out of its wheels, under the library: segments, blocks and totals that the trace makes,
+against the allocator's own at random moments. test_blocks.py [WORD]... runs the cases whose names have all the words."""
+import functools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../../lib")]
+import check_ledger  # noqa: E402
+import segments  # noqa: E402
+import tap  # noqa: E402
+import wheels  # noqa: E402
+
+OPERATIONS = 36000 if tap.FULL else 2500  # of each case
+MOMENTS = 150 if tap.FULL else 40
+LIBRARY = os.path.join(tap.BUILD, "libcutrace.so")
+HANG = 600  # a guard, no measure
+
+# Name, PYTORCH_CUDA_ALLOC_CONF, options of the program, variables of the simulated driver.
+WAITING = ",".join(f"cuEventQuery:{n}-{n + 40}:600" for n in range(20, 2000, 100))[:1900].rsplit(",", 1)[0]
+REFUSED = ",".join(f"cuMemAlloc_v2:{n}-{n + n % 3}:2" for n in range(12, 300, 19))
+CASES = [
+    ("one stream", "", {"streams": 0, "others": 100}, {}),
+    ("one stream, more than fits", "", {"streams": 0, "live_mb": 2000, "largest_mb": 300}, {}),
+    ("several streams", "", {"streams": 4, "others": 100}, {}),
+    ("blocks that another stream uses", "", {"streams": 3, "record": 200}, {"SIM_FAIL": WAITING}),
+    ("expandable segments", "expandable_segments:True", {"streams": 0, "live_mb": 2000, "largest_mb": 300}, {}),
+    ("expandable segments, several streams", "expandable_segments:True", {"streams": 3, "record": 100, "live_mb": 900},
+     {"SIM_FAIL": WAITING}),
+    ("max_split_size", "max_split_size_mb:24", {"live_mb": 1000, "largest_mb": 200}, {}),
+    ("garbage collection below a memory fraction", "garbage_collection_threshold:0.6", {"fraction": 60, "live_mb": 1100}, {}),
+    ("rounding to parts of powers of two", "roundup_power2_divisions:4", {"streams": 2}, {}),
+    ("private pools and captures", "", {"pools": 1000, "captures": 1, "record": 50, "streams": 2}, {}),
+    ("private pools of expandable segments", "expandable_segments:True", {"pools": 1000, "captures": 1, "streams": 2}, {}),
+    ("private pools that go back to checkpoints", "", {"pools": 1000, "checkpoints": 1, "streams": 2}, {}),
+    ("refusals by the driver", "", {"streams": 1}, {"SIM_FAIL": REFUSED}),
+    ("threads on two devices", "", {"threads": 4, "devices": 2, "streams": 3, "record": 50, "pools": 300, "others": 100,
+                                   "live_mb": 1000}, {}),
+    ("threads, the lock released while the driver allocates", "release_lock_on_cudamalloc:True",
+     {"threads": 4, "streams": 2, "live_mb": 1000}, {"SIM_LATENCY_NS": "cuMemAlloc_v2:100000,0"}),
+]
+
+
+def cases(version):
+    """Those that the version can run."""
+    old = [int(n) for n in version.split(".")] < [2, 2]
+    return [c for c in CASES if not (old and "release_lock" in c[1])]
+
+
+class Run:
+    """A run of the program: its trace's events, what the allocator said, and the driver's ledger."""
+
+    def __init__(self, wheel, case, seed, operations=OPERATIONS, moments=MOMENTS, preload=LIBRARY, **library):
+        _, settings, options, driver = case
+        self.folder = tempfile.TemporaryDirectory(prefix="torch.")
+        self.trace, self.ledger, truth = (os.path.join(self.folder.name, n) for n in ("trace.zst", "ledger", "truth"))
+        env = wheel.environment(**{
+            "LD_PRELOAD": preload, "CUTRACE_OUTPUT": self.trace, "CUTRACE_QUIET": 1, "CUTRACE_MAX_SIZE": 0, "CUTRACE_STACKS": "off",
+            "SIM_MEM_MB": 1024, "SIM_DEVICES": 2, "SIM_LEDGER": self.ledger, "PYTORCH_CUDA_ALLOC_CONF": settings or None,
+            **library, **driver})
+        options = {"seed": seed, "operations": operations, "moments": moments, **options}
+        words = [wheel.program(), truth, *(f"{k}={v}" for k, v in options.items())]
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=HANG, check=False)
+        tap.equal(done.returncode, 0, f"{' '.join(words)}: {done.stderr[-2000:]}")
+        with open(truth, encoding="utf-8") as lines:
+            self.moments = [json.loads(line) for line in lines]
+
+    def events(self):
+        with subprocess.Popen([tap.REPORT, "dump", "--json", self.trace], stdout=subprocess.PIPE, env=tap.PLAIN) as dump:
+            yield from map(json.loads, dump.stdout)
+        tap.equal(dump.returncode, 0, "cutrace-report dump")
+
+
+# ---- the comparison -------------------------------------------------------------------------------------
+
+HANDED_OUT, WAITS, FREE = 2, 1, 0
+
+
+def blocks_of(segment):
+    """(address, bytes, state) of each block."""
+    at = segment[0]
+    for size, state, _ in segment[6]:
+        yield at, size, state
+        at += size
+
+
+def whole_gaps(segment):
+    """(address, bytes) of what is not handed out: neighbours as one."""
+    gaps = []
+    for address, size, state in blocks_of(segment):
+        if state == HANDED_OUT:
+            continue
+        if gaps and sum(gaps[-1]) == address:
+            gaps[-1] = (gaps[-1][0], gaps[-1][1] + size)
+        else:
+            gaps.append((address, size))
+    return gaps
+
+
+def differences(device, truth):
+    """Of one device at one moment; device: segments.Device."""
+    own = sorted(truth["segments"])
+    blocks = [b for s in own for b in blocks_of(s)]
+    free = [b[:2] for b in blocks if b[2] == FREE]
+    ranges = device.free_ranges()
+    pairs = [
+        ("block events", [device.count[op] for op in ("block-alloc", "block-free", "block-oom")], truth["blocks"]),
+        ("refusals", device.count["block-oom"], truth["ooms"]),
+        ("what PyTorch's profiler was told", truth["blocks"], truth["profiler"]),
+        ("allocated", device.allocated, truth["allocated"]),
+        ("reserved", device.reserved, truth["reserved"]),
+        ("stated by PyTorch", device.stated, (truth["allocated"], device.stated[1])),
+        ("segments", device.segments(), [tuple(s[:2]) for s in own]),
+        ("blocks", sorted(device.blocks.items()), [b[:2] for b in blocks if b[2] == HANDED_OUT]),
+        ("what is not handed out", ranges, [g for s in own for g in whole_gaps(s)]),
+    ]
+    if all(b[2] != WAITS for b in blocks):
+        pairs.append(("free blocks", ranges, free))
+    out = [f"{what}: the trace has {ours!r:.300}, the allocator {its!r:.300}" for what, ours, its in pairs if ours != its]
+    largest, bound = max([n for _, n in free], default=0), max([n for _, n in ranges], default=0)
+    if largest > bound:
+        out.append(f"the largest free block has {largest} bytes, the bound is {bound}")
+    return out
+
+
+def compare(events, moments, seen=None):
+    """Problems; stops at the first moment that differs. seen counts what occurred."""
+    replay, left = segments.Replay(), list(reversed(moments))
+    for e in events:
+        if left and e["op"] == "alloc" and e["bytes"] == left[-1]["marker"]:
+            truth = left.pop()
+            for device in truth["devices"]:
+                out = differences(replay.devices[device["device"]], device)
+                if out:
+                    return [f"moment {truth['marker']}, device {device['device']}, event {e['event']}: {d}" for d in out]
+            if seen is not None:
+                seen.append(truth)
+        replay.event(e)
+        if replay.problems:
+            return replay.problems
+    return [f"{len(left)} moments are not in the trace"] if left else []
+
+
+# ---- the tests ------------------------------------------------------------------------------------------
+
+def ready(version):
+    try:
+        return wheels.Wheel(version)
+    except wheels.Unavailable as reason:
+        raise tap.Skip(f"{reason}") from None
+
+
+def sums(moments):
+    """What was there to be seen, over all moments and devices."""
+    devices = [d for m in moments for d in m["devices"]]
+    states = [b[1] for d in devices for s in d["segments"] for b in s[6]]
+    last = moments[-1]["devices"]
+    return {"operations": sum(sum(d["blocks"]) for d in last), "retries": sum(d["retries"] for d in last),
+            "ooms": sum(d["ooms"] for d in last), "waiting": states.count(WAITS), "free": states.count(FREE),
+            "pools": len({tuple(s[5]) for d in devices for s in d["segments"]}),
+            "expandable": sum(s[4] for d in devices for s in d["segments"]), "gone_back": moments[-1]["gone_back"]}
+
+
+def must_occur(case, seen):
+    """A case that did not do what it is there for has tested nothing."""
+    name, settings, options, driver = case
+    wanted = ["operations", "free"]
+    wanted += ["retries"] if options.get("live_mb", 0) >= 900 or REFUSED in driver.values() else []
+    wanted += ["ooms"] if options.get("live_mb", 0) > 1024 else []
+    wanted += ["waiting"] if WAITING in driver.values() else []
+    wanted += ["expandable"] if "expandable" in settings else []
+    tap.check(all(seen[w] for w in wanted), f"{name}: {wanted} must have occurred: {seen}")
+    tap.check("pools" not in options or seen["pools"] > 2, f"no private pool: {seen}")
+    tap.check("checkpoints" not in options or seen["gone_back"] > 5, f"no checkpoint: {seen}")
+
+
+operations = []  # of each case that was compared
+
+
+def check_case(version, case):
+    seed = random.randrange(1 << 30) if tap.FULL else 7
+    run = Run(ready(version), case, seed)
+    seen = []
+    problems = compare(run.events(), run.moments, seen)
+    tap.check(not problems, "\n".join(problems[:8]))
+    tap.equal(len(seen), MOMENTS + 1, "moments")
+    must_occur(case, sums(seen))
+    operations.append(sum(sum(d["blocks"]) for d in run.moments[-1]["devices"]))
+    if case[2].get("threads", 1) == 1:
+        check_driver_calls(version, case, run, seed)
+
+
+def violations(run):
+    """Questions for free memory during a capture: takes them out of the ledger, and counts them."""
+    with open(run.ledger, encoding="utf-8") as f:
+        lines = f.readlines()
+    kept = [line for line in lines if '"violation"' not in line]
+    with open(run.ledger, "w", encoding="utf-8") as f:
+        f.writelines(kept)
+    return len(lines) - len(kept)
+
+
+def check_driver_calls(version, case, run, seed):
+    """The calls of the driver are in the trace as the driver saw them, and none is there because of the library."""
+    asked = violations(run)
+    if asked:  # by PyTorch itself, when it refuses a request during a capture
+        tap.equal(asked, violations(Run(ready(version), case, seed, preload=None)), "questions during captures")
+    problems = check_ledger.check(run.trace, run.ledger, tap.REPORT)
+    tap.check(not problems, "\n".join(map(str, problems[:8])))
+
+
+def check_stacks(version):
+    """each block that is handed out has the stack of who asked"""
+    run = Run(ready(version), CASES[2], seed=11, operations=2000, moments=5, CUTRACE_STACKS="both")
+    tap.equal(compare(run.events(), run.moments), [])
+    stacks = [e["stack"] for e in run.events() if e["op"] == "block-alloc"]
+    tap.check(len(stacks) > 800, f"{len(stacks)} blocks")
+    names = [[f["name"] for f in stack or [] if f["kind"] == "native"] for stack in stacks]
+    missing = [n for n in names if not any(name and name.startswith("run(") for name in n)]
+    tap.check(not missing, f"{len(missing)} of {len(names)} stacks do not reach the thread's function: {missing[:1]}")
+
+
+def check_operations():
+    """All cases together."""
+    if not operations:
+        raise tap.Skip("no case could be run")
+    print(f"# {sum(operations)} operations of the allocators were compared, {len(operations)} cases")
+    tap.check(sum(operations) >= (1000000 if tap.FULL else 80000), "too few")
+
+
+def check_faults(version):
+    """the comparison finds planted faults out"""
+    run = Run(ready(version), CASES[3], seed=3, operations=1500, moments=30)
+    events = list(run.events())
+    tap.equal(compare(events, run.moments), [])
+    rng = random.Random(5)
+
+    own = {e["ptr"] for e in events if e["bytes"] and e["bytes"] > 512}  # no marks
+
+    def places(op):
+        # Neither in the beginning nor behind the last moment.
+        return rng.choice([i for i, e in enumerate(events[:-200]) if i > 30 and e["op"] == op and e["ptr"] in own])
+
+    def changed(i, **values):
+        return [*events[:i], {**events[i], **values}, *events[i + 1:]]
+
+    faults = {"a lost " + op: [e for n, e in enumerate(events) if n != i]
+              for op in ("block-alloc", "block-free", "alloc", "free") for i in [places(op)]}
+    i = places("block-alloc")
+    faults["a wrong size"] = changed(i, bytes=events[i]["bytes"] - 512)
+    faults["a wrong address"] = changed(i, ptr=hex(int(events[i]["ptr"], 16) + 512))
+    faults["a wrong device"] = changed(i, device=1)
+    faults["a wrong total"] = changed(i, allocated_bytes=events[i]["allocated_bytes"] + 512)
+    faults["a wrong total of segments"] = changed(i, reserved_bytes=events[i]["reserved_bytes"] - (2 << 20))
+    for what, tampered in faults.items():
+        tap.check(compare(tampered, run.moments), f"{what} was not found out")
+
+
+def add(name, function):
+    def test():
+        function()
+    test.__doc__ = name
+    tap.test(test)
+
+
+def main(words):
+    for version in wheels.versions():
+        for case in cases(version):
+            name = f"PyTorch {version}: {case[0]}"
+            if all(w in name for w in words):
+                add(name, functools.partial(check_case, version, case))
+    if not words:
+        for function, version in ((check_stacks, wheels.versions()[0]), (check_stacks, wheels.versions()[-1]),
+                                  (check_faults, wheels.versions()[-1])):
+            add(f"PyTorch {version}: {function.__doc__}", functools.partial(function, version))
+        add("at least a million operations" if tap.FULL else "operations in all", check_operations)
+    tap.main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
