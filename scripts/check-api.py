@@ -5,9 +5,9 @@
 Usage: check-api.py [--all] INCLUDE-FOLDER...
 
 A function of cuda.h or cuda_runtime_api.h (every exported variant: _v2, _ptsz, ...) whose name says that
-it may take, give back, map, reserve, share or resize memory must have a row in preload/intercept/hooks.def or a
-reason in preload/intercept/excluded.def. The name patterns are below; a name that they catch by accident is a line in
-excluded.def, which is cheaper than one that they miss.
+it may allocate, free, map, reserve, share or resize memory must have a row in preload/intercept/hooks.def or
+runtime_hooks.def, or a reason in excluded.def. The name patterns are below; a name that they catch by accident
+is a line in excluded.def, which is cheaper than a name that they miss.
 
 --all: the folders are the oldest and the newest CUDA that is supported, so that a row which none of them
 declares is an error too: a misspelt row would never be called.
@@ -102,11 +102,11 @@ def rows(name, macros):
 
 
 def main():
-    hooked = rows("hooks.def", "CT_HOOK0?|CT_RTHOOK")
+    hooked = {**rows("hooks.def", "CT_HOOK0?|CT_RESOLVER_HOOK"), **rows("runtime_hooks.def", "CT_RTHOOK")}
     excluded = rows("excluded.def", "CT_EXCLUDE")
     problems = []
     if len(hooked) < 100:
-        problems.append(f"preload/intercept/hooks.def has {len(hooked)} rows: not the table")
+        problems.append(f"the hook table has {len(hooked)} rows: not the table")
     for symbol in sorted(set(hooked) & set(excluded)):
         problems.append(f"{symbol}: both hooked and excluded")
     for symbol, rest in sorted(excluded.items()):

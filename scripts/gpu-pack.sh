@@ -30,7 +30,7 @@ for file in libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13 libsimcudart.a; do
     if [ -f "$build/sim/$file" ]; then cp "$build/sim/$file" "$pack/build/sim/"; fi
 done
 cp scripts/gpu-check.sh "$pack/scripts/"
-cp preload/intercept/hooks.def preload/intercept/excluded.def "$pack/preload/intercept/"
+cp preload/intercept/*.def "$pack/preload/intercept/"
 cp tests/interception/cu.h tests/interception/load.c "$pack/tests/interception/"
 cp tests/lib/check_ledger.py "$pack/tests/lib/"
 cp -R tests/gpu "$pack/tests/"

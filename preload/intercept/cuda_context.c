@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which context a thread is in, which device a context is on, and what the devices are.
+// A table of the contexts seen, so that the driver is asked for a context's device once, and in
+// each thread a cache of its last look-up.
 #define _GNU_SOURCE
+#include "intercept/cuda_context.h"
+
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cutrace/format/hot.h>
 
 #include "intercept/driver.h"
-#include "intercept/hooks.h"
-#include "write/nvml.h"
 
-// Contexts seen, so that the driver is asked for a context's device once. A context's address may be reused
-// for another device, therefore the generation: it changes whenever a context ends.
 #define CONTEXTS 64
 static struct {
     _Atomic uint64_t context;
     atomic_int device;
 } known[CONTEXTS];
+
+// Changes whenever a context is destroyed: its address may be reused for a context on another
+// device.
 static _Atomic uint64_t generation = 1;
-static _Atomic uint64_t primary[CT_MAX_ORDINALS]; // as last retained; a reset leaves it in place
-static atomic_int announced[CT_MAX_ORDINALS];
+
+// A reset leaves the primary context in place.
+static _Atomic uint64_t primary[CT_MAX_ORDINALS];
 
 static __thread struct {
     uint64_t context, generation;
@@ -34,7 +35,7 @@ int ct_context_device(uint64_t context) {
     return CT_NO_DEVICE_ORDINAL;
 }
 
-void ct_context_born(uint64_t context, int device) {
+void ct_context_created(uint64_t context, int device) {
     for (int i = 0; context && i < CONTEXTS; i++) {
         uint64_t empty = 0;
         if (atomic_load(&known[i].context) == context) {
@@ -50,39 +51,40 @@ void ct_context_born(uint64_t context, int device) {
     }
 }
 
-void ct_context_gone(uint64_t context) {
+void ct_context_destroyed(uint64_t context) {
     for (int i = 0; i < CONTEXTS; i++)
         if (context && atomic_load(&known[i].context) == context)
             atomic_store(&known[i].context, 0);
     atomic_fetch_add(&generation, 1);
 }
 
-uint64_t ct_primary(int device) {
+uint64_t ct_context_primary(int device) {
     return device >= 0 && device < CT_MAX_ORDINALS ? atomic_load(&primary[device]) : 0;
 }
 
-void ct_set_primary(int device, uint64_t context) {
+void ct_context_set_primary(int device, uint64_t context) {
     if (device >= 0 && device < CT_MAX_ORDINALS)
         atomic_store(&primary[device], context);
-    ct_context_born(context, device);
+    ct_context_created(context, device);
 }
 
-// A context that was not known yet (it had been reset) is asked for again.
-CT_COLD void find_device(uint64_t context, uint64_t now) {
+// Asks the driver for the device of the current context, unless the table has it. A reset context
+// is not in the table.
+CT_COLD void update_last(uint64_t context, uint64_t now) {
     const struct ct_driver *driver = ct_driver();
     CUdevice d;
-    int on = ct_context_device(context);
-    if (on == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&
+    int device = ct_context_device(context);
+    if (device == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&
         driver->ctx_get_device(&d) == CUDA_SUCCESS) {
-        on = d;
-        ct_context_born(context, on);
+        device = d;
+        ct_context_created(context, device);
     }
     last.context = context;
     last.generation = now;
-    last.device = on;
+    last.device = device;
 }
 
-int ct_here(uint64_t *context, int *device) {
+int ct_context_current(uint64_t *context, int *device) {
     const struct ct_driver *driver = ct_driver();
     CUcontext current = NULL;
     if (!driver->ctx_get_current || driver->ctx_get_current(&current) != CUDA_SUCCESS || !current)
@@ -92,69 +94,7 @@ int ct_here(uint64_t *context, int *device) {
     if (__builtin_expect(last.context != *context || last.generation != now ||
                              last.device == CT_NO_DEVICE_ORDINAL,
                          0))
-        find_device(*context, now);
+        update_last(*context, now);
     *device = last.device;
     return 1;
-}
-
-// ---- what a device is -----------------------------------------------------------------------
-
-// UUIDs identify a machine: traces carry a hash, which is enough to tell devices apart.
-static uint64_t hash_uuid(const CUuuid *uuid) {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < sizeof uuid->bytes; i++)
-        h = (h ^ (unsigned char)uuid->bytes[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-static void tell(int device, const char *what, const char *text) {
-    char key[64];
-    snprintf(key, sizeof key, "device.%d.%s", device, what);
-    ct_info(key, "%s", text);
-}
-
-static void tell_number(int device, const char *what, unsigned long long number) {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", number);
-    tell(device, what, text);
-}
-
-CT_COLD void announce(int device) {
-    const struct ct_driver *driver = ct_driver();
-    CUdevice d = device;
-    CUuuid uuid;
-    char name[128], text[32];
-    size_t total = 0, free_bytes, total_bytes;
-    int major, minor, version;
-    memset(&uuid, 0, sizeof uuid);
-    if (driver->device_name && driver->device_name(name, sizeof name, d) == CUDA_SUCCESS)
-        tell(device, "name", name);
-    if (driver->device_total && driver->device_total(&total, d) == CUDA_SUCCESS)
-        tell_number(device, "total_bytes", total);
-    if (ct_mem_info(&free_bytes, &total_bytes))
-        tell_number(device, "meminfo_total_bytes", total_bytes);
-    if (driver->device_attribute &&
-        driver->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d) == 0 &&
-        driver->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d) == 0) {
-        snprintf(text, sizeof text, "%d.%d", major, minor);
-        tell(device, "compute_capability", text);
-    }
-    if (driver->driver_version && driver->driver_version(&version) == CUDA_SUCCESS)
-        ct_info("cuda.driver_version", "%d", version);
-    ct_info("cuda.headers_version", "%d", CUDA_VERSION);
-    // _v2 tells a MIG slice from its GPU.
-    if ((driver->device_uuid && driver->device_uuid(&uuid, d) == CUDA_SUCCESS) ||
-        (driver->device_uuid_v1 && driver->device_uuid_v1(&uuid, d) == CUDA_SUCCESS)) {
-        snprintf(text, sizeof text, "%016llx", (unsigned long long)hash_uuid(&uuid));
-        tell(device, "uuid_hash", text);
-        ct_device(device, (const unsigned char *)uuid.bytes, total);
-    }
-}
-
-void ct_know_device(int device) {
-    if (device < 0 || device >= CT_MAX_ORDINALS ||
-        atomic_load_explicit(&announced[device], memory_order_relaxed) || ct_capturing())
-        return;
-    if (!atomic_exchange(&announced[device], 1))
-        announce(device);
 }

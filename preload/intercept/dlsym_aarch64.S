@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlsym and dlvsym for aarch64: look-ups that are none of ours go on by a branch. See dlsym_x86_64.S.
+// The exported dlsym and dlvsym for aarch64. dlsym_x86_64.S explains them.
 
 #ifdef __aarch64__
 
@@ -50,8 +50,8 @@
     .size \name, . - \name
 .endm
 
-INTERPOSE dlsym, ct_dlsym_wants, ct_dlsym_hook, ct_real_dlsym, ct_real_dlsym_resolve
-INTERPOSE dlvsym, ct_dlsym_wants, ct_dlvsym_hook, ct_real_dlvsym, ct_real_dlvsym_resolve
+INTERPOSE dlsym, ct_resolve_wants_dlsym, ct_resolve_dlsym, ct_real_dlsym, ct_real_dlsym_resolve
+INTERPOSE dlvsym, ct_resolve_wants_dlsym, ct_resolve_dlvsym, ct_real_dlvsym, ct_real_dlvsym_resolve
 
 #endif
     .section .note.GNU-stack, "", %progbits

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlsym and dlvsym for x86-64: look-ups that are none of ours go on by a jump.
+// The exported dlsym and dlvsym for x86-64. A look-up of a name `cu[A-Z]...` may go to the
+// resolver; every other look-up goes on to the next definition by a jump.
 //
-// glibc takes the return address of dlsym as its caller and resolves RTLD_NEXT and RTLD_DEFAULT
-// relative to that object. A call from here would make this library the caller, and the host's
-// interposers would find themselves (LLVM's OpenMP did, under HAMi-core#315). Hence assembly: a C
-// compiler only promises a jump at some optimisation levels.
+// glibc takes the return address of dlsym as the caller, and resolves RTLD_NEXT and RTLD_DEFAULT
+// relative to the caller's object. A call from here would make this library the caller, and an
+// interposer of the host would find itself (LLVM's OpenMP did, under HAMi-core#315). Hence
+// assembly: a C compiler promises a jump at some optimization levels only.
 
 #ifdef __x86_64__
 
     .text
 
-// name: the exported function; wants: int (handle, name); hook: the C body, same arguments;
-// real: pointer to the next definition; find: returns it when the pointer is still empty
+// name: the exported function; wants: int (handle, name), whether the look-up goes to hook; hook:
+// the C function with the same parameters; real: a pointer to the next definition; find: returns
+// the next definition while the pointer is empty.
 .macro INTERPOSE name, wants, hook, real, find
     .globl \name
     .type \name, @function
@@ -55,8 +57,8 @@
     .size \name, . - \name
 .endm
 
-INTERPOSE dlsym, ct_dlsym_wants, ct_dlsym_hook, ct_real_dlsym, ct_real_dlsym_resolve
-INTERPOSE dlvsym, ct_dlsym_wants, ct_dlvsym_hook, ct_real_dlvsym, ct_real_dlvsym_resolve
+INTERPOSE dlsym, ct_resolve_wants_dlsym, ct_resolve_dlsym, ct_real_dlsym, ct_real_dlsym_resolve
+INTERPOSE dlvsym, ct_resolve_wants_dlsym, ct_resolve_dlvsym, ct_real_dlvsym, ct_real_dlvsym_resolve
 
 #endif
     .section .note.GNU-stack, "", @progbits

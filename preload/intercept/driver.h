@@ -32,7 +32,7 @@ struct ct_driver {
 #undef CT_MEMBER
 };
 
-// Looked up when the first hook asks; from then on constant.
+// Looked up at the first call after the driver was loaded; constant from then on.
 const struct ct_driver *ct_driver(void);
 
 #endif

@@ -1,42 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks on stream-ordered memory, on pools, and on the synchronisations after which pools shrink.
+// Hooks on stream-ordered memory, on memory pools, and on the synchronizations after which a pool
+// shrinks.
 //
-// What a pool has taken from the device is not the sum of its allocations: it grows on a miss, keeps what is
-// freed, and gives back above its release threshold at the next synchronise (cuda.h, at
-// CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). The pool's own attributes are the truth, so they are sampled.
+// The memory that a pool holds is not the sum of its allocations: a pool grows on a miss, keeps
+// what is freed, and returns what exceeds its release threshold to the device at the next
+// synchronization (cuda.h, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). Only the pool's own attributes tell,
+// so they are sampled.
 #define _GNU_SOURCE
 #include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "intercept/cuda_context.h"
 #include "intercept/driver.h"
-#include "intercept/hooks.h"
+#include "intercept/hook_scope.h"
+#include "intercept/stream.h"
+#include "record/publish.h"
 
 // ---- the pools seen -------------------------------------------------------------------------
 
 #define POOLS 128
 static struct pool {
-    _Atomic uint64_t pool;
-    atomic_int device; // CT_NO_DEVICE_ORDINAL: not device memory, or not known
-    atomic_int space;  // enum ct_space
-    atomic_int dirty;  // changed since the last sample
+    _Atomic uint64_t handle; // 0: a free entry
+    atomic_int device;       // CT_NO_DEVICE_ORDINAL: not device memory, or not known
+    atomic_int space;        // enum ct_space
+    atomic_int dirty;        // may have grown or shrunk since the last sample
     _Atomic uint64_t reserved, used;
     _Atomic uint64_t sampled_ns;
 } pools[POOLS];
-static atomic_int any_dirty;
+static atomic_int any_is_dirty;
 
 static struct pool *find_pool(uint64_t handle) {
     for (int i = 0; handle && i < POOLS; i++)
-        if (atomic_load_explicit(&pools[i].pool, memory_order_acquire) == handle)
+        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == handle)
             return &pools[i];
     return NULL;
 }
 
-static struct pool *learn_pool(uint64_t handle, int device, enum ct_space space) {
+static struct pool *add_pool(uint64_t handle, int device, enum ct_space space) {
     struct pool *p = find_pool(handle);
     for (int i = 0; handle && !p && i < POOLS; i++) {
         uint64_t empty = 0;
-        if (atomic_compare_exchange_strong(&pools[i].pool, &empty, handle)) {
+        if (atomic_compare_exchange_strong(&pools[i].handle, &empty, handle)) {
             p = &pools[i];
             atomic_store(&p->reserved, 0);
             atomic_store(&p->used, 0);
@@ -49,27 +54,27 @@ static struct pool *learn_pool(uint64_t handle, int device, enum ct_space space)
     return p;
 }
 
-static void forget_pool(uint64_t handle) {
+static void remove_pool(uint64_t handle) {
     struct pool *p = find_pool(handle);
     if (p)
-        atomic_store(&p->pool, 0);
+        atomic_store(&p->handle, 0);
 }
 
-static void touch_pool(struct pool *p) {
+static void mark_dirty(struct pool *p) {
     if (p)
         atomic_store_explicit(&p->dirty, 1, memory_order_relaxed);
-    atomic_store_explicit(&any_dirty, 1, memory_order_relaxed);
+    atomic_store_explicit(&any_is_dirty, 1, memory_order_relaxed);
 }
 
-static void touch_all_pools(void) {
+static void mark_all_dirty(void) {
     for (int i = 0; i < POOLS; i++)
-        if (atomic_load_explicit(&pools[i].pool, memory_order_relaxed))
-            touch_pool(&pools[i]);
+        if (atomic_load_explicit(&pools[i].handle, memory_order_relaxed))
+            mark_dirty(&pools[i]);
 }
 
-static void sample_pool(const struct ct_call *call, struct pool *p) {
+static void sample_pool(const struct ct_hook_call *call, struct pool *p) {
     const struct ct_driver *driver = ct_driver();
-    const uint64_t handle = atomic_load(&p->pool);
+    const uint64_t handle = atomic_load(&p->handle);
     CUmemoryPool pool = (CUmemoryPool)(uintptr_t)handle;
     cuuint64_t reserved, used;
     if (!handle || !driver->pool_attribute ||
@@ -92,20 +97,22 @@ static void sample_pool(const struct ct_call *call, struct pool *p) {
     ct_publish(&e);
 }
 
-// Beside an allocation, so that a pool's growth shows where nobody synchronises.
-static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
+// Beside allocations, so that a pool's growth shows in a program that never synchronizes.
+static void sample_pool_if_due(const struct ct_hook_call *call, struct pool *p) {
     const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
     const uint64_t now = call->start_ns ? call->start_ns : ct_clock_read_unordered();
-    if (!p || (last && now - last < CT_OPTION_NUMBER(SAMPLE_MS)) || ct_capturing())
+    if (!p || (last && now - last < CT_OPTION_NUMBER(SAMPLE_MS)) || ct_stream_any_capturing())
         return;
     atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
     sample_pool(call, p);
 }
 
-void ct_sample_pools(struct ct_call *call) {
-    if (!atomic_load_explicit(&any_dirty, memory_order_relaxed) || ct_capturing())
+// Memory returns to the device at a synchronization, by no call that frees. So every pool is
+// sampled that may hold more or less than at its last sample.
+static void sample_dirty_pools(const struct ct_hook_call *call) {
+    if (!atomic_load_explicit(&any_is_dirty, memory_order_relaxed) || ct_stream_any_capturing())
         return;
-    atomic_store_explicit(&any_dirty, 0, memory_order_relaxed);
+    atomic_store_explicit(&any_is_dirty, 0, memory_order_relaxed);
     for (int i = 0; i < POOLS; i++)
         if (atomic_exchange_explicit(&pools[i].dirty, 0, memory_order_relaxed))
             sample_pool(call, &pools[i]);
@@ -113,12 +120,12 @@ void ct_sample_pools(struct ct_call *call) {
 
 // ---- allocation -----------------------------------------------------------------------------
 
-static uint64_t stream_value(CUstream stream, int ptsz) {
-    return stream || !ptsz ? (uintptr_t)stream : (uintptr_t)CU_STREAM_PER_THREAD;
+static uint64_t stream_id(CUstream stream, int ptsz) {
+    return (uintptr_t)ct_stream_effective(stream, ptsz);
 }
 
-// The device of a stream, which need not be the one of the current context.
-static int stream_device(CUstream stream) {
+// A stream need not be on the current context's device.
+static int find_stream_device(CUstream stream) {
     const struct ct_driver *driver = ct_driver();
     uint64_t context;
     int device = CT_NO_DEVICE_ORDINAL;
@@ -127,23 +134,23 @@ static int stream_device(CUstream stream) {
         driver->stream_context(stream, &of_stream) == CUDA_SUCCESS)
         device = ct_context_device((uintptr_t)of_stream);
     if (device == CT_NO_DEVICE_ORDINAL)
-        (void)ct_here(&context, &device);
+        (void)ct_context_current(&context, &device);
     return device;
 }
 
-// The pool that cuMemAllocAsync draws from is the current one of the stream's device (cuda.h).
-static struct pool *implied_pool(CUstream stream) {
+// cuMemAllocAsync allocates from the current pool of the stream's device (cuda.h).
+static struct pool *find_current_pool(CUstream stream) {
     const struct ct_driver *driver = ct_driver();
-    const int device = stream_device(stream);
+    const int device = find_stream_device(stream);
     CUmemoryPool pool;
     if (device == CT_NO_DEVICE_ORDINAL || !driver->device_pool ||
         driver->device_pool(&pool, device) != CUDA_SUCCESS)
         return NULL;
-    return learn_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
+    return add_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
 }
 
-static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
-                      uint64_t stream, uint64_t pool_handle, struct pool *p) {
+static void alloc_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+                       uint64_t stream, uint64_t pool_handle, struct pool *p) {
     struct ct_event *e = &call->event;
     if (r == CUDA_SUCCESS)
         CT_SET(e, ptr, *dptr);
@@ -155,20 +162,20 @@ static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr,
     if (p && atomic_load(&p->device) != CT_NO_DEVICE_ORDINAL)
         CT_SET(e, device, atomic_load(&p->device));
     CT_SET(e, space, p ? (uint32_t)atomic_load(&p->space) : CT_SPACE_DEVICE);
-    touch_pool(p);
-    // A refusal is explained by what the pools keep.
+    mark_dirty(p);
+    // What the pools hold explains a failed allocation.
     if (r != CUDA_SUCCESS)
-        ct_sample_pools(call);
+        sample_dirty_pools(call);
     else
-        sample_now_and_then(call, p);
-    ct_took(call, r);
+        sample_pool_if_due(call, p);
+    ct_hook_alloc_exit(call, r);
 }
 
-// In a capture the address belongs to the graph, which is backed when it runs.
-static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
-                     uint64_t stream) {
+// In a capture the address belongs to the graph, and has memory only while the graph runs.
+static void captured_alloc_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr,
+                                size_t bytes, uint64_t stream) {
     struct ct_event *e = &call->event;
-    const int device = stream_device((CUstream)(uintptr_t)stream);
+    const int device = find_stream_device((CUstream)(uintptr_t)stream);
     CT_SET(e, op, CT_OP_GRAPH_ALLOC);
     if (device != CT_NO_DEVICE_ORDINAL)
         CT_SET(e, device, device);
@@ -178,69 +185,70 @@ static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, 
     CT_SET(e, stream, stream);
     CT_SET(e, space, CT_SPACE_DEVICE);
     CT_SET(e, flags, CT_FLAG_CAPTURED | CT_FLAG_ASYNC);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
+}
+
+static void implicit_pool_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr,
+                               size_t bytes, CUstream stream, int ptsz, int captures) {
+    if (captures) {
+        captured_alloc_exit(call, r, dptr, bytes, stream_id(stream, ptsz));
+        return;
+    }
+    struct pool *p = find_current_pool(stream);
+    alloc_exit(call, r, dptr, bytes, stream_id(stream, ptsz), p ? atomic_load(&p->handle) : 0, p);
 }
 
 #define ON_ALLOC_ASYNC(symbol, PTSZ)                                                  \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
                             CUstream hStream) {                                       \
-        struct ct_call call;                                                          \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+        struct ct_hook_call call;                                                     \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                 \
             return real(dptr, bytesize, hStream);                                     \
-        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                   \
         const CUresult r = real(dptr, bytesize, hStream);                             \
-        alloc_async(&call, r, dptr, bytesize, hStream, PTSZ, captures);               \
+        implicit_pool_exit(&call, r, dptr, bytesize, hStream, PTSZ, captures);        \
         return r;                                                                     \
     }
-
-static void alloc_async(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
-                        CUstream stream, int ptsz, int captures) {
-    if (captures) {
-        captured(call, r, dptr, bytes, stream_value(stream, ptsz));
-        return;
-    }
-    struct pool *p = implied_pool(stream);
-    allocated(call, r, dptr, bytes, stream_value(stream, ptsz), p ? atomic_load(&p->pool) : 0, p);
-}
-
 ON_ALLOC_ASYNC(cuMemAllocAsync, 0)
 ON_ALLOC_ASYNC(cuMemAllocAsync_ptsz, 1)
 
 #define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                              \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
                             CUmemoryPool pool, CUstream hStream) {                    \
-        struct ct_call call;                                                          \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+        struct ct_hook_call call;                                                     \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                 \
             return real(dptr, bytesize, pool, hStream);                               \
-        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                   \
         const CUresult r = real(dptr, bytesize, pool, hStream);                       \
-        const uint64_t stream = stream_value(hStream, PTSZ);                          \
+        const uint64_t stream = stream_id(hStream, PTSZ);                             \
         if (captures)                                                                 \
-            captured(&call, r, dptr, bytesize, stream);                               \
+            captured_alloc_exit(&call, r, dptr, bytesize, stream);                    \
         else                                                                          \
-            allocated(&call, r, dptr, bytesize, stream, (uintptr_t)pool,              \
-                      find_pool((uintptr_t)pool));                                    \
+            alloc_exit(&call, r, dptr, bytesize, stream, (uintptr_t)pool,             \
+                       find_pool((uintptr_t)pool));                                   \
         return r;                                                                     \
     }
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync, 0)
 ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, 1)
 
+// Every pool may have shrunk afterwards: to find the pool of an address would cost more than the
+// samples of pools that have not changed.
 #define ON_FREE_ASYNC(symbol, PTSZ)                                                              \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr dptr, CUstream hStream) {          \
-        struct ct_call call;                                                                     \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                        \
+        struct ct_hook_call call;                                                                \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                   \
             return real(dptr, hStream);                                                          \
-        const int captures = ct_stream_captures(hStream, PTSZ);                                  \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                              \
         if (captures)                                                                            \
             CT_SET(&call.event, op, CT_OP_GRAPH_FREE);                                           \
         CT_SET(&call.event, ptr, dptr);                                                          \
-        CT_SET(&call.event, stream, stream_value(hStream, PTSZ));                                \
+        CT_SET(&call.event, stream, stream_id(hStream, PTSZ));                                   \
         CT_SET(&call.event, flags, captures ? CT_FLAG_ASYNC | CT_FLAG_CAPTURED : CT_FLAG_ASYNC); \
-        ct_gives(&call);                                                                         \
+        ct_hook_free_enter(&call);                                                               \
         const CUresult r = real(dptr, hStream);                                                  \
         if (!captures)                                                                           \
-            touch_all_pools(); /* whose it was is not worth a look-up here */                    \
-        ct_gave(&call, r);                                                                       \
+            mark_all_dirty();                                                                    \
+        ct_hook_free_exit(&call, r);                                                             \
         return r;                                                                                \
     }
 ON_FREE_ASYNC(cuMemFreeAsync, 0)
@@ -258,8 +266,8 @@ static enum ct_space pool_space(const CUmemPoolProps *props) {
 
 CUresult ct_on_cuMemPoolCreate(ct_fn_cuMemPoolCreate *real, CUmemoryPool *pool,
                                const CUmemPoolProps *poolProps) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolCreate, CT_OP_POOL_CREATE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolCreate, CT_OP_POOL_CREATE))
         return real(pool, poolProps);
     const CUresult r = real(pool, poolProps);
     if (poolProps) {
@@ -270,60 +278,60 @@ CUresult ct_on_cuMemPoolCreate(ct_fn_cuMemPoolCreate *real, CUmemoryPool *pool,
             CT_SET(&call.event, device, device);
         CT_SET(&call.event, bytes, poolProps->maxSize);
         if (r == CUDA_SUCCESS)
-            learn_pool((uintptr_t)*pool, device, space);
+            add_pool((uintptr_t)*pool, device, space);
     }
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, pool, (uintptr_t)*pool);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolDestroy(ct_fn_cuMemPoolDestroy *real, CUmemoryPool pool) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemPoolDestroy, CT_OP_POOL_DESTROY))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemPoolDestroy, CT_OP_POOL_DESTROY))
         return real(pool);
     CT_SET(&call.event, pool, (uintptr_t)pool);
-    ct_gives(&call);
-    // Before the call: its address may be a new pool's as soon as the driver has it back.
-    forget_pool((uintptr_t)pool);
+    ct_hook_free_enter(&call);
+    // Before the call: a new pool may get this handle as soon as the driver has destroyed the pool.
+    remove_pool((uintptr_t)pool);
     const CUresult r = real(pool);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolTrimTo(ct_fn_cuMemPoolTrimTo *real, CUmemoryPool pool,
                                size_t minBytesToKeep) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemPoolTrimTo, CT_OP_POOL_TRIM))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemPoolTrimTo, CT_OP_POOL_TRIM))
         return real(pool, minBytesToKeep);
     CT_SET(&call.event, pool, (uintptr_t)pool);
     CT_SET(&call.event, bytes, minBytesToKeep);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(pool, minBytesToKeep);
-    touch_pool(find_pool((uintptr_t)pool));
-    ct_sample_pools(&call);
-    ct_gave(&call, r);
+    mark_dirty(find_pool((uintptr_t)pool));
+    sample_dirty_pools(&call);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
-// A change of the release threshold shows in the samples that follow.
+// A new release threshold shows in the samples that follow.
 CUresult ct_on_cuMemPoolSetAttribute(ct_fn_cuMemPoolSetAttribute *real, CUmemoryPool pool,
                                      CUmemPool_attribute attr, void *value) {
     const CUresult r = real(pool, attr, value);
-    touch_pool(find_pool((uintptr_t)pool));
+    mark_dirty(find_pool((uintptr_t)pool));
     return r;
 }
 
 CUresult ct_on_cuMemPoolSetAccess(ct_fn_cuMemPoolSetAccess *real, CUmemoryPool pool,
                                   const CUmemAccessDesc *map, size_t count) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolSetAccess, CT_OP_ACCESS))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolSetAccess, CT_OP_ACCESS))
         return real(pool, map, count);
     const CUresult r = real(pool, map, count);
     CT_SET(&call.event, pool, (uintptr_t)pool);
     if (map && count && map->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
         CT_SET(&call.event, device, map->location.id);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -331,12 +339,12 @@ CUresult ct_on_cuMemPoolExportToShareableHandle(ct_fn_cuMemPoolExportToShareable
                                                 void *handle_out, CUmemoryPool pool,
                                                 CUmemAllocationHandleType handleType,
                                                 unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolExportToShareableHandle, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolExportToShareableHandle, CT_OP_EXPORT))
         return real(handle_out, pool, handleType, flags);
     const CUresult r = real(handle_out, pool, handleType, flags);
     CT_SET(&call.event, pool, (uintptr_t)pool);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -344,74 +352,74 @@ CUresult ct_on_cuMemPoolImportFromShareableHandle(ct_fn_cuMemPoolImportFromShare
                                                   CUmemoryPool *pool_out, void *handle,
                                                   CUmemAllocationHandleType handleType,
                                                   unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolImportFromShareableHandle, CT_OP_IMPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolImportFromShareableHandle, CT_OP_IMPORT))
         return real(pool_out, handle, handleType, flags);
     const CUresult r = real(pool_out, handle, handleType, flags);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, pool, (uintptr_t)*pool_out);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolExportPointer(ct_fn_cuMemPoolExportPointer *real,
                                       CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolExportPointer, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolExportPointer, CT_OP_EXPORT))
         return real(shareData_out, ptr);
     const CUresult r = real(shareData_out, ptr);
     CT_SET(&call.event, ptr, ptr);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolImportPointer(ct_fn_cuMemPoolImportPointer *real, CUdeviceptr *ptr_out,
                                       CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolImportPointer, CT_OP_IMPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolImportPointer, CT_OP_IMPORT))
         return real(ptr_out, pool, shareData);
     const CUresult r = real(ptr_out, pool, shareData);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, ptr, *ptr_out);
     CT_SET(&call.event, pool, (uintptr_t)pool);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_ASYNC);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
-// ---- synchronisations: no events of their own -----------------------------------------------
+// ---- synchronizations: no events of their own -----------------------------------------------
 
-static void synchronised(struct ct_call *call) {
-    ct_sample_pools(call);
-    ct_leave(call);
+static void synchronize_exit(struct ct_hook_call *call) {
+    sample_dirty_pools(call);
+    ct_hook_leave(call);
 }
 
 CUresult ct_on_cuCtxSynchronize(ct_fn_cuCtxSynchronize *real) {
-    struct ct_call call;
+    struct ct_hook_call call;
     const CUresult r = real();
-    if (ct_enter(&call, CT_ID_cuCtxSynchronize, CT_OP_POOL_SAMPLE))
-        synchronised(&call);
+    if (ct_hook_enter(&call, CT_ID_cuCtxSynchronize, CT_OP_POOL_SAMPLE))
+        synchronize_exit(&call);
     return r;
 }
 
 #if CUDA_VERSION >= 13000
 CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ctx) {
-    struct ct_call call;
+    struct ct_hook_call call;
     const CUresult r = real(ctx);
-    if (ct_enter(&call, CT_ID_cuCtxSynchronize_v2, CT_OP_POOL_SAMPLE))
-        synchronised(&call);
+    if (ct_hook_enter(&call, CT_ID_cuCtxSynchronize_v2, CT_OP_POOL_SAMPLE))
+        synchronize_exit(&call);
     return r;
 }
 #endif
 
-#define ON_SYNCHRONIZE(symbol, TYPE)                            \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {  \
-        struct ct_call call;                                    \
-        const CUresult r = real(what);                          \
-        if (ct_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE)) \
-            synchronised(&call);                                \
-        return r;                                               \
+#define ON_SYNCHRONIZE(symbol, TYPE)                                 \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {       \
+        struct ct_hook_call call;                                    \
+        const CUresult r = real(what);                               \
+        if (ct_hook_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE)) \
+            synchronize_exit(&call);                                 \
+        return r;                                                    \
     }
 ON_SYNCHRONIZE(cuStreamSynchronize, CUstream)
 ON_SYNCHRONIZE(cuStreamSynchronize_ptsz, CUstream)

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks on modules and libraries. Code and static data take device memory without an address; it is
-// measured around the load. Lazily loaded code comes later, at a first launch, and shows in samples.
+// Hooks on modules and libraries. Code and static data occupy device memory without an address, so
+// free memory is measured before and after the load. Code that is loaded lazily, at a first launch,
+// shows only in memory samples.
 #define _GNU_SOURCE
-#include "intercept/hooks.h"
+#include "intercept/hook_scope.h"
 
-#define LOADS(symbol, out, call_real)                            \
-    do {                                                         \
-        struct ct_call call;                                     \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
-            return call_real;                                    \
-        ct_measure(&call);                                       \
-        const CUresult r = call_real;                            \
-        if (r == CUDA_SUCCESS)                                   \
-            CT_SET(&call.event, handle, (uintptr_t) * (out));    \
-        ct_measured(&call, r);                                   \
-        return r;                                                \
+#define RETURN_LOADED(symbol, out, call_real)                         \
+    do {                                                              \
+        struct ct_hook_call call;                                     \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
+            return call_real;                                         \
+        ct_hook_measure_enter(&call);                                 \
+        const CUresult r = call_real;                                 \
+        if (r == CUDA_SUCCESS)                                        \
+            CT_SET(&call.event, handle, (uintptr_t) * (out));         \
+        ct_hook_measure_exit(&call, r);                               \
+        return r;                                                     \
     } while (0)
 
 CUresult ct_on_cuModuleLoad(ct_fn_cuModuleLoad *real, CUmodule *module, const char *fname) {
-    LOADS(cuModuleLoad, module, real(module, fname));
+    RETURN_LOADED(cuModuleLoad, module, real(module, fname));
 }
 
 CUresult ct_on_cuModuleLoadData(ct_fn_cuModuleLoadData *real, CUmodule *module, const void *image) {
-    LOADS(cuModuleLoadData, module, real(module, image));
+    RETURN_LOADED(cuModuleLoadData, module, real(module, image));
 }
 
 CUresult ct_on_cuModuleLoadDataEx(ct_fn_cuModuleLoadDataEx *real, CUmodule *module,
                                   const void *image, unsigned int numOptions, CUjit_option *options,
                                   void **optionValues) {
-    LOADS(cuModuleLoadDataEx, module, real(module, image, numOptions, options, optionValues));
+    RETURN_LOADED(cuModuleLoadDataEx, module,
+                  real(module, image, numOptions, options, optionValues));
 }
 
 CUresult ct_on_cuModuleLoadFatBinary(ct_fn_cuModuleLoadFatBinary *real, CUmodule *module,
                                      const void *fatCubin) {
-    LOADS(cuModuleLoadFatBinary, module, real(module, fatCubin));
+    RETURN_LOADED(cuModuleLoadFatBinary, module, real(module, fatCubin));
 }
 
 CUresult ct_on_cuLibraryLoadData(ct_fn_cuLibraryLoadData *real, CUlibrary *library,
@@ -41,9 +43,9 @@ CUresult ct_on_cuLibraryLoadData(ct_fn_cuLibraryLoadData *real, CUlibrary *libra
                                  void **jitOptionsValues, unsigned int numJitOptions,
                                  CUlibraryOption *libraryOptions, void **libraryOptionValues,
                                  unsigned int numLibraryOptions) {
-    LOADS(cuLibraryLoadData, library,
-          real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-               libraryOptionValues, numLibraryOptions));
+    RETURN_LOADED(cuLibraryLoadData, library,
+                  real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                       libraryOptionValues, numLibraryOptions));
 }
 
 CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrary *library,
@@ -51,27 +53,27 @@ CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrar
                                      void **jitOptionsValues, unsigned int numJitOptions,
                                      CUlibraryOption *libraryOptions, void **libraryOptionValues,
                                      unsigned int numLibraryOptions) {
-    LOADS(cuLibraryLoadFromFile, library,
-          real(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
-               libraryOptionValues, numLibraryOptions));
+    RETURN_LOADED(cuLibraryLoadFromFile, library,
+                  real(library, fileName, jitOptions, jitOptionsValues, numJitOptions,
+                       libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 
-#define UNLOADS(symbol, what)                                      \
-    do {                                                           \
-        struct ct_call call;                                       \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
-            return real(what);                                     \
-        CT_SET(&call.event, handle, (uintptr_t)(what));            \
-        ct_gives(&call);                                           \
-        const CUresult r = real(what);                             \
-        ct_gave(&call, r);                                         \
-        return r;                                                  \
+#define RETURN_UNLOADED(symbol, what)                                   \
+    do {                                                                \
+        struct ct_hook_call call;                                       \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
+            return real(what);                                          \
+        CT_SET(&call.event, handle, (uintptr_t)(what));                 \
+        ct_hook_free_enter(&call);                                      \
+        const CUresult r = real(what);                                  \
+        ct_hook_free_exit(&call, r);                                    \
+        return r;                                                       \
     } while (0)
 
 CUresult ct_on_cuModuleUnload(ct_fn_cuModuleUnload *real, CUmodule hmod) {
-    UNLOADS(cuModuleUnload, hmod);
+    RETURN_UNLOADED(cuModuleUnload, hmod);
 }
 
 CUresult ct_on_cuLibraryUnload(ct_fn_cuLibraryUnload *real, CUlibrary library) {
-    UNLOADS(cuLibraryUnload, library);
+    RETURN_UNLOADED(cuLibraryUnload, library);
 }

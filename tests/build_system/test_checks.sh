@@ -117,7 +117,7 @@ edited() { # NAME FILE SED-EXPRESSION TEXT
 check "every memory function of the CUDA headers in use is hooked or excluded" "$(api >"$work/api" || cat "$work/api")"
 edited "a row that is gone" preload/intercept/hooks.def 's/^CT_HOOK(cuMemAlloc_v2,/CT_GONE(cuMemAlloc_v2,/' \
     "cuMemAlloc_v2: declared in CUDA"
-edited "a runtime row that is gone" preload/intercept/hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
+edited "a runtime row that is gone" preload/intercept/runtime_hooks.def 's/^CT_RTHOOK(cudaMalloc,/CT_GONE(cudaMalloc,/' \
     "cudaMalloc: declared in CUDA"
 edited "an exclusion that is gone" preload/intercept/excluded.def '/(cuMemAlloc,/d' "cuMemAlloc: declared in CUDA"
 edited "an exclusion without a reason" preload/intercept/excluded.def 's/^CT_EXCLUDE(cuMemAlloc, ".*"/CT_EXCLUDE(cuMemAlloc, ""/' \

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers with the recorder what it asks the hooks for: their facts for the INFO section, and a
+// look for libc10 when objects were loaded.
+#define _GNU_SOURCE
+#include "intercept/call_counts.h"
+#include "intercept/libc10.h"
+#include "intercept/resolve.h"
+#include "record/rescan.h"
+#include "write/info_table.h"
+
+static void publish_info(void) {
+    ct_call_counts_publish_info();
+    ct_resolve_publish_info();
+    ct_libc10_publish_info();
+}
+
+__attribute__((constructor)) static void register_callbacks(void) {
+    (void)ct_info_add_source(publish_info);
+    ct_rescan_set(ct_libc10_rescan);
+}

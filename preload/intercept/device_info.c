@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the driver what a device is, once for each device.
+#define _GNU_SOURCE
+#include "intercept/device_info.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cutrace/format/hot.h>
+
+#include "intercept/cuda_context.h"
+#include "intercept/driver.h"
+#include "intercept/mem_info.h"
+#include "intercept/stream.h"
+#include "write/info_table.h"
+#include "write/nvml.h"
+
+static atomic_int published[CT_MAX_ORDINALS];
+
+// UUIDs identify a machine. A trace has a hash instead, which is enough to tell devices apart.
+static uint64_t hash_uuid(const CUuuid *uuid) {
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof uuid->bytes; i++)
+        h = (h ^ (unsigned char)uuid->bytes[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static void publish_text(int device, const char *what, const char *text) {
+    char key[64];
+    snprintf(key, sizeof key, "device.%d.%s", device, what);
+    ct_info(key, "%s", text);
+}
+
+static void publish_number(int device, const char *what, unsigned long long number) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", number);
+    publish_text(device, what, text);
+}
+
+static void publish_compute_capability(int device) {
+    const struct ct_driver *driver = ct_driver();
+    char text[32];
+    int major, minor;
+    if (!driver->device_attribute ||
+        driver->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
+        driver->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
+        return;
+    snprintf(text, sizeof text, "%d.%d", major, minor);
+    publish_text(device, "compute_capability", text);
+}
+
+// Of a MIG slice, the second version of the function has the slice's own UUID, the first the GPU's.
+static int read_uuid(int device, CUuuid *uuid) {
+    const struct ct_driver *driver = ct_driver();
+    return (driver->device_uuid && driver->device_uuid(uuid, device) == CUDA_SUCCESS) ||
+           (driver->device_uuid_v1 && driver->device_uuid_v1(uuid, device) == CUDA_SUCCESS);
+}
+
+CT_COLD void publish(int device) {
+    const struct ct_driver *driver = ct_driver();
+    CUuuid uuid;
+    char name[128], hash[32];
+    size_t total = 0, free_bytes, total_bytes;
+    int version;
+    memset(&uuid, 0, sizeof uuid);
+    if (driver->device_name && driver->device_name(name, sizeof name, device) == CUDA_SUCCESS)
+        publish_text(device, "name", name);
+    if (driver->device_total && driver->device_total(&total, device) == CUDA_SUCCESS)
+        publish_number(device, "total_bytes", total);
+    if (ct_mem_info_read(&free_bytes, &total_bytes))
+        publish_number(device, "meminfo_total_bytes", total_bytes);
+    publish_compute_capability(device);
+    if (driver->driver_version && driver->driver_version(&version) == CUDA_SUCCESS)
+        ct_info("cuda.driver_version", "%d", version);
+    ct_info("cuda.headers_version", "%d", CUDA_VERSION);
+    if (read_uuid(device, &uuid)) {
+        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_uuid(&uuid));
+        publish_text(device, "uuid_hash", hash);
+        ct_device(device, (const unsigned char *)uuid.bytes, total);
+    }
+}
+
+void ct_device_info_publish(int device) {
+    if (device < 0 || device >= CT_MAX_ORDINALS ||
+        atomic_load_explicit(&published[device], memory_order_relaxed) || ct_stream_any_capturing())
+        return;
+    if (!atomic_exchange(&published[device], 1))
+        publish(device);
+}

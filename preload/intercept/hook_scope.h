@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the body of a driver hook does around the real call: entering and leaving the scope of a
+// recorded call, and publishing its event.
+//
+// A body that allocates (maps, exports, ...) publishes its event after the call:
+//     struct ct_hook_call call;
+//     if (!ct_hook_enter_timed(&call, CT_ID_x, CT_OP_y))
+//         return real(...);
+//     const CUresult r = real(...);
+//     ...fill call.event with what is known after the call...
+//     ct_hook_alloc_exit(&call, r);
+//     return r;
+// A body that frees (unmaps, destroys, ...) publishes its event before the call: ct_hook_enter,
+// fill call.event, ct_hook_free_enter, real, ct_hook_free_exit. A body without an event of its own:
+// ct_hook_enter, real, ct_hook_leave. errno is what the real call left.
+#ifndef CT_HOOK_SCOPE_H
+#define CT_HOOK_SCOPE_H
+
+#include <cutrace/format/format.h>
+
+#include "intercept/hook_bodies.h"
+
+// A recorded call in progress; lives in the body's frame.
+struct ct_hook_call {
+    struct ct_event event;
+    uint64_t start_ns; // 0: the call is not timed
+    enum ct_hook_id hook;
+    int saved_errno;
+    int *errno_at; // &errno, because finding it is a call
+};
+
+// Enters the scope: 1, and the event has op and api. 0: the call is not recorded, because tracing
+// is off, or because the driver or an interposer makes it inside another recorded call (one
+// allocation is one event). After 0, no other function of the scope may be called.
+int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
+
+// The same, and the call is timed, unless calls of this hook are quick (hook_scope.c).
+int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
+
+// Leaves the scope without an event.
+void ct_hook_leave(struct ct_hook_call *call);
+
+// Completes the event with result, time, duration and stack, with context and device if absent, and
+// after a failed allocation with the device's free memory. Publishes it and leaves.
+void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result);
+
+// free_enter publishes the event before the real call, because another thread may allocate at the
+// same address as soon as the driver has freed it. free_exit amends the event if the call failed or
+// its duration was sampled, and leaves.
+void ct_hook_free_enter(struct ct_hook_call *call);
+void ct_hook_free_exit(struct ct_hook_call *call, CUresult result);
+
+// Around a real call that changes how much memory is free without an address (a module load, a
+// graph instantiation): the event carries free memory before and after it. measure_exit replaces
+// alloc_exit.
+void ct_hook_measure_enter(struct ct_hook_call *call);
+void ct_hook_measure_exit(struct ct_hook_call *call, CUresult result);
+
+#endif

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The copies of PyTorch's libc10 in the process, and which of them a report goes on to.
+#ifndef CT_LIBC10_H
+#define CT_LIBC10_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A c10::Device, which is passed by value in one register.
+struct ct_torch_device {
+    int8_t type, index;
+};
+enum { CT_TORCH_CUDA = 1 };
+
+enum ct_torch_id {
+#define CT_TORCH(symbol, params, args, effect) CT_TORCH_ID_##symbol,
+#include "intercept/torch_hooks.def"
+    CT_TORCH_HOOKS
+};
+
+// The function that a report goes on to, NULL if there is none. `caller` is the report's return
+// address. Takes no lock that a thread may hold while it waits for PyTorch's allocator (libc10.c).
+void *ct_libc10_next(enum ct_torch_id id, struct ct_torch_device device, const void *caller);
+
+// Finds copies of libc10 that were loaded since the last call, and keeps them open. Takes the
+// loader's lock: not inside a report of GPU memory.
+void ct_libc10_rescan(void);
+
+// Publishes PyTorch's version and the number of reports that went nowhere (INFO torch.*).
+void ct_libc10_publish_info(void);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory of a device is free (cuMemGetInfo), and the memory-sample events that say so.
+#ifndef CT_MEM_INFO_H
+#define CT_MEM_INFO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Reads free and total bytes of the current context's device. Returns 1, or 0 if the driver fails
+// or cannot be asked (it is not loaded, or a stream of the process is capturing).
+int ct_mem_info_read(size_t *free_bytes, size_t *total_bytes);
+
+// Whether the interval since the device's last sample (CUTRACE_SAMPLE_MS) is over.
+int ct_mem_info_sample_is_due(int device, uint64_t now_ns);
+
+// Publishes a memory-sample of the current context's device under the name `api`, at most one in an
+// interval unless forced. Inside a recorded call only (hook_scope.h).
+void ct_mem_info_sample(uint32_t api, int force);
+
+// The same with figures that the host has just asked for.
+void ct_mem_info_sample_given(uint32_t api, size_t free_bytes, size_t total_bytes);
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hooks on the creation of streams and on stream capture. None of them records an event.
+#define _GNU_SOURCE
+#include "intercept/stream.h"
+
+#include <stdatomic.h>
+
+#include "intercept/driver.h"
+#include "intercept/hook_bodies.h"
+
+static atomic_int capturing_streams;
+
+int ct_stream_any_capturing(void) {
+    return atomic_load_explicit(&capturing_streams, memory_order_relaxed) > 0;
+}
+
+// While another stream captures, the question fails for the legacy stream, and harms nothing
+// (cuda.h).
+static int ask_capturing(CUstream stream, int ptsz) {
+    const struct ct_driver *driver = ct_driver();
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return driver->stream_capturing &&
+           driver->stream_capturing(ct_stream_effective(stream, ptsz), &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// A stream can join a capture by waiting for an event, without a call that this file hooks.
+// Therefore the driver is asked.
+int ct_stream_is_capturing(CUstream stream, int ptsz) {
+    return ct_stream_any_capturing() && ask_capturing(stream, ptsz);
+}
+
+// ---- capture --------------------------------------------------------------------------------
+
+static CUresult count_begin(CUresult r) {
+    if (r == CUDA_SUCCESS)
+        atomic_fetch_add(&capturing_streams, 1);
+    return r;
+}
+
+CUresult ct_on_cuStreamBeginCapture(ct_fn_cuStreamBeginCapture *real, CUstream hStream) {
+    return count_begin(real(hStream));
+}
+
+CUresult ct_on_cuStreamBeginCapture_ptsz(ct_fn_cuStreamBeginCapture_ptsz *real, CUstream hStream) {
+    return count_begin(real(hStream));
+}
+
+CUresult ct_on_cuStreamBeginCapture_v2(ct_fn_cuStreamBeginCapture_v2 *real, CUstream hStream,
+                                       CUstreamCaptureMode mode) {
+    return count_begin(real(hStream, mode));
+}
+
+CUresult ct_on_cuStreamBeginCapture_v2_ptsz(ct_fn_cuStreamBeginCapture_v2_ptsz *real,
+                                            CUstream hStream, CUstreamCaptureMode mode) {
+    return count_begin(real(hStream, mode));
+}
+
+#if CUDA_VERSION >= 12030
+#define ON_BEGIN_CAPTURE_TO_GRAPH(symbol)                                                          \
+    CUresult ct_on_##symbol(                                                                       \
+        ct_fn_##symbol *real, CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,   \
+        const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) { \
+        return count_begin(                                                                        \
+            real(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));           \
+    }
+ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph)
+ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
+#endif
+
+// On an invalidated capture, cuStreamEndCapture fails and ends the capture; on a stream that does
+// not capture, it fails and ends nothing. The stream's status before and after the call tells the
+// two apart.
+#define ON_END_CAPTURE(symbol, PTSZ)                                                    \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUstream hStream, CUgraph *phGraph) { \
+        const int before = ct_stream_is_capturing(hStream, PTSZ);                       \
+        const CUresult r = real(hStream, phGraph);                                      \
+        if (before && !ask_capturing(hStream, PTSZ))                                    \
+            atomic_fetch_sub(&capturing_streams, 1);                                    \
+        return r;                                                                       \
+    }
+ON_END_CAPTURE(cuStreamEndCapture, 0)
+ON_END_CAPTURE(cuStreamEndCapture_ptsz, 1)
+
+// ---- creation: only the number of calls is of interest (call_counts.c) ------------------------
+
+CUresult ct_on_cuStreamCreate(ct_fn_cuStreamCreate *real, CUstream *phStream, unsigned int Flags) {
+    return real(phStream, Flags);
+}
+
+CUresult ct_on_cuStreamCreateWithPriority(ct_fn_cuStreamCreateWithPriority *real,
+                                          CUstream *phStream, unsigned int flags, int priority) {
+    return real(phStream, flags, priority);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two entries of a driver row, through which a program calls its body. The exported wrapper has
+// the symbol's name; it goes on to the next definition in the process, so that interposers behind
+// this library stay in the chain. The resolved entry, ct_resolved_SYMBOL, is what dlsym and
+// cuGetProcAddress hand out; it goes on to the very pointer that the real resolver returned.
+#ifndef CT_WRAPPERS_H
+#define CT_WRAPPERS_H
+
+#include "intercept/call_counts.h"
+#include "intercept/hook_bodies.h"
+#include "intercept/next_functions.h"
+
+#define CT_HOOK(symbol, base, abi, ptsz, params, args) ct_fn_##symbol ct_resolved_##symbol;
+#include "intercept/hooks.def"
+
+// Defines both entries of a row; `body_args` is what the body is called with, `real` included. If
+// the process has no next definition, the driver is older than the caller believes: the exported
+// wrapper returns the driver's own error for an unknown function.
+#define CT_DEFINE_WRAPPERS(symbol, params, body_args)                                    \
+    __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {              \
+        ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol); \
+        ct_call_counts_add(CT_ID_##symbol);                                              \
+        return real ? ct_on_##symbol body_args : CUDA_ERROR_NOT_FOUND;                   \
+    }                                                                                    \
+    CUresult CUDAAPI ct_resolved_##symbol params {                                       \
+        ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol); \
+        ct_call_counts_add(CT_ID_##symbol);                                              \
+        return ct_on_##symbol body_args;                                                 \
+    }
+
+#endif
