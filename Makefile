@@ -59,8 +59,6 @@ WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wforma
 OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
 # gcc 11 (Ubuntu 22.04's) forgets that a callee changes what a pointer leads to: wrong code in tools/report/replay/range_tree.c.
 OPTIMISE += $(if $(filter 11.% 11,$(shell $(CC) -dumpversion)),$(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-modref))
-# gcc clears small structures with `rep stos`, whose start alone takes as long as all the stores: a tenth of a hook's time.
-OPTIMISE += $(if $(findstring clang,$(shell $(CC) --version)),,$(if $(filter x86_64,$(ARCH)),-mmemset-strategy=vector_loop:256:noalign$(comma)libcall:-1:noalign))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.

@@ -77,7 +77,7 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
     const int was_active = primary_is_active(dev);
     if (!was_active)
         measure_before(&call, dev);
-    call.start_ns = ct_now();
+    call.start_ns = ct_ring_now();
     const CUresult r = real(pctx, dev);
     if (r == CUDA_SUCCESS)
         ct_set_primary(dev, (uintptr_t)*pctx);
@@ -152,7 +152,7 @@ static int enter_create(struct ct_call *call, enum ct_hook_id id, CUdevice devic
     if (!ct_enter(call, id, CT_OP_CONTEXT_CREATE))
         return 0;
     measure_before(call, device);
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
     return 1;
 }
 

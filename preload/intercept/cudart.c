@@ -196,7 +196,7 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
     CT_SET(&e, bytes, bytes);
     CT_SET(&e, space, space);
     CT_SET(&e, result, (int32_t)r);
-    CT_SET(&e, t_ns, ct_now());
+    CT_SET(&e, t_ns, ct_ring_now());
     CT_SET(&e, duration_ns, e.t_ns - call->start_ns);
     if (ct_here(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
         CT_SET(&e, context, context);
@@ -209,7 +209,7 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
 }
 
 static void before_take(struct rt_call *call) {
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
 }
 
 static void after_take(struct rt_call *call, cudaError_t r, uintptr_t pointer, uint64_t bytes,
@@ -230,7 +230,7 @@ static void after_take(struct rt_call *call, cudaError_t r, uintptr_t pointer, u
 static void record_give(struct rt_call *call, uintptr_t pointer) {
     describe(&call->freed, call, CT_OP_FREE, pointer, 0);
     CT_SET(&call->freed, result, 0);
-    CT_SET(&call->freed, t_ns, ct_now());
+    CT_SET(&call->freed, t_ns, ct_ring_now());
     ct_publish(&call->freed);
 }
 

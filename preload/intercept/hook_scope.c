@@ -92,7 +92,7 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     uint64_t context;
     int device;
     call->saved_errno = *call->errno_at;
-    CT_SET(e, t_ns, ct_now());
+    CT_SET(e, t_ns, ct_ring_now());
     CT_SET(e, result, (int32_t)result);
     if (call->start_ns)
         set_duration(call);
@@ -127,7 +127,7 @@ CT_WHOLE void ct_gives(struct ct_call *call) {
     if (CT_NUMBER(FREE_STACKS))
         CT_SET(e, stack, ct_stack());
     CT_SET(e, result, 0);
-    CT_SET(e, t_ns, ct_now());
+    CT_SET(e, t_ns, ct_ring_now());
     ct_publish(e);
     call->start_ns = ++gives % GIVE_SAMPLE ? 0 : e->t_ns;
     *call->errno_at = call->saved_errno;
@@ -140,7 +140,7 @@ CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
         struct ct_event amend = {.present = 0};
         CT_SET(&amend, amends_ns, event_ns);
         if (call->start_ns)
-            CT_SET(&amend, duration_ns, ct_now() - call->start_ns);
+            CT_SET(&amend, duration_ns, ct_ring_now() - call->start_ns);
         if (result != CUDA_SUCCESS) {
             CT_SET(&amend, result, (int32_t)result);
             CT_SET(&amend, stack, ct_stack());
@@ -162,7 +162,7 @@ void ct_measure(struct ct_call *call) {
     size_t free_bytes, total_bytes;
     if (ct_mem_info(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
-    call->start_ns = ct_now();
+    call->start_ns = ct_ring_now();
     *call->errno_at = call->saved_errno;
 }
 
@@ -203,7 +203,7 @@ __attribute__((noinline)) void ct_sample(struct ct_call *call, int force) {
     size_t free_bytes, total_bytes;
     if (!ct_here(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
         return;
-    const int due = sample_is_due(device, ct_now());
+    const int due = sample_is_due(device, ct_ring_now());
     if ((due || force) && ct_mem_info(&free_bytes, &total_bytes))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }
@@ -212,6 +212,6 @@ void ct_sampled(struct ct_call *call, size_t free_bytes, size_t total_bytes) {
     uint64_t context;
     int device;
     if (ct_here(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
-        sample_is_due(device, ct_now()))
+        sample_is_due(device, ct_ring_now()))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }

@@ -86,7 +86,7 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
     }
     atomic_store(&waiting_was_useless, rc == -ENOSPC);
     if (rc < 0)
-        ct_ring_lose(1);
+        ct_ring_count_lost(1);
 }
 
 // The journal is about to be removed, or is. What a thread has published is in the file before its call returns, however

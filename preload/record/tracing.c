@@ -84,7 +84,7 @@ static void after_fork_in_parent(void) {
 // The child has no trace, no ring and no writer thread yet; the parent's stay the parent's.
 static void reinit_child(void) {
     ct_capture_forked(); // needs the rings
-    ct_rings_forked();
+    ct_rings_reinit_child();
     ct_clock_forked();
     ct_drain_forked();
     ct_wakeup_after_fork();

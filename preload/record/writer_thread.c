@@ -36,7 +36,7 @@
 // The thread's own ring cannot be full: only this thread fills and empties it.
 static void record(struct ct_event *event) {
     if (ct_ring_publish(event) < 0)
-        ct_ring_lose(1);
+        ct_ring_count_lost(1);
 }
 
 static void record_note(uint32_t text) {

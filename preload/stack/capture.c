@@ -804,7 +804,7 @@ static inline uint32_t capture_now(const struct at *f, int light) {
 
 // Whatever is not done at each capture.
 static __attribute__((noinline)) uint32_t capture_slowly(const struct at *f, int light) {
-    struct ct_ring *const ring = is_on() ? ct_ring_mine() : NULL; // `prepare` sets up the unwinder
+    struct ct_ring *const ring = is_on() ? ct_ring_claim() : NULL; // `prepare` sets up the unwinder
     struct ct_capture *c = ring ? ring->capture : NULL;
     if (ring && !c)
         ring->capture = c = capture_new();
@@ -834,7 +834,7 @@ static __attribute__((noinline)) uint32_t look_again(const struct at *f, uint32_
         return id;
     ct_stacks_look();
     errno = saved;
-    return atomic_load(&with_python) ? capture_mixed(ct_ring_mine(), f, light) : id;
+    return atomic_load(&with_python) ? capture_mixed(ct_ring_claim(), f, light) : id;
 }
 
 static inline uint32_t stack_at(const struct at *f, int light) {

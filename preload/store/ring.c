@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ring of events for each thread that records: the thread puts in, whoever holds the drain lock
-// takes out.
+// One ring of events for each thread that records: the thread puts events in, the holder of the drain lock takes them out.
 //
-// How a drainer gets all events in the order of time without stopping anybody:
-//   thread:   announced = a bound; fence; read the clock; write the record; move the head (release);
-//             announced = quiet
-//   drainer:  watermark = T = clock; fence; limit = min(T, all announced); read all heads;
-//             take events < limit
-// Take an event of time t < limit <= T. Its thread read the clock before the drainer did, hence
-// announced before that. So the drainer saw either the announcement (then limit <= bound <= t: no),
-// or what the thread stored after publishing (then its head, read later, has the event). An event
-// whose time was taken earlier, by ct_now, announces that time and looks at the watermark
-// afterwards: if a drainer may have gone past it, the event is timed again (either the drainer sees
-// the announcement or the thread sees the watermark).
+// The drainer takes all events in the order of their times without stopping a thread.
+//   A thread publishes:  1 announced = a bound for the event's time   2 fence   3 t = clock
+//                        4 write the record   5 head += record (release)   6 announced = CT_JOURNAL_QUIET
+//   The drainer takes:   1 watermark = T = clock   2 fence   3 limit = min(T, announced of all rings)
+//                        4 read all heads   5 take the events with t < limit
 //
-// The fences: sequentially consistent stores and loads on both sides, or, where the kernel has membarrier(2), one that the drainer makes all
-// threads of the process execute. The threads then need none of their own, only the compiler's.
+// Invariants:
+// R1 `announced` is at most the time of the event that is being published, or CT_JOURNAL_QUIET.
+// R2 Times in one ring increase strictly; `last_ns` is the time of the newest record.
+// R3 Only the owner moves `head`; only the drainer moves `tail`; tail <= head <= tail + size of the ring.
+// R4 The record is whole before `head` covers it. A record lies in one piece: one that does not fit before the end
+//    of the ring starts at its beginning, and a word 0 marks the gap.
+// R5 After a drain with `limit`, no event with t < limit is published any more.
+//
+// Why R5 holds: let t < limit <= T. The thread has read its clock (3) before the drainer read T (1), so it had announced
+// (1) before that. With both fences, the drainer sees either the announcement, and then limit <= bound <= t contradicts
+// t < limit, or what the thread stored after it published: then head, read later (4), covers the event. An event that was
+// timed earlier, by ct_ring_now, announces that time and looks at the watermark afterwards: the drainer sees the
+// announcement, or the thread sees the watermark and times the event again. tests/model/ring.pml checks this with spin.
+//
+// The fences are sequentially consistent stores and loads on both sides. Where the kernel has membarrier(2), the drainer
+// makes all threads of the process execute one, and a thread needs only a compiler fence.
 #include "store/ring.h"
 
 #include <errno.h>
@@ -26,18 +33,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
 
 #include "base/pages.h"
 #include "store/journal.h"
 
-_Atomic uint64_t ct_watermark;
-_Atomic uint64_t ct_ringless_lost;
+_Atomic uint64_t ct_ring_watermark;
+_Atomic uint64_t ct_ring_lost_without_ring;
 
 static struct ct_ring *_Atomic rings;
 static _Atomic uint32_t claims;
 static _Atomic uint32_t threads;
-// Changes in a forked child, so that its thread-local pointers to the parent's rings are void.
+// Changes in a forked child: thread-local pointers to rings of the parent are then void.
 static _Atomic uint32_t generation = 1;
 
 static __thread struct {
@@ -48,8 +56,6 @@ static __thread struct {
 } self __attribute__((tls_model("initial-exec")));
 
 // ---- fences ---------------------------------------------------------------------------------
-
-static _Atomic uintptr_t alone; // see below
 
 // Since Linux 4.14 (linux/membarrier.h, which older headers lack).
 enum { MEMBARRIER_PRIVATE_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED = 1 << 4 };
@@ -76,13 +82,12 @@ int ct_rings_fence(void) {
     if (!atomic_load_explicit(&drainer_fences, memory_order_relaxed) ||
         !membarrier(MEMBARRIER_PRIVATE_EXPEDITED))
         return 0;
-    // Forbidden since then. Threads may be inside that still relied on it: another time.
-    atomic_store(&alone, 0);
+    // Forbidden since (seccomp). Threads that are publishing now still rely on it: take nothing this time.
     atomic_store(&drainer_fences, 0);
     return -EAGAIN;
 }
 
-// The announcement, and the threads' half of the fence.
+// Steps 1 and 2 of publishing.
 static inline void announce_bound(struct ct_journal_ring *s, uint64_t bound) {
     if (__builtin_expect(atomic_load_explicit(&drainer_fences, memory_order_relaxed), 1)) {
         atomic_store_explicit(&s->announced, bound, memory_order_relaxed);
@@ -98,111 +103,48 @@ struct ct_ring *ct_rings(void) {
     return atomic_load_explicit(&rings, memory_order_acquire);
 }
 
-// ---- a thread alone -------------------------------------------------------------------------
-// Of two threads that hand an address on to each other, the later one must have the later time. That takes a clock
-// that is not read before what the thread has seen until then (ct_clock), which costs as much as half a hook: the
-// processor has to come to an end with everything else first. A thread that alone records has nobody to be late for.
-//
-// `alone` is the ring of such a thread. Who is not it clears `alone` before it reads the clock, and looks again
-// afterwards. So, if the thread alone has seen anything that another one did after an event, then it sees `alone`
-// cleared when it looks for it, which it does later (x86 neither reads nor writes out of this order, and elsewhere both
-// clocks are the same). The drainer sets `alone` in two steps, between which anybody may clear it, and the second one
-// SETTLED_NS after the first: an event whose thread has not seen the first is then older than anything that the
-// processor may have done ahead of its time.
-// What the head of this file needs, the announcement before the clock, holds as well: a thread that the drainer's fence
-// interrupts has either finished with the clock, and announced before, or reads it again. Where there is no such
-// fence, nobody is alone.
+// ---- time ------------------------------------------------------------------------------------
 
-#define SETTLED_NS UINT64_C(100000)
-#define ABOUT_TO_BE 1u // in the place of a pointer's low bit
-
-int ct_ring_is_alone(void) {
-    return self.ring && atomic_load_explicit(&alone, memory_order_acquire) == (uintptr_t)self.ring;
-}
-
-static uint64_t clock_among_others(void) {
-    const uintptr_t soon = (uintptr_t)self.ring | ABOUT_TO_BE;
-    for (;;) {
-        const uintptr_t who = atomic_load(&alone);
-        if (who && who != soon)
-            atomic_store(&alone, 0);
-        const uint64_t t = ct_clock();
-        const uintptr_t now = atomic_load(&alone);
-        if (!now || now == soon)
-            return t;
-    }
-}
-
-uint64_t ct_now(void) {
-    const uint64_t t = ct_ring_is_alone() ? ct_clock_loose() : clock_among_others();
+uint64_t ct_ring_now(void) {
+    const uint64_t t = ct_clock();
     self.last_now = t > self.last_now ? t : self.last_now + 1;
     return self.last_now;
 }
 
-// The only ring into which something has come since the last look; NULL: none or several.
-static struct ct_ring *only_one(void) {
-    struct ct_ring *one = NULL;
-    int n = 0;
-    for (struct ct_ring *r = ct_rings(); r; r = r->next) {
-        const uint64_t head = atomic_load_explicit(&r->shared->head, memory_order_relaxed);
-        if (head != r->looked_at) {
-            one = r;
-            n++;
-        }
-        r->looked_at = head;
-    }
-    return n == 1 ? one : NULL;
-}
-
-void ct_rings_look(void) {
-    static uint64_t since_ns;
-    struct ct_ring *const one = only_one();
-    uintptr_t soon = (uintptr_t)one | ABOUT_TO_BE;
-    const uintptr_t who = atomic_load(&alone);
-    if (!one || who == (uintptr_t)one || !atomic_load(&drainer_fences))
-        return;
-    if (who != soon) {
-        since_ns = ct_clock();
-        atomic_store(&alone, soon);
-    } else if (ct_clock() - since_ns > SETTLED_NS) {
-        atomic_compare_exchange_strong(&alone, &soon, (uintptr_t)one);
-    }
-}
-
 // ---- claiming --------------------------------------------------------------------------------
 
-const struct ct_journal_thread *ct_thread(uint32_t number) {
+const struct ct_journal_thread *ct_ring_thread(uint32_t number) {
     const struct ct_journal *j = ct_journal();
     const struct ct_journal_thread *t = number ? ct_journal_thread(number) : NULL;
     return j && t && t->number == number ? t : NULL;
 }
 
-// A new number for the calling thread; 0 when there is no place for it.
+// A new number for the calling thread; 0 if the table is full.
 static uint32_t thread_number(uint32_t tid) {
     const uint32_t number = atomic_fetch_add(&threads, 1) + 1;
     struct ct_journal_thread *t = ct_journal_thread(number);
     if (!t)
         return 0;
-    t->number = 0; // of the thread that had the place before
+    t->number = 0; // the place may have been another thread's
     t->tid = tid;
     (void)prctl(PR_GET_NAME, t->name, 0, 0, 0);
     t->number = number;
     return number;
 }
 
-static int thread_is_gone(uint32_t tid) {
+static int thread_has_ended(uint32_t tid) {
     return syscall(SYS_tgkill, getpid(), tid, 0) == -1 && errno == ESRCH;
 }
 
-// A ring whose thread has ended. The claim number in `owner` makes a recycled tid another owner.
-static struct ct_ring *ring_handed_on(uint64_t me) {
-    int looks = 64; // each is a system call
-    for (struct ct_ring *r = ct_rings(); r && looks; r = r->next) {
+// Takes over a ring whose thread has ended. The claim number in `owner` makes a recycled tid another owner.
+static struct ct_ring *reuse_ring(uint64_t me) {
+    int probes = 64; // each is a system call
+    for (struct ct_ring *r = ct_rings(); r && probes; r = r->next) {
         uint64_t owner = atomic_load_explicit(&r->shared->owner, memory_order_acquire);
         const uint32_t tid = (uint32_t)owner;
         if (tid && tid != (uint32_t)me) {
-            looks--;
-            if (!thread_is_gone(tid))
+            probes--;
+            if (!thread_has_ended(tid))
                 continue;
         }
         if (atomic_compare_exchange_strong(&r->shared->owner, &owner, me))
@@ -213,11 +155,11 @@ static struct ct_ring *ring_handed_on(uint64_t me) {
 
 static struct ct_arena handles = {.bytes = CT_RINGS * sizeof(struct ct_ring)};
 
-static struct ct_ring *ring_new(uint64_t me) {
+static struct ct_ring *make_ring(uint64_t me) {
     struct ct_ring *r = ct_arena_take(&handles, sizeof *r);
     if (!r)
         return NULL;
-    memset(r, 0, sizeof *r); // a child uses its parent's arena again
+    memset(r, 0, sizeof *r); // a forked child uses the arena of its parent again
     if (!(r->shared = ct_journal_ring(&r->mapped)))
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
@@ -230,21 +172,20 @@ static struct ct_ring *ring_new(uint64_t me) {
     return r;
 }
 
-static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
+static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
     const int saved = errno;
     const uint32_t tid = (uint32_t)syscall(SYS_gettid);
     const uint64_t me = (uint64_t)(atomic_fetch_add(&claims, 1) + 1) << 32 | tid;
     void (*open)(void) = atomic_load(&open_journal);
     if (open)
         open(); // rings lie in the journal
-    struct ct_ring *r = ring_handed_on(me);
+    struct ct_ring *r = reuse_ring(me);
     if (!r)
-        r = ring_new(me);
+        r = make_ring(me);
     if (r) {
-        (void)atomic_load_explicit(&r->shared->head,
-                                   memory_order_acquire); // what the one before left
-        atomic_store(&alone, 0);
-        // It may have been ended in the middle of things.
+        // Acquire: what the previous owner has stored is visible from here on.
+        (void)atomic_load_explicit(&r->shared->head, memory_order_acquire);
+        // The previous owner may have been ended while it published or captured.
         atomic_store_explicit(&r->shared->announced, CT_JOURNAL_QUIET, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
         r->claim = (uint32_t)(me >> 32);
@@ -256,35 +197,37 @@ static __attribute__((noinline)) struct ct_ring *ring_claim(void) {
     return r;
 }
 
-struct ct_ring *ct_ring_if_mine(void) {
+struct ct_ring *ct_ring_claimed(void) {
     return self.generation == atomic_load_explicit(&generation, memory_order_relaxed) ? self.ring
                                                                                       : NULL;
 }
 
-struct ct_ring *ct_ring_mine(void) {
-    struct ct_ring *r = ct_ring_if_mine();
-    return r ? r : ring_claim();
+struct ct_ring *ct_ring_claim(void) {
+    struct ct_ring *r = ct_ring_claimed();
+    return r ? r : claim_ring();
 }
 
-// Whether `wanted` bytes would overwrite what is not taken out yet. Looks at the tail only when the place
-// that it left the last time is used up: its line belongs to the drainer.
-static int ring_is_full(struct ct_ring *r, uint64_t head, uint64_t wanted) {
+// Whether `wanted` bytes would overwrite records that are not taken out yet. Reads the tail, whose cache line the drainer
+// writes, only when the room that it showed last is used up.
+static int is_full(struct ct_ring *r, uint64_t head, uint64_t wanted) {
     if (__builtin_expect(head + wanted <= r->room_until, 1))
         return 0;
     r->room_until = atomic_load_explicit(&r->shared->tail, memory_order_acquire) + r->mask + 1;
     return head + wanted > r->room_until;
 }
 
-// What few events have. The journal outlives the process: whatever else lay in this memory does not get into it.
-CT_COLD void copy_rest(struct ct_event *to, const struct ct_event *from) {
+// The fields that few events have. Absent ones are cleared: the journal outlives the process, and nothing that lay in
+// this memory before may get into it.
+CT_COLD void copy_rare_fields(struct ct_event *to, const struct ct_event *from) {
 #define CT_FIELD(number, member, ctype, coding, json)        \
     if (offsetof(struct ct_event, member) >= CT_RECORD_LONG) \
         to->member = CT_HAS(from, member) ? from->member : 0;
 #include <cutrace/format/events.def>
 }
 
-// Field by field: what was stored a moment ago in small parts is not there yet for a load of all of them, which would wait.
-static inline void copy(struct ct_event *to, const struct ct_event *from, uint32_t bytes) {
+// Field by field: a wide load of fields that were stored one by one a moment ago would wait for all of the stores (no
+// store forwarding).
+static inline void copy_record(struct ct_event *to, const struct ct_event *from, uint32_t bytes) {
     to->present = from->present;
     to->t_ns = from->t_ns;
     to->ptr = from->ptr;
@@ -310,12 +253,11 @@ static inline void copy(struct ct_event *to, const struct ct_event *from, uint32
     to->stream = from->stream;
     to->pool = from->pool;
     if (bytes == CT_RECORD_WHOLE)
-        copy_rest(to, from);
+        copy_rare_fields(to, from);
 }
 
-// Puts a record at the head and returns the head behind it. A record lies in one piece: one that would go
-// over the end of the ring begins at its start.
-static inline uint64_t fill(struct ct_ring *r, uint64_t head, const struct ct_event *event) {
+// Writes a record at the head (R4) and moves the head over it. Returns the new head.
+static inline uint64_t append(struct ct_ring *r, uint64_t head, const struct ct_event *event) {
     const uint32_t bytes = ct_journal_record_bytes(event->present);
     uint64_t at = head & r->mask;
     if (__builtin_expect(at + bytes > r->mask + 1, 0)) {
@@ -323,14 +265,16 @@ static inline uint64_t fill(struct ct_ring *r, uint64_t head, const struct ct_ev
         head = (head | r->mask) + 1;
         at = 0;
     }
-    copy((struct ct_event *)(void *)(r->data + at), event, bytes);
+    CT_ASSERT(event->t_ns > atomic_load_explicit(&r->shared->last_ns, memory_order_relaxed)); // R2
+    CT_ASSERT(head + bytes - atomic_load(&r->shared->tail) <= r->mask + 1);                   // R3
+    copy_record((struct ct_event *)(void *)(r->data + at), event, bytes);
     atomic_store_explicit(&r->shared->last_ns, event->t_ns, memory_order_relaxed);
     atomic_store_explicit(&r->shared->head, head + bytes, memory_order_release);
     return head + bytes;
 }
 
-// Tells what was lost before the next event. The drainer does it if no event follows.
-CT_COLD uint64_t fill_lost(struct ct_ring *r, uint64_t head) {
+// Reports what was lost before the next event. If no event follows, the drainer reports it.
+CT_COLD uint64_t append_lost(struct ct_ring *r, uint64_t head) {
     const uint64_t lost = atomic_exchange_explicit(&r->shared->lost, 0, memory_order_relaxed);
     struct ct_event e = {.present = 0};
     if (!lost)
@@ -338,35 +282,35 @@ CT_COLD uint64_t fill_lost(struct ct_ring *r, uint64_t head) {
     CT_SET(&e, op, CT_OP_LOST);
     CT_SET(&e, thread, atomic_load_explicit(&r->shared->thread, memory_order_relaxed));
     CT_SET(&e, count, lost);
-    CT_SET(&e, t_ns, ct_now());
-    return fill(r, head, &e);
+    CT_SET(&e, t_ns, ct_ring_now());
+    return append(r, head, &e);
 }
 
-// Announces and times the event. The order of the three steps is what the head of this file proves.
+// Announces and times the event: steps 1 to 3 of publishing.
 static inline void announce(struct ct_ring *r, struct ct_event *event) {
     struct ct_journal_ring *const s = r->shared;
     if (!CT_HAS(event, t_ns)) {
-        // Any time that a drainer has reached is a bound for the clock that is read after it.
-        announce_bound(s, atomic_load_explicit(&ct_watermark, memory_order_relaxed));
-        CT_SET(event, t_ns, ct_now());
+        // R1: the clock is read after this, and is not below a time that a drainer has reached.
+        announce_bound(s, atomic_load_explicit(&ct_ring_watermark, memory_order_relaxed));
+        CT_SET(event, t_ns, ct_ring_now());
         return;
     }
     announce_bound(s, event->t_ns);
-    if (event->t_ns < atomic_load_explicit(&ct_watermark, memory_order_seq_cst) ||
+    if (event->t_ns < atomic_load_explicit(&ct_ring_watermark, memory_order_seq_cst) ||
         event->t_ns <= atomic_load_explicit(&s->last_ns, memory_order_relaxed))
-        event->t_ns = ct_now();
+        event->t_ns = ct_ring_now();
 }
 
-// A record, one for losses, and the gap at the end that either may leave.
+// A record, a LOST record before it, and the gap at the end of the ring that either may leave.
 #define MOST_BYTES (4 * sizeof(struct ct_event))
 
-// Not with the event's own time: the LOST record must come first, so the event is timed after it.
-CT_COLD uint64_t publish_loss(struct ct_ring *r, struct ct_event *event, uint64_t head) {
+// The LOST record comes first, so the event is timed again after it (R2).
+CT_COLD uint64_t publish_lost(struct ct_ring *r, struct ct_event *event, uint64_t head) {
     struct ct_event untimed = {.present = 0};
     announce(r, &untimed);
-    head = fill_lost(r, head);
+    head = append_lost(r, head);
     event->present &= ~CT_BIT(t_ns);
-    CT_SET(event, t_ns, ct_now());
+    CT_SET(event, t_ns, ct_ring_now());
     return head;
 }
 
@@ -375,26 +319,26 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
     const uint64_t lost = atomic_load_explicit(&s->lost, memory_order_relaxed);
     const uint64_t head = atomic_load_explicit(&s->head, memory_order_relaxed);
     const uint64_t last_ns = atomic_load_explicit(&s->last_ns, memory_order_relaxed);
-    uint64_t behind = head;
+    uint64_t new_head = head;
     if (self.last_now <
-        last_ns) // the ring was another thread's, whose clock reading was bumped ahead
+        last_ns) // of the previous owner, whose time was moved ahead to be strictly increasing
         self.last_now = last_ns;
-    if (ring_is_full(r, head, MOST_BYTES))
+    if (is_full(r, head, MOST_BYTES))
         return -ENOSPC;
     if (__builtin_expect(lost != 0, 0))
-        behind = publish_loss(r, event, head);
+        new_head = publish_lost(r, event, head);
     else
         announce(r, event);
     CT_SET(event, thread, atomic_load_explicit(&s->thread, memory_order_relaxed));
     if (!event->thread)
         event->present &= ~CT_BIT(thread);
-    behind = fill(r, behind, event);
+    new_head = append(r, new_head, event);
     atomic_store_explicit(&s->announced, CT_JOURNAL_QUIET, memory_order_release);
-    return ((head ^ behind) & ~(r->mask >> 2)) != 0;
+    return ((head ^ new_head) & ~(r->mask >> 2)) != 0;
 }
 
 int ct_ring_publish(struct ct_event *event) {
-    struct ct_ring *r = ct_ring_mine();
+    struct ct_ring *r = ct_ring_claim();
     if (!r)
         return -ENOMEM;
     if (self.busy)
@@ -407,15 +351,15 @@ int ct_ring_publish(struct ct_event *event) {
     return rc;
 }
 
-uint64_t ct_ring_bound(struct ct_ring *ring) {
+uint64_t ct_ring_announced_bound(struct ct_ring *ring) {
     const int saved = errno;
     uint64_t bound = atomic_load(&ring->shared->announced);
-    // Publishing takes tens of nanoseconds, unless the thread loses its core in between.
+    // Publishing takes tens of nanoseconds, unless the thread loses its core meanwhile.
     for (int i = 0; i < 200 && bound != CT_JOURNAL_QUIET; i++)
         bound = atomic_load(&ring->shared->announced);
-    // A thread that was cancelled or killed in there must not hold up the others for ever.
+    // A thread that was cancelled or killed while it published must not hold up the others for ever.
     const uint32_t tid = (uint32_t)atomic_load(&ring->shared->owner);
-    if (bound != CT_JOURNAL_QUIET && tid && thread_is_gone(tid))
+    if (bound != CT_JOURNAL_QUIET && tid && thread_has_ended(tid))
         bound = CT_JOURNAL_QUIET;
     errno = saved;
     return bound;
@@ -426,7 +370,7 @@ static int is_empty(const struct ct_ring *r) {
 }
 
 int ct_ring_is_empty(void) {
-    const struct ct_ring *r = ct_ring_if_mine();
+    const struct ct_ring *r = ct_ring_claimed();
     return !r || is_empty(r);
 }
 
@@ -437,20 +381,20 @@ int ct_rings_are_empty(void) {
     return !r;
 }
 
-void ct_ring_lose(uint64_t n) {
-    struct ct_ring *r = ct_ring_if_mine();
-    atomic_fetch_add_explicit(r ? &r->shared->lost : &ct_ringless_lost, n, memory_order_relaxed);
+void ct_ring_count_lost(uint64_t n) {
+    struct ct_ring *r = ct_ring_claimed();
+    atomic_fetch_add_explicit(r ? &r->shared->lost : &ct_ring_lost_without_ring, n,
+                              memory_order_relaxed);
 }
 
-void ct_rings_forked(void) {
+void ct_rings_reinit_child(void) {
     struct ct_ring *next;
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;
-        ct_pages_free(r->shared, r->mapped); // the mapping; the file is the parent's
+        ct_pages_free(r->shared, r->mapped); // unmaps; the file is the parent's
     }
     atomic_store(&handles.used, 0);
     atomic_store(&threads, 0);
-    atomic_store(&alone, 0);
     atomic_fetch_add(&generation, 1);
     self.ring = NULL;
     self.busy = 0;

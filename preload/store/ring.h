@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ring of events for each thread that records: the thread puts in, whoever holds the drain lock
-// takes out. Rings lie in the journal (cutrace/journal.h has their layout), so that they outlive the
-// process.
+// One ring of events for each thread that records: the thread puts events in, the holder of the drain lock (the drainer)
+// takes them out. Rings lie in the journal (cutrace/format/journal.h has their layout), so that they outlive the process.
+// Any thread at any time, unless a function is said to be the drainer's.
 #ifndef CT_RING_H
 #define CT_RING_H
 
@@ -18,17 +18,16 @@ struct ct_capture;
 struct ct_ring {
     struct ct_journal_ring *shared;
     uint8_t *data;
-    uint64_t mask;                      // bytes of data - 1
-    uint64_t room_until;                // head may go up to here without another look at the tail
-    _Atomic uint32_t unwinding;         // the thread is inside the unwinder
-    _Atomic uint32_t in_python;         // the thread is walking Python frames
-    struct ct_capture *_Atomic capture; // its memory for that
+    uint64_t mask;       // bytes of data - 1
+    uint64_t room_until; // the owner's: head may go up to here without reading the tail again
+    _Atomic uint32_t unwinding;         // the owner is inside the unwinder
+    _Atomic uint32_t in_python;         // the owner is walking Python frames
+    struct ct_capture *_Atomic capture; // what the owner remembers of its stacks (stack/capture.h)
     struct ct_ring *next;               // set before the ring is linked in
     size_t mapped;                      // bytes at `shared`
-    uint32_t claim;                     // differs for each thread that has had the ring
-    uint64_t taken,
-        end; // the drainer's: taken out up to here, and not committed yet; what it may take
-    uint64_t looked_at; // the drainer's: the head at its last look for a thread alone
+    uint32_t claim;                     // another number for each thread that has had the ring
+    uint64_t taken;                     // the drainer's: taken out up to here, not committed yet
+    uint64_t end;                       // the drainer's: it may take up to here
 };
 
 // Before the first ring, and again in a child.
@@ -38,26 +37,20 @@ void ct_rings_init(void);
 void ct_rings_set_open(void (*open)(void));
 
 // CLOCK_MONOTONIC in ns, strictly increasing within a thread, never 0.
-uint64_t ct_now(void);
+uint64_t ct_ring_now(void);
 
-// Drainer: what a thread did before its clock showed less than what the caller has stored by now is visible
-// afterwards. Returns 0, or -EAGAIN: not this time.
+// Drainer: after this, what a thread did before it read a clock below the caller's newest watermark is visible. Returns
+// 0, or -EAGAIN: not this time.
 int ct_rings_fence(void);
-
-// Drainer, now and then: looks whether one thread alone records, whose times are then cheaper.
-void ct_rings_look(void);
-
-// Whether the calling thread is taken to be it.
-int ct_ring_is_alone(void);
 
 // All rings, newest first. Rings are never taken out (only a forked child starts a new list).
 struct ct_ring *ct_rings(void);
 
 // The calling thread's ring, claimed at its first use; NULL if there is no memory.
-struct ct_ring *ct_ring_mine(void);
+struct ct_ring *ct_ring_claim(void);
 
 // Whether the calling thread has its ring already. Cheap.
-struct ct_ring *ct_ring_if_mine(void);
+struct ct_ring *ct_ring_claimed(void);
 
 // Publishes an event of the calling thread, times it if it has no time, and sets its thread.
 // Returns 0; 1 if it filled another quarter of the ring; -ENOSPC if the ring is full, -ENOMEM if there
@@ -65,20 +58,20 @@ struct ct_ring *ct_ring_if_mine(void);
 int ct_ring_publish(struct ct_event *event);
 
 // Counts n events of the calling thread as lost.
-void ct_ring_lose(uint64_t n);
+void ct_ring_count_lost(uint64_t n);
 
-// Events that are lost without a ring that could tell.
-extern _Atomic uint64_t ct_ringless_lost;
+// Events that were lost in threads without a ring.
+extern _Atomic uint64_t ct_ring_lost_without_ring;
 
-// The newest time up to which a drainer may have taken events out; see ct_ring_publish.
-extern _Atomic uint64_t ct_watermark;
+// The newest time up to which a drainer may have taken events out (ring.c, invariant R5).
+extern _Atomic uint64_t ct_ring_watermark;
 
 // Whether everything that was published has been taken out: by this thread, by all.
 int ct_ring_is_empty(void);
 int ct_rings_are_empty(void);
 
-// A bound for the times of what the ring's thread is just publishing, CT_JOURNAL_QUIET if it is not.
-uint64_t ct_ring_bound(struct ct_ring *ring);
+// Drainer: a bound for the time of the event that the ring's thread is publishing, CT_JOURNAL_QUIET if it publishes none.
+uint64_t ct_ring_announced_bound(struct ct_ring *ring);
 
 // ---- taking out -----------------------------------------------------------------------------
 
@@ -93,12 +86,12 @@ static inline const struct ct_event *ct_ring_record(const struct ct_ring *r, uin
 }
 
 // A forked child: forgets the parent's rings. Only the forking thread may be running.
-void ct_rings_forked(void);
+void ct_rings_reinit_child(void);
 
 // ---- threads by number ----------------------------------------------------------------------
 
-// A thread by its number (from 1), or NULL if it is not known (any more). Numbers are given in the order
-// of first events and are not used again, so that a recycled tid is another thread.
-const struct ct_journal_thread *ct_thread(uint32_t number);
+// A thread by its number (from 1), or NULL if it is not known, or not any more. Numbers are given in the order of first
+// events and are used once, so that a recycled tid is another thread.
+const struct ct_journal_thread *ct_ring_thread(uint32_t number);
 
 #endif

@@ -227,7 +227,7 @@ static size_t thread_name(const struct ct_journal_thread *t, char *name, size_t 
 }
 
 static __attribute__((noinline)) uint32_t thread_define(uint32_t number) {
-    const struct ct_journal_thread *t = ct_thread(number);
+    const struct ct_journal_thread *t = ct_ring_thread(number);
     const uint32_t i = number % THREAD_IDS;
     if (!t)
         return 0;

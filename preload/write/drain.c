@@ -213,7 +213,7 @@ static void tell(const char *text) {
 // as well.
 static int drop_chunk(void) {
     const struct ct_journal_open *now = ct_staged();
-    atomic_fetch_add(&ct_ringless_lost, now->events - w.chunk_own + w.chunk_lost);
+    atomic_fetch_add(&ct_ring_lost_without_ring, now->events - w.chunk_own + w.chunk_lost);
     ct_segment_lost();
     w.chunk_bytes = 0;
     return begin_chunk(now->seq, now->first_event);
@@ -391,7 +391,7 @@ static inline void put_columns(size_t i) {
         return;
     w.waiting -= e->op != CT_OP_AMEND;
     if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
-        atomic_fetch_add(&ct_ringless_lost, 1); // more definitions at one time than a chunk holds
+        atomic_fetch_add(&ct_ring_lost_without_ring, 1); // more definitions at one time than a chunk holds
 }
 
 // (Behind the end of the batch lie older events, which do no harm.)
@@ -424,7 +424,7 @@ static int put_batch(void) {
                 put_columns(put);
             ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->taken_ns);
             if ((rc = close_chunk(0))) {
-                atomic_fetch_add(&ct_ringless_lost, w.batch_n - i); // they are out of their rings
+                atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i); // they are out of their rings
                 break;
             }
         }
@@ -473,7 +473,7 @@ static int put_losses(uint64_t limit) {
             rc = put_batch();
     }
     if (!rc)
-        put_lost(atomic_exchange(&ct_ringless_lost, 0), 0, limit);
+        put_lost(atomic_exchange(&ct_ring_lost_without_ring, 0), 0, limit);
     return rc ? rc : put_batch();
 }
 

@@ -10,8 +10,7 @@
 #include "store/journal.h"
 #include "store/ring.h"
 
-#define AHEAD_BYTES 1024u // of a ring, fetched ahead of what is taken
-#define STEP 16u          // bytes, by which a record is copied
+#define STEP 16u // bytes, by which a record is copied
 
 struct source {
     uint64_t t_ns; // of the next event
@@ -47,11 +46,11 @@ static inline void heap_down(size_t at, struct source down) {
 static uint64_t safe_limit(void) {
     const uint64_t now = ct_clock();
     uint64_t limit = now;
-    atomic_store(&ct_watermark, now);
+    atomic_store(&ct_ring_watermark, now);
     if (ct_rings_fence())
         return 0;
     for (struct ct_ring *r = ct_rings(); r; r = r->next) {
-        const uint64_t bound = ct_ring_bound(r);
+        const uint64_t bound = ct_ring_announced_bound(r);
         limit = bound < limit ? bound : limit;
     }
     return limit;
@@ -63,7 +62,6 @@ static uint64_t next_time(struct ct_ring *r) {
 }
 
 uint64_t ct_merge_begin(void) {
-    ct_rings_look();
     m.limit = safe_limit();
     m.n = 0;
     if (!m.sources && !(m.sources = ct_pages(CT_RINGS * sizeof *m.sources)))
@@ -95,9 +93,6 @@ static inline void copy(uint8_t *to, const uint8_t *from, size_t bytes) {
 static inline uint64_t take_one(struct ct_ring *r, struct ct_event *e) {
     const struct ct_event *record = ct_ring_record(r, &r->taken);
     const size_t bytes = ct_journal_record_bytes(record->present);
-    __builtin_prefetch(r->data + ((r->taken + AHEAD_BYTES) & r->mask));
-    __builtin_prefetch(r->data +
-                       ((r->taken + AHEAD_BYTES + 64) & r->mask)); // a record is longer than a line
     copy((uint8_t *)e, (const uint8_t *)record, bytes);
     r->taken += bytes;
     return next_time(r);

@@ -86,7 +86,7 @@ int __wrap_ct_writer_thread_start(void) {
 
 static void *claim(void *place) {
     (void)ct_tracing_is_on();
-    if (!(*(struct ct_ring **)place = ct_ring_mine()))
+    if (!(*(struct ct_ring **)place = ct_ring_claim()))
         fail("no ring");
     pthread_barrier_wait(&claimed);
     pthread_barrier_wait(&ended);

@@ -110,7 +110,7 @@ EXPORT int bench_begin(unsigned name, unsigned file) {
     ct_tracing_open();
     name_at = name;
     file_at = file;
-    ring = ct_ring_mine();
+    ring = ct_ring_claim();
     // (The recorder's own thread may just be looking at the loaded objects.)
     for (int i = 0; i < 1000 && ct_python_find() <= 0; i++)
         usleep(1000);

@@ -123,7 +123,7 @@ inline tick() {
 #endif
 }
 
-// ct_now: strictly rising within the thread.
+// ct_ring_now: strictly rising within the thread.
 inline read_clock() {
     tick();
     last = (now > last -> now : last + 1);
@@ -194,7 +194,7 @@ proctype thread(byte me) {
     byte published, filled, last, newest, t, how, losses;
     do
     :: published < EVENTS + (me -> 0 : MORE) ->
-        // Its time may have been taken by ct_now, at some time before.
+        // Its time may have been taken by ct_ring_now, at some time before.
         atomic {
             published++;
             if

@@ -140,11 +140,9 @@ def threads_that_share_addresses_come_in_the_driver_s_order():
 
 
 @test
-def a_thread_alone_and_a_visitor_come_in_the_driver_s_order():
+def a_thread_and_a_visitor_come_in_the_driver_s_order():
     run = Run("visits", 400 if FULL else 60)
     trace = run.trace()
-    (times,) = re.findall(r"alone (\d+) times", run.stderr)
-    assert int(times) > 1000
     assert not lost(trace)
     ordered(trace)
     equal(run, trace)
@@ -193,7 +191,7 @@ def times_are_rounded_to_ticks():
             times = [e["t_ns"] for e in got]
             assert all(a < b for a, b in zip(times, times[1:])), "times of a thread do not increase"
         ordered(trace)
-        # (How many are alone in 100 ns is a matter of the machine.)
+        # (How many events share 100 ns is a matter of the machine.)
         assert rounded > 1000 or what == ("late-amend",) or tick > 10, rounded
 
 

@@ -69,7 +69,7 @@ EXPORT int walk_begin(void) {
 EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most);
 EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) {
     struct ct_python_frame *const frames = room();
-    struct ct_ring *const ring = ct_ring_mine();
+    struct ct_ring *const ring = ct_ring_claim();
     int more;
     const size_t n = ct_python_walk(ring, frames, most < MOST ? (size_t)most : MOST, hash, &more);
     for (size_t i = 0; i < n; i++) {
@@ -95,10 +95,10 @@ EXPORT const char *walk_text(uint32_t id, uint32_t *function, uint32_t *file) {
 // Walks again and again for so many milliseconds, 0: for ever. Returns how often there were frames.
 EXPORT long walk_on(long ms);
 EXPORT long walk_on(long ms) {
-    struct ct_ring *const ring = ct_ring_mine();
-    const uint64_t end = ct_now() + (uint64_t)ms * 1000000u;
+    struct ct_ring *const ring = ct_ring_claim();
+    const uint64_t end = ct_ring_now() + (uint64_t)ms * 1000000u;
     long times = 0;
-    while (!ms || ct_now() < end) {
+    while (!ms || ct_ring_now() < end) {
         uint64_t hash;
         int more;
         times += ct_python_walk(ring, room(), MOST, &hash, &more) > 0;

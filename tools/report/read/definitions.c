@@ -306,7 +306,7 @@ static uint32_t take_thread(struct ct_names *n, struct ct_in *in) {
     uint64_t *id = ct_map_at(&n->thread_ids, tid);
     if (!*id) {
         CT_GROW(n->threads, n->thread_count, n->thread_cap);
-        n->threads[n->thread_count] = (struct ct_thread){tid, 0};
+        n->threads[n->thread_count] = (struct ct_ring_thread){tid, 0};
         *id = n->thread_count++;
     }
     if (name && !n->complete)

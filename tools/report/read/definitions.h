@@ -52,7 +52,7 @@ struct ct_node {
     uint32_t stack; // the stack that begins here, 0: none does
 };
 
-struct ct_thread {
+struct ct_ring_thread {
     uint64_t tid;
     uint32_t name;
 };
@@ -72,7 +72,7 @@ struct ct_names {
     struct ct_place *places;
     struct ct_node *nodes;
     uint32_t *stacks; // the innermost node of each
-    struct ct_thread *threads;
+    struct ct_ring_thread *threads;
     struct ct_fact *facts;
     size_t string_count, module_count, frame_count, place_count, node_count, stack_count,
         thread_count, fact_count;

@@ -90,7 +90,7 @@ static void put_asker(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_names *n = &v->trace->names;
     const struct ct_refusal *c = s->crossing;
-    const struct ct_thread *thread = &n->threads[c->thread];
+    const struct ct_ring_thread *thread = &n->threads[c->thread];
     const struct ct_short wall = ct_wall(v, c->t_ns);
     fprintf(v->out, "  event      %" PRIu64, c->event);
     if (c->thread)
