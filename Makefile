@@ -171,7 +171,7 @@ TESTS ?=
 JOBS ?= $(shell nproc)
 # A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. The thread sanitizer
 # has nothing to say of a test without threads.
-SUITES_THREADS := $(patsubst tests/unit/%.c,unit/%,$(filter-out %_program.c,$(shell grep -l pthread_create tests/unit/*.c)))
+SUITES_THREADS := $(patsubst tests/unit/%.c,unit/%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
 SUITES ?= $(if $(CROSS),unit test_library.sh emulated.sh,$(if $(findstring thread,$(SAN)),$(SUITES_THREADS) \
     test_recorder.py test_output.py,$(if $(SAN),unit test_frames.py)))
 build-tests: all $(TESTS)

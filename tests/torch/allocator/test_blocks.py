@@ -232,7 +232,7 @@ def check_operations(version):
     ready(version)
     done = operations[version]
     print(f"# {sum(done)} operations of the allocator were compared, {len(done)} cases")
-    tap.check(sum(done) >= (300000 if tap.FULL else 30000), f"too few: {sum(done)}")
+    tap.check(sum(done) >= (500000 if tap.FULL else 30000), f"too few: {sum(done)}")
 
 
 def check_faults(version):
