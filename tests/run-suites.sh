@@ -57,9 +57,9 @@ chosen() { # [SUITE...]: files
         found=
         while read -r file; do
             name=$(name_of "$file") short=${file##*/}
-            short=${short#test_} short=${short%.py} short=${short%.sh} short=${short%.bats}
+            short=${short%.py} short=${short%.sh} short=${short%.bats}
             # shellcheck disable=SC2053 # a word may be a pattern
-            if [[ ${file##*/} != $word && $short != $word && $name != "${word#tests/}" && $file != "$word" &&
+            if [[ ${file##*/} != $word && $short != $word && ${short#test_} != $word && $name != "${word#tests/}" && $file != "$word" &&
                 /$name != */"${word#tests/}"/* ]]; then
                 continue
             fi
