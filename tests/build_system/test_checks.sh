@@ -108,8 +108,8 @@ changed() { # FILE SUITES: what a change of the file runs
 }
 check "a changed file has its suites" "$(
     changed README.md ""
-    changed preload/NEW/new.c "preload_* recorder"
-    changed tests/unit/recorder_program.c "output recorder"
+    changed preload/NEW/new.c "preload_* test_recorder"
+    changed tests/unit/recorder_program.c "output test_recorder"
     changed tests/report/test_ring.py test_ring.py
     changed nowhere.c unit)"
 
