@@ -3,8 +3,9 @@
 # flags, the dependencies and the targets for people.
 #
 #   make [all]            build/libcutrace.so, build/cutrace, build/cutrace-report
-#   make check            build and run every test (check-full: the campaigns whole)
-#   make check-torch      the tests against PyTorch's own allocator, whole
+#   make check            build and run every test; SUITES="recorder stacks/python" runs these (tests/run-suites.sh)
+#   make check-changed    the tests that the changes since BASE (origin/main, or else HEAD) can touch
+#   make check-long       every test, and the campaigns whole (before a release); check-torch: those of PyTorch's allocator
 #   make bench            measurements
 #   make lint             format, clang-tidy, shellcheck, layers, hook table against the CUDA headers
 #   make install          PREFIX=/usr/local DESTDIR=
@@ -114,7 +115,7 @@ PRELOAD_LDFLAGS = -shared -static-libgcc -Wl,-soname,libcutrace.so -Wl,-z,defs -
     -Wl,-z,noexecstack -Wl,--exclude-libs,ALL -Wl,--hash-style=both -Wl,-z,text
 PRELOAD_LIBS = $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
-.PHONY: all build-tests build-cuda check check-full bench install uninstall clean distclean lint format print-exports deps help coverage
+.PHONY: all build-tests build-cuda check check-plan check-changed check-long bench install uninstall clean distclean lint format print-exports deps help coverage
 all:
 
 # Everything is rebuilt when the compiler, its flags or these files change: each target below has the stamp
@@ -168,18 +169,29 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 # A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
 TESTS ?=
 JOBS ?= $(shell nproc)
-# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
-SUITES ?= $(if $(CROSS),unit tests/build_system/test_library.sh tests/build_system/emulated.sh,$(if $(SAN),unit \
-    $(if $(findstring address,$(SAN)),tests/stacks/python/test_frames.py)))
+# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. The thread sanitizer
+# has nothing to say of a test without threads.
+SUITES_THREADS := $(patsubst tests/unit/%.c,unit/%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
+SUITES ?= $(if $(CROSS),unit test_library.sh emulated.sh,$(if $(findstring thread,$(SAN)),$(SUITES_THREADS) \
+    test_recorder.py test_output.py,$(if $(SAN),unit test_frames.py)))
 build-tests: all $(TESTS)
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
 build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
+RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
+    CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' tests/run-suites.sh
 check: build-tests
-	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \
-	    CUTRACE_RUN='$(RUN)' CC='$(CC)' SAN='$(SAN)' CUDA_INC='$(abspath $(CUDA_INC))' \
-	    tests/run-suites.sh $(SUITES)
-check-full: CUTRACE_FULL := 1
-check-full: check
+	$(RUN_SUITES) $(SUITES)
+# Notes the suites in the folder PLAN, as those of LEG, for `tests/run-suites.sh --run PLAN`.
+check-plan: build-tests
+	@$(RUN_SUITES) --plan $(PLAN) $(LEG) $(SUITES)
+# The suites that a change can touch (tests/changed-suites): of what is not committed, and of the commits since BASE.
+check-changed:
+	@suites=$$(scripts/changed-suites.sh $(BASE)) || exit 1; \
+	if [ -n "$$suites" ]; then $(MAKE) check SUITES="$$suites"; else echo 'nothing that a test could see has changed'; fi
+# The campaigns whole, in an hour or more: before a release.
+check-long: CUTRACE_FULL := 1
+check-long: check
+	CUTRACE_FULL=1 scripts/lint.sh
 
 bench: all $(BENCHES)
 	@$(if $(BENCHES),set -e; for b in $(BENCHES); do CUTRACE_BUILD=$(abspath $(BUILD)) $$b; done,echo 'bench: nothing to measure yet')

@@ -3,96 +3,131 @@
 # From a fresh Debian 12 or Ubuntu 22.04 to the result of all tests: sets up, builds, runs `make check`.
 # The last line is the summary: "N passed, N failed[, N skipped]".
 #
-# With CI=true also: a clang build, the sanitizers, the aarch64 build and its unit tests, builds against
-# CUDA 12's and the newest CUDA headers, and `make lint`; warnings are errors. Nothing is left out silently, but
-# only what did not pass has lines of its own there. A suite that fails beside others is run once more, alone, and
-# that counts. What failed is said again before the summary.
+# With CI=true: builds by gcc, by clang, for the sanitizers, for aarch64 and against CUDA 12's and the newest CUDA headers, warnings
+# being errors; then all suites of all legs and the checks of the sources in one order, the longest first:
+#   gcc       every suite, with every optional tool        newcomer  the suites that can use an optional tool, without any
+#   asan      unit tests, address and undefined behaviour  tsan      unit tests of what has threads
+#   aarch64   unit tests under emulation                   lint      scripts/lint.sh, in parts
+# What passes has one line for each suite; what failed is said again before the summary.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it is documented as `sh scripts/check.sh`
 set -u
 cd "$(dirname "$0")/.." || exit 2
+exec </dev/null
 
 ci=
 [ "${CI:-}" = true ] && ci=1
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
-log=$(mktemp)
-recap=$(mktemp)
-trap 'rm -f "$log" "$recap"' EXIT
+work=$(mktemp -d)
+log=$work/log recap=$work/recap
+: >"$recap"
+trap 'rm -rf "$work"' EXIT
 
 announce() {
-    printf '\n==== %s\n' "$*"
+    printf '\n==== %s (%d s)\n' "$*" "$SECONDS"
 }
-result() { # STATUS NAME: one result of its own
+result() { # STATUS NAME [LOG]: one result of its own
     if [ "$1" = 0 ]; then
         passed=$((passed + 1))
         echo "ok - $2"
     else
         failed=$((failed + 1))
+        [ -z "${3:-}" ] || cat "$3"
         echo "not ok - $2" | tee -a "$recap"
+        [ -z "${3:-}" ] || tail -n 8 "$3" | sed 's/^/    /' >>"$recap"
     fi
 }
-# A log keeps those who look for a failure busy: of what passed, only the sums.
-show() {
-    if [ -n "$ci" ]; then grep -v --line-buffered '^ok '; else cat; fi
-}
 # The failed results in the output of suites, each with the first lines of what it says of itself.
-remember() { # NAME
-    awk -v step="$1" '
-        /^again/ { print step ": " $0; said = 0; next }
-        /^not ok/ { print step ": " $0; said = 0; next }
+remember() {
+    awk '
+        /^not ok/ { print; said = 0; next }
         /^  [|] not ok/ { print "    " substr($0, 5); said = 1; next }
         /^  [|] #/ { if (said && said++ < 8) print "    " substr($0, 5); next }
         { said = 0 }' "$log" >>"$recap"
 }
-# Runs a command that is one result.
-step() { # NAME COMMAND...
-    local name=$1 start=$SECONDS status
-    shift
-    announce "$name: $*"
-    "$@" >"$log" 2>&1
-    status=$?
-    [ "$status" = 0 ] || cat "$log"
-    result "$status" "$name ($((SECONDS - start)) s)"
-    [ "$status" = 0 ] || tail -n 8 "$log" | sed 's/^/    /' >>"$recap"
-}
-# Runs a `make check`, whose last line counts; one without it is a failure named after the step.
-suites() { # NAME COMMAND...
-    local name=$1 start=$SECONDS last p f s
-    shift
-    announce "$name: $*"
-    "$@" 2>&1 | tee "$log" | show
-    remember "$name"
-    last=$(tail -n 1 "$log")
-    if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
-        p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
-    elif last=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1) && [ -n "$last" ]; then
-        # make adds its own line about the failed target
-        read -r p _ f _ s _ <<<"$last"
-        s=${s:-0}
-    else
-        result 1 "$name: no summary"
+# Runs suites. Their last line counts; make adds one of its own where a suite failed.
+suites() { # COMMAND...
+    local p f s
+    "$@" 2>&1 | tee "$log"
+    remember
+    read -r p _ f _ s _ < <(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+    if [ -z "${f:-}" ]; then
+        result 1 "the suites: no summary"
         return
     fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-    if [ $((p + f)) = 0 ]; then result 1 "$name: no test ran"; fi
-    echo "     $name took $((SECONDS - start)) s"
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+    [ $((p + f)) != 0 ] || result 1 "the suites: no test ran"
 }
-# Runs a command that prints TAP.
-tap() { # NAME COMMAND...
-    local name=$1 start=$SECONDS status
+
+# ---- what CI builds and runs
+# What suites would fetch while the processors wait for it. Each says for itself what it could not get.
+prefetch() {
+    scripts/fetch-pythons.sh build/deps
+    scripts/fetch-pythons.sh build/deps packages
+    python3 scripts/fetch-torch.py build/deps
+    local newest
+    newest=$(python3 scripts/fetch-torch.py --list | sort -V | tail -n 1)
+    python3 scripts/fetch-torch.py --whole build/deps "$newest"
+    python3 scripts/fetch-torch.py --whole build/deps "$newest" 3.12
+}
+
+# Every leg's programs, by one make that shares the processors out. A leg that is built leaves built.LEG.
+build_legs() {
+    local version
+    for version in 12 newest; do
+        if ! scripts/fetch-cuda-headers.sh "$version" build/deps >"$work/include.$version" 2>"$log"; then
+            result 1 "CUDA $version headers" "$log"
+        fi
+    done
+    cat >"$work/legs.mk" <<MK
+legs := gcc aarch64 asan clang tsan cuda-12 cuda-newest
+build.gcc := build-tests
+build.clang := BUILD=build/clang CC=clang CFLAGS=-g0 build-tests
+build.asan := SAN=address,undefined build-tests
+build.tsan := SAN=thread build-tests
+build.aarch64 := CROSS=aarch64-linux-gnu build-tests
+build.cuda-12 := BUILD=build/cuda-12 CUDA_INC=$(cat "$work/include.12") CFLAGS=-g0 build-cuda
+build.cuda-newest := BUILD=build/cuda-newest CUDA_INC=$(cat "$work/include.newest") CFLAGS=-g0 build-cuda
+.PHONY: all \$(legs)
+all: \$(legs)
+\$(legs):
+	+@\$(MAKE) -s \$(build.\$@) >$work/build.\$@ 2>&1 && touch $work/built.\$@
+MK
+    make -s -k -j"$jobs" -f "$work/legs.mk" >/dev/null 2>&1
+    for leg in gcc aarch64 asan clang tsan cuda-12 cuda-newest; do
+        [ -e "$work/built.$leg" ]
+        result $? "build of $leg" "$work/build.$leg"
+    done
+}
+
+plan() { # LEG MAKE-ARGUMENTS...
+    local leg=$1
     shift
-    announce "$name: $*"
-    "$@" 2>&1 | tee "$log" | show
-    status=${PIPESTATUS[0]}
-    grep -A 8 '^not ok' "$log" >>"$recap"
-    local bad skip good
-    bad=$(grep -c '^not ok' "$log")
-    skip=$(grep -ciE '^ok .*# *skip' "$log")
-    good=$(($(grep -c '^ok' "$log") - skip))
-    passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + skip))
-    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then result 1 "$name"; fi
-    if [ $((good + bad + skip)) = 0 ]; then result 1 "$name: no result"; fi
-    echo "     $name took $((SECONDS - start)) s"
+    if [ -e "$work/built.${built:-$leg}" ] && ! make -s "$@" check-plan PLAN="$work/plan" LEG="$leg" >"$log" 2>&1; then
+        result 1 "plan of $leg" "$log"
+    fi
+}
+
+# As one who has set up by `setup.sh build`: no other command is in PATH, no Python but the system's, no library beside the others.
+plan_newcomer() {
+    local suite
+    if ! scripts/newcomer-path.sh "$work/bin" 2>"$log"; then
+        result 1 "newcomer: a PATH without optional tools" "$log"
+        return
+    fi
+    mkdir -p "$work/home" "$work/deps/pythons"
+    find "$PWD/build/deps" -mindepth 1 -maxdepth 1 ! -name pythons -exec ln -s -t "$work/deps" {} +
+    for suite in bullseye trixie sid packages; do echo hidden >"$work/deps/pythons/$suite.skipped"; done
+    # shellcheck disable=SC2046 # a list
+    built=gcc PATH=$work/bin HOME=$work/home PYENV_ROOT=/nonexistent CUTRACE_DEPS=$work/deps \
+        CUTRACE_WITHOUT="libjemalloc libtcmalloc libdebuginfod" \
+        plan newcomer SUITES="$(grep -rlE '^# optional: ' tests | tr '\n' ' ')"
+}
+
+plan_lint() { # NAME PARTS...
+    local name=$1
+    shift
+    TIDY_JOBS=1 CUTRACE_LINT="$*" tests/run-suites.sh --plan "$work/plan" "$name" scripts/lint.sh
 }
 
 announce "set-up"
@@ -103,23 +138,27 @@ if ! sh scripts/setup.sh ${ci:+all}; then
 fi
 
 if [ -z "$ci" ]; then
-    suites "tests" make -s -j"$jobs" check
+    suites make -s -j"$jobs" check
 else
-    export WERROR=1 CUTRACE_AGAIN=1
-    suites "tests, gcc" make -s -j"$jobs" check
-    step "build with clang" make -s -j"$jobs" BUILD=build/clang CC=clang build-tests
-    suites "tests, address and undefined-behaviour sanitizers" make -s -j"$jobs" SAN=address,undefined check
-    suites "tests, thread sanitizer" make -s -j"$jobs" SAN=thread check
-    suites "tests, aarch64 under emulation" make -s -j"$jobs" CROSS=aarch64-linux-gnu check
-    for version in 12 newest; do
-        if include=$(scripts/fetch-cuda-headers.sh "$version" build/deps); then
-            step "build against CUDA $version headers" \
-                make -s -j"$jobs" "BUILD=build/cuda-$version" "CUDA_INC=$include" build-cuda
-        else
-            result 1 "build against CUDA $version headers: they cannot be fetched"
-        fi
-    done
-    tap "lint" scripts/lint.sh
+    export WERROR=1 CUTRACE_HANG=1800
+    mkdir "$work/plan"
+    announce "builds"
+    make -s deps >"$log" 2>&1 || result 1 "dependencies" "$log"
+    prefetch >"$work/prefetch" 2>&1 &
+    build_legs
+    wait
+    announce "suites"
+    plan gcc
+    plan asan SAN=address,undefined
+    plan tsan SAN=thread
+    plan aarch64 CROSS=aarch64-linux-gnu
+    plan_newcomer
+    plan_lint lint-preload "tidy preload"
+    plan_lint lint-tools "tidy tools"
+    plan_lint lint-tests "tidy tests"
+    plan_lint lint rest
+    # (Suites that wait leave a processor to a third one.)
+    JOBS=$((jobs + jobs / 2)) suites tests/run-suites.sh --run "$work/plan"
 fi
 
 if [ -s "$recap" ]; then

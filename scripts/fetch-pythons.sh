@@ -28,9 +28,12 @@ unpacked() { # FOLDER PROGRAM
 
 list() { # DEPS
     {
-        for program in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do
+        for program in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3 /usr/bin/python3; do
             if [ -x "$program" ]; then echo "$program"; fi
         done
+        case :$PATH: in
+        *:/usr/local/bin:*) if [ -x /usr/local/bin/python3 ]; then echo /usr/local/bin/python3; fi ;;
+        esac
         for program in "$1"/pythons/*/usr/bin/python3.*; do
             if [ -x "$program" ]; then unpacked "${program%/usr/bin/*}" "$program"; fi
         done

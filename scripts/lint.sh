@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # All checks of the sources, as TAP: format, clang-tidy, shellcheck, layers, hook table against CUDA headers.
+# CUTRACE_LINT=rest leaves clang-tidy out, CUTRACE_LINT="tidy FOLDER..." is clang-tidy alone, of these folders.
 # Without PyPI the comparison with the newest headers is a loud skip, or a failure where CI=true.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -25,7 +26,7 @@ shell_files() {
         -type f \( -name '*.sh' -o -path './.ci/*' \) -print | LC_ALL=C sort
 }
 shell_check() {
-    shell_files | xargs -d '\n' shellcheck
+    shell_files | xargs -d '\n' -n 8 -P "$(nproc)" shellcheck
 }
 heads() { # every source says its licence
     find include preload tools tests scripts Makefile .ci -type f \
@@ -34,31 +35,53 @@ heads() { # every source says its licence
         grep . && return 1
     return 0
 }
+tidy() { # FOLDER...
+    # shellcheck disable=SC2046 # names without spaces
+    scripts/check-tidy.sh $(find "$@" -name '*.c' | LC_ALL=C sort)
+}
+# A suite that runs less without an optional tool says so, for .ci/run runs it without one, too.
+optional() {
+    grep -rlE "shutil\.which|command -v|CUTRACE_WITHOUT|test_frames\.(fetch|interpreters)|^ *fetch\(\)" tests \
+        --include='test_*' --include='*.bats' | xargs grep -L '^# optional: ' | grep . && return 1
+    return 0
+}
 
 CUDA_INC=${CUDA_INC:-$(make -s show-CUDA_INC)}
 DEPS=${DEPS_DIR:-build/deps}
 export CUDA_INC
 make -s deps >/dev/null || { echo "not ok 1 - lint: dependencies"; exit 1; }
 
-step "sources have the form of .clang-format" scripts/check-format.sh
-step "clang-tidy" scripts/check-tidy.sh
-step "shellcheck" shell_check
-step "licence heads" heads
-step "layers" scripts/check-layers.sh
-step "hook table against the CUDA headers in use" scripts/check-api.py "$CUDA_INC"
-if newest=$(scripts/fetch-cuda-headers.sh newest "$DEPS" 2>/dev/null) &&
-    oldest=$(scripts/fetch-cuda-headers.sh 12 "$DEPS" 2>/dev/null); then
-    step "hook table against CUDA 12's and the newest CUDA headers" \
-        scripts/check-api.py --all "$oldest" "$CUDA_INC" "$newest"
-else
-    count=$((count + 1))
-    if [ "${CI:-}" = true ]; then
-        failed=$((failed + 1))
-        echo "not ok $count - lint: hook table against the newest CUDA headers: PyPI cannot be reached"
+parts=${CUTRACE_LINT:-tidy preload tools tests rest}
+case " $parts " in
+*" tidy "*)
+    folders=${parts#tidy }
+    # shellcheck disable=SC2086 # a list
+    step "clang-tidy of ${folders% rest}" tidy ${folders% rest}
+    ;;
+esac
+case " $parts " in
+*" rest "*)
+    step "sources have the form of .clang-format" scripts/check-format.sh
+    step "shellcheck" shell_check
+    step "licence heads" heads
+    step "layers" scripts/check-layers.sh
+    step "suites say which optional tools they can use" optional
+    step "hook table against the CUDA headers in use" scripts/check-api.py "$CUDA_INC"
+    if newest=$(scripts/fetch-cuda-headers.sh newest "$DEPS" 2>/dev/null) &&
+        oldest=$(scripts/fetch-cuda-headers.sh 12 "$DEPS" 2>/dev/null); then
+        step "hook table against CUDA 12's and the newest CUDA headers" \
+            scripts/check-api.py --all "$oldest" "$CUDA_INC" "$newest"
     else
-        echo "ok $count - lint: hook table against the newest CUDA headers # SKIP PyPI cannot be reached"
-        echo "lint: NOT CHECKED against the newest CUDA headers: PyPI cannot be reached" >&2
+        count=$((count + 1))
+        if [ "${CI:-}" = true ]; then
+            failed=$((failed + 1))
+            echo "not ok $count - lint: hook table against the newest CUDA headers: PyPI cannot be reached"
+        else
+            echo "ok $count - lint: hook table against the newest CUDA headers # SKIP PyPI cannot be reached"
+            echo "lint: NOT CHECKED against the newest CUDA headers: PyPI cannot be reached" >&2
+        fi
     fi
-fi
+    ;;
+esac
 echo "1..$count"
 [ "$failed" = 0 ]

@@ -3,15 +3,20 @@
 # Installs what building and testing cutrace needs and this machine lacks, and nothing else.
 # Debian 12 and Ubuntu 22.04 (apt, with sudo where needed); elsewhere it says what to install by hand.
 #
-# Usage: setup.sh [build|all|bench]
+# Usage: setup.sh [build|all|bench]     setup.sh --list [build|all|bench] prints the packages, missing or not
 #   build: to build and test (default)   all: also what else continuous integration checks   bench: also the peer of `make bench`
 set -eu
 
+list_only=
+if [ "${1:-}" = --list ]; then
+    list_only=1
+    shift
+fi
 want=${1:-build}
 case $want in
 build | all | bench) ;;
 *)
-    echo "usage: setup.sh [build|all|bench]" >&2
+    echo "usage: setup.sh [--list] [build|all|bench]" >&2
     exit 2
     ;;
 esac
@@ -37,7 +42,6 @@ zstd                  command -v zstd
 bats                  command -v bats
 python3               command -v python3
 g++                   command -v g++
-spin                  command -v spin
 LIST
     if ! has_cuda_headers || [ "$want" = all ]; then
         echo 'python3-venv          python3 -m pip --version || python3 -c "import venv, ensurepip"'
@@ -54,6 +58,7 @@ LIST
         echo 'chromium              has_browser'
     fi
     cat <<'LIST'
+spin                  command -v spin
 clang                 command -v clang
 clang-format          command -v clang-format
 clang-tidy            command -v clang-tidy
@@ -95,6 +100,10 @@ has_cuda_headers() {
 }
 
 list=$(needs)
+if [ -n "$list_only" ]; then
+    printf '%s\n' "$list" | cut -d ' ' -f 1
+    exit 0
+fi
 missing=$(printf '%s\n' "$list" | while read -r package test; do
     eval "$test" >/dev/null 2>&1 || echo "$package"
 done)

@@ -1,84 +1,117 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every test suite, several at a time, and ends with one line: "N passed, N failed[, N skipped]".
+# Runs test suites, several at a time, the longest first, and ends with one line: "N passed, N failed[, N skipped]".
 #
-# Usage: run-suites.sh [SUITE...]
-#   A suite is a folder of tests/ (unit, report, stacks/python, ...) or one file; without any, all run.
+# Usage: run-suites.sh [SUITE...]                    runs them
+#        run-suites.sh --plan FOLDER LEG [SUITE...]  notes them, with the present environment, to be run later
+#        run-suites.sh --run FOLDER                  runs what was noted, all legs in one order
+#        run-suites.sh --list [SUITE...]             prints their names
+#   SUITE is a file (tests/unit/test_recorder.py), a folder of tests/ (unit, stacks/python, python), or a file's name alone or
+#   without test_ and extension (test_recorder.py, recorder, 'preload_*'); without any, all run.
 #   Environment: CUTRACE_BUILD, CUTRACE_ROOT (set by make check), CUTRACE_FULL=1, JOBS,
 #   CUTRACE_HANG=600 seconds for one suite (a guard against hangs, not a measure of speed),
-#   CUTRACE_AGAIN=1 runs a suite that failed once more when all others have ended, and says so: what fails only
-#   on a machine that is busy with other suites does not count, what fails again does,
 #   CUTRACE_RUN a command before compiled tests (the emulator of a cross build).
 #
-# A suite is a program that prints TAP: build/tests/unit/*, *.bats, test_*.py and test_*.sh in a
-# folder of tests/ or one below it.
-# One that prints no result, no plan (1..N), more or fewer results than its plan, or fails without a failed result counts as one
-# failure named after it.
+# A suite is a program that prints TAP: build/tests/unit/*, and *.bats, test_*.py and test_*.sh in a folder of tests/ or one below
+# it. One that prints no result, no plan (1..N), more or fewer results than its plan, or fails without a failed result counts as
+# one failure named after it. How long each took is kept in build/suite-seconds; where there is none, tests/suite-seconds says
+# what comes first. Both decide about the order alone.
 set -u
 
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}
-hang=${CUTRACE_HANG:-$([ -n "${CUTRACE_FULL:-}" ] && echo 14400 || echo 600)}
 jobs=${JOBS:-$(nproc)}
 export CUTRACE_ROOT=$root CUTRACE_BUILD=$build CMOCKA_MESSAGE_OUTPUT=TAP PYTHONDONTWRITEBYTECODE=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
-# The compiled programs are short, so they come last and fill up what the long ones leave of the processors.
-list_suites() { # [FOLDER]
-    local folder=${1:-*} file
-    # shellcheck disable=SC2086,SC2231 # the folder may be a pattern
-    for file in "$root"/tests/$folder/{,*/}*.bats "$root"/tests/$folder/{,*/}test_*.py "$root"/tests/$folder/{,*/}test_*.sh; do
-        [ -f "$file" ] || continue
-        case $file in
-        *.bats) echo "$file" ;;
-        *) if [ -x "$file" ]; then echo "$file"; else echo "run-suites: $file is not executable" >&2; fi ;;
-        esac
-    done
-    [ "$folder" = '*' ] || [ "$folder" = unit ] || return 0
-    for file in "$build"/tests/unit/*; do
-        case $file in *.o | *.d | *.so | *.gcno | *.gcda) continue ;; esac
-        [ -f "$file" ] && [ -x "$file" ] && echo "$file"
-    done
-    return 0
-}
-
+# ---- which suites there are
 name_of() {
     case $1 in
-    "$build"/tests/*) echo "${1#"$build"/tests/}" ;;
     "$root"/tests/*) echo "${1#"$root"/tests/}" ;;
+    */tests/unit/*) echo "unit/${1##*/}" ;; # of whichever build
+    "$root"/*) echo "${1#"$root"/}" ;;
     *) echo "$1" ;;
     esac
 }
 
-# Runs one suite; leaves counts and its own report under $results.
-run_one() {
-    local suite=$1 name tag status plan ok bad skipped start seconds extra=
-    name=$(name_of "$suite")
-    tag=${name//\//_}
-    local out=$results/$tag.out err=$results/$tag.err report=$results/$tag.report
+every_suite() {
+    local file
+    find "$root/tests" -mindepth 2 -maxdepth 3 -type f \( -name '*.bats' -o -name 'test_*.py' -o -name 'test_*.sh' \) |
+        while read -r file; do
+            if [[ -x $file || $file = *.bats ]]; then
+                echo "$file"
+            else
+                echo "run-suites: $file is not executable" >>"$work/warnings"
+            fi
+        done
+    [ ! -d "$build/tests/unit" ] ||
+        find "$build/tests/unit" -maxdepth 1 -type f -executable ! -name '*.so' ! -name '*.o'
+}
+
+chosen() { # [SUITE...]: files
+    local word file name short found
+    every_suite | LC_ALL=C sort >"$work/every"
+    [ $# != 0 ] || cat "$work/every"
+    for word in "$@"; do
+        word=${word%/}
+        found=
+        while read -r file; do
+            name=$(name_of "$file") short=${file##*/}
+            short=${short%.py} short=${short%.sh} short=${short%.bats}
+            # shellcheck disable=SC2053 # a word may be a pattern
+            if [[ ${file##*/} != $word && $short != $word && ${short#test_} != $word && $name != "${word#tests/}" && $file != "$word" &&
+                /$name != */"${word#tests/}"/* ]]; then
+                continue
+            fi
+            found=1
+            echo "$file"
+        done <"$work/every"
+        # A script that is no suite of its own accord, and a file of elsewhere.
+        if [ -z "$found" ]; then
+            file=$(find "$root/tests" -name "${word##*/}" -type f -executable)
+            [ -n "$file" ] || [ ! -f "$word" ] || file=$(realpath "$word")
+            if [ -n "$file" ]; then
+                found=1
+                echo "$file"
+            fi
+        fi
+        [ -n "$found" ] || echo "run-suites: no suite is called $word" >>"$work/warnings"
+    done | awk '!seen[$0]++'
+}
+
+# ---- one suite: leaves its counts and its report under $work
+run_one() { # LEG FILE
+    local leg=$1 suite=$2 name tag plan ok bad skipped seconds processor extra=
+    name=${leg:+$leg: }$(name_of "$suite")
+    tag=$leg.$(name_of "$suite")
+    tag=${tag//\//_}
+    local out=$work/$tag.out err=$work/$tag.err report=$work/$tag.report status
+    local hang=${CUTRACE_HANG:-$([ -n "${CUTRACE_FULL:-}" ] && echo 14400 || echo 600)}
     # Under an emulator a suite that starts programs itself must know how (CUTRACE_RUN).
     if [[ ${CUTRACE_RUN:-} == qemu-* && $suite != "$build"/* ]] && ! grep -q CUTRACE_RUN "$suite" &&
-        [ "$name" != build_system/test_library.sh ]; then
-        echo "0 0 1" >"$results/$tag.count"
+        [[ $suite != */test_library.sh ]]; then
+        echo "0 0 1 0" >"$work/$tag.count"
         echo "skip   $name: it does not run its programs under an emulator" >"$report"
-        flock "$results/lock" cat "$report"
+        flock "$work/lock" cat "$report"
         return
     fi
-    mkdir -p "$results/$tag.tmp"
+    mkdir -p "$work/$tag.tmp"
     local -a command=("$suite")
     case $suite in
     *.bats) command=(bats --tap "$suite") ;;
     *.py) command=(python3 "$suite") ;;
     "$build"/*) [ -n "${CUTRACE_RUN:-}" ] && read -ra command <<<"$CUTRACE_RUN $suite" ;;
     esac
-    start=$(date +%s%N)
+    local TIMEFORMAT='%0R %1R %1U %1S'
     {
-        (cd "$results/$tag.tmp" && TMPDIR=$results/$tag.tmp exec timeout -k 10 "$hang" "${command[@]}") \
-            >"$out" 2>"$err" </dev/null
-        status=$?
-    } 2>/dev/null
-    seconds=$((($(date +%s%N) - start) / 100000000))
-    rm -rf "$results/$tag.tmp"
+        time {
+            (cd "$work/$tag.tmp" && TMPDIR=$work/$tag.tmp exec timeout -k 10 "$hang" "${command[@]}") \
+                >"$out" 2>"$err" </dev/null
+            status=$?
+        }
+    } 2>"$work/$tag.time"
+    rm -rf "$work/$tag.tmp"
+    read -r whole seconds processor < <(awk 'END { print $1, $2, $3 + $4 }' "$work/$tag.time")
 
     # Counted as text of their own lines; a plan "1..0 # SKIP reason" is one skipped test.
     read -r plan ok bad skipped < <(awk '
@@ -88,7 +121,7 @@ run_one() {
         /^not ok/ { bad++; next }
         /^ok/ { if (tolower($0) ~ /# *skip/) skipped++; else ok++ }
         END { print plan + 0, ok + 0, bad + 0, skipped + 0 }' "$out")
-    if [ "$seconds" -ge "${hang}0" ]; then
+    if [ "$whole" -ge "$hang" ]; then
         extra="stopped by the hang guard after $hang s"
     elif [ "$((ok + bad + skipped))" = 0 ]; then
         extra="no TAP result (exit status $status)"
@@ -98,11 +131,9 @@ run_one() {
         extra="exit status $status without a failed test"
     fi
     [ -n "$extra" ] && bad=$((bad + 1))
-    echo "$ok $bad $skipped" >"$results/$tag.count"
     {
-        printf '%s %s: %d passed, %d failed, %d skipped (%d.%d s)\n' \
-            "$([ "$bad" = 0 ] && echo 'ok    ' || echo 'not ok')" "$name" "$ok" "$bad" "$skipped" \
-            $((seconds / 10)) $((seconds % 10))
+        printf '%s %s: %d passed, %d failed, %d skipped (%s s, %s s of a processor)\n' \
+            "$([ "$bad" = 0 ] && echo 'ok    ' || echo 'not ok')" "$name" "$ok" "$bad" "$skipped" "$seconds" "$processor"
         grep -iE '^((not )?ok .*# *skip|1\.\.0)' "$out" | sed 's/^/       /'
         if [ "$bad" != 0 ]; then
             [ -n "$extra" ] && echo "       $name: $extra"
@@ -113,56 +144,95 @@ run_one() {
             echo "  ----"
         fi
     } >"$report"
-    flock "$results/lock" cat "$report"
+    echo "$ok $bad $skipped $seconds" >"$work/$tag.count"
+    flock "$work/lock" cat "$report"
 }
 
-if [ "${1:-}" = --one ]; then
-    results=$2
-    run_one "$3"
-    exit 0
-fi
+# ---- all of a plan: lines of LEG, tab, FILE; LEG.env is what the leg's suites find in their environment
+longest_first() { # PLAN
+    # A suite that no table knows is taken for one of 20 seconds.
+    cat "$root/tests/suite-seconds" "$build/suite-seconds" 2>/dev/null | awk -v plan="$1" -v root="$root/" '
+        { seconds[$1] = $2 }
+        END {
+            while ((getline line <plan) > 0) {
+                split(line, part, "\t")
+                name = part[2]
+                if (!sub(".*/tests/unit/", "unit/", name) && !sub("^" root "tests/", "", name)) sub("^" root, "", name)
+                key = (part[1] == "" ? "" : part[1] ":") name
+                if (!(key in seconds)) key = name
+                print (key in seconds ? seconds[key] : 20) "\t" line
+            }
+        }' | sort -s -t "$(printf '\t')" -k 1,1nr | cut -f 2-
+}
 
-results=$(mktemp -d "${TMPDIR:-/tmp}/cutrace-tests.XXXXXX") || exit 2
-trap 'rm -rf "$results"' EXIT
-if [ $# = 0 ]; then
-    list_suites
-else
-    for word in "$@"; do
-        if [ -f "$word" ]; then realpath "$word"; else list_suites "$word"; fi
-    done
-fi >"$results/suites" 2>"$results/warnings"
-cat "$results/warnings" >&2
+run_plan() {
+    local suite leg tag ok bad skip seconds passed=0 failed=0 skipped=0
+    longest_first "$work/plan" >"$work/ordered"
+    xargs -r -d '\n' -n 1 -P "$jobs" "$0" --one "$work" <"$work/ordered"
 
-xargs -r -d '\n' -n 1 -P "$jobs" "$0" --one "$results" <"$results/suites"
-
-# Alone, and once. Its first report stays in the output.
-again=0
-while [ -n "${CUTRACE_AGAIN:-}" ] && read -r suite <&3; do
-    name=$(name_of "$suite")
-    count=$results/${name//\//_}.count
-    if [ -f "$count" ] && read -r _ bad _ <"$count" && [ "$bad" != 0 ]; then
-        again=$((again + 1))
-        echo "again  $name: it failed, and is run alone"
-        "$0" --one "$results" "$suite" </dev/null
+    # A suite whose runner died itself has no count: it is a failure too.
+    while IFS='|' read -r leg suite; do
+        tag=$leg.$(name_of "$suite")
+        if read -r ok bad skip seconds <"$work/${tag//\//_}.count"; then
+            passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+            echo "${leg:+$leg:}$(name_of "$suite") $seconds" >>"$work/seconds"
+        else
+            echo "not ok ${leg:+$leg: }$(name_of "$suite"): its result is missing"
+            failed=$((failed + 1))
+        fi
+    done < <(tr '\t' '|' <"$work/plan")
+    if [ -s "$work/warnings" ]; then
+        sort -u "$work/warnings" | sed 's/^/not ok /' | tee "$work/wrong"
+        failed=$((failed + $(wc -l <"$work/wrong")))
     fi
-done 3<"$results/suites"
-[ "$again" = 0 ] || echo "again  $again suite$([ "$again" = 1 ] || echo s) failed beside others; what counts is the second run"
-
-# A suite whose runner died itself has no count: it is a failure too.
-passed=0 failed=0 skipped=0
-while read -r suite; do
-    name=$(name_of "$suite")
-    if read -r ok bad skip <"$results/${name//\//_}.count"; then
-        passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
-    else
-        echo "not ok $name: its result is missing"
+    if [ ! -s "$work/plan" ]; then
+        echo "not ok no suite found"
         failed=$((failed + 1))
     fi
-done <"$results/suites"
-failed=$((failed + $(wc -l <"$results/warnings")))
-if [ ! -s "$results/suites" ]; then
-    echo "not ok no suite found: ${*:-all}"
-    failed=$((failed + 1))
-fi
-echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
-[ "$failed" = 0 ]
+    # Of suites that ran now the new times, of the others the old ones. (It may be somebody else's folder.)
+    cat "$build/suite-seconds" "$work/seconds" 2>/dev/null | awk '{ seconds[$1] = $2 } END { for (s in seconds) print s, seconds[s] }' |
+        LC_ALL=C sort >"$work/merged"
+    cp "$work/merged" "$build/suite-seconds" 2>/dev/null
+    echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
+    [ "$failed" = 0 ]
+}
+
+plan_leg() { # LEG [SUITE...]
+    local leg=$1
+    shift
+    export -p >"$work/leg.$leg.env"
+    chosen "$@" | awk -v leg="$leg" '{ print leg "\t" $0 }' >>"$work/plan"
+}
+
+case ${1:-} in
+--one) # WORK, a line of the plan
+    work=$2 leg=${3%%$'\t'*}
+    # shellcheck disable=SC1090 # written by plan_leg
+    . "$work/leg.$leg.env"
+    build=$CUTRACE_BUILD
+    run_one "$leg" "${3#*$'\t'}"
+    exit
+    ;;
+--plan)
+    work=$2
+    shift 2
+    plan_leg "$@"
+    ;;
+--run)
+    work=$2
+    run_plan
+    ;;
+*)
+    work=$(mktemp -d "${TMPDIR:-/tmp}/cutrace-tests.XXXXXX") || exit 2
+    trap 'rm -rf "$work"' EXIT
+    if [ "${1:-}" = --list ]; then
+        shift
+        chosen "$@" | while read -r suite; do name_of "$suite"; done
+        cat "$work/warnings" 2>/dev/null >&2
+        exit 0
+    fi
+    plan_leg "" "$@"
+    run_plan
+    exit # (a shell reads on behind this, where a script that was edited meanwhile has something else)
+    ;;
+esac

@@ -26,8 +26,10 @@ suite() { # NAME, body on standard input
     { echo '#!/bin/sh'; cat; } >"$fake/tests/x/test_$1.sh"
     chmod +x "$fake/tests/x/test_$1.sh"
 }
-runner() { # hang-seconds
-    CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build CUTRACE_HANG=$1 CUTRACE_AGAIN=${2:-} JOBS=4 "$root/tests/run-suites.sh" 2>&1
+runner() { # hang-seconds [SUITE...]
+    local hang=$1
+    shift
+    CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build CUTRACE_HANG=$hang JOBS=4 "$root/tests/run-suites.sh" "$@" 2>&1
 }
 suite good <<<'echo 1..2; echo ok 1 - a; echo "ok 2 - b # SKIP why"'
 out=$(runner 100)
@@ -60,21 +62,56 @@ suite bad <<<'echo 1..1; echo ok 1 - a; kill -9 $$'
 expect_failure "a suite that is killed" "exit status 137"
 suite bad <<<'echo 1..1; echo ok 1 - a; exec sleep 1000'
 expect_failure "a suite that hangs" "hang guard" 1
-# Run again: "flaky" fails at its first run only.
-suite bad <<<'echo 1..1; echo not ok 1 - always; exit 1'
-suite flaky <<<"echo 1..1; if [ -f $work/once ]; then echo ok 1 - a; else touch $work/once; echo not ok 1 - a; exit 1; fi"
-out=$(runner 100 1)
-check "a suite that fails is run again if that is asked for, and what it then says counts" "$(
-    [ "$(tail -n 1 <<<"$out")" = "2 passed, 1 failed, 1 skipped" ] || echo "$out"
-    [ "$(grep -c '^again  x/test_[a-z]*.sh: it failed' <<<"$out")" = 2 ] || echo "$out"
-    grep -q '^  | not ok 1 - a$' <<<"$out" || echo "the first failure is not shown")"
-rm "$work/once"
-out=$(runner 100)
-check "and else not" "$([ "$(tail -n 1 <<<"$out")" = "1 passed, 2 failed, 1 skipped" ] || echo "$out")"
-rm "$fake"/tests/x/test_{bad,flaky}.sh
 suite bad <<<'echo 1..1; echo ok 1 - a'
 chmod -x "$fake/tests/x/test_bad.sh"
 expect_failure "a suite that cannot be executed" "is not executable"
+
+# A fault of one leg does not hide in another's result, and each leg has its own environment.
+# shellcheck disable=SC2016 # the suite expands it
+suite where <<<'echo 1..1; [ "$WHERE" = there ] && echo ok 1 - there || echo not ok 1 - "here: $WHERE"'
+out=$(
+    export CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build JOBS=4
+    mkdir "$work/plan"
+    WHERE=here "$root/tests/run-suites.sh" --plan "$work/plan" one where good
+    WHERE=there "$root/tests/run-suites.sh" --plan "$work/plan" two x
+    "$root/tests/run-suites.sh" --run "$work/plan"
+)
+check "a plan runs suites of several legs, each in its own environment" "$(
+    [ "$(tail -n 1 <<<"$out")" = "3 passed, 1 failed, 2 skipped" ] || echo "$out"
+    grep -q '^not ok one: x/test_where.sh' <<<"$out" && grep -q '^ok     two: x/test_where.sh' <<<"$out" || echo "$out")"
+rm "$fake/tests/x/test_where.sh"
+for word in good test_good.sh x x/test_good.sh tests/x/test_good.sh; do
+    [ "$(runner 100 $word | tail -n 1)" = "1 passed, 0 failed, 1 skipped" ] || echo "$word: $(runner 100 $word)"
+done >"$work/names"
+check "a suite has a short name" "$(cat "$work/names")"
+out=$(runner 100 good nothing)
+check "the runner notices a name that no suite has" "$([ "$(tail -n 1 <<<"$out")" = "1 passed, 1 failed, 1 skipped" ] || echo "$out")"
+suite slow <<<'echo 1..1; echo ok 1 - a'
+suite quick <<<'echo 1..1; echo ok 1 - a'
+printf '%s\n' 'x/test_quick.sh 2' 'x/test_good.sh 30' 'x/test_slow.sh 70' >"$fake/build/suite-seconds"
+out=$(CUTRACE_ROOT=$fake CUTRACE_BUILD=$fake/build JOBS=1 "$root/tests/run-suites.sh" 2>&1 |
+    sed -n 's,^ok *x/test_\([a-z]*\).*,\1,p' | tr '\n' ' ')
+check "the longest suite is the first" "$([ "$out" = "slow good quick " ] || echo "$out")"
+rm "$fake/build/suite-seconds" "$fake"/tests/x/test_{slow,quick}.sh
+
+# ---- the table of make check-changed: every suite of it exists, every file has a line
+# shellcheck disable=SC2046 # a list
+check "every suite in tests/changed-suites exists" "$(
+    # shellcheck disable=SC2013 # words
+    for word in $(sed '/^#/d; s/^[^ ]*//' "$root/tests/changed-suites" | tr ' ' '\n' | sort -u); do
+        "$root/tests/run-suites.sh" --list "$word" 2>&1 >/dev/null
+    done)"
+changed() { # FILE SUITES: what a change of the file runs
+    local out
+    out=$("$root/scripts/changed-suites.sh" HEAD "$1")
+    [ "${out% }" = "$2" ] || echo "$1: $out"
+}
+check "a changed file has its suites" "$(
+    changed README.md ""
+    changed preload/NEW/new.c "preload_* test_recorder"
+    changed tests/unit/recorder_program.c "output test_recorder"
+    changed tests/report/test_ring.py test_ring.py
+    changed nowhere.c unit)"
 
 # ---- layers and hook table, on a copy of the sources
 copy=$work/copy

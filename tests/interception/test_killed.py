@@ -74,7 +74,7 @@ def _():
 def _():
     problems = []
     rng = random.Random(7)
-    for i in range(12 if FULL else 6):
+    for i in range(12 if FULL else 3):  # (tests/recorder/test_kill.py has the many)
         where = folder()
         process = subprocess.Popen([program("random_calls"), "3", "100000", "20", "3"], env=environment(where),
                                    stdout=subprocess.DEVNULL, cwd=where)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random sequences of calls, valid and invalid, against the ledger: 100,000 in check-full, a sample else."""
+"""Random sequences of calls, valid and invalid, against the ledger: 100,000 in check-long, a sample else."""
 import os
 import sys
 

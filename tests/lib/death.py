@@ -126,7 +126,7 @@ def remove(where):
     shutil.rmtree(where)
 
 
-def run(*command, where=None, hang=60, **kw):
+def run(*command, where=None, hang=HANG, **kw):
     """To its end. Returns (folder, exit status)."""
     where = where or folder()
     p = start(where, *command, **kw)

@@ -6,6 +6,7 @@ Usage: read_trace.py TRACE   prints events as JSON lines. It shares nothing with
 numbers are written out below, and the bodies are decompressed by the zstd program.
 """
 import collections
+import functools
 import json
 import struct
 import subprocess
@@ -151,7 +152,9 @@ class Columns:
         return self.columns[column][1].varint()
 
     def byte(self, column):
-        return self.columns[column][1].take(1)[0]
+        cursor = self.columns[column][1]
+        cursor.at += 1
+        return cursor.data[cursor.at - 1]
 
     def value(self, field):
         """The next value of a field that has one for each record."""
@@ -166,8 +169,15 @@ class Columns:
                 raise Bad(f"column {number} is longer than its records")
 
 
+@functools.lru_cache(maxsize=None)
 def fields_of(mask):
-    return [f for f in range(1, 64) if mask >> f & 1]
+    return tuple(f for f in range(1, 64) if mask >> f & 1)
+
+
+@functools.lru_cache(maxsize=None)
+def names_of(mask):
+    """The number of each field, by its name."""
+    return {FIELDS[f]: f for f in fields_of(mask)}
 
 
 def plain_events(columns):
@@ -286,7 +296,7 @@ class Packed:
         for _ in range(self.c.left):
             mask, values = self.template()
             e = dict(values)
-            names = {FIELDS[f]: f for f in fields_of(mask)}
+            names = names_of(mask)
             if "t_ns" in names:
                 e["t_ns"] = self.time()
             for name, f in names.items():
@@ -380,16 +390,31 @@ class Trace:
         """A stack's node. Whatever the tree has is not to be written again."""
         node, new = p.varint(), p.varint()
         number, frame = p.varint() if new else 0, 0
-        if node and node not in tables["nodes"] or not node and not new:
+        nodes, children, frames = tables["nodes"], tables["children"], tables[4]
+        if node and node not in nodes or not node and not new:
             raise Bad("stack that grows from nowhere")
+        if new and number != len(nodes) + 1:
+            raise Bad("node that is there already")
+        data, at = p.data, p.at
         for i in range(number, number + new):
-            frame += unzigzag(p.varint())
-            if frame not in tables[4]:
+            # A varint in place: there are millions of them, most of one or two bytes.
+            v = data[at]
+            at += 1
+            if v > 127:
+                v += (data[at] - 1) << 7
+                at += 1
+                if v >= 1 << 14:
+                    p.at = at - 2
+                    v, at = p.varint(), p.at
+            frame += (v >> 1) ^ -(v & 1)
+            if frame not in frames:
                 raise Bad("stack with an unknown frame")
-            if (node, frame) in tables["children"] or i != len(tables["nodes"]) + 1:
+            pair = node, frame
+            if pair in children:
                 raise Bad("node that is there already")
-            tables["nodes"][i] = tables["children"][node, frame] = node, frame
-            node = i
+            nodes[i] = pair
+            children[pair] = node = i
+        p.at = at
         return node
 
     def define(self, kind, ident, p, tables):

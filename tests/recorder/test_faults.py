@@ -13,117 +13,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from life import *  # noqa: E402,F403
 
 EIO, ENOSPC, EDQUOT, EPERM, ENOSYS, ENOMEM = 5, 28, 122, 1, 38, 12
-CALLS = 20000  # of a single worker: enough for several chunks
-MUCH = {"CUTRACE_FLUSH_MS": "10", "CUTRACE_QUIET": None}
-
-
-class Life:
-    """One run of a worker, whose trace may lie elsewhere than its ledger."""
-
-    def __init__(self, *arguments, where=None, place=None, env=None, prefix=(), hang=120, **kw):
-        self.where = where or folder()
-        self.place = place or self.where
-        e = {**MUCH, "CUTRACE_OUTPUT": os.path.join(self.place, "trace.%p.zst"), **(env or {})}
-        self.process = start(self.where, *prefix, program("worker"), *map(str, arguments), env=e, **kw)
-        self.hang = hang
-
-    def end(self):
-        try:
-            self.status = self.process.wait(self.hang)
-        except subprocess.TimeoutExpired:
-            kill(self.process, group=True)
-            raise TimeoutError("the host hangs") from None
-        self.out, self.err = said(self.where, "out"), said(self.where)
-        return self
-
-    def lines(self):
-        return [line for line in self.err.splitlines() if " refused " not in line]
-
-    def trace(self):
-        found = [p for p in glob.glob(os.path.join(glob.escape(self.place), "trace.*.zst")) if os.path.getsize(p)]
-        return found[0] if found else None
-
-    def ledger(self):
-        return next(iter(ledgers(self.where).values()), None)
-
-
-_plain = {}
-
-
-def plain(*arguments, env=None, **kw):
-    """Status and output without the library."""
-    key = (arguments, repr(env), repr(sorted(kw)))
-    if key not in _plain:
-        life = Life(*arguments, preload=False, env={"SIM_LEDGER_MAP": None, **(env or {})}, **kw).end()
-        _plain[key] = (life.status, life.out)
-    return _plain[key]
-
-
-def unharmed(life, *arguments, most=2, env=None, want=None, **kw):
-    """The host's own results, and what is on stderr."""
-    want = want or plain(*arguments, env=env, **kw)
-    problems = []
-    if (life.status, life.out) != want:
-        problems.append(f"the host: {(life.status, life.out)}, without the library {want}; {life.err[-500:]}")
-    said_lines = life.lines()
-    if len(said_lines) > most or len(set(said_lines)) < len(said_lines):
-        problems.append(f"on stderr: {said_lines[:6]}")
-    return problems
-
-
-def readable(life, needed=False):
-    """What is in the trace did happen."""
-    path = life.trace()
-    if not path:
-        return ["there is no trace"] if needed else []
-    problems, counts = judge.part(REPORT, path, life.ledger()) if life.ledger() else ([], None)
-    if os.environ.get("WAYS_KEEP"):
-        print(f"# {life.place}: in the trace, lost, in the ledger: {counts}; said: {life.lines()}")
-    return problems + accepted(path)
-
-
-def counted(life):
-    """Besides, nothing is missing that is not counted."""
-    got, lost, all_ = judge.part(REPORT, life.trace(), life.ledger())[1]
-    trace = judge.Trace(REPORT, life.trace())
-    numbers = [e["event"] for e in trace.events]
-    told = trace.json("info")["info"].get("recorder.lost_events") or 0
-    lost = max(lost, int(told))  # where the record of it was overwritten, too
-    gone = numbers[-1] + 1 - len(numbers) if numbers else 0  # the ring shrank: what was overwritten has had its number
-    return [] if got + lost + gone >= all_ else [
-        f"{all_} calls, {got} in the trace, {lost} counted as lost, {gone} overwritten"]
-
-
-class Quota:
-    """A folder that may hold so many MiB, on a file system that has room. (btrfs: its quotas need nothing of the kernel's.)"""
-
-    def __init__(self, mib):
-        self.path, self.image = folder(), os.path.join(folder(), "image")
-        with open(self.image, "wb") as f:
-            os.ftruncate(f.fileno(), 200 << 20)
-        steps = (["mkfs.btrfs", "-q", self.image], ["mount", "-o", "loop", self.image, self.path],
-                 ["btrfs", "quota", "enable", self.path], ["btrfs", "subvolume", "create", self.path + "/home"],
-                 ["btrfs", "qgroup", "limit", f"{mib}M", self.path + "/home"])
-        for step in steps:
-            if not shutil.which(step[0]):
-                raise Skip(f"no {step[0]}")
-            r = subprocess.run(step, capture_output=True, text=True)
-            if r.returncode:
-                subprocess.run(["umount", "-l", self.path], capture_output=True)
-                raise Skip(f"no quota to be had: {' '.join(step[:2])}: {r.stderr.strip()[-200:]}")
-
-    def __enter__(self):
-        return self.path + "/home"
-
-    def __exit__(self, *_):
-        for link in filter(os.path.islink, glob.glob(self.path + "/home/*.journal")):  # of traces that had no room for their end
-            if os.path.exists(link):
-                os.unlink(os.readlink(link))
-        subprocess.run(["umount", "-l", self.path], check=True)
-
-
 # ---- full disks -----------------------------------------------------------------------------------
 
 for _size in ("0k", "64k", "1m", "3m", "5m", "6m", "7m", "8m"):
@@ -142,26 +34,6 @@ for _size in ("0k", "64k", "1m", "3m", "5m", "6m", "7m", "8m"):
             return readable(life) + ([] if len(life.lines()) < 3 else life.lines()[:5])
     if _size in ("64k", "5m", "7m"):
         case(f"a disk of {_size}, and SIGKILL")(_killed)
-
-
-for _mib, _left in ((4, 0), (4, 100), (4, 400), (8, 8192)):
-    def _quota(mib=_mib, left=_left):
-        with Quota(mib) as place:
-            try:
-                with open(os.path.join(place, "filler"), "wb", buffering=0) as f:
-                    for _ in range(mib * 1024 - left - (32 if left else 0)):  # (the file system's own)
-                        f.write(os.urandom(1024))
-            except OSError:
-                pass
-            life = Life(2, 0, 64, 5 * CALLS, place=place, env={"CUTRACE_TICK_NS": "1", "CUTRACE_FREE_STACKS": "1"})
-            while life.process.poll() is None:  # what lies in pages of files goes to the disk, and is made anew there
-                os.sync()
-                time.sleep(0.05)
-            life.end()
-            told = [] if left > 1024 or any("quota" in line for line in life.lines()) else [
-                f"not a word of the quota: {life.lines()}, {os.listdir(place)}"]
-            return unharmed(life, want=(0, "")) + readable(life) + told
-    case(f"a quota, and {_left} KiB of it are left")(_quota)
 
 
 @case("a disk that becomes full, and has room again")
@@ -255,7 +127,7 @@ def _():
 def changed(change, **env):
     """At half of its calls somebody changes the files. The life, what it should have done, and its trace."""
     life = Life(1, 0, 64, CALLS, env={"WORKER_PAUSE": "1", **env}, stdin=subprocess.PIPE)
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG
     while "half" not in said(life.where, "out") and time.monotonic() < end and life.process.poll() is None:
         time.sleep(0.01)
     time.sleep(0.4)  # (the trace is written every now and then)

@@ -81,13 +81,13 @@ def leaves_alone(kind):
         before = digest(pid, where)
         p.stdin.write(b"x")
         p.stdin.flush()
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG
         while not said(where, "out") and time.monotonic() < end:
             time.sleep(0.01)
         time.sleep(0.3)  # its end
         after = digest(pid, where)
         os.kill(pid, signal.SIGCONT)
-        status = p.wait(60)
+        status = p.wait(HANG)
     finally:
         kill(p, group=True) if p.poll() is None else p.stdin.close()
     problems = [] if status == 0 else [f"exit status {status}: {said(where)[:500]}"]
@@ -108,7 +108,7 @@ def served(method, how):
     where = folder()
     adopt()
     p = start(where, "python3", os.path.join(HERE, "model_server.py"), method, how)
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG
     if how == "wait":
         while not said(where, "out") and p.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
@@ -116,7 +116,7 @@ def served(method, how):
         status, right = 0, 0
     else:
         try:
-            status = p.wait(60)
+            status = p.wait(HANG)
         except subprocess.TimeoutExpired:
             kill(p, group=True)
             return [f"it hangs: {said(where)[-800:]}"]

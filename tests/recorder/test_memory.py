@@ -39,7 +39,7 @@ class Host:
             os.unlink(os.readlink(self.path + ".journal"))
 
     def wait(self, condition, what):
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG
         while not condition():
             if self.process.poll() is not None or time.monotonic() > end:
                 raise TimeoutError(f"{what}: status {self.process.poll()}: {said(self.where)[-800:]}")
@@ -53,7 +53,7 @@ class Host:
 
     def end(self):
         self.process.stdin.close()
-        return self.process.wait(60)
+        return self.process.wait(HANG)
 
     def ctl(self, request):
         r = subprocess.run([CUTRACE, "ctl", self.path, request], capture_output=True, text=True)
@@ -89,7 +89,7 @@ class Host:
 
 def report(*arguments):
     try:
-        return subprocess.run([REPORT, *arguments], capture_output=True, text=True, timeout=60)
+        return subprocess.run([REPORT, *arguments], capture_output=True, text=True, timeout=HANG)
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"{arguments} hangs") from None
 
@@ -299,7 +299,7 @@ def _():
     gone_one = sorted(journals(where).values())[0]
     os.unlink(os.readlink(gone_one))  # the machine has started again
     p = start(where, program("worker"), 1, 0, 64, 100, env={**HERE_MEMORY, "CUTRACE_KEEP": "1"})
-    p.wait(60)
+    p.wait(HANG)
     problems += [] if len(traces(where)) == 1 and not os.path.lexists(gone_one) else [f"left: {os.listdir(where)}"]
     remove(where)
     return problems
@@ -434,7 +434,7 @@ def _():
                 want = (3,) if command == "seal" else (0,)
                 if r.returncode not in want or r.stderr.count("\n") != 1 or "trace.zst.journal" not in r.stderr + target:
                     problems.append(f"{command} with {target}: exit {r.returncode}: {r.stderr[:300]}")
-            r = subprocess.run([CUTRACE, "ctl", h.path, "status"], capture_output=True, text=True, timeout=60)
+            r = subprocess.run([CUTRACE, "ctl", h.path, "status"], capture_output=True, text=True, timeout=HANG)
             if r.returncode not in (3, 5) or r.stderr.count("\n") != 1:
                 problems.append(f"ctl with {target}: exit {r.returncode}: {r.stderr[:300]}")
             if not os.path.lexists(link):

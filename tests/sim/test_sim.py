@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: nvcc
 """The simulated driver and the stand-in runtime against rules written by hand; prints TAP.
 
 Each case runs in a process of its own, for the parameters are read once, and what it leaves in the ledger is checked
@@ -8,6 +9,7 @@ import ctypes as C
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -23,7 +25,7 @@ BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 SIM = os.path.join(BUILD, "sim")
 CUDA_INC = os.environ.get("CUDA_INC") or "/usr/local/cuda/include"
 CUDA_LIB = "/usr/local/cuda/lib64"
-HANG = 120
+HANG = 500  # a guard, no measure
 
 CASES = []
 
@@ -1285,10 +1287,8 @@ def an_nvcc_program_runs_on_the_stand_in_runtime():
         f.write("#include <cstdio>\n__global__ void k(int *p) { *p = 1; }\n__device__ int v;\n"
                 "int main() { int *p; int e = cudaMalloc(&p, 1000); k<<<1, 1>>>(p); e |= cudaGetLastError();\n"
                 "void *s; e |= cudaGetSymbolAddress(&s, v); cudaFree(p); printf(\"%d\\n\", e); }\n")
-    try:
-        subprocess.run(["nvcc", "--version"], capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        raise Skip("no nvcc")
+    if not shutil.which("nvcc") or subprocess.run(["nvcc", "--version"], capture_output=True, check=False).returncode:
+        raise Skip("nvcc is not installed")
     for flags in (["-cudart", "shared"], ["-cudart", "none", os.path.join(SIM, "libsimcudart.a"), "-Xlinker",
                                           "--exclude-libs,ALL", "-ldl"]):
         program = os.path.join(folder, "k" + flags[1])

@@ -352,7 +352,7 @@ static void stacks(unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         uintptr_t frames[500];
         for (unsigned k = 0; k < 500; k++)
-            frames[k] = 0x5000 + (7 * (i % 18000) + 131 * k * k) % 20011 * 16;
+            frames[k] = 0x5000 + (7 * (i % 7000) + 131 * k * k) % 20011 * 16;
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);

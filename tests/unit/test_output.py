@@ -21,9 +21,9 @@ def crash_loop(folder, keep, processes, parallel, pattern="t.%p.zst"):
     for _ in range(processes):
         running.append(subprocess.Popen([PROGRAM, "refuse-and-die", "20"], env=env, stdout=subprocess.DEVNULL))
         while len(running) >= parallel:
-            assert running.pop(0).wait(100) == -signal.SIGKILL
+            assert running.pop(0).wait(500) == -signal.SIGKILL
     for p in running:
-        assert p.wait(100) == -signal.SIGKILL
+        assert p.wait(500) == -signal.SIGKILL
 
 
 def traces(folder):

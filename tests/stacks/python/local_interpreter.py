@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `local_interpreter` runs: prints, for each stack, its number and Python's own frames."""
+import os
 import sys
 import time
 
@@ -30,6 +31,6 @@ def run(n):
 last = Last()
 for k in range(4):
     run(k)
-time.sleep(0.3)  # the recorder looks for what was loaded
+time.sleep(float(os.environ["INSIDE_WAIT"]))  # the recorder looks for what was loaded
 for k in range(4):
     run(k)

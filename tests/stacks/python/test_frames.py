@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: python3.*
 """The Python frames that the library finds without the GIL, in each interpreter that is here, against the
 interpreter's own, frame by frame and line by line: test_frames.py [WORD]..."""
 import os
@@ -12,10 +13,10 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(HERE, "../../.."))
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 FULL = bool(os.environ.get("CUTRACE_FULL"))
-DEPS = os.path.join(ROOT, "build/deps")
+DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build/deps")
 LIBRARY = os.path.join(BUILD, "tests/stacks/python/libwalk.so")
 FETCH = os.path.join(ROOT, "scripts/fetch-pythons.sh")
-HANG = 600 if FULL else 100  # a guard, no measure
+HANG = 600 if FULL else 300  # a guard, no measure
 STACKS = 110000 if FULL else 1000
 SUITES = ("bullseye", "trixie", "sid", "packages")
 

@@ -11,7 +11,7 @@ import absent
 
 ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
 BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
-DEPS = os.path.join(ROOT, "build/deps")
+DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build/deps")
 SIM = os.path.join(BUILD, "sim")
 FETCH = os.path.join(ROOT, "scripts/fetch-torch.py")
 HERE = os.path.dirname(os.path.realpath(__file__))

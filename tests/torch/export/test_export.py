@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: node chromium
 """export --format=torch: against an independent reading of the trace, by the rules of PyTorch's viewer, and by PyTorch's own module."""
 import base64
 import contextlib
@@ -49,12 +50,25 @@ def export(path, *options):
     return said, again_from(out), out
 
 
+def node():
+    """The program that runs the viewer's rules. A test that needs it asks first: it is skipped as a whole."""
+    path = shutil.which("node")
+    if not path:
+        raise Skip("node is not installed, which runs the viewer's rules")
+    return path
+
+
+_kept = []
+
+
+def for_viewer(path):
+    """Keeps a file for the test of all files, which needs node; the others do without."""
+    _kept.append(shutil.copy(path, os.path.join(FOLDER, "viewed.%d" % len(_kept))))
+
+
 def view(path):
     """The strict reader's figures; it stops at what the viewer could not show."""
-    node = shutil.which("node")
-    if not node:
-        raise Skip("there is no node, which runs the viewer's rules")
-    done = subprocess.run([node, "--max-old-space-size=4096", VIEWER, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run([node(), "--max-old-space-size=4096", VIEWER, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     equal(done.returncode, 0, done.stderr.decode()[-400:])
     return json.loads(done.stdout)
 
@@ -140,6 +154,7 @@ def against_the_dump():
 @test
 def the_viewer_can_go_back():
     """the viewer's way backwards finds each entry's place, down to nothing; its totals are the report's"""
+    node()
     for seed in range(10, 30 if FULL else 16):
         path = process(seed, 900, devices=1 + seed % 2, expandable=seed % 4 > 1, capacity=96 << 20)
         for options in (("--events=all",), ("--events=%d" % (50 + 37 * seed),)):
@@ -160,6 +175,7 @@ def the_viewer_can_go_back():
 @test
 def whatever_was_lost():
     """events in any order, as where others were lost: the viewer still finds each entry's place"""
+    node()
     for seed in range(200 if FULL else 40):
         path = save("chaos.zst", pool.chaos(seed, 300))
         for options in (("--events=all",), ("--events=120",), ("--device=0",)):
@@ -197,11 +213,11 @@ def a_ring():
     gap = [i for i in range(1, len(events)) if numbers[i] != numbers[i - 1] + 1]
     equal(len(gap), 1)
     said, _, out = export(path, "--events=all")
-    view(out)
+    for_viewer(out)
     equal((said["from_event"], said["to_event"]), (numbers[0], numbers[gap[0] - 1]), "the refusal lies before the gap")
     later = "--from=%.3f" % ((events[gap[0]]["t_ns"] - 1 - json.loads(report("info", "--json", path)[1])["start_ns"]) / 1e9)
     said, snapshot, out = export(path, later)
-    view(out)
+    for_viewer(out)
     equal((said["from_event"], said["to_event"]), (numbers[gap[0]], numbers[-1]))
     equal([e["action"] for e in snapshot["device_traces"][0]].index("snapshot"), 2 * 45, "what the checkpoint says")
     equal(said["devices"][0]["segment_bytes"], said["devices"][0]["live_bytes"])
@@ -223,7 +239,7 @@ def blocks_of_a_checkpoint():
     t.event("block-alloc", 52 * 10**9 + 1000, ptr=0x40000000, bytes=512, device=0, stack=pool.SITES[2])
     t.flush(last=True, checkpoint=(pool.FIRST_PART | pool.LAST_PART, state))
     said, snapshot, out = export(save("restored.zst", t.bytes()))
-    view(out)
+    for_viewer(out)
     trace = snapshot["device_traces"][0]
     equal([e["action"] for e in trace], ["segment_alloc"] * 3 + ["alloc"] * 2 + ["snapshot", "free_requested", "free_completed", "alloc"])
     equal([e["time_us"] - trace[0]["time_us"] for e in trace if e["action"] != "snapshot"][-1], 1000001)
@@ -262,7 +278,7 @@ def opcodes():
     check(names <= OPCODES, names - OPCODES)
     equal(last, "STOP")
     equal(batch, 1000)
-    view(out)
+    for_viewer(out)
 
 
 @test
@@ -335,7 +351,7 @@ def in_a_browser():
     """a page in a browser reads it, and shows the same totals"""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not browser:
-        raise Skip("there is no chromium")
+        raise Skip("no chromium is installed")
     path = process(8, 600, capacity=96 << 20)
     said, _, out = export(path)
     with open(out, "rb") as f:
@@ -385,7 +401,7 @@ def what_is_not_memory_of_the_device():
     t.event("create", next(at), handle=3, bytes=4 << 20, space="device", **common)
     t.flush(last=True)
     said, snapshot, out = export(save("other.zst", t.bytes()))
-    view(out)
+    for_viewer(out)
     equal([(s["address"], s["total_size"]) for s in snapshot["segments"]], [(0x2000000, 8192), (0x50000000, 2 << 20)])
     equal((said["devices"][0]["live_bytes"], said["devices"][0]["segment_bytes"]), (8192 + (6 << 20), 8192 + (2 << 20)))
 
@@ -393,6 +409,7 @@ def what_is_not_memory_of_the_device():
 @test
 def mappings_beside_other_memory():
     """a mapping that ends beside memory that is none is not joined to it by the viewer, which would then not find that any more"""
+    node()
     t, common, at = begun()
     t.event("create", next(at), handle=1, bytes=2 << 20, space="device", **common)
     t.event("map", next(at), handle=1, ptr=0x40200000, bytes=2 << 20, **common)
@@ -413,9 +430,18 @@ def text_that_is_none():
         path = save(build.__name__ + ".zst", build())
         for options in ((), ("--events=all",), ("--all-frames",)):
             _, snapshot, out = export(path, *options)
-            view(out)
+            for_viewer(out)
             for t in snapshot["device_traces"]:
                 check(not any(not f["name"] for e in t for f in e["frames"]), "a frame without a name")
+
+
+@test
+def every_file_of_these_tests():
+    """the viewer takes every file that the tests before have made"""
+    node()
+    check(len(_kept) > 20, len(_kept))
+    for path in _kept:
+        view(path)
 
 
 @test
