@@ -110,7 +110,7 @@ static uint64_t hash_uuid(const CUuuid *uuid) {
 static void tell(int device, const char *what, const char *text) {
     char key[64];
     snprintf(key, sizeof key, "device.%d.%s", device, what);
-    ct_info(key, "%s", text);
+    ct_info_set(key, "%s", text);
 }
 
 static void tell_number(int device, const char *what, unsigned long long number) {
@@ -140,14 +140,14 @@ CT_COLD void announce(int device) {
         tell(device, "compute_capability", text);
     }
     if (driver->driver_version && driver->driver_version(&version) == CUDA_SUCCESS)
-        ct_info("cuda.driver_version", "%d", version);
-    ct_info("cuda.headers_version", "%d", CUDA_VERSION);
+        ct_info_set("cuda.driver_version", "%d", version);
+    ct_info_set("cuda.headers_version", "%d", CUDA_VERSION);
     // _v2 tells a MIG slice from its GPU.
     if ((driver->device_uuid && driver->device_uuid(&uuid, d) == CUDA_SUCCESS) ||
         (driver->device_uuid_v1 && driver->device_uuid_v1(&uuid, d) == CUDA_SUCCESS)) {
         snprintf(text, sizeof text, "%016llx", (unsigned long long)hash_uuid(&uuid));
         tell(device, "uuid_hash", text);
-        ct_device(device, (const unsigned char *)uuid.bytes, total);
+        ct_nvml_add_device(device, (const unsigned char *)uuid.bytes, total);
     }
 }
 

@@ -93,7 +93,7 @@ static void tell_version(const char *path) {
     if (!get_version || get_version(&version) != cudaSuccess)
         return;
     snprintf(key, sizeof key, "cuda.runtime.%s", slash ? slash + 1 : path);
-    ct_info(key, "%d", version);
+    ct_info_set(key, "%d", version);
 }
 
 static void *find_real(const char *symbol, const void *caller, struct copy **copy) {

@@ -89,7 +89,7 @@ static void refresh_info(void) {
         if (!n)
             continue;
         snprintf(key, sizeof key, "hook.%s.calls", ct_hooks[i].symbol);
-        ct_info(key, "%u", n);
+        ct_info_set(key, "%u", n);
     }
     ct_resolve_info();
     ct_torch_info();

@@ -305,14 +305,14 @@ void ct_resolve_info(void) {
         if (!n)
             continue;
         snprintf(key, sizeof key, "way.resolved.%s", ct_hooks[i].symbol);
-        ct_info(key, "%u", n);
+        ct_info_set(key, "%u", n);
     }
     for (int i = 0; i < NAMES; i++) {
         struct unwrapped *u = &unwrapped[i];
         if (atomic_load_explicit(&u->state, memory_order_acquire) != 2)
             continue;
         snprintf(key, sizeof key, "unwrapped.%s.%d", u->name, u->version);
-        ct_info(key, "%u", atomic_load_explicit(&u->count, memory_order_relaxed));
+        ct_info_set(key, "%u", atomic_load_explicit(&u->count, memory_order_relaxed));
     }
 }
 

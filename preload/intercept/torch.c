@@ -366,9 +366,9 @@ void ct_torch_info(void) {
                    missed = atomic_load_explicit(&not_forwarded, memory_order_relaxed);
     for (; told < n; told++)
         if (read_version(copies[told].path, version, sizeof version))
-            ct_info("torch.version", "%s", version);
+            ct_info_set("torch.version", "%s", version);
     if (missed)
-        ct_info("torch.not_forwarded", "%u", missed);
+        ct_info_set("torch.not_forwarded", "%u", missed);
 }
 
 __attribute__((constructor)) static void register_look(void) {

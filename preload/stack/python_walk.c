@@ -612,11 +612,11 @@ void ct_python_info(void) {
     const int now = atomic_load(&state);
     if (now == ABSENT)
         return;
-    ct_info("python.version", "%s%s", version_text, layout.free_threaded ? " free-threaded" : "");
+    ct_info_set("python.version", "%s%s", version_text, layout.free_threaded ? " free-threaded" : "");
     if (now == UNSAID || now == REFUSED)
-        ct_info("python.stacks", "off: %s", why_not);
+        ct_info_set("python.stacks", "off: %s", why_not);
     else
-        ct_info("python.stacks", now == FOUND || now == TESTING ? "not yet" : "on");
+        ct_info_set("python.stacks", now == FOUND || now == TESTING ? "not yet" : "on");
 }
 
 void ct_python_forked(void) {

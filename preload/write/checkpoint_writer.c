@@ -60,11 +60,11 @@ static uint64_t segment_bytes(void) {
     return thrice < ring / 8 ? ring / 8 : thrice < ring / 2 ? thrice : ring / 2;
 }
 
-int ct_segment_is_due(void) {
+int ct_checkpoint_writer_is_due(void) {
     return !g.begun || g.broken || (g.part == NONE && g.bytes >= segment_bytes());
 }
 
-int ct_segment_is_busy(void) {
+int ct_checkpoint_writer_is_busy(void) {
     return g.part != NONE;
 }
 
@@ -75,7 +75,7 @@ static int is_too_large(uint64_t objects) {
     return ring_bytes() && objects * (g.each ? g.each : RECORD_BYTES) > ring_bytes() / 4;
 }
 
-void ct_segment_begin(uint64_t seq, const struct ct_live *live) {
+void ct_checkpoint_writer_begin(uint64_t seq, const struct ct_live *live) {
     uint64_t objects = 0;
     for (unsigned k = 0; k < CT_KINDS_END; k++)
         objects += live->of_kind[k];
@@ -99,7 +99,7 @@ void ct_segment_begin(uint64_t seq, const struct ct_live *live) {
     g.broken = 0;
 }
 
-int ct_segment_is_inexact(void) {
+int ct_checkpoint_writer_is_inexact(void) {
     return g.inexact;
 }
 
@@ -132,7 +132,7 @@ static int encode_part(struct ct_columns *c, const struct ct_live *live,
     int rc = 0;
     while (!rc && g.checkpoint.pass != CT_PASS_DONE &&
            (g.inexact ||
-            (c->records < g.part_objects && ct_staged_blocks_left() > 4 * CT_STAGED_RESERVE)))
+            (c->records < g.part_objects && ct_open_chunk_blocks_left() > 4 * CT_OPEN_CHUNK_RESERVE_BLOCKS)))
         rc = put_records(c, records,
                          ct_checkpoint_next(&g.checkpoint, live, readings, records, RECORDS));
     return rc;
@@ -160,15 +160,15 @@ static void put_history(struct ct_out *out, const struct ct_history *history) {
     ct_section_end(out, length_at);
 }
 
-unsigned ct_segment_sections(const struct ct_live *live, const struct ct_readings *readings,
+unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live, const struct ct_readings *readings,
                              const struct ct_history *history, struct ct_out *out) {
-    struct ct_columns *c = ct_staged_columns();
+    struct ct_columns *c = ct_open_chunk_get_encoder();
     const unsigned flags = g.part == FIRST ? CT_CHUNK_SEGMENT : 0;
     const uint8_t *const start = out->at;
     if (g.part == NONE)
         return 0;
     if (!g.columns && !(g.columns = ct_pages((size_t)CT_COLUMNS * COLUMN_BYTES)))
-        return ct_segment_lost(), 0;
+        return ct_checkpoint_writer_chunk_lost(), 0;
     if (g.part == FIRST)
         put_history(out, history);
     c->room = column_room;
@@ -176,9 +176,9 @@ unsigned ct_segment_sections(const struct ct_live *live, const struct ct_reading
     g.last = g.checkpoint.pass == CT_PASS_DONE;
     if (!rc)
         put_part(out, c);
-    ct_staged_columns_back();
+    ct_open_chunk_reset_encoder();
     if (rc || out->bad)
-        return ct_segment_lost(), 0;
+        return ct_checkpoint_writer_chunk_lost(), 0;
     g.part = g.last ? NONE : MORE;
     if (g.last)
         ct_pages_forget(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
@@ -186,7 +186,7 @@ unsigned ct_segment_sections(const struct ct_live *live, const struct ct_reading
     return flags;
 }
 
-void ct_segment_lost(void) {
+void ct_checkpoint_writer_chunk_lost(void) {
     g.part = NONE;
     g.broken = 1;
 }
@@ -218,12 +218,12 @@ static void keep(uint64_t last_seq) {
     g.has_refused = 0;
 }
 
-void ct_segment_keep(uint64_t event) {
+void ct_checkpoint_writer_protect_oom(uint64_t event) {
     g.refused_event = event;
     g.has_refused = 1;
 }
 
-void ct_segment_written(const struct ct_chunk *head, size_t bytes) {
+void ct_checkpoint_writer_chunk_written(const struct ct_chunk *head, size_t bytes) {
     g.bytes += bytes;
     if (g.last) {
         g.last = 0;
@@ -238,6 +238,6 @@ void ct_segment_written(const struct ct_chunk *head, size_t bytes) {
         keep(head->seq);
 }
 
-void ct_segment_forked(void) {
+void ct_checkpoint_writer_reinit_child(void) {
     memset(&g, 0, sizeof g); // its memory is left alone: what was being done with it is unknown
 }

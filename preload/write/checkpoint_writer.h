@@ -11,29 +11,29 @@
 #include <cutrace/model/history.h>
 
 // Whether the next chunk should begin a segment.
-int ct_segment_is_due(void);
+int ct_checkpoint_writer_is_due(void);
 
 // The chunk that begins is a segment's first one.
-void ct_segment_begin(uint64_t seq, const struct ct_live *live);
+void ct_checkpoint_writer_begin(uint64_t seq, const struct ct_live *live);
 
 // Whether parts of a checkpoint are still to be written: chunks should follow one another quickly.
-int ct_segment_is_busy(void);
+int ct_checkpoint_writer_is_busy(void);
 
 // Whether the newest segment tells sums by call site only.
-int ct_segment_is_inexact(void);
+int ct_checkpoint_writer_is_inexact(void);
 
 // Writes the sections that the chunk has besides definitions and events: parts of the state as it is before its
 // first event. Their definitions go into the chunk (staged.h). Returns the flags of the chunk.
-unsigned ct_segment_sections(const struct ct_live *live, const struct ct_readings *readings,
+unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live, const struct ct_readings *readings,
                              const struct ct_history *history, struct ct_out *out);
 
 // The chunk is in the file, with so many bytes; or it could not be built, and its sections are lost.
-void ct_segment_written(const struct ct_chunk *head, size_t bytes);
-void ct_segment_lost(void);
+void ct_checkpoint_writer_chunk_written(const struct ct_chunk *head, size_t bytes);
+void ct_checkpoint_writer_chunk_lost(void);
 
 // An allocation was refused, which is the event with this number: keeps what led to it.
-void ct_segment_keep(uint64_t event);
+void ct_checkpoint_writer_protect_oom(uint64_t event);
 
-void ct_segment_forked(void);
+void ct_checkpoint_writer_reinit_child(void);
 
 #endif

@@ -110,10 +110,10 @@ static int define(enum ct_section kind, uint32_t id, const void *payload, size_t
     struct ct_out o = {head, head + sizeof head, 0};
     ct_put_varint(&o, id);
     ct_put_varint(&o, n);
-    if (ct_staged_blocks_left() <
-        CT_STAGED_EVENT + 1 + (n + sizeof head) / sizeof((struct ct_block *)0)->bytes)
+    if (ct_open_chunk_blocks_left() <
+        CT_OPEN_CHUNK_EVENT_BLOCKS + 1 + (n + sizeof head) / sizeof((struct ct_block *)0)->bytes)
         return -1;
-    if (ct_staged_define(kind, head, (size_t)(o.at - head)) || ct_staged_define(kind, payload, n))
+    if (ct_open_chunk_define(kind, head, (size_t)(o.at - head)) || ct_open_chunk_define(kind, payload, n))
         return -1;
     return 0;
 }
@@ -133,7 +133,7 @@ int ct_dictionary_is_full(void) {
            atomic_load(&string_texts.used) > string_texts.bytes / 4 * 3;
 }
 
-void ct_dictionary_begin(void) {
+void ct_dictionary_begin_generation(void) {
     if (ct_dictionary_is_full()) {
         ct_dictionary_forget_frames(); // they point into the strings
         slots_clear(&string_slots);
@@ -451,18 +451,18 @@ void ct_dictionary_prefetch(const struct ct_event *e) {
 
 // ---- symbols --------------------------------------------------------------------------------
 
-size_t ct_dictionary_unresolved(void) {
+size_t ct_dictionary_count_unresolved(void) {
     return frames_unresolved;
 }
 
-int ct_dictionary_lost_frames(void) {
+int ct_dictionary_has_unmapped_frames(void) {
     for (uint32_t i = frames_resolved_up_to; i < frames_used; i++)
         if (frames[i].state == FRAME_NEW && !frames[i].module)
             return 1;
     return 0;
 }
 
-struct ct_module *ct_dictionary_wants(size_t *n) {
+struct ct_module *ct_dictionary_next_unloaded_module(size_t *n) {
     for (; *n < frames_used; ++*n) {
         const struct frame *f = &frames[*n];
         if (f->state == FRAME_NEW && f->module && !f->module->symbols && !f->module->no_symbols)
@@ -487,7 +487,7 @@ static void frame_resolve(struct frame *f) {
     }
 }
 
-void ct_dictionary_resolve(int final) {
+void ct_dictionary_resolve_frames(int final) {
     for (uint32_t i = frames_resolved_up_to; i < frames_used; i++) {
         struct frame *f = &frames[i];
         if (f->state != FRAME_NEW)
@@ -503,7 +503,7 @@ void ct_dictionary_resolve(int final) {
             frames_unresolved--;
         if (f->generation == generation && (f->state == FRAME_NAMED || f->module != before))
             (void)frame_define(f, f->id);
-        if (ct_staged_blocks_left() < CT_STAGED_RESERVE)
+        if (ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS)
             break; // the rest in the next chunk
     }
     while (frames_resolved_up_to < frames_used && frames[frames_resolved_up_to].state != FRAME_NEW)
@@ -551,7 +551,7 @@ static size_t python_caller(uint64_t word, char *out, size_t size) {
                     (int)t.function_bytes, t.function);
 }
 
-size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size) {
+size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size) {
     const struct frame *f = caller(stack);
     if (!f)
         return 0;
@@ -562,13 +562,13 @@ size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size) {
     return ct_print(out, size, "%s+0x%lx", base_name(f->module->path), f->word - f->module->base);
 }
 
-struct ct_module *ct_dictionary_caller_wants(uint32_t stack) {
+struct ct_module *ct_dictionary_find_caller_module(uint32_t stack) {
     const struct frame *f = caller(stack);
     return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module
                                                                                        : NULL;
 }
 
-void ct_dictionary_forked(void) {
+void ct_dictionary_reinit_child(void) {
     // Whatever was being written when the process was copied: start from nothing, in new memory.
     const uint32_t next = generation + 1;
     strings = NULL;
@@ -579,5 +579,5 @@ void ct_dictionary_forked(void) {
     memset(thread_ids, 0, sizeof thread_ids);
     strings_used = frames_used = frames_resolved_up_to = frames_unresolved = 0;
     generation = next - 1;
-    ct_dictionary_begin();
+    ct_dictionary_begin_generation();
 }

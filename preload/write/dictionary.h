@@ -9,7 +9,7 @@
 #include "store/loaded_modules.h"
 
 // Starts a generation: every definition is made again when it is next used.
-void ct_dictionary_begin(void);
+void ct_dictionary_begin_generation(void);
 
 // Whether the process's own tables are so full that a new generation should begin.
 int ct_dictionary_is_full(void);
@@ -24,28 +24,28 @@ void ct_dictionary_prefetch(const struct ct_event *e);
 // ---- symbols --------------------------------------------------------------------------------
 
 // Frames that have neither a symbol nor the verdict that there is none.
-size_t ct_dictionary_unresolved(void);
+size_t ct_dictionary_count_unresolved(void);
 
 // The next module, from *n on, that such frames are waiting for and whose symbols are not loaded.
-struct ct_module *ct_dictionary_wants(size_t *n);
+struct ct_module *ct_dictionary_next_unloaded_module(size_t *n);
 
 // Whether such frames lie in no known module.
-int ct_dictionary_lost_frames(void);
+int ct_dictionary_has_unmapped_frames(void);
 
 // Resolves what can be resolved with the tables that are loaded and defines those frames again.
 // `final`: frames in no known module will never be resolved.
-void ct_dictionary_resolve(int final);
+void ct_dictionary_resolve_frames(int final);
 
 // All addresses may mean something else now.
 void ct_dictionary_forget_frames(void);
 
 // Best short name of where a stack comes from: a symbol, or module+0xoffset. Returns its length, or
 // 0.
-size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size);
+size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size);
 
 // The module whose symbols that name waits for, or NULL.
-struct ct_module *ct_dictionary_caller_wants(uint32_t stack);
+struct ct_module *ct_dictionary_find_caller_module(uint32_t stack);
 
-void ct_dictionary_forked(void);
+void ct_dictionary_reinit_child(void);
 
 #endif

@@ -82,7 +82,7 @@ static struct {
 
 // ---- the lock -------------------------------------------------------------------------------
 
-int ct_drain_try(struct ct_shield *shield) {
+int ct_drain_lock_try(struct ct_shield *shield) {
     int open = 0;
     if (atomic_load_explicit(&lock, memory_order_relaxed)) // the shield is five system calls
         return -EBUSY;
@@ -94,17 +94,17 @@ int ct_drain_try(struct ct_shield *shield) {
     return -EBUSY;
 }
 
-int ct_drain_wait(struct ct_shield *shield, unsigned ms) {
+int ct_drain_lock_wait(struct ct_shield *shield, unsigned ms) {
     const struct timespec pause = {0, 200000};
     for (unsigned i = 0; i <= ms * 5; i++) {
-        if (!ct_drain_try(shield))
+        if (!ct_drain_lock_try(shield))
             return 0;
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
 }
 
-void ct_drain_leave(struct ct_shield *shield) {
+void ct_drain_lock_release(struct ct_shield *shield) {
     atomic_store_explicit(&lock, 0, memory_order_release);
     ct_shield_down(shield);
 }
@@ -129,12 +129,12 @@ void ct_drain_new_generation(void) {
     w.new_generation = 1;
 }
 
-uint64_t ct_drain_due_ns(void) {
+uint64_t ct_drain_deadline_ns(void) {
     return atomic_load_explicit(&due_ns, memory_order_relaxed);
 }
 
 static void begin_generation(uint64_t seq) {
-    ct_dictionary_begin();
+    ct_dictionary_begin_generation();
     w.new_generation = 0;
     w.dict_seq = seq;
 }
@@ -148,30 +148,30 @@ static uint64_t chunk_records(void) {
 
 // The next chunk, empty but for what a segment begins with.
 static int begin_chunk(uint64_t seq, uint64_t first_event) {
-    const int segment = ct_segment_is_due();
+    const int segment = ct_checkpoint_writer_is_due();
     struct ct_out o = {w.extra, w.extra + EXTRA_BYTES, 0};
     if (segment || w.new_generation || ct_dictionary_is_full())
         begin_generation(seq);
     w.due_ns = w.chunk_lost = w.chunk_own = 0;
     w.chunk_records = chunk_records();
-    const int rc = ct_staged_begin(seq, w.dict_seq, first_event);
+    const int rc = ct_open_chunk_begin(seq, w.dict_seq, first_event);
     if (rc)
         return rc;
     if (segment) {
-        ct_info_again();
-        ct_info_stage();
-        ct_segment_begin(seq, ct_state_live());
-        ct_state_is_summed(ct_segment_is_inexact() ? first_event : 0);
+        ct_info_mark_all_changed();
+        ct_info_put_changed();
+        ct_checkpoint_writer_begin(seq, ct_live_state_get_live());
+        ct_live_state_set_summed_before(ct_checkpoint_writer_is_inexact() ? first_event : 0);
     }
     w.extra_flags =
-        ct_segment_sections(ct_state_live(), ct_state_readings(), ct_state_history(), &o);
+        ct_checkpoint_writer_put_sections(ct_live_state_get_live(), ct_live_state_get_readings(), ct_live_state_get_history(), &o);
     w.extra_bytes = o.bad ? 0 : (size_t)(o.at - w.extra);
     return 0;
 }
 
 // Builds the chunk from what was put into it.
 static int build_chunk(unsigned flags) {
-    struct ct_journal_open *now = ct_staged();
+    struct ct_journal_open *now = ct_open_chunk_get();
     w.head = (struct ct_chunk){.flags = now->flags | flags | w.extra_flags,
                                .seq = now->seq,
                                .dict_seq = now->dict_seq,
@@ -180,10 +180,10 @@ static int build_chunk(unsigned flags) {
                                .t_first_ns = now->t_first_ns,
                                .t_last_ns = now->t_last_ns,
                                .trace_id = w.trace_id};
-    if (ct_chunk_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_NUMBER(COMPRESS), w.chunk,
+    if (ct_chunk_begin(ct_open_chunk_body_bytes() + w.extra_bytes, (int)CT_NUMBER(COMPRESS), w.chunk,
                        ct_chunk_bound(BODY_BYTES)))
         return -ENOMEM;
-    ct_staged_put(w.extra, w.extra_bytes);
+    ct_open_chunk_encode(w.extra, w.extra_bytes);
     w.chunk_bytes = ct_chunk_end(&w.head);
     return w.chunk_bytes ? 0 : -ENOMEM;
 }
@@ -212,9 +212,9 @@ static void tell(const char *text) {
 // The chunk can never be in the file: too large for it, or no memory for the compressor. Its definitions are gone
 // as well.
 static int drop_chunk(void) {
-    const struct ct_journal_open *now = ct_staged();
+    const struct ct_journal_open *now = ct_open_chunk_get();
     atomic_fetch_add(&ct_ring_lost_without_ring, now->events - w.chunk_own + w.chunk_lost);
-    ct_segment_lost();
+    ct_checkpoint_writer_chunk_lost();
     w.chunk_bytes = 0;
     return begin_chunk(now->seq, now->first_event);
 }
@@ -244,7 +244,7 @@ static int push_chunk(void) {
         return drop_chunk();
     if (rc)
         return rc;
-    ct_segment_written(&w.head, w.chunk_bytes);
+    ct_checkpoint_writer_chunk_written(&w.head, w.chunk_bytes);
     w.chunk_bytes = 0;
     w.ended = (w.head.flags & CT_CHUNK_LAST) != 0;
     if (w.ended && !flush_shelf(0))
@@ -262,10 +262,10 @@ static int close_chunk(unsigned flags) {
 
 static void note_refusal(const struct ct_event *e, uint64_t number) {
     w.flush = w.hurry = 1;
-    if (e->op != CT_OP_BLOCK_OOM && !ct_is_refusal(e))
+    if (e->op != CT_OP_BLOCK_OOM && !ct_event_is_oom(e))
         return;
-    ct_segment_keep(number);
-    if (ct_is_refusal(e) && !w.refused.op &&
+    ct_checkpoint_writer_protect_oom(number);
+    if (ct_event_is_oom(e) && !w.refused.op &&
         (!w.refused_said_ns || e->t_ns - w.refused_said_ns > REFUSAL_NS))
         w.refused = *e;
 }
@@ -279,21 +279,21 @@ static void say_refusal(void) {
     if (!CT_NUMBER(QUIET)) {
         const int device = CT_HAS(e, device) ? e->device : -1;
         if (CT_HAS(e, stack)) {
-            ct_name_caller(e->stack);
-            ct_dictionary_caller(e->stack, caller, sizeof caller);
+            ct_symbolizer_resolve_caller(e->stack);
+            ct_dictionary_format_caller(e->stack, caller, sizeof caller);
         }
         const struct ct_refusal r = {
             .device = device,
             .bytes = CT_HAS(e, bytes) ? e->bytes : UNKNOWN,
             .free = CT_HAS(e, free_bytes) ? e->free_bytes : UNKNOWN,
-            .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_device_total(device),
-            .tracked = device >= 0 ? ct_state_tracked(device) : UNKNOWN,
-            .process = ct_state_process_bytes(device),
+            .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_nvml_get_total_bytes(device),
+            .tracked = device >= 0 ? ct_live_state_get_tracked_bytes(device) : UNKNOWN,
+            .process = ct_live_state_get_process_bytes(device),
             .api = CT_HAS(e, api) ? ct_name_text(e->api) : NULL,
             .caller = caller,
             .path = ct_output_path(),
         };
-        ct_refusal_line(&r, line, sizeof line);
+        ct_oom_message_format(&r, line, sizeof line);
         ct_say(line);
     }
     w.refused.op = 0;
@@ -339,23 +339,23 @@ static void apply_amends(void) {
 // batch brings many new stacks.
 static int is_full(void) {
     const uint64_t most = ct_shelf_bound(ct_output_capacity());
-    return ct_staged()->records >= w.chunk_records ||
-           ct_staged_blocks_left() < 2 * CT_STAGED_RESERVE ||
-           (most && ct_staged_definitions() >= most / 2);
+    return ct_open_chunk_get()->records >= w.chunk_records ||
+           ct_open_chunk_blocks_left() < 2 * CT_OPEN_CHUNK_RESERVE_BLOCKS ||
+           (most && ct_open_chunk_definition_bytes() >= most / 2);
 }
 
 static int is_quite_full(void) {
-    return ct_staged_blocks_left() < CT_STAGED_RESERVE;
+    return ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS;
 }
 
 // For others who look into the journal.
 static void tell_counters(void) {
     struct ct_journal *j = ct_journal();
-    atomic_store_explicit(&j->events, ct_staged()->first_event + ct_staged()->events,
+    atomic_store_explicit(&j->events, ct_open_chunk_get()->first_event + ct_open_chunk_get()->events,
                           memory_order_relaxed);
     atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
     atomic_store_explicit(&j->bytes_written, ct_output_bytes(), memory_order_relaxed);
-    ct_state_tell(j);
+    ct_live_state_report(j);
 }
 
 // Losses, and what else is no call of the program.
@@ -370,19 +370,19 @@ static void count_own(const struct ct_event *e) {
 // takes has been fetched.
 static inline void put_event(size_t i) {
     struct ct_event *e = &w.batch[i];
-    const uint64_t number = ct_staged()->first_event + ct_staged()->events + w.waiting;
-    if (w.leaves_out && ct_state_is_left_out(e))
+    const uint64_t number = ct_open_chunk_get()->first_event + ct_open_chunk_get()->events + w.waiting;
+    if (w.leaves_out && ct_live_state_is_unknown_free(e))
         e->op = 0;
     if (!e->op)
         return;
-    if (ct_is_failed_request(e))
+    if (ct_event_is_failed_allocation(e))
         note_refusal(e, number);
     if (e->op == CT_OP_LOST || e->op == CT_OP_NOTE)
         count_own(e);
-    ct_state_apply(e, number, w.state_look[i % (2 * AHEAD)]);
+    ct_live_state_apply(e, number, w.state_look[i % (2 * AHEAD)]);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
-    w.columns_look[i % AHEAD] = ct_columns_look(ct_staged_columns(), e);
+    w.columns_look[i % AHEAD] = ct_columns_look(ct_open_chunk_get_encoder(), e);
 }
 
 static inline void put_columns(size_t i) {
@@ -390,21 +390,21 @@ static inline void put_columns(size_t i) {
     if (!e->op)
         return;
     w.waiting -= e->op != CT_OP_AMEND;
-    if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
+    if (ct_open_chunk_put_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
         atomic_fetch_add(&ct_ring_lost_without_ring, 1); // more definitions at one time than a chunk holds
 }
 
 // (Behind the end of the batch lie older events, which do no harm.)
 static inline void look(size_t i) {
     ct_dictionary_prefetch(&w.batch[i]);
-    w.state_look[i % (2 * AHEAD)] = ct_state_look(&w.batch[i]);
+    w.state_look[i % (2 * AHEAD)] = ct_live_state_prefetch_line(&w.batch[i]);
 }
 
 static inline void fetch(size_t i) {
     const size_t near = i + AHEAD / 2;
     look(i + AHEAD);
     if (w.batch[near].op == CT_OP_FREE || w.batch[near].op == CT_OP_BLOCK_FREE)
-        ct_state_fetch(w.state_look[near % (2 * AHEAD)]);
+        ct_live_state_prefetch_slots(w.state_look[near % (2 * AHEAD)]);
 }
 
 // Puts the batch into the chunk. A chunk ends only between two events of different times: then one time tells
@@ -422,7 +422,7 @@ static int put_batch(void) {
         if (is_quite_full() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
             for (; put < i; put++)
                 put_columns(put);
-            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->taken_ns);
+            ct_open_chunk_commit(i ? w.batch[i - 1].t_ns : ct_open_chunk_get()->taken_ns);
             if ((rc = close_chunk(0))) {
                 atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i); // they are out of their rings
                 break;
@@ -435,8 +435,8 @@ static int put_batch(void) {
     for (; !rc && put < w.batch_n; put++)
         put_columns(put);
     if (w.batch_n) {
-        ct_state_gaps(w.batch[w.batch_n - 1].t_ns);
-        ct_staged_commit(w.batch[w.batch_n - 1].t_ns);
+        ct_live_state_sample_gaps(w.batch[w.batch_n - 1].t_ns);
+        ct_open_chunk_commit(w.batch[w.batch_n - 1].t_ns);
     }
     w.batch_n = 0;
     return rc;
@@ -485,31 +485,31 @@ static int put_info(enum ct_drain_how how) {
         return 0;
     w.info_ns = now;
     ct_info_refresh();
-    ct_info("recorder.lost_events", "%lu", w.lost);
-    ct_info("recorder.clock", "%s", ct_clock_source());
-    ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
-    ct_info("recorder.bytes_written", "%lu", ct_output_bytes());
+    ct_info_set("recorder.lost_events", "%lu", w.lost);
+    ct_info_set("recorder.clock", "%s", ct_clock_source());
+    ct_info_set("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
+    ct_info_set("recorder.bytes_written", "%lu", ct_output_bytes());
     if (how == CT_DRAIN_FINAL)
-        ct_info("recorder.end", "exit");
+        ct_info_set("recorder.end", "exit");
     return how >= CT_DRAIN_INFO;
 }
 
 // Without a file, events are taken out all the same, and counted.
 static void discard(void) {
-    for (ct_merge_begin(); ct_merge_has_more(); ct_merge_done())
-        w.lost += ct_merge_take(w.batch, BATCH);
+    for (ct_ring_merge_begin(); ct_ring_merge_has_more(); ct_ring_merge_release())
+        w.lost += ct_ring_merge_copy(w.batch, BATCH);
 }
 
 // Moves what is old enough from the rings into the chunk, and what fills it on into the file.
 static int take_all(void) {
     int rc = 0;
-    const uint64_t limit = ct_merge_begin();
-    while (ct_merge_has_more()) {
+    const uint64_t limit = ct_ring_merge_begin();
+    while (ct_ring_merge_has_more()) {
         if (is_full() && (rc = close_chunk(0)))
             return rc;
-        w.batch_n = ct_merge_take(w.batch, BATCH);
+        w.batch_n = ct_ring_merge_copy(w.batch, BATCH);
         rc = put_batch();
-        ct_merge_done();
+        ct_ring_merge_release();
         if (rc)
             return rc;
     }
@@ -519,20 +519,20 @@ static int take_all(void) {
 // Whether the chunk that is being filled should be in the file by now.
 static int is_due(enum ct_drain_how how, int info) {
     const uint64_t now = ct_clock();
-    if (!ct_staged()->records && !ct_staged_definitions() && !w.extra_bytes)
+    if (!ct_open_chunk_get()->records && !ct_open_chunk_definition_bytes() && !w.extra_bytes)
         return (how == CT_DRAIN_FINAL && !w.ended) || info;
     if (!w.due_ns)
         w.due_ns =
             now + (ct_journal_is_file() || CT_NUMBER(FLUSH_MS) < UNKEPT_NS ? CT_NUMBER(FLUSH_MS)
                                                                            : UNKEPT_NS);
-    return how != CT_DRAIN_EVENTS || info || w.hurry || ct_segment_is_busy() || now >= w.due_ns;
+    return how != CT_DRAIN_EVENTS || info || w.hurry || ct_checkpoint_writer_is_busy() || now >= w.due_ns;
 }
 
-void ct_drain(enum ct_drain_how how) {
+void ct_drain_run(enum ct_drain_how how) {
     // Behind the end comes only what is put there event by event.
     if (w.ended && how != CT_DRAIN_FINAL)
         return;
-    if (w.file == CLOSED && ct_drain_open())
+    if (w.file == CLOSED && ct_drain_open_trace())
         w.file = FAILED;
     if (buffers())
         return;
@@ -546,8 +546,8 @@ void ct_drain(enum ct_drain_how how) {
         return;
     const int info = put_info(how);
     if (!take_all()) {
-        ct_info_stage();
-        ct_staged_commit(ct_staged()->taken_ns);
+        ct_info_put_changed();
+        ct_open_chunk_commit(ct_open_chunk_get()->taken_ns);
         if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
             w.flush = 1;
         int rc = is_due(how, info) ? close_chunk(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0) : 0;
@@ -557,7 +557,7 @@ void ct_drain(enum ct_drain_how how) {
         if (!rc && how == CT_DRAIN_FINAL && ct_rings_are_empty())
             ct_journal_done();
     }
-    atomic_store_explicit(&due_ns, ct_segment_is_busy() ? 1 : w.due_ns, memory_order_relaxed);
+    atomic_store_explicit(&due_ns, ct_checkpoint_writer_is_busy() ? 1 : w.due_ns, memory_order_relaxed);
     tell_counters();
     say_refusal();
 }
@@ -581,12 +581,12 @@ static int make_trace(void) {
         w.trace_id = (ct_clock() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
     if ((rc = ct_journal_open(ct_output_path(), w.trace_id, ct_name_text)))
         return rc;
-    if ((rc = ct_state_begin()))
+    if ((rc = ct_live_state_init()))
         return rc;
     return begin_chunk(0, 0);
 }
 
-int ct_drain_open(void) {
+int ct_drain_open_trace(void) {
     if (w.file != CLOSED)
         return w.file == OPEN ? 0 : -EIO;
     const int rc = make_trace();
@@ -595,29 +595,29 @@ int ct_drain_open(void) {
         return rc;
     if (ct_journal_trouble())
         tell_trouble(ct_journal_trouble());
-    ct_process_info();
+    ct_process_info_publish();
     if (w.parent_id)
-        ct_info("process.parent_trace", "%016lx", w.parent_id);
-    ct_drain(CT_DRAIN_INFO);
+        ct_info_set("process.parent_trace", "%016lx", w.parent_id);
+    ct_drain_run(CT_DRAIN_INFO);
     return 0;
 }
 
 // ---- fork -----------------------------------------------------------------------------------
 
-void ct_drain_forked(void) {
+void ct_drain_reinit_child(void) {
     const uint64_t parent = w.file == OPEN ? w.trace_id : w.parent_id;
     // The buffers are left to the parent's pages: what was being done with them is unknown.
     memset(&w, 0, sizeof w);
     w.parent_id = parent;
     atomic_store(&lock, 0);
     ct_output_forked();
-    ct_merge_forked();
-    ct_state_forked();
-    ct_staged_forked();
-    ct_segment_forked();
+    ct_ring_merge_reinit_child();
+    ct_live_state_reinit_child();
+    ct_open_chunk_reinit_child();
+    ct_checkpoint_writer_reinit_child();
     ct_journal_forked();
-    ct_dictionary_forked();
-    ct_naming_forked();
-    ct_info_forked();
-    ct_devices_forked();
+    ct_dictionary_reinit_child();
+    ct_symbolizer_reinit_child();
+    ct_info_reinit_child();
+    ct_nvml_reinit_child();
 }

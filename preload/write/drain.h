@@ -9,10 +9,10 @@
 
 // The drain lock. Everything that is "drainer only" in the other headers belongs to its holder.
 // Hooks only ever try it. Takes up the shield, too. Returns 0, or -EBUSY.
-int ct_drain_try(struct ct_shield *shield);
+int ct_drain_lock_try(struct ct_shield *shield);
 // Waits up to `ms` milliseconds for it; for the writer thread, exit and fork.
-int ct_drain_wait(struct ct_shield *shield, unsigned ms);
-void ct_drain_leave(struct ct_shield *shield);
+int ct_drain_lock_wait(struct ct_shield *shield, unsigned ms);
+void ct_drain_lock_release(struct ct_shield *shield);
 
 enum ct_drain_how {
     CT_DRAIN_EVENTS, // into the chunk that is being filled; that into the file if it is time
@@ -22,10 +22,10 @@ enum ct_drain_how {
 };
 
 // Takes what has been published out of the rings. Lock held.
-void ct_drain(enum ct_drain_how how);
+void ct_drain_run(enum ct_drain_how how);
 
 // Opens the trace and writes its first chunk, if it is not open yet. Lock held. 0 or -errno.
-int ct_drain_open(void);
+int ct_drain_open_trace(void);
 
 // The next chunk begins a new generation of dictionaries. Lock held.
 void ct_drain_new_generation(void);
@@ -35,9 +35,9 @@ int ct_drain_is_stuck(void);
 
 // When the chunk that is being filled should go to the file, on ct_clock; 0 if it is empty.
 // For the writer thread.
-uint64_t ct_drain_due_ns(void);
+uint64_t ct_drain_deadline_ns(void);
 
 // A forked child, whose forking thread held the lock or not.
-void ct_drain_forked(void);
+void ct_drain_reinit_child(void);
 
 #endif

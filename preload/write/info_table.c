@@ -81,7 +81,7 @@ static void set(struct pair *p, const char *value, size_t n) {
     p->changed = 1;
 }
 
-void ct_info(const char *key, const char *format, ...) {
+void ct_info_set(const char *key, const char *format, ...) {
     char value[VALUE_BYTES];
     const int saved = errno;
     va_list arguments;
@@ -114,18 +114,18 @@ void ct_info_refresh(void) {
     }
 }
 
-void ct_info_stage(void) {
+void ct_info_put_changed(void) {
     if (lock_take())
         return;
     for (uint32_t i = 0; pairs_changed && i < pairs_used; i++) {
         struct pair *p = &pairs[i];
         static uint8_t pair[VALUE_BYTES + 512];
         struct ct_out o = {pair, pair + sizeof pair, 0};
-        if (!p->changed || ct_staged_blocks_left() < CT_STAGED_RESERVE)
+        if (!p->changed || ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS)
             continue;
         ct_put_text(&o, p->key, strlen(p->key));
         ct_put_text(&o, p->value, p->bytes);
-        if (!o.bad && ct_staged_define(CT_SECTION_INFO, pair, (size_t)(o.at - pair)))
+        if (!o.bad && ct_open_chunk_define(CT_SECTION_INFO, pair, (size_t)(o.at - pair)))
             break;
         p->changed = 0;
         pairs_changed--;
@@ -133,7 +133,7 @@ void ct_info_stage(void) {
     lock_leave();
 }
 
-void ct_info_again(void) {
+void ct_info_mark_all_changed(void) {
     pairs_changed = 0;
     for (uint32_t i = 0; i < pairs_used; i++) {
         pairs[i].changed = pairs[i].value != NULL;
@@ -141,7 +141,7 @@ void ct_info_again(void) {
     }
 }
 
-void ct_info_forked(void) {
+void ct_info_reinit_child(void) {
     atomic_store(&lock, 0);
-    ct_info_again();
+    ct_info_mark_all_changed();
 }

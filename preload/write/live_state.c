@@ -50,7 +50,7 @@ static void placed(void *unused, const struct ct_object *object, const struct ct
     ct_ranges_placed(&s.ranges, object, from, sign);
 }
 
-int ct_state_begin(void) {
+int ct_live_state_init(void) {
     if (!s.history && !(s.history = ct_pages(sizeof *s.history)))
         return -ENOMEM;
     struct ct_aside *aside = ct_pages(CT_RINGS * sizeof *aside);
@@ -106,7 +106,7 @@ static inline void note_history(const struct ct_event *e, int device) {
     }
     d->t_ns = e->t_ns;
     d->events++;
-    if (ct_is_refusal(e)) {
+    if (ct_event_is_oom(e)) {
         ct_history_count(s.history, e->t_ns, device, 0, 1);
         d->refused++;
     }
@@ -118,7 +118,7 @@ static inline void note_history(const struct ct_event *e, int device) {
 }
 
 // Looking for gaps takes microseconds: not for each event, and not for each batch.
-void ct_state_gaps(uint64_t t_ns) {
+void ct_live_state_sample_gaps(uint64_t t_ns) {
     if (t_ns - s.gaps_ns < GAPS_NS)
         return;
     s.gaps_ns = t_ns;
@@ -127,7 +127,7 @@ void ct_state_gaps(uint64_t t_ns) {
         if (!d->seen)
             continue;
         tell_curves(i);
-        const uint64_t total = d->total ? d->total : ct_device_total(i);
+        const uint64_t total = d->total ? d->total : ct_nvml_get_total_bytes(i);
         const struct ct_gaps gaps = ct_ranges_gaps(&s.ranges, i, total);
         const struct ct_quantities now = ct_quantities_now(&s.live, &s.readings, i, &gaps);
         ct_history_add(s.history, t_ns, i, &now);
@@ -154,7 +154,7 @@ static inline void describe(struct ct_event *e, const struct ct_object *given) {
         CT_SET(e, device, (int)given->device);
 }
 
-void ct_state_is_summed(uint64_t event) {
+void ct_live_state_set_summed_before(uint64_t event) {
     s.summed = event;
 }
 
@@ -176,19 +176,19 @@ static void compare_with_nvml(const struct ct_event *e, int device) {
         atomic_fetch_and(&asks_nvml, ~bit);
 }
 
-int ct_state_asks_nvml(void) {
+int ct_live_state_wants_nvml(void) {
     return atomic_load(&asks_nvml) != 0;
 }
 
-uint64_t ct_state_look(const struct ct_event *e) {
+uint64_t ct_live_state_prefetch_line(const struct ct_event *e) {
     return ct_live_look(&s.live, e);
 }
 
-void ct_state_fetch(uint64_t look) {
+void ct_live_state_prefetch_slots(uint64_t look) {
     ct_live_fetch(&s.live, look);
 }
 
-void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
+void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
     const struct ct_found given = ct_live_given(&s.live, e, look);
     if (given.what)
         describe(e, ct_found_object(&given));
@@ -203,31 +203,31 @@ void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
         note_history(e, device);
 }
 
-int ct_state_is_left_out(const struct ct_event *e) {
+int ct_live_state_is_unknown_free(const struct ct_event *e) {
     return e->op == CT_OP_FREE && !ct_live_given(&s.live, e, ct_live_event_hash(e)).what;
 }
 
-const struct ct_live *ct_state_live(void) {
+const struct ct_live *ct_live_state_get_live(void) {
     return &s.live;
 }
 
-const struct ct_readings *ct_state_readings(void) {
+const struct ct_readings *ct_live_state_get_readings(void) {
     return &s.readings;
 }
 
-const struct ct_history *ct_state_history(void) {
+const struct ct_history *ct_live_state_get_history(void) {
     for (int i = 0; i < CT_MAX_DEVICES; i++)
         tell_curves(i);
     return s.history;
 }
 
-uint64_t ct_state_tracked(int device) {
+uint64_t ct_live_state_get_tracked_bytes(int device) {
     return ct_live_tracked(ct_live_device(&s.live, device));
 }
 
 // NVML is asked once a second: what it saw beyond the tracked bytes (contexts, code) stays, the tracked bytes
 // have moved on.
-uint64_t ct_state_process_bytes(int device) {
+uint64_t ct_live_state_get_process_bytes(int device) {
     const struct ct_device_now *d =
         device >= 0 && device < CT_MAX_DEVICES ? &s.readings.device[device] : NULL;
     return d && d->process_known
@@ -235,13 +235,13 @@ uint64_t ct_state_process_bytes(int device) {
                : UINT64_MAX;
 }
 
-void ct_state_tell(struct ct_journal *j) {
+void ct_live_state_report(struct ct_journal *j) {
     for (int i = 0; i < CT_MAX_DEVICES; i++)
         if (s.readings.device[i].seen)
             tell_device(&j->device[i], &s.readings.device[i], i);
 }
 
-void ct_state_forked(void) {
+void ct_live_state_reinit_child(void) {
     atomic_store(&asks_nvml, 0);
     memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
 }

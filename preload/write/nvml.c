@@ -56,7 +56,7 @@ static struct device {
 } devices[DEVICES];
 static _Atomic int devices_n; // one more than the highest ordinal
 
-void ct_device(int ordinal, const unsigned char uuid[16], uint64_t total_bytes) {
+void ct_nvml_add_device(int ordinal, const unsigned char uuid[16], uint64_t total_bytes) {
     if (ordinal < 0 || ordinal >= DEVICES)
         return;
     struct device *d = &devices[ordinal];
@@ -76,11 +76,11 @@ static struct device *device(int ordinal) {
     return d && atomic_load_explicit(&d->known, memory_order_acquire) == 2 ? d : NULL;
 }
 
-int ct_devices_any(void) {
+int ct_nvml_has_devices(void) {
     return atomic_load_explicit(&devices_n, memory_order_relaxed) > 0;
 }
 
-uint64_t ct_device_total(int ordinal) {
+uint64_t ct_nvml_get_total_bytes(int ordinal) {
     struct device *d = device(ordinal);
     return d && atomic_load(&d->total) ? atomic_load(&d->total) : UNKNOWN;
 }
@@ -134,7 +134,7 @@ static int find_handle(int ordinal, struct device *d) {
         }
         if (d->handle && nvml.index && nvml.index(d->handle, &index) == NVML_SUCCESS) {
             ct_print(key, sizeof key, "device.%d.nvml_index", ordinal);
-            ct_info(key, "%u", index);
+            ct_info_set(key, "%u", index);
         }
     }
     return d->handle ? 0 : -ENODEV;
@@ -175,7 +175,7 @@ static void sample(int ordinal, struct device *d, void (*record)(struct ct_event
     d->process_seen = own;
     d->sampled_ns = now;
     ct_print(key, sizeof key, "device.%d.nvml_total_bytes", ordinal);
-    ct_info(key, "%llu", memory.total);
+    ct_info_set(key, "%llu", memory.total);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
     CT_SET(&e, device, ordinal);
@@ -187,7 +187,7 @@ static void sample(int ordinal, struct device *d, void (*record)(struct ct_event
     record(&e);
 }
 
-int ct_devices_sample(void (*record)(struct ct_event *)) {
+int ct_nvml_sample(void (*record)(struct ct_event *)) {
     if (nvml_state == NVML_UNTRIED) {
         const int rc = nvml_load();
         if (rc == -EAGAIN)
@@ -202,7 +202,7 @@ int ct_devices_sample(void (*record)(struct ct_event *)) {
     return 0;
 }
 
-void ct_devices_forked(void) {
+void ct_nvml_reinit_child(void) {
     // The child's devices are told again by its own first calls; NVML's state was the parent's.
     memset(devices, 0, sizeof devices);
     atomic_store(&devices_n, 0);

@@ -61,7 +61,7 @@ static void add_device(struct line *l, const struct ct_refusal *r) {
         add(l, "%sothers %.1f", before, (double)(r->total - r->free - r->process) / unit);
 }
 
-size_t ct_refusal_line(const struct ct_refusal *r, char *out, size_t size) {
+size_t ct_oom_message_format(const struct ct_refusal *r, char *out, size_t size) {
     struct line l = {out, 0, size - 1};
     add(&l, "cutrace: ");
     if (r->device >= 0)

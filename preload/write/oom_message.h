@@ -12,15 +12,15 @@
 
 // Whether the event is a request for memory that failed, PyTorch's included, and whether the driver refused it for want of
 // memory.
-static inline int ct_is_failed_request(const struct ct_event *event) {
+static inline int ct_event_is_failed_allocation(const struct ct_event *event) {
     return event->op == CT_OP_BLOCK_OOM ||
            (CT_HAS(event, result) && event->result != 0 &&
             (event->op == CT_OP_ALLOC || event->op == CT_OP_CREATE ||
              event->op == CT_OP_GRAPH_ALLOC));
 }
 
-static inline int ct_is_refusal(const struct ct_event *event) {
-    return ct_is_failed_request(event) && event->op != CT_OP_BLOCK_OOM &&
+static inline int ct_event_is_oom(const struct ct_event *event) {
+    return ct_event_is_failed_allocation(event) && event->op != CT_OP_BLOCK_OOM &&
            event->result == CT_RESULT_OUT_OF_MEMORY;
 }
 
@@ -32,6 +32,6 @@ struct ct_refusal {
 };
 
 // The line, with what is unknown left out. Returns its length.
-size_t ct_refusal_line(const struct ct_refusal *refusal, char *out, size_t size);
+size_t ct_oom_message_format(const struct ct_refusal *refusal, char *out, size_t size);
 
 #endif

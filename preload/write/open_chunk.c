@@ -72,15 +72,15 @@ static void begin_columns(void) {
     s.columns->room = column_room;
 }
 
-struct ct_columns *ct_staged_columns(void) {
+struct ct_columns *ct_open_chunk_get_encoder(void) {
     return s.columns;
 }
 
-void ct_staged_columns_back(void) {
+void ct_open_chunk_reset_encoder(void) {
     begin_columns();
 }
 
-int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
+int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     const uint64_t taken_ns = s.now.taken_ns;
     if (!ct_journal() || memory())
         return -ENOMEM;
@@ -91,13 +91,13 @@ int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     s.now.seq = seq;
     s.now.dict_seq = dict_seq;
     s.now.first_event = first_event;
-    ct_staged_commit(taken_ns);
+    ct_open_chunk_commit(taken_ns);
     // The blocks of the chunk before are free only now: until here the commit named them.
     s.blocks_used = 0;
     return 0;
 }
 
-int ct_staged_define(enum ct_section kind, const void *bytes, size_t n) {
+int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     const uint8_t *from = bytes;
     struct ct_out *o = out_of(kind);
     while (n) {
@@ -112,7 +112,7 @@ int ct_staged_define(enum ct_section kind, const void *bytes, size_t n) {
     return 0;
 }
 
-int ct_staged_event(const struct ct_event *e, const struct ct_columns_look *at, uint64_t next_ns) {
+int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_look *at, uint64_t next_ns) {
     s.columns->next_ns = next_ns;
     if (ct_columns_put_at(s.columns, e, at))
         return -1;
@@ -127,7 +127,7 @@ int ct_staged_event(const struct ct_event *e, const struct ct_columns_look *at, 
     return 0;
 }
 
-void ct_staged_commit(uint64_t taken_ns) {
+void ct_open_chunk_commit(uint64_t taken_ns) {
     struct ct_journal *h = ct_journal();
     const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < CT_STREAMS; i++)
@@ -137,18 +137,18 @@ void ct_staged_commit(uint64_t taken_ns) {
     atomic_store_explicit(&h->committed, next, memory_order_release);
 }
 
-struct ct_journal_open *ct_staged(void) {
+struct ct_journal_open *ct_open_chunk_get(void) {
     return &s.now;
 }
 
-size_t ct_staged_definitions(void) {
+size_t ct_open_chunk_definition_bytes(void) {
     size_t n = 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         n += bytes_of(k);
     return n;
 }
 
-uint32_t ct_staged_blocks_left(void) {
+uint32_t ct_open_chunk_blocks_left(void) {
     return ct_journal()->blocks - s.blocks_used;
 }
 
@@ -206,14 +206,14 @@ static void put_columns(void) {
     }
 }
 
-uint64_t ct_staged_bytes(void) {
+uint64_t ct_open_chunk_body_bytes(void) {
     uint64_t n = s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         n += bytes_of(k) ? SECTION_HEAD_BYTES + bytes_of(k) : 0;
     return n;
 }
 
-void ct_staged_put(const void *more_sections, size_t more_bytes) {
+void ct_open_chunk_encode(const void *more_sections, size_t more_bytes) {
     struct ct_in more = {more_sections, (const uint8_t *)more_sections + more_bytes, 0}, section;
     unsigned kind;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
@@ -229,6 +229,6 @@ void ct_staged_put(const void *more_sections, size_t more_bytes) {
         put_columns();
 }
 
-void ct_staged_forked(void) {
+void ct_open_chunk_reinit_child(void) {
     memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
 }

@@ -155,9 +155,9 @@ static void arguments_info(void) {
         size_t used = 0;
         for (const char *at = given; at < given + n; at += strlen(at) + 1)
             used = add(out, used, sizeof out, at, strlen(at));
-        ct_info("process.argv", "%s", out);
+        ct_info_set("process.argv", "%s", out);
     } else if (first < given + n && harmless_arguments(first, given + n, out, sizeof out)) {
-        ct_info("process.argv", "%s", out);
+        ct_info_set("process.argv", "%s", out);
     }
 }
 
@@ -233,7 +233,7 @@ static void environment_info(void) {
         if (!asked && (!is_known_variable(*e, n) || is_secret(*e, n)))
             continue;
         ct_print(key, sizeof key, "process.env.%.*s", (int)n, *e);
-        ct_info(key, "%.1000s", asked ? equals + 1 : tame(*e, n, equals + 1));
+        ct_info_set(key, "%.1000s", asked ? equals + 1 : tame(*e, n, equals + 1));
     }
 }
 
@@ -262,29 +262,29 @@ static void options_info(void) {
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW)
             continue;
         ct_print(key, sizeof key, "option.%s", ct_option_name((enum ct_option)i));
-        ct_info(key, "%s", ct_options[i].text);
+        ct_info_set(key, "%s", ct_options[i].text);
     }
 }
 
-void ct_process_info(void) {
+void ct_process_info_publish(void) {
     char name[65];
     struct utsname host;
     ct_program_name(name, sizeof name);
-    ct_info("cutrace.version", "%s", CT_VERSION);
-    ct_info("process.pid", "%d", (int)getpid());
-    ct_info("process.ppid", "%d", (int)getppid());
-    ct_info("process.exe", "%s", name);
-    ct_info("process.start_ns", "%lu", start_ns());
+    ct_info_set("cutrace.version", "%s", CT_VERSION);
+    ct_info_set("process.pid", "%d", (int)getpid());
+    ct_info_set("process.ppid", "%d", (int)getppid());
+    ct_info_set("process.exe", "%s", name);
+    ct_info_set("process.start_ns", "%lu", start_ns());
     arguments_info();
     environment_info();
     options_info();
     if (!uname(&host)) {
-        ct_info("host.name_hash", "%016lx", ct_xxh64(host.nodename, strlen(host.nodename)));
-        ct_info("host.kernel", "%s", host.release);
+        ct_info_set("host.name_hash", "%016lx", ct_xxh64(host.nodename, strlen(host.nodename)));
+        ct_info_set("host.kernel", "%s", host.release);
     }
-    ct_info("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
+    ct_info_set("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
     const uint64_t before = now(CLOCK_MONOTONIC), wall = now(CLOCK_REALTIME),
                    after = now(CLOCK_MONOTONIC);
-    ct_info("clock.monotonic_ns", "%lu", before + (after - before) / 2);
-    ct_info("clock.realtime_ns", "%lu", wall);
+    ct_info_set("clock.monotonic_ns", "%lu", before + (after - before) / 2);
+    ct_info_set("clock.realtime_ns", "%lu", wall);
 }

@@ -3,7 +3,7 @@
 #ifndef CT_PROCESS_H
 #define CT_PROCESS_H
 
-// Sets the facts (FORMAT.md, section 4) through ct_info. Reads /proc; not for hot paths.
-void ct_process_info(void);
+// Sets the facts (FORMAT.md, section 4) through ct_info_set. Reads /proc; not for hot paths.
+void ct_process_info_publish(void);
 
 #endif

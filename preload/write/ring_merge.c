@@ -61,7 +61,7 @@ static uint64_t next_time(struct ct_ring *r) {
     return r->taken == r->end ? UINT64_MAX : ct_ring_record(r, &r->taken)->t_ns;
 }
 
-uint64_t ct_merge_begin(void) {
+uint64_t ct_ring_merge_begin(void) {
     m.limit = safe_limit();
     m.n = 0;
     if (!m.sources && !(m.sources = ct_pages(CT_RINGS * sizeof *m.sources)))
@@ -78,7 +78,7 @@ uint64_t ct_merge_begin(void) {
     return m.limit;
 }
 
-int ct_merge_has_more(void) {
+int ct_ring_merge_has_more(void) {
     return m.n != 0;
 }
 
@@ -98,7 +98,7 @@ static inline uint64_t take_one(struct ct_ring *r, struct ct_event *e) {
     return next_time(r);
 }
 
-size_t ct_merge_take(struct ct_event *batch, size_t most) {
+size_t ct_ring_merge_copy(struct ct_event *batch, size_t most) {
     size_t n = 0;
     // A ring has one event of a time at most.
     while (m.n && (n < most || (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_RINGS))) {
@@ -115,12 +115,12 @@ size_t ct_merge_take(struct ct_event *batch, size_t most) {
     return n;
 }
 
-void ct_merge_done(void) {
+void ct_ring_merge_release(void) {
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
         if (r->taken != atomic_load_explicit(&r->shared->tail, memory_order_relaxed))
             atomic_store_explicit(&r->shared->tail, r->taken, memory_order_release);
 }
 
-void ct_merge_forked(void) {
+void ct_ring_merge_reinit_child(void) {
     memset(&m, 0, sizeof m);
 }

@@ -50,14 +50,14 @@ static int look_at_modules(void) {
     const int changed = ct_modules_look();
     if (changed <= 0)
         return changed;
-    if (ct_drain_wait(&shield, 1000))
+    if (ct_drain_lock_wait(&shield, 1000))
         return -EBUSY;
     take_modules();
-    ct_drain_leave(&shield);
+    ct_drain_lock_release(&shield);
     return 1;
 }
 
-int ct_look_at_modules(void) {
+int ct_symbolizer_rescan_modules(void) {
     if (resolver_enter(1000))
         return -EBUSY;
     const int changed = look_at_modules();
@@ -73,7 +73,7 @@ static void tables_used(void) {
     atomic_store(&tables_due_ns, ct_clock() + TABLES_STAY_NS);
 }
 
-uint64_t ct_naming_due_ns(void) {
+uint64_t ct_symbolizer_deadline_ns(void) {
     return atomic_load(&tables_due_ns);
 }
 
@@ -96,15 +96,15 @@ static void make_room(void) {
         drop_tables();
 }
 
-void ct_naming_tidy(void) {
+void ct_symbolizer_free_idle_tables(void) {
     struct ct_shield shield;
-    const uint64_t due = ct_naming_due_ns();
+    const uint64_t due = ct_symbolizer_deadline_ns();
     if (!due || ct_clock() < due || resolver_enter(0))
         return;
-    if (ct_drain_wait(&shield, 1000) == 0) {
+    if (ct_drain_lock_wait(&shield, 1000) == 0) {
         drop_tables();
         atomic_store(&tables_due_ns, 0);
-        ct_drain_leave(&shield);
+        ct_drain_lock_release(&shield);
     }
     resolver_leave();
 }
@@ -112,51 +112,51 @@ void ct_naming_tidy(void) {
 // Loads the next table that is wanted and uses it. Returns 0 when there is none left.
 static int load_one(size_t *at) {
     struct ct_shield shield;
-    if (ct_drain_wait(&shield, 1000))
+    if (ct_drain_lock_wait(&shield, 1000))
         return 0;
-    struct ct_module *m = ct_dictionary_wants(at);
+    struct ct_module *m = ct_dictionary_next_unloaded_module(at);
     if (m)
         make_room();
-    ct_drain_leave(&shield);
+    ct_drain_lock_release(&shield);
     if (!m)
         return 0;
     struct ct_symbols *symbols =
         *m->path == '/' ? ct_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_SYMBOLS_ANY)
                         : NULL;
-    if (ct_drain_wait(&shield, 1000)) {
+    if (ct_drain_lock_wait(&shield, 1000)) {
         ct_symbols_free(symbols);
         return 0;
     }
     m->symbols = symbols;
     m->no_symbols = !symbols;
     tables_used();
-    ct_dictionary_resolve(0);
-    ct_drain_leave(&shield);
+    ct_dictionary_resolve_frames(0);
+    ct_drain_lock_release(&shield);
     return 1;
 }
 
-int ct_resolve_symbols(unsigned ms) {
+int ct_name_pending_resolve(unsigned ms) {
     struct ct_shield shield;
     size_t at = 0;
     int changed = 0;
     if (resolver_enter(ms))
         return -EBUSY;
-    if (ct_drain_wait(&shield, 1000) == 0) {
-        const size_t unresolved = ct_dictionary_unresolved();
-        const int lost = ct_dictionary_lost_frames();
-        ct_drain_leave(&shield);
+    if (ct_drain_lock_wait(&shield, 1000) == 0) {
+        const size_t unresolved = ct_dictionary_count_unresolved();
+        const int lost = ct_dictionary_has_unmapped_frames();
+        ct_drain_lock_release(&shield);
         const int looked = lost ? look_at_modules() : 1; // frames lie outside of what is known
         changed = lost && looked > 0;
-        if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
-            ct_dictionary_resolve(0); // finds the modules
-            ct_drain_leave(&shield);
+        if (unresolved && looked >= 0 && ct_drain_lock_wait(&shield, 1000) == 0) {
+            ct_dictionary_resolve_frames(0); // finds the modules
+            ct_drain_lock_release(&shield);
         }
         while (unresolved && load_one(&at))
             ;
-        if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
-            ct_dictionary_resolve(1);
-            ct_drain(CT_DRAIN_EVENTS);
-            ct_drain_leave(&shield);
+        if (unresolved && looked >= 0 && ct_drain_lock_wait(&shield, 1000) == 0) {
+            ct_dictionary_resolve_frames(1);
+            ct_drain_run(CT_DRAIN_EVENTS);
+            ct_drain_lock_release(&shield);
         }
     }
     resolver_leave();
@@ -164,24 +164,24 @@ int ct_resolve_symbols(unsigned ms) {
 }
 
 // Only what is known already, or is found in a moment: the rest of the stack can wait.
-void ct_name_caller(uint32_t stack) {
+void ct_symbolizer_resolve_caller(uint32_t stack) {
     int free_now = 0;
     if (!atomic_compare_exchange_strong(&resolving, &free_now, 1))
         return;
-    if (ct_dictionary_lost_frames() && ct_modules_look() > 0)
+    if (ct_dictionary_has_unmapped_frames() && ct_modules_look() > 0)
         take_modules();
-    ct_dictionary_resolve(0);
-    struct ct_module *m = ct_dictionary_caller_wants(stack);
+    ct_dictionary_resolve_frames(0);
+    struct ct_module *m = ct_dictionary_find_caller_module(stack);
     if (m && *m->path == '/')
         m->symbols = ct_symbols_load(m->path, m->build_id, m->build_id_bytes, QUICK_SYMBOLS);
     if (m && m->symbols) {
         tables_used();
-        ct_dictionary_resolve(0);
+        ct_dictionary_resolve_frames(0);
     }
     resolver_leave();
 }
 
-void ct_naming_forked(void) {
+void ct_symbolizer_reinit_child(void) {
     resolver_leave();
     atomic_store(&tables_due_ns, 0);
     ct_modules_forked();

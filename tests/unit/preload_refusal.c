@@ -18,7 +18,7 @@ static const struct ct_refusal nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UN
 
 static void is(const struct ct_refusal *r, const char *want) {
     char line[2048];
-    const size_t n = ct_refusal_line(r, line, sizeof line);
+    const size_t n = ct_oom_message_format(r, line, sizeof line);
     assert_string_equal(line, want);
     assert_int_equal(n, strlen(want));
 }
@@ -76,7 +76,7 @@ static void long_texts_are_cut(void **state) {
     text[sizeof text - 1] = 0;
     struct ct_refusal r = nothing;
     r.api = r.caller = r.path = text;
-    const size_t n = ct_refusal_line(&r, line, sizeof line);
+    const size_t n = ct_oom_message_format(&r, line, sizeof line);
     assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
 }
 
@@ -84,19 +84,19 @@ static void which_events(void **state) {
     struct ct_event e = {.present = 0};
     (void)state;
     CT_SET(&e, op, CT_OP_ALLOC);
-    assert_false(ct_is_refusal(&e));
+    assert_false(ct_event_is_oom(&e));
     CT_SET(&e, result, 0);
-    assert_false(ct_is_refusal(&e));
+    assert_false(ct_event_is_oom(&e));
     CT_SET(&e, result, 2);
-    assert_true(ct_is_refusal(&e));
+    assert_true(ct_event_is_oom(&e));
     CT_SET(&e, result, 201); // no context: failed, but not for want of memory
-    assert_true(ct_is_failed_request(&e));
-    assert_false(ct_is_refusal(&e));
+    assert_true(ct_event_is_failed_allocation(&e));
+    assert_false(ct_event_is_oom(&e));
     CT_SET(&e, result, 2);
     CT_SET(&e, op, CT_OP_CREATE);
-    assert_true(ct_is_refusal(&e));
+    assert_true(ct_event_is_oom(&e));
     CT_SET(&e, op, CT_OP_FREE);
-    assert_false(ct_is_refusal(&e));
+    assert_false(ct_event_is_oom(&e));
 }
 
 int main(void) {
