@@ -16,8 +16,9 @@
 #include "record/writer_thread.h"
 #include "store/ring.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 #include "write/oom_message.h"
-#include "write/symbolizer.h"
+#include "write/name_pending.h"
 
 // How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other threads run between two
 // tries, until FULL_TRIES are done, at most FULL_MOST_NS.

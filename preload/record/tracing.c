@@ -26,6 +26,7 @@
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 #include "write/info_table.h"
 
 extern char **environ;

@@ -21,7 +21,9 @@
 #include "store/ring.h"
 #include "write/dictionary.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 #include "write/live_state.h"
+#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/symbolizer.h"
 
@@ -156,7 +158,8 @@ static void *writer(void *unused) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
         work();
-        const uint64_t due = ct_live_state_wants_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
+        const uint64_t due =
+            ct_live_state_wants_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
         if (nvml && ct_nvml_has_devices() && ct_clock() >= due) {
             nvml = ct_nvml_sample(record) == 0;
             sample_ns = ct_clock() + SAMPLE_NS;

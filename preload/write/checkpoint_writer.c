@@ -131,8 +131,8 @@ static int encode_part(struct ct_columns *c, const struct ct_live *live,
     static struct ct_event records[RECORDS];
     int rc = 0;
     while (!rc && g.checkpoint.pass != CT_PASS_DONE &&
-           (g.inexact ||
-            (c->records < g.part_objects && ct_open_chunk_blocks_left() > 4 * CT_OPEN_CHUNK_RESERVE_BLOCKS)))
+           (g.inexact || (c->records < g.part_objects &&
+                          ct_open_chunk_blocks_left() > 4 * CT_OPEN_CHUNK_RESERVE_BLOCKS)))
         rc = put_records(c, records,
                          ct_checkpoint_next(&g.checkpoint, live, readings, records, RECORDS));
     return rc;
@@ -160,8 +160,9 @@ static void put_history(struct ct_out *out, const struct ct_history *history) {
     ct_section_end(out, length_at);
 }
 
-unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live, const struct ct_readings *readings,
-                             const struct ct_history *history, struct ct_out *out) {
+unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live,
+                                           const struct ct_readings *readings,
+                                           const struct ct_history *history, struct ct_out *out) {
     struct ct_columns *c = ct_open_chunk_get_encoder();
     const unsigned flags = g.part == FIRST ? CT_CHUNK_SEGMENT : 0;
     const uint8_t *const start = out->at;

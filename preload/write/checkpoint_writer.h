@@ -24,8 +24,9 @@ int ct_checkpoint_writer_is_inexact(void);
 
 // Writes the sections that the chunk has besides definitions and events: parts of the state as it is before its
 // first event. Their definitions go into the chunk (staged.h). Returns the flags of the chunk.
-unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live, const struct ct_readings *readings,
-                             const struct ct_history *history, struct ct_out *out);
+unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live,
+                                           const struct ct_readings *readings,
+                                           const struct ct_history *history, struct ct_out *out);
 
 // The chunk is in the file, with so many bytes; or it could not be built, and its sections are lost.
 void ct_checkpoint_writer_chunk_written(const struct ct_chunk *head, size_t bytes);

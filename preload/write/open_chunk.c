@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunk that is being filled: what is in it survives the process before it is in the file.
+// The open chunk: the one that is being filled. Events in, as columns; definitions in, as bytes; a
+// body out.
+//
+// Invariants:
+// O1 The journal has two headers. open[committed & 1] is valid and is not written to; a commit
+//    writes the other one and then increments `committed` (release). A kill at any point leaves one
+//    valid header.
+// O2 Bytes of a stream only grow. Those after the committed length (`used` of the last block) are
+//    not valid.
+// O3 The blocks of a chunk are used again only after a commit that does not name them.
 #include "write/open_chunk.h"
 
 #include <errno.h>
+
+#include <cutrace/format/assert.h>
 
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
+#include "write/drain_lock.h"
 
 static struct {
     struct ct_journal_open now;
     struct ct_columns *columns;
     void *columns_memory;
     struct ct_out sections[CT_STREAM_COLUMNS];
-    uint64_t full[CT_STREAMS]; // bytes in the blocks before the last one
+    uint64_t full[CT_STREAMS]; // bytes in the blocks of a stream before its last one
     uint32_t blocks_used;
 } s;
 
@@ -32,8 +44,8 @@ static uint64_t bytes_of(unsigned stream) {
     return s.full[stream] + used_of(stream);
 }
 
-// Another block for a stream.
-static int more(unsigned stream) {
+// Appends a block to a stream. Returns 0, or -1: none is left.
+static int add_block(unsigned stream) {
     if (s.blocks_used == ct_journal()->blocks)
         return -1;
     const uint32_t i = ++s.blocks_used, before = s.now.stream[stream].last;
@@ -52,13 +64,13 @@ static int more(unsigned stream) {
     return 0;
 }
 
-static int column_room(void *unused, unsigned column, struct ct_out *out) {
+static int add_column_block(void *unused, unsigned column, struct ct_out *out) {
     (void)unused;
     (void)out;
-    return more(CT_STREAM_COLUMNS + column);
+    return add_block(CT_STREAM_COLUMNS + column);
 }
 
-static int memory(void) {
+static int map_memory(void) {
     if (!s.columns)
         s.columns = ct_pages(sizeof *s.columns);
     if (!s.columns_memory)
@@ -69,7 +81,7 @@ static int memory(void) {
 static void begin_columns(void) {
     memset(s.columns->stream, 0, sizeof s.columns->stream);
     ct_columns_begin(s.columns, s.columns_memory, CT_NUMBER(TICK_NS));
-    s.columns->room = column_room;
+    s.columns->room = add_column_block;
 }
 
 struct ct_columns *ct_open_chunk_get_encoder(void) {
@@ -82,7 +94,7 @@ void ct_open_chunk_reset_encoder(void) {
 
 int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     const uint64_t taken_ns = s.now.taken_ns;
-    if (!ct_journal() || memory())
+    if (!ct_journal() || map_memory())
         return -ENOMEM;
     memset(&s.now, 0, sizeof s.now);
     memset(s.full, 0, sizeof s.full);
@@ -92,8 +104,7 @@ int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     s.now.dict_seq = dict_seq;
     s.now.first_event = first_event;
     ct_open_chunk_commit(taken_ns);
-    // The blocks of the chunk before are free only now: until here the commit named them.
-    s.blocks_used = 0;
+    s.blocks_used = 0; // O3
     return 0;
 }
 
@@ -101,7 +112,7 @@ int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     const uint8_t *from = bytes;
     struct ct_out *o = out_of(kind);
     while (n) {
-        if (o->at == o->end && more(kind))
+        if (o->at == o->end && add_block(kind))
             return -1;
         const size_t room = (size_t)(o->end - o->at), part = n < room ? n : room;
         memcpy(o->at, from, part);
@@ -112,9 +123,10 @@ int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     return 0;
 }
 
-int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_look *at, uint64_t next_ns) {
+int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_look *probe,
+                            uint64_t next_ns) {
     s.columns->next_ns = next_ns;
-    if (ct_columns_put_at(s.columns, e, at))
+    if (ct_columns_put_at(s.columns, e, probe))
         return -1;
     if (!s.now.t_first_ns)
         s.now.t_first_ns = e->t_ns;
@@ -128,13 +140,21 @@ int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_lo
 }
 
 void ct_open_chunk_commit(uint64_t taken_ns) {
+    CT_ASSERT(ct_drain_lock_is_held());
     struct ct_journal *h = ct_journal();
     const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < CT_STREAMS; i++)
         s.now.stream[i].used = used_of(i);
     s.now.taken_ns = taken_ns;
-    h->open[next & 1] = s.now;
+    h->open[next & 1] = s.now; // O1
     atomic_store_explicit(&h->committed, next, memory_order_release);
+}
+
+int ct_open_chunk_is_committed(void) {
+    const struct ct_journal *h = ct_journal();
+    const uint64_t committed = atomic_load_explicit(&h->committed, memory_order_relaxed);
+    const struct ct_journal_open *valid = &h->open[committed & 1];
+    return valid->seq == s.now.seq && valid->records == s.now.records;
 }
 
 struct ct_journal_open *ct_open_chunk_get(void) {
@@ -175,7 +195,7 @@ static void put_stream(unsigned stream) {
     }
 }
 
-// What stands before the bytes of a column; before the first one, that is their number of records.
+// The head of a column. Before that of the first column stands the number of records.
 static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
     if (column == CT_COLUMN_TEMPLATE)
@@ -184,7 +204,7 @@ static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     return (size_t)(o.at - head);
 }
 
-// Every record has something in the first column, so that all that have bytes have a place behind its head.
+// Every record has bytes in the first column, so its head comes first.
 static uint64_t columns_bytes(void) {
     uint8_t head[CT_COLUMN_HEAD_BYTES];
     uint64_t n = 0;
@@ -213,22 +233,23 @@ uint64_t ct_open_chunk_body_bytes(void) {
     return n;
 }
 
-void ct_open_chunk_encode(const void *more_sections, size_t more_bytes) {
-    struct ct_in more = {more_sections, (const uint8_t *)more_sections + more_bytes, 0}, section;
+void ct_open_chunk_encode(const void *extra, size_t extra_bytes) {
+    struct ct_in in = {extra, (const uint8_t *)extra + extra_bytes, 0}, section;
     unsigned kind;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         if (bytes_of(k)) {
             put_section_head((enum ct_section)k, bytes_of(k));
             put_stream(k);
         }
-    for (const uint8_t *at = more.at; ct_section_next(&more, &kind, &section) > 0; at = more.at) {
+    for (const uint8_t *at = in.at; ct_section_next(&in, &kind, &section) > 0; at = in.at) {
         ct_chunk_cut();
-        ct_chunk_put(at, (size_t)(more.at - at));
+        ct_chunk_put(at, (size_t)(in.at - at));
     }
     if (s.now.records)
         put_columns();
 }
 
 void ct_open_chunk_reinit_child(void) {
-    memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
+    // Its memory leaks: another thread of the parent may have been writing to it.
+    memset(&s, 0, sizeof s);
 }

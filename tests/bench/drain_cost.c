@@ -15,6 +15,7 @@
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 
 #include "streams.h"
 

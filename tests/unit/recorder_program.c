@@ -28,6 +28,7 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/symbolizer.h"
 

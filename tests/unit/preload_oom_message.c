@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line about a refused allocation: what is known is said, what is unknown is left out.
+// The line on stderr about a failed allocation has what is known and leaves out the rest.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +13,10 @@
 #define GIB(x) ((uint64_t)((x)*1073741824.0))
 #define UNKNOWN UINT64_MAX
 
-static const struct ct_refusal nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+static const struct ct_oom nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
                                           UNKNOWN, NULL,    NULL,    NULL};
 
-static void is(const struct ct_refusal *r, const char *want) {
+static void is(const struct ct_oom *r, const char *want) {
     char line[2048];
     const size_t n = ct_oom_message_format(r, line, sizeof line);
     assert_string_equal(line, want);
@@ -25,7 +25,7 @@ static void is(const struct ct_refusal *r, const char *want) {
 
 static void everything_known(void **state) {
     (void)state;
-    const struct ct_refusal r = {.device = 0,
+    const struct ct_oom r = {.device = 0,
                                  .bytes = GIB(2.3),
                                  .free = GIB(1.17),
                                  .total = GIB(79.15),
@@ -35,38 +35,38 @@ static void everything_known(void **state) {
                                  .caller = "model_runner",
                                  .path = "/x/t.zst"};
     is(&r,
-       "cutrace: GPU 0 refused 2.30 GiB to cudaMalloc (model_runner): free 1.17 GiB of 79.15, this process "
-       "74.2 tracked + 2.9 untracked, others 0.9; run: cutrace-report /x/t.zst\n");
+       "cutrace: GPU 0 out of memory: cudaMalloc of 2.30 GiB failed (model_runner): free 1.17 GiB of 79.15, "
+       "this process 74.2 tracked + 2.9 untracked, others 0.9; run: cutrace-report /x/t.zst\n");
 }
 
 static void parts_unknown(void **state) {
     (void)state;
-    is(&nothing, "cutrace: refused memory\n");
-    struct ct_refusal r = nothing;
+    is(&nothing, "cutrace: out of memory: allocation failed\n");
+    struct ct_oom r = nothing;
     r.device = 3;
     r.bytes = 5 << 20;
     r.api = "cuMemCreate";
-    is(&r, "cutrace: GPU 3 refused 5.00 MiB to cuMemCreate\n");
+    is(&r, "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed\n");
     r.tracked = GIB(1.5);
-    is(&r, "cutrace: GPU 3 refused 5.00 MiB to cuMemCreate: this process 1.5 GiB tracked\n");
+    is(&r, "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: this process 1.5 GiB tracked\n");
     r.free = GIB(0.5);
     is(&r,
-       "cutrace: GPU 3 refused 5.00 MiB to cuMemCreate: free 0.50 GiB, this process 1.5 tracked\n");
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB, this process 1.5 tracked\n");
     r.total = GIB(4);
     is(&r,
-       "cutrace: GPU 3 refused 5.00 MiB to cuMemCreate: free 0.50 GiB of 4.00, this process 1.5 tracked\n");
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked\n");
     r.process = GIB(1); // less than what is tracked: another moment, so no difference is shown
     is(&r,
-       "cutrace: GPU 3 refused 5.00 MiB to cuMemCreate: free 0.50 GiB of 4.00, this process 1.5 tracked, "
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked, "
        "others 2.5\n");
     r = nothing;
     r.bytes = 700;
     r.free = 1 << 20;
     r.total = GIB(8);
     r.path = "t";
-    is(&r, "cutrace: refused 700 B: free 1.00 MiB of 8.00 GiB; run: cutrace-report t\n");
+    is(&r, "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 8.00 GiB; run: cutrace-report t\n");
     r.total = 512 << 20;
-    is(&r, "cutrace: refused 700 B: free 1.00 MiB of 512.00; run: cutrace-report t\n");
+    is(&r, "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00; run: cutrace-report t\n");
 }
 
 static void long_texts_are_cut(void **state) {
@@ -74,7 +74,7 @@ static void long_texts_are_cut(void **state) {
     (void)state;
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = 0;
-    struct ct_refusal r = nothing;
+    struct ct_oom r = nothing;
     r.api = r.caller = r.path = text;
     const size_t n = ct_oom_message_format(&r, line, sizeof line);
     assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
