@@ -13,6 +13,7 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/hash_slots.h"
 #include "write/open_chunk.h"
 
 #define STRINGS (3u << 16)
@@ -51,57 +52,24 @@ static uint32_t generation = 1;
 static int generation_is_requested;
 static uint32_t next_string, next_module, next_frame, next_node, next_stack, next_thread;
 
-// A hash table: index + 1 of entries of an array. Its size is a power of two, at most half of it
-// used. It grows, because each of a few entries in a large table would touch a page of its own.
-struct slots {
-    uint32_t *at;
-    uint32_t room;
-};
-
 // In the order of first use.
 static struct string *strings;
-static struct slots string_slots;
+static struct ct_hash_slots string_slots;
 static uint32_t strings_used;
 static struct ct_arena string_texts = {.bytes = 16u << 20};
 
 static struct frame *frames;
-static struct slots frame_slots;
+static struct ct_hash_slots frame_slots;
 static uint32_t frames_used, frames_resolved_up_to, frames_unresolved;
 
 // Of this generation.
 static struct node *nodes;
-static struct slots node_slots;
+static struct ct_hash_slots node_slots;
 static uint32_t nodes_used;
 
 static struct { uint32_t id, generation; } name_ids[CT_NAME_IDS];
 // By the thread's number modulo THREAD_IDS, as in the journal.
 static struct { uint32_t number, id, generation; } thread_ids[THREAD_IDS];
-
-// ---- slots ----------------------------------------------------------------------------------
-
-// Makes room for one more entry than `used`. Returns 0, or -ENOMEM.
-static int slots_reserve(struct slots *s, uint32_t used, uint32_t (*hash_of)(uint32_t index)) {
-    struct slots larger = {NULL, s->room ? s->room * 2 : 1024};
-    if (used < s->room / 2)
-        return 0;
-    if (!(larger.at = ct_pages(larger.room * sizeof *larger.at)))
-        return used + 1 < s->room ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < s->room; i++) {
-        uint32_t to = s->at[i] ? hash_of(s->at[i] - 1) & (larger.room - 1) : 0;
-        while (s->at[i] && larger.at[to])
-            to = (to + 1) & (larger.room - 1);
-        if (s->at[i])
-            larger.at[to] = s->at[i];
-    }
-    ct_pages_free(s->at, s->room * sizeof *s->at);
-    *s = larger;
-    return 0;
-}
-
-static void slots_clear(struct slots *s) {
-    if (s->at)
-        memset(s->at, 0, s->room * sizeof *s->at);
-}
 
 // ---- definitions ----------------------------------------------------------------------------
 
@@ -154,11 +122,11 @@ void ct_dictionary_begin_generation(void) {
     generation_is_requested = 0;
     if (is_nearly_full()) {
         ct_dictionary_forget_frames(); // frames point to strings
-        slots_clear(&string_slots);
+        ct_hash_slots_clear(&string_slots);
         strings_used = 0;
         atomic_store(&string_texts.used, 0);
     }
-    slots_clear(&node_slots);
+    ct_hash_slots_clear(&node_slots);
     nodes_used = 0;
     generation++;
     next_string = next_module = next_frame = next_node = next_stack = next_thread = 0;
@@ -181,7 +149,7 @@ static uint32_t hash_of_string(uint32_t index) {
 static struct string *intern_string(const char *text, size_t n) {
     if (!strings && !(strings = ct_pages(STRINGS * sizeof *strings)))
         return NULL;
-    if (slots_reserve(&string_slots, strings_used, hash_of_string))
+    if (ct_hash_slots_reserve(&string_slots, strings_used, hash_of_string))
         return NULL;
     const uint32_t h = hash_text(text, n);
     uint32_t i = h & (string_slots.room - 1);
@@ -326,7 +294,7 @@ static int define_frame(struct frame *f, uint32_t id) {
 }
 
 void ct_dictionary_forget_frames(void) {
-    slots_clear(&frame_slots);
+    ct_hash_slots_clear(&frame_slots);
     frames_used = frames_resolved_up_to = frames_unresolved = 0;
 }
 
@@ -341,7 +309,7 @@ static uint32_t hash_of_frame(uint32_t index) {
 static struct frame *intern_frame(uint64_t word) {
     if (!frames && !(frames = ct_pages(FRAMES * sizeof *frames)))
         return NULL;
-    if (slots_reserve(&frame_slots, frames_used, hash_of_frame))
+    if (ct_hash_slots_reserve(&frame_slots, frames_used, hash_of_frame))
         return NULL;
     uint32_t i = hash_word(word) & (frame_slots.room - 1);
     for (; frame_slots.at[i]; i = (i + 1) & (frame_slots.room - 1))
@@ -398,7 +366,7 @@ static uint32_t find_node_id(uint32_t parent, uint32_t frame) {
 // Keeps a new node. If there is no room, the frames up to it are written again with the next stack.
 static void keep_node(uint32_t parent, uint32_t frame, uint32_t id) {
     if ((!nodes && !(nodes = ct_pages(NODES * sizeof *nodes))) || nodes_used == NODES ||
-        slots_reserve(&node_slots, nodes_used, hash_of_node))
+        ct_hash_slots_reserve(&node_slots, nodes_used, hash_of_node))
         return;
     uint32_t i = hash_node(parent, frame) & (node_slots.room - 1);
     while (node_slots.at[i])
@@ -598,7 +566,7 @@ void ct_dictionary_reinit_child(void) {
     string_texts = (struct ct_arena){.bytes = string_texts.bytes};
     frames = NULL;
     nodes = NULL;
-    string_slots = frame_slots = node_slots = (struct slots){NULL, 0};
+    string_slots = frame_slots = node_slots = (struct ct_hash_slots){NULL, 0};
     memset(thread_ids, 0, sizeof thread_ids);
     strings_used = frames_used = frames_resolved_up_to = frames_unresolved = 0;
     generation = next - 1;

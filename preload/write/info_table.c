@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts for the INFO section: a bounded table of keys and values.
+// The table of INFO: an array of pairs and a hash table over their keys, under a spin lock.
 #include "write/info_table.h"
 
 #include <errno.h>
@@ -22,17 +22,19 @@ struct pair {
     uint32_t changed;
 };
 
-static struct pair pairs[PAIRS]; // in the order of their first use
-static uint16_t slots[PAIRS];    // index + 1 into pairs, by the hash of the key
+// In the order of first use.
+static struct pair pairs[PAIRS];
+// Index + 1 into pairs, by the hash of the key.
+static uint16_t slots[PAIRS];
 static uint32_t pairs_used, pairs_changed;
 static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
 #define SOURCES 4u
 static void (*_Atomic sources[SOURCES])(void);
 
-// A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork
-// left behind.
-static int lock_take(void) {
+// Gives up after a while: the owner may be the code that this signal handler interrupted, or a
+// thread that the fork left behind. Returns 0, or -EBUSY.
+static int enter_lock(void) {
     for (int i = 0; i < 2000; i++) {
         int open = 0;
         if (atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire,
@@ -44,11 +46,11 @@ static int lock_take(void) {
     return -EBUSY;
 }
 
-static void lock_leave(void) {
+static void leave_lock(void) {
     atomic_store_explicit(&lock, 0, memory_order_release);
 }
 
-static struct pair *find(const char *key) {
+static struct pair *find_or_add(const char *key) {
     uint32_t h = 2166136261u;
     for (const char *k = key; *k; k++)
         h = (h ^ (unsigned char)*k) * 16777619u;
@@ -63,7 +65,7 @@ static struct pair *find(const char *key) {
     return p;
 }
 
-static void set(struct pair *p, const char *value, size_t n) {
+static void set_value(struct pair *p, const char *value, size_t n) {
     if (p->value && p->bytes == n && !memcmp(p->value, value, n))
         return;
     if (n > p->room || !p->value) {
@@ -88,19 +90,20 @@ void ct_info_set(const char *key, const char *format, ...) {
     va_start(arguments, format);
     const size_t n = ct_vprint(value, sizeof value, format, arguments);
     va_end(arguments);
-    if (!lock_take()) {
-        struct pair *p = find(key);
+    if (!enter_lock()) {
+        struct pair *p = find_or_add(key);
         if (p)
-            set(p, value, n);
-        lock_leave();
+            set_value(p, value, n);
+        leave_lock();
     }
     errno = saved;
 }
 
 int ct_info_add_source(void (*refresh)(void)) {
     for (unsigned i = 0; i < SOURCES; i++) {
-        void (*there)(void) = NULL;
-        if (atomic_compare_exchange_strong(&sources[i], &there, refresh) || there == refresh)
+        void (*registered)(void) = NULL;
+        if (atomic_compare_exchange_strong(&sources[i], &registered, refresh) ||
+            registered == refresh)
             return 0;
     }
     return -ENOSPC;
@@ -115,7 +118,7 @@ void ct_info_refresh(void) {
 }
 
 void ct_info_put_changed(void) {
-    if (lock_take())
+    if (enter_lock())
         return;
     for (uint32_t i = 0; pairs_changed && i < pairs_used; i++) {
         struct pair *p = &pairs[i];
@@ -130,7 +133,7 @@ void ct_info_put_changed(void) {
         p->changed = 0;
         pairs_changed--;
     }
-    lock_leave();
+    leave_lock();
 }
 
 void ct_info_mark_all_changed(void) {
