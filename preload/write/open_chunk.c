@@ -30,18 +30,18 @@ static struct {
     uint32_t blocks_used;
 } s;
 
-static struct ct_out *out_of(unsigned stream) {
+static struct ct_out *stream_out(unsigned stream) {
     return stream < CT_STREAM_COLUMNS ? &s.sections[stream]
                                       : &s.columns->stream[stream - CT_STREAM_COLUMNS];
 }
 
-static uint32_t used_of(unsigned stream) {
+static uint32_t last_block_bytes(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
-    return last ? (uint32_t)(out_of(stream)->at - ct_journal_block(last)->bytes) : 0;
+    return last ? (uint32_t)(stream_out(stream)->at - ct_journal_block(last)->bytes) : 0;
 }
 
-static uint64_t bytes_of(unsigned stream) {
-    return s.full[stream] + used_of(stream);
+static uint64_t stream_bytes(unsigned stream) {
+    return s.full[stream] + last_block_bytes(stream);
 }
 
 // Appends a block to a stream. Returns 0, or -1: none is left.
@@ -53,14 +53,14 @@ static int add_block(unsigned stream) {
     b->next = b->used = 0;
     if (before) {
         struct ct_block *last = ct_journal_block(before);
-        last->used = used_of(stream);
+        last->used = last_block_bytes(stream);
         last->next = i;
         s.full[stream] += last->used;
     } else {
         s.now.stream[stream].first = i;
     }
     s.now.stream[stream].last = i;
-    *out_of(stream) = (struct ct_out){b->bytes, b->bytes + sizeof b->bytes, 0};
+    *stream_out(stream) = (struct ct_out){b->bytes, b->bytes + sizeof b->bytes, 0};
     return 0;
 }
 
@@ -110,7 +110,7 @@ int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
 
 int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     const uint8_t *from = bytes;
-    struct ct_out *o = out_of(kind);
+    struct ct_out *o = stream_out(kind);
     while (n) {
         if (o->at == o->end && add_block(kind))
             return -1;
@@ -144,7 +144,7 @@ void ct_open_chunk_commit(uint64_t taken_ns) {
     struct ct_journal *h = ct_journal();
     const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < CT_STREAMS; i++)
-        s.now.stream[i].used = used_of(i);
+        s.now.stream[i].used = last_block_bytes(i);
     s.now.taken_ns = taken_ns;
     h->open[next & 1] = s.now; // O1
     atomic_store_explicit(&h->committed, next, memory_order_release);
@@ -164,7 +164,7 @@ struct ct_journal_open *ct_open_chunk_get(void) {
 size_t ct_open_chunk_definition_bytes(void) {
     size_t n = 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
-        n += bytes_of(k);
+        n += stream_bytes(k);
     return n;
 }
 
@@ -189,7 +189,7 @@ static void put_stream(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
     for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_block(i)->next) {
         const struct ct_block *b = ct_journal_block(i);
-        ct_chunk_put(b->bytes, i == last ? used_of(stream) : b->used);
+        ct_chunk_put(b->bytes, i == last ? last_block_bytes(stream) : b->used);
         if (i == last)
             break;
     }
@@ -200,7 +200,7 @@ static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
     if (column == CT_COLUMN_TEMPLATE)
         ct_put_varint(&o, s.now.records);
-    ct_columns_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
+    ct_columns_head(&o, column, (uint32_t)stream_bytes(CT_STREAM_COLUMNS + column));
     return (size_t)(o.at - head);
 }
 
@@ -209,8 +209,8 @@ static uint64_t columns_bytes(void) {
     uint8_t head[CT_COLUMN_HEAD_BYTES];
     uint64_t n = 0;
     for (unsigned c = 0; c < CT_COLUMNS; c++)
-        if (bytes_of(CT_STREAM_COLUMNS + c))
-            n += column_head(c, head) + bytes_of(CT_STREAM_COLUMNS + c);
+        if (stream_bytes(CT_STREAM_COLUMNS + c))
+            n += column_head(c, head) + stream_bytes(CT_STREAM_COLUMNS + c);
     return n;
 }
 
@@ -218,7 +218,7 @@ static void put_columns(void) {
     uint8_t head[CT_COLUMN_HEAD_BYTES];
     put_section_head(CT_SECTION_EVENTS, columns_bytes());
     for (unsigned c = 0; c < CT_COLUMNS; c++) {
-        if (!bytes_of(CT_STREAM_COLUMNS + c))
+        if (!stream_bytes(CT_STREAM_COLUMNS + c))
             continue;
         ct_chunk_cut();
         ct_chunk_put(head, column_head(c, head));
@@ -229,7 +229,7 @@ static void put_columns(void) {
 uint64_t ct_open_chunk_body_bytes(void) {
     uint64_t n = s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
-        n += bytes_of(k) ? SECTION_HEAD_BYTES + bytes_of(k) : 0;
+        n += stream_bytes(k) ? SECTION_HEAD_BYTES + stream_bytes(k) : 0;
     return n;
 }
 
@@ -237,8 +237,8 @@ void ct_open_chunk_encode(const void *extra, size_t extra_bytes) {
     struct ct_in in = {extra, (const uint8_t *)extra + extra_bytes, 0}, section;
     unsigned kind;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
-        if (bytes_of(k)) {
-            put_section_head((enum ct_section)k, bytes_of(k));
+        if (stream_bytes(k)) {
+            put_section_head((enum ct_section)k, stream_bytes(k));
             put_stream(k);
         }
     for (const uint8_t *at = in.at; ct_section_next(&in, &kind, &section) > 0; at = in.at) {
