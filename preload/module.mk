@@ -32,8 +32,8 @@ $(BUILD)/preload/%.o: preload/%.S
 PRELOAD_ARCHIVES := $(BUILD)/preload/libunwind.a $(GENERATED)/libzstd.a
 $(BUILD)/preload/libunwind.a: $(GENERATED)/libunwind.a
 	@mkdir -p $(@D)
-	$(OBJCOPY) --redefine-sym pipe2=ct_unw_pipe2 --redefine-sym read=ct_unw_read \
-	    --redefine-sym write=ct_unw_write --redefine-sym syscall=ct_unw_syscall $< $@
+	$(OBJCOPY) --redefine-sym pipe2=ct_unwind_access_pipe2 --redefine-sym read=ct_unwind_access_read \
+	    --redefine-sym write=ct_unwind_access_write --redefine-sym syscall=ct_unwind_access_syscall $< $@
 $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a: $(BUILD)/dependencies.mk ;
 
 # The version script: exported is what the hook table names, and nothing else.

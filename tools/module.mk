@@ -20,7 +20,8 @@ $(BUILD)/tools/%.o: tools/%.c
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
 
-$(BUILD)/cutrace: $(BUILD)/tools/run/main.o $(BUILD)/tools/run/ctl.o $(BUILD)/tools/base/text.o
+RUN_OBJS := $(patsubst %,$(BUILD)/tools/%.o,run/main run/ctl base/human base/journal_probe base/process_alive)
+$(BUILD)/cutrace: $(RUN_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
 
 -include $(wildcard $(BUILD)/tools/*/*.d $(BUILD)/tools/report/*/*.d)

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of events: CLOCK_MONOTONIC's, read from the time stamp counter where that is one clock for all cores.
+// The time of events: CLOCK_MONOTONIC, computed from the time stamp counter where all cores share
+// one.
 //
-// Time is a function of the counter that is replaced as a whole (struct line): readers take the number of the current
-// one, its values and the counter, and start again if the number has changed meanwhile. Why it never runs backwards:
-// - One line only rises, and lfence keeps the counter from being read before what the program did earlier.
-// - A reading that knows of another one (it has seen something that was done after that) sees the same line or a newer
-//   one, because the number of the line is memory like all else.
-// - A newer line goes on with the older one up to a moment in the future, and bends there. Nobody gets a time behind
-//   the bend from the older line: it is published well before the bend, and a reader that was stopped in between
-//   finds the number changed.
-// - The first line begins a little ahead of the clock; what follows the last line is the clock plus what the line was
-//   ahead of it, if it was.
-// Who publishes may be stopped just before the store: what it has computed is thrown away if it has become old by
-// then. Between that look and the store there are a few instructions.
+// Time is a function of the counter (struct line), which the writer thread replaces as a whole. A
+// reader loads the number of the current line, its values and the counter, and starts again if the
+// number has changed meanwhile.
+//
+// Invariants, by which time never runs backwards:
+//   T1  A line only rises. lfence keeps the processor from reading the counter before earlier loads
+//   are done.
+//   T2  A reader that synchronizes with an earlier reader sees the same line or a newer one,
+//   because the number of the line is ordinary atomic
+//       memory.
+//   T3  A newer line equals the older one up to a point in the future, and bends there. It is
+//   published well before that point. So no
+//       reader takes a time beyond the bend from the older line: a reader that was preempted finds
+//       the number changed.
+//   T4  The first line begins slightly ahead of CLOCK_MONOTONIC. After the last line, time is
+//   CLOCK_MONOTONIC plus the amount by
+//       which that line was ahead of it.
+//   T5  A line that was computed too long ago is not published. Between that test and the store lie
+//   a few instructions.
 #include "base/clock.h"
 
 #include <errno.h>
@@ -27,14 +35,13 @@
 #include <cpuid.h>
 #endif
 
-#ifndef CT_CLOCK_SIMULATED // a test brings a world of its own
+#ifndef CT_CLOCK_SIMULATED // else a test defines the counter, the clock and these constants
 #define BASE_LINE_NS UINT64_C(20000000)
 #define EVERY_NS UINT64_C(1000000000)
-#define BEND_NS \
-    UINT64_C(10000000) // from the publication of a line to where it leaves the older one
+#define BEND_NS UINT64_C(10000000) // from the publication of a line to its bend
 #define CORRECTION_NS UINT64_C(250000000)
-#define AHEAD_NS 500u    // of the clock at the switch; more than what a pair is wrong by
-#define ERROR_NS 1000000 // a greater one is no drift
+#define AHEAD_NS 500u    // by which the first line is ahead; more than the error of a pair
+#define ERROR_NS 1000000 // a larger error is no drift
 
 static uint64_t monotonic(void) {
     struct timespec t;
@@ -45,7 +52,7 @@ static uint64_t monotonic(void) {
 #ifdef __x86_64__
 static inline uint64_t counter(void) {
     uint32_t low, high;
-    // Not before all earlier loads have their values.
+    // T1
     __asm__ volatile("lfence\n\trdtsc" : "=a"(low), "=d"(high) : : "memory");
     return (uint64_t)high << 32 | low;
 }
@@ -54,8 +61,8 @@ static inline uint64_t counter_loose(void) {
     return __builtin_ia32_rdtsc();
 }
 
-// One counter for all cores, at one speed, in all states of sleep; the kernel watches over the first and says so by
-// using it itself.
+// Whether all cores share one counter, which runs at one rate in all sleep states. The kernel
+// checks the former, and uses the counter as its own clock source only if it holds.
 static int counter_is_a_clock(void) {
     uint32_t a, b, c, d = 0;
     char name[8] = "";
@@ -73,7 +80,8 @@ static int counter_is_a_clock(void) {
     return n == 4 && !memcmp(name, "tsc\n", 4);
 }
 #else
-// aarch64's clock_gettime reads its counter in user space and costs no more than that.
+// On aarch64 clock_gettime reads the counter in user space, which costs no more than this file
+// could.
 static inline uint64_t counter(void) {
     return 0;
 }
@@ -89,9 +97,9 @@ static int counter_is_a_clock(void) {
 __extension__ typedef unsigned __int128 u128;
 #define RATE_BITS 40 // a rate is nanoseconds per tick << RATE_BITS
 
-// Time as a function of the counter, the newest part first: ns + (counter - at) * rate from `at` on. The last part is
-// what was before, the middle one takes away the error, the first one is the clock's speed as it was measured last: it
-// may have to do for long, if the program has nothing to record.
+// Time as a function of the counter, the latest part first: ns + (counter - at) * rate from `at`
+// on. BEFORE continues the older line, CORRECTING removes the error, STEADY has the rate that was
+// measured last, which may have to last long in an idle program.
 struct part {
     uint64_t at, ns, rate;
 };
@@ -100,11 +108,12 @@ struct line {
     struct part part[PARTS];
 };
 
-// Two, by turns: a reader that takes the values of the one that is being written finds the number changed. Every value
-// is published for itself so that this holds in the order of C11 too: who sees a new value sees the new number.
+// Two lines in turns: a reader that loads values of the line that is being written finds the number
+// changed. Each value is stored with release, so that this holds in the C11 memory model, too: a
+// reader that sees a new value sees the new number.
 static struct {
-    _Atomic uint64_t number;      // lines so far
-    _Atomic uint64_t clock_ahead; // with CLOCK_FOR_EVER: nanoseconds
+    _Atomic uint64_t number;      // of lines so far, or CLOCK_FOR_EVER
+    _Atomic uint64_t clock_ahead; // nanoseconds to add to CLOCK_MONOTONIC after the last line (T4)
     struct {
         _Atomic uint64_t at, ns, rate;
     } part[2][PARTS];
@@ -130,7 +139,7 @@ static inline uint64_t line_at(uint64_t number, uint64_t ticks) {
         if (ticks >= p.at)
             return part_at(&p, ticks);
     }
-    return p.ns; // a counter that has been set back
+    return p.ns; // the counter has been set back
 }
 
 static __attribute__((noinline)) uint64_t by_clock(uint64_t number) {
@@ -141,7 +150,7 @@ static __attribute__((noinline)) uint64_t by_clock(uint64_t number) {
 static inline __attribute__((always_inline)) uint64_t clock_by(uint64_t (*read_counter)(void)) {
     uint64_t number = atomic_load_explicit(&now.number, memory_order_acquire), t;
     for (;;) {
-        if (__builtin_expect(number + 1 <= 1, 0)) { // 0 or CLOCK_FOR_EVER
+        if (__builtin_expect(number + 1 <= 1, 0)) { // 0, or CLOCK_FOR_EVER
             t = by_clock(number);
         } else {
             t = line_at(number, read_counter());
@@ -153,17 +162,17 @@ static inline __attribute__((always_inline)) uint64_t clock_by(uint64_t (*read_c
     }
 }
 
-uint64_t ct_clock(void) {
+uint64_t ct_clock_read(void) {
     return clock_by(counter);
 }
 
 #ifndef CT_CLOCK_SIMULATED
-uint64_t ct_clock_loose(void) {
+uint64_t ct_clock_read_unordered(void) {
     return clock_by(counter_loose);
 }
 #endif
 
-const char *ct_clock_source(void) {
+const char *ct_clock_get_source(void) {
     return atomic_load(&now.number) + 1 <= 1 ? "clock" : "tsc";
 }
 
@@ -180,7 +189,8 @@ static struct {
     struct pair last; // ns 0: none
 } calibration;
 
-// The clock between two readings of the counter; of a few, the one with the least time in between.
+// Reads the clock between two readings of the counter, eight times, and takes the narrowest pair of
+// readings.
 static struct pair pair_take(void) {
     struct pair best = {0, 0};
     uint64_t least = UINT64_MAX;
@@ -200,7 +210,7 @@ static uint64_t rate_of(struct pair from, struct pair to) {
     return (uint64_t)(((u128)(to.ns - from.ns) << RATE_BITS) / (to.ticks - from.ticks));
 }
 
-// Unless it has become too late for it: `within` is how many ticks may have passed since `pair`.
+// Publishes a line, unless more than `within` ticks have passed since `pair` (T5).
 static void publish(const struct line *l, struct pair pair, uint64_t within) {
     const uint64_t number = atomic_load(&now.number) + 1;
     for (int i = 0; i < PARTS; i++) {
@@ -215,17 +225,17 @@ static void publish(const struct line *l, struct pair pair, uint64_t within) {
 static void switch_on(struct pair pair) {
     const struct part p = {pair.ticks, pair.ns + AHEAD_NS, rate_of(calibration.last, pair)};
     const struct line l = {{p, p, p}};
-    // Who is late by less than the base line finds this line still ahead of the clock.
+    // A publication that is late by less than the base line is still ahead of the clock.
     publish(&l, pair, (pair.ticks - calibration.last.ticks) / 16);
 }
 
-// The clock for ever; ahead of what was told until now.
+// Uses CLOCK_MONOTONIC from now on, ahead by as much as the last line was (T4).
 static void give_up(uint64_t number) {
     for (int i = 0; i < 16; i++) {
         const struct pair pair = pair_take();
         const int64_t ahead = (int64_t)(line_at(number, pair.ticks) - pair.ns);
         atomic_store(&now.clock_ahead, (ahead > 0 ? (uint64_t)ahead : 0) + AHEAD_NS);
-        if (counter() - pair.ticks < 100000) // not stopped in between
+        if (counter() - pair.ticks < 100000) // the thread was not preempted
             break;
     }
     atomic_store(&now.number, CLOCK_FOR_EVER);
@@ -237,7 +247,10 @@ static void correct(uint64_t number, struct pair pair, int64_t ahead) {
     const uint64_t correction = ((u128)CORRECTION_NS << RATE_BITS) / rate;
     int64_t change = -ahead * (int64_t)(rate / CORRECTION_NS);
     const int64_t most = (int64_t)rate / 4;
-    change = change > most ? most : change < -most ? -most : change;
+    if (change > most)
+        change = most;
+    if (change < -most)
+        change = -most;
     struct line l = {.part[BEFORE] = part_take(number, STEADY)};
     const uint64_t at = pair.ticks + bend;
     l.part[CORRECTING] =
@@ -247,8 +260,9 @@ static void correct(uint64_t number, struct pair pair, int64_t ahead) {
     publish(&l, pair, bend / 2);
 }
 
-// How far the counter may have gone off since the last look. The second term is for a process that sleeps for a night:
-// it is not to lose the counter because of the usual corrections of the clock.
+// Whether the error is one that the rates of the two clocks explain. The second term is for a
+// process that sleeps for a night: the usual corrections of CLOCK_MONOTONIC should not make it give
+// the counter up.
 static int is_drift(int64_t ahead, uint64_t elapsed) {
     const uint64_t sleep = elapsed / 2000 < 1000000000 ? elapsed / 2000 : 1000000000;
     const int64_t allowed = ERROR_NS + (int64_t)sleep;
@@ -257,7 +271,7 @@ static int is_drift(int64_t ahead, uint64_t elapsed) {
 
 static void check(uint64_t number, struct pair pair, uint64_t elapsed) {
     const int64_t ahead = (int64_t)(line_at(number, pair.ticks) - pair.ns);
-    // The line is at its steady part by now, or the counter has slowed down or been set back.
+    // The line has reached its steady part, unless the counter has slowed down or was set back.
     if (is_drift(ahead, elapsed) && pair.ticks > part_take(number, STEADY).at &&
         pair.ticks > calibration.last.ticks)
         correct(number, pair, ahead);
@@ -295,7 +309,7 @@ void ct_clock_calibrate(void) {
     errno = saved;
 }
 
-void ct_clock_forked(void) {
+void ct_clock_reinit_child(void) {
     calibration.last.ns = 0;
     atomic_store(&calibration.busy, 0);
 }

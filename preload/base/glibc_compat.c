@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few C library functions that exist only under a version newer than GLIBC_2.28, for the whole library
-// (the static archives included): hidden, so that the host never sees them. The others are asked for by
-// their old version, see scripts/glibc-symvers.sh.
+// C library functions that exist only in a version newer than GLIBC_2.28, for this library and the
+// static archives in it, and hidden from the host. All other functions are linked in an old
+// version: scripts/glibc-symvers.sh.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,8 @@
 #define CT_STAT_VERSION 0
 #endif
 
-// What stat() and its sisters called before glibc 2.33 made them functions of their own. Still exported.
+// The functions that stat() and its relatives were macros for before glibc 2.33. glibc still
+// exports them.
 int __xstat(int version, const char *path, struct stat *out);
 int __lxstat(int version, const char *path, struct stat *out);
 int __fxstat(int version, int fd, struct stat *out);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that glibc before 2.34 keeps in libdl and libpthread, looked up when they are called.
+// Functions that glibc before 2.34 keeps in libdl and libpthread, looked up at their first call.
 //
-// Had this library to name those two files, every program that it is preloaded into would load them: they are empty
-// since 2.34, and cost more than all the rest of its start. A process that calls the driver has them: libcuda.so.1
-// needs both.
+// If this library named those two files as needed, each program that preloads it would load them.
+// They are empty since glibc 2.34, and loading them costs more than the rest of this library's
+// start. A process that calls the CUDA driver has loaded them, because libcuda.so.1 needs both.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,20 +13,22 @@
 
 #include "base/real_dlsym.h"
 
-// The first definition in the global scope, which may be an interposer's (a sanitizer must know of every thread);
-// else one in any object: libcuda may have been opened with RTLD_LOCAL.
-static void *look_up(_Atomic(void *) *at, const char *name) {
-    void *p = atomic_load_explicit(at, memory_order_acquire);
+// Finds the first definition in the global scope, which may be an interposer's: a sanitizer must
+// see each thread that is created. Else finds one in any object, because the host may have opened
+// libcuda with RTLD_LOCAL.
+static void *look_up(_Atomic(void *) *cache, const char *name) {
+    void *p = atomic_load_explicit(cache, memory_order_acquire);
     if (p)
         return p;
-    p = ct_libc_dlsym()(RTLD_DEFAULT, name);
+    p = ct_real_dlsym_get_libc()(RTLD_DEFAULT, name);
     if (!p)
-        p = ct_find_function(name);
-    atomic_store_explicit(at, p, memory_order_release);
+        p = ct_real_dlsym_find_function(name);
+    atomic_store_explicit(cache, p, memory_order_release);
     return p;
 }
 
-// Each is the whole library's own, hidden from the host; `absent` is its answer where there is none.
+// Defines a function that this library calls in place of glibc's and hides from the host. It
+// returns `absent` where no object defines the real one.
 #define LATE(result, name, parameters, arguments, absent)                           \
     __attribute__((visibility("hidden"))) result name parameters {                  \
         static _Atomic(void *) real;                                                \

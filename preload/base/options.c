@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment asks for, read once.
+// The options of the recorder: parses the environment variables CUTRACE_* of options.def.
 #include "base/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/pages.h"
+#include "base/arena.h"
+#include "base/min.h"
 #include "base/print.h"
 
 enum type { TEXT, SWITCH, NUMBER, SIZE, MS, STACKS_OF, ARGV_OF };
@@ -22,7 +23,7 @@ static const struct {
 };
 
 static const struct {
-    enum type list;
+    enum type list; // STACKS_OF or ARGV_OF
     unsigned value;
     const char *text;
 } choices[] = {
@@ -33,7 +34,7 @@ static const struct {
 struct ct_option_value ct_options[CT_OPTIONS];
 static struct ct_arena copies = {.bytes = 1 << 20};
 
-const char *ct_option_name(enum ct_option option) {
+const char *ct_options_get_name(enum ct_option option) {
     return rows[option].name;
 }
 
@@ -102,12 +103,8 @@ static int parse(enum ct_option option, const char *text, uint64_t *number) {
     return 0;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-// Edits (insert, delete, replace) between two short names; large for long ones.
-static size_t distance(const char *a, const char *b) {
+// Levenshtein distance of two names of fewer than 32 characters; SIZE_MAX for longer ones.
+static size_t edit_distance(const char *a, const char *b) {
     size_t row[32];
     const size_t n = strlen(b);
     if (n >= 32 || strlen(a) >= 32)
@@ -119,19 +116,19 @@ static size_t distance(const char *a, const char *b) {
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
             const size_t above = row[j], same = diagonal + (a[i - 1] != b[j - 1]);
-            row[j] = smaller(same, smaller(above, row[j - 1]) + 1);
+            row[j] = ct_min(same, ct_min(above, row[j - 1]) + 1);
             diagonal = above;
         }
     }
     return row[n];
 }
 
-static void say_unknown(const char *name, size_t length, void (*say)(const char *)) {
+static void report_unknown(const char *name, size_t length, void (*print)(const char *)) {
     char given[64], line[200];
     size_t best = CT_OPTIONS, edits = 4;
-    ct_print(given, sizeof given, "%.*s", (int)smaller(length, sizeof given - 1), name);
+    ct_print(given, sizeof given, "%.*s", (int)ct_min(length, sizeof given - 1), name);
     for (size_t i = 0; i < CT_OPTIONS; i++) {
-        const size_t d = distance(given, rows[i].name);
+        const size_t d = edit_distance(given, rows[i].name);
         if (d < edits) {
             edits = d;
             best = i;
@@ -144,10 +141,10 @@ static void say_unknown(const char *name, size_t length, void (*say)(const char 
     else
         ct_print(line, sizeof line,
                  "cutrace: unknown variable CUTRACE_%s (CUTRACE_HELP=1 lists them)\n", given);
-    say(line);
+    print(line);
 }
 
-static void read_one(const char *name, const char *equals, void (*say)(const char *)) {
+static void read_variable(const char *name, const char *equals, void (*print)(const char *)) {
     const size_t length = (size_t)(equals - name);
     for (size_t i = 0; i < CT_OPTIONS; i++) {
         if (strlen(rows[i].name) != length || memcmp(rows[i].name, name, length) != 0)
@@ -157,34 +154,34 @@ static void read_one(const char *name, const char *equals, void (*say)(const cha
             char line[300];
             ct_print(line, sizeof line, "cutrace: CUTRACE_%s=%.64s is no valid value, using %s\n",
                      rows[i].name, equals + 1, rows[i].text);
-            say(line);
+            print(line);
             return;
         }
-        char *copy = ct_arena_text(&copies, equals + 1, strlen(equals + 1));
+        char *copy = ct_arena_copy_text(&copies, equals + 1, strlen(equals + 1));
         if (copy && (rows[i].type != TEXT || *copy))
             ct_options[i] = (struct ct_option_value){copy, number, 1};
         return;
     }
-    say_unknown(name, length, say);
+    report_unknown(name, length, print);
 }
 
-static void help(void (*say)(const char *)) {
-    say("cutrace: environment variables\n  CUTRACE=0            switches the tracer off\n");
+static void print_help(void (*print)(const char *)) {
+    print("cutrace: environment variables\n  CUTRACE=0            switches the tracer off\n");
     for (size_t i = 0; i < CT_OPTIONS; i++) {
         char line[400];
         ct_print(line, sizeof line, "  CUTRACE_%-13s%s (%s)\n", rows[i].name, rows[i].help,
                  rows[i].text);
-        say(line);
+        print(line);
     }
 }
 
-int ct_options_read(char *const *environment, void (*say)(const char *line)) {
+int ct_options_read(char *const *environment, void (*print)(const char *line)) {
     int on = 1;
     for (size_t i = 0; i < CT_OPTIONS; i++) {
         ct_options[i] = (struct ct_option_value){.text = rows[i].text};
         (void)parse((enum ct_option)i, rows[i].text, &ct_options[i].number);
     }
-    // Twice: whether anything may be said is known only at the end of the first round.
+    // Two passes: a line may be printed only if no CUTRACE=0 follows.
     for (char *const *e = environment; e && *e; e++) {
         uint64_t number;
         if (!strncmp(*e, "CUTRACE=", 8) && !parse_switch(*e + 8, &number))
@@ -195,9 +192,9 @@ int ct_options_read(char *const *environment, void (*say)(const char *line)) {
     for (char *const *e = environment; e && *e; e++) {
         const char *equals = strchr(*e, '=');
         if (equals && !strncmp(*e, "CUTRACE_", 8) && equals > *e + 8)
-            read_one(*e + 8, equals, say);
+            read_variable(*e + 8, equals, print);
     }
-    if (CT_NUMBER(HELP))
-        help(say);
+    if (CT_OPTION_NUMBER(HELP))
+        print_help(print);
     return 1;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment asks for, read once.
-#ifndef CT_OPTIONS_H
-#define CT_OPTIONS_H
+// The options of the recorder: the environment variables CUTRACE_* of options.def, parsed once.
+// Written before the first event and after that only read, so any thread may read them.
+#ifndef CT_BASE_OPTIONS_H
+#define CT_BASE_OPTIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,21 +18,21 @@ enum ct_argv_of { CT_ARGV_OF_OFF, CT_ARGV_OF_FLAGS, CT_ARGV_OF_FULL };
 
 struct ct_option_value {
     const char *text; // as given, or the default
-    uint64_t number;  // of all types but TEXT; milliseconds as nanoseconds
-    int given;        // set by the user, and valid
+    uint64_t number;  // of all types but TEXT; milliseconds become nanoseconds
+    int given;        // the user set it to a valid value
 };
 
-// Values after ct_tracing_is_on() was called for the first time.
+// Valid after ct_options_read.
 extern struct ct_option_value ct_options[CT_OPTIONS];
 
-#define CT_NUMBER(NAME) (ct_options[CT_OPTION_##NAME].number)
-#define CT_TEXT(NAME) (ct_options[CT_OPTION_##NAME].text)
+#define CT_OPTION_NUMBER(NAME) (ct_options[CT_OPTION_##NAME].number)
+#define CT_OPTION_TEXT(NAME) (ct_options[CT_OPTION_##NAME].text)
 
-// The variable's name without CUTRACE_.
-const char *ct_option_name(enum ct_option option);
+// The name of the variable without CUTRACE_.
+const char *ct_options_get_name(enum ct_option option);
 
-// Parses an environment (NULL-terminated) into ct_options: returns whether tracing is on. What is
-// to be said to the user goes to `say`, one call for each line. Values are copied.
-int ct_options_read(char *const *environment, void (*say)(const char *line));
+// Parses an environment (NULL-terminated) into ct_options and copies the values. Returns whether
+// tracing is on. Passes each line for the user to `print`.
+int ct_options_read(char *const *environment, void (*print)(const char *line));
 
 #endif

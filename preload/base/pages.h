@@ -1,31 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the recorder: its own mappings, never the host's heap.
-#ifndef CT_MEMORY_H
-#define CT_MEMORY_H
+// Memory of the recorder: its own mappings, never the host's heap. Every function keeps errno and
+// may be called in any thread, also in a signal handler.
+#ifndef CT_BASE_PAGES_H
+#define CT_BASE_PAGES_H
 
-#include <stdatomic.h>
 #include <stddef.h>
-#include <stdint.h>
 
-// Zeroed pages that cost memory only where they are touched, or NULL. Keeps errno.
-void *ct_pages(size_t bytes);
-void ct_pages_free(void *pages, size_t bytes);
+// Maps zeroed pages, which cost memory only where they are touched. NULL if there is no memory.
+void *ct_pages_map(size_t bytes);
+void ct_pages_unmap(void *pages, size_t bytes);
 
-// They cost nothing until they are touched again, and are zeroed then. Keeps errno.
-void ct_pages_forget(void *pages, size_t bytes);
+// Gives the memory of the pages back to the kernel; they read as zeros afterwards.
+void ct_pages_discard(void *pages, size_t bytes);
 
-// Address space that is handed out front to back and never given back piecewise.
-struct ct_arena {
-    char *_Atomic base;
-    size_t bytes;
-    _Atomic size_t used;
-    int (*grow)(size_t up_to); // makes more of it usable; NULL: all of it is
-};
-
-// n bytes aligned to 8, or NULL when the arena is full. Lock-free; maps the arena at its first use.
-void *ct_arena_take(struct ct_arena *arena, size_t n);
-
-// A NUL-terminated copy of n bytes in the arena, or NULL.
-char *ct_arena_text(struct ct_arena *arena, const char *text, size_t n);
+// Maps one page that the kernel clears in a forked child, also where fork does not go through the C
+// library (clone(2)). NULL if there is no memory, or if the kernel is older than 4.14.
+void *ct_pages_wiped_on_fork(void);
 
 #endif

@@ -7,15 +7,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cutrace/format/assert.h>
+
 #include "base/signal_guard.h"
 
 struct sink {
-    char *at, *end; // end: place of the NUL
+    char *at;
+    char *end; // where the NUL goes at the latest
 };
 
+// A conversion specification: what stands between % and its letter.
 struct spec {
-    int left, zero, longs, size;
-    int width, precision; // precision -1: not given
+    int left, zero, is_64_bit;
+    int width;
+    int precision; // -1: not given
 };
 
 static void put(struct sink *s, const char *text, size_t n) {
@@ -25,7 +30,7 @@ static void put(struct sink *s, const char *text, size_t n) {
     s->at += n;
 }
 
-static void pad(struct sink *s, char c, int n) {
+static void put_padding(struct sink *s, char c, int n) {
     while (n-- > 0)
         put(s, &c, 1);
 }
@@ -37,26 +42,26 @@ static void put_field(struct sink *s, const struct spec *f, const char *text, si
         n--;
     }
     if (!f->left)
-        pad(s, f->zero ? '0' : ' ', rest);
+        put_padding(s, f->zero ? '0' : ' ', rest);
     put(s, text, n);
     if (f->left)
-        pad(s, ' ', rest);
+        put_padding(s, ' ', rest);
 }
 
-// Digits of v, written backwards from `end`; returns their start.
-static char *digits(char *end, uint64_t v, unsigned base, int at_least) {
+// Writes the digits of v backwards from `end`, at least min_digits of them. Returns their start.
+static char *put_digits_backwards(char *end, uint64_t v, unsigned base, int min_digits) {
     do {
         *--end = "0123456789abcdef"[v % base];
         v /= base;
-        at_least--;
-    } while (v || at_least > 0);
+        min_digits--;
+    } while (v || min_digits > 0);
     return end;
 }
 
 static void put_integer(struct sink *s, const struct spec *f, uint64_t v, int negative,
                         unsigned base) {
     char buffer[32], *end = buffer + sizeof buffer;
-    char *at = digits(end, v, base, 1);
+    char *at = put_digits_backwards(end, v, base, 1);
     if (negative)
         *--at = '-';
     put_field(s, f, at, (size_t)(end - at));
@@ -64,7 +69,9 @@ static void put_integer(struct sink *s, const struct spec *f, uint64_t v, int ne
 
 static void put_double(struct sink *s, const struct spec *f, double v) {
     char buffer[64], *end = buffer + sizeof buffer, *at = end;
-    int decimals = f->precision < 0 ? 6 : f->precision > 9 ? 9 : f->precision;
+    int decimals = f->precision < 0 ? 6 : f->precision;
+    if (decimals > 9)
+        decimals = 9;
     const int negative = v < 0;
     double scale = 1;
     for (int i = 0; i < decimals; i++)
@@ -76,10 +83,10 @@ static void put_double(struct sink *s, const struct spec *f, double v) {
     for (int i = 0; i < decimals; i++)
         unit *= 10;
     if (decimals) {
-        at = digits(at, n % unit, 10, decimals);
+        at = put_digits_backwards(at, n % unit, 10, decimals);
         *--at = '.';
     }
-    at = digits(at, n / unit, 10, 1);
+    at = put_digits_backwards(at, n / unit, 10, 1);
     if (negative)
         *--at = '-';
     put_field(s, f, at, (size_t)(end - at));
@@ -88,7 +95,10 @@ static void put_double(struct sink *s, const struct spec *f, double v) {
 static const char *parse_spec(const char *at, struct spec *f, va_list *arguments) {
     *f = (struct spec){.precision = -1};
     for (; *at == '-' || *at == '0'; at++)
-        *(*at == '-' ? &f->left : &f->zero) = 1;
+        if (*at == '-')
+            f->left = 1;
+        else
+            f->zero = 1;
     for (; *at >= '0' && *at <= '9'; at++)
         f->width = f->width * 10 + (*at - '0');
     if (*at == '.') {
@@ -101,7 +111,7 @@ static const char *parse_spec(const char *at, struct spec *f, va_list *arguments
             f->precision = f->precision * 10 + (*at - '0');
     }
     for (; *at == 'l' || *at == 'z'; at++)
-        f->longs = 1; // 64 bits on every machine that this runs on
+        f->is_64_bit = 1; // a long has 64 bits on both supported machines
     return at;
 }
 
@@ -111,7 +121,8 @@ static void put_string(struct sink *s, const struct spec *f, const char *text) {
     put_field(s, f, text, f->precision < 0 ? strlen(text) : strnlen(text, (size_t)f->precision));
 }
 
-size_t ct_vprint(char *buffer, size_t size, const char *format, va_list given) {
+size_t ct_print_va(char *buffer, size_t size, const char *format, va_list given) {
+    CT_ASSERT(size > 0);
     struct sink s = {buffer, buffer + size - 1};
     va_list arguments;
     va_copy(arguments, given);
@@ -133,15 +144,16 @@ size_t ct_vprint(char *buffer, size_t size, const char *format, va_list given) {
         }
         case 'd':
         case 'i': {
-            const int64_t v = f.longs ? va_arg(arguments, long) : va_arg(arguments, int);
+            const int64_t v = f.is_64_bit ? va_arg(arguments, long) : va_arg(arguments, int);
             put_integer(&s, &f, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, v < 0, 10);
             break;
         }
         case 'u':
         case 'x':
             put_integer(&s, &f,
-                        f.longs ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned), 0,
-                        *at == 'x' ? 16 : 10);
+                        f.is_64_bit ? va_arg(arguments, unsigned long)
+                                    : va_arg(arguments, unsigned),
+                        0, *at == 'x' ? 16 : 10);
             break;
         case 'p':
             put(&s, "0x", 2);
@@ -153,7 +165,7 @@ size_t ct_vprint(char *buffer, size_t size, const char *format, va_list given) {
         case '%':
             put(&s, "%", 1);
             break;
-        default: // a conversion that nobody uses: shown as it is, and nothing more can be read
+        default: // an argument of unknown size: no later one can be found
             put(&s, at - 1, *at ? 2 : 1);
             goto out;
         }
@@ -167,20 +179,20 @@ out:
 size_t ct_print(char *buffer, size_t size, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    const size_t n = ct_vprint(buffer, size, format, arguments);
+    const size_t n = ct_print_va(buffer, size, format, arguments);
     va_end(arguments);
     return n;
 }
 
-void ct_say(const char *line) {
-    struct ct_shield shield;
-    ct_shield_up(&shield);
+void ct_print_stderr(const char *line) {
+    struct ct_signal_guard guard;
+    ct_signal_guard_enter(&guard);
     (void)!write(STDERR_FILENO, line, strlen(line));
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&guard);
 }
 
-// strerror may allocate and translates; these are the errors that a full or closed disk gives.
-const char *ct_reason(int error) {
+// The errors that opening and writing a trace can meet.
+const char *ct_print_strerror(int error) {
     switch (error) {
     case ENOSPC:
         return "no space left on the device";

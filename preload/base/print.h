@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formatting without the host's heap or stdio: the C library's snprintf may allocate and takes
-// locale locks.
-#ifndef CT_TEXT_H
-#define CT_TEXT_H
+// locale locks. Any thread.
+#ifndef CT_BASE_PRINT_H
+#define CT_BASE_PRINT_H
 
 #include <stdarg.h>
 #include <stddef.h>
 
-// Like vsnprintf for %s %c %d %i %u %x %p %%, with l, ll, z, flags - and 0, width, precision (for
-// %s and %f), and %f (at most 9 decimals). The result is always terminated; returns the length that
-// is in the buffer.
-size_t ct_vprint(char *buffer, size_t size, const char *format, va_list arguments)
-    __attribute__((format(printf, 3, 0)));
+// Formats like snprintf: %s %c %d %i %u %x %p %f %% with l, ll, z, the flags - and 0, a width, and
+// a precision for %s and %f (at most 9 decimals). `size` is at least 1. Always terminates the text
+// and cuts it where the buffer ends. Returns the length of the text in the buffer.
 size_t ct_print(char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+size_t ct_print_va(char *buffer, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
 
-// A line on stderr by one write(2), whatever happens to it: no SIGPIPE, errno kept.
-void ct_say(const char *line);
+// Writes a line to stderr by one write(2) and ignores errors. Raises no SIGPIPE and keeps errno.
+void ct_print_stderr(const char *line);
 
-// What an error of a file means, in a few words.
-const char *ct_reason(int error);
+// Describes an errno of a file in a few words. strerror(3) may allocate, and translates.
+const char *ct_print_strerror(int error);
 
 #endif

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the dlsym and dlvsym behind our own, by reading the loaded objects' symbol tables.
+// Finds dlsym, dlvsym and other symbols in the loaded objects by reading their symbol tables.
 //
-// Both names are taken by this library, so neither can look the other up, and the private _dl_sym
-// has gone (HAMi#20). An allocator or a sanitizer looks symbols up while it starts itself; until then the functions
-// that it has taken over (strcmp, in AddressSanitizer's case) crash, so nothing of the kind is called here. Two definitions are of interest: the next one in load order, which may belong
-// to another interposer and keeps the chain whole, and the C library's, which is the truth.
+// This library exports both dlsym and dlvsym, so neither can look up the other, and glibc no longer
+// exports _dl_sym (HAMi#20). Two definitions matter: the next one in load order, which may belong
+// to another interposer and keeps the chain of interposers whole, and the C library's, which really
+// looks symbols up.
+//
+// No function of the C library that a sanitizer intercepts may be called here. An allocator or a
+// sanitizer looks up symbols while it initializes itself; until that is done its strcmp
+// (AddressSanitizer's) crashes.
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>
@@ -18,46 +22,48 @@ static void *libc_dlsym;
 
 struct search {
     const char *name;
-    uintptr_t self; // an address in this library
-    int behind_self;
-    void *before, *next, *libc;
+    uintptr_t self;  // an address in this library
+    int passed_self; // the iteration has visited this library
+    void *before;    // the first definition before this library in load order
+    void *next;      // the first one after it
+    void *libc;      // the C library's
 };
 
-struct symbols {
+struct symbol_table {
     const ElfW(Sym) * table;
     const char *strings;
     const uint32_t *gnu_hash;
     const char *soname;
 };
 
-// DT_ pointers are relocated by glibc on most architectures, but not in the vdso.
-static const void *relocated(ElfW(Addr) base, ElfW(Addr) value) {
+// glibc relocates the pointers of the dynamic section, except in the vdso.
+static const void *relocate(ElfW(Addr) base, ElfW(Addr) value) {
     return (const void *)(value < base ? base + value : value);
 }
 
-static int same_text(const char *a, const char *b) {
+static int texts_are_equal(const char *a, const char *b) {
     while (*a && *a == *b)
         a++, b++;
     return *a == *b;
 }
 
-static int read_symbols(const struct dl_phdr_info *info, struct symbols *out) {
+static int find_symbol_table(const struct dl_phdr_info *info, struct symbol_table *out) {
     const ElfW(Dyn) *dynamic = NULL;
     ElfW(Addr) soname = 0;
-    *out = (struct symbols){0};
+    *out = (struct symbol_table){0};
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             dynamic = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
         switch (dynamic->d_tag) {
         case DT_SYMTAB:
-            out->table = relocated(info->dlpi_addr, dynamic->d_un.d_ptr);
+            out->table = relocate(info->dlpi_addr, dynamic->d_un.d_ptr);
             break;
         case DT_STRTAB:
-            out->strings = relocated(info->dlpi_addr, dynamic->d_un.d_ptr);
+            out->strings = relocate(info->dlpi_addr, dynamic->d_un.d_ptr);
             break;
         case DT_GNU_HASH:
-            out->gnu_hash = relocated(info->dlpi_addr, dynamic->d_un.d_ptr);
+            out->gnu_hash = relocate(info->dlpi_addr, dynamic->d_un.d_ptr);
             break;
         case DT_SONAME:
             soname = dynamic->d_un.d_val;
@@ -79,9 +85,9 @@ static uint32_t gnu_hash(const char *name) {
     return h;
 }
 
-// What the object defines under that name, through DT_GNU_HASH. Of several versions any will do: glibc's
-// share one address.
-static const ElfW(Sym) * find_symbol(const struct symbols *s, const char *name) {
+// Finds a symbol that the object defines through DT_GNU_HASH. Any version will do, because all
+// versions of a glibc function that this library looks up share one address.
+static const ElfW(Sym) * find_symbol(const struct symbol_table *s, const char *name) {
     const uint32_t buckets = s->gnu_hash[0], first = s->gnu_hash[1], words = s->gnu_hash[2];
     const uint32_t *bucket = s->gnu_hash + 4 + words * (sizeof(ElfW(Addr)) / 4);
     const uint32_t *chain = bucket + buckets;
@@ -94,24 +100,25 @@ static const ElfW(Sym) * find_symbol(const struct symbols *s, const char *name) 
     for (;; i++) {
         const ElfW(Sym) *symbol = &s->table[i];
         if ((chain[i - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-            same_text(s->strings + symbol->st_name, name))
+            texts_are_equal(s->strings + symbol->st_name, name))
             return symbol;
         if (chain[i - first] & 1)
             return NULL;
     }
 }
 
-static void *find_function(const struct dl_phdr_info *info, const struct symbols *s,
+static void *find_function(const struct dl_phdr_info *info, const struct symbol_table *s,
                            const char *name) {
     const ElfW(Sym) *symbol = find_symbol(s, name);
-    return symbol && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC
-               ? (void *)(info->dlpi_addr + symbol->st_value)
-               : NULL;
+    if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+        return NULL;
+    return (void *)(info->dlpi_addr + symbol->st_value);
 }
 
-void *ct_object_symbol(const struct dl_phdr_info *object, const char *name, uint64_t *bytes) {
-    struct symbols s;
-    const ElfW(Sym) *symbol = read_symbols(object, &s) ? find_symbol(&s, name) : NULL;
+void *ct_real_dlsym_find_in_object(const struct dl_phdr_info *object, const char *name,
+                                   uint64_t *bytes) {
+    struct symbol_table s;
+    const ElfW(Sym) *symbol = find_symbol_table(object, &s) ? find_symbol(&s, name) : NULL;
     const unsigned type = symbol ? ELF64_ST_TYPE(symbol->st_info) : STT_NOTYPE;
     if (type != STT_FUNC && type != STT_OBJECT)
         return NULL;
@@ -119,7 +126,7 @@ void *ct_object_symbol(const struct dl_phdr_info *object, const char *name, uint
     return (void *)(object->dlpi_addr + symbol->st_value);
 }
 
-static int holds(const struct dl_phdr_info *info, uintptr_t address) {
+static int contains_address(const struct dl_phdr_info *info, uintptr_t address) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type == PT_LOAD && address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
@@ -128,71 +135,77 @@ static int holds(const struct dl_phdr_info *info, uintptr_t address) {
     return 0;
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *user) {
+static int search_object(struct dl_phdr_info *info, size_t size, void *user) {
     struct search *search = user;
-    struct symbols s;
+    struct symbol_table s;
     (void)size;
-    if (holds(info, search->self)) {
-        search->behind_self = 1;
+    if (contains_address(info, search->self)) {
+        search->passed_self = 1;
         return 0;
     }
-    if (!read_symbols(info, &s))
+    if (!find_symbol_table(info, &s))
         return 0;
     void *found = find_function(info, &s, search->name);
-    void **first = search->behind_self ? &search->next : &search->before;
+    void **first = search->passed_self ? &search->next : &search->before;
     if (found && !*first)
         *first = found;
-    if (found && (same_text(s.soname, "libc.so.6") || same_text(s.soname, "libdl.so.2")) &&
-        !search->libc)
+    if (found && !search->libc &&
+        (texts_are_equal(s.soname, "libc.so.6") || texts_are_equal(s.soname, "libdl.so.2")))
         search->libc = found;
     return 0;
 }
 
-static void *nothing(void) {
-    return NULL;
+static struct search search_objects(const char *name) {
+    struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
+    dl_iterate_phdr(search_object, &search);
+    return search;
 }
 
-void *ct_find_function(const char *name) {
-    struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
-    dl_iterate_phdr(visit, &search);
+void *ct_real_dlsym_find_function(const char *name) {
+    const struct search search = search_objects(name);
     return search.next ? search.next : search.before;
 }
 
-static struct search find(const char *name) {
-    struct search search = {.name = name, .self = (uintptr_t)&libc_dlsym};
-    dl_iterate_phdr(visit, &search);
+// Stands in for a dlsym or dlvsym that no object defines.
+static void *find_nothing(void) {
+    return NULL;
+}
+
+// Leaves neither `next` nor `libc` NULL.
+static struct search search_dlsym(const char *name) {
+    struct search search = search_objects(name);
     if (!search.next)
-        search.next = search.libc ? search.libc : (void *)nothing;
+        search.next = search.libc ? search.libc : (void *)find_nothing;
     if (!search.libc)
         search.libc = search.next;
     return search;
 }
 
-void *ct_find_dlsym(void) {
-    const struct search s = find("dlsym");
+void *ct_real_dlsym_resolve(void) {
+    const struct search s = search_dlsym("dlsym");
     __atomic_store_n(&libc_dlsym, s.libc, __ATOMIC_RELEASE);
     __atomic_store_n(&ct_real_dlsym, s.next, __ATOMIC_RELEASE);
     return s.next;
 }
 
-void *ct_find_dlvsym(void) {
-    const struct search s = find("dlvsym");
+void *ct_real_dlvsym_resolve(void) {
+    const struct search s = search_dlsym("dlvsym");
     __atomic_store_n(&ct_real_dlvsym, s.next, __ATOMIC_RELEASE);
     return s.next;
 }
 
-ct_dlsym_fn *ct_chain_dlsym(void) {
+ct_dlsym_fn *ct_real_dlsym_get_next(void) {
     void *p = __atomic_load_n(&ct_real_dlsym, __ATOMIC_ACQUIRE);
-    return (ct_dlsym_fn *)(p ? p : ct_find_dlsym());
+    return (ct_dlsym_fn *)(p ? p : ct_real_dlsym_resolve());
 }
 
-ct_dlvsym_fn *ct_chain_dlvsym(void) {
+ct_dlvsym_fn *ct_real_dlvsym_get_next(void) {
     void *p = __atomic_load_n(&ct_real_dlvsym, __ATOMIC_ACQUIRE);
-    return (ct_dlvsym_fn *)(p ? p : ct_find_dlvsym());
+    return (ct_dlvsym_fn *)(p ? p : ct_real_dlvsym_resolve());
 }
 
-ct_dlsym_fn *ct_libc_dlsym(void) {
+ct_dlsym_fn *ct_real_dlsym_get_libc(void) {
     if (!__atomic_load_n(&libc_dlsym, __ATOMIC_ACQUIRE))
-        ct_find_dlsym();
+        ct_real_dlsym_resolve();
     return (ct_dlsym_fn *)__atomic_load_n(&libc_dlsym, __ATOMIC_ACQUIRE);
 }

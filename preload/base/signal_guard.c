@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stretch of code in a host's thread that no signal, no cancellation and no errno may leave or
-// enter.
+// Guards a stretch of code that runs in a host's thread.
 #include "base/signal_guard.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
-void ct_shield_up(struct ct_shield *shield) {
+void ct_signal_guard_enter(struct ct_signal_guard *guard) {
     sigset_t all;
-    shield->saved_errno = errno;
+    guard->saved_errno = errno;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &shield->mask);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &shield->cancel);
-    sigpending(&shield->pending);
+    pthread_sigmask(SIG_SETMASK, &all, &guard->mask);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancel_state);
+    sigpending(&guard->pending);
 }
 
-void ct_shield_down(struct ct_shield *shield) {
-    static const int raised[] = {SIGXFSZ, SIGPIPE};
-    const struct timespec at_once = {0, 0};
-    for (unsigned i = 0; i < sizeof raised / sizeof *raised; i++) {
+void ct_signal_guard_leave(struct ct_signal_guard *guard) {
+    static const int raised_by_write[] = {SIGXFSZ, SIGPIPE};
+    const struct timespec no_wait = {0, 0};
+    for (unsigned i = 0; i < sizeof raised_by_write / sizeof *raised_by_write; i++) {
         sigset_t one;
-        if (sigismember(&shield->pending, raised[i]))
-            continue; // it was the host's, before
+        if (sigismember(&guard->pending, raised_by_write[i]))
+            continue; // the host's own: it was pending at enter
         sigemptyset(&one);
-        sigaddset(&one, raised[i]);
-        while (sigtimedwait(&one, NULL, &at_once) == -1 && errno == EINTR)
+        sigaddset(&one, raised_by_write[i]);
+        while (sigtimedwait(&one, NULL, &no_wait) == -1 && errno == EINTR)
             ;
     }
-    pthread_setcancelstate(shield->cancel, NULL);
-    pthread_sigmask(SIG_SETMASK, &shield->mask, NULL);
-    errno = shield->saved_errno;
+    pthread_setcancelstate(guard->cancel_state, NULL);
+    pthread_sigmask(SIG_SETMASK, &guard->mask, NULL);
+    errno = guard->saved_errno;
 }

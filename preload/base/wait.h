@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for another thread of the host's that does once what all need.
-#ifndef CT_WAIT_H
-#define CT_WAIT_H
+// Waits until another thread finishes one-time initialization.
+#ifndef CT_BASE_WAIT_H
+#define CT_BASE_WAIT_H
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -11,14 +11,18 @@
 
 #define CT_WAIT_NS UINT64_C(1000000000)
 
-// While `state` is what the other thread sets for that time: microseconds, or some 20 ms of work where the trace is opened. On a
-// busy machine it takes as much longer as there are others, so counting looks would not do. A fork may have left that thread
-// behind, and a signal's handler may have interrupted it, so there is an end. Returns whether it is still at it.
+// Yields while `state` has the value `busy`, for at most CT_WAIT_NS. Returns 1 if it still has that
+// value: a fork may have left the initializing thread behind, or the caller may be a signal handler
+// that interrupted that thread.
+//
+// Initialization takes microseconds, or about 20 ms where it opens the trace. The limit is a time
+// and not a number of yields, because on a busy machine a yield takes as long as all the other
+// threads run.
 static inline int ct_wait_while(const _Atomic int *state, int busy) {
     if (atomic_load(state) != busy)
         return 0;
-    const uint64_t until = ct_clock() + CT_WAIT_NS;
-    while (atomic_load(state) == busy && ct_clock() < until)
+    const uint64_t deadline = ct_clock_read() + CT_WAIT_NS;
+    while (atomic_load(state) == busy && ct_clock_read() < deadline)
         sched_yield();
     return atomic_load(state) == busy;
 }

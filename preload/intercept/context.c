@@ -16,33 +16,33 @@ static void measure_in(struct ct_event *e, CUcontext context) {
     CUcontext popped;
     if (!driver->ctx_push || !driver->ctx_pop || driver->ctx_push(context) != CUDA_SUCCESS)
         return;
-    if (ct_mem_info(&free_bytes, &total_bytes)) {
+    if (ct_mem_info_read(&free_bytes, &total_bytes)) {
         CT_SET(e, free_bytes, free_bytes);
         CT_SET(e, total_bytes, total_bytes);
     }
     driver->ctx_pop(&popped);
 }
 
-static void measure_before(struct ct_call *call, int device) {
+static void measure_before(struct ct_hook_call *call, int device) {
     uint64_t context;
     int here;
     size_t free_bytes, total_bytes;
-    if (ct_here(&context, &here) && here == device && ct_mem_info(&free_bytes, &total_bytes))
+    if (ct_context_current(&context, &here) && here == device && ct_mem_info_read(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
 }
 
-static void created(struct ct_call *call, CUresult r, CUcontext context, CUdevice device,
+static void created(struct ct_hook_call *call, CUresult r, CUcontext context, CUdevice device,
                     uint32_t flags) {
     struct ct_event *e = &call->event;
     CT_SET(e, device, device);
     CT_SET(e, flags, flags);
     if (r == CUDA_SUCCESS) {
         CT_SET(e, context, (uintptr_t)context);
-        ct_context_born((uintptr_t)context, device);
-        if (!ct_capturing())
+        ct_context_created((uintptr_t)context, device);
+        if (!ct_stream_any_capturing())
             measure_in(e, context);
     }
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
 }
 
 // ---- primary contexts -----------------------------------------------------------------------
@@ -70,8 +70,8 @@ static int turns_primary(CUdevice device, unsigned turn) {
 
 CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CUcontext *pctx,
                                         CUdevice dev) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuDevicePrimaryCtxRetain, CT_OP_CONTEXT_CREATE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuDevicePrimaryCtxRetain, CT_OP_CONTEXT_CREATE))
         return real(pctx, dev);
     const unsigned turn = primary_turn(dev);
     const int was_active = primary_is_active(dev);
@@ -80,9 +80,9 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
     call.start_ns = ct_ring_now();
     const CUresult r = real(pctx, dev);
     if (r == CUDA_SUCCESS)
-        ct_set_primary(dev, (uintptr_t)*pctx);
+        ct_context_set_primary(dev, (uintptr_t)*pctx);
     if (r == CUDA_SUCCESS && (was_active || !turns_primary(dev, turn)))
-        ct_leave(&call); // one more reference to what is there
+        ct_hook_leave(&call); // one more reference to what is there
     else
         created(&call, r, r == CUDA_SUCCESS ? *pctx : NULL, dev, CT_FLAG_PRIMARY);
     return r;
@@ -90,28 +90,28 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
 
 // Which release is the last one is known afterwards only, so that its event is not ahead of it. Nobody
 // can have got an address of the context meanwhile: they are the context's.
-static CUresult released(struct ct_call *call, CUresult r, CUdevice device, int was_active,
+static CUresult released(struct ct_hook_call *call, CUresult r, CUdevice device, int was_active,
                          unsigned turn) {
-    const uint64_t context = ct_primary(device);
+    const uint64_t context = ct_context_primary(device);
     if (r != CUDA_SUCCESS || !was_active || primary_is_active(device) ||
         !turns_primary(device, turn)) {
-        ct_leave(call);
+        ct_hook_leave(call);
         return r;
     }
     CT_SET(&call->event, device, device);
     CT_SET(&call->event, flags, CT_FLAG_PRIMARY);
     if (context) {
         CT_SET(&call->event, context, context);
-        ct_context_gone(context);
+        ct_context_destroyed(context);
     }
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
     return r;
 }
 
 #define ON_PRIMARY_RELEASE(symbol)                                   \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {    \
-        struct ct_call call;                                         \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
+        struct ct_hook_call call;                                         \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
             return real(dev);                                        \
         const unsigned turn = primary_turn(dev);                     \
         const int was_active = primary_is_active(dev);               \
@@ -122,25 +122,25 @@ ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease_v2)
 
 // Ends every allocation of the primary context, whoever holds references to it. An event also where there is
 // none: it ends nothing.
-static void resets(struct ct_call *call, CUdevice device, uint64_t context) {
+static void resets(struct ct_hook_call *call, CUdevice device, uint64_t context) {
     CT_SET(&call->event, device, device);
     if (context)
         CT_SET(&call->event, context, context);
     CT_SET(&call->event, flags, CT_FLAG_PRIMARY | CT_FLAG_RESET);
-    ct_gives(call);
+    ct_hook_free_enter(call);
 }
 
 #define ON_PRIMARY_RESET(symbol)                                     \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {    \
-        struct ct_call call;                                         \
-        const uint64_t context = ct_primary(dev);                    \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
+        struct ct_hook_call call;                                         \
+        const uint64_t context = ct_context_primary(dev);                    \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
             return real(dev);                                        \
         resets(&call, dev, context);                                 \
         const CUresult r = real(dev);                                \
         if (r == CUDA_SUCCESS)                                       \
-            ct_context_gone(context);                                \
-        ct_gave(&call, r);                                           \
+            ct_context_destroyed(context);                                \
+        ct_hook_free_exit(&call, r);                                           \
         return r;                                                    \
     }
 ON_PRIMARY_RESET(cuDevicePrimaryCtxReset)
@@ -148,8 +148,8 @@ ON_PRIMARY_RESET(cuDevicePrimaryCtxReset_v2)
 
 // ---- contexts of one's own ------------------------------------------------------------------
 
-static int enter_create(struct ct_call *call, enum ct_hook_id id, CUdevice device) {
-    if (!ct_enter(call, id, CT_OP_CONTEXT_CREATE))
+static int enter_create(struct ct_hook_call *call, enum ct_hook_id id, CUdevice device) {
+    if (!ct_hook_enter(call, id, CT_OP_CONTEXT_CREATE))
         return 0;
     measure_before(call, device);
     call->start_ns = ct_ring_now();
@@ -158,7 +158,7 @@ static int enter_create(struct ct_call *call, enum ct_hook_id id, CUdevice devic
 
 #define ON_CTX_CREATE(symbol, params, args)                          \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CT_ARGS params) {  \
-        struct ct_call call;                                         \
+        struct ct_hook_call call;                                         \
         if (!enter_create(&call, CT_ID_##symbol, dev))               \
             return real args;                                        \
         const CUresult r = real args;                                \
@@ -181,18 +181,18 @@ ON_CTX_CREATE(cuCtxCreate_v4,
 
 #define ON_CTX_DESTROY(symbol)                                       \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUcontext ctx) {   \
-        struct ct_call call;                                         \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
+        struct ct_hook_call call;                                         \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
             return real(ctx);                                        \
         const int device = ct_context_device((uintptr_t)ctx);        \
         CT_SET(&call.event, context, (uintptr_t)ctx);                \
         if (device != CT_NO_DEVICE_ORDINAL)                          \
             CT_SET(&call.event, device, device);                     \
-        ct_gives(&call);                                             \
+        ct_hook_free_enter(&call);                                             \
         const CUresult r = real(ctx);                                \
         if (r == CUDA_SUCCESS)                                       \
-            ct_context_gone((uintptr_t)ctx);                         \
-        ct_gave(&call, r);                                           \
+            ct_context_destroyed((uintptr_t)ctx);                         \
+        ct_hook_free_exit(&call, r);                                           \
         return r;                                                    \
     }
 ON_CTX_DESTROY(cuCtxDestroy)
@@ -206,7 +206,7 @@ ON_CTX_DESTROY(cuCtxDetach)
 // A green context is a part of the primary one and retains it.
 CUresult ct_on_cuGreenCtxCreate(ct_fn_cuGreenCtxCreate *real, CUgreenCtx *phCtx,
                                 CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
-    struct ct_call call;
+    struct ct_hook_call call;
     if (!enter_create(&call, CT_ID_cuGreenCtxCreate, dev))
         return real(phCtx, desc, dev, flags);
     const CUresult r = real(phCtx, desc, dev, flags);
@@ -214,19 +214,19 @@ CUresult ct_on_cuGreenCtxCreate(ct_fn_cuGreenCtxCreate *real, CUgreenCtx *phCtx,
     CT_SET(&call.event, flags, CT_FLAG_GREEN);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, context, (uintptr_t)*phCtx);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuGreenCtxDestroy(ct_fn_cuGreenCtxDestroy *real, CUgreenCtx hCtx) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuGreenCtxDestroy, CT_OP_CONTEXT_DESTROY))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuGreenCtxDestroy, CT_OP_CONTEXT_DESTROY))
         return real(hCtx);
     CT_SET(&call.event, context, (uintptr_t)hCtx);
     CT_SET(&call.event, flags, CT_FLAG_GREEN);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(hCtx);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
@@ -235,29 +235,29 @@ CUresult ct_on_cuGreenCtxDestroy(ct_fn_cuGreenCtxDestroy *real, CUgreenCtx hCtx)
 // ---- limits and checkpoints -----------------------------------------------------------------
 
 CUresult ct_on_cuCtxSetLimit(ct_fn_cuCtxSetLimit *real, CUlimit limit, size_t value) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuCtxSetLimit, CT_OP_LIMIT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuCtxSetLimit, CT_OP_LIMIT))
         return real(limit, value);
-    ct_measure(&call);
+    ct_hook_measure_enter(&call);
     const CUresult r = real(limit, value);
     CT_SET(&call.event, handle, (uint64_t)limit);
     CT_SET(&call.event, bytes, value);
-    ct_measured(&call, r);
+    ct_hook_measure_exit(&call, r);
     return r;
 }
 
 #if CUDA_VERSION >= 12080
 
 // They move the device memory of a whole process (perhaps another one) to the host and back.
-static void checkpointed(struct ct_call *call, const char *what, int pid, CUresult r) {
-    CT_SET(&call->event, text, ct_text("%s of process %d: result %d", what, pid, (int)r));
-    ct_took(call, r);
+static void checkpointed(struct ct_hook_call *call, const char *what, int pid, CUresult r) {
+    CT_SET(&call->event, text, ct_name_intern_format("%s of process %d: result %d", what, pid, (int)r));
+    ct_hook_alloc_exit(call, r);
 }
 
 CUresult ct_on_cuCheckpointProcessCheckpoint(ct_fn_cuCheckpointProcessCheckpoint *real, int pid,
                                              CUcheckpointCheckpointArgs *args) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuCheckpointProcessCheckpoint, CT_OP_NOTE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuCheckpointProcessCheckpoint, CT_OP_NOTE))
         return real(pid, args);
     const CUresult r = real(pid, args);
     checkpointed(&call, "checkpoint", pid, r);
@@ -266,8 +266,8 @@ CUresult ct_on_cuCheckpointProcessCheckpoint(ct_fn_cuCheckpointProcessCheckpoint
 
 CUresult ct_on_cuCheckpointProcessRestore(ct_fn_cuCheckpointProcessRestore *real, int pid,
                                           CUcheckpointRestoreArgs *args) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuCheckpointProcessRestore, CT_OP_NOTE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuCheckpointProcessRestore, CT_OP_NOTE))
         return real(pid, args);
     const CUresult r = real(pid, args);
     checkpointed(&call, "restore", pid, r);

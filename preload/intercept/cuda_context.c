@@ -34,7 +34,7 @@ int ct_context_device(uint64_t context) {
     return CT_NO_DEVICE_ORDINAL;
 }
 
-void ct_context_born(uint64_t context, int device) {
+void ct_context_created(uint64_t context, int device) {
     for (int i = 0; context && i < CONTEXTS; i++) {
         uint64_t empty = 0;
         if (atomic_load(&known[i].context) == context) {
@@ -50,21 +50,21 @@ void ct_context_born(uint64_t context, int device) {
     }
 }
 
-void ct_context_gone(uint64_t context) {
+void ct_context_destroyed(uint64_t context) {
     for (int i = 0; i < CONTEXTS; i++)
         if (context && atomic_load(&known[i].context) == context)
             atomic_store(&known[i].context, 0);
     atomic_fetch_add(&generation, 1);
 }
 
-uint64_t ct_primary(int device) {
+uint64_t ct_context_primary(int device) {
     return device >= 0 && device < CT_MAX_ORDINALS ? atomic_load(&primary[device]) : 0;
 }
 
-void ct_set_primary(int device, uint64_t context) {
+void ct_context_set_primary(int device, uint64_t context) {
     if (device >= 0 && device < CT_MAX_ORDINALS)
         atomic_store(&primary[device], context);
-    ct_context_born(context, device);
+    ct_context_created(context, device);
 }
 
 // A context that was not known yet (it had been reset) is asked for again.
@@ -75,14 +75,14 @@ CT_COLD void find_device(uint64_t context, uint64_t now) {
     if (on == CT_NO_DEVICE_ORDINAL && driver->ctx_get_device &&
         driver->ctx_get_device(&d) == CUDA_SUCCESS) {
         on = d;
-        ct_context_born(context, on);
+        ct_context_created(context, on);
     }
     last.context = context;
     last.generation = now;
     last.device = on;
 }
 
-int ct_here(uint64_t *context, int *device) {
+int ct_context_current(uint64_t *context, int *device) {
     const struct ct_driver *driver = ct_driver();
     CUcontext current = NULL;
     if (!driver->ctx_get_current || driver->ctx_get_current(&current) != CUDA_SUCCESS || !current)
@@ -131,7 +131,7 @@ CT_COLD void announce(int device) {
         tell(device, "name", name);
     if (driver->device_total && driver->device_total(&total, d) == CUDA_SUCCESS)
         tell_number(device, "total_bytes", total);
-    if (ct_mem_info(&free_bytes, &total_bytes))
+    if (ct_mem_info_read(&free_bytes, &total_bytes))
         tell_number(device, "meminfo_total_bytes", total_bytes);
     if (driver->device_attribute &&
         driver->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d) == 0 &&
@@ -151,9 +151,9 @@ CT_COLD void announce(int device) {
     }
 }
 
-void ct_know_device(int device) {
+void ct_device_info_publish(int device) {
     if (device < 0 || device >= CT_MAX_ORDINALS ||
-        atomic_load_explicit(&announced[device], memory_order_relaxed) || ct_capturing())
+        atomic_load_explicit(&announced[device], memory_order_relaxed) || ct_stream_any_capturing())
         return;
     if (!atomic_exchange(&announced[device], 1))
         announce(device);

@@ -53,7 +53,7 @@ static int find_runtime(struct dl_phdr_info *info, size_t size, void *path) {
 // In `module` and what it depends on; nothing for the main program, whose scope begins with us.
 static void *in_scope_of(const Dl_info *module, const char *symbol) {
     void *handle = dlopen(module->dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    void *p = handle ? ct_libc_dlsym()(handle, symbol) : NULL;
+    void *p = handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
     return p && !ct_is_own(p) ? p : NULL;
 }
 
@@ -61,7 +61,7 @@ static void *in_scope_of(const Dl_info *module, const char *symbol) {
 // dependency, else the global runtime, else any runtime that is loaded (RTLD_LOCAL, found by hand).
 static void *search_real(const char *symbol, const void *caller) {
     Dl_info module, next_module;
-    void *next = ct_libc_dlsym()(RTLD_NEXT, symbol);
+    void *next = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
     if (next && dladdr(next, &next_module) && !is_runtime(next_module.dli_fname))
         return next;
     void *own = dladdr(caller, &module) && module.dli_fname ? in_scope_of(&module, symbol) : NULL;
@@ -70,7 +70,7 @@ static void *search_real(const char *symbol, const void *caller) {
     const char *path = NULL;
     void *handle =
         dl_iterate_phdr(find_runtime, &path) && path ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    return handle ? ct_libc_dlsym()(handle, symbol) : NULL;
+    return handle ? ct_real_dlsym_get_libc()(handle, symbol) : NULL;
 }
 
 // Answers by call site: a return address belongs to one function name and one module. Entries are
@@ -85,7 +85,7 @@ static struct site {
 // cudaRuntimeGetVersion only tells a constant: it starts nothing.
 static void tell_version(const char *path) {
     void *handle = is_runtime(path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-    void *address = handle ? ct_libc_dlsym()(handle, "cudaRuntimeGetVersion") : NULL;
+    void *address = handle ? ct_real_dlsym_get_libc()(handle, "cudaRuntimeGetVersion") : NULL;
     cudaError_t(CUDARTAPI * get_version)(int *) = (cudaError_t(CUDARTAPI *)(int *))address;
     const char *slash = path ? strrchr(path, '/') : NULL;
     char key[96];
@@ -144,11 +144,11 @@ struct rt_call {
     struct ct_event freed; // published before the call, if its driver calls are hidden
 };
 
-uint32_t ct_runtime_name(void) {
+uint32_t ct_runtime_scope_api(void) {
     return inside.name;
 }
 
-void ct_runtime_sees(enum ct_op op) {
+void ct_runtime_scope_count(enum ct_op op) {
     if (op == CT_OP_ALLOC || op == CT_OP_CREATE || op == CT_OP_GRAPH_ALLOC)
         inside.takes++;
     else if (op == CT_OP_FREE || op == CT_OP_RELEASE || op == CT_OP_UNMAP)
@@ -156,7 +156,7 @@ void ct_runtime_sees(enum ct_op op) {
 }
 
 static void enter(struct rt_call *call, uint32_t name) {
-    // As in ct_enter: an exception or longjmp may have left the outer one.
+    // As in ct_hook_enter: an exception or longjmp may have left the outer one.
     if (inside.name && (uintptr_t)call >= inside.frame)
         inside.name = 0;
     call->outer = inside.name;
@@ -164,7 +164,7 @@ static void enter(struct rt_call *call, uint32_t name) {
     call->gives = inside.gives;
     call->name = name;
     call->start_ns = 0;
-    ct_event_begin(&call->freed);
+    ct_event_init(&call->freed);
     if (!inside.name) {
         inside.name = name;
         inside.frame = (uintptr_t)call;
@@ -198,13 +198,13 @@ static void record_take(const struct rt_call *call, cudaError_t r, uintptr_t poi
     CT_SET(&e, result, (int32_t)r);
     CT_SET(&e, t_ns, ct_ring_now());
     CT_SET(&e, duration_ns, e.t_ns - call->start_ns);
-    if (ct_here(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
+    if (ct_context_current(&context, &device) && device != CT_NO_DEVICE_ORDINAL) {
         CT_SET(&e, context, context);
         CT_SET(&e, device, device);
     }
     if (!ct_publish_wants(&e))
         return;
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
 }
 
@@ -247,7 +247,7 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
         struct ct_event amend = {.present = 0};
         CT_SET(&amend, amends_ns, call->freed.t_ns);
         CT_SET(&amend, result, (int32_t)r);
-        CT_SET(&amend, stack, ct_stack());
+        CT_SET(&amend, stack, ct_capture_stack());
         ct_publish_amend(&amend);
     } else if (pointer && !call->outer && inside.gives == call->gives && r == cudaSuccess) {
         record_give(call, pointer); // the first sign that this copy's driver calls are hidden
@@ -268,13 +268,13 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
 #define CT_PRE_CT_RT_RESOLVES(symbol, pointer, version, flags)
 #define CT_POST_CT_RT_RESOLVES(symbol, pointer, version, flags) \
     if (r == cudaSuccess && (pointer))                          \
-    *(pointer) = ct_substitute((symbol), (int)(version), (flags), *(pointer))
+    *(pointer) = ct_resolve_substitute((symbol), (int)(version), (flags), *(pointer))
 
 static uint32_t rthook_name(enum ct_rthook_id id, const char *symbol) {
     static _Atomic uint32_t names[CT_RTHOOKS];
     uint32_t name = atomic_load_explicit(&names[id], memory_order_relaxed);
     if (!name) {
-        name = ct_name(symbol);
+        name = ct_name_intern(symbol);
         atomic_store_explicit(&names[id], name, memory_order_relaxed);
     }
     return name;

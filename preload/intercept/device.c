@@ -4,7 +4,7 @@
 #include "intercept/hooks.h"
 
 // What the driver reports as allocated. Output parameters are read after a success only.
-static void describe(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+static void describe(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
                      enum ct_space space) {
     if (r == CUDA_SUCCESS)
         CT_SET(&call->event, ptr, *dptr);
@@ -13,60 +13,60 @@ static void describe(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, 
 }
 
 CUresult ct_on_cuMemAlloc_v2(ct_fn_cuMemAlloc_v2 *real, CUdeviceptr *dptr, size_t bytesize) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemAlloc_v2, CT_OP_ALLOC))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemAlloc_v2, CT_OP_ALLOC))
         return real(dptr, bytesize);
     const CUresult r = real(dptr, bytesize);
     describe(&call, r, dptr, bytesize, CT_SPACE_DEVICE);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemAllocPitch_v2(ct_fn_cuMemAllocPitch_v2 *real, CUdeviceptr *dptr, size_t *pPitch,
                                   size_t WidthInBytes, size_t Height,
                                   unsigned int ElementSizeBytes) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemAllocPitch_v2, CT_OP_ALLOC))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemAllocPitch_v2, CT_OP_ALLOC))
         return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
     const CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
     // The driver decides the pitch; a refused call has only its width.
     describe(&call, r, dptr, (r == CUDA_SUCCESS ? *pPitch : WidthInBytes) * Height,
              CT_SPACE_DEVICE);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemAllocManaged(ct_fn_cuMemAllocManaged *real, CUdeviceptr *dptr, size_t bytesize,
                                  unsigned int flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemAllocManaged, CT_OP_ALLOC))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemAllocManaged, CT_OP_ALLOC))
         return real(dptr, bytesize, flags);
     const CUresult r = real(dptr, bytesize, flags);
     describe(&call, r, dptr, bytesize, CT_SPACE_MANAGED);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 // Frees what came from cuMemAlloc*, cuMemAllocManaged, cuMemAllocAsync and graphs (cuda.h).
 CUresult ct_on_cuMemFree_v2(ct_fn_cuMemFree_v2 *real, CUdeviceptr dptr) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemFree_v2, CT_OP_FREE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemFree_v2, CT_OP_FREE))
         return real(dptr);
     CT_SET(&call.event, ptr, dptr);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(dptr);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 // The host asked anyway: its answer is a sample that costs nothing.
 CUresult ct_on_cuMemGetInfo_v2(ct_fn_cuMemGetInfo_v2 *real, size_t *free, size_t *total) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemGetInfo_v2, CT_OP_MEMORY_SAMPLE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemGetInfo_v2, CT_OP_MEMORY_SAMPLE))
         return real(free, total);
     const CUresult r = real(free, total);
     if (r == CUDA_SUCCESS && free && total) // OptiX passes NULL (HAMi-core#234)
-        ct_sampled(&call, *free, *total);
-    ct_leave(&call);
+        ct_mem_info_sample_given(&call, *free, *total);
+    ct_hook_leave(&call);
     return r;
 }

@@ -50,8 +50,8 @@
     .size \name, . - \name
 .endm
 
-INTERPOSE dlsym, ct_dlsym_wants, ct_dlsym_hook, ct_real_dlsym, ct_find_dlsym
-INTERPOSE dlvsym, ct_dlsym_wants, ct_dlvsym_hook, ct_real_dlvsym, ct_find_dlvsym
+INTERPOSE dlsym, ct_resolve_wants_dlsym, ct_resolve_dlsym, ct_real_dlsym, ct_real_dlsym_resolve
+INTERPOSE dlvsym, ct_resolve_wants_dlsym, ct_resolve_dlvsym, ct_real_dlvsym, ct_real_dlvsym_resolve
 
 #endif
     .section .note.GNU-stack, "", %progbits

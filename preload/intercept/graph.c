@@ -14,7 +14,7 @@
 
 static atomic_int captures; // streams of the process that are capturing
 
-int ct_capturing(void) {
+int ct_stream_any_capturing(void) {
     return atomic_load_explicit(&captures, memory_order_relaxed) > 0;
 }
 
@@ -29,8 +29,8 @@ static int asks_capturing(CUstream stream, int ptsz) {
 }
 
 // A stream may join a capture by waiting for an event, so the driver is asked, but only during one.
-int ct_stream_captures(CUstream stream, int ptsz) {
-    return ct_capturing() && asks_capturing(stream, ptsz);
+int ct_stream_is_capturing(CUstream stream, int ptsz) {
+    return ct_stream_any_capturing() && asks_capturing(stream, ptsz);
 }
 
 static CUresult began(CUresult r) {
@@ -43,7 +43,7 @@ static CUresult began(CUresult r) {
 // capture it fails and ends nothing. What the stream was before and is afterwards tells them apart.
 #define ON_END_CAPTURE(symbol, PTSZ)                                                    \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUstream hStream, CUgraph *phGraph) { \
-        const int before = ct_stream_captures(hStream, PTSZ);                           \
+        const int before = ct_stream_is_capturing(hStream, PTSZ);                           \
         const CUresult r = real(hStream, phGraph);                                      \
         if (before && !asks_capturing(hStream, PTSZ))                                   \
             atomic_fetch_sub(&captures, 1);                                             \
@@ -83,7 +83,7 @@ ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
 
 // ---- memory nodes ---------------------------------------------------------------------------
 
-static void graph_alloc(struct ct_call *call, CUresult r,
+static void graph_alloc(struct ct_hook_call *call, CUresult r,
                         const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
     struct ct_event *e = &call->event;
     if (params) {
@@ -95,15 +95,15 @@ static void graph_alloc(struct ct_call *call, CUresult r,
     }
     CT_SET(e, space, CT_SPACE_DEVICE);
     CT_SET(e, flags, CT_FLAG_GRAPH);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
 }
 
 CUresult ct_on_cuGraphAddMemAllocNode(ct_fn_cuGraphAddMemAllocNode *real, CUgraphNode *phGraphNode,
                                       CUgraph hGraph, const CUgraphNode *dependencies,
                                       size_t numDependencies,
                                       CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuGraphAddMemAllocNode, CT_OP_GRAPH_ALLOC))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuGraphAddMemAllocNode, CT_OP_GRAPH_ALLOC))
         return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
     const CUresult r = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
     graph_alloc(&call, r, nodeParams);
@@ -113,28 +113,28 @@ CUresult ct_on_cuGraphAddMemAllocNode(ct_fn_cuGraphAddMemAllocNode *real, CUgrap
 CUresult ct_on_cuGraphAddMemFreeNode(ct_fn_cuGraphAddMemFreeNode *real, CUgraphNode *phGraphNode,
                                      CUgraph hGraph, const CUgraphNode *dependencies,
                                      size_t numDependencies, CUdeviceptr dptr) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuGraphAddMemFreeNode, CT_OP_GRAPH_FREE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuGraphAddMemFreeNode, CT_OP_GRAPH_FREE))
         return real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
     const CUresult r = real(phGraphNode, hGraph, dependencies, numDependencies, dptr);
     CT_SET(&call.event, ptr, dptr);
     CT_SET(&call.event, flags, CT_FLAG_GRAPH);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 #if CUDA_VERSION >= 12020
 
 // The general form; only memory nodes are recorded.
-static int enter_node(struct ct_call *call, enum ct_hook_id id, const CUgraphNodeParams *params) {
+static int enter_node(struct ct_hook_call *call, enum ct_hook_id id, const CUgraphNodeParams *params) {
     if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-        return ct_enter_timed(call, id, CT_OP_GRAPH_ALLOC);
+        return ct_hook_enter_timed(call, id, CT_OP_GRAPH_ALLOC);
     if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-        return ct_enter_timed(call, id, CT_OP_GRAPH_FREE);
+        return ct_hook_enter_timed(call, id, CT_OP_GRAPH_FREE);
     return 0;
 }
 
-static void added_node(struct ct_call *call, CUresult r, const CUgraphNodeParams *params) {
+static void added_node(struct ct_hook_call *call, CUresult r, const CUgraphNodeParams *params) {
     struct ct_event *e = &call->event;
     CT_SET(e, flags, CT_FLAG_GRAPH);
     if (params->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
@@ -147,13 +147,13 @@ static void added_node(struct ct_call *call, CUresult r, const CUgraphNodeParams
         if (params->alloc.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
             CT_SET(e, device, params->alloc.poolProps.location.id);
     }
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
 }
 
 CUresult ct_on_cuGraphAddNode(ct_fn_cuGraphAddNode *real, CUgraphNode *phGraphNode, CUgraph hGraph,
                               const CUgraphNode *dependencies, size_t numDependencies,
                               CUgraphNodeParams *nodeParams) {
-    struct ct_call call;
+    struct ct_hook_call call;
     if (!enter_node(&call, CT_ID_cuGraphAddNode, nodeParams))
         return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
     const CUresult r = real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -168,7 +168,7 @@ CUresult ct_on_cuGraphAddNode(ct_fn_cuGraphAddNode *real, CUgraphNode *phGraphNo
                             const CUgraphNode *dependencies,                                      \
                             const CUgraphEdgeData *dependencyData, size_t numDependencies,        \
                             CUgraphNodeParams *nodeParams) {                                      \
-        struct ct_call call;                                                                      \
+        struct ct_hook_call call;                                                                      \
         if (!enter_node(&call, CT_ID_##symbol, nodeParams))                                       \
             return real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,       \
                         nodeParams);                                                              \
@@ -188,13 +188,13 @@ ON_ADD_NODE(cuGraphAddNode_v3)
 
 #define MEASURED(symbol, call_real)                                \
     do {                                                           \
-        struct ct_call call;                                       \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE)) \
+        struct ct_hook_call call;                                       \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE)) \
             return call_real;                                      \
-        ct_measure(&call);                                         \
+        ct_hook_measure_enter(&call);                                         \
         const CUresult r = call_real;                              \
         CT_SET(&call.event, flags, CT_FLAG_GRAPH);                 \
-        ct_measured(&call, r);                                     \
+        ct_hook_measure_exit(&call, r);                                     \
         return r;                                                  \
     } while (0)
 
@@ -231,12 +231,12 @@ CUresult ct_on_cuGraphInstantiateWithParams_ptsz(ct_fn_cuGraphInstantiateWithPar
 // Launches and uploads are the hot path of a server: a sample now and then is all they get.
 #define ON_LAUNCH(symbol)                                                                     \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUgraphExec hGraphExec, CUstream hStream) { \
-        struct ct_call call;                                                                  \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE))                            \
+        struct ct_hook_call call;                                                                  \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE))                            \
             return real(hGraphExec, hStream);                                                 \
         const CUresult r = real(hGraphExec, hStream);                                         \
-        ct_sample(&call, 0);                                                                  \
-        ct_leave(&call);                                                                      \
+        ct_mem_info_sample(&call, 0);                                                                  \
+        ct_hook_leave(&call);                                                                      \
         return r;                                                                             \
     }
 ON_LAUNCH(cuGraphUpload)
@@ -245,24 +245,24 @@ ON_LAUNCH(cuGraphLaunch)
 ON_LAUNCH(cuGraphLaunch_ptsz)
 
 CUresult ct_on_cuGraphExecDestroy(ct_fn_cuGraphExecDestroy *real, CUgraphExec hGraphExec) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuGraphExecDestroy, CT_OP_MEMORY_SAMPLE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuGraphExecDestroy, CT_OP_MEMORY_SAMPLE))
         return real(hGraphExec);
     const CUresult r = real(hGraphExec);
-    ct_sample(&call, 0);
-    ct_leave(&call);
+    ct_mem_info_sample(&call, 0);
+    ct_hook_leave(&call);
     return r;
 }
 
 CUresult ct_on_cuDeviceGraphMemTrim(ct_fn_cuDeviceGraphMemTrim *real, CUdevice device) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuDeviceGraphMemTrim, CT_OP_POOL_TRIM))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuDeviceGraphMemTrim, CT_OP_POOL_TRIM))
         return real(device);
     CT_SET(&call.event, device, device);
     CT_SET(&call.event, flags, CT_FLAG_GRAPH);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(device);
-    ct_sample(&call, 1);
-    ct_gave(&call, r);
+    ct_mem_info_sample(&call, 1);
+    ct_hook_free_exit(&call, r);
     return r;
 }

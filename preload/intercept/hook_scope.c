@@ -11,7 +11,7 @@
 #include "intercept/driver.h"
 #include "intercept/hooks.h"
 
-// The recorded driver call that this thread is in, as the address of its ct_call, 0 outside of any. What a
+// The recorded driver call that this thread is in, as the address of its ct_hook_call, 0 outside of any. What a
 // driver or an interposer calls from inside one is part of it. The address tells when a call was left by an
 // exception or longjmp: nothing that is still inside has its frame at that height or above.
 static __thread uintptr_t inside;
@@ -28,12 +28,12 @@ static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS]; // last memory-sample of a 
 
 static int is_due(int device, uint64_t now) {
     const uint64_t last = atomic_load_explicit(&sampled_ns[device], memory_order_relaxed);
-    const uint64_t interval = CT_NUMBER(SAMPLE_MS);
+    const uint64_t interval = CT_OPTION_NUMBER(SAMPLE_MS);
     return !interval || (now >= last && now - last >= interval); // another thread's may be newer
 }
 
-CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
-    ct_runtime_sees(op);
+CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
+    ct_runtime_scope_count(op);
     if ((inside && (uintptr_t)call < inside) || !ct_tracing_is_on())
         return 0;
     inside = (uintptr_t)call;
@@ -41,25 +41,25 @@ CT_WHOLE int ct_enter(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
     call->saved_errno = *call->errno_at;
     call->start_ns = 0;
     call->hook = id;
-    ct_event_begin(&call->event);
+    ct_event_init(&call->event);
     CT_SET(&call->event, op, op);
-    const uint32_t runtime = ct_runtime_name();
-    CT_SET(&call->event, api, runtime ? runtime : ct_hook_name(id));
+    const uint32_t runtime = ct_runtime_scope_api();
+    CT_SET(&call->event, api, runtime ? runtime : ct_hook_table_name(id));
     return 1;
 }
 
-CT_WHOLE int ct_enter_timed(struct ct_call *call, enum ct_hook_id id, enum ct_op op) {
-    if (!ct_enter(call, id, op))
+CT_WHOLE int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
+    if (!ct_hook_enter(call, id, op))
         return 0;
     if (atomic_load_explicit(&quick[id], memory_order_relaxed) >= QUICK_SAMPLE &&
         ++takes % QUICK_SAMPLE)
         return 1;
-    call->start_ns = ct_clock_loose();
+    call->start_ns = ct_clock_read_unordered();
     *call->errno_at = call->saved_errno;
     return 1;
 }
 
-static void set_duration(struct ct_call *call) {
+static void set_duration(struct ct_hook_call *call) {
     struct ct_event *e = &call->event;
     CT_SET(e, duration_ns, e->t_ns > call->start_ns ? e->t_ns - call->start_ns : 0);
     const unsigned before = atomic_load_explicit(&quick[call->hook], memory_order_relaxed);
@@ -68,7 +68,7 @@ static void set_duration(struct ct_call *call) {
         atomic_store_explicit(&quick[call->hook], (uint8_t)now, memory_order_relaxed);
 }
 
-void ct_leave(struct ct_call *call) {
+void ct_hook_leave(struct ct_hook_call *call) {
     inside = 0;
     *call->errno_at = call->saved_errno;
 }
@@ -81,13 +81,13 @@ static int is_allocation(uint32_t op) {
 
 CT_COLD void set_free(struct ct_event *e) {
     size_t free_bytes, total_bytes;
-    if (!ct_mem_info(&free_bytes, &total_bytes))
+    if (!ct_mem_info_read(&free_bytes, &total_bytes))
         return;
     CT_SET(e, free_bytes, free_bytes);
     CT_SET(e, total_bytes, total_bytes);
 }
 
-CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
+CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
     struct ct_event *e = &call->event;
     uint64_t context;
     int device;
@@ -97,35 +97,35 @@ CT_WHOLE void ct_took(struct ct_call *call, CUresult result) {
     if (call->start_ns)
         set_duration(call);
     int here = CT_NO_DEVICE_ORDINAL;
-    if (!CT_HAS(e, context) && ct_here(&context, &device)) {
+    if (!CT_HAS(e, context) && ct_context_current(&context, &device)) {
         here = device;
         CT_SET(e, context, context);
         if (!CT_HAS(e, device) && device != CT_NO_DEVICE_ORDINAL)
             CT_SET(e, device, device);
     }
     if (CT_HAS(e, device))
-        ct_know_device(e->device);
+        ct_device_info_publish(e->device);
     if (!ct_publish_wants(e)) {
-        ct_leave(call);
+        ct_hook_leave(call);
         return;
     }
     if (__builtin_expect(result != CUDA_SUCCESS, 0) && is_allocation(e->op))
         set_free(e);
-    CT_SET(e, stack, ct_stack());
+    CT_SET(e, stack, ct_capture_stack());
     ct_publish(e);
     // Whether a sample is due is asked with what is known already: it is the rule that none is.
     if (result == CUDA_SUCCESS && is_allocation(e->op) &&
         (here < 0 || here >= CT_MAX_ORDINALS || is_due(here, e->t_ns)))
-        ct_sample(call, 0);
-    ct_leave(call);
+        ct_mem_info_sample(call, 0);
+    ct_hook_leave(call);
 }
 
 // ---- giving back ----------------------------------------------------------------------------
 
-CT_WHOLE void ct_gives(struct ct_call *call) {
+CT_WHOLE void ct_hook_free_enter(struct ct_hook_call *call) {
     struct ct_event *e = &call->event;
-    if (CT_NUMBER(FREE_STACKS))
-        CT_SET(e, stack, ct_stack());
+    if (CT_OPTION_NUMBER(FREE_STACKS))
+        CT_SET(e, stack, ct_capture_stack());
     CT_SET(e, result, 0);
     CT_SET(e, t_ns, ct_ring_now());
     ct_publish(e);
@@ -133,7 +133,7 @@ CT_WHOLE void ct_gives(struct ct_call *call) {
     *call->errno_at = call->saved_errno;
 }
 
-CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
+CT_WHOLE void ct_hook_free_exit(struct ct_hook_call *call, CUresult result) {
     call->saved_errno = *call->errno_at;
     if (result != CUDA_SUCCESS || call->start_ns) {
         const uint64_t event_ns = call->event.t_ns;
@@ -143,39 +143,39 @@ CT_WHOLE void ct_gave(struct ct_call *call, CUresult result) {
             CT_SET(&amend, duration_ns, ct_ring_now() - call->start_ns);
         if (result != CUDA_SUCCESS) {
             CT_SET(&amend, result, (int32_t)result);
-            CT_SET(&amend, stack, ct_stack());
+            CT_SET(&amend, stack, ct_capture_stack());
         }
         ct_publish_amend(&amend);
     }
-    ct_leave(call);
+    ct_hook_leave(call);
 }
 
 // ---- how much memory is free ----------------------------------------------------------------
 
-__attribute__((noinline)) int ct_mem_info(size_t *free_bytes, size_t *total_bytes) {
+__attribute__((noinline)) int ct_mem_info_read(size_t *free_bytes, size_t *total_bytes) {
     // Behind our wrapper, so that a limiter in the chain is asked: it is its answer that binds.
-    ct_fn_cuMemGetInfo_v2 *mem_info = (ct_fn_cuMemGetInfo_v2 *)ct_next(CT_ID_cuMemGetInfo_v2);
-    return mem_info && !ct_capturing() && mem_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+    ct_fn_cuMemGetInfo_v2 *mem_info = (ct_fn_cuMemGetInfo_v2 *)ct_next_function(CT_ID_cuMemGetInfo_v2);
+    return mem_info && !ct_stream_any_capturing() && mem_info(free_bytes, total_bytes) == CUDA_SUCCESS;
 }
 
-void ct_measure(struct ct_call *call) {
+void ct_hook_measure_enter(struct ct_hook_call *call) {
     size_t free_bytes, total_bytes;
-    if (ct_mem_info(&free_bytes, &total_bytes))
+    if (ct_mem_info_read(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
     call->start_ns = ct_ring_now();
     *call->errno_at = call->saved_errno;
 }
 
-// After the real call: completes what ct_measure began and publishes.
-void ct_measured(struct ct_call *call, CUresult result) {
+// After the real call: completes what ct_hook_measure_enter began and publishes.
+void ct_hook_measure_exit(struct ct_hook_call *call, CUresult result) {
     size_t free_bytes, total_bytes;
     call->saved_errno = *call->errno_at;
-    if (ct_mem_info(&free_bytes, &total_bytes)) {
+    if (ct_mem_info_read(&free_bytes, &total_bytes)) {
         CT_SET(&call->event, free_bytes, free_bytes);
         CT_SET(&call->event, total_bytes, total_bytes);
     }
     *call->errno_at = call->saved_errno;
-    ct_took(call, result);
+    ct_hook_alloc_exit(call, result);
 }
 
 static int sample_is_due(int device, uint64_t now) {
@@ -185,7 +185,7 @@ static int sample_is_due(int device, uint64_t now) {
                                       at, &last, now, memory_order_relaxed, memory_order_relaxed);
 }
 
-static void publish_sample(const struct ct_call *call, uint64_t context, int device,
+static void publish_sample(const struct ct_hook_call *call, uint64_t context, int device,
                            size_t free_bytes, size_t total_bytes) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
@@ -197,21 +197,21 @@ static void publish_sample(const struct ct_call *call, uint64_t context, int dev
     ct_publish(&e);
 }
 
-__attribute__((noinline)) void ct_sample(struct ct_call *call, int force) {
+__attribute__((noinline)) void ct_mem_info_sample(struct ct_hook_call *call, int force) {
     uint64_t context;
     int device;
     size_t free_bytes, total_bytes;
-    if (!ct_here(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
+    if (!ct_context_current(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
         return;
     const int due = sample_is_due(device, ct_ring_now());
-    if ((due || force) && ct_mem_info(&free_bytes, &total_bytes))
+    if ((due || force) && ct_mem_info_read(&free_bytes, &total_bytes))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }
 
-void ct_sampled(struct ct_call *call, size_t free_bytes, size_t total_bytes) {
+void ct_mem_info_sample_given(struct ct_hook_call *call, size_t free_bytes, size_t total_bytes) {
     uint64_t context;
     int device;
-    if (ct_here(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
+    if (ct_context_current(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
         sample_is_due(device, ct_ring_now()))
         publish_sample(call, context, device, free_bytes, total_bytes);
 }

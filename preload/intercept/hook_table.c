@@ -38,13 +38,13 @@ static unsigned calls_of(enum ct_hook_id id) {
 // older than the caller believes, and says so in the driver's words.
 #define CT_HOOK(symbol, base, abi, ptsz, params, args)                           \
     __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {      \
-        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next(CT_ID_##symbol);        \
+        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol);        \
         count_call(CT_ID_##symbol);                                              \
         return real ? ct_on_##symbol(real, CT_ARGS args) : CUDA_ERROR_NOT_FOUND; \
     }
 #define CT_HOOK0(symbol, base, abi, ptsz)                                  \
     __attribute__((visibility("default"))) CUresult CUDAAPI symbol(void) { \
-        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next(CT_ID_##symbol);  \
+        ct_fn_##symbol *real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol);  \
         count_call(CT_ID_##symbol);                                        \
         return real ? ct_on_##symbol(real) : CUDA_ERROR_NOT_FOUND;         \
     }
@@ -54,27 +54,27 @@ static unsigned calls_of(enum ct_hook_id id) {
 #define CT_HOOK(symbol, base, abi, ptsz, params, args)                                      \
     static CUresult CUDAAPI handed_##symbol params {                                        \
         count_call(CT_ID_##symbol);                                                         \
-        return ct_on_##symbol((ct_fn_##symbol *)ct_resolved(CT_ID_##symbol), CT_ARGS args); \
+        return ct_on_##symbol((ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol), CT_ARGS args); \
     }
 #define CT_HOOK0(symbol, base, abi, ptsz)                                     \
     static CUresult CUDAAPI handed_##symbol(void) {                           \
         count_call(CT_ID_##symbol);                                           \
-        return ct_on_##symbol((ct_fn_##symbol *)ct_resolved(CT_ID_##symbol)); \
+        return ct_on_##symbol((ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol)); \
     }
 #include "intercept/hooks.def"
 
-const struct ct_hook ct_hooks[CT_HOOKS] = {
+const struct ct_hook ct_hook_table[CT_HOOKS] = {
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) \
     {#symbol, #base, abi, ptsz, (void *)symbol, (void *)handed_##symbol},
 #include "intercept/hooks.def"
 };
 
 // The names' ids, asked of the recorder at the first use of each.
-uint32_t ct_hook_name(enum ct_hook_id id) {
+uint32_t ct_hook_table_name(enum ct_hook_id id) {
     static _Atomic uint32_t names[CT_HOOKS];
     uint32_t name = atomic_load_explicit(&names[id], memory_order_relaxed);
     if (!name) {
-        name = ct_name(ct_hooks[id].symbol);
+        name = ct_name_intern(ct_hook_table[id].symbol);
         atomic_store_explicit(&names[id], name, memory_order_relaxed);
     }
     return name;
@@ -88,11 +88,11 @@ static void refresh_info(void) {
         const unsigned n = calls_of((enum ct_hook_id)i);
         if (!n)
             continue;
-        snprintf(key, sizeof key, "hook.%s.calls", ct_hooks[i].symbol);
+        snprintf(key, sizeof key, "hook.%s.calls", ct_hook_table[i].symbol);
         ct_info_set(key, "%u", n);
     }
-    ct_resolve_info();
-    ct_torch_info();
+    ct_resolve_publish_info();
+    ct_torch_publish_info();
 }
 
 __attribute__((constructor)) static void register_info(void) {

@@ -6,28 +6,28 @@
 
 CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *pHandle,
                                  CUdeviceptr dptr) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuIpcGetMemHandle, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuIpcGetMemHandle, CT_OP_EXPORT))
         return real(pHandle, dptr);
     const CUresult r = real(pHandle, dptr);
     CT_SET(&call.event, ptr, dptr);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
-static CUresult opened(struct ct_call *call, CUresult r, const CUdeviceptr *pdptr) {
+static CUresult opened(struct ct_hook_call *call, CUresult r, const CUdeviceptr *pdptr) {
     if (r == CUDA_SUCCESS)
         CT_SET(&call->event, ptr, *pdptr);
     CT_SET(&call->event, flags, CT_FLAG_FOREIGN);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
     return r;
 }
 
 #define ON_IPC_OPEN(symbol)                                                                  \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *pdptr, CUipcMemHandle handle, \
                             unsigned int Flags) {                                            \
-        struct ct_call call;                                                                 \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_IPC_OPEN))                          \
+        struct ct_hook_call call;                                                                 \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_IPC_OPEN))                          \
             return real(pdptr, handle, Flags);                                               \
         return opened(&call, real(pdptr, handle, Flags), pdptr);                             \
     }
@@ -35,21 +35,21 @@ ON_IPC_OPEN(cuIpcOpenMemHandle)
 ON_IPC_OPEN(cuIpcOpenMemHandle_v2)
 
 CUresult ct_on_cuIpcCloseMemHandle(ct_fn_cuIpcCloseMemHandle *real, CUdeviceptr dptr) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuIpcCloseMemHandle, CT_OP_IPC_CLOSE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuIpcCloseMemHandle, CT_OP_IPC_CLOSE))
         return real(dptr);
     CT_SET(&call.event, ptr, dptr);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(dptr);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuImportExternalMemory(ct_fn_cuImportExternalMemory *real,
                                       CUexternalMemory *extMem_out,
                                       const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuImportExternalMemory, CT_OP_IMPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuImportExternalMemory, CT_OP_IMPORT))
         return real(extMem_out, memHandleDesc);
     const CUresult r = real(extMem_out, memHandleDesc);
     if (r == CUDA_SUCCESS)
@@ -57,7 +57,7 @@ CUresult ct_on_cuImportExternalMemory(ct_fn_cuImportExternalMemory *real,
     if (memHandleDesc)
         CT_SET(&call.event, bytes, memHandleDesc->size);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -65,8 +65,8 @@ CUresult ct_on_cuImportExternalMemory(ct_fn_cuImportExternalMemory *real,
 CUresult ct_on_cuExternalMemoryGetMappedBuffer(ct_fn_cuExternalMemoryGetMappedBuffer *real,
                                                CUdeviceptr *devPtr, CUexternalMemory extMem,
                                                const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuExternalMemoryGetMappedBuffer, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuExternalMemoryGetMappedBuffer, CT_OP_MAP))
         return real(devPtr, extMem, bufferDesc);
     const CUresult r = real(devPtr, extMem, bufferDesc);
     if (r == CUDA_SUCCESS)
@@ -77,37 +77,37 @@ CUresult ct_on_cuExternalMemoryGetMappedBuffer(ct_fn_cuExternalMemoryGetMappedBu
     }
     CT_SET(&call.event, handle, (uintptr_t)extMem);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_DERIVED);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuExternalMemoryGetMappedMipmappedArray(
     ct_fn_cuExternalMemoryGetMappedMipmappedArray *real, CUmipmappedArray *mipmap,
     CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuExternalMemoryGetMappedMipmappedArray, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuExternalMemoryGetMappedMipmappedArray, CT_OP_MAP))
         return real(mipmap, extMem, mipmapDesc);
     const CUresult r = real(mipmap, extMem, mipmapDesc);
     if (mipmapDesc) {
-        CT_SET(&call.event, bytes, ct_mipmap_bytes(&mipmapDesc->arrayDesc, mipmapDesc->numLevels));
+        CT_SET(&call.event, bytes, ct_array_mipmap_bytes(&mipmapDesc->arrayDesc, mipmapDesc->numLevels));
         CT_SET(&call.event, offset, mipmapDesc->offset);
     }
     CT_SET(&call.event, handle, (uintptr_t)extMem);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_DERIVED | CT_FLAG_ARRAY);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real,
                                        CUexternalMemory extMem) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuDestroyExternalMemory, CT_OP_RELEASE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuDestroyExternalMemory, CT_OP_RELEASE))
         return real(extMem);
     CT_SET(&call.event, handle, (uintptr_t)extMem);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(extMem);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
@@ -115,28 +115,28 @@ CUresult ct_on_cuDestroyExternalMemory(ct_fn_cuDestroyExternalMemory *real,
 #define ON_GRAPHICS_MAP(symbol)                                                \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,          \
                             CUgraphicsResource *resources, CUstream hStream) { \
-        struct ct_call call;                                                   \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                 \
+        struct ct_hook_call call;                                                   \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                 \
             return real(count, resources, hStream);                            \
         const CUresult r = real(count, resources, hStream);                    \
         graphics(&call, count, resources, hStream);                            \
-        ct_took(&call, r);                                                     \
+        ct_hook_alloc_exit(&call, r);                                                     \
         return r;                                                              \
     }
 #define ON_GRAPHICS_UNMAP(symbol)                                              \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, unsigned int count,          \
                             CUgraphicsResource *resources, CUstream hStream) { \
-        struct ct_call call;                                                   \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_UNMAP))                     \
+        struct ct_hook_call call;                                                   \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_UNMAP))                     \
             return real(count, resources, hStream);                            \
         graphics(&call, count, resources, hStream);                            \
-        ct_gives(&call);                                                       \
+        ct_hook_free_enter(&call);                                                       \
         const CUresult r = real(count, resources, hStream);                    \
-        ct_gave(&call, r);                                                     \
+        ct_hook_free_exit(&call, r);                                                     \
         return r;                                                              \
     }
 
-static void graphics(struct ct_call *call, unsigned int count, CUgraphicsResource *resources,
+static void graphics(struct ct_hook_call *call, unsigned int count, CUgraphicsResource *resources,
                      CUstream stream) {
     if (resources && count)
         CT_SET(&call->event, handle, (uintptr_t)resources[0]);

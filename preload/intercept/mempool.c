@@ -67,7 +67,7 @@ static void touch_all_pools(void) {
             touch_pool(&pools[i]);
 }
 
-static void sample_pool(const struct ct_call *call, struct pool *p) {
+static void sample_pool(const struct ct_hook_call *call, struct pool *p) {
     const struct ct_driver *driver = ct_driver();
     const uint64_t handle = atomic_load(&p->pool);
     CUmemoryPool pool = (CUmemoryPool)(uintptr_t)handle;
@@ -93,17 +93,17 @@ static void sample_pool(const struct ct_call *call, struct pool *p) {
 }
 
 // Beside an allocation, so that a pool's growth shows where nobody synchronises.
-static void sample_now_and_then(const struct ct_call *call, struct pool *p) {
+static void sample_now_and_then(const struct ct_hook_call *call, struct pool *p) {
     const uint64_t last = p ? atomic_load_explicit(&p->sampled_ns, memory_order_relaxed) : 0;
-    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_loose();
-    if (!p || (last && now - last < CT_NUMBER(SAMPLE_MS)) || ct_capturing())
+    const uint64_t now = call->start_ns ? call->start_ns : ct_clock_read_unordered();
+    if (!p || (last && now - last < CT_OPTION_NUMBER(SAMPLE_MS)) || ct_stream_any_capturing())
         return;
     atomic_store_explicit(&p->sampled_ns, now, memory_order_relaxed);
     sample_pool(call, p);
 }
 
-void ct_sample_pools(struct ct_call *call) {
-    if (!atomic_load_explicit(&any_dirty, memory_order_relaxed) || ct_capturing())
+void ct_sample_pools(struct ct_hook_call *call) {
+    if (!atomic_load_explicit(&any_dirty, memory_order_relaxed) || ct_stream_any_capturing())
         return;
     atomic_store_explicit(&any_dirty, 0, memory_order_relaxed);
     for (int i = 0; i < POOLS; i++)
@@ -127,7 +127,7 @@ static int stream_device(CUstream stream) {
         driver->stream_context(stream, &of_stream) == CUDA_SUCCESS)
         device = ct_context_device((uintptr_t)of_stream);
     if (device == CT_NO_DEVICE_ORDINAL)
-        (void)ct_here(&context, &device);
+        (void)ct_context_current(&context, &device);
     return device;
 }
 
@@ -142,7 +142,7 @@ static struct pool *implied_pool(CUstream stream) {
     return learn_pool((uintptr_t)pool, device, CT_SPACE_DEVICE);
 }
 
-static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+static void allocated(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
                       uint64_t stream, uint64_t pool_handle, struct pool *p) {
     struct ct_event *e = &call->event;
     if (r == CUDA_SUCCESS)
@@ -161,11 +161,11 @@ static void allocated(struct ct_call *call, CUresult r, const CUdeviceptr *dptr,
         ct_sample_pools(call);
     else
         sample_now_and_then(call, p);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
 }
 
 // In a capture the address belongs to the graph, which is backed when it runs.
-static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+static void captured(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
                      uint64_t stream) {
     struct ct_event *e = &call->event;
     const int device = stream_device((CUstream)(uintptr_t)stream);
@@ -178,22 +178,22 @@ static void captured(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, 
     CT_SET(e, stream, stream);
     CT_SET(e, space, CT_SPACE_DEVICE);
     CT_SET(e, flags, CT_FLAG_CAPTURED | CT_FLAG_ASYNC);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
 }
 
 #define ON_ALLOC_ASYNC(symbol, PTSZ)                                                  \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
                             CUstream hStream) {                                       \
-        struct ct_call call;                                                          \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+        struct ct_hook_call call;                                                          \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
             return real(dptr, bytesize, hStream);                                     \
-        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                       \
         const CUresult r = real(dptr, bytesize, hStream);                             \
         alloc_async(&call, r, dptr, bytesize, hStream, PTSZ, captures);               \
         return r;                                                                     \
     }
 
-static void alloc_async(struct ct_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
+static void alloc_async(struct ct_hook_call *call, CUresult r, const CUdeviceptr *dptr, size_t bytes,
                         CUstream stream, int ptsz, int captures) {
     if (captures) {
         captured(call, r, dptr, bytes, stream_value(stream, ptsz));
@@ -209,10 +209,10 @@ ON_ALLOC_ASYNC(cuMemAllocAsync_ptsz, 1)
 #define ON_ALLOC_FROM_POOL(symbol, PTSZ)                                              \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr *dptr, size_t bytesize, \
                             CUmemoryPool pool, CUstream hStream) {                    \
-        struct ct_call call;                                                          \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
+        struct ct_hook_call call;                                                          \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_ALLOC))                      \
             return real(dptr, bytesize, pool, hStream);                               \
-        const int captures = ct_stream_captures(hStream, PTSZ);                       \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                       \
         const CUresult r = real(dptr, bytesize, pool, hStream);                       \
         const uint64_t stream = stream_value(hStream, PTSZ);                          \
         if (captures)                                                                 \
@@ -227,20 +227,20 @@ ON_ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, 1)
 
 #define ON_FREE_ASYNC(symbol, PTSZ)                                                              \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdeviceptr dptr, CUstream hStream) {          \
-        struct ct_call call;                                                                     \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                        \
+        struct ct_hook_call call;                                                                     \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_FREE))                                        \
             return real(dptr, hStream);                                                          \
-        const int captures = ct_stream_captures(hStream, PTSZ);                                  \
+        const int captures = ct_stream_is_capturing(hStream, PTSZ);                                  \
         if (captures)                                                                            \
             CT_SET(&call.event, op, CT_OP_GRAPH_FREE);                                           \
         CT_SET(&call.event, ptr, dptr);                                                          \
         CT_SET(&call.event, stream, stream_value(hStream, PTSZ));                                \
         CT_SET(&call.event, flags, captures ? CT_FLAG_ASYNC | CT_FLAG_CAPTURED : CT_FLAG_ASYNC); \
-        ct_gives(&call);                                                                         \
+        ct_hook_free_enter(&call);                                                                         \
         const CUresult r = real(dptr, hStream);                                                  \
         if (!captures)                                                                           \
             touch_all_pools(); /* whose it was is not worth a look-up here */                    \
-        ct_gave(&call, r);                                                                       \
+        ct_hook_free_exit(&call, r);                                                                       \
         return r;                                                                                \
     }
 ON_FREE_ASYNC(cuMemFreeAsync, 0)
@@ -258,8 +258,8 @@ static enum ct_space pool_space(const CUmemPoolProps *props) {
 
 CUresult ct_on_cuMemPoolCreate(ct_fn_cuMemPoolCreate *real, CUmemoryPool *pool,
                                const CUmemPoolProps *poolProps) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolCreate, CT_OP_POOL_CREATE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolCreate, CT_OP_POOL_CREATE))
         return real(pool, poolProps);
     const CUresult r = real(pool, poolProps);
     if (poolProps) {
@@ -274,35 +274,35 @@ CUresult ct_on_cuMemPoolCreate(ct_fn_cuMemPoolCreate *real, CUmemoryPool *pool,
     }
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, pool, (uintptr_t)*pool);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolDestroy(ct_fn_cuMemPoolDestroy *real, CUmemoryPool pool) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemPoolDestroy, CT_OP_POOL_DESTROY))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemPoolDestroy, CT_OP_POOL_DESTROY))
         return real(pool);
     CT_SET(&call.event, pool, (uintptr_t)pool);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     // Before the call: its address may be a new pool's as soon as the driver has it back.
     forget_pool((uintptr_t)pool);
     const CUresult r = real(pool);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolTrimTo(ct_fn_cuMemPoolTrimTo *real, CUmemoryPool pool,
                                size_t minBytesToKeep) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemPoolTrimTo, CT_OP_POOL_TRIM))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemPoolTrimTo, CT_OP_POOL_TRIM))
         return real(pool, minBytesToKeep);
     CT_SET(&call.event, pool, (uintptr_t)pool);
     CT_SET(&call.event, bytes, minBytesToKeep);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(pool, minBytesToKeep);
     touch_pool(find_pool((uintptr_t)pool));
     ct_sample_pools(&call);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
@@ -316,14 +316,14 @@ CUresult ct_on_cuMemPoolSetAttribute(ct_fn_cuMemPoolSetAttribute *real, CUmemory
 
 CUresult ct_on_cuMemPoolSetAccess(ct_fn_cuMemPoolSetAccess *real, CUmemoryPool pool,
                                   const CUmemAccessDesc *map, size_t count) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolSetAccess, CT_OP_ACCESS))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolSetAccess, CT_OP_ACCESS))
         return real(pool, map, count);
     const CUresult r = real(pool, map, count);
     CT_SET(&call.event, pool, (uintptr_t)pool);
     if (map && count && map->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
         CT_SET(&call.event, device, map->location.id);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -331,12 +331,12 @@ CUresult ct_on_cuMemPoolExportToShareableHandle(ct_fn_cuMemPoolExportToShareable
                                                 void *handle_out, CUmemoryPool pool,
                                                 CUmemAllocationHandleType handleType,
                                                 unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolExportToShareableHandle, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolExportToShareableHandle, CT_OP_EXPORT))
         return real(handle_out, pool, handleType, flags);
     const CUresult r = real(handle_out, pool, handleType, flags);
     CT_SET(&call.event, pool, (uintptr_t)pool);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -344,62 +344,62 @@ CUresult ct_on_cuMemPoolImportFromShareableHandle(ct_fn_cuMemPoolImportFromShare
                                                   CUmemoryPool *pool_out, void *handle,
                                                   CUmemAllocationHandleType handleType,
                                                   unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolImportFromShareableHandle, CT_OP_IMPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolImportFromShareableHandle, CT_OP_IMPORT))
         return real(pool_out, handle, handleType, flags);
     const CUresult r = real(pool_out, handle, handleType, flags);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, pool, (uintptr_t)*pool_out);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolExportPointer(ct_fn_cuMemPoolExportPointer *real,
                                       CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolExportPointer, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolExportPointer, CT_OP_EXPORT))
         return real(shareData_out, ptr);
     const CUresult r = real(shareData_out, ptr);
     CT_SET(&call.event, ptr, ptr);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemPoolImportPointer(ct_fn_cuMemPoolImportPointer *real, CUdeviceptr *ptr_out,
                                       CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemPoolImportPointer, CT_OP_IMPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemPoolImportPointer, CT_OP_IMPORT))
         return real(ptr_out, pool, shareData);
     const CUresult r = real(ptr_out, pool, shareData);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, ptr, *ptr_out);
     CT_SET(&call.event, pool, (uintptr_t)pool);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN | CT_FLAG_ASYNC);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 // ---- synchronisations: no events of their own -----------------------------------------------
 
-static void synchronised(struct ct_call *call) {
+static void synchronised(struct ct_hook_call *call) {
     ct_sample_pools(call);
-    ct_leave(call);
+    ct_hook_leave(call);
 }
 
 CUresult ct_on_cuCtxSynchronize(ct_fn_cuCtxSynchronize *real) {
-    struct ct_call call;
+    struct ct_hook_call call;
     const CUresult r = real();
-    if (ct_enter(&call, CT_ID_cuCtxSynchronize, CT_OP_POOL_SAMPLE))
+    if (ct_hook_enter(&call, CT_ID_cuCtxSynchronize, CT_OP_POOL_SAMPLE))
         synchronised(&call);
     return r;
 }
 
 #if CUDA_VERSION >= 13000
 CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ctx) {
-    struct ct_call call;
+    struct ct_hook_call call;
     const CUresult r = real(ctx);
-    if (ct_enter(&call, CT_ID_cuCtxSynchronize_v2, CT_OP_POOL_SAMPLE))
+    if (ct_hook_enter(&call, CT_ID_cuCtxSynchronize_v2, CT_OP_POOL_SAMPLE))
         synchronised(&call);
     return r;
 }
@@ -407,9 +407,9 @@ CUresult ct_on_cuCtxSynchronize_v2(ct_fn_cuCtxSynchronize_v2 *real, CUcontext ct
 
 #define ON_SYNCHRONIZE(symbol, TYPE)                            \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, TYPE what) {  \
-        struct ct_call call;                                    \
+        struct ct_hook_call call;                                    \
         const CUresult r = real(what);                          \
-        if (ct_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE)) \
+        if (ct_hook_enter(&call, CT_ID_##symbol, CT_OP_POOL_SAMPLE)) \
             synchronised(&call);                                \
         return r;                                               \
     }

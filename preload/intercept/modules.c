@@ -6,14 +6,14 @@
 
 #define LOADS(symbol, out, call_real)                            \
     do {                                                         \
-        struct ct_call call;                                     \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
+        struct ct_hook_call call;                                     \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_LOAD)) \
             return call_real;                                    \
-        ct_measure(&call);                                       \
+        ct_hook_measure_enter(&call);                                       \
         const CUresult r = call_real;                            \
         if (r == CUDA_SUCCESS)                                   \
             CT_SET(&call.event, handle, (uintptr_t) * (out));    \
-        ct_measured(&call, r);                                   \
+        ct_hook_measure_exit(&call, r);                                   \
         return r;                                                \
     } while (0)
 
@@ -58,13 +58,13 @@ CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrar
 
 #define UNLOADS(symbol, what)                                      \
     do {                                                           \
-        struct ct_call call;                                       \
-        if (!ct_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
+        struct ct_hook_call call;                                       \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
             return real(what);                                     \
         CT_SET(&call.event, handle, (uintptr_t)(what));            \
-        ct_gives(&call);                                           \
+        ct_hook_free_enter(&call);                                           \
         const CUresult r = real(what);                             \
-        ct_gave(&call, r);                                         \
+        ct_hook_free_exit(&call, r);                                         \
         return r;                                                  \
     } while (0)
 

@@ -77,7 +77,7 @@ static void count_unwrapped(const char *name, int version) {
 // ---- the functions behind ours --------------------------------------------------------------
 
 void *ct_real_dlsym_call(void *handle, const char *name) {
-    return ct_libc_dlsym()(handle, name);
+    return ct_real_dlsym_get_libc()(handle, name);
 }
 
 static void *driver_handle(void) {
@@ -90,29 +90,29 @@ static void *driver_handle(void) {
 }
 
 static void *search_next(const char *symbol) {
-    void *p = ct_libc_dlsym()(RTLD_NEXT, symbol);
+    void *p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbol);
     if (p && !ct_is_own(p))
         return p;
     // Not in the global scope: libcuda came in under an RTLD_LOCAL dlopen.
     void *h = driver_handle();
-    p = h ? ct_libc_dlsym()(h, symbol) : NULL;
+    p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
     return p && !ct_is_own(p) ? p : NULL;
 }
 
-void *ct_next(enum ct_hook_id id) {
+void *ct_next_function(enum ct_hook_id id) {
     void *p = atomic_load_explicit(&next_of[id], memory_order_acquire);
-    if (!p && (p = search_next(ct_hooks[id].symbol)))
+    if (!p && (p = search_next(ct_hook_table[id].symbol)))
         atomic_store_explicit(&next_of[id], p, memory_order_release);
     return p;
 }
 
-void *ct_resolved(enum ct_hook_id id) {
+void *ct_next_resolved(enum ct_hook_id id) {
     return atomic_load_explicit(&resolved_of[id], memory_order_acquire);
 }
 
-void *ct_driver_symbol(const char *symbol) {
+void *ct_next_driver_symbol(const char *symbol) {
     void *h = driver_handle();
-    void *p = h ? ct_libc_dlsym()(h, symbol) : NULL;
+    void *p = h ? ct_real_dlsym_get_libc()(h, symbol) : NULL;
     return p && !ct_is_own(p) ? p : search_next(symbol);
 }
 
@@ -130,11 +130,11 @@ static void *hand_out(enum ct_hook_id id, void *answer) {
     void *expected = NULL;
     if (!atomic_compare_exchange_strong(&resolved_of[id], &expected, answer) &&
         expected != answer && !same_object(expected, answer)) {
-        count_unwrapped(ct_hooks[id].symbol, -1);
+        count_unwrapped(ct_hook_table[id].symbol, -1);
         return answer;
     }
     atomic_fetch_add_explicit(&handed_out[id], 1, memory_order_relaxed);
-    return ct_hooks[id].handed_out;
+    return ct_hook_table[id].handed_out;
 }
 
 // Reads what the driver exports under the rows' symbols; the driver is the object that `answer` is in.
@@ -148,11 +148,11 @@ static void learn_exports(void *answer) {
     if (!h && !(h = driver_handle()))
         return;
     for (int i = 0; i < CT_HOOKS; i++) {
-        void *p = ct_libc_dlsym()(h, ct_hooks[i].symbol);
+        void *p = ct_real_dlsym_get_libc()(h, ct_hook_table[i].symbol);
         if (p && !ct_is_own(p))
             atomic_store_explicit(&export_of[i], p, memory_order_relaxed);
     }
-    CUresult(CUDAAPI * version)(int *) = ct_libc_dlsym()(h, "cuDriverGetVersion");
+    CUresult(CUDAAPI * version)(int *) = ct_real_dlsym_get_libc()(h, "cuDriverGetVersion");
     int v = 0;
     if (version && version(&v) == CUDA_SUCCESS)
         atomic_store(&driver_version, v);
@@ -169,7 +169,7 @@ static int row_by_address(const void *answer) {
 // The row of a function that an interposer exports under a driver function's name: not the driver's address.
 static int row_by_symbol(const char *symbol) {
     for (int i = 0; i < CT_HOOKS; i++)
-        if (!strcmp(ct_hooks[i].symbol, symbol))
+        if (!strcmp(ct_hook_table[i].symbol, symbol))
             return i;
     return -1;
 }
@@ -191,11 +191,11 @@ static int row_by_name(const char *base, int version, uint64_t flags) {
     if (driver == 0 || driver > CUDA_VERSION || version <= 0 || version > CUDA_VERSION)
         return -1;
     for (int i = 0; i < CT_HOOKS; i++) {
-        const struct ct_hook *h = &ct_hooks[i];
+        const struct ct_hook *h = &ct_hook_table[i];
         if (strcmp(h->base, base) || h->abi > version || (h->ptsz && !ptsz))
             continue;
         // Of the same ABI, the per-thread variant is the one that the flags mean.
-        if (best < 0 || h->abi > ct_hooks[best].abi || (h->abi == ct_hooks[best].abi && h->ptsz))
+        if (best < 0 || h->abi > ct_hook_table[best].abi || (h->abi == ct_hook_table[best].abi && h->ptsz))
             best = i;
     }
     return best;
@@ -210,7 +210,7 @@ static const ElfW(Sym) * symbol_at(void *address) {
                : NULL;
 }
 
-void *ct_substitute(const char *base, int version, uint64_t flags, void *answer) {
+void *ct_resolve_substitute(const char *base, int version, uint64_t flags, void *answer) {
     if (!answer || !base || !*base || ct_is_own(answer) || !ct_tracing_is_on())
         return answer; // a driver linked without -Bsymbolic hands back our own wrapper
     learn_exports(answer);
@@ -230,9 +230,9 @@ void *ct_substitute(const char *base, int version, uint64_t flags, void *answer)
 
 // ---- dlsym and dlvsym -----------------------------------------------------------------------
 
-// Called by the assembly for names `cu[A-Z]...`: whether the look-up is one for ct_dlsym_hook.
-int ct_dlsym_wants(void *handle, const char *name);
-int ct_dlsym_wants(void *handle, const char *name) {
+// Called by the assembly for names `cu[A-Z]...`: whether the look-up is one for ct_resolve_dlsym.
+int ct_resolve_wants_dlsym(void *handle, const char *name);
+int ct_resolve_wants_dlsym(void *handle, const char *name) {
     if (handle == RTLD_NEXT || !ct_tracing_is_on())
         return 0;
     if (row_by_symbol(name) >= 0)
@@ -258,21 +258,21 @@ static void *answer_for(const char *name, void *answer) {
 // there is something behind it: a program that probes for a driver must not find one that is not there.
 static void *default_answer(const char *name) {
     const int row = row_by_symbol(name);
-    return row >= 0 && ct_next((enum ct_hook_id)row) ? ct_hooks[row].exported : NULL;
+    return row >= 0 && ct_next_function((enum ct_hook_id)row) ? ct_hook_table[row].exported : NULL;
 }
 
-void *ct_dlsym_hook(void *handle, const char *name);
-void *ct_dlsym_hook(void *handle, const char *name) {
+void *ct_resolve_dlsym(void *handle, const char *name);
+void *ct_resolve_dlsym(void *handle, const char *name) {
     if (handle == RTLD_DEFAULT)
         return default_answer(name);
-    return answer_for(name, ct_chain_dlsym()(handle, name));
+    return answer_for(name, ct_real_dlsym_get_next()(handle, name));
 }
 
-void *ct_dlvsym_hook(void *handle, const char *name, const char *version);
-void *ct_dlvsym_hook(void *handle, const char *name, const char *version) {
+void *ct_resolve_dlvsym(void *handle, const char *name, const char *version);
+void *ct_resolve_dlvsym(void *handle, const char *name, const char *version) {
     if (handle == RTLD_DEFAULT)
         return default_answer(name);
-    return answer_for(name, ct_chain_dlvsym()(handle, name, version));
+    return answer_for(name, ct_real_dlvsym_get_next()(handle, name, version));
 }
 
 // ---- the resolvers themselves ---------------------------------------------------------------
@@ -280,7 +280,7 @@ void *ct_dlvsym_hook(void *handle, const char *name, const char *version) {
 static CUresult substituted(CUresult result, const char *symbol, void **pfn, int version,
                             cuuint64_t flags) {
     if (result == CUDA_SUCCESS && pfn)
-        *pfn = ct_substitute(symbol, version, flags, *pfn);
+        *pfn = ct_resolve_substitute(symbol, version, flags, *pfn);
     return result;
 }
 
@@ -298,13 +298,13 @@ CUresult ct_on_cuGetProcAddress_v2(ct_fn_cuGetProcAddress_v2 *real, const char *
 
 // ---- for the INFO section -------------------------------------------------------------------
 
-void ct_resolve_info(void) {
+void ct_resolve_publish_info(void) {
     char key[128];
     for (int i = 0; i < CT_HOOKS; i++) {
         const unsigned n = atomic_load_explicit(&handed_out[i], memory_order_relaxed);
         if (!n)
             continue;
-        snprintf(key, sizeof key, "way.resolved.%s", ct_hooks[i].symbol);
+        snprintf(key, sizeof key, "way.resolved.%s", ct_hook_table[i].symbol);
         ct_info_set(key, "%u", n);
     }
     for (int i = 0; i < NAMES; i++) {
@@ -323,7 +323,7 @@ static atomic_int driver_is_known; // two threads may both look up: they find th
 
 CT_COLD void look_up_driver(void) {
     struct ct_driver found;
-#define CT_LOOK_UP(member, symbol, prototype) found.member = ct_driver_symbol(#symbol);
+#define CT_LOOK_UP(member, symbol, prototype) found.member = ct_next_driver_symbol(#symbol);
     CT_DRIVER_FUNCTIONS(CT_LOOK_UP)
 #undef CT_LOOK_UP
     if (!found.ctx_get_current)

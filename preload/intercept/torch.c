@@ -30,10 +30,10 @@
 #include <cutrace/format/hot.h>
 
 #include "base/options.h"
+#include "base/loader_gate.h"
 #include "base/real_dlsym.h"
 #include "intercept/hooks.h"
 #include "record/rescan.h"
-#include "store/loaded_modules.h"
 
 // ---- copies of libc10 -----------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ static int same_folder(const char *a, const char *b) {
 static struct copy found[COPIES]; // of the thread that looks
 static unsigned found_n;
 static atomic_int
-    looking; // only between ct_loader_enter and leave, so that a fork does not copy it
+    looking; // only between ct_loader_gate_enter and leave, so that a fork does not copy it
 static _Atomic uint64_t seen; // objects that were ever loaded, at the last look
 
 static int is_known(const char *path) {
@@ -95,7 +95,7 @@ static int define_of(struct dl_phdr_info *info, struct copy *c) {
     int any = 0;
     for (int i = 0; i < CT_TORCH_HOOKS; i++) {
         uint64_t bytes;
-        void *p = ct_object_symbol(info, symbols[i], &bytes);
+        void *p = ct_real_dlsym_find_in_object(info, symbols[i], &bytes);
         c->real[i] = p && !ct_is_own(p) ? p : NULL;
         any |= c->real[i] != NULL;
     }
@@ -121,7 +121,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *first) {
 static int keep(const struct copy *c) {
     void *handle = *c->path ? dlopen(c->path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
     for (int i = 0; i < CT_TORCH_HOOKS && handle; i++)
-        if (c->real[i] && ct_libc_dlsym()(handle, symbols[i]) == c->real[i])
+        if (c->real[i] && ct_real_dlsym_get_libc()(handle, symbols[i]) == c->real[i])
             return 1;
     return !*c->path;
 }
@@ -138,7 +138,7 @@ static void search(void) {
         atomic_store_explicit(&copies_n, n + 1, memory_order_release);
     }
     for (int i = 0; i < CT_TORCH_HOOKS && atomic_load(&copies_n); i++) {
-        void *p = ct_libc_dlsym()(RTLD_NEXT, symbols[i]);
+        void *p = ct_real_dlsym_get_libc()(RTLD_NEXT, symbols[i]);
         if (p && !ct_is_own(p))
             atomic_store(&next_of[i], p);
     }
@@ -153,14 +153,14 @@ static int count_loaded(struct dl_phdr_info *info, size_t size, void *loaded) {
 static void look_for_c10(void) {
     const int saved = errno;
     uint64_t loaded = 0;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         (void)dl_iterate_phdr(count_loaded, &loaded);
         if (atomic_load(&seen) != loaded && !atomic_exchange(&looking, 1)) {
             search();
             atomic_store(&seen, loaded);
             atomic_store(&looking, 0);
         }
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     errno = saved;
 }
@@ -192,7 +192,7 @@ static int visit_caller(struct dl_phdr_info *info, size_t size, void *quest) {
 static int visit_real(struct dl_phdr_info *info, size_t size, void *quest) {
     struct quest *q = quest;
     uint64_t bytes;
-    void *p = ct_object_symbol(info, q->symbol, &bytes);
+    void *p = ct_real_dlsym_find_in_object(info, q->symbol, &bytes);
     (void)size;
     if (!p || ct_is_own(p))
         return 0;
@@ -227,14 +227,14 @@ static __attribute__((noinline)) void *find_now(enum ct_torch_id id, struct ct_t
     const int saved = errno;
     if (device.type != CT_TORCH_CUDA)
         look_for_c10();
-    if (!ct_loader_enter()) { // else a fork is being prepared
+    if (!ct_loader_gate_enter()) { // else a fork is being prepared
         dl_iterate_phdr(visit_caller, &q);
         dl_iterate_phdr(visit_real, &q);
         void *real = q.beside ? q.beside : q.any;
         q.any = real;
         if (real && q.path)
             add_caller(&q, id, real);
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     if (!q.any)
         atomic_fetch_add_explicit(&not_forwarded, 1, memory_order_relaxed);
@@ -279,13 +279,13 @@ CT_WHOLE static __attribute__((noinline)) void on_block(const void *ptr, int64_t
     if (device.type != CT_TORCH_CUDA || !bytes || !ct_tracing_is_on())
         return;
     const int saved = errno;
-    ct_event_begin(&e);
+    ct_event_init(&e);
     CT_SET(&e, op, bytes > 0 ? CT_OP_BLOCK_ALLOC : CT_OP_BLOCK_FREE);
     CT_SET(&e, ptr, (uintptr_t)ptr);
     CT_SET(&e, bytes, bytes > 0 ? (uint64_t)bytes : 0 - (uint64_t)bytes);
     set_common(&e, device, totals);
-    if (bytes > 0 || CT_NUMBER(FREE_STACKS))
-        CT_SET(&e, stack, ct_light_stack());
+    if (bytes > 0 || CT_OPTION_NUMBER(FREE_STACKS))
+        CT_SET(&e, stack, ct_capture_python_stack());
     ct_publish(&e);
     errno = saved;
 }
@@ -297,11 +297,11 @@ static void on_out_of_memory(int64_t bytes, struct ct_torch_device device,
     if (device.type != CT_TORCH_CUDA || !ct_tracing_is_on())
         return;
     const int saved = errno;
-    ct_event_begin(&e);
+    ct_event_init(&e);
     CT_SET(&e, op, CT_OP_BLOCK_OOM);
     CT_SET(&e, bytes, (uint64_t)bytes);
     set_common(&e, device, totals);
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
     errno = saved;
 }
@@ -322,7 +322,7 @@ CUresult ct_on_cuStreamCreateWithPriority(ct_fn_cuStreamCreateWithPriority *real
 #define CT_TORCH_BLOCK(ptr, bytes, device) on_block(ptr, bytes, device, NULL)
 #define CT_TORCH_BLOCK_TOTALS(ptr, bytes, allocated, reserved, device) \
     on_block(ptr, bytes, device, &(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
-#define CT_TORCH_REFUSAL(bytes, allocated, reserved, device) \
+#define CT_TORCH_OOM(bytes, allocated, reserved, device) \
     on_out_of_memory(bytes, device, &(struct totals){(uint64_t)(allocated), (uint64_t)(reserved)})
 
 #define CT_TORCH(symbol, params, args, effect)                                                    \
@@ -359,7 +359,7 @@ static int read_version(const char *c10, char *version, size_t size) {
     return length && length < size;
 }
 
-void ct_torch_info(void) {
+void ct_torch_publish_info(void) {
     static unsigned told; // copies whose version is known
     char version[64];
     const unsigned n = atomic_load_explicit(&copies_n, memory_order_acquire),

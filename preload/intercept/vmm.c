@@ -22,33 +22,33 @@ static void range(struct ct_event *e, CUdeviceptr ptr, size_t bytes) {
 
 CUresult ct_on_cuMemAddressReserve(ct_fn_cuMemAddressReserve *real, CUdeviceptr *ptr, size_t size,
                                    size_t alignment, CUdeviceptr addr, unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemAddressReserve, CT_OP_RESERVE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemAddressReserve, CT_OP_RESERVE))
         return real(ptr, size, alignment, addr, flags);
     const CUresult r = real(ptr, size, alignment, addr, flags);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, ptr, *ptr);
     CT_SET(&call.event, bytes, size);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemAddressFree(ct_fn_cuMemAddressFree *real, CUdeviceptr ptr, size_t size) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemAddressFree, CT_OP_UNRESERVE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemAddressFree, CT_OP_UNRESERVE))
         return real(ptr, size);
     range(&call.event, ptr, size);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(ptr, size);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 // Works without a current context (HAMi-core#172): the device is the one that is asked for.
 CUresult ct_on_cuMemCreate(ct_fn_cuMemCreate *real, CUmemGenericAllocationHandle *handle,
                            size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemCreate, CT_OP_CREATE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemCreate, CT_OP_CREATE))
         return real(handle, size, prop, flags);
     const CUresult r = real(handle, size, prop, flags);
     if (r == CUDA_SUCCESS)
@@ -56,69 +56,69 @@ CUresult ct_on_cuMemCreate(ct_fn_cuMemCreate *real, CUmemGenericAllocationHandle
     CT_SET(&call.event, bytes, size);
     if (prop)
         place(&call.event, &prop->location);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemRelease(ct_fn_cuMemRelease *real, CUmemGenericAllocationHandle handle) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemRelease, CT_OP_RELEASE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemRelease, CT_OP_RELEASE))
         return real(handle);
     CT_SET(&call.event, handle, handle);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(handle);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 // Returns the handle that the address is mapped to, with a reference of its own.
 CUresult ct_on_cuMemRetainAllocationHandle(ct_fn_cuMemRetainAllocationHandle *real,
                                            CUmemGenericAllocationHandle *handle, void *addr) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemRetainAllocationHandle, CT_OP_RETAIN))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemRetainAllocationHandle, CT_OP_RETAIN))
         return real(handle, addr);
     const CUresult r = real(handle, addr);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, handle, *handle);
     CT_SET(&call.event, ptr, (uintptr_t)addr);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemMap(ct_fn_cuMemMap *real, CUdeviceptr ptr, size_t size, size_t offset,
                         CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemMap, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemMap, CT_OP_MAP))
         return real(ptr, size, offset, handle, flags);
     const CUresult r = real(ptr, size, offset, handle, flags);
     range(&call.event, ptr, size);
     CT_SET(&call.event, offset, offset);
     CT_SET(&call.event, handle, handle);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemUnmap(ct_fn_cuMemUnmap *real, CUdeviceptr ptr, size_t size) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMemUnmap, CT_OP_UNMAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMemUnmap, CT_OP_UNMAP))
         return real(ptr, size);
     range(&call.event, ptr, size);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(ptr, size);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMemSetAccess(ct_fn_cuMemSetAccess *real, CUdeviceptr ptr, size_t size,
                               const CUmemAccessDesc *desc, size_t count) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemSetAccess, CT_OP_ACCESS))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemSetAccess, CT_OP_ACCESS))
         return real(ptr, size, desc, count);
     const CUresult r = real(ptr, size, desc, count);
     range(&call.event, ptr, size);
     if (desc && count && desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
         CT_SET(&call.event, device, desc->location.id);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -127,12 +127,12 @@ CUresult ct_on_cuMemExportToShareableHandle(ct_fn_cuMemExportToShareableHandle *
                                             CUmemGenericAllocationHandle handle,
                                             CUmemAllocationHandleType handleType,
                                             unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemExportToShareableHandle, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemExportToShareableHandle, CT_OP_EXPORT))
         return real(shareableHandle, handle, handleType, flags);
     const CUresult r = real(shareableHandle, handle, handleType, flags);
     CT_SET(&call.event, handle, handle);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -140,14 +140,14 @@ CUresult ct_on_cuMemExportToShareableHandle(ct_fn_cuMemExportToShareableHandle *
 CUresult ct_on_cuMemImportFromShareableHandle(ct_fn_cuMemImportFromShareableHandle *real,
                                               CUmemGenericAllocationHandle *handle, void *osHandle,
                                               CUmemAllocationHandleType shHandleType) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemImportFromShareableHandle, CT_OP_IMPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemImportFromShareableHandle, CT_OP_IMPORT))
         return real(handle, osHandle, shHandleType);
     const CUresult r = real(handle, osHandle, shHandleType);
     if (r == CUDA_SUCCESS)
         CT_SET(&call.event, handle, *handle);
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -155,12 +155,12 @@ CUresult ct_on_cuMemGetHandleForAddressRange(ct_fn_cuMemGetHandleForAddressRange
                                              void *handle, CUdeviceptr dptr, size_t size,
                                              CUmemRangeHandleType handleType,
                                              unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMemGetHandleForAddressRange, CT_OP_EXPORT))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMemGetHandleForAddressRange, CT_OP_EXPORT))
         return real(handle, dptr, size, handleType, flags);
     const CUresult r = real(handle, dptr, size, handleType, flags);
     range(&call.event, dptr, size);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
@@ -173,7 +173,7 @@ static uint64_t tiles_bytes(const CUarrayMapInfo *list, unsigned int count) {
     return bytes;
 }
 
-static CUresult mapped_array(struct ct_call *call, CUresult r, const CUarrayMapInfo *list,
+static CUresult mapped_array(struct ct_hook_call *call, CUresult r, const CUarrayMapInfo *list,
                              unsigned int count, CUstream stream) {
     CT_SET(&call->event, stream, (uintptr_t)stream);
     CT_SET(&call->event, flags, CT_FLAG_ARRAY);
@@ -181,15 +181,15 @@ static CUresult mapped_array(struct ct_call *call, CUresult r, const CUarrayMapI
         CT_SET(&call->event, bytes, tiles_bytes(list, count));
     if (list && count)
         CT_SET(&call->event, handle, list[0].memHandle.memHandle);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
     return r;
 }
 
 #define ON_MAP_ARRAY(symbol)                                                                       \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUarrayMapInfo *mapInfoList, unsigned int count, \
                             CUstream hStream) {                                                    \
-        struct ct_call call;                                                                       \
-        if (!ct_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                                     \
+        struct ct_hook_call call;                                                                       \
+        if (!ct_hook_enter_timed(&call, CT_ID_##symbol, CT_OP_MAP))                                     \
             return real(mapInfoList, count, hStream);                                              \
         return mapped_array(&call, real(mapInfoList, count, hStream), mapInfoList, count,          \
                             hStream);                                                              \
@@ -204,8 +204,8 @@ ON_MAP_ARRAY(cuMemMapArrayAsync_ptsz)
 CUresult ct_on_cuMulticastCreate(ct_fn_cuMulticastCreate *real,
                                  CUmemGenericAllocationHandle *mcHandle,
                                  const CUmulticastObjectProp *prop) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMulticastCreate, CT_OP_CREATE))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMulticastCreate, CT_OP_CREATE))
         return real(mcHandle, prop);
     const CUresult r = real(mcHandle, prop);
     if (r == CUDA_SUCCESS)
@@ -213,30 +213,30 @@ CUresult ct_on_cuMulticastCreate(ct_fn_cuMulticastCreate *real,
     if (prop)
         CT_SET(&call.event, bytes, prop->size);
     CT_SET(&call.event, flags, CT_FLAG_MULTICAST);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
 CUresult ct_on_cuMulticastAddDevice(ct_fn_cuMulticastAddDevice *real,
                                     CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMulticastAddDevice, CT_OP_ACCESS))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMulticastAddDevice, CT_OP_ACCESS))
         return real(mcHandle, dev);
     const CUresult r = real(mcHandle, dev);
     CT_SET(&call.event, handle, mcHandle);
     CT_SET(&call.event, device, dev);
     CT_SET(&call.event, flags, CT_FLAG_MULTICAST);
-    ct_took(&call, r);
+    ct_hook_alloc_exit(&call, r);
     return r;
 }
 
-static CUresult bound(struct ct_call *call, CUresult r, uint64_t handle, size_t offset,
+static CUresult bound(struct ct_hook_call *call, CUresult r, uint64_t handle, size_t offset,
                       size_t bytes) {
     CT_SET(&call->event, handle, handle);
     CT_SET(&call->event, offset, offset);
     CT_SET(&call->event, bytes, bytes);
     CT_SET(&call->event, flags, CT_FLAG_MULTICAST);
-    ct_took(call, r);
+    ct_hook_alloc_exit(call, r);
     return r;
 }
 
@@ -244,8 +244,8 @@ CUresult ct_on_cuMulticastBindMem(ct_fn_cuMulticastBindMem *real,
                                   CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
                                   CUmemGenericAllocationHandle memHandle, size_t memOffset,
                                   size_t size, unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMulticastBindMem, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMulticastBindMem, CT_OP_MAP))
         return real(mcHandle, mcOffset, memHandle, memOffset, size, flags);
     return bound(&call, real(mcHandle, mcOffset, memHandle, memOffset, size, flags), mcHandle,
                  mcOffset, size);
@@ -254,8 +254,8 @@ CUresult ct_on_cuMulticastBindMem(ct_fn_cuMulticastBindMem *real,
 CUresult ct_on_cuMulticastBindAddr(ct_fn_cuMulticastBindAddr *real,
                                    CUmemGenericAllocationHandle mcHandle, size_t mcOffset,
                                    CUdeviceptr memptr, size_t size, unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMulticastBindAddr, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMulticastBindAddr, CT_OP_MAP))
         return real(mcHandle, mcOffset, memptr, size, flags);
     return bound(&call, real(mcHandle, mcOffset, memptr, size, flags), mcHandle, mcOffset, size);
 }
@@ -263,17 +263,17 @@ CUresult ct_on_cuMulticastBindAddr(ct_fn_cuMulticastBindAddr *real,
 CUresult ct_on_cuMulticastUnbind(ct_fn_cuMulticastUnbind *real,
                                  CUmemGenericAllocationHandle mcHandle, CUdevice dev,
                                  size_t mcOffset, size_t size) {
-    struct ct_call call;
-    if (!ct_enter(&call, CT_ID_cuMulticastUnbind, CT_OP_UNMAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter(&call, CT_ID_cuMulticastUnbind, CT_OP_UNMAP))
         return real(mcHandle, dev, mcOffset, size);
     CT_SET(&call.event, handle, mcHandle);
     CT_SET(&call.event, device, dev);
     CT_SET(&call.event, offset, mcOffset);
     CT_SET(&call.event, bytes, size);
     CT_SET(&call.event, flags, CT_FLAG_MULTICAST);
-    ct_gives(&call);
+    ct_hook_free_enter(&call);
     const CUresult r = real(mcHandle, dev, mcOffset, size);
-    ct_gave(&call, r);
+    ct_hook_free_exit(&call, r);
     return r;
 }
 
@@ -285,8 +285,8 @@ CUresult ct_on_cuMulticastBindMem_v2(ct_fn_cuMulticastBindMem_v2 *real,
                                      CUmemGenericAllocationHandle mcHandle, CUdevice dev,
                                      size_t mcOffset, CUmemGenericAllocationHandle memHandle,
                                      size_t memOffset, size_t size, unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMulticastBindMem_v2, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMulticastBindMem_v2, CT_OP_MAP))
         return real(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags);
     CT_SET(&call.event, device, dev);
     return bound(&call, real(mcHandle, dev, mcOffset, memHandle, memOffset, size, flags), mcHandle,
@@ -297,8 +297,8 @@ CUresult ct_on_cuMulticastBindAddr_v2(ct_fn_cuMulticastBindAddr_v2 *real,
                                       CUmemGenericAllocationHandle mcHandle, CUdevice dev,
                                       size_t mcOffset, CUdeviceptr memptr, size_t size,
                                       unsigned long long flags) {
-    struct ct_call call;
-    if (!ct_enter_timed(&call, CT_ID_cuMulticastBindAddr_v2, CT_OP_MAP))
+    struct ct_hook_call call;
+    if (!ct_hook_enter_timed(&call, CT_ID_cuMulticastBindAddr_v2, CT_OP_MAP))
         return real(mcHandle, dev, mcOffset, memptr, size, flags);
     CT_SET(&call.event, device, dev);
     return bound(&call, real(mcHandle, dev, mcOffset, memptr, size, flags), mcHandle, mcOffset,

@@ -34,7 +34,7 @@
 CT_COLD int is_drawn(uint64_t n) {
     static __thread uint64_t state;
     if (!state) { // the seeds of threads that begin in succession differ little: mix them (splitmix64)
-        uint64_t z = (ct_clock() ^ (uintptr_t)&state << 20) * UINT64_C(0x9E3779B97F4A7C15);
+        uint64_t z = (ct_clock_read() ^ (uintptr_t)&state << 20) * UINT64_C(0x9E3779B97F4A7C15);
         z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
         z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
         state = (z ^ z >> 31) | 1;
@@ -46,17 +46,17 @@ CT_COLD int is_drawn(uint64_t n) {
 }
 
 int ct_publish_wants(const struct ct_event *e) {
-    if (__builtin_expect(CT_NUMBER(MIN_SIZE) == 0 && CT_NUMBER(SAMPLE) == 1, 1) ||
+    if (__builtin_expect(CT_OPTION_NUMBER(MIN_SIZE) == 0 && CT_OPTION_NUMBER(SAMPLE) == 1, 1) ||
         e->op != CT_OP_ALLOC || (CT_HAS(e, result) && e->result))
         return 1;
-    return (!CT_HAS(e, bytes) || e->bytes >= CT_NUMBER(MIN_SIZE)) && is_drawn(CT_NUMBER(SAMPLE));
+    return (!CT_HAS(e, bytes) || e->bytes >= CT_OPTION_NUMBER(MIN_SIZE)) && is_drawn(CT_OPTION_NUMBER(SAMPLE));
 }
 
 // ---- publishing -----------------------------------------------------------------------------
 
 // Drains in this thread, unless another one is draining.
 static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_lock_try(&shield))
         return -EBUSY;
     ct_drain_run(how);
@@ -74,8 +74,8 @@ static int may_wait(uint64_t waited_ns, unsigned tries) {
 // do not wait again.
 static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
     static _Atomic int waiting_was_useless;
-    const uint64_t start_ns = ct_clock();
-    for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock() - start_ns, tries); tries++) {
+    const uint64_t start_ns = ct_clock_read();
+    for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock_read() - start_ns, tries); tries++) {
         const int busy = drain_here(CT_DRAIN_EVENTS);
         rc = ct_ring_publish(event);
         if (rc == -ENOSPC && !busy && (ct_drain_is_stuck() || atomic_load(&waiting_was_useless)))
@@ -93,8 +93,8 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
 // The journal is about to be removed, or is. What a thread has published is in the file before its call returns, however
 // soon the kernel ends the thread then. Other threads may have to finish publishing first.
 static void drain_at_exit(int (*is_done)(void)) {
-    const uint64_t until = ct_clock() + EXIT_NS;
-    while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock() < until)
+    const uint64_t until = ct_clock_read() + EXIT_NS;
+    while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock_read() < until)
         sched_yield();
 }
 

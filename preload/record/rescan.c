@@ -18,7 +18,7 @@ void ct_rescan_set(void (*scan)(void)) {
 void ct_rescan(void) {
     void (*scan)(void) = atomic_load(&hook_scan);
     atomic_store(&requested, 0);
-    ct_stacks_look();
+    ct_capture_rescan();
     if (scan)
         scan();
 }

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/loader_gate.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
@@ -21,8 +22,8 @@
 #include "record/wakeup.h"
 #include "record/writer_thread.h"
 #include "stack/capture.h"
+#include "stack/unwind.h"
 #include "store/journal.h"
-#include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"
@@ -51,7 +52,7 @@ static _Atomic int
 // ---- forks ----------------------------------------------------------------------------------
 
 static struct {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     int drain, loader, stacks; // 0: held
 } held;
 static _Atomic int forking;
@@ -65,8 +66,8 @@ static void before_fork(void) {
     int not_forking = 0;
     if (!(holds = atomic_compare_exchange_strong(&forking, &not_forking, 1)))
         return;
-    held.stacks = ct_stacks_hold();
-    held.loader = ct_loader_hold();
+    held.stacks = ct_unwind_hold();
+    held.loader = ct_loader_gate_close();
     held.drain = ct_drain_lock_wait(&held.shield, 20);
     errno = saved;
 }
@@ -77,21 +78,21 @@ static void after_fork_in_parent(void) {
     if (!held.drain)
         ct_drain_lock_release(&held.shield);
     if (!held.loader)
-        ct_loader_release();
-    ct_stacks_release();
+        ct_loader_gate_open();
+    ct_unwind_release();
     atomic_store(&forking, 0);
 }
 
 // The child has no trace, no ring and no writer thread yet; the parent's stay the parent's.
 static void reinit_child(void) {
-    ct_capture_forked(); // needs the rings
+    ct_capture_reinit_child(); // needs the rings
     ct_rings_reinit_child();
-    ct_clock_forked();
+    ct_clock_reinit_child();
     ct_drain_reinit_child();
     ct_wakeup_after_fork();
     ct_writer_thread_after_fork();
-    ct_stacks_release();
-    ct_stacks_forked();
+    ct_unwind_release();
+    ct_stack_table_reinit_child();
     atomic_store(&opened, NOT_OPEN);
     atomic_store(&has_writer, 0);
     atomic_store(&is_bare, 0);
@@ -106,31 +107,31 @@ static void reinit_child(void) {
 static void after_fork_in_child(void) {
     const int saved = errno;
     // A lock of the unwinder, or of the loader, which the unwinder takes, may be held for ever.
-    const int loader_is_busy = ct_loader_busy();
-    const int stacks_are_busy = holds ? held.stacks : ct_stacks_busy();
+    const int loader_is_busy = ct_loader_gate_is_busy();
+    const int stacks_are_busy = holds ? held.stacks : ct_unwind_is_busy();
     if (loader_is_busy || stacks_are_busy)
-        ct_stacks_off();
+        ct_capture_disable();
     reinit_child();
     if (loader_is_busy)
-        (void)ct_loader_hold(); // the loader is not asked again
+        (void)ct_loader_gate_close(); // the loader is not asked again
     if (holds && !held.drain)
-        ct_shield_down(&held.shield);
+        ct_signal_guard_leave(&held.shield);
     errno = saved;
 }
 
 // A forked child whose atfork handlers did not run. The C library's did not run either: its heap and the loader may be
 // locked for ever. So no thread may be created here (it calls malloc), and dl_iterate_phdr is not called.
 static void reinit_bare_child(void) {
-    if (ct_stacks_busy() || ct_loader_busy())
-        ct_stacks_off();
+    if (ct_unwind_is_busy() || ct_loader_gate_is_busy())
+        ct_capture_disable();
     reinit_child();
     atomic_store(&is_bare, 1);
-    (void)ct_loader_hold();
+    (void)ct_loader_gate_close();
 }
 
 static void set_up_watch(void) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    _Atomic int *mark = ct_pages(page);
+    _Atomic int *mark = ct_pages_map(page);
     if (mark && !madvise(mark, page, MADV_WIPEONFORK)) {
         atomic_store(mark, 1);
         alive = mark;
@@ -138,7 +139,7 @@ static void set_up_watch(void) {
     if (!atomic_exchange(&has_handlers,
                          1)) // another thread may have done it and lost its core since
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    ct_stacks_init();
+    ct_capture_init();
 }
 
 static int is_alive(void) {
@@ -171,8 +172,8 @@ static int watch_forks(void) {
 // ---- switches -------------------------------------------------------------------------------
 
 static void say_unless_quiet(const char *line) {
-    if (!CT_NUMBER(QUIET))
-        ct_say(line);
+    if (!CT_OPTION_NUMBER(QUIET))
+        ct_print_stderr(line);
 }
 
 static int prepare_capture(void) {
@@ -185,7 +186,7 @@ static __attribute__((noinline)) int decide(void) {
     if (atomic_compare_exchange_strong(&decision, &undecided, DECIDING)) {
         ct_rings_set_open(ct_tracing_open);
         ct_capture_set_prepare(prepare_capture);
-        (void)ct_info_add_source(ct_capture_info);
+        (void)ct_info_add_source(ct_capture_publish_info);
         atomic_store(&decision, ct_options_read(environ, say_unless_quiet) ? ON : OFF);
     }
     int stale = DECIDING; // a fork has left that thread behind: the next one decides
@@ -196,7 +197,7 @@ static __attribute__((noinline)) int decide(void) {
 }
 
 static int is_switched_off(void) {
-    const struct ct_journal *j = ct_journal();
+    const struct ct_journal *j = ct_journal_get();
     return j && atomic_load_explicit(&j->control, memory_order_relaxed) & CT_CONTROL_OFF;
 }
 
@@ -210,7 +211,7 @@ int ct_tracing_is_on(void) {
 // ---- the first event --------------------------------------------------------------------------
 
 static void open_trace(void) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     ct_rings_init();
     if (!ct_drain_lock_try(&shield)) {
         (void)ct_drain_open_trace();

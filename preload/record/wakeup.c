@@ -39,11 +39,11 @@ void ct_wakeup_stop(void) {
 }
 
 uint32_t ct_wakeup_wait(uint32_t ignored, uint64_t ns) {
-    const uint64_t end = ns == UINT64_MAX ? UINT64_MAX : ct_clock() + ns;
+    const uint64_t end = ns == UINT64_MAX ? UINT64_MAX : ct_clock_read() + ns;
     _Atomic uint32_t *word = atomic_load(&wanted);
     for (;;) {
         const uint32_t now = atomic_load(word);
-        const uint64_t t = ct_clock();
+        const uint64_t t = ct_clock_read();
         if (now & ~ignored || t >= end)
             return now;
         const struct timespec left = {(time_t)((end - t) / 1000000000u),

@@ -10,9 +10,9 @@
 
 // What the writer thread is asked for: look for new events soon, work at once, end.
 enum {
-    CT_WAKEUP_NOTICE = CT_WANTED_NOTICE,
-    CT_WAKEUP_HURRY = CT_WANTED_HURRY,
-    CT_WAKEUP_STOP = CT_WANTED_STOP
+    CT_WAKEUP_NOTICE = CT_WAKE_NEW_EVENTS,
+    CT_WAKEUP_HURRY = CT_WAKE_NOW,
+    CT_WAKEUP_STOP = CT_WAKE_STOP
 };
 
 // The writer thread sleeps: a producer that publishes must call ct_wakeup_notice. Set by the writer thread only.

@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "record/rescan.h"
 #include "record/wakeup.h"
-#include "stack/python_walk.h"
+#include "stack/python_find.h"
 #include "store/journal.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -58,7 +58,7 @@ static int something_is_published(void) {
     if (ct_rings_fence())
         return 1;
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
-        if (atomic_load(&r->shared->announced) != CT_JOURNAL_QUIET ||
+        if (atomic_load(&r->shared->announced) != CT_JOURNAL_IDLE ||
             atomic_load(&r->shared->head) != atomic_load(&r->shared->tail))
             return 1;
     return 0;
@@ -67,17 +67,17 @@ static int something_is_published(void) {
 // What another process asked for through the journal.
 static enum ct_drain_how read_control(void) {
     static uint32_t before;
-    struct ct_journal *j = ct_journal();
+    struct ct_journal *j = ct_journal_get();
     const uint32_t control = j ? atomic_load(&j->control) : 0;
     if ((control ^ before) & CT_CONTROL_OFF)
-        record_note(ct_name(control & CT_CONTROL_OFF ? "recording was switched off by cutrace ctl"
+        record_note(ct_name_intern(control & CT_CONTROL_OFF ? "recording was switched off by cutrace ctl"
                                                      : "recording was switched on by cutrace ctl"));
     before = control;
     return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
 }
 
 static void work(void) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     const enum ct_drain_how how = read_control();
     ct_writer_thread_record_notes();
     if (ct_drain_lock_wait(&shield, 1000))
@@ -86,8 +86,8 @@ static void work(void) {
     const size_t unresolved = ct_dictionary_count_unresolved();
     ct_drain_lock_release(&shield);
     if (how == CT_DRAIN_FLUSH) {
-        atomic_fetch_and(&ct_journal()->control, ~(uint32_t)CT_CONTROL_FLUSH);
-        atomic_fetch_add(&ct_journal()->flushes, 1);
+        atomic_fetch_and(&ct_journal_get()->control, ~(uint32_t)CT_CONTROL_FLUSH);
+        atomic_fetch_add(&ct_journal_get()->flushes, 1);
     }
     const int loaded = unresolved && ct_name_pending_resolve(0) > 0;
     if (loaded || ct_rescan_is_requested())
@@ -138,7 +138,7 @@ static int is_last(void) {
 // How long it may sleep if nobody asks for anything.
 static uint64_t idle_ns(int nvml) {
     uint64_t ns = nvml && ct_nvml_has_devices() ? SAMPLE_NS : FOREVER;
-    const uint64_t dues[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns()}, now = ct_clock();
+    const uint64_t dues[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns()}, now = ct_clock_read();
     for (size_t i = 0; i < 2; i++)
         if (dues[i])
             ns = dues[i] <= now ? 0 : dues[i] - now < ns ? dues[i] - now : ns;
@@ -148,8 +148,8 @@ static uint64_t idle_ns(int nvml) {
 }
 
 static void *writer(void *unused) {
-    uint64_t sample_ns = ct_clock();
-    int nvml = CT_NUMBER(NVML) != 0;
+    uint64_t sample_ns = ct_clock_read();
+    int nvml = CT_OPTION_NUMBER(NVML) != 0;
     (void)unused;
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
     if (ct_symbolizer_rescan_modules() > 0) // the stacks in the journal need them
@@ -160,9 +160,9 @@ static void *writer(void *unused) {
         work();
         const uint64_t due =
             ct_live_state_wants_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
-        if (nvml && ct_nvml_has_devices() && ct_clock() >= due) {
+        if (nvml && ct_nvml_has_devices() && ct_clock_read() >= due) {
             nvml = ct_nvml_sample(record) == 0;
-            sample_ns = ct_clock() + SAMPLE_NS;
+            sample_ns = ct_clock_read() + SAMPLE_NS;
         }
         // As long as there is something at each look, nobody has to say so. Else a producer that publishes does, from here
         // on, or is seen by the second look.
@@ -182,12 +182,12 @@ static void *writer(void *unused) {
 }
 
 int ct_writer_thread_start(void) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     pthread_attr_t attributes;
     pthread_t thread;
-    if (ct_journal())
-        ct_wakeup_use_journal(ct_journal());
-    ct_shield_up(&shield); // the thread inherits the blocked signals
+    if (ct_journal_get())
+        ct_wakeup_use_journal(ct_journal_get());
+    ct_signal_guard_enter(&shield); // the thread inherits the blocked signals
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -199,6 +199,6 @@ int ct_writer_thread_start(void) {
         rc = pthread_create(&thread, &attributes, writer, NULL);
     }
     pthread_attr_destroy(&attributes);
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&shield);
     return -rc;
 }

@@ -1,53 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taking the calling thread's stack (ct_stack of recorder.h).
+// Capturing the calling thread's stack, and the moments at which what is known of stacks becomes
+// void. The functions that capture may be called from any thread at any time, also in a signal
+// handler. They do not block, allocate from the host's heap, change errno or raise a signal.
 #ifndef CT_CAPTURE_H
 #define CT_CAPTURE_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
-// What a thread remembers of its stacks; belongs to its ring and is handed on with it.
-struct ct_capture;
+// The id of the calling thread's stack, without the frames of this library: native and Python
+// frames, as the option CUTRACE_STACKS asks. 0 if it is not known: the table of stacks is full,
+// stacks are off, or the call interrupts another capture of the thread.
+uint32_t ct_capture_stack(void);
 
-// Id of the native call stack of the caller, without the frames of this library. 0 if unknown (the
-// stack table is full, stacks are off).
-uint32_t ct_stack(void);
+// The same, but only the Python frames where the thread has any. For what happens thousands of
+// times as often.
+uint32_t ct_capture_python_stack(void);
 
-// The same, but only the Python frames where the thread has any: for what happens thousands of times as often.
-uint32_t ct_light_stack(void);
-
-// What is called before the first capture of a thread, and again in a child that was made without the C library: it
-// returns whether stacks may be taken, after ct_stacks_init.
+// Called when a thread captures for the first time, and again in a child that was made without the
+// C library. `prepare` returns whether stacks may be captured; then ct_capture_init was called.
 void ct_capture_set_prepare(int (*prepare)(void));
 
-// Sets up the unwinder. Before the first ct_stack, by one thread: its own initialisation is not safe for several.
-void ct_stacks_init(void);
+// Before the first capture, by one thread: libunwind's own initialization is not safe for several.
+void ct_capture_init(void);
 
-// Looks for a Python interpreter, if there was none yet and something was loaded since the last look. Takes the loader's
-// lock; not between ct_loader_enter and leave.
-void ct_stacks_look(void);
-
-// While held, no thread is inside libunwind, whose locks a fork would copy. Waits a bounded time; returns 0, or -EBUSY
-// if a thread is still inside (then a forked child must do without stacks).
-int ct_stacks_hold(void);
-void ct_stacks_release(void);
-
-// Whether some thread is inside libunwind.
-int ct_stacks_busy(void);
-
-// A forked child, before it forgets its rings.
-void ct_capture_forked(void);
-
-// Switches stacks off in this process from now on.
-void ct_stacks_off(void);
+// Looks for a Python interpreter, if there was none yet and something was loaded since the last
+// scan. Takes the loader's lock; not between ct_loader_gate_enter and leave. Called at the start, by the
+// writer thread, and by a capture that has met new code.
+void ct_capture_rescan(void);
 
 // A shared object was unloaded: what is known of its addresses is void.
-void ct_capture_unloaded(void);
+void ct_capture_forget_code(void);
 
-// Puts what is known of captures into INFO. The writer calls it.
-void ct_capture_info(void);
+// A forked child, where only the calling thread runs. Before it forgets its rings.
+void ct_capture_reinit_child(void);
 
-// How captures were answered since the start, for tests and INFO; whole numbers only when no thread captures.
+// Switches stacks off in this process from now on.
+void ct_capture_disable(void);
+
+// Publishes the counts of captures as INFO. The writer calls it.
+void ct_capture_publish_info(void);
+
+// How captures were answered since the start, for tests and INFO; exact only while no thread
+// captures.
 struct ct_capture_counts {
     uint64_t recalled; // a known stack of a known shape
     uint64_t walked;   // by the rules of all its frames
@@ -55,9 +49,5 @@ struct ct_capture_counts {
     uint64_t checks, mismatches;
 };
 struct ct_capture_counts ct_capture_counts(void);
-
-// Faults that a test plants, to see that the self-check finds them; 0: none.
-enum { CT_FAULT_SLOT = 1, CT_FAULT_FRAME_POINTER = 2 };
-extern _Atomic int ct_capture_fault;
 
 #endif

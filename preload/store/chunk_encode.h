@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the pieces of a body to a chunk as it stands in the file: prefix, zstd frame, filler.
-#ifndef CT_CHUNK_H
-#define CT_CHUNK_H
+// Encodes a chunk as it stands in the file: prefix, zstd frame, filler. The caller passes the body
+// part by part. One chunk, and one thread, at a time.
+#ifndef CT_STORE_CHUNK_ENCODE_H
+#define CT_STORE_CHUNK_ENCODE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cutrace/format/format.h>
 
-// Bytes that a chunk with a body of raw_bytes needs at most.
-size_t ct_chunk_bound(size_t raw_bytes);
+// Bytes that a chunk with a body of raw_bytes has at most.
+size_t ct_chunk_encode_bound(size_t raw_bytes);
 
-// Builds a chunk in `out` (`room`: ct_chunk_bound of its body) from pieces of the body, which has raw_bytes in all. Takes its
-// workspace from ct_pages once; not for two threads at a time. 0 or -ENOMEM.
-int ct_chunk_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t room);
-void ct_chunk_put(const void *bytes, size_t n);
-// Here begins a section, or a column of events: what comes is compressed for itself, unless what was put since the last cut
-// is too little for that. (A block of zstd has one table for all of its literals; columns differ.)
-void ct_chunk_cut(void);
-// The caller has set flags, seq, dict_seq, events, times and trace_id of `head`; the rest is filled in. Returns the chunk's
-// length (a multiple of 8), 0 if it could not be compressed.
-size_t ct_chunk_end(struct ct_chunk *head);
+// Begins a chunk with a body of raw_bytes in `out`, which has ct_chunk_encode_bound of it bytes
+// (`room`). Maps its workspace once. Returns 0 or -ENOMEM.
+int ct_chunk_encode_begin(uint64_t raw_bytes, int level, uint8_t *out, size_t room);
 
-// Writes the 104 bytes of prefix for a head whose checksum is to be renewed.
-void ct_chunk_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]);
+// Appends n bytes to the body.
+void ct_chunk_encode_put(const void *bytes, size_t n);
 
-uint64_t ct_xxh64(const void *data, size_t n);
+// Ends a zstd block where a section or a column of events begins, unless the block has less than
+// CT_CUT_BYTES. A block has one table for all of its literals, and columns differ.
+void ct_chunk_encode_cut(void);
+
+// Ends the chunk. The caller has set flags, seq, dict_seq, events, times and trace_id of `head`;
+// this sets the other fields. Returns the length of the chunk (a multiple of 8), 0 if zstd failed.
+size_t ct_chunk_encode_end(struct ct_chunk *head);
+
+// Writes the prefix of a chunk and renews the checksum in `head`.
+void ct_chunk_encode_prefix(struct ct_chunk *head, uint8_t out[CT_PREFIX_BYTES]);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Function names from the symbol table of an ELF file, which is not trusted.
+// Function names from the symbol table of an ELF file: reads the functions, sorts them by address,
+// and finds the one that covers an address.
 #include "store/elf_symbols.h"
 
 #include <elf.h>
@@ -8,22 +9,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/min.h"
 #include "base/pages.h"
 
-#define SYMBOLS_MAX (CT_SYMBOLS_BYTES / sizeof(struct symbol)) // more are not read
+#define SYMBOLS_MAX (CT_ELF_SYMBOLS_MAX_BYTES / sizeof(struct symbol))
 #define SECTIONS_MAX 65536u
-#define BLOCK 2730u    // entries that are read at once: 64 KiB
-#define BUCKETS 65536u // of the first pass of sorting
-#define FEW 4096u      // are sorted without it
+#define READ_ENTRIES 2730u    // read by one call: 64 KiB
+#define BUCKETS 65536u        // of the bucket sort
+#define MIN_BUCKET_SORT 4096u // fewer symbols are sorted without buckets
+#define MAX_NESTING 16u       // symbols before an address that are tried
 
 struct symbol {
     uint64_t value;
-    uint32_t size; // UINT32_MAX for larger ones
+    uint32_t size; // at most UINT32_MAX
     uint32_t name; // offset in the string section
 };
 
-struct ct_symbols {
-    size_t bytes; // of this mapping; not all of it is touched
+struct ct_elf_symbols {
+    size_t bytes; // of this mapping, of which the end is not touched
     size_t n;
     const char *path;
     struct file {
@@ -33,7 +36,7 @@ struct ct_symbols {
         ino_t inode;
         struct timespec changed;
         Elf64_Ehdr header;
-    } file; // its descriptor is -1 while no names are read
+    } file; // fd is -1 while the file is closed
     uint64_t strings_at, strings_bytes;
     struct symbol symbol[];
 };
@@ -73,7 +76,7 @@ bad:
 
 // ---- the build-id ---------------------------------------------------------------------------
 
-static int note_has(const uint8_t *at, size_t bytes, const uint8_t *id, size_t id_bytes) {
+static int notes_contain_id(const uint8_t *at, size_t bytes, const uint8_t *id, size_t id_bytes) {
     while (bytes >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
         memcpy(&note, at, sizeof note);
@@ -90,7 +93,7 @@ static int note_has(const uint8_t *at, size_t bytes, const uint8_t *id, size_t i
     return 0;
 }
 
-static int is_the_file(const struct file *f, const uint8_t *id, size_t id_bytes) {
+static int file_has_build_id(const struct file *f, const uint8_t *id, size_t id_bytes) {
     if (!id_bytes)
         return 1;
     for (unsigned i = 0; i < f->header.e_phnum; i++) {
@@ -100,8 +103,8 @@ static int is_the_file(const struct file *f, const uint8_t *id, size_t id_bytes)
             return 0;
         if (p.p_type != PT_NOTE)
             continue;
-        const size_t n = p.p_filesz < sizeof notes ? p.p_filesz : sizeof notes;
-        if (!read_at(f, notes, n, p.p_offset) && note_has(notes, n, id, id_bytes))
+        const size_t n = ct_min(p.p_filesz, sizeof notes);
+        if (!read_at(f, notes, n, p.p_offset) && notes_contain_id(notes, n, id, id_bytes))
             return 1;
     }
     return 0;
@@ -136,48 +139,51 @@ static int is_function(const Elf64_Sym *s) {
            s->st_shndx != SHN_UNDEF && s->st_shndx < SHN_LORESERVE && s->st_name;
 }
 
-// Order: by address; the larger one first where two start together.
-static int before(const struct symbol *a, const struct symbol *b) {
-    return a->value != b->value ? a->value < b->value
-           : a->size != b->size ? a->size > b->size
-                                : a->name < b->name;
+// Orders symbols by address, then the larger one first, then by the offset of the name.
+static int is_before(const struct symbol *a, const struct symbol *b) {
+    if (a->value != b->value)
+        return a->value < b->value;
+    if (a->size != b->size)
+        return a->size > b->size;
+    return a->name < b->name;
 }
 
-static void sift(struct symbol *s, size_t at, size_t n) {
+static void sift_down(struct symbol *s, size_t at, size_t n) {
     const struct symbol moved = s[at];
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(&s[child], &s[child + 1]))
+        if (child + 1 < n && is_before(&s[child], &s[child + 1]))
             child++;
-        if (!before(&moved, &s[child]))
+        if (!is_before(&moved, &s[child]))
             break;
         s[at] = s[child];
     }
     s[at] = moved;
 }
 
-// Heapsort: the C library's qsort takes memory from the host's heap.
-static void sort(struct symbol *s, size_t n) {
+// Heapsort, because the C library's qsort allocates from the host's heap.
+static void heap_sort(struct symbol *s, size_t n) {
     for (size_t i = n / 2; i-- > 0;)
-        sift(s, i, n);
+        sift_down(s, i, n);
     for (size_t i = n; i-- > 1;) {
         const struct symbol last = s[i];
         s[i] = s[0];
         s[0] = last;
-        sift(s, 0, i);
+        sift_down(s, 0, i);
     }
 }
 
-// Most of the order at once: each symbol goes to the bucket that its address says, in place. Addresses are spread evenly
-// enough for buckets of a few, which are then sorted one by one; a file in which they are not only takes longer.
-static int spread(struct symbol *s, size_t n) {
+// Bucket sort in place: moves each symbol into the bucket of its address, then sorts each bucket.
+// Addresses are usually spread evenly enough for small buckets; a file in which they are not only
+// takes longer. Returns -1 if there is no memory for the buckets.
+static int bucket_sort(struct symbol *s, size_t n) {
     const size_t bytes = (2 * (size_t)BUCKETS + 1) * sizeof(uint32_t);
-    uint32_t *const start = ct_pages(bytes), *const next = start + BUCKETS + 1;
+    uint32_t *const start = ct_pages_map(bytes), *const next = start + BUCKETS + 1;
     uint64_t low = UINT64_MAX, high = 0;
     unsigned shift = 0;
     if (!start)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        low = s[i].value < low ? s[i].value : low;
+        low = ct_min(s[i].value, low);
         high = s[i].value > high ? s[i].value : high;
     }
     while ((high - low) >> shift >= BUCKETS)
@@ -199,42 +205,40 @@ static int spread(struct symbol *s, size_t n) {
             s[next[b]++] = moved;
         }
     for (size_t b = 0; b < BUCKETS; b++)
-        sort(s + start[b], start[b + 1] - start[b]);
-    ct_pages_free(start, bytes);
+        heap_sort(s + start[b], start[b + 1] - start[b]);
+    ct_pages_unmap(start, bytes);
     return 0;
 }
 
-static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_symbols *out,
-                        size_t most) {
+static int read_symbols(const struct file *f, const Elf64_Shdr *table, struct ct_elf_symbols *out,
+                        size_t max_symbols) {
     const size_t total = table->sh_size / sizeof(Elf64_Sym);
-    Elf64_Sym *const some = ct_pages(BLOCK * sizeof *some);
+    Elf64_Sym *const some = ct_pages_map(READ_ENTRIES * sizeof *some);
     int rc = some ? 0 : -1;
-    for (size_t i = 0; !rc && i < total && out->n < most; i += BLOCK) {
-        const size_t n = total - i < BLOCK ? total - i : BLOCK;
+    for (size_t i = 0; !rc && i < total && out->n < max_symbols; i += READ_ENTRIES) {
+        const size_t n = ct_min(total - i, READ_ENTRIES);
         rc = read_at(f, some, n * sizeof *some, table->sh_offset + i * sizeof *some);
-        for (size_t k = 0; !rc && k < n && out->n < most; k++)
+        for (size_t k = 0; !rc && k < n && out->n < max_symbols; k++)
             if (is_function(&some[k]))
-                out->symbol[out->n++] = (struct symbol){
-                    some[k].st_value,
-                    some[k].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)some[k].st_size,
-                    some[k].st_name};
+                out->symbol[out->n++] =
+                    (struct symbol){some[k].st_value, (uint32_t)ct_min(some[k].st_size, UINT32_MAX),
+                                    some[k].st_name};
     }
-    ct_pages_free(some, BLOCK * sizeof *some);
+    ct_pages_unmap(some, READ_ENTRIES * sizeof *some);
     return rc;
 }
 
-static struct ct_symbols *load(const struct file *f, size_t acceptable) {
+static struct ct_elf_symbols *load(const struct file *f, size_t max_symbols) {
     Elf64_Shdr table, strings;
     if (find_section(f, SHT_SYMTAB, &table, &strings) &&
         find_section(f, SHT_DYNSYM, &table, &strings))
         return NULL;
-    size_t most = table.sh_size / sizeof(Elf64_Sym);
-    if (most > acceptable)
+    const size_t total = table.sh_size / sizeof(Elf64_Sym);
+    if (total > max_symbols)
         return NULL;
-    if (most > SYMBOLS_MAX)
-        most = SYMBOLS_MAX;
-    const size_t bytes = sizeof(struct ct_symbols) + most * sizeof(struct symbol);
-    struct ct_symbols *s = ct_pages(bytes);
+    const size_t n = ct_min(total, SYMBOLS_MAX);
+    const size_t bytes = sizeof(struct ct_elf_symbols) + n * sizeof(struct symbol);
+    struct ct_elf_symbols *s = ct_pages_map(bytes);
     if (!s)
         return NULL;
     s->bytes = bytes;
@@ -242,42 +246,44 @@ static struct ct_symbols *load(const struct file *f, size_t acceptable) {
     s->file.fd = -1;
     s->strings_at = strings.sh_offset;
     s->strings_bytes = strings.sh_size;
-    if (read_symbols(f, &table, s, most) || !s->n) {
-        ct_pages_free(s, bytes);
+    if (read_symbols(f, &table, s, n) || !s->n) {
+        ct_pages_unmap(s, bytes);
         return NULL;
     }
-    if (s->n < FEW || spread(s->symbol, s->n))
-        sort(s->symbol, s->n);
+    if (s->n < MIN_BUCKET_SORT || bucket_sort(s->symbol, s->n))
+        heap_sort(s->symbol, s->n);
     return s;
 }
 
-struct ct_symbols *ct_symbols_load(const char *path, const uint8_t *build_id, size_t build_id_bytes,
-                                   size_t most) {
+struct ct_elf_symbols *ct_elf_symbols_load(const char *path, const uint8_t *build_id,
+                                           size_t build_id_bytes, size_t max_symbols) {
     struct file f;
     if (open_file(&f, path))
         return NULL;
-    struct ct_symbols *s = is_the_file(&f, build_id, build_id_bytes) ? load(&f, most) : NULL;
+    struct ct_elf_symbols *s =
+        file_has_build_id(&f, build_id, build_id_bytes) ? load(&f, max_symbols) : NULL;
     close(f.fd);
     if (s)
         s->path = path;
     return s;
 }
 
-void ct_symbols_free(struct ct_symbols *symbols) {
+void ct_elf_symbols_free(struct ct_elf_symbols *symbols) {
     if (!symbols)
         return;
-    ct_symbols_rest(symbols);
-    ct_pages_free(symbols, symbols->bytes);
+    ct_elf_symbols_close_file(symbols);
+    ct_pages_unmap(symbols, symbols->bytes);
 }
 
-size_t ct_symbols_bytes(const struct ct_symbols *symbols) {
+size_t ct_elf_symbols_get_bytes(const struct ct_elf_symbols *symbols) {
     return sizeof *symbols + symbols->n * sizeof *symbols->symbol;
 }
 
 // ---- look-up --------------------------------------------------------------------------------
 
-// The innermost symbol that covers the address. Symbols rarely nest, so only a few are looked at.
-static const struct symbol *covering(const struct ct_symbols *s, uint64_t address) {
+// The innermost symbol that covers the address. Symbols rarely nest, so only MAX_NESTING of them
+// are tried.
+static const struct symbol *find_covering(const struct ct_elf_symbols *s, uint64_t address) {
     size_t low = 0, high = s->n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -286,11 +292,11 @@ static const struct symbol *covering(const struct ct_symbols *s, uint64_t addres
         else
             high = middle;
     }
-    for (size_t i = low; i > 0 && low - i < 16; i--) {
+    for (size_t i = low; i > 0 && low - i < MAX_NESTING; i--) {
         const struct symbol *found = &s->symbol[i - 1];
         if (address - found->value >= found->size)
             continue;
-        // Of several names for one function, the first one of the sorted table.
+        // A function with several names has the first one in the sorted table.
         while (i > 1 && s->symbol[i - 2].value == found->value &&
                s->symbol[i - 2].size == found->size)
             found = &s->symbol[--i - 1];
@@ -299,7 +305,7 @@ static const struct symbol *covering(const struct ct_symbols *s, uint64_t addres
     return NULL;
 }
 
-static int open_names(struct ct_symbols *s) {
+static int open_names(struct ct_elf_symbols *s) {
     struct file now;
     if (s->file.fd >= 0)
         return 0;
@@ -315,18 +321,18 @@ static int open_names(struct ct_symbols *s) {
     return 0;
 }
 
-size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint64_t *distance) {
-    const struct symbol *found = covering(s, address);
+size_t ct_elf_symbols_find(struct ct_elf_symbols *s, uint64_t address, char *name,
+                           uint64_t *distance) {
+    const struct symbol *found = find_covering(s, address);
     if (!found || found->name >= s->strings_bytes || open_names(s))
         return 0;
     const uint64_t left = s->strings_bytes - found->name;
-    // Most names are short: read little first.
+    // Most names are short, so the first read asks for little.
     for (uint64_t n = 256; n <= 8192; n *= 32) {
-        const uint64_t bytes = left < n ? left : n;
-        if (read_at(&s->file, name, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX,
-                    s->strings_at + found->name))
+        const uint64_t bytes = ct_min(ct_min(left, n), CT_ELF_SYMBOLS_MAX_NAME);
+        if (read_at(&s->file, name, bytes, s->strings_at + found->name))
             return 0;
-        const char *end = memchr(name, 0, bytes < CT_SYMBOL_MAX ? bytes : CT_SYMBOL_MAX);
+        const char *end = memchr(name, 0, bytes);
         if (end) {
             *distance = address - found->value;
             return (size_t)(end - name);
@@ -335,7 +341,7 @@ size_t ct_symbols_find(struct ct_symbols *s, uint64_t address, char *name, uint6
     return 0;
 }
 
-void ct_symbols_rest(struct ct_symbols *s) {
+void ct_elf_symbols_close_file(struct ct_elf_symbols *s) {
     if (s->file.fd >= 0)
         close(s->file.fd);
     s->file.fd = -1;

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// File names from patterns.
-#ifndef CT_PATTERN_H
-#define CT_PATTERN_H
+// Expands the pattern of CUTRACE_OUTPUT to a file name. Drain lock held.
+#ifndef CT_STORE_FILE_PATTERN_H
+#define CT_STORE_FILE_PATTERN_H
 
 #include <stddef.h>
 
-// Expands %p %P %e %h %t %n %r %q{VAR} %% (options.def); `number` is what %n stands for. Whatever
-// comes from outside (%e %h %r %q) loses its slashes and control characters, so that a name cannot
-// lead elsewhere. Returns the length, 0 if it does not fit. An unknown % letter stays as it is.
-size_t ct_pattern_expand(const char *pattern, unsigned number, char *out, size_t size);
+// Expands %p %P %e %h %t %n %r %q{VAR} %% (options.def); %n becomes `number`. Values from outside
+// (%e %h %r %q) lose slashes and control characters, so that they cannot name another folder. An
+// unknown letter stays as it is. Returns the length of the name, 0 if it does not fit.
+size_t ct_file_pattern_expand(const char *pattern, unsigned number, char *out, size_t size);
 
-// Whether the pattern has a %n.
-int ct_pattern_counts(const char *pattern);
-
-// The base name of the running program, at most 64 bytes, "unknown" if it cannot be told.
-void ct_program_name(char *out, size_t size);
+// Whether the pattern contains %n.
+int ct_file_pattern_has_counter(const char *pattern);
 
 #endif

@@ -1,32 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where chunks lie in the trace file: a ring of bounded size that is a valid .zst at every instant.
+// The ring of chunks in the trace file: a file of bounded size that is a valid .zst at every
+// instant.
 //
-// What the kernel promises. A process that is killed inside of pwrite(2) leaves a beginning of the bytes in the file: the
-// kernel looks for a fatal signal before each page that it copies, never within one. A source page that was swapped out
-// in the meantime can cut the copy short as well, at a boundary of that page. So a write is all or nothing if its bytes
-// lie within one page of the file and within one page of memory: a word of 8 bytes at a multiple of 8, from a variable
-// of 8 bytes. ftruncate(2) is all or nothing. (A crash of the machine is another matter: then pages reach the disk in
-// any order.)
+// The kernel guarantees:
+//   K1  A pwrite(2) of 8 bytes at a multiple of 8, from an aligned variable of 8 bytes, writes all
+//       of them or none. A process that is killed inside pwrite leaves a prefix of its bytes in the
+//       file: the kernel tests for a fatal signal before it copies each page, never within one. A
+//       source page that was swapped out meanwhile cuts the copy at the boundary of that page. So a
+//       write is atomic if it lies within one page of the file and one page of memory.
+//   K2  ftruncate(2) is atomic.
+//   A crash of the machine is out of scope: the kernel writes pages to the disk in any order.
 //
-// What the file is. At every instant it is a sequence of zstd frames from 0 to its end: chunks, and skippable frames of
-// FREE_MAGIC that cover free space, all at multiples of 8. A list of spans in memory mirrors it: each is free space or a
-// run of chunks. The steps that change it, and why it is such a sequence after each and after a part of each:
+// Invariants:
+//   R1  At every instant the file is a sequence of zstd frames from its start to its end: chunks,
+//       and skippable frames with FREE_MAGIC that cover free space.
+//   R2  Every frame of free space and every chunk begins at a multiple of 8 and has a multiple of 8
+//       bytes.
+//   R3  s.span mirrors the file: in the order of the file, without gaps, from 0 to s.end. After a
+//       failed step it describes what the file then contains, and the next append continues from
+//       there.
+//   R4  s.end <= s.bound.
+//   R5  The next chunk goes to span s.next, directly behind the newest chunk, so the oldest chunks
+//       are overwritten first. The place moves only over protected chunks, and what it skips in
+//       front of them becomes free space.
+//   R6  A protected chunk is not overwritten: make_fit ends its protection first where nothing else
+//       makes room.
+//   R7  The restart chunk that the chunk being appended depends on, and all chunks since, are not
+//       overwritten.
 //
-//   cover   One word at p, the header of a frame that ends where the last victim ended: the frames from p to there
-//           become its content, by a write that is all or nothing.
-//   write   p begins one frame that ends at q >= p + n. All of the chunk but its first 8 bytes goes to p + 8, and if n <
-//           q - p, the header of the frame that will cover [p + n, q) goes to p + n: all of it within the content of
-//           the frame at p, where anything may stand.
-//   commit  One word at p, the chunk's first 8 bytes. They begin the chunk's first frame; the others follow it as far as
-//           p + n, and the frame that covers the rest up to q. The rest is 0 or at least 8 bytes, a header's size,
-//           because all are multiples of 8.
-//   grow    The file ends with a frame at e. Frames of at most GRAIN bytes are appended, none of which crosses a multiple
-//           of GRAIN; a write that is cut at a page, or by a full disk at a block, is cut between two of them. (For this the
-//           source lies in memory as the bytes will in the file's pages.) A file-size limit may cut anywhere, so it
-//           is asked for first. Then cover makes one frame of them.
-//   trim    ftruncate at the beginning of the last frame.
-//
-// After a failed step the list says what the file then is, and the next append begins from there.
+// Each step keeps R1, also when it is cut in the midst:
+//   cover   Writes one word at p: the header of a frame that ends where the last frame to be
+//           overwritten ends. The frames between become the content of that frame. Atomic by K1.
+//   write   p begins one frame of free space that ends at q >= p + n. Writes the chunk without its
+//           first 8 bytes to p + 8, and, if n < q - p, a frame header for [p + n, q) to p + n. All
+//           of this is content of the frame at p.
+//   commit  Writes one word at p: the first 8 bytes of the chunk. Atomic by K1. They begin the
+//           chunk's first frame; its other frames follow up to p + n, then the frame that covers [p
+//           + n, q). By R2 that one has room for a header.
+//   grow    Appends frames of at most GRAIN bytes, none of which crosses a multiple of GRAIN. A
+//           write that is cut at a page, or at a block because the disk is full, is cut between two
+//           frames. (The source lies in memory at the same offsets within pages as the bytes in the
+//           file.) A file-size limit can cut anywhere, so grow asks for it before it writes. Then
+//           cover makes one frame of them.
+//   trim    ftruncate at the beginning of the last frame. Atomic by K2.
 #define _GNU_SOURCE
 #include "store/file_ring.h"
 
@@ -35,93 +51,103 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cutrace/format/assert.h>
 #include <cutrace/format/format.h>
 
 #include "base/clock.h"
+#include "base/min.h"
 
 #define FREE_MAGIC CT_SKIPPABLE_MAGIC
 #define WORD 8u
-#define GRAIN 512u // no file system has smaller blocks
-#define PAGE 4096u // no machine has smaller pages
-#define GROW_BYTES (64u << 10)
-#define FRAME_MAX (UINT64_C(1) << 31) // of a span's bytes; two of them fit in one frame
-#define SPANS 4096u
-#define RETRY_NS UINT64_C(60000000000) // until the file that could not grow is let try again
+#define GRAIN 512u                     // no file system has smaller blocks
+#define PAGE 4096u                     // no machine has smaller pages
+#define GROW_BYTES (64u << 10)         // appended by one write
+#define FRAME_MAX (UINT64_C(1) << 31)  // bytes of a span at most: two of them fit into one frame
+#define SPANS 4096u                    // in the list
+#define RETRY_NS UINT64_C(60000000000) // a file that could not grow tries again after this time
 
 _Static_assert(GRAIN % WORD == 0 && PAGE % GRAIN == 0 && GROW_BYTES % PAGE == 0, "");
 
+// A part of the file. FREE: one frame of free space. LOOSE: several such frames. CHUNKS: a run of
+// chunks.
 struct span {
     uint64_t at, bytes;
-    uint64_t first, last;              // numbers of its chunks
-    unsigned flags;                    // of its first chunk
-    enum { FREE, LOOSE, CHUNKS } kind; // one frame; several frames that are free; chunks
+    uint64_t first, last; // seq of its chunks
+    unsigned flags;       // of its first chunk
+    enum { FREE, LOOSE, CHUNKS } kind;
 };
 
-struct range {
+struct seq_range {
     uint64_t first, last;
 };
-static const struct range NOTHING = {UINT64_MAX, 0};
+static const struct seq_range NO_RANGE = {UINT64_MAX, 0};
 
-static struct store {
+static struct file_ring {
     size_t spans;
-    size_t next; // where the next chunk goes: a span's number, or `spans`: to the end
+    size_t next; // the next chunk goes to this span; `spans`: to the end of the file
     uint64_t end, bound, written;
-    uint64_t oldest;    // behind the newest chunk that was dropped
-    uint64_t segment;   // the newest SEGMENT chunk's number + 1; 0: there was none
-    uint64_t needed;    // by the chunk that is being put: those from this one on, + 1; 0: none
-    uint64_t growth_ns; // the file does not grow before
-    int refused;
-    struct range pin[CT_PINS];
-    struct span span[SPANS]; // in the order of the file, without gaps
+    uint64_t oldest;          // 1 + seq of the newest chunk that was overwritten
+    uint64_t restart_plus_1;  // 1 + seq of the newest restart chunk; 0: there was none
+    uint64_t required_plus_1; // the same for the chunk being appended (R7); 0: it needs none
+    uint64_t growth_ns;       // the file does not try to grow before this time; 0: it may grow
+    int growth_error;
+    struct seq_range range[CT_PROTECTED_RANGES];
+    struct span span[SPANS];
 } s;
 
-void ct_store_begin(uint64_t bound) {
-    memset(&s, 0, offsetof(struct store, span)); // a forked child need not copy the rest
+void ct_file_ring_reset(uint64_t bound) {
+    // Without the spans: a forked child would copy their pages.
+    memset(&s, 0, offsetof(struct file_ring, span));
     s.bound = bound ? bound : UINT64_MAX;
-    for (size_t i = 0; i < CT_PINS; i++)
-        s.pin[i] = NOTHING;
+    for (size_t i = 0; i < CT_PROTECTED_RANGES; i++)
+        s.range[i] = NO_RANGE;
 }
 
 // ---- the list of spans ------------------------------------------------------------------------
 
-static int overlaps(const struct span *span, const struct range *r) {
+static int overlaps(const struct span *span, const struct seq_range *r) {
     return span->kind == CHUNKS && span->first <= r->last && r->first <= span->last;
 }
 
-static int pinned(size_t i) {
-    return overlaps(&s.span[i], &s.pin[CT_PIN_FIRST]) || overlaps(&s.span[i], &s.pin[CT_PIN_LAST]);
+static int is_protected(size_t i) {
+    return overlaps(&s.span[i], &s.range[CT_PROTECTED_FIRST_OOM]) ||
+           overlaps(&s.span[i], &s.range[CT_PROTECTED_LAST_OOM]);
 }
 
-static void drop(const struct span *span) {
+static void forget_chunks(const struct span *span) {
     if (span->kind == CHUNKS && span->last >= s.oldest)
         s.oldest = span->last + 1;
 }
 
-// Spans [from, to) become `by`.
-static void replace(size_t from, size_t to, const struct span *by, size_t n) {
+// Replaces spans [from, to) by the n spans `by`, which cover the same bytes.
+static void replace_spans(size_t from, size_t to, const struct span *by, size_t n) {
+    CT_ASSERT(from < to && to <= s.spans && s.spans + n - (to - from) <= SPANS);
+    CT_ASSERT(by->at == s.span[from].at); // R3
+    CT_ASSERT(by[n - 1].at + by[n - 1].bytes == s.span[to - 1].at + s.span[to - 1].bytes);
     memmove(&s.span[from + n], &s.span[to], (s.spans - to) * sizeof *s.span);
     memcpy(&s.span[from], by, n * sizeof *by);
     s.spans += n - (to - from);
 }
 
-// Whether b may be counted to a. A run that begins in the middle of a segment ends with it: where the next one begins
-// must stay known.
-static int joins(const struct span *a, const struct span *b, uint64_t limit) {
-    for (size_t i = 0; i < CT_PINS; i++)
-        if (overlaps(a, &s.pin[i]) != overlaps(b, &s.pin[i]))
+// Whether b can be joined to a. A span that does not begin with a restart chunk ends before the
+// next one, because the list must know where each restart chunk lies.
+static int can_join(const struct span *a, const struct span *b, uint64_t limit) {
+    for (size_t i = 0; i < CT_PROTECTED_RANGES; i++)
+        if (overlaps(a, &s.range[i]) != overlaps(b, &s.range[i]))
             return 0;
     return a->kind == CHUNKS && b->kind == CHUNKS && b->first == a->last + 1 &&
            a->bytes + b->bytes <= limit &&
-           (a->flags & CT_CHUNK_SEGMENT || !(b->flags & CT_CHUNK_SEGMENT));
+           (a->flags & CT_CHUNK_RESTART || !(b->flags & CT_CHUNK_RESTART));
 }
 
-// Many small chunks: from now on neighbours are dropped together, about a thousandth of the file at once.
+// Joins neighbouring chunks to spans of at most `limit` bytes. The chunks of a span are overwritten
+// together.
 static void join_neighbours(uint64_t limit) {
     size_t n = 0, next = 0;
     for (size_t i = 0; i < s.spans; i++) {
         if (i == s.next)
             next = n;
-        if (n && i != s.next && joins(&s.span[n - 1], &s.span[i], limit)) {
+        if (n && i != s.next && can_join(&s.span[n - 1], &s.span[i], limit)) {
             s.span[n - 1].last = s.span[i].last;
             s.span[n - 1].bytes += s.span[i].bytes;
         } else
@@ -131,7 +157,9 @@ static void join_neighbours(uint64_t limit) {
     s.spans = n;
 }
 
-static int list_has_room(void) {
+// Makes room for the two spans that an append can add. Spans grow to about a thousandth of the
+// file, and further only if that is not enough.
+static int make_list_room(void) {
     uint64_t limit = s.end / 1024;
     if (s.spans + 2 <= SPANS)
         return 1;
@@ -142,38 +170,41 @@ static int list_has_room(void) {
     return s.spans + 2 <= SPANS;
 }
 
-// ---- pinned chunks ----------------------------------------------------------------------------
+// ---- protected chunks -------------------------------------------------------------------------
 
-void ct_store_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which) {
-    s.pin[which] = first_seq <= last_seq ? (struct range){first_seq, last_seq} : NOTHING;
+void ct_file_ring_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {
+    s.range[which] = first_seq <= last_seq ? (struct seq_range){first_seq, last_seq} : NO_RANGE;
 }
 
-static uint64_t pinned_bytes(void) {
+static uint64_t count_protected_bytes(void) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < s.spans; i++)
-        bytes += pinned(i) ? s.span[i].bytes : 0;
+        bytes += is_protected(i) ? s.span[i].bytes : 0;
     return bytes;
 }
 
-static struct range *longer_range(void) {
-    uint64_t bytes[CT_PINS] = {0};
+static struct seq_range *find_longer_range(void) {
+    uint64_t bytes[CT_PROTECTED_RANGES] = {0};
     for (size_t i = 0; i < s.spans; i++)
-        for (size_t k = 0; k < CT_PINS; k++)
-            bytes[k] += overlaps(&s.span[i], &s.pin[k]) ? s.span[i].bytes : 0;
-    return &s.pin[bytes[CT_PIN_LAST] > bytes[CT_PIN_FIRST] ? CT_PIN_LAST : CT_PIN_FIRST];
+        for (size_t k = 0; k < CT_PROTECTED_RANGES; k++)
+            bytes[k] += overlaps(&s.span[i], &s.range[k]) ? s.span[i].bytes : 0;
+    if (bytes[CT_PROTECTED_LAST_OOM] > bytes[CT_PROTECTED_FIRST_OOM])
+        return &s.range[CT_PROTECTED_LAST_OOM];
+    return &s.range[CT_PROTECTED_FIRST_OOM];
 }
 
-// The first segment of the longer range. Returns whether there was anything to let go.
-static int let_go(void) {
-    struct range *r = longer_range();
+// Takes the oldest restart interval (a restart chunk and the chunks up to the next one) out of the
+// longer range. Returns 0 if no chunk is protected.
+static int shrink_protection(void) {
+    struct seq_range *r = find_longer_range();
     uint64_t to = UINT64_MAX;
-    if (!pinned_bytes())
+    if (!count_protected_bytes())
         return 0;
     for (size_t i = 0; i < s.spans; i++)
-        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_SEGMENT &&
+        if (overlaps(&s.span[i], r) && s.span[i].flags & CT_CHUNK_RESTART &&
             s.span[i].first > r->first && s.span[i].first < to)
             to = s.span[i].first;
-    *r = to < UINT64_MAX ? (struct range){to, r->last} : NOTHING;
+    *r = to < UINT64_MAX ? (struct seq_range){to, r->last} : NO_RANGE;
     return 1;
 }
 
@@ -194,59 +225,64 @@ static int write_at(int fd, uint64_t offset, const uint8_t *data, size_t n) {
 }
 
 static int write_word(int fd, uint64_t offset, uint64_t word) {
+    CT_ASSERT(offset % WORD == 0); // R2, K1
     return write_at(fd, offset, (const uint8_t *)&word, sizeof word);
 }
 
+// The header of a frame of free space, which has `bytes` bytes in all.
 static uint64_t free_header(uint64_t bytes) {
+    CT_ASSERT(bytes >= WORD && bytes % WORD == 0); // R2
     return FREE_MAGIC | (bytes - WORD) << 32;
 }
 
-// Makes one free span of spans [i, behind), i < behind. -EFBIG: what is to be put there could not be read without them (in a
-// file as small as a full disk may leave).
-static int cover(int fd, size_t i, size_t behind) {
-    struct span all = {.at = s.span[i].at, .kind = FREE};
-    if (behind == i + 1 && s.span[i].kind == FREE)
+// Makes one FREE span of spans [from, to), from < to. -EFBIG: the chunk being appended depends on
+// one of them (R7). That happens in a file that a full disk keeps small.
+static int cover(int fd, size_t from, size_t to) {
+    struct span all = {.at = s.span[from].at, .kind = FREE};
+    if (to == from + 1 && s.span[from].kind == FREE)
         return 0;
-    for (size_t k = i; k < behind; k++)
-        if (s.span[k].kind == CHUNKS && s.needed && s.span[k].last + 1 >= s.needed)
+    for (size_t k = from; k < to; k++)
+        if (s.span[k].kind == CHUNKS && s.required_plus_1 &&
+            s.span[k].last + 1 >= s.required_plus_1)
             return -EFBIG;
-    for (size_t k = i; k < behind; k++)
+    for (size_t k = from; k < to; k++) {
+        CT_ASSERT(!is_protected(k)); // R6
         all.bytes += s.span[k].bytes;
+    }
     const int rc = write_word(fd, all.at, free_header(all.bytes));
     if (rc)
         return rc;
-    for (size_t k = i; k < behind; k++)
-        drop(&s.span[k]);
-    replace(i, behind, &all, 1);
+    for (size_t k = from; k < to; k++)
+        forget_chunks(&s.span[k]);
+    replace_spans(from, to, &all, 1);
     return 0;
 }
 
-static size_t least(uint64_t a, size_t b) {
-    return a < b ? (size_t)a : b;
-}
-
-// Fills bytes that will stand at `offset` of the file with frames that do not cross a multiple of GRAIN.
-static void put_frames(uint8_t *at, size_t n, uint64_t offset) {
+// Fills n bytes, which will go to `offset` of the file, with frames that do not cross a multiple of
+// GRAIN.
+static void fill_with_frames(uint8_t *at, size_t n, uint64_t offset) {
     for (size_t i = 0, bytes; i < n; i += bytes) {
-        bytes = least(n - i, GRAIN - (size_t)((offset + i) % GRAIN));
+        bytes = ct_min(n - i, GRAIN - (size_t)((offset + i) % GRAIN));
         const uint64_t word = free_header(bytes);
         memcpy(at + i, &word, WORD);
     }
 }
 
-// Appends frames. Returns how much of them is in the file.
+// Appends `want` bytes of frames. Returns how many bytes the file has grown by, and sets *rc to 0
+// or -errno.
 static uint64_t append_frames(int fd, uint64_t want, int *rc) {
     static _Alignas(PAGE) uint8_t frames[GROW_BYTES];
     uint64_t done = 0;
     for (*rc = 0; done < want && !*rc;) {
-        const size_t skew = (s.end + done) % PAGE, n = least(want - done, GROW_BYTES - skew);
-        put_frames(frames + skew, n, s.end + done);
+        const size_t skew = (s.end + done) % PAGE, n = ct_min(want - done, GROW_BYTES - skew);
+        fill_with_frames(frames + skew, n, s.end + done);
         const ssize_t wrote = pwrite(fd, frames + skew, n, (off_t)(s.end + done));
         if (wrote > 0)
             done += (uint64_t)wrote;
         else if (wrote == 0 || errno != EINTR)
             *rc = wrote ? -errno : -EIO;
-        if (done < want && (s.end + done) % GRAIN && wrote > 0) { // in the middle of a frame
+        // The write ended within a frame: cut off its part of that frame.
+        if (done < want && (s.end + done) % GRAIN && wrote > 0) {
             const uint64_t cut = (s.end + done) % GRAIN;
             done -= cut < done ? cut : done;
             *rc = ftruncate(fd, (off_t)(s.end + done)) ? -errno : -ENOSPC;
@@ -262,98 +298,102 @@ static int grow(int fd, uint64_t want) {
         s.end + want > limit.rlim_cur)
         return -EFBIG;
     const struct span grown = {.at = s.end, .bytes = append_frames(fd, want, &rc), .kind = LOOSE};
+    CT_ASSERT(s.spans < SPANS);
     if (grown.bytes)
         s.span[s.spans++] = grown;
     s.end += grown.bytes;
+    CT_ASSERT(s.end <= s.bound); // R4
     return rc;
 }
 
 // ---- where the next chunk goes ------------------------------------------------------------------
 
-static uint64_t room_to_grow(void) {
+static uint64_t get_growth_room(void) {
     return s.growth_ns || s.end >= s.bound ? 0 : s.bound - s.end;
 }
 
-// Whether n bytes can be made free from span i on.
+// Whether n bytes can become free space from span i on.
 static int fits(size_t i, uint64_t n) {
     uint64_t room = 0;
     for (; i < s.spans && room < n; i++) {
-        if (pinned(i))
+        if (is_protected(i))
             return 0;
         room += s.span[i].bytes;
     }
-    return room >= n || n - room <= room_to_grow();
+    return room >= n || n - room <= get_growth_room();
 }
 
-// Behind the next pinned run, or at the start of the file.
-static size_t place_behind(size_t i) {
-    while (i < s.spans && !pinned(i))
+// The span behind the next protected run, or the first span if there is none.
+static size_t skip_protected(size_t i) {
+    while (i < s.spans && !is_protected(i))
         i++;
     if (i == s.spans)
         return 0;
-    while (i < s.spans && pinned(i))
+    while (i < s.spans && is_protected(i))
         i++;
     return i;
 }
 
 static int fits_somewhere(uint64_t n) {
     size_t i = s.next;
-    for (int starts = 0; starts < 2; starts += i == 0) {
+    for (int rounds = 0; rounds < 2; rounds += i == 0) {
         if (fits(i, n))
             return 1;
-        i = place_behind(i);
+        i = skip_protected(i);
     }
     return 0;
 }
 
-// Lets pinned chunks go until no more than half of the file is pinned and n bytes fit. A file that may not grow now
-// does if nothing else helps.
-static int allow(uint64_t n) {
-    while (pinned_bytes() > (s.growth_ns ? s.end : s.bound) / 2)
-        (void)let_go();
+// Ends the protection of chunks until at most half of the file is protected and n bytes fit. A file
+// that waits for RETRY_NS tries to grow before that.
+static int make_fit(uint64_t n) {
+    while (count_protected_bytes() > (s.growth_ns ? s.end : s.bound) / 2)
+        (void)shrink_protection();
     while (!fits_somewhere(n)) {
-        if (s.growth_ns && !s.refused)
+        if (s.growth_ns && !s.growth_error)
             s.growth_ns = 0;
-        else if (!let_go())
-            return s.refused ? -ENOSPC : -EFBIG;
+        else if (!shrink_protection())
+            return s.growth_error ? -ENOSPC : -EFBIG;
     }
     return 0;
 }
 
-// Moves the place for the next chunk to where n bytes fit. What is jumped over is older than what comes behind it, so
-// it goes as well.
-static int move_on(int fd, uint64_t n) {
+// Moves s.next to where n bytes fit. Covers the chunks that it skips, because they are older than
+// those behind them (R5).
+static int advance_next(int fd, uint64_t n) {
     while (!fits(s.next, n)) {
-        size_t gap = s.next;
-        while (gap < s.spans && !pinned(gap))
-            gap++;
-        const int rc = gap > s.next ? cover(fd, s.next, gap) : 0;
+        size_t gap_end = s.next;
+        while (gap_end < s.spans && !is_protected(gap_end))
+            gap_end++;
+        const int rc = gap_end > s.next ? cover(fd, s.next, gap_end) : 0;
         if (rc)
             return rc;
-        s.next = place_behind(s.next);
+        s.next = skip_protected(s.next);
     }
     return 0;
 }
 
-// Makes s.next one free frame of at least n bytes.
+// Makes span s.next one frame of free space of at least n bytes. -EAGAIN: the file could not grow,
+// and will not try again before RETRY_NS have passed.
 static int make_room(int fd, uint64_t n) {
     uint64_t room = 0;
-    size_t behind = s.next;
-    for (; behind < s.spans && room < n; behind++)
-        room += s.span[behind].bytes;
+    size_t to = s.next;
+    for (; to < s.spans && room < n; to++)
+        room += s.span[to].bytes;
     if (room < n) {
         const int rc = grow(fd, n - room);
         if (rc) {
-            s.growth_ns = ct_clock() + RETRY_NS;
-            s.refused = -rc;
+            s.growth_ns = ct_clock_read() + RETRY_NS;
+            s.growth_error = -rc;
             return -EAGAIN;
         }
-        behind = s.spans;
+        to = s.spans;
     }
-    return cover(fd, s.next, behind);
+    return cover(fd, s.next, to);
 }
 
 static int write_and_commit(int fd, const struct span *chunk, const uint8_t *data) {
+    CT_ASSERT(s.span[s.next].kind == FREE && s.span[s.next].bytes >= chunk->bytes);
     const uint64_t rest = s.span[s.next].bytes - chunk->bytes;
     uint64_t first_word;
     memcpy(&first_word, data, WORD);
@@ -363,52 +403,53 @@ static int write_and_commit(int fd, const struct span *chunk, const uint8_t *dat
     return rc ? rc : write_word(fd, chunk->at, first_word);
 }
 
-int ct_store_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
+int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
     int rc;
-    s.refused = 0;
-    s.needed = flags & CT_CHUNK_SEGMENT ? 0 : s.segment;
+    s.growth_error = 0;
+    s.required_plus_1 = flags & CT_CHUNK_RESTART ? 0 : s.restart_plus_1;
     if (n % CT_CHUNK_ALIGN || n <= WORD)
         return -EINVAL;
     if (n > FRAME_MAX || n > s.bound)
         return -EFBIG;
-    if (s.growth_ns && ct_clock() >= s.growth_ns)
+    if (s.growth_ns && ct_clock_read() >= s.growth_ns)
         s.growth_ns = 0;
     do {
-        if (!list_has_room())
+        if (!make_list_room())
             return -ENOMEM;
-        rc = allow(n);
-        rc = rc ? rc : move_on(fd, n);
+        rc = make_fit(n);
+        rc = rc ? rc : advance_next(fd, n);
         rc = rc ? rc : make_room(fd, n);
-    } while (rc == -EAGAIN); // it did not grow, and does not try again
+    } while (rc == -EAGAIN);
     if (rc)
         return rc;
     struct span spans[2] = {{s.span[s.next].at, n, seq, seq, flags, CHUNKS},
                             {s.span[s.next].at + n, s.span[s.next].bytes - n, 0, 0, 0, FREE}};
     if ((rc = write_and_commit(fd, &spans[0], data)))
         return rc;
-    replace(s.next, s.next + 1, spans, spans[1].bytes ? 2 : 1);
+    replace_spans(s.next, s.next + 1, spans, spans[1].bytes ? 2 : 1);
     s.next++;
     s.written += n;
-    s.segment = flags & CT_CHUNK_SEGMENT ? seq + 1 : s.segment;
+    if (flags & CT_CHUNK_RESTART)
+        s.restart_plus_1 = seq + 1;
     return 0;
 }
 
-// ---- the file from outside ----------------------------------------------------------------------
+// ---- what other programs did to the file --------------------------------------------------------
 
-int ct_store_fit(int fd, uint64_t size) {
+int ct_file_ring_adopt_size(int fd, uint64_t size) {
     int lost = 0;
     if (size == s.end)
         return 0;
     while (s.end > size) {
         s.end = s.span[--s.spans].at;
         lost |= s.span[s.spans].kind == CHUNKS;
-        drop(&s.span[s.spans]);
+        forget_chunks(&s.span[s.spans]);
     }
     s.next = s.next < s.spans ? s.next : s.spans;
     return size != s.end && ftruncate(fd, (off_t)s.end) ? -errno : lost;
 }
 
-int ct_store_trim(int fd) {
+int ct_file_ring_trim(int fd) {
     size_t n = s.spans;
     while (n && s.span[n - 1].kind != CHUNKS)
         n--;
@@ -422,22 +463,24 @@ int ct_store_trim(int fd) {
     return 0;
 }
 
-int ct_store_refused(void) {
-    return s.refused;
+int ct_file_ring_get_growth_error(void) {
+    return s.growth_error;
 }
 
-uint64_t ct_store_oldest_seq(void) {
+uint64_t ct_file_ring_get_oldest_seq(void) {
     return s.oldest;
 }
 
-uint64_t ct_store_written(void) {
+uint64_t ct_file_ring_get_written_bytes(void) {
     return s.written;
 }
 
-uint64_t ct_store_capacity(void) {
-    return s.growth_ns ? s.end : s.bound == UINT64_MAX ? 0 : s.bound;
+uint64_t ct_file_ring_get_capacity(void) {
+    if (s.growth_ns)
+        return s.end;
+    return s.bound == UINT64_MAX ? 0 : s.bound;
 }
 
-uint64_t ct_store_size(void) {
+uint64_t ct_file_ring_get_size(void) {
     return s.end;
 }

@@ -1,36 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where chunks lie in the trace file: a ring of bounded size that is a valid .zst at every instant. Knows the file by a
-// descriptor and never reads it back. Drainer only.
-#ifndef CT_STORE_H
-#define CT_STORE_H
+// The ring of chunks in the trace file: a file of bounded size that is a valid .zst at every
+// instant. Chunks go in and are never read back. The caller passes the descriptor. Drain lock held.
+#ifndef CT_STORE_FILE_RING_H
+#define CT_STORE_FILE_RING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/trace_file.h"
+// The two ranges of chunks that may be protected: those around the first and around the last OOM.
+enum ct_protected { CT_PROTECTED_FIRST_OOM, CT_PROTECTED_LAST_OOM, CT_PROTECTED_RANGES };
 
-// A new file of 0 bytes, which may have `bound` bytes (0: as many as it likes).
-void ct_store_begin(uint64_t bound);
+// Starts with a new file of 0 bytes that may grow to `bound` bytes (0: without a bound).
+void ct_file_ring_reset(uint64_t bound);
 
-// Puts a chunk of n bytes (a multiple of 8) into the file, in place of the oldest ones if need be. -errno: it is not in
-// the file, which is as valid as before; -EFBIG: it is larger than the bound, or would take the place of its own SEGMENT chunk.
-int ct_store_append(int fd, const void *chunk, size_t n, uint64_t seq, unsigned flags);
+// Puts a chunk of n bytes (a multiple of 8) into the file and overwrites the oldest chunks where it
+// must. Returns 0, or -errno: the chunk is not in the file, and the file is as valid as before.
+// -EFBIG: the chunk is larger than the bound, or fits only where the restart chunk that it depends
+// on lies.
+int ct_file_ring_append(int fd, const void *chunk, size_t n, uint64_t seq, unsigned flags);
 
-// The error that kept the file from growing during the last append (which may have succeeded all the same), or 0.
-int ct_store_refused(void);
+// The error that kept the file from growing during the last append, or 0. That append may have
+// succeeded all the same.
+int ct_file_ring_get_growth_error(void);
 
-// The file was found to have `size` bytes: what somebody has cut off is given up, what somebody has added is cut off.
-// Returns 1 if chunks were lost by that, 0, or -errno.
-int ct_store_fit(int fd, uint64_t size);
+// Adopts `size`, the size that the file was found to have: forgets the chunks that another program
+// cut off, and cuts off bytes that it appended. Returns 1 if chunks were lost, 0 if none, or
+// -errno.
+int ct_file_ring_adopt_size(int fd, uint64_t size);
 
-// Cuts off free space at the end of the file.
-int ct_store_trim(int fd);
+// Cuts off free space at the end of the file. Returns 0 or -errno.
+int ct_file_ring_trim(int fd);
 
-void ct_store_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which);
+// Protects chunks first_seq .. last_seq from being overwritten; see ct_trace_file_protect.
+void ct_file_ring_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which);
 
-uint64_t ct_store_oldest_seq(void);
-uint64_t ct_store_written(void);
-uint64_t ct_store_size(void);
-uint64_t ct_store_capacity(void);
+// From this seq on, all chunks up to the newest are in the file.
+uint64_t ct_file_ring_get_oldest_seq(void);
+
+// Bytes of all chunks ever written.
+uint64_t ct_file_ring_get_written_bytes(void);
+
+// Bytes of the file.
+uint64_t ct_file_ring_get_size(void);
+
+// Bytes that the file may have: the bound, or its size while it cannot grow. 0: no bound.
+uint64_t ct_file_ring_get_capacity(void);
 
 #endif

@@ -1,9 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The journal: memory of the recorder that outlives the process, because it is a file. Where a file cannot be
-// had, the same layout lies in memory that does not.
+// The journal: memory of the recorder that outlives the process, because it is a mapped file. Where
+// no file can be had, the same layout lies in private memory.
 //
-// Blocks of the disk are taken before they are touched (fallocate): a full disk is then an error of a system
-// call here, not a SIGBUS in the host.
+// Invariants:
+//   J1  The magic is the last word of the header to be written, and `journal` is set after it. So a
+//       reader that finds the magic finds a complete header, and no event enters the journal before
+//       it.
+//   J2  Disk blocks are reserved before their pages are touched, so a full disk is an
+//       error of a system call here and never a SIGBUS in the host. The usable memory of stacks is
+//       [0, stacks_ready), that of chunks [0, chunks_ready).
+//   J3  A name is in the journal before any event with its id is. A thread that interns a name
+//       stores it in the name table, then loads `journal`. The opening thread stores `journal`,
+//       then loads the name table. All four accesses are sequentially consistent, so either the
+//       thread adds the name, or the opening thread does. Each thread adds all names before its
+//       first ring exists, because the opening thread may not have finished. A thread that finds a
+//       name in the table adds it, too, because the thread that interned it may not have come so
+//       far.
+//   J4  The text of a name is complete before names[id] leads to it (release). Two threads may add
+//       one name at the same time: either copy will do.
+//   J5  Only the thread that changes stacks_growing from 0 to 1 maps memory for stacks.
+//       stacks_ready only rises, after the memory is mapped.
+//   J6  A module is complete before `modules` counts it (release).
+//   J7  Each index of a ring is given to one thread, by an atomic addition to `rings`. A ring whose
+//       disk blocks cannot be had lies in private memory: its events are lost if the process is
+//       killed.
+//   The open chunk, open[committed & 1], is the business of write/open_chunk.c; the ring of
+//   finished chunks, of store/memory_chunks.c.
 #define _GNU_SOURCE
 #include "store/journal.h"
 
@@ -15,7 +37,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cutrace/format/assert.h>
+
 #include "base/clock.h"
+#include "base/min.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "base/print.h"
@@ -25,15 +50,15 @@
 #include "store/memory_budget.h"
 #include "store/name_table.h"
 
-#define BLOCKS 768u // 64 Ki events and their definitions
+#define BLOCKS 768u // for 64 Ki events and their definitions
 #define THREADS 4096u
 #define MODULES 1024u
 #define TEXTS_BYTES (256u << 10)
 #define MODULE_TEXTS_BYTES (128u << 10)
-#define RING_DATA (1u << 20)
-#define GROWING_NS UINT64_C(100000000)
+#define RING_DATA_BYTES (1u << 20)
+#define GROW_WAIT_NS UINT64_C(100000000) // for another thread that grows the stacks
 #define STACKS_STEP (256u << 10)
-#define SHELF_STEP (1u << 20)
+#define CHUNKS_STEP (1u << 20)
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -43,9 +68,9 @@ static struct ct_journal *_Atomic journal;
 
 static struct {
     _Atomic int is_file;
-    const char *trouble;
-    uint8_t *shelf;
-    uint64_t shelf_mapped, shelf_ready;
+    const char *error;
+    uint8_t *chunks;
+    uint64_t chunks_mapped, chunks_ready;
     void *stacks;
     _Atomic size_t stacks_ready;
     _Atomic int stacks_growing;
@@ -53,7 +78,7 @@ static struct {
     uint32_t module_texts_used;
 } j;
 
-struct ct_journal *ct_journal(void) {
+struct ct_journal *ct_journal_get(void) {
     return atomic_load_explicit(&journal, memory_order_acquire);
 }
 
@@ -61,49 +86,52 @@ int ct_journal_is_file(void) {
     return atomic_load_explicit(&j.is_file, memory_order_relaxed);
 }
 
-const char *ct_journal_trouble(void) {
-    return j.trouble;
+const char *ct_journal_get_error(void) {
+    return j.error;
 }
 
 // ---- layout ---------------------------------------------------------------------------------
 
-static uint64_t place(uint64_t *at, uint64_t bytes) {
-    const uint64_t here = *at;
+// Allocates whole pages at offset *at of the file. Returns their offset.
+static uint64_t allocate_pages(uint64_t *at, uint64_t bytes) {
+    const uint64_t offset = *at;
+    CT_ASSERT(offset % CT_JOURNAL_PAGE == 0);
     *at += (bytes + CT_JOURNAL_PAGE - 1) & ~(uint64_t)(CT_JOURNAL_PAGE - 1);
-    return here;
+    return offset;
 }
 
-static void lay_out(struct ct_journal *h, uint64_t shelf_bytes) {
+static void lay_out(struct ct_journal *h, uint64_t chunks_bytes) {
     uint64_t at = CT_JOURNAL_HEADER;
-    h->ring_data = RING_DATA;
+    h->ring_data = RING_DATA_BYTES;
     h->blocks = BLOCKS;
     h->names = CT_NAME_IDS;
     h->threads = THREADS;
     h->modules_room = MODULES;
-    h->rings_room = CT_RINGS;
+    h->rings_room = CT_JOURNAL_MAX_RINGS;
     h->texts_bytes = TEXTS_BYTES;
     h->module_texts_bytes = MODULE_TEXTS_BYTES;
-    h->stacks_bytes = CT_NUMBER(STACK_MEMORY);
-    h->blocks_at = place(&at, (uint64_t)BLOCKS * CT_BLOCK_BYTES);
-    h->names_at = place(&at, CT_NAME_IDS * sizeof(uint32_t));
-    h->texts_at = place(&at, TEXTS_BYTES);
-    h->threads_at = place(&at, THREADS * sizeof(struct ct_journal_thread));
-    h->modules_at = place(&at, MODULES * sizeof(struct ct_journal_module));
-    h->module_texts_at = place(&at, MODULE_TEXTS_BYTES);
-    h->stacks_at = place(&at, h->stacks_bytes);
-    h->shelf_at = place(&at, shelf_bytes);
-    h->shelf_bytes = shelf_bytes;
+    h->stacks_bytes = CT_OPTION_NUMBER(STACK_MEMORY);
+    h->blocks_at = allocate_pages(&at, (uint64_t)BLOCKS * CT_STREAM_BLOCK_BYTES);
+    h->names_at = allocate_pages(&at, CT_NAME_IDS * sizeof(uint32_t));
+    h->texts_at = allocate_pages(&at, TEXTS_BYTES);
+    h->threads_at = allocate_pages(&at, THREADS * sizeof(struct ct_journal_thread));
+    h->modules_at = allocate_pages(&at, MODULES * sizeof(struct ct_journal_module));
+    h->module_texts_at = allocate_pages(&at, MODULE_TEXTS_BYTES);
+    h->stacks_at = allocate_pages(&at, h->stacks_bytes);
+    h->chunks_at = allocate_pages(&at, chunks_bytes);
+    h->chunks_bytes = chunks_bytes;
     h->rings_at = at;
 }
 
-static void *at(uint64_t offset) {
-    return (char *)ct_journal() + offset;
+static void *at_offset(uint64_t offset) {
+    return (char *)ct_journal_get() + offset;
 }
 
-// ---- pieces of the file ---------------------------------------------------------------------
+// ---- parts of the file ----------------------------------------------------------------------
 
-// Takes the disk's blocks for a piece of the file. A file system without fallocate gets zeros.
-static int reserve(int fd, uint64_t offset, size_t bytes) {
+// Reserves disk blocks for a part of the file (J2). Writes zeros where the file system has no
+// fallocate.
+static int reserve_blocks(int fd, uint64_t offset, size_t bytes) {
     static const char zeros[CT_JOURNAL_PAGE];
     int rc;
     while ((rc = fallocate(fd, 0, (off_t)offset, (off_t)bytes)) && errno == EINTR)
@@ -121,16 +149,17 @@ static int reserve(int fd, uint64_t offset, size_t bytes) {
     return 0;
 }
 
-// Page faults are taken now, not in the host's calls.
-static void touch(void *p, size_t bytes) {
+// Takes the page faults now instead of in the host's calls.
+static void populate(void *p, size_t bytes) {
     if (madvise(p, bytes, MADV_POPULATE_WRITE) == 0)
         return;
     for (size_t i = 0; i < bytes; i += CT_JOURNAL_PAGE)
         atomic_fetch_or((_Atomic unsigned char *)p + i, 0);
 }
 
-static void *map_piece(int fd, void *where, uint64_t offset, size_t bytes) {
-    int rc = reserve(fd, offset, bytes);
+static void *map_part(int fd, void *where, uint64_t offset, size_t bytes) {
+    CT_ASSERT(offset % CT_JOURNAL_PAGE == 0);
+    int rc = reserve_blocks(fd, offset, bytes);
     if (rc) {
         errno = -rc;
         return NULL;
@@ -142,28 +171,31 @@ static void *map_piece(int fd, void *where, uint64_t offset, size_t bytes) {
 
 // ---- opening --------------------------------------------------------------------------------
 
-// The shelf's first part; the rest is address space.
-static int map_shelf(int fd, const struct ct_journal *layout) {
-    const uint64_t first = ct_memory_budget_first(layout->shelf_bytes);
-    const int rc = reserve(fd, layout->shelf_at, first);
+// Maps the memory for chunks and reserves blocks for its first part.
+static int map_chunks(int fd, const struct ct_journal *layout) {
+    const uint64_t first = ct_memory_budget_get_first_bytes(layout->chunks_bytes);
+    const int rc = reserve_blocks(fd, layout->chunks_at, first);
     if (rc)
         return rc;
-    void *p = mmap(NULL, layout->shelf_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                   fd, (off_t)layout->shelf_at);
+    void *p = mmap(NULL, layout->chunks_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   fd, (off_t)layout->chunks_at);
     if (p == MAP_FAILED)
         return -errno;
-    j.shelf = p;
-    j.shelf_mapped = layout->shelf_bytes;
-    j.shelf_ready = first;
+    j.chunks = p;
+    j.chunks_mapped = layout->chunks_bytes;
+    j.chunks_ready = first;
     return 0;
 }
 
-// The head of the layout in the file that was made, and the shelf: 0, or -errno and nothing is left of it.
+// Maps the header, the tables behind it, and the memory for chunks. On error undoes both and
+// removes the file.
 static int map_file(int fd, const struct ct_journal *layout, struct ct_journal **h) {
-    *h = map_piece(fd, NULL, 0, layout->stacks_at);
-    int rc = *h ? 0 : errno ? -errno : -ENOMEM;
-    if (!rc && layout->shelf_bytes && (rc = map_shelf(fd, layout))) {
-        ct_pages_free(*h, layout->stacks_at);
+    int rc = 0;
+    *h = map_part(fd, NULL, 0, layout->stacks_at);
+    if (!*h)
+        rc = errno ? -errno : -ENOMEM;
+    if (!rc && layout->chunks_bytes && (rc = map_chunks(fd, layout))) {
+        ct_pages_unmap(*h, layout->stacks_at);
         *h = NULL;
     }
     close(fd);
@@ -173,13 +205,13 @@ static int map_file(int fd, const struct ct_journal *layout, struct ct_journal *
     return rc;
 }
 
-static int open_with_shelf(const char *trace_path, uint64_t trace_id, struct ct_journal *layout,
-                           struct ct_journal **h) {
-    const int fd = ct_journal_file_in_memory(trace_path, trace_id);
+static int open_with_chunks(const char *trace_path, uint64_t trace_id, struct ct_journal *layout,
+                            struct ct_journal **h) {
+    const int fd = ct_journal_file_create_on_tmpfs(trace_path, trace_id);
     if (fd < 0)
         return fd;
-    lay_out(layout, ct_memory_budget_size(ct_journal_file_room(fd)));
-    if (layout->shelf_bytes)
+    lay_out(layout, ct_memory_budget_get_bytes(ct_journal_file_get_free_bytes(fd)));
+    if (layout->chunks_bytes)
         return map_file(fd, layout, h);
     close(fd);
     ct_journal_file_remove();
@@ -190,21 +222,21 @@ static int open_file(const char *trace_path, uint64_t trace_id, struct ct_journa
                      struct ct_journal **h) {
     if (!*trace_path)
         return -ENOENT;
-    if (CT_NUMBER(MEMORY)) {
-        const int rc = open_with_shelf(trace_path, trace_id, layout, h);
+    if (CT_OPTION_NUMBER(MEMORY)) {
+        const int rc = open_with_chunks(trace_path, trace_id, layout, h);
         if (!rc)
             return 0;
-        ct_memory_budget_fail(rc);
+        ct_memory_budget_report_failure(rc);
     }
     lay_out(layout, 0);
-    const int fd = ct_journal_file_may_not_map(trace_path)
-                       ? ct_journal_file_in_memory(trace_path, trace_id)
-                       : ct_journal_file_beside(trace_path);
+    const int fd = ct_journal_file_is_unsafe_to_map(trace_path)
+                       ? ct_journal_file_create_on_tmpfs(trace_path, trace_id)
+                       : ct_journal_file_create_beside(trace_path);
     return fd < 0 ? fd : map_file(fd, layout, h);
 }
 
-static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t trace_id) {
-    lay_out(h, shelf_bytes);
+static void fill_header(struct ct_journal *h, uint64_t chunks_bytes, uint64_t trace_id) {
+    lay_out(h, chunks_bytes);
     h->version = CT_JOURNAL_VERSION;
     h->header_bytes = sizeof *h;
     h->pid = (uint32_t)getpid();
@@ -213,15 +245,14 @@ static void fill_header(struct ct_journal *h, uint64_t shelf_bytes, uint64_t tra
     ct_process_id_read(&h->start_ns, &h->process_start, h->boot_id);
 }
 
-static const char *(*name_text)(uint32_t id); // NULL for an id that was never handed out
+static const char *(*name_text)(uint32_t id);
 
-// The names that were handed out before there was a journal. Either a thread that makes a name sees the journal, or who
-// comes here behind the opening sees the name: all four look and store in one order (names.c has the other half).
-static void put_names(void) {
+// Adds all names that were interned so far (J3).
+static void add_names(void) {
     for (uint32_t id = 1; id < CT_NAME_IDS; id++) {
         const char *text = name_text(id);
         if (text)
-            ct_journal_name(id, text);
+            ct_journal_add_name(id, text);
     }
 }
 
@@ -230,64 +261,66 @@ int ct_journal_open(const char *trace_path, uint64_t trace_id,
     static struct ct_journal layout; // static: the host's thread may have a small stack
     struct ct_journal *h = NULL;
     memset(&layout, 0, sizeof layout);
+    CT_ASSERT(!atomic_load(&journal));
     const int rc = open_file(trace_path, trace_id, &layout, &h);
     if (rc) {
         lay_out(&layout, 0);
-        j.trouble = ct_reason(-rc);
-        h = ct_pages(layout.stacks_at);
+        j.error = ct_print_strerror(-rc);
+        h = ct_pages_map(layout.stacks_at);
     }
     if (!h)
         return -ENOMEM;
-    touch(h, layout.blocks_at); // (the blocks are the drainer's, who can wait)
-    fill_header(h, layout.shelf_bytes, trace_id);
-    atomic_store(&j.texts_used, 1); // 0 means: not there
+    // Without the blocks: only the drainer writes them, and it may take page faults.
+    populate(h, layout.blocks_at);
+    fill_header(h, layout.chunks_bytes, trace_id);
+    atomic_store(&j.texts_used, 1); // offset 0 stands for a missing text
     j.module_texts_used = 1;
-    memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // before others can put events into it
+    memcpy(h->magic, CT_JOURNAL_MAGIC, sizeof h->magic); // J1
     name_text = text_of;
-    atomic_store(&journal, h); // put_names
-    put_names();
+    atomic_store(&journal, h); // J3
+    add_names();
     return 0;
 }
 
 // ---- rings ----------------------------------------------------------------------------------
 
-// A ring beyond what the disk has lies in memory: its events are lost if the process is killed.
-struct ct_journal_ring *ct_journal_ring(size_t *bytes) {
-    struct ct_journal *h = ct_journal();
+struct ct_journal_ring *ct_journal_add_ring(size_t *bytes) {
+    struct ct_journal *h = ct_journal_get();
     struct ct_journal_ring *r = NULL;
-    struct ct_shield shield;
+    struct ct_signal_guard guard;
     if (!h)
         return NULL;
-    ct_shield_up(&shield); // a file-size limit raises SIGXFSZ
+    ct_signal_guard_enter(&guard); // a file-size limit raises SIGXFSZ
     *bytes = CT_JOURNAL_PAGE + h->ring_data;
     const int fd = ct_journal_is_file() ? ct_journal_file_open() : -1;
     if (fd >= 0) {
         const uint32_t i = atomic_fetch_add(&h->rings, 1);
         if (i < h->rings_room)
-            r = map_piece(fd, NULL, h->rings_at + (uint64_t)i * *bytes, *bytes);
+            r = map_part(fd, NULL, h->rings_at + (uint64_t)i * *bytes, *bytes);
         close(fd);
     }
     if (!r)
-        r = ct_pages(*bytes);
+        r = ct_pages_map(*bytes);
     if (r)
-        touch(r, *bytes);
-    ct_shield_down(&shield);
-    put_names(); // who opened the journal may not have come so far: no event before its name
+        populate(r, *bytes);
+    ct_signal_guard_leave(&guard);
+    add_names(); // J3
     return r;
 }
 
 // ---- tables ---------------------------------------------------------------------------------
 
-struct ct_journal_thread *ct_journal_thread(uint32_t number) {
-    struct ct_journal *h = ct_journal();
-    return h ? (struct ct_journal_thread *)at(h->threads_at) + number % h->threads : NULL;
+struct ct_journal_thread *ct_journal_get_thread(uint32_t number) {
+    struct ct_journal *h = ct_journal_get();
+    return h ? (struct ct_journal_thread *)at_offset(h->threads_at) + number % h->threads : NULL;
 }
 
-void ct_journal_name(uint32_t id, const char *text) {
-    const struct ct_journal *h = atomic_load(&journal); // put_names
+void ct_journal_add_name(uint32_t id, const char *text) {
+    const struct ct_journal *h = atomic_load(&journal); // J3
+    CT_ASSERT(id > 0 && id < CT_NAME_IDS);
     if (!h)
         return;
-    _Atomic uint32_t *const known = (_Atomic uint32_t *)at(h->names_at) + id;
+    _Atomic uint32_t *const known = (_Atomic uint32_t *)at_offset(h->names_at) + id;
     const uint32_t n = (uint32_t)strlen(text) + 1;
     if (atomic_load_explicit(known, memory_order_acquire) ||
         atomic_load(&j.texts_used) + n > TEXTS_BYTES)
@@ -295,30 +328,34 @@ void ct_journal_name(uint32_t id, const char *text) {
     const uint32_t used = atomic_fetch_add(&j.texts_used, n);
     if (used + n > TEXTS_BYTES)
         return;
-    memcpy((char *)at(h->texts_at) + used, text, n);
-    atomic_store_explicit(known, used, memory_order_release);
+    memcpy((char *)at_offset(h->texts_at) + used, text, n);
+    atomic_store_explicit(known, used, memory_order_release); // J4
 }
 
-void *ct_journal_stacks(size_t *bytes) {
-    struct ct_journal *h = ct_journal();
+void *ct_journal_reserve_stacks(size_t *bytes) {
+    struct ct_journal *h = ct_journal_get();
     if (!h)
         return NULL;
     *bytes = h->stacks_bytes;
-    if (!j.stacks) // its pages become the file's, piece by piece
+    if (!j.stacks)
         j.stacks = mmap(NULL, h->stacks_bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return j.stacks == MAP_FAILED ? (j.stacks = NULL) : j.stacks;
+    if (j.stacks == MAP_FAILED)
+        j.stacks = NULL;
+    return j.stacks;
 }
 
-// The next piece of the stacks' address space becomes the file's. One thread at a time.
-static int grow_stacks(const struct ct_journal *h) {
+// Maps the next part of the file into the address space for stacks, or makes it accessible where
+// there is no file (J5).
+static int map_next_stacks(const struct ct_journal *h) {
     const size_t ready = atomic_load(&j.stacks_ready);
-    const size_t left = h->stacks_bytes - ready, bytes = left < STACKS_STEP ? left : STACKS_STEP;
+    const size_t bytes = ct_min(h->stacks_bytes - ready, STACKS_STEP);
+    CT_ASSERT(atomic_load(&j.stacks_growing) && ready <= h->stacks_bytes); // J5
     char *const at_end = (char *)j.stacks + ready;
     const int fd = ct_journal_is_file() ? ct_journal_file_open() : -1;
     int rc = -1;
     if (fd >= 0) {
-        rc = map_piece(fd, at_end, h->stacks_at + ready, bytes) ? 0 : -1;
+        rc = map_part(fd, at_end, h->stacks_at + ready, bytes) ? 0 : -1;
         close(fd);
     } else if (!ct_journal_is_file()) {
         rc = mprotect(at_end, bytes, PROT_READ | PROT_WRITE);
@@ -328,89 +365,91 @@ static int grow_stacks(const struct ct_journal *h) {
     return rc;
 }
 
-int ct_journal_stacks_grow(size_t up_to) {
-    const struct ct_journal *h = ct_journal();
-    struct ct_shield shield;
+int ct_journal_grow_stacks(size_t up_to) {
+    const struct ct_journal *h = ct_journal_get();
+    struct ct_signal_guard guard;
     if (!h || !j.stacks)
         return -ENOMEM;
     if (atomic_load(&j.stacks_ready) >= up_to)
         return 0;
-    ct_shield_up(&shield);
-    // Another thread may be at it: a matter of microseconds, unless it has lost its core.
-    const uint64_t until = ct_clock() + GROWING_NS;
-    for (int nobody = 0; atomic_load(&j.stacks_ready) < up_to && ct_clock() < until; nobody = 0) {
-        if (!atomic_compare_exchange_strong(&j.stacks_growing, &nobody, 1)) {
+    ct_signal_guard_enter(&guard);
+    // Another thread that grows the stacks takes microseconds, unless it loses its core.
+    const uint64_t deadline = ct_clock_read() + GROW_WAIT_NS;
+    for (int idle = 0; atomic_load(&j.stacks_ready) < up_to && ct_clock_read() < deadline;
+         idle = 0) {
+        if (!atomic_compare_exchange_strong(&j.stacks_growing, &idle, 1)) {
             sched_yield();
             continue;
         }
-        const int rc = atomic_load(&j.stacks_ready) < up_to ? grow_stacks(h) : 0;
+        const int rc = atomic_load(&j.stacks_ready) < up_to ? map_next_stacks(h) : 0;
         atomic_store(&j.stacks_growing, 0);
         if (rc)
             break;
     }
-    ct_shield_down(&shield);
+    ct_signal_guard_leave(&guard);
     return atomic_load(&j.stacks_ready) >= up_to ? 0 : -ENOMEM;
 }
 
-uint8_t *ct_journal_shelf(void) {
-    return j.shelf;
+uint8_t *ct_journal_get_chunk_memory(void) {
+    return j.chunks;
 }
 
-uint64_t ct_journal_shelf_grow(uint64_t up_to) {
-    uint64_t want = (up_to + SHELF_STEP - 1) / SHELF_STEP * SHELF_STEP;
-    want = want < j.shelf_mapped ? want : j.shelf_mapped;
-    if (j.shelf_ready >= want || !ct_journal_is_file())
-        return j.shelf_ready;
+uint64_t ct_journal_grow_chunk_memory(uint64_t up_to) {
+    const uint64_t want =
+        ct_min((up_to + CHUNKS_STEP - 1) / CHUNKS_STEP * CHUNKS_STEP, j.chunks_mapped);
+    if (j.chunks_ready >= want || !ct_journal_is_file())
+        return j.chunks_ready;
     const int fd = ct_journal_file_open();
     if (fd < 0)
-        return j.shelf_ready;
-    if (!reserve(fd, ct_journal()->shelf_at + j.shelf_ready, want - j.shelf_ready))
-        j.shelf_ready = want;
+        return j.chunks_ready;
+    if (!reserve_blocks(fd, ct_journal_get()->chunks_at + j.chunks_ready, want - j.chunks_ready))
+        j.chunks_ready = want;
     close(fd);
-    return j.shelf_ready;
+    return j.chunks_ready;
 }
 
-struct ct_block *ct_journal_block(uint32_t i) {
-    struct ct_journal *h = ct_journal();
-    return (struct ct_block *)at(h->blocks_at) + (i - 1);
+struct ct_stream_block *ct_journal_get_block(uint32_t i) {
+    struct ct_journal *h = ct_journal_get();
+    CT_ASSERT(i > 0 && i <= h->blocks);
+    return (struct ct_stream_block *)at_offset(h->blocks_at) + (i - 1);
 }
 
-void ct_journal_module(uint64_t base, uint64_t start, uint64_t end, const char *path,
-                       const uint8_t *build_id, uint32_t build_id_bytes) {
-    struct ct_journal *h = ct_journal();
+void ct_journal_add_module(uint64_t base, uint64_t start, uint64_t end, const char *path,
+                           const uint8_t *build_id, uint32_t build_id_bytes) {
+    struct ct_journal *h = ct_journal_get();
     const uint32_t n = h ? atomic_load(&h->modules) : 0, bytes = (uint32_t)strlen(path) + 1;
     if (!h || n >= h->modules_room)
         return;
-    struct ct_journal_module *m = (struct ct_journal_module *)at(h->modules_at) + n;
+    struct ct_journal_module *m = (struct ct_journal_module *)at_offset(h->modules_at) + n;
     *m = (struct ct_journal_module){.base = base, .start = start, .end = end};
     if (j.module_texts_used + bytes <= MODULE_TEXTS_BYTES) {
-        memcpy((char *)at(h->module_texts_at) + j.module_texts_used, path, bytes);
+        memcpy((char *)at_offset(h->module_texts_at) + j.module_texts_used, path, bytes);
         m->path = j.module_texts_used;
         j.module_texts_used += bytes;
     }
     m->build_id_bytes = build_id_bytes < sizeof m->build_id ? build_id_bytes : sizeof m->build_id;
     memcpy(m->build_id, build_id, m->build_id_bytes);
-    atomic_store_explicit(&h->modules, n + 1, memory_order_release);
+    atomic_store_explicit(&h->modules, n + 1, memory_order_release); // J6
 }
 
 // ---- the end --------------------------------------------------------------------------------
 
-void ct_journal_done(void) {
+void ct_journal_remove_file(void) {
     if (!ct_journal_is_file())
         return;
     ct_journal_file_remove();
     atomic_store(&j.is_file, 0);
 }
 
-void ct_journal_forked(void) {
-    struct ct_journal *h = ct_journal();
+void ct_journal_reinit_child(void) {
+    struct ct_journal *h = ct_journal_get();
     if (h) {
         if (j.stacks)
-            ct_pages_free(j.stacks, h->stacks_bytes);
-        ct_pages_free(j.shelf, j.shelf_mapped);
-        ct_pages_free(h, h->stacks_at);
+            ct_pages_unmap(j.stacks, h->stacks_bytes);
+        ct_pages_unmap(j.chunks, j.chunks_mapped);
+        ct_pages_unmap(h, h->stacks_at);
     }
     atomic_store(&journal, NULL);
     memset(&j, 0, sizeof j);
-    ct_journal_file_forget();
+    ct_journal_file_reinit_child();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared objects of the process: where they lie, which files they are, and how addresses find
-// them.
+// The table of modules that the process has loaded. The scanning thread fills `scan`; the drainer
+// merges it into `modules` (in the order of finding) and `sorted` (the modules that are loaded now,
+// by address).
 #define _GNU_SOURCE
 #include "store/loaded_modules.h"
 
@@ -9,9 +10,10 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/loader_gate.h"
 #include "base/pages.h"
 #include "store/journal.h"
 
@@ -19,59 +21,22 @@
 
 static struct ct_arena texts = {.bytes = 4u << 20};
 
-// What a look found, until it is merged: the looking thread's, then the drainer's.
+// What a scan found. The scanning thread writes it, then the drainer merges it.
 static struct {
-    struct ct_module *found; // MODULES_MAX
+    struct ct_loaded_module *found; // MODULES_MAX of them
     size_t n;
-    unsigned long long adds, subs;
-    int fresh;
-} look;
+    unsigned long long adds, subs; // the loader's counters at that time
+    int is_new;                    // not merged yet
+} scan;
 
-static struct ct_module **modules; // MODULES_MAX, in the order of finding
+static struct ct_loaded_module **modules; // MODULES_MAX, in the order of finding
 static size_t modules_n;
-static struct ct_module **sorted; // those that are there now, by start
+static struct ct_loaded_module **sorted; // by start, without overlaps
 static size_t sorted_n;
 
-// ---- the loader's locks and fork ------------------------------------------------------------
+// ---- scanning -------------------------------------------------------------------------------
 
-enum { GATE_FORK = -1, GATE_OPEN };
-static _Atomic int gate; // how many threads are in there; or GATE_FORK
-
-int ct_loader_enter(void) {
-    int inside = atomic_load(&gate);
-    while (inside != GATE_FORK)
-        if (atomic_compare_exchange_weak(&gate, &inside, inside + 1))
-            return 0;
-    return -EBUSY;
-}
-
-void ct_loader_leave(void) {
-    atomic_fetch_sub(&gate, 1);
-}
-
-int ct_loader_hold(void) {
-    const struct timespec pause = {0, 100000};
-    for (int i = 0; i < 500; i++) {
-        int open = GATE_OPEN;
-        if (atomic_compare_exchange_strong(&gate, &open, GATE_FORK))
-            return 0;
-        nanosleep(&pause, NULL);
-    }
-    return -EBUSY;
-}
-
-int ct_loader_busy(void) {
-    return atomic_load(&gate) > GATE_OPEN;
-}
-
-void ct_loader_release(void) {
-    int fork = GATE_FORK;
-    (void)atomic_compare_exchange_strong(&gate, &fork, GATE_OPEN);
-}
-
-// ---- looking --------------------------------------------------------------------------------
-
-static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
+static void read_build_id(struct ct_loaded_module *m, const char *at, size_t bytes) {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
         memcpy(&note, at, sizeof note);
@@ -90,15 +55,15 @@ static void read_build_id(struct ct_module *m, const char *at, size_t bytes) {
     }
 }
 
-static const char *path_of(const char *name, int first) {
-    static char exe[4096]; // one thread looks at a time
+static const char *copy_path(const char *name, int first) {
+    static char exe[4096]; // one thread scans at a time
     if (*name || !first)
-        return ct_arena_text(&texts, name, strnlen(name, sizeof exe));
+        return ct_arena_copy_text(&texts, name, strnlen(name, sizeof exe));
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);
-    return ct_arena_text(&texts, exe, n > 0 ? (size_t)n : 0);
+    return ct_arena_copy_text(&texts, exe, n > 0 ? (size_t)n : 0);
 }
 
-static const struct ct_module *known(uint64_t base, const char *name) {
+static const struct ct_loaded_module *find_known(uint64_t base, const char *name) {
     for (size_t i = 0; i < sorted_n; i++)
         if (sorted[i]->base == base && (!*name || !strcmp(sorted[i]->path, name)))
             return sorted[i];
@@ -107,7 +72,7 @@ static const struct ct_module *known(uint64_t base, const char *name) {
 
 static void (*_Atomic on_unload)(void);
 
-void ct_modules_on_unload(void (*forget)(void)) {
+void ct_loaded_modules_on_unload(void (*forget)(void)) {
     atomic_store(&on_unload, forget);
 }
 
@@ -117,17 +82,18 @@ static void report_unload(void) {
         forget();
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
-    struct ct_module *m = &look.found[look.n];
+// Returns 1, which ends the scan, if no object was loaded or unloaded since the last one.
+static int scan_object(struct dl_phdr_info *info, size_t size, void *first) {
+    struct ct_loaded_module *m = &scan.found[scan.n];
     const int has_counts =
         size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs;
     if (*(int *)first && has_counts) {
-        if (look.adds == info->dlpi_adds && look.subs == info->dlpi_subs && sorted_n)
-            return 1; // nothing was loaded or unloaded
-        if (look.subs != info->dlpi_subs)
+        if (scan.adds == info->dlpi_adds && scan.subs == info->dlpi_subs && sorted_n)
+            return 1;
+        if (scan.subs != info->dlpi_subs)
             report_unload();
-        look.adds = info->dlpi_adds;
-        look.subs = info->dlpi_subs;
+        scan.adds = info->dlpi_adds;
+        scan.subs = info->dlpi_subs;
     }
     memset(m, 0, sizeof *m);
     m->base = info->dlpi_addr;
@@ -143,36 +109,49 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *first) {
         }
     }
     const char *name = info->dlpi_name ? info->dlpi_name : "";
-    const struct ct_module *before = known(m->base, name);
-    m->path = before ? before->path : path_of(name, *(int *)first);
+    const struct ct_loaded_module *before = find_known(m->base, name);
+    m->path = before ? before->path : copy_path(name, *(int *)first);
     *(int *)first = 0;
-    if (m->path && m->start < m->end && look.n < MODULES_MAX - 1)
-        look.n++;
+    if (m->path && m->start < m->end && scan.n < MODULES_MAX - 1)
+        scan.n++;
     return 0;
 }
 
-int ct_modules_look(void) {
+static int read_load_counter(struct dl_phdr_info *info, size_t size, void *loads) {
+    (void)size;
+    *(uint64_t *)loads = info->dlpi_adds;
+    return 1;
+}
+
+uint64_t ct_loaded_modules_count_loads(void) {
+    uint64_t loads = 0;
+    (void)dl_iterate_phdr(read_load_counter, &loads);
+    return loads;
+}
+
+int ct_loaded_modules_scan(void) {
     int first = 1;
-    if (!look.found && !(look.found = ct_pages(MODULES_MAX * sizeof *look.found)))
+    if (!scan.found && !(scan.found = ct_pages_map(MODULES_MAX * sizeof *scan.found)))
         return -ENOMEM;
-    if (ct_loader_enter())
+    if (ct_loader_gate_enter())
         return -EBUSY;
-    look.n = 0;
-    const int unchanged = dl_iterate_phdr(look_at, &first);
-    ct_loader_leave();
-    look.fresh = !unchanged && look.n > 0;
-    return look.fresh;
+    scan.n = 0;
+    const int unchanged = dl_iterate_phdr(scan_object, &first);
+    ct_loader_gate_leave();
+    scan.is_new = !unchanged && scan.n > 0;
+    return scan.is_new;
 }
 
 // ---- merging --------------------------------------------------------------------------------
 
-static int same(const struct ct_module *a, const struct ct_module *b) {
+static int modules_are_equal(const struct ct_loaded_module *a, const struct ct_loaded_module *b) {
     return a->base == b->base && a->start == b->start && a->end == b->end &&
            !strcmp(a->path, b->path) && a->build_id_bytes == b->build_id_bytes &&
            !memcmp(a->build_id, b->build_id, a->build_id_bytes);
 }
 
-static size_t place_of(uint64_t address) {
+// Index in `sorted` of the first module that starts behind the address.
+static size_t find_index(uint64_t address) {
     size_t low = 0, high = sorted_n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -181,12 +160,13 @@ static size_t place_of(uint64_t address) {
         else
             high = middle;
     }
-    return low; // of the first that starts behind the address
+    return low;
 }
 
-// Puts a module in its place; what overlapped it is gone. Returns whether there was something.
-static int insert(struct ct_module *m) {
-    size_t at = place_of(m->start), from = at, to = at;
+// Puts a module into `sorted` and removes the modules that it overlaps, which were unloaded.
+// Returns whether there were any.
+static int insert_sorted(struct ct_loaded_module *m) {
+    size_t at = find_index(m->start), from = at, to = at;
     while (from > 0 && sorted[from - 1]->end > m->start)
         from--;
     while (to < sorted_n && sorted[to]->start < m->end)
@@ -197,53 +177,53 @@ static int insert(struct ct_module *m) {
     return to != from;
 }
 
-static int tables(void) {
+static int make_tables(void) {
     if (!modules)
-        modules = ct_pages(MODULES_MAX * sizeof *modules);
+        modules = ct_pages_map(MODULES_MAX * sizeof *modules);
     if (!sorted)
-        sorted = ct_pages((MODULES_MAX + 1) * sizeof *sorted);
+        sorted = ct_pages_map((MODULES_MAX + 1) * sizeof *sorted);
     return modules && sorted ? 0 : -ENOMEM;
 }
 
-int ct_modules_merge(void) {
-    static struct ct_arena kept = {.bytes = MODULES_MAX * (sizeof(struct ct_module) + 8)};
+int ct_loaded_modules_merge(void) {
+    static struct ct_arena copies = {.bytes = MODULES_MAX * (sizeof(struct ct_loaded_module) + 8)};
     int moved = 0;
-    if (!look.fresh || tables())
+    if (!scan.is_new || make_tables())
         return 0;
-    look.fresh = 0;
-    for (size_t i = 0; i < look.n; i++) {
-        const struct ct_module *found = &look.found[i];
-        struct ct_module *there = ct_module_of(found->start);
-        if (there && same(there, found))
+    scan.is_new = 0;
+    for (size_t i = 0; i < scan.n; i++) {
+        const struct ct_loaded_module *found = &scan.found[i];
+        struct ct_loaded_module *there = ct_loaded_modules_find(found->start);
+        if (there && modules_are_equal(there, found))
             continue;
-        struct ct_module *m = modules_n < MODULES_MAX ? ct_arena_take(&kept, sizeof *m) : NULL;
+        struct ct_loaded_module *m =
+            modules_n < MODULES_MAX ? ct_arena_alloc(&copies, sizeof *m) : NULL;
         if (!m)
             break;
         *m = *found;
         modules[modules_n++] = m;
-        ct_journal_module(m->base, m->start, m->end, m->path, m->build_id, m->build_id_bytes);
-        moved |= insert(m);
+        ct_journal_add_module(m->base, m->start, m->end, m->path, m->build_id, m->build_id_bytes);
+        moved |= insert_sorted(m);
     }
     return moved;
 }
 
-struct ct_module *ct_module_of(uint64_t address) {
-    const size_t at = place_of(address);
+struct ct_loaded_module *ct_loaded_modules_find(uint64_t address) {
+    const size_t at = find_index(address);
     return at && address < sorted[at - 1]->end ? sorted[at - 1] : NULL;
 }
 
-struct ct_module *ct_module_at(size_t n) {
+struct ct_loaded_module *ct_loaded_modules_get(size_t n) {
     return n < modules_n ? modules[n] : NULL;
 }
 
-void ct_modules_forked(void) {
-    // The child's objects are the parent's, but a table may be half changed. Its memory is left
-    // alone.
-    atomic_store(&gate, GATE_OPEN);
-    look.found = NULL;
-    look.n = 0;
-    look.fresh = 0;
-    look.adds = look.subs = 0;
+void ct_loaded_modules_reinit_child(void) {
+    // The tables are not unmapped: the parent's scan may have been cut in the midst.
+    ct_loader_gate_reinit_child();
+    scan.found = NULL;
+    scan.n = 0;
+    scan.is_new = 0;
+    scan.adds = scan.subs = 0;
     modules = sorted = NULL;
     modules_n = sorted_n = 0;
 }

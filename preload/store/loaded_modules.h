@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared objects of the process: where they lie, which files they are, and how addresses find
-// them.
-#ifndef CT_MODULES_H
-#define CT_MODULES_H
+// The table of modules (executable and shared objects) that the process has loaded, and the look-up
+// of an address in it. One thread scans the loader's list, without the drain lock; the drainer
+// merges what the scan found.
+#ifndef CT_STORE_LOADED_MODULES_H
+#define CT_STORE_LOADED_MODULES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,42 +12,43 @@
 
 #define CT_BUILD_ID_MAX 64
 
-struct ct_module {
-    uint64_t base, start, end; // load bias; executable addresses
+// Once merged, a module stays in its place until the process ends.
+struct ct_loaded_module {
+    uint64_t base;       // load bias
+    uint64_t start, end; // executable addresses
     const char *path;
     uint8_t build_id[CT_BUILD_ID_MAX];
     uint32_t build_id_bytes;
     uint32_t file_id, file_generation; // the drainer's, as in struct ct_stack_entry
-    int no_symbols;                    // looked for in vain
-    struct ct_symbols *symbols;        // or NULL; set and cleared by the drainer
+    int no_symbols;                    // the file has none, or cannot be read
+    struct ct_elf_symbols *symbols;    // the drainer's; NULL while not loaded
 };
 
-// While any thread is in there, a fork waits (a bounded time) before it copies the loader's locks. enter returns
-// 0, or -EBUSY when a fork is being prepared: do it later.
-int ct_loader_enter(void);
-void ct_loader_leave(void);
-int ct_loader_hold(void);
-int ct_loader_busy(void); // a thread is in there
-void ct_loader_release(void);
+// Counts how many objects the loader has ever loaded: unchanged if no object was loaded since.
+// Inside the loader gate.
+uint64_t ct_loaded_modules_count_loads(void);
 
-// Looks at the loader's list of objects; takes the loader's lock. Not under the drain lock. Returns
-// 1 if it has changed since the last merge, 0 if not, negative if it could not be read.
-int ct_modules_look(void);
+// Reads the loader's list of objects under the loader's lock; the caller must not hold the drain
+// lock. Returns 1 if the list differs from the last merge, 0 if not, -errno if it could not be
+// read.
+int ct_loaded_modules_scan(void);
 
-// Has `forget` called when an object was unloaded: what is known of its addresses is void. By the thread that looks.
-void ct_modules_on_unload(void (*forget)(void));
+// Registers a function that a scan calls when objects were unloaded, because cached addresses are
+// invalid then.
+void ct_loaded_modules_on_unload(void (*forget)(void));
 
-// Takes over what the last look found. Drainer only. Returns 1 if an address that belonged to one
-// object now belongs to another, so that what is known of addresses is void.
-int ct_modules_merge(void);
+// Merges the modules that the last scan found. Drain lock held. Returns 1 if addresses of one
+// module now belong to another, so that cached addresses are invalid.
+int ct_loaded_modules_merge(void);
 
-// The module of an address, or NULL. Drainer only; a module stays where it is for ever.
-struct ct_module *ct_module_of(uint64_t address);
+// Finds the module of an address. NULL if there is none. Drain lock held.
+struct ct_loaded_module *ct_loaded_modules_find(uint64_t address);
 
-// The module that was found as number n, or NULL behind the last.
-struct ct_module *ct_module_at(size_t n);
+// Module n in the order of finding; NULL behind the last one. Drain lock held.
+struct ct_loaded_module *ct_loaded_modules_get(size_t n);
 
-// A forked child: what was being changed may be half done.
-void ct_modules_forked(void);
+// In a forked child: empties the table, which another thread may have been changing, and opens the
+// loader gate.
+void ct_loaded_modules_reinit_child(void);
 
 #endif

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shelf: with CUTRACE_MEMORY, finished chunks stay in the journal, the newest of them, until the trace's file is to have
-// them. Without it, they go to the file at once. Drain lock held.
-#ifndef CT_SHELF_H
-#define CT_SHELF_H
+// The ring of finished chunks in the journal: with CUTRACE_MEMORY, it keeps the newest chunks until
+// they are flushed into the trace file. Without it, chunks go to the file at once. Drain lock held.
+#ifndef CT_STORE_MEMORY_CHUNKS_H
+#define CT_STORE_MEMORY_CHUNKS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Takes a chunk: onto the shelf, or into the file if there is none. As ct_output_append.
-int ct_shelf_append(const void *chunk, size_t n, uint64_t seq, unsigned flags);
+// Puts a chunk into the ring, or into the file if there is no ring or the chunk is too large for
+// it. Arguments and result as of ct_trace_file_append.
+int ct_memory_chunks_append(const void *chunk, size_t n, uint64_t seq, unsigned flags);
 
-// Where the next chunk will stand: what is there now ends here.
-uint64_t ct_shelf_end(void);
+// The position at which the next chunk will begin: all chunks in the ring now end here.
+uint64_t ct_memory_chunks_get_end(void);
 
-// Puts chunks into the file, oldest first, as far as `end`. 0: they all are; -EAGAIN: a part, since this takes long; -errno:
-// those that are not stay where they are.
-int ct_shelf_flush(uint64_t end);
+// Writes chunks up to position `end` to the file, oldest first. Returns 0 when all are written;
+// -EAGAIN after a part, because this takes long; -errno: the chunks that are not written stay in
+// the ring.
+int ct_memory_chunks_flush(uint64_t end);
 
-// What is known of `bytes` of the file (0: no bound) is at most this, for what is on the shelf must be readable alone.
-uint64_t ct_shelf_bound(uint64_t bytes);
+// Limits `bytes` of history (0: no limit) to what the ring holds, because its chunks must be
+// readable without older ones.
+uint64_t ct_memory_chunks_limit(uint64_t bytes);
 
 #endif

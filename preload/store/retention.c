@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUTRACE_KEEP: a program that crashes again and again does not fill the disk with its traces.
+// The retention of old traces (CUTRACE_KEEP): finds the files that the pattern could have made,
+// decides which of them are finished traces, and removes the oldest.
 #define _GNU_SOURCE
 #include "store/retention.h"
 
@@ -19,71 +20,83 @@
 #include "base/process_id.h"
 #include "store/file_pattern.h"
 
-#define ENTRIES_MAX 10000u // of the folder; others are not looked at
+#define ENTRIES_MAX 10000u // of the folder; later ones are ignored
 #define NAME_BYTES 256u    // with the NUL
 #define JOURNAL_BYTES (NAME_BYTES + sizeof CT_JOURNAL_SUFFIX)
 #define TOKENS_MAX 256u
 
 // ---- names ------------------------------------------------------------------------------------
 
-enum { DIGITS = 256, ANYTHING }; // a token is one of these, or a character
+// A token is a character, DIGITS (one or more), or ANYTHING (any text, also none).
+enum { DIGITS = 256, ANYTHING };
 
-struct shape {
+struct glob {
     unsigned short token[TOKENS_MAX];
     size_t n;
 };
 
-static int put_token(struct shape *s, unsigned token) {
+static int put_token(struct glob *s, unsigned token) {
     if (s->n == TOKENS_MAX)
         return -1;
     s->token[s->n++] = (unsigned short)token;
     return 0;
 }
 
-// What ct_pattern_expand makes of the letters. 0: not a letter of its.
-static unsigned token_of(char letter) {
+// What ct_file_pattern_expand replaces a letter by; 0 if it leaves it alone.
+static unsigned letter_to_token(char letter) {
     if (strchr("pPtn", letter))
         return DIGITS;
-    return strchr("ehr", letter) ? ANYTHING : letter == '%' ? '%' : 0;
+    if (strchr("ehr", letter))
+        return ANYTHING;
+    return letter == '%' ? '%' : 0;
 }
 
-static int shape_of(const char *pattern, struct shape *s) {
+// Returns -1 if the pattern has too many tokens.
+static int parse_pattern(const char *pattern, struct glob *s) {
     const char *slash = strrchr(pattern, '/');
     int full = 0;
     s->n = 0;
     for (const char *at = slash ? slash + 1 : pattern; *at && !full; at++) {
         const char *closed = !strncmp(at, "%q{", 3) ? strchr(at, '}') : NULL;
-        const unsigned token = *at == '%' && at[1] ? token_of(at[1]) : 0;
-        full = put_token(s, closed ? ANYTHING : token ? token : (unsigned char)*at);
-        at = closed ? closed : at + (token != 0);
+        const unsigned token = *at == '%' && at[1] ? letter_to_token(at[1]) : 0;
+        if (closed) {
+            full = put_token(s, ANYTHING);
+            at = closed;
+        } else if (token) {
+            full = put_token(s, token);
+            at++;
+        } else {
+            full = put_token(s, (unsigned char)*at);
+        }
     }
     return full;
 }
 
-// Marks the places in the shape that can be reached from place i without a character.
-static void reach(const struct shape *s, size_t i, uint8_t *places) {
-    for (places[i] = 1; i < s->n && s->token[i] == ANYTHING; i++)
-        places[i + 1] = 1;
+// Marks the states of the matcher that follow from state i (i tokens are matched) without a
+// character.
+static void add_state(const struct glob *s, size_t i, uint8_t *states) {
+    for (states[i] = 1; i < s->n && s->token[i] == ANYTHING; i++)
+        states[i + 1] = 1;
 }
 
-// DIGITS takes one or more.
-static void step(const struct shape *s, size_t i, unsigned char c, uint8_t *to) {
+// Marks the states that follow from state i by the character c.
+static void step(const struct glob *s, size_t i, unsigned char c, uint8_t *to) {
     const unsigned token = s->token[i];
     const int digit = c >= '0' && c <= '9';
     if (token == ANYTHING)
-        reach(s, i, to);
+        add_state(s, i, to);
     else if (token == c || (token == DIGITS && digit))
-        reach(s, i + 1, to);
+        add_state(s, i + 1, to);
     if (token == DIGITS && digit)
         to[i] = 1;
 }
 
-static int matches(const struct shape *s, const char *name, size_t n) {
-    static uint8_t places[2][TOKENS_MAX + 1];
-    uint8_t *from = places[0], *to = places[1];
+static int matches(const struct glob *s, const char *name, size_t n) {
+    static uint8_t states[2][TOKENS_MAX + 1];
+    uint8_t *from = states[0], *to = states[1];
     int alive = 1;
     memset(from, 0, s->n + 1);
-    reach(s, 0, from);
+    add_state(s, 0, from);
     for (size_t k = 0; k < n && alive; k++) {
         memset(to, 0, s->n + 1);
         for (size_t i = 0; i < s->n; i++)
@@ -97,27 +110,28 @@ static int matches(const struct shape *s, const char *name, size_t n) {
     return alive && from[s->n];
 }
 
-// A name that was taken got .1, .2, ... behind it.
-static int could_be_ours(const struct shape *s, int counts, const char *name) {
+// Also matches a name that ends with .1, .2, ...: a trace whose name was taken has one.
+static int could_be_trace(const struct glob *s, int has_counter, const char *name) {
     size_t n = strlen(name);
     if (matches(s, name, n))
         return 1;
     const size_t whole = n;
     while (n && name[n - 1] >= '0' && name[n - 1] <= '9')
         n--;
-    return !counts && n < whole && n > 1 && name[n - 1] == '.' && matches(s, name, n - 1);
+    return !has_counter && n < whole && n > 1 && name[n - 1] == '.' && matches(s, name, n - 1);
 }
 
-int ct_keep_matches(const char *pattern, const char *name) {
-    struct shape s;
-    return !shape_of(pattern, &s) && could_be_ours(&s, ct_pattern_counts(pattern), name);
+int ct_retention_matches(const char *pattern, const char *name) {
+    struct glob s;
+    return !parse_pattern(pattern, &s) &&
+           could_be_trace(&s, ct_file_pattern_has_counter(pattern), name);
 }
 
-// ---- what a file is ---------------------------------------------------------------------------
+// ---- states of a file -------------------------------------------------------------------------
 
 enum state { FOREIGN, BUSY, FINISHED };
 
-static int open_ours(int folder, const char *name, struct stat *st) {
+static int open_own_file(int folder, const char *name, struct stat *st) {
     const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd >= 0 && !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid())
         return fd;
@@ -132,37 +146,39 @@ static void journal_name(const char *name, char *out, size_t size) {
     ct_print(out, size, "%s%s", name, CT_JOURNAL_SUFFIX);
 }
 
-// Where the journal lies: an absolute path if not beside the trace.
+// The path of the journal: a name in the folder if it lies beside the trace, else an absolute path.
 static void journal_path(int folder, const char *name, char *out, size_t size) {
     char link[JOURNAL_BYTES];
     journal_name(name, link, sizeof link);
     const ssize_t n = readlinkat(folder, link, out, size - 1);
     out[n > 0 ? n : 0] = 0;
-    if (!ct_journal_is_elsewhere(out))
+    if (!ct_journal_links_to_shm(out))
         ct_print(out, size, "%s", link);
 }
 
-// Of the journal: FOREIGN if there is none. One elsewhere may be gone since (with the machine's memory).
+// The state that the journal says. FOREIGN if there is none. A link to a missing file says
+// FINISHED: a reboot empties /dev/shm.
 static enum state journal_state(int folder, const char *name) {
     static struct ct_journal j;
     char path[JOURNAL_BYTES];
     struct stat st;
     journal_path(folder, name, path, sizeof path);
-    const int fd = open_ours(folder, path, &st);
+    const int fd = open_own_file(folder, path, &st);
     if (fd < 0 && errno == ENOENT)
         return *path == '/' ? FINISHED : FOREIGN;
     if (fd < 0)
         return errno == ENAMETOOLONG ? FOREIGN : BUSY;
     const ssize_t n = read(fd, &j, sizeof j);
     close(fd);
-    // One that is being made, or that another version made, is none of our business.
+    // The journal is incomplete while it is created, and one of another version cannot be read.
     if (n < (ssize_t)sizeof j || memcmp(j.magic, CT_JOURNAL_MAGIC, sizeof j.magic) != 0 ||
         j.version != CT_JOURNAL_VERSION)
         return BUSY;
     return ct_process_id_is_alive(j.pid, j.process_start, j.boot_id) ? BUSY : FINISHED;
 }
 
-// A trace begins with a chunk, or with free space where one was. A process that was killed at once may have left a journal only.
+// A trace begins with a chunk, or with free space that replaced one. It is empty if its process was
+// killed before the first chunk.
 static int is_trace(int fd, enum state journal) {
     char head[16];
     uint32_t magic;
@@ -176,21 +192,25 @@ static int is_trace(int fd, enum state journal) {
            memcmp(head + 8, CT_CHUNK_MAGIC, 8) == 0;
 }
 
-static enum state state_of(int folder, const char *name, int64_t *changed_ns) {
+static enum state get_state(int folder, const char *name, int64_t *changed_ns) {
     struct stat st;
-    const int fd = open_ours(folder, name, &st);
+    const int fd = open_own_file(folder, name, &st);
     if (fd < 0)
         return FOREIGN;
     const enum state journal = journal_state(folder, name);
-    enum state state = !is_trace(fd, journal) ? FOREIGN : journal == BUSY ? BUSY : FINISHED;
-    if (state == FINISHED && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
+    enum state state = FINISHED;
+    if (!is_trace(fd, journal))
+        state = FOREIGN;
+    else if (journal == BUSY)
+        state = BUSY;
+    else if (flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK)
         state = BUSY;
     close(fd);
     *changed_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
     return state;
 }
 
-void ct_keep_lock(int fd) {
+void ct_retention_lock(int fd) {
     (void)flock(fd, LOCK_EX | LOCK_NB);
 }
 
@@ -203,13 +223,13 @@ struct trace {
 
 struct folder {
     int fd;
-    struct shape shape;
-    int counts;
+    struct glob glob;
+    int has_counter;
     struct trace *trace;
     size_t traces, entries;
 };
 
-// As the kernel has it; readdir(3) would use the host's heap.
+// As getdents64(2) returns it. readdir(3) allocates from the host's heap.
 struct entry {
     uint64_t inode, offset;
     uint16_t bytes;
@@ -217,13 +237,13 @@ struct entry {
     char name[];
 };
 
-static void look_at(struct folder *f, const struct entry *e) {
+static void add_entry(struct folder *f, const struct entry *e) {
     struct trace *t = &f->trace[f->traces];
     if ((e->type != DT_REG && e->type != DT_UNKNOWN) || strlen(e->name) >= NAME_BYTES ||
-        !could_be_ours(&f->shape, f->counts, e->name))
+        !could_be_trace(&f->glob, f->has_counter, e->name))
         return;
     ct_print(t->name, sizeof t->name, "%s", e->name);
-    f->traces += state_of(f->fd, t->name, &t->changed_ns) == FINISHED;
+    f->traces += get_state(f->fd, t->name, &t->changed_ns) == FINISHED;
 }
 
 static void read_folder(struct folder *f) {
@@ -233,7 +253,7 @@ static void read_folder(struct folder *f) {
         for (long at = 0; at < n; at += ((const struct entry *)(buffer + at))->bytes) {
             if (f->entries++ == ENTRIES_MAX)
                 return;
-            look_at(f, (const struct entry *)(buffer + at));
+            add_entry(f, (const struct entry *)(buffer + at));
         }
 }
 
@@ -243,7 +263,7 @@ static void remove_oldest(struct folder *f) {
     for (size_t i = 1; i < f->traces; i++)
         if (f->trace[i].changed_ns < oldest->changed_ns)
             oldest = &f->trace[i];
-    // In this order: a journal alone would be nobody's.
+    // The trace goes last: a journal without a trace would never be removed.
     journal_path(f->fd, oldest->name, journal, sizeof journal);
     (void)unlinkat(f->fd, journal, 0);
     journal_name(oldest->name, journal, sizeof journal);
@@ -259,17 +279,18 @@ static int open_folder(const char *file) {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-void ct_keep(const char *pattern, const char *file, uint64_t keep) {
+void ct_retention_remove_old(const char *pattern, const char *file, uint64_t max_traces) {
     static struct folder f;
-    f = (struct folder){.fd = open_folder(file), .counts = ct_pattern_counts(pattern)};
+    f = (struct folder){.fd = open_folder(file),
+                        .has_counter = ct_file_pattern_has_counter(pattern)};
     if (f.fd < 0)
         return;
-    f.trace = ct_pages(ENTRIES_MAX * sizeof *f.trace);
-    if (f.trace && !shape_of(pattern, &f.shape))
+    f.trace = ct_pages_map(ENTRIES_MAX * sizeof *f.trace);
+    if (f.trace && !parse_pattern(pattern, &f.glob))
         read_folder(&f);
-    while (f.traces > keep)
+    while (f.traces > max_traces)
         remove_oldest(&f);
     if (f.trace)
-        ct_pages_free(f.trace, ENTRIES_MAX * sizeof *f.trace);
+        ct_pages_unmap(f.trace, ENTRIES_MAX * sizeof *f.trace);
     close(f.fd);
 }

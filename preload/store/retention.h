@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUTRACE_KEEP: a program that crashes again and again does not fill the disk with its traces.
-#ifndef CT_KEEP_H
-#define CT_KEEP_H
+// The retention of old traces (CUTRACE_KEEP): a program that crashes again and again does not fill
+// the disk with them. Drain lock held.
+#ifndef CT_STORE_RETENTION_H
+#define CT_STORE_RETENTION_H
 
 #include <stdint.h>
 
-// Removes the oldest finished traces, with their journals, that `pattern` could have made in the folder of `file` (a
-// name that it made), so that at most `keep` remain. A trace is finished when nobody holds its lock and its journal
-// is gone or belongs to a process that is dead. Whatever else lies there stays. Drainer only.
-void ct_keep(const char *pattern, const char *file, uint64_t keep);
+// Removes the oldest finished traces and their journals, so that at most max_traces remain, in the
+// folder of `file`. Only files with a name that `pattern` can expand to are traces. A trace is
+// finished when no process holds its lock, and its journal is gone or belongs to a dead process.
+void ct_retention_remove_old(const char *pattern, const char *file, uint64_t max_traces);
 
-// Whether the pattern's last part could have made this name. For ct_keep, and its tests.
-int ct_keep_matches(const char *pattern, const char *name);
+// Whether the last component of the pattern can expand to this name.
+int ct_retention_matches(const char *pattern, const char *name);
 
-// Holds the lock of the trace that is written to fd, as long as fd is open anywhere.
-void ct_keep_lock(int fd);
+// Locks the trace that is written to fd, until the last copy of fd is closed.
+void ct_retention_lock(int fd);
 
 #endif

@@ -3,12 +3,12 @@
 //
 // The drainer takes all events in the order of their times without stopping a thread.
 //   A thread publishes:  1 announced = a bound for the event's time   2 fence   3 t = clock
-//                        4 write the record   5 head += record (release)   6 announced = CT_JOURNAL_QUIET
+//                        4 write the record   5 head += record (release)   6 announced = CT_JOURNAL_IDLE
 //   The drainer takes:   1 watermark = T = clock   2 fence   3 limit = min(T, announced of all rings)
 //                        4 read all heads   5 take the events with t < limit
 //
 // Invariants:
-// R1 `announced` is at most the time of the event that is being published, or CT_JOURNAL_QUIET.
+// R1 `announced` is at most the time of the event that is being published, or CT_JOURNAL_IDLE.
 // R2 Times in one ring increase strictly; `last_ns` is the time of the newest record.
 // R3 Only the owner moves `head`; only the drainer moves `tail`; tail <= head <= tail + size of the ring.
 // R4 The record is whole before `head` covers it. A record lies in one piece: one that does not fit before the end
@@ -36,6 +36,7 @@
 #include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "store/journal.h"
 
@@ -106,7 +107,7 @@ struct ct_ring *ct_rings(void) {
 // ---- time ------------------------------------------------------------------------------------
 
 uint64_t ct_ring_now(void) {
-    const uint64_t t = ct_clock();
+    const uint64_t t = ct_clock_read();
     self.last_now = t > self.last_now ? t : self.last_now + 1;
     return self.last_now;
 }
@@ -114,15 +115,15 @@ uint64_t ct_ring_now(void) {
 // ---- claiming --------------------------------------------------------------------------------
 
 const struct ct_journal_thread *ct_ring_thread(uint32_t number) {
-    const struct ct_journal *j = ct_journal();
-    const struct ct_journal_thread *t = number ? ct_journal_thread(number) : NULL;
+    const struct ct_journal *j = ct_journal_get();
+    const struct ct_journal_thread *t = number ? ct_journal_get_thread(number) : NULL;
     return j && t && t->number == number ? t : NULL;
 }
 
 // A new number for the calling thread; 0 if the table is full.
 static uint32_t thread_number(uint32_t tid) {
     const uint32_t number = atomic_fetch_add(&threads, 1) + 1;
-    struct ct_journal_thread *t = ct_journal_thread(number);
+    struct ct_journal_thread *t = ct_journal_get_thread(number);
     if (!t)
         return 0;
     t->number = 0; // the place may have been another thread's
@@ -153,18 +154,18 @@ static struct ct_ring *reuse_ring(uint64_t me) {
     return NULL;
 }
 
-static struct ct_arena handles = {.bytes = CT_RINGS * sizeof(struct ct_ring)};
+static struct ct_arena handles = {.bytes = CT_JOURNAL_MAX_RINGS * sizeof(struct ct_ring)};
 
 static struct ct_ring *make_ring(uint64_t me) {
-    struct ct_ring *r = ct_arena_take(&handles, sizeof *r);
+    struct ct_ring *r = ct_arena_alloc(&handles, sizeof *r);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r); // a forked child uses the arena of its parent again
-    if (!(r->shared = ct_journal_ring(&r->mapped)))
+    if (!(r->shared = ct_journal_add_ring(&r->mapped)))
         return NULL;
     r->data = (uint8_t *)r->shared + CT_JOURNAL_PAGE;
     r->mask = r->mapped - CT_JOURNAL_PAGE - 1;
-    atomic_init(&r->shared->announced, CT_JOURNAL_QUIET);
+    atomic_init(&r->shared->announced, CT_JOURNAL_IDLE);
     atomic_store_explicit(&r->shared->owner, me, memory_order_release);
     r->next = atomic_load(&rings);
     while (!atomic_compare_exchange_weak(&rings, &r->next, r))
@@ -186,7 +187,7 @@ static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
         // Acquire: what the previous owner has stored is visible from here on.
         (void)atomic_load_explicit(&r->shared->head, memory_order_acquire);
         // The previous owner may have been ended while it published or captured.
-        atomic_store_explicit(&r->shared->announced, CT_JOURNAL_QUIET, memory_order_release);
+        atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
         r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
@@ -333,7 +334,7 @@ static inline int publish(struct ct_ring *r, struct ct_event *event) {
     if (!event->thread)
         event->present &= ~CT_BIT(thread);
     new_head = append(r, new_head, event);
-    atomic_store_explicit(&s->announced, CT_JOURNAL_QUIET, memory_order_release);
+    atomic_store_explicit(&s->announced, CT_JOURNAL_IDLE, memory_order_release);
     return ((head ^ new_head) & ~(r->mask >> 2)) != 0;
 }
 
@@ -355,12 +356,12 @@ uint64_t ct_ring_announced_bound(struct ct_ring *ring) {
     const int saved = errno;
     uint64_t bound = atomic_load(&ring->shared->announced);
     // Publishing takes tens of nanoseconds, unless the thread loses its core meanwhile.
-    for (int i = 0; i < 200 && bound != CT_JOURNAL_QUIET; i++)
+    for (int i = 0; i < 200 && bound != CT_JOURNAL_IDLE; i++)
         bound = atomic_load(&ring->shared->announced);
     // A thread that was cancelled or killed while it published must not hold up the others for ever.
     const uint32_t tid = (uint32_t)atomic_load(&ring->shared->owner);
-    if (bound != CT_JOURNAL_QUIET && tid && thread_has_ended(tid))
-        bound = CT_JOURNAL_QUIET;
+    if (bound != CT_JOURNAL_IDLE && tid && thread_has_ended(tid))
+        bound = CT_JOURNAL_IDLE;
     errno = saved;
     return bound;
 }
@@ -391,7 +392,7 @@ void ct_rings_reinit_child(void) {
     struct ct_ring *next;
     for (struct ct_ring *r = atomic_exchange(&rings, NULL); r; r = next) {
         next = r->next;
-        ct_pages_free(r->shared, r->mapped); // unmaps; the file is the parent's
+        ct_pages_unmap(r->shared, r->mapped); // unmaps; the file is the parent's
     }
     atomic_store(&handles.used, 0);
     atomic_store(&threads, 0);

@@ -70,7 +70,7 @@ extern _Atomic uint64_t ct_ring_watermark;
 int ct_ring_is_empty(void);
 int ct_rings_are_empty(void);
 
-// Drainer: a bound for the time of the event that the ring's thread is publishing, CT_JOURNAL_QUIET if it publishes none.
+// Drainer: a bound for the time of the event that the ring's thread is publishing, CT_JOURNAL_IDLE if it publishes none.
 uint64_t ct_ring_announced_bound(struct ct_ring *ring);
 
 // ---- taking out -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of the trace: which one it is, how it comes to be, and what becomes of it whatever the host
-// does to it. store.c puts the chunks into it.
+// The file of the trace: chooses its name, creates it, and finds it again after the host closed its
+// descriptor. file_ring.c lays out the chunks in it.
 #define _GNU_SOURCE
 #include "store/trace_file.h"
 
@@ -19,24 +19,24 @@
 
 #define PATH_BYTES 4096
 #define SUFFIXES 10000u
-#define LEAST_BOUND (UINT64_C(1) << 20)
+#define MIN_BOUND (UINT64_C(1) << 20)
 
+// Buffers of this file are static, because the host's thread may have a small stack.
 static int fd = -1;
 static char path[PATH_BYTES];
 static dev_t device;
 static ino_t inode;
-static int said_errno;
-static char trouble[256]; // for a NOTE
+static int reported_errno;
+static char error_text[256]; // for a NOTE
 
 // ---- creating -------------------------------------------------------------------------------
 
 static void make_parents(const char *file) {
-    static char folder[PATH_BYTES]; // static: the host's thread may have a small stack
+    static char folder[PATH_BYTES];
     ct_print(folder, sizeof folder, "%s", file);
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        (void)mkdir(folder,
-                    0777); // what is there already is an error that the open will tell better
+        (void)mkdir(folder, 0777); // an error shows when the file is opened
         *slash = '/';
     }
 }
@@ -47,16 +47,16 @@ static int create(const char *file) {
     return new_fd < 0 ? -errno : new_fd;
 }
 
-// The first name that is free: the pattern's %n counted up, or .1, .2, ... behind it.
+// Creates the first name that is free: counts up the pattern's %n, or else appends .1, .2, ...
 static int create_free(const char *pattern, char *file) {
-    const int counts = ct_pattern_counts(pattern);
+    const int has_counter = ct_file_pattern_has_counter(pattern);
     for (unsigned n = 0; n < SUFFIXES; n++) {
-        const size_t length = ct_pattern_expand(pattern, n, file, PATH_BYTES - 8);
+        const size_t length = ct_file_pattern_expand(pattern, n, file, PATH_BYTES - 8);
         if (!length)
             return -ENAMETOOLONG;
-        if (!n && CT_NUMBER(KEEP))
-            ct_keep(pattern, file, CT_NUMBER(KEEP) - 1);
-        if (!counts && n)
+        if (!n && CT_OPTION_NUMBER(KEEP))
+            ct_retention_remove_old(pattern, file, CT_OPTION_NUMBER(KEEP) - 1);
+        if (!has_counter && n)
             ct_print(file + length, PATH_BYTES - length, ".%u", n);
         int rc = create(file);
         if (rc == -ENOENT) {
@@ -71,19 +71,19 @@ static int create_free(const char *pattern, char *file) {
 
 static int create_elsewhere(const char *folder, char *file) {
     static char pattern[PATH_BYTES];
-    const char *slash = strrchr(CT_TEXT(OUTPUT), '/');
+    const char *slash = strrchr(CT_OPTION_TEXT(OUTPUT), '/');
     if (!folder || *folder != '/')
         return -ENOENT;
-    ct_print(pattern, sizeof pattern, "%s/%s", folder, slash ? slash + 1 : CT_TEXT(OUTPUT));
+    ct_print(pattern, sizeof pattern, "%s/%s", folder, slash ? slash + 1 : CT_OPTION_TEXT(OUTPUT));
     return create_free(pattern, file);
 }
 
-// Hosts close descriptors in bulk, count them, and put their own on the lowest: ours stays out of
-// the way.
-static int out_of_the_way(int low) {
-    static const int places[] = {960, 200, 100};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const int high = fcntl(low, F_DUPFD_CLOEXEC, places[i]);
+// Moves a descriptor to a high number. Hosts close low descriptors in bulk, count them, and expect
+// their own file to get the lowest free one.
+static int move_descriptor_up(int low) {
+    static const int lowest[] = {960, 200, 100};
+    for (size_t i = 0; i < sizeof lowest / sizeof *lowest; i++) {
+        const int high = fcntl(low, F_DUPFD_CLOEXEC, lowest[i]);
         if (high >= 0) {
             close(low);
             return high;
@@ -92,7 +92,7 @@ static int out_of_the_way(int low) {
     return low;
 }
 
-static void make_absolute(const char *file) {
+static void set_path(const char *file) {
     static char folder[PATH_BYTES];
     if (*file != '/' && getcwd(folder, sizeof folder) && *folder == '/')
         ct_print(path, sizeof path, "%s/%s", folder, file);
@@ -100,155 +100,158 @@ static void make_absolute(const char *file) {
         ct_print(path, sizeof path, "%s", file);
 }
 
-static __attribute__((format(printf, 1, 2))) void say(const char *format, ...) {
+static __attribute__((format(printf, 1, 2))) void print_unless_quiet(const char *format, ...) {
     static char line[PATH_BYTES + 256];
     va_list arguments;
-    if (CT_NUMBER(QUIET))
+    if (CT_OPTION_NUMBER(QUIET))
         return;
     va_start(arguments, format);
-    ct_vprint(line, sizeof line, format, arguments);
+    ct_print_va(line, sizeof line, format, arguments);
     va_end(arguments);
-    ct_say(line);
+    ct_print_stderr(line);
 }
 
-static uint64_t bound(void) {
-    const uint64_t asked = CT_NUMBER(MAX_SIZE);
-    return asked && asked < LEAST_BOUND ? LEAST_BOUND : asked;
+static uint64_t get_bound(void) {
+    const uint64_t asked = CT_OPTION_NUMBER(MAX_SIZE);
+    return asked && asked < MIN_BOUND ? MIN_BOUND : asked;
 }
 
-int ct_output_open(void) {
+int ct_trace_file_open(void) {
     static char file[PATH_BYTES];
     struct stat st;
-    int rc = create_free(CT_TEXT(OUTPUT), file);
+    int rc = create_free(CT_OPTION_TEXT(OUTPUT), file);
     if (rc < 0) {
         const int first = rc;
         if ((rc = create_elsewhere(getenv("TMPDIR"), file)) < 0)
             rc = create_elsewhere("/tmp", file);
         if (rc < 0) {
-            say("cutrace: cannot write %s: %s; nothing is recorded\n", CT_TEXT(OUTPUT),
-                ct_reason(-first));
+            print_unless_quiet("cutrace: cannot write %s: %s; nothing is recorded\n",
+                               CT_OPTION_TEXT(OUTPUT), ct_print_strerror(-first));
             return first;
         }
-        say("cutrace: cannot write %s: %s; writing %s\n", CT_TEXT(OUTPUT), ct_reason(-first), file);
+        print_unless_quiet("cutrace: cannot write %s: %s; writing %s\n", CT_OPTION_TEXT(OUTPUT),
+                           ct_print_strerror(-first), file);
     }
-    fd = out_of_the_way(rc);
+    fd = move_descriptor_up(rc);
     if (fstat(fd, &st)) {
         close(fd);
         fd = -1;
         return -EIO;
     }
-    if (CT_NUMBER(KEEP))
-        ct_keep_lock(fd);
+    if (CT_OPTION_NUMBER(KEEP))
+        ct_retention_lock(fd);
     device = st.st_dev;
     inode = st.st_ino;
-    said_errno = 0;
-    *trouble = 0;
-    ct_store_begin(bound());
-    make_absolute(file);
+    reported_errno = 0;
+    *error_text = 0;
+    ct_file_ring_reset(get_bound());
+    set_path(file);
     return 0;
 }
 
-const char *ct_output_path(void) {
+const char *ct_trace_file_get_path(void) {
     return path;
 }
 
 // ---- writing --------------------------------------------------------------------------------
 
-static int is_ours(int some_fd, struct stat *st) {
+static int is_the_trace(int some_fd, struct stat *st) {
     return !fstat(some_fd, st) && st->st_dev == device && st->st_ino == inode;
 }
 
-// The host may have closed our descriptor, and its number may now be a file of the host's.
-static int still_ours(struct stat *st) {
-    if (fd >= 0 && is_ours(fd, st))
+// Makes sure that `fd` is the trace, and opens it again if not: the host may have closed our
+// descriptor, and the number may now belong to a file of the host's. Returns 0 or -EBADF.
+static int check_descriptor(struct stat *st) {
+    if (fd >= 0 && is_the_trace(fd, st))
         return 0;
     fd = -1;
     const int again = *path ? open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY) : -1;
     if (again < 0)
         return -EBADF;
-    if (!is_ours(again, st)) {
+    if (!is_the_trace(again, st)) {
         close(again);
         return -EBADF;
     }
-    fd = out_of_the_way(again);
-    if (CT_NUMBER(KEEP))
-        ct_keep_lock(fd);
+    fd = move_descriptor_up(again);
+    if (CT_OPTION_NUMBER(KEEP))
+        ct_retention_lock(fd);
     return 0;
 }
 
-static void tell(int error, int recorded) {
-    if (error == said_errno)
+static void report_error(int error, int recorded) {
+    if (error == reported_errno)
         return;
-    said_errno = error;
+    reported_errno = error;
     const char *consequence = recorded ? "the oldest events make room" : "events may be lost";
-    say("cutrace: cannot write to %s: %s; %s\n", path, ct_reason(error), consequence);
-    ct_print(trouble, sizeof trouble, "the trace cannot grow beyond %lu bytes: %s; %s",
-             ct_store_size(), ct_reason(error), consequence);
+    print_unless_quiet("cutrace: cannot write to %s: %s; %s\n", path, ct_print_strerror(error),
+                       consequence);
+    ct_print(error_text, sizeof error_text, "the trace cannot grow beyond %lu bytes: %s; %s",
+             ct_file_ring_get_size(), ct_print_strerror(error), consequence);
 }
 
-static void tell_truncation(void) {
-    say("cutrace: another program has truncated %s; what it held is lost\n", path);
-    ct_print(trouble, sizeof trouble, "another program has truncated the trace to %lu bytes",
-             ct_store_size());
+static void report_truncation(void) {
+    print_unless_quiet("cutrace: another program has truncated %s; what it held is lost\n", path);
+    ct_print(error_text, sizeof error_text, "another program has truncated the trace to %lu bytes",
+             ct_file_ring_get_size());
 }
 
-int ct_output_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
     struct stat st;
-    int rc = still_ours(&st);
-    if (!rc && (rc = ct_store_fit(fd, (uint64_t)st.st_size)) > 0)
-        tell_truncation();
+    int rc = check_descriptor(&st);
+    if (!rc && (rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size)) > 0)
+        report_truncation();
     int error = -rc;
     if (rc >= 0) {
-        rc = ct_store_append(fd, chunk, n, seq, flags);
-        error = ct_store_refused() ? ct_store_refused() : -rc;
+        rc = ct_file_ring_append(fd, chunk, n, seq, flags);
+        error = ct_file_ring_get_growth_error() ? ct_file_ring_get_growth_error() : -rc;
     }
     if (error)
-        tell(error, rc == 0);
+        report_error(error, rc == 0);
     return rc;
 }
 
-int ct_output_close_clean(void) {
+int ct_trace_file_trim(void) {
     struct stat st;
-    int rc = still_ours(&st);
+    int rc = check_descriptor(&st);
     if (!rc)
-        rc = ct_store_fit(fd, (uint64_t)st.st_size);
-    return rc < 0 ? rc : ct_store_trim(fd);
+        rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size);
+    return rc < 0 ? rc : ct_file_ring_trim(fd);
 }
 
-void ct_output_pin(uint64_t first_seq, uint64_t last_seq, enum ct_pin which) {
-    ct_store_pin(first_seq, last_seq, which);
+void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {
+    ct_file_ring_protect(first_seq, last_seq, which);
 }
 
-uint64_t ct_output_oldest_seq(void) {
-    return ct_store_oldest_seq();
+uint64_t ct_trace_file_get_oldest_seq(void) {
+    return ct_file_ring_get_oldest_seq();
 }
 
-uint64_t ct_output_bytes(void) {
-    return ct_store_written();
+uint64_t ct_trace_file_get_written_bytes(void) {
+    return ct_file_ring_get_written_bytes();
 }
 
-uint64_t ct_output_size(void) {
-    return ct_store_size();
+uint64_t ct_trace_file_get_size(void) {
+    return ct_file_ring_get_size();
 }
 
-uint64_t ct_output_capacity(void) {
-    return ct_store_capacity();
+uint64_t ct_trace_file_get_capacity(void) {
+    return ct_file_ring_get_capacity();
 }
 
-const char *ct_output_trouble(void) {
-    static char text[sizeof trouble];
-    if (!*trouble)
+const char *ct_trace_file_take_error(void) {
+    static char text[sizeof error_text];
+    if (!*error_text)
         return NULL;
-    memcpy(text, trouble, sizeof text);
-    *trouble = 0;
+    memcpy(text, error_text, sizeof text);
+    *error_text = 0;
     return text;
 }
 
-void ct_output_forked(void) {
+void ct_trace_file_reinit_child(void) {
     struct stat st;
-    if (fd >= 0 && is_ours(fd, &st))
+    if (fd >= 0 && is_the_trace(fd, &st))
         close(fd);
     fd = -1;
     *path = 0;
-    ct_store_begin(0);
+    ct_file_ring_reset(0);
 }

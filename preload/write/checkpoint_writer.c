@@ -4,6 +4,8 @@
 // it are protected from being overwritten.
 #include "write/checkpoint_writer.h"
 
+#include <cutrace/format/encode.h>
+
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/memory_chunks.h"
@@ -41,15 +43,15 @@ static struct {
     uint64_t oom_event; // an OOM whose chunk is not in the file yet, if has_oom
     int has_oom, protects;
     uint8_t *columns; // memory of the encoder
-    struct ct_total *totals;
+    struct ct_site_sum *totals;
 } g;
 
 // ---- when -----------------------------------------------------------------------------------
 
 // The bytes that the ring has for certain: half of the file may be protected.
 static uint64_t ring_bytes(void) {
-    const uint64_t most = ct_output_capacity();
-    return ct_shelf_bound(g.protects ? most / 2 : most);
+    const uint64_t most = ct_trace_file_get_capacity();
+    return ct_memory_chunks_limit(g.protects ? most / 2 : most);
 }
 
 // Bytes between two restart points: an eighth of the ring, or more if a checkpoint is large, but at
@@ -93,11 +95,11 @@ void ct_checkpoint_writer_begin(uint64_t seq, const struct ct_live *live) {
     for (unsigned k = 0; k < CT_KINDS_END; k++)
         objects += live->of_kind[k];
     g.inexact = is_too_large(objects);
-    if (g.inexact && !g.totals && !(g.totals = ct_pages(SITE_SUMS * sizeof *g.totals)))
+    if (g.inexact && !g.totals && !(g.totals = ct_pages_map(SITE_SUMS * sizeof *g.totals)))
         g.inexact = 0;
     if (g.inexact) {
-        (void)ct_checkpoint_sum(live, g.totals, SITE_SUMS);
-        ct_checkpoint_begin_totals(&g.checkpoint, live, g.totals, SITE_SUMS);
+        (void)ct_checkpoint_sum_sites(live, g.totals, SITE_SUMS);
+        ct_checkpoint_begin_sums(&g.checkpoint, live, g.totals, SITE_SUMS);
     } else {
         ct_checkpoint_begin(&g.checkpoint, live);
     }
@@ -126,24 +128,24 @@ static int set_column_memory(void *unused, unsigned column, struct ct_out *out) 
     return 0;
 }
 
-static int put_records(struct ct_columns *c, struct ct_event *records, size_t n) {
+static int put_records(struct ct_encoder *c, struct ct_event *records, size_t n) {
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         ct_dictionary_map(&records[i]);
-        c->next_ns = records[i].t_ns + CT_NUMBER(TICK_NS); // an object needs no exact time
-        rc = ct_columns_put(c, &records[i]);
+        c->next_ns = records[i].t_ns + CT_OPTION_NUMBER(TICK_NS); // an object needs no exact time
+        rc = ct_encoder_put(c, &records[i]);
     }
     return rc;
 }
 
 // An inexact checkpoint is one part.
-static int has_room_in_part(const struct ct_columns *c) {
+static int has_room_in_part(const struct ct_encoder *c) {
     return g.inexact || (c->records < g.part_objects &&
                          ct_open_chunk_blocks_left() > 4 * CT_OPEN_CHUNK_RESERVE_BLOCKS);
 }
 
 // Encodes the next objects; ends early where their definitions fill the chunk.
-static int encode_part(struct ct_columns *c, const struct ct_live *live,
+static int encode_part(struct ct_encoder *c, const struct ct_live *live,
                        const struct ct_readings *readings) {
     static struct ct_event records[RECORDS];
     int rc = 0;
@@ -153,7 +155,7 @@ static int encode_part(struct ct_columns *c, const struct ct_live *live,
     return rc;
 }
 
-static void put_part(struct ct_out *out, const struct ct_columns *c) {
+static void put_part(struct ct_out *out, const struct ct_encoder *c) {
     uint8_t *const length_at = ct_section_begin(out, CT_SECTION_CHECKPOINT);
     ct_put_varint(out, (g.part == FIRST ? CT_CHECKPOINT_FIRST : 0u) |
                            (g.last ? CT_CHECKPOINT_LAST : 0u) |
@@ -163,7 +165,7 @@ static void put_part(struct ct_out *out, const struct ct_columns *c) {
         const uint8_t *start = g.columns + (size_t)i * COLUMN_BYTES;
         if (!c->stream[i].at)
             continue;
-        ct_columns_head(out, i, (uint32_t)(c->stream[i].at - start));
+        ct_encoder_put_column_head(out, i, (uint32_t)(c->stream[i].at - start));
         ct_put_bytes(out, start, (size_t)(c->stream[i].at - start));
     }
     ct_section_end(out, length_at);
@@ -189,12 +191,12 @@ static unsigned give_up(void) {
 unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live,
                                            const struct ct_readings *readings,
                                            const struct ct_history *history, struct ct_out *out) {
-    struct ct_columns *c = ct_open_chunk_get_encoder();
-    const unsigned flags = g.part == FIRST ? CT_CHUNK_SEGMENT : 0;
+    struct ct_encoder *c = ct_open_chunk_get_encoder();
+    const unsigned flags = g.part == FIRST ? CT_CHUNK_RESTART : 0;
     const uint8_t *const start = out->at;
     if (g.part == NONE)
         return 0;
-    if (!g.columns && !(g.columns = ct_pages((size_t)CT_COLUMNS * COLUMN_BYTES)))
+    if (!g.columns && !(g.columns = ct_pages_map((size_t)CT_COLUMNS * COLUMN_BYTES)))
         return give_up();
     if (g.part == FIRST)
         put_history(out, history);
@@ -208,7 +210,7 @@ unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live,
         return give_up();
     g.part = g.last ? NONE : MORE;
     if (g.last)
-        ct_pages_forget(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
+        ct_pages_discard(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
     g.part_bytes += (uint64_t)(out->at - start);
     return flags;
 }
@@ -236,7 +238,8 @@ static uint64_t find_restart_point(uint64_t event) {
 // The first OOM and the last one are protected.
 static void protect(uint64_t last_seq) {
     const uint64_t first_seq = find_restart_point(g.oom_event);
-    ct_output_pin(first_seq, last_seq, g.protects ? CT_PIN_LAST : CT_PIN_FIRST);
+    ct_trace_file_protect(first_seq, last_seq,
+                          g.protects ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
     g.protects = 1;
     g.has_oom = 0;
 }

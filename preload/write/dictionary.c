@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "store/name_table.h"
@@ -33,7 +34,7 @@ enum frame_state { FRAME_NEW, FRAME_NAMED, FRAME_NAMELESS };
 
 struct frame {
     uint64_t word; // as in cutrace/journal.h
-    struct ct_module *module;
+    struct ct_loaded_module *module;
     const char *symbol;
     uint32_t symbol_bytes;
     enum frame_state state;
@@ -87,7 +88,8 @@ static int put_definition(enum ct_section kind, uint32_t id, const void *payload
     ct_put_varint(&o, id);
     ct_put_varint(&o, n);
     if (ct_open_chunk_blocks_left() <
-        CT_OPEN_CHUNK_EVENT_BLOCKS + 1 + (n + sizeof head) / sizeof((struct ct_block *)0)->bytes)
+        CT_OPEN_CHUNK_EVENT_BLOCKS + 1 +
+            (n + sizeof head) / sizeof((struct ct_stream_block *)0)->bytes)
         return -1;
     if (ct_open_chunk_define(kind, head, (size_t)(o.at - head)) ||
         ct_open_chunk_define(kind, payload, n))
@@ -147,7 +149,7 @@ static uint32_t hash_of_string(uint32_t index) {
 
 // The string with this text, which is copied at its first use; NULL if the table is full.
 static struct string *intern_string(const char *text, size_t n) {
-    if (!strings && !(strings = ct_pages(STRINGS * sizeof *strings)))
+    if (!strings && !(strings = ct_pages_map(STRINGS * sizeof *strings)))
         return NULL;
     if (ct_hash_slots_reserve(&string_slots, strings_used, hash_of_string))
         return NULL;
@@ -158,7 +160,7 @@ static struct string *intern_string(const char *text, size_t n) {
         if (s->hash == h && s->bytes == n && !memcmp(s->text, text, n))
             return s;
     }
-    const char *copy = strings_used < STRINGS ? ct_arena_text(&string_texts, text, n) : NULL;
+    const char *copy = strings_used < STRINGS ? ct_arena_copy_text(&string_texts, text, n) : NULL;
     if (!copy)
         return NULL;
     strings[strings_used] = (struct string){.text = copy, .bytes = (uint32_t)n, .hash = h};
@@ -180,7 +182,7 @@ static uint32_t get_string_id(const char *text, size_t n) {
 }
 
 static __attribute__((noinline)) uint32_t define_name(uint32_t name) {
-    const char *text = ct_name_text(name);
+    const char *text = ct_name_get_text(name);
     if (!text)
         return 0;
     name_ids[name].id = get_string_id(text, strlen(text));
@@ -238,7 +240,7 @@ static inline uint32_t get_thread_id(uint32_t number) {
 
 // ---- modules and frames ---------------------------------------------------------------------
 
-static uint32_t get_module_id(struct ct_module *m) {
+static uint32_t get_module_id(struct ct_loaded_module *m) {
     if (m && m->file_generation != generation) {
         struct payload p;
         struct ct_out o = begin_payload(&p);
@@ -265,13 +267,13 @@ static void put_native(struct ct_out *o, const struct frame *f) {
 }
 
 // File and function of a Python frame. Returns 0, or -1.
-static int read_code_name(uint64_t word, struct ct_text *t) {
-    const struct ct_stack_entry *e = ct_stack_entry(ct_frame_word_text(word));
-    return e ? ct_text_of(e->frame, e->frames, t) : -1;
+static int read_code_name(uint64_t word, struct ct_code_name *t) {
+    const struct ct_stack_entry *e = ct_stack_table_get(ct_frame_word_text(word));
+    return e ? ct_code_name_parse(e->frame, e->frames, t) : -1;
 }
 
 static void put_python(struct ct_out *o, uint64_t word) {
-    struct ct_text t = {0};
+    struct ct_code_name t = {0};
     (void)read_code_name(word, &t);
     ct_put_varint(o, CT_FRAME_PYTHON);
     ct_put_varint(o, t.function_bytes ? get_string_id(t.function, t.function_bytes) : 0);
@@ -307,7 +309,7 @@ static uint32_t hash_of_frame(uint32_t index) {
 }
 
 static struct frame *intern_frame(uint64_t word) {
-    if (!frames && !(frames = ct_pages(FRAMES * sizeof *frames)))
+    if (!frames && !(frames = ct_pages_map(FRAMES * sizeof *frames)))
         return NULL;
     if (ct_hash_slots_reserve(&frame_slots, frames_used, hash_of_frame))
         return NULL;
@@ -321,7 +323,7 @@ static struct frame *intern_frame(uint64_t word) {
     struct frame *f = &frames[frames_used - 1];
     *f = (struct frame){.word = word, .state = FRAME_NAMELESS};
     if (ct_frame_word_is_native(word)) {
-        f->module = ct_module_of(word - 1);
+        f->module = ct_loaded_modules_find(word - 1);
         f->state = FRAME_NEW;
         frames_unresolved++;
     }
@@ -365,7 +367,7 @@ static uint32_t find_node_id(uint32_t parent, uint32_t frame) {
 
 // Keeps a new node. If there is no room, the frames up to it are written again with the next stack.
 static void keep_node(uint32_t parent, uint32_t frame, uint32_t id) {
-    if ((!nodes && !(nodes = ct_pages(NODES * sizeof *nodes))) || nodes_used == NODES ||
+    if ((!nodes && !(nodes = ct_pages_map(NODES * sizeof *nodes))) || nodes_used == NODES ||
         ct_hash_slots_reserve(&node_slots, nodes_used, hash_of_node))
         return;
     uint32_t i = hash_node(parent, frame) & (node_slots.room - 1);
@@ -414,7 +416,7 @@ static __attribute__((noinline)) uint32_t define_stack(struct ct_stack_entry *e)
 }
 
 static inline uint32_t get_stack_id(uint32_t stack) {
-    struct ct_stack_entry *e = ct_stack_entry(stack);
+    struct ct_stack_entry *e = ct_stack_table_get(stack);
     if (!e)
         return 0;
     return e->file_generation == generation ? e->file_id : define_stack(e);
@@ -436,7 +438,7 @@ void ct_dictionary_map(struct ct_event *e) {
 void ct_dictionary_prefetch(const struct ct_event *e) {
     __asm__ volatile(""); // gcc 12 drops calls of functions that only prefetch
     if (CT_HAS(e, stack))
-        __builtin_prefetch(ct_stack_entry(e->stack));
+        __builtin_prefetch(ct_stack_table_get(e->stack));
 }
 
 // ---- symbols --------------------------------------------------------------------------------
@@ -452,7 +454,7 @@ int ct_dictionary_has_unmapped_frames(void) {
     return 0;
 }
 
-struct ct_module *ct_dictionary_next_unloaded_module(size_t *n) {
+struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *n) {
     for (; *n < frames_used; ++*n) {
         const struct frame *f = &frames[*n];
         if (f->state == FRAME_NEW && f->module && !f->module->symbols && !f->module->no_symbols)
@@ -463,10 +465,10 @@ struct ct_module *ct_dictionary_next_unloaded_module(size_t *n) {
 
 // Looks up the frame's symbol in the table of its module.
 static void resolve_frame(struct frame *f) {
-    static char name[CT_SYMBOL_MAX + 1];
+    static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
     const size_t n = f->module->symbols
-                         ? ct_symbols_find(f->module->symbols, f->word - 1 - f->module->base, name,
-                                           &f->symbol_offset)
+                         ? ct_elf_symbols_find(f->module->symbols, f->word - 1 - f->module->base,
+                                               name, &f->symbol_offset)
                          : 0;
     const struct string *s = n ? intern_string(name, n) : NULL;
     f->state = s ? FRAME_NAMED : FRAME_NAMELESS;
@@ -482,9 +484,9 @@ void ct_dictionary_resolve_frames(int final) {
         struct frame *f = &frames[i];
         if (f->state != FRAME_NEW)
             continue;
-        struct ct_module *const before = f->module;
+        struct ct_loaded_module *const before = f->module;
         if (!f->module)
-            f->module = ct_module_of(f->word - 1);
+            f->module = ct_loaded_modules_find(f->word - 1);
         if (f->module && (f->module->symbols || f->module->no_symbols))
             resolve_frame(f);
         else if (final)
@@ -498,9 +500,9 @@ void ct_dictionary_resolve_frames(int final) {
     }
     while (frames_resolved_up_to < frames_used && frames[frames_resolved_up_to].state != FRAME_NEW)
         frames_resolved_up_to++;
-    for (size_t i = 0; ct_module_at(i); i++)
-        if (ct_module_at(i)->symbols)
-            ct_symbols_rest(ct_module_at(i)->symbols);
+    for (size_t i = 0; ct_loaded_modules_get(i); i++)
+        if (ct_loaded_modules_get(i)->symbols)
+            ct_elf_symbols_close_file(ct_loaded_modules_get(i)->symbols);
 }
 
 // ---- callers -----------------------------------------------------------------------------
@@ -519,7 +521,7 @@ static int is_cuda(const char *path) {
 // The frame that called CUDA: the innermost Python line if there is one, else the innermost frame
 // outside of CUDA's libraries.
 static const struct frame *find_caller(uint32_t stack) {
-    const struct ct_stack_entry *e = ct_stack_entry(stack);
+    const struct ct_stack_entry *e = ct_stack_table_get(stack);
     const struct frame *native = NULL;
     for (uint32_t i = 0; e && i < e->frames; i++) {
         const struct frame *f = intern_frame(e->frame[i]);
@@ -532,7 +534,7 @@ static const struct frame *find_caller(uint32_t stack) {
 }
 
 static size_t format_python_caller(uint64_t word, char *out, size_t size) {
-    struct ct_text t;
+    struct ct_code_name t;
     if (read_code_name(word, &t))
         return 0;
     const char *const end = t.file + t.file_bytes, *base = end;
@@ -553,7 +555,7 @@ size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size) {
     return ct_print(out, size, "%s+0x%lx", base_name(f->module->path), f->word - f->module->base);
 }
 
-struct ct_module *ct_dictionary_find_caller_module(uint32_t stack) {
+struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack) {
     const struct frame *f = find_caller(stack);
     return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module
                                                                                        : NULL;

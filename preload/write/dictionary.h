@@ -7,7 +7,7 @@
 #ifndef CT_WRITE_DICTIONARY_H
 #define CT_WRITE_DICTIONARY_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/format.h>
 
 #include "store/loaded_modules.h"
 
@@ -31,7 +31,7 @@ void ct_dictionary_prefetch(const struct ct_event *e);
 size_t ct_dictionary_count_unresolved(void);
 
 // The next module, from frame *frame on, that has such a frame and no symbol table yet; NULL: none.
-struct ct_module *ct_dictionary_next_unloaded_module(size_t *frame);
+struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *frame);
 
 // Whether one of these frames lies in no known module.
 int ct_dictionary_has_unmapped_frames(void);
@@ -48,7 +48,7 @@ void ct_dictionary_forget_frames(void);
 size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size);
 
 // The module whose symbol table would give that name; NULL: none is missing.
-struct ct_module *ct_dictionary_find_caller_module(uint32_t stack);
+struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack);
 
 void ct_dictionary_reinit_child(void);
 

@@ -3,28 +3,25 @@
 // the open chunk; a full or old chunk is built (compressed) and appended to the file or to the
 // memory chunks. Only the holder of the drain lock, the drainer, is in this file.
 //
-// Steps of a drain:
-//   1 Append the built chunk, if the disk did not take it before.
-//   2 Merge the rings: copy a batch of events.
-//   3 Put the batch into the open chunk.
-//   4 Commit the open chunk (in the journal: open[committed & 1]).
-//   5 Release the batch's bytes in the rings (their tails).
-//   6 If the chunk is full or its deadline is over: build it, append it, begin the next one and
-//     commit that.
+// Steps of a drain: 1 Append the built chunk, if the disk did not take it before. 2 Merge the
+// rings: copy a batch of events. 3 Put the batch into the open chunk. 4 Commit the open chunk (in
+// the journal: open[committed & 1]). 5 Release the batch's bytes in the rings (their tails). 6 If
+// the chunk is full or its deadline is over: build it, append it, begin the next one and commit
+// that.
 //
 // Invariants, for a reader of the file and the journal after a SIGKILL at any point:
 // D1 One thread drains: all functions here, and all that other headers call the drainer's, run
 //    under the drain lock.
-// D2 `taken_ns` of the commit divides the events: those up to it are in the open chunk or in chunks
-//    before it, later ones are in the rings. A reader ignores ring records up to taken_ns.
+// D2 `drained_ns` of the commit divides the events: those up to it are in the open chunk or in
+//    chunks before it, later ones are in the rings. A reader ignores ring records up to drained_ns.
 // D3 A commit stands between two events of different times; otherwise no single time could divide
 //    them.
-// D4 Commit before release: a kill before 4 leaves the events in the rings and the old taken_ns; a
-//    kill between 4 and 5 leaves them in both places, and the reader ignores those in the rings.
+// D4 Commit before release: a kill before 4 leaves the events in the rings and the old drained_ns;
+//    a kill between 4 and 5 leaves them in both places, and the reader ignores those in the rings.
 // D5 A chunk is built only when all of its records are committed. A kill before the append of 6 is
 //    complete leaves the journal's copy, from which the reader builds the chunk.
 // D6 Chunk numbers count by one. A kill between the append and the commit of 6 leaves chunk `seq`
-//    in both places: the reader takes the file's, and keeps taken_ns of the journal's. The stream
+//    in both places: the reader takes the file's, and keeps drained_ns of the journal's. The stream
 //    blocks of a chunk are used again only after the commit that no longer names them
 //    (open_chunk.c).
 // D7 While a built chunk waits for the disk, nothing is put into the open chunk: its streams are
@@ -40,7 +37,6 @@
 #include <unistd.h>
 
 #include <cutrace/format/assert.h>
-#include <cutrace/format/codec.h>
 
 #include "base/options.h"
 #include "base/pages.h"
@@ -105,7 +101,7 @@ static struct {
     size_t batch_n;
     // What was prefetched for the next events, by their index modulo the size.
     uint64_t live_lines[2 * PREFETCH_AHEAD];
-    struct ct_columns_look probes[PREFETCH_AHEAD];
+    struct ct_encoder_probe probes[PREFETCH_AHEAD];
 
     // The open chunk's sections besides definitions and events (checkpoint part, history) and its
     // flags for them.
@@ -122,11 +118,12 @@ static struct {
 
 static int map_buffers(void) {
     if (!w.batch)
-        w.batch = ct_pages((BATCH + CT_RINGS + 1 + PREFETCH_AHEAD) * sizeof *w.batch);
+        w.batch =
+            ct_pages_map((BATCH + CT_JOURNAL_MAX_RINGS + 1 + PREFETCH_AHEAD) * sizeof *w.batch);
     if (!w.extra)
-        w.extra = ct_pages(EXTRA_BYTES);
+        w.extra = ct_pages_map(EXTRA_BYTES);
     if (!w.chunk)
-        w.chunk = ct_pages(ct_chunk_bound(BODY_BYTES));
+        w.chunk = ct_pages_map(ct_chunk_encode_bound(BODY_BYTES));
     return w.batch && w.extra && w.chunk ? 0 : -ENOMEM;
 }
 
@@ -146,7 +143,7 @@ static void add_note(const char *text) {
     if (!text || w.note.op)
         return;
     CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text, ct_text("%s", text));
+    CT_SET(&e, text, ct_name_intern_format("%s", text));
     w.note = e;
 }
 
@@ -156,8 +153,8 @@ static void report_problem(const char *text) {
     if (!text)
         return;
     ct_print(line, sizeof line, "cutrace: %s\n", text);
-    if (!CT_NUMBER(QUIET))
-        ct_say(line);
+    if (!CT_OPTION_NUMBER(QUIET))
+        ct_print_stderr(line);
     add_note(text);
 }
 
@@ -166,7 +163,7 @@ static void report_problem(const char *text) {
 // A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has
 // made small, is overwritten in small steps.
 static uint64_t choose_chunk_records(void) {
-    const uint64_t capacity = ct_shelf_bound(ct_output_capacity());
+    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity());
     const uint64_t fit = capacity / 16 / BYTES_PER_EVENT;
     if (!capacity || fit > MAX_CHUNK_EVENTS)
         return MAX_CHUNK_EVENTS;
@@ -213,11 +210,12 @@ static int build_chunk(unsigned flags) {
                                .t_first_ns = open->t_first_ns,
                                .t_last_ns = open->t_last_ns,
                                .trace_id = w.trace_id};
-    if (ct_chunk_begin(ct_open_chunk_body_bytes() + w.extra_bytes, (int)CT_NUMBER(COMPRESS),
-                       w.chunk, ct_chunk_bound(BODY_BYTES)))
+    if (ct_chunk_encode_begin(ct_open_chunk_body_bytes() + w.extra_bytes,
+                              (int)CT_OPTION_NUMBER(COMPRESS), w.chunk,
+                              ct_chunk_encode_bound(BODY_BYTES)))
         return -ENOMEM;
     ct_open_chunk_encode(w.extra, w.extra_bytes);
-    w.chunk_bytes = ct_chunk_end(&w.head);
+    w.chunk_bytes = ct_chunk_encode_end(&w.head);
     return w.chunk_bytes ? 0 : -ENOMEM;
 }
 
@@ -236,11 +234,12 @@ static int drain_rings(void);
 // Writes all memory chunks of now into the file. This may take long; with `drains_rings`, the rings
 // are emptied meanwhile. -errno: some chunks are not written.
 static int flush_memory_chunks(int drains_rings) {
-    const uint64_t end = ct_shelf_end();
+    const uint64_t end = ct_memory_chunks_get_end();
     int rc;
-    while ((rc = ct_shelf_flush(end)) == -EAGAIN && (!drains_rings || !(rc = drain_rings())))
+    while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN &&
+           (!drains_rings || !(rc = drain_rings())))
         ;
-    add_note(ct_output_trouble());
+    add_note(ct_trace_file_take_error());
     w.flush_now = rc != 0;
     return rc;
 }
@@ -251,11 +250,11 @@ static int append_chunk(void) {
     if (!w.chunk_bytes)
         return 0;
     CT_ASSERT(w.head.seq == ct_open_chunk_get()->seq); // D6
-    const int rc = ct_shelf_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
-    add_note(ct_output_trouble());
+    const int rc = ct_memory_chunks_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
+    add_note(ct_trace_file_take_error());
     // On a full disk, a chunk that was begun earlier is too large for the space that remains;
     // smaller ones fit.
-    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_output_capacity() / 2))
+    if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_trace_file_get_capacity() / 2))
         return drop_chunk();
     if (rc)
         return rc;
@@ -263,7 +262,7 @@ static int append_chunk(void) {
     w.chunk_bytes = 0;
     w.ended = (w.head.flags & CT_CHUNK_LAST) != 0;
     if (w.ended && !flush_memory_chunks(0))
-        (void)ct_output_close_clean();
+        (void)ct_trace_file_trim();
     return begin_chunk(w.head.seq + 1, w.head.first_event + w.head.events);
 }
 
@@ -276,7 +275,7 @@ static int close_chunk(unsigned flags) {
 
 // Whether the open chunk must be closed before another batch.
 static int is_full(void) {
-    const uint64_t capacity = ct_shelf_bound(ct_output_capacity());
+    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity());
     return ct_open_chunk_get()->records >= w.chunk_records ||
            ct_open_chunk_blocks_left() < 2 * CT_OPEN_CHUNK_RESERVE_BLOCKS ||
            (capacity && ct_open_chunk_definition_bytes() >= capacity / 2);
@@ -289,12 +288,13 @@ static int is_full_inside_batch(void) {
 
 // Counters for readers of the journal.
 static void report_counters(void) {
-    struct ct_journal *j = ct_journal();
+    struct ct_journal *j = ct_journal_get();
     atomic_store_explicit(&j->events,
                           ct_open_chunk_get()->first_event + ct_open_chunk_get()->events,
                           memory_order_relaxed);
     atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
-    atomic_store_explicit(&j->bytes_written, ct_output_bytes(), memory_order_relaxed);
+    atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(),
+                          memory_order_relaxed);
     ct_live_state_report(j);
 }
 
@@ -323,8 +323,8 @@ static inline void put_event(size_t i) {
     struct ct_event *e = &w.batch[i];
     const struct ct_journal_open *open = ct_open_chunk_get();
     const uint64_t number = open->first_event + open->events + w.waiting;
-    CT_ASSERT(!w.chunk_bytes);                               // D7
-    CT_ASSERT(is_own_record(e) || e->t_ns > open->taken_ns); // D2
+    CT_ASSERT(!w.chunk_bytes);                                 // D7
+    CT_ASSERT(is_own_record(e) || e->t_ns > open->drained_ns); // D2
     if (w.drops_unknown_frees && ct_live_state_is_unknown_free(e))
         e->op = 0;
     if (!e->op)
@@ -336,7 +336,7 @@ static inline void put_event(size_t i) {
     ct_live_state_apply(e, number, w.live_lines[i % (2 * PREFETCH_AHEAD)]);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
-    w.probes[i % PREFETCH_AHEAD] = ct_columns_look(ct_open_chunk_get_encoder(), e);
+    w.probes[i % PREFETCH_AHEAD] = ct_encoder_probe(ct_open_chunk_get_encoder(), e);
 }
 
 static inline void put_into_chunk(size_t i) {
@@ -369,7 +369,7 @@ static int put_batch(void) {
     int rc = 0;
     ct_amend_apply(w.batch, w.batch_n);
     w.batch[w.batch_n].t_ns = 0; // the time after the last event is not known
-    w.drops_unknown_frees = CT_NUMBER(MIN_SIZE) || CT_NUMBER(SAMPLE) > 1;
+    w.drops_unknown_frees = CT_OPTION_NUMBER(MIN_SIZE) || CT_OPTION_NUMBER(SAMPLE) > 1;
     for (size_t i = 0; i < PREFETCH_AHEAD; i++)
         prefetch_lines(i);
     for (size_t i = 0; i < w.batch_n && !rc; i++) {
@@ -377,7 +377,7 @@ static int put_batch(void) {
         if (is_full_inside_batch() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
             for (; put < i; put++)
                 put_into_chunk(put);
-            ct_open_chunk_commit(i ? w.batch[i - 1].t_ns : ct_open_chunk_get()->taken_ns);
+            ct_open_chunk_commit(i ? w.batch[i - 1].t_ns : ct_open_chunk_get()->drained_ns);
             if ((rc = close_chunk(0))) {
                 // Their bytes in the rings are released nevertheless.
                 atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i);
@@ -437,7 +437,7 @@ static int put_own_records(uint64_t t_ns) {
 
 // Renews the recorder's own INFO. Returns whether INFO must be in the file after this drain.
 static int renew_info(enum ct_drain_how how) {
-    const uint64_t now = ct_clock();
+    const uint64_t now = ct_clock_read();
     if (w.ended) // D8
         return 0;
     if (how < CT_DRAIN_INFO && now - w.info_ns < INFO_NS)
@@ -445,9 +445,9 @@ static int renew_info(enum ct_drain_how how) {
     w.info_ns = now;
     ct_info_refresh();
     ct_info_set("recorder.lost_events", "%lu", w.lost);
-    ct_info_set("recorder.clock", "%s", ct_clock_source());
-    ct_info_set("recorder.stacks_full", "%lu", atomic_load(&ct_stacks_full));
-    ct_info_set("recorder.bytes_written", "%lu", ct_output_bytes());
+    ct_info_set("recorder.clock", "%s", ct_clock_get_source());
+    ct_info_set("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
+    ct_info_set("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
     if (how == CT_DRAIN_FINAL)
         ct_info_set("recorder.end", "exit");
     return how >= CT_DRAIN_INFO;
@@ -477,14 +477,14 @@ static int drain_rings(void) {
 }
 
 static uint64_t flush_interval_ns(void) {
-    if (ct_journal_is_file() || CT_NUMBER(FLUSH_MS) < UNSAVED_NS)
-        return CT_NUMBER(FLUSH_MS);
+    if (ct_journal_is_file() || CT_OPTION_NUMBER(FLUSH_MS) < UNSAVED_NS)
+        return CT_OPTION_NUMBER(FLUSH_MS);
     return UNSAVED_NS;
 }
 
 // Whether the open chunk must be closed now.
 static int must_close(enum ct_drain_how how, int info) {
-    const uint64_t now = ct_clock();
+    const uint64_t now = ct_clock_read();
     if (!ct_open_chunk_get()->records && !ct_open_chunk_definition_bytes() && !w.extra_bytes)
         return (how == CT_DRAIN_FINAL && !w.ended) || info;
     if (!w.deadline_ns)
@@ -498,7 +498,7 @@ static void drain_and_close(enum ct_drain_how how) {
     if (drain_rings())
         return;
     ct_info_put_changed();
-    ct_open_chunk_commit(ct_open_chunk_get()->taken_ns);
+    ct_open_chunk_commit(ct_open_chunk_get()->drained_ns);
     if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
         w.flush_now = 1;
     int rc = 0;
@@ -508,7 +508,7 @@ static void drain_and_close(enum ct_drain_how how) {
         rc = flush_memory_chunks(how != CT_DRAIN_FINAL);
     // Rings may still have events: one stays while another thread may yet publish an older one.
     if (!rc && how == CT_DRAIN_FINAL && ct_rings_are_empty())
-        ct_journal_done();
+        ct_journal_remove_file();
 }
 
 void ct_drain_run(enum ct_drain_how how) {
@@ -524,7 +524,7 @@ void ct_drain_run(enum ct_drain_how how) {
         return;
     }
     if (!w.note.op)
-        report_problem(ct_memory_budget_trouble());
+        report_problem(ct_memory_budget_take_error());
     if (append_chunk())
         return;
     drain_and_close(how);
@@ -541,19 +541,19 @@ static void report_no_journal(const char *error) {
     ct_print(text, sizeof text,
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", error,
              (unsigned)(UNSAVED_NS / 1000000),
-             ct_memory_budget_trouble() ? ", and CUTRACE_MEMORY is not in force" : "");
+             ct_memory_budget_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
     report_problem(text);
 }
 
 static int make_trace(void) {
     if (map_buffers())
         return -ENOMEM;
-    int rc = ct_output_open();
+    int rc = ct_trace_file_open();
     if (rc)
         return rc;
     if (getrandom(&w.trace_id, sizeof w.trace_id, GRND_NONBLOCK) != sizeof w.trace_id)
-        w.trace_id = (ct_clock() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
-    if ((rc = ct_journal_open(ct_output_path(), w.trace_id, ct_name_text)))
+        w.trace_id = (ct_clock_read() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
+    if ((rc = ct_journal_open(ct_trace_file_get_path(), w.trace_id, ct_name_get_text)))
         return rc;
     if ((rc = ct_live_state_init()))
         return rc;
@@ -568,8 +568,8 @@ int ct_drain_open_trace(void) {
     w.file = rc ? FAILED : OPEN;
     if (rc)
         return rc;
-    if (ct_journal_trouble())
-        report_no_journal(ct_journal_trouble());
+    if (ct_journal_get_error())
+        report_no_journal(ct_journal_get_error());
     ct_process_info_publish();
     if (w.parent_id)
         ct_info_set("process.parent_trace", "%016lx", w.parent_id);
@@ -586,12 +586,12 @@ void ct_drain_reinit_child(void) {
     w.parent_id = parent;
     ct_drain_lock_reinit_child();
     ct_oom_notice_reinit_child();
-    ct_output_forked();
+    ct_trace_file_reinit_child();
     ct_ring_merge_reinit_child();
     ct_live_state_reinit_child();
     ct_open_chunk_reinit_child();
     ct_checkpoint_writer_reinit_child();
-    ct_journal_forked();
+    ct_journal_reinit_child();
     ct_dictionary_reinit_child();
     ct_symbolizer_reinit_child();
     ct_info_reinit_child();

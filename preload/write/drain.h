@@ -23,7 +23,7 @@ int ct_drain_open_trace(void);
 // Whether a chunk waits for the disk to take it. Any thread.
 int ct_drain_is_stuck(void);
 
-// When the open chunk must be in the file (ct_clock); 0 if it is empty. Any thread.
+// When the open chunk must be in the file (ct_clock_read); 0 if it is empty. Any thread.
 uint64_t ct_drain_deadline_ns(void);
 
 // A forked child starts without a trace, whether or not the forking thread held the lock. Not under

@@ -11,20 +11,20 @@
 
 static _Atomic int locked;
 
-int ct_drain_lock_try(struct ct_shield *shield) {
+int ct_drain_lock_try(struct ct_signal_guard *shield) {
     int open = 0;
     // Look first: the guard below costs five system calls.
     if (atomic_load_explicit(&locked, memory_order_relaxed))
         return -EBUSY;
-    ct_shield_up(shield);
+    ct_signal_guard_enter(shield);
     if (atomic_compare_exchange_strong_explicit(&locked, &open, 1, memory_order_acquire,
                                                 memory_order_relaxed))
         return 0;
-    ct_shield_down(shield);
+    ct_signal_guard_leave(shield);
     return -EBUSY;
 }
 
-int ct_drain_lock_wait(struct ct_shield *shield, unsigned ms) {
+int ct_drain_lock_wait(struct ct_signal_guard *shield, unsigned ms) {
     const struct timespec pause = {0, 200000};
     for (unsigned i = 0; i <= ms * 5; i++) {
         if (!ct_drain_lock_try(shield))
@@ -34,10 +34,10 @@ int ct_drain_lock_wait(struct ct_shield *shield, unsigned ms) {
     return -EBUSY;
 }
 
-void ct_drain_lock_release(struct ct_shield *shield) {
+void ct_drain_lock_release(struct ct_signal_guard *shield) {
     CT_ASSERT(ct_drain_lock_is_held());
     atomic_store_explicit(&locked, 0, memory_order_release);
-    ct_shield_down(shield);
+    ct_signal_guard_leave(shield);
 }
 
 int ct_drain_lock_is_held(void) {

@@ -11,13 +11,13 @@
 #include "base/signal_guard.h"
 
 // Locks without waiting. Returns 0, or -EBUSY.
-int ct_drain_lock_try(struct ct_shield *shield);
+int ct_drain_lock_try(struct ct_signal_guard *shield);
 
 // Waits up to `ms` milliseconds for the lock: for the writer thread, exit and fork. Returns 0, or
 // -EBUSY.
-int ct_drain_lock_wait(struct ct_shield *shield, unsigned ms);
+int ct_drain_lock_wait(struct ct_signal_guard *shield, unsigned ms);
 
-void ct_drain_lock_release(struct ct_shield *shield);
+void ct_drain_lock_release(struct ct_signal_guard *shield);
 
 // Whether any thread holds the lock: for assertions.
 int ct_drain_lock_is_held(void);

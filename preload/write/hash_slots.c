@@ -14,7 +14,7 @@ int ct_hash_slots_reserve(struct ct_hash_slots *s, uint32_t used,
     struct ct_hash_slots larger = {NULL, s->room ? s->room * 2 : FIRST_ROOM};
     if (used < s->room / 2)
         return 0;
-    if (!(larger.at = ct_pages(larger.room * sizeof *larger.at)))
+    if (!(larger.at = ct_pages_map(larger.room * sizeof *larger.at)))
         return used + 1 < s->room ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < s->room; i++) {
         if (!s->at[i])
@@ -24,7 +24,7 @@ int ct_hash_slots_reserve(struct ct_hash_slots *s, uint32_t used,
             to = (to + 1) & (larger.room - 1);
         larger.at[to] = s->at[i];
     }
-    ct_pages_free(s->at, s->room * sizeof *s->at);
+    ct_pages_unmap(s->at, s->room * sizeof *s->at);
     *s = larger;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "write/open_chunk.h"
@@ -59,7 +60,7 @@ static struct pair *find_or_add(const char *key) {
         if (!strcmp(pairs[slots[i] - 1].key, key))
             return &pairs[slots[i] - 1];
     struct pair *p = &pairs[pairs_used];
-    if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_text(&texts, key, strlen(key))))
+    if (pairs_used >= PAIRS / 4 * 3 || !(p->key = ct_arena_copy_text(&texts, key, strlen(key))))
         return NULL;
     slots[i] = (uint16_t)++pairs_used;
     return p;
@@ -70,7 +71,7 @@ static void set_value(struct pair *p, const char *value, size_t n) {
         return;
     if (n > p->room || !p->value) {
         const size_t room = n < 24 ? 24 : n * 2;
-        char *fresh = ct_arena_take(&texts, room);
+        char *fresh = ct_arena_alloc(&texts, room);
         if (!fresh)
             return;
         p->value = fresh;
@@ -88,7 +89,7 @@ void ct_info_set(const char *key, const char *format, ...) {
     const int saved = errno;
     va_list arguments;
     va_start(arguments, format);
-    const size_t n = ct_vprint(value, sizeof value, format, arguments);
+    const size_t n = ct_print_va(value, sizeof value, format, arguments);
     va_end(arguments);
     if (!enter_lock()) {
         struct pair *p = find_or_add(key);

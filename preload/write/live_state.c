@@ -21,7 +21,7 @@
 static struct {
     struct ct_live live;
     struct ct_readings readings;
-    struct ct_ranges ranges;
+    struct ct_address_map ranges;
     struct ct_history *history;
     uint64_t gaps_ns; // when gaps were recorded
     // Objects of events before this one are known to a reader in sums only; 0: none are.
@@ -31,7 +31,7 @@ static struct {
         // Gathered for one cell of the history, which ends at until_ns; 0: nothing is.
         uint64_t t_ns, until_ns, events;
         int changed;
-        struct ct_counted least, most, last;
+        struct ct_device_counts least, most, last;
         // Used but not tracked, when NVML was sampled.
         uint64_t sampled_untracked;
     } device[CT_MAX_DEVICES];
@@ -44,27 +44,27 @@ _Static_assert(CT_MAX_DEVICES <= 64, "bits");
 static void *allocate(void *user, void *old, size_t old_bytes, size_t bytes) {
     (void)user;
     if (bytes)
-        return ct_pages(bytes);
-    ct_pages_free(old, old_bytes);
+        return ct_pages_map(bytes);
+    ct_pages_unmap(old, old_bytes);
     return NULL;
 }
 
 static void update_address_map(void *unused, const struct ct_object *object,
-                               const struct ct_origin *from, int sign) {
+                               const struct ct_traits *from, int sign) {
     (void)unused;
-    ct_ranges_placed(&s.ranges, object, from, sign);
+    ct_address_map_update(&s.ranges, object, from, sign);
 }
 
 int ct_live_state_init(void) {
-    if (!s.history && !(s.history = ct_pages(sizeof *s.history)))
+    if (!s.history && !(s.history = ct_pages_map(sizeof *s.history)))
         return -ENOMEM;
-    struct ct_aside *aside = ct_pages(CT_RINGS * sizeof *aside);
+    struct ct_tentative *aside = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *aside);
     ct_live_init(&s.live, allocate, NULL);
-    s.live.aside = aside;
-    s.live.asides = aside ? CT_RINGS : 0;
-    ct_ranges_init(&s.ranges, allocate, NULL);
-    s.live.placed = update_address_map;
-    ct_history_begin(s.history, ct_clock());
+    s.live.tentative = aside;
+    s.live.tentative_room = aside ? CT_JOURNAL_MAX_RINGS : 0;
+    ct_address_map_init(&s.ranges, allocate, NULL);
+    s.live.address_changed = update_address_map;
+    ct_history_begin(s.history, ct_clock_read());
     return 0;
 }
 
@@ -72,7 +72,7 @@ int ct_live_state_init(void) {
 // the bounds of the counts give the bounds of the quantities.
 static void flush_to_history(int device) {
     struct device *d = &s.device[device];
-    const struct ct_counted *const bounds[] = {&d->least, &d->most, &d->last};
+    const struct ct_device_counts *const bounds[] = {&d->least, &d->most, &d->last};
     if (d->events)
         ct_history_count(s.history, d->t_ns, device, d->events, 0);
     for (size_t i = 0; d->changed && i < 3; i++) {
@@ -90,7 +90,7 @@ static inline void widen(uint64_t value, uint64_t *least, uint64_t *most) {
         *most = value;
 }
 
-static inline void gather(struct device *d, const struct ct_counted *to) {
+static inline void gather(struct device *d, const struct ct_device_counts *to) {
     if (!d->changed)
         d->least = d->most = *to;
     d->changed = 1;
@@ -104,7 +104,7 @@ static inline void gather(struct device *d, const struct ct_counted *to) {
 // out.
 static inline void note_history(const struct ct_event *e, int device) {
     struct device *d = &s.device[device];
-    const struct ct_counted now = ct_counted_now(&s.live.device[device]);
+    const struct ct_device_counts now = ct_device_counts_now(&s.live.device[device]);
     if (e->t_ns >= d->until_ns) {
         flush_to_history(device);
         ct_history_count(s.history, e->t_ns, device, 0, 0);
@@ -129,21 +129,21 @@ void ct_live_state_sample_gaps(uint64_t t_ns) {
         return;
     s.gaps_ns = t_ns;
     for (int i = 0; i < CT_MAX_DEVICES; i++) {
-        const struct ct_device_now *d = &s.readings.device[i];
+        const struct ct_device_usage *d = &s.readings.device[i];
         if (!d->seen)
             continue;
         flush_to_history(i);
         const uint64_t total = d->total ? d->total : ct_nvml_get_total_bytes(i);
-        const struct ct_gaps gaps = ct_ranges_gaps(&s.ranges, i, total);
+        const struct ct_gaps gaps = ct_address_map_gaps(&s.ranges, i, total);
         const struct ct_quantities now = ct_quantities_now(&s.live, &s.readings, i, &gaps);
         ct_history_add(s.history, t_ns, i, &now);
     }
 }
 
-static void report_device(struct ct_journal_device *to, const struct ct_device_now *d, int i) {
+static void report_device(struct ct_journal_device *to, const struct ct_device_usage *d, int i) {
     atomic_store_explicit(&to->tracked, s.device[i].tracked, memory_order_relaxed);
     atomic_store_explicit(&to->peak, s.device[i].peak, memory_order_relaxed);
-    atomic_store_explicit(&to->refused, s.device[i].ooms, memory_order_relaxed);
+    atomic_store_explicit(&to->ooms, s.device[i].ooms, memory_order_relaxed);
     if (!d->last.known)
         return;
     atomic_store_explicit(&to->free_bytes, d->last.free, memory_order_relaxed);
@@ -155,7 +155,7 @@ static void report_device(struct ct_journal_device *to, const struct ct_device_n
 // hook: the freed object knows it.
 static inline void describe(struct ct_event *e, const struct ct_object *freed) {
     if (e->op == CT_OP_FREE && ct_object_event(freed) < s.summed_before)
-        ct_live_describe(&s.live, freed, e);
+        ct_site_sum_describe(&s.live, freed, e);
     else if (!CT_HAS(e, device) && freed->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)freed->device);
 }
@@ -171,7 +171,7 @@ static uint64_t untracked(const struct ct_reading *r) {
 // Only NVML knows how used memory divides between this process and others. If the untracked part
 // has changed much since its last sample, a new one is needed.
 static void compare_with_nvml(const struct ct_event *e, int device) {
-    const struct ct_device_now *d = &s.readings.device[device];
+    const struct ct_device_usage *d = &s.readings.device[device];
     const uint64_t now = untracked(&d->last), sampled = s.device[device].sampled_untracked;
     if (CT_HAS(e, process_bytes))
         s.device[device].sampled_untracked = now;
@@ -188,19 +188,19 @@ int ct_live_state_wants_nvml(void) {
 }
 
 uint64_t ct_live_state_prefetch_line(const struct ct_event *e) {
-    return ct_live_look(&s.live, e);
+    return ct_slot_index_prefetch_line(&s.live, e);
 }
 
 void ct_live_state_prefetch_slots(uint64_t hash) {
-    ct_live_fetch(&s.live, hash);
+    ct_slot_index_prefetch_slots(&s.live, hash);
 }
 
 void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
-    const struct ct_found freed = ct_live_given(&s.live, e, hash);
+    const struct ct_found freed = ct_live_find_freed(&s.live, e, hash);
     if (freed.what)
         describe(e, ct_found_object(&freed));
     ct_live_apply_at(&s.live, e, number, hash, &freed);
-    const int device = ct_device_index(e);
+    const int device = ct_event_device_index(e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
         flush_to_history(device);
     ct_readings_apply(&s.readings, &s.live, e);
@@ -211,7 +211,7 @@ void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
 }
 
 int ct_live_state_is_unknown_free(const struct ct_event *e) {
-    return e->op == CT_OP_FREE && !ct_live_given(&s.live, e, ct_live_event_hash(e)).what;
+    return e->op == CT_OP_FREE && !ct_live_find_freed(&s.live, e, ct_slot_index_hash_event(e)).what;
 }
 
 const struct ct_live *ct_live_state_get_live(void) {
@@ -235,7 +235,7 @@ uint64_t ct_live_state_get_tracked_bytes(int device) {
 // NVML is sampled once a second. What it saw beyond the tracked bytes (contexts, code) stays; the
 // tracked bytes have changed since.
 uint64_t ct_live_state_get_process_bytes(int device) {
-    const struct ct_device_now *d =
+    const struct ct_device_usage *d =
         device >= 0 && device < CT_MAX_DEVICES ? &s.readings.device[device] : NULL;
     if (!d || !d->process_known)
         return UINT64_MAX;

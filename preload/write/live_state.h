@@ -7,6 +7,7 @@
 
 #include <cutrace/format/journal.h>
 #include <cutrace/model/history.h>
+#include <cutrace/model/live.h>
 
 // Begins with no object. Returns 0, or -ENOMEM.
 int ct_live_state_init(void);

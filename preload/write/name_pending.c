@@ -8,7 +8,7 @@
 #include "write/symbolizer.h"
 
 int ct_name_pending_resolve(unsigned ms) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     int modules_changed;
     const int rc = ct_symbolizer_resolve(ms, &modules_changed);
     if (rc < 0)

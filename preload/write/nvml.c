@@ -11,9 +11,9 @@
 
 #include <cutrace/format/format.h>
 
+#include "base/loader_gate.h"
 #include "base/print.h"
 #include "base/real_dlsym.h"
-#include "store/loaded_modules.h"
 #include "store/ring.h"
 #include "write/info_table.h"
 
@@ -94,18 +94,19 @@ uint64_t ct_nvml_get_total_bytes(int ordinal) {
 
 static int load_nvml(void) {
     // A fork during dlopen would leave the child with locks of the loader held.
-    if (ct_loader_enter())
+    if (ct_loader_gate_enter())
         return -EAGAIN;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library) {
-        *(void **)&nvml.init = ct_libc_dlsym()(library, "nvmlInit_v2");
-        *(void **)&nvml.handle_by_uuid = ct_libc_dlsym()(library, "nvmlDeviceGetHandleByUUID");
-        *(void **)&nvml.memory = ct_libc_dlsym()(library, "nvmlDeviceGetMemoryInfo");
+        *(void **)&nvml.init = ct_real_dlsym_get_libc()(library, "nvmlInit_v2");
+        *(void **)&nvml.handle_by_uuid =
+            ct_real_dlsym_get_libc()(library, "nvmlDeviceGetHandleByUUID");
+        *(void **)&nvml.memory = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetMemoryInfo");
         *(void **)&nvml.processes =
-            ct_libc_dlsym()(library, "nvmlDeviceGetComputeRunningProcesses_v3");
-        *(void **)&nvml.index = ct_libc_dlsym()(library, "nvmlDeviceGetIndex");
+            ct_real_dlsym_get_libc()(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+        *(void **)&nvml.index = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetIndex");
     }
-    ct_loader_leave();
+    ct_loader_gate_leave();
     if (!nvml.init || !nvml.handle_by_uuid || !nvml.memory || nvml.init() != NVML_SUCCESS)
         return -ENODEV;
     return 0;
@@ -172,7 +173,7 @@ static void sample(int ordinal, struct device *d, void (*record)(struct ct_event
     char key[64];
     if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
         return;
-    const uint64_t own = read_own_bytes(d->handle), now = ct_clock();
+    const uint64_t own = read_own_bytes(d->handle), now = ct_clock_read();
     if (d->sampled_ns && memory.free == d->last_free && own == d->last_process &&
         now - d->sampled_ns < REPEAT_NS)
         return;

@@ -14,7 +14,7 @@ struct line {
 static __attribute__((format(printf, 2, 3))) void add(struct line *l, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    l->at += ct_vprint(l->out + l->at, l->size - l->at, format, arguments);
+    l->at += ct_print_va(l->out + l->at, l->size - l->at, format, arguments);
     va_end(arguments);
 }
 

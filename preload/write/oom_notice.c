@@ -50,12 +50,12 @@ static void print(const struct ct_event *e) {
         .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_nvml_get_total_bytes(device),
         .tracked = device >= 0 ? ct_live_state_get_tracked_bytes(device) : UNKNOWN,
         .process = ct_live_state_get_process_bytes(device),
-        .api = CT_HAS(e, api) ? ct_name_text(e->api) : NULL,
+        .api = CT_HAS(e, api) ? ct_name_get_text(e->api) : NULL,
         .caller = caller,
-        .path = ct_output_path(),
+        .path = ct_trace_file_get_path(),
     };
     ct_oom_message_format(&oom, line, sizeof line);
-    ct_say(line);
+    ct_print_stderr(line);
 }
 
 void ct_oom_notice_print(void) {
@@ -63,7 +63,7 @@ void ct_oom_notice_print(void) {
     if (!notice.event.op)
         return;
     notice.printed_ns = notice.event.t_ns;
-    if (!CT_NUMBER(QUIET))
+    if (!CT_OPTION_NUMBER(QUIET))
         print(&notice.event);
     notice.event.op = 0;
 }

@@ -23,7 +23,7 @@
 
 static struct {
     struct ct_journal_open now;
-    struct ct_columns *columns;
+    struct ct_encoder *columns;
     void *columns_memory;
     struct ct_out sections[CT_STREAM_COLUMNS];
     uint64_t full[CT_STREAMS]; // bytes in the blocks of a stream before its last one
@@ -37,7 +37,7 @@ static struct ct_out *stream_out(unsigned stream) {
 
 static uint32_t last_block_bytes(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
-    return last ? (uint32_t)(stream_out(stream)->at - ct_journal_block(last)->bytes) : 0;
+    return last ? (uint32_t)(stream_out(stream)->at - ct_journal_get_block(last)->bytes) : 0;
 }
 
 static uint64_t stream_bytes(unsigned stream) {
@@ -46,13 +46,13 @@ static uint64_t stream_bytes(unsigned stream) {
 
 // Appends a block to a stream. Returns 0, or -1: none is left.
 static int add_block(unsigned stream) {
-    if (s.blocks_used == ct_journal()->blocks)
+    if (s.blocks_used == ct_journal_get()->blocks)
         return -1;
     const uint32_t i = ++s.blocks_used, before = s.now.stream[stream].last;
-    struct ct_block *b = ct_journal_block(i);
+    struct ct_stream_block *b = ct_journal_get_block(i);
     b->next = b->used = 0;
     if (before) {
-        struct ct_block *last = ct_journal_block(before);
+        struct ct_stream_block *last = ct_journal_get_block(before);
         last->used = last_block_bytes(stream);
         last->next = i;
         s.full[stream] += last->used;
@@ -72,19 +72,19 @@ static int add_column_block(void *unused, unsigned column, struct ct_out *out) {
 
 static int map_memory(void) {
     if (!s.columns)
-        s.columns = ct_pages(sizeof *s.columns);
+        s.columns = ct_pages_map(sizeof *s.columns);
     if (!s.columns_memory)
-        s.columns_memory = ct_pages(ct_columns_memory());
+        s.columns_memory = ct_pages_map(ct_encoder_memory_bytes());
     return s.columns && s.columns_memory ? 0 : -ENOMEM;
 }
 
 static void begin_columns(void) {
     memset(s.columns->stream, 0, sizeof s.columns->stream);
-    ct_columns_begin(s.columns, s.columns_memory, CT_NUMBER(TICK_NS));
+    ct_encoder_begin(s.columns, s.columns_memory, CT_OPTION_NUMBER(TICK_NS));
     s.columns->room = add_column_block;
 }
 
-struct ct_columns *ct_open_chunk_get_encoder(void) {
+struct ct_encoder *ct_open_chunk_get_encoder(void) {
     return s.columns;
 }
 
@@ -93,8 +93,8 @@ void ct_open_chunk_reset_encoder(void) {
 }
 
 int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
-    const uint64_t taken_ns = s.now.taken_ns;
-    if (!ct_journal() || map_memory())
+    const uint64_t drained_ns = s.now.drained_ns;
+    if (!ct_journal_get() || map_memory())
         return -ENOMEM;
     memset(&s.now, 0, sizeof s.now);
     memset(s.full, 0, sizeof s.full);
@@ -103,7 +103,7 @@ int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     s.now.seq = seq;
     s.now.dict_seq = dict_seq;
     s.now.first_event = first_event;
-    ct_open_chunk_commit(taken_ns);
+    ct_open_chunk_commit(drained_ns);
     s.blocks_used = 0; // O3
     return 0;
 }
@@ -123,10 +123,10 @@ int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     return 0;
 }
 
-int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_look *probe,
+int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_encoder_probe *probe,
                             uint64_t next_ns) {
     s.columns->next_ns = next_ns;
-    if (ct_columns_put_at(s.columns, e, probe))
+    if (ct_encoder_put_probed(s.columns, e, probe))
         return -1;
     if (!s.now.t_first_ns)
         s.now.t_first_ns = e->t_ns;
@@ -139,19 +139,19 @@ int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_lo
     return 0;
 }
 
-void ct_open_chunk_commit(uint64_t taken_ns) {
+void ct_open_chunk_commit(uint64_t drained_ns) {
     CT_ASSERT(ct_drain_lock_is_held());
-    struct ct_journal *h = ct_journal();
+    struct ct_journal *h = ct_journal_get();
     const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < CT_STREAMS; i++)
         s.now.stream[i].used = last_block_bytes(i);
-    s.now.taken_ns = taken_ns;
+    s.now.drained_ns = drained_ns;
     h->open[next & 1] = s.now; // O1
     atomic_store_explicit(&h->committed, next, memory_order_release);
 }
 
 int ct_open_chunk_is_committed(void) {
-    const struct ct_journal *h = ct_journal();
+    const struct ct_journal *h = ct_journal_get();
     const uint64_t committed = atomic_load_explicit(&h->committed, memory_order_relaxed);
     const struct ct_journal_open *valid = &h->open[committed & 1];
     return valid->seq == s.now.seq && valid->records == s.now.records;
@@ -169,7 +169,7 @@ size_t ct_open_chunk_definition_bytes(void) {
 }
 
 uint32_t ct_open_chunk_blocks_left(void) {
-    return ct_journal()->blocks - s.blocks_used;
+    return ct_journal_get()->blocks - s.blocks_used;
 }
 
 // ---- the chunk's body -----------------------------------------------------------------------
@@ -181,15 +181,15 @@ static void put_section_head(enum ct_section kind, uint64_t bytes) {
     struct ct_out o = {head, head + sizeof head, 0};
     ct_put_varint(&o, kind);
     ct_put_u32(&o, (uint32_t)bytes);
-    ct_chunk_cut();
-    ct_chunk_put(head, SECTION_HEAD_BYTES);
+    ct_chunk_encode_cut();
+    ct_chunk_encode_put(head, SECTION_HEAD_BYTES);
 }
 
 static void put_stream(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
-    for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_block(i)->next) {
-        const struct ct_block *b = ct_journal_block(i);
-        ct_chunk_put(b->bytes, i == last ? last_block_bytes(stream) : b->used);
+    for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_get_block(i)->next) {
+        const struct ct_stream_block *b = ct_journal_get_block(i);
+        ct_chunk_encode_put(b->bytes, i == last ? last_block_bytes(stream) : b->used);
         if (i == last)
             break;
     }
@@ -200,7 +200,7 @@ static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
     if (column == CT_COLUMN_TEMPLATE)
         ct_put_varint(&o, s.now.records);
-    ct_columns_head(&o, column, (uint32_t)stream_bytes(CT_STREAM_COLUMNS + column));
+    ct_encoder_put_column_head(&o, column, (uint32_t)stream_bytes(CT_STREAM_COLUMNS + column));
     return (size_t)(o.at - head);
 }
 
@@ -220,8 +220,8 @@ static void put_columns(void) {
     for (unsigned c = 0; c < CT_COLUMNS; c++) {
         if (!stream_bytes(CT_STREAM_COLUMNS + c))
             continue;
-        ct_chunk_cut();
-        ct_chunk_put(head, column_head(c, head));
+        ct_chunk_encode_cut();
+        ct_chunk_encode_put(head, column_head(c, head));
         put_stream(CT_STREAM_COLUMNS + c);
     }
 }
@@ -242,8 +242,8 @@ void ct_open_chunk_encode(const void *extra, size_t extra_bytes) {
             put_stream(k);
         }
     for (const uint8_t *at = in.at; ct_section_next(&in, &kind, &section) > 0; at = in.at) {
-        ct_chunk_cut();
-        ct_chunk_put(at, (size_t)(in.at - at));
+        ct_chunk_encode_cut();
+        ct_chunk_encode_put(at, (size_t)(in.at - at));
     }
     if (s.now.records)
         put_columns();

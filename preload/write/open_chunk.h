@@ -22,12 +22,12 @@ int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n);
 
 // Appends an event, whose numbers are ids of the trace. `probe`: what the encoder looked up for it.
 // next_ns: the time of the next event, 0 if it is not known. Returns 0, or -1: the chunk is full.
-int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_columns_look *probe,
+int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_encoder_probe *probe,
                             uint64_t next_ns);
 
-// Makes all that was put valid for readers, in one step with taken_ns: events up to that time are
+// Makes all that was put valid for readers, in one step with drained_ns: events up to that time are
 // ignored in the rings.
-void ct_open_chunk_commit(uint64_t taken_ns);
+void ct_open_chunk_commit(uint64_t drained_ns);
 
 // Whether all events that were put are committed: for assertions.
 int ct_open_chunk_is_committed(void);
@@ -46,7 +46,7 @@ uint64_t ct_open_chunk_body_bytes(void);
 
 // The chunk's encoder. While the chunk has no events, a checkpoint may encode its records with it:
 // it sets `room`, and resets the encoder afterwards.
-struct ct_columns *ct_open_chunk_get_encoder(void);
+struct ct_encoder *ct_open_chunk_get_encoder(void);
 void ct_open_chunk_reset_encoder(void);
 
 void ct_open_chunk_reinit_child(void);

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/options.h"
 #include "base/print.h"
 #include "base/process_id.h"
 #include "base/read_file.h"
-#include "store/chunk_encode.h"
 #include "store/file_pattern.h"
 #include "write/info_table.h"
 
@@ -149,10 +149,10 @@ static void publish_arguments(void) {
     static char given[16384], out[3500]; // under the drain lock
     size_t n = ct_read_file("/proc/self/cmdline", given, sizeof given - 1);
     given[n] = 0;
-    if (CT_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
+    if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
         return;
     const char *first = given + strlen(given) + 1;
-    if (CT_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
+    if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
         size_t used = 0;
         for (const char *at = given; at < given + n; at += strlen(at) + 1)
             used = append(out, used, sizeof out, at, strlen(at));
@@ -204,7 +204,7 @@ static int matches(const char *name, size_t n, const char *pattern, size_t lengt
 
 // Whether CUTRACE_ENV_ALLOW names it: NAME or PREFIX_*, separated by commas.
 static int is_asked_for(const char *name, size_t n) {
-    for (const char *at = CT_TEXT(ENV_ALLOW); at && *at;) {
+    for (const char *at = CT_OPTION_TEXT(ENV_ALLOW); at && *at;) {
         const size_t length = strcspn(at, ",");
         if (matches(name, n, at, length))
             return 1;
@@ -254,9 +254,9 @@ static uint64_t read_clock(clockid_t clock) {
 // Start of the process on CLOCK_MONOTONIC. The kernel reports it in ticks of CLOCK_BOOTTIME.
 static uint64_t find_start_ns(void) {
     const long hertz = sysconf(_SC_CLK_TCK);
-    const uint64_t since_boot =
-        hertz > 0 ? ct_process_id_start_ticks((unsigned)getpid()) * (1000000000u / (uint64_t)hertz)
-                  : 0;
+    const uint64_t since_boot = hertz > 0 ? ct_process_id_read_start_ticks((unsigned)getpid()) *
+                                                (1000000000u / (uint64_t)hertz)
+                                          : 0;
     const uint64_t awake = read_clock(CLOCK_MONOTONIC), asleep = read_clock(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
 }
@@ -267,7 +267,7 @@ static void publish_options(void) {
         // The pattern of the trace may contain a path.
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW)
             continue;
-        ct_print(key, sizeof key, "option.%s", ct_option_name((enum ct_option)i));
+        ct_print(key, sizeof key, "option.%s", ct_options_get_name((enum ct_option)i));
         ct_info_set(key, "%s", ct_options[i].text);
     }
 }
@@ -275,7 +275,7 @@ static void publish_options(void) {
 void ct_process_info_publish(void) {
     char name[65];
     struct utsname host;
-    ct_program_name(name, sizeof name);
+    ct_process_id_get_program_name(name, sizeof name);
     ct_info_set("cutrace.version", "%s", CT_VERSION);
     ct_info_set("process.pid", "%d", (int)getpid());
     ct_info_set("process.ppid", "%d", (int)getppid());

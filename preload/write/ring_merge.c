@@ -47,7 +47,7 @@ static inline void sift_down(size_t at, struct source down) {
 
 // The time before which every event is published (ring.c, invariant R5). 0: not known now.
 static uint64_t find_safe_limit(void) {
-    const uint64_t now = ct_clock();
+    const uint64_t now = ct_clock_read();
     uint64_t limit = now;
     atomic_store(&ct_ring_watermark, now);
     if (ct_rings_fence())
@@ -67,9 +67,9 @@ static uint64_t peek_time(struct ct_ring *r) {
 uint64_t ct_ring_merge_begin(void) {
     m.limit = find_safe_limit();
     m.n = 0;
-    if (!m.sources && !(m.sources = ct_pages(CT_RINGS * sizeof *m.sources)))
+    if (!m.sources && !(m.sources = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *m.sources)))
         return 0;
-    for (struct ct_ring *r = ct_rings(); r && m.n < CT_RINGS; r = r->next) {
+    for (struct ct_ring *r = ct_rings(); r && m.n < CT_JOURNAL_MAX_RINGS; r = r->next) {
         r->end = atomic_load_explicit(&r->shared->head, memory_order_acquire);
         r->taken = atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
         const uint64_t t_ns = peek_time(r);
@@ -104,7 +104,8 @@ static inline uint64_t copy_event(struct ct_ring *r, struct ct_event *e) {
 size_t ct_ring_merge_copy(struct ct_event *batch, size_t most) {
     size_t n = 0;
     // A ring has one event of a time at most.
-    while (m.n && (n < most || (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_RINGS))) {
+    while (m.n && (n < most ||
+                   (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_JOURNAL_MAX_RINGS))) {
         struct source first = m.sources[0];
         const uint64_t second_ns = get_second_time();
         do {

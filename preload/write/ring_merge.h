@@ -15,8 +15,8 @@ uint64_t ct_ring_merge_begin(void);
 int ct_ring_merge_has_more(void);
 
 // Copies the next events: `most` of them, and all others of the time of the last one (`batch` has
-// room for most + CT_RINGS). Their bytes in the rings stay until ct_ring_merge_release. Returns the
-// number of events.
+// room for most + CT_JOURNAL_MAX_RINGS). Their bytes in the rings stay until ct_ring_merge_release.
+// Returns the number of events.
 size_t ct_ring_merge_copy(struct ct_event *batch, size_t most);
 
 // Frees the bytes of the copied events in the rings: they are committed elsewhere.

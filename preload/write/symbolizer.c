@@ -59,7 +59,7 @@ static void leave_resolver(void) {
 // Takes over the result of the last scan. Drain lock held.
 static void merge_modules(void) {
     CT_ASSERT(ct_drain_lock_is_held()); // S3
-    if (!ct_modules_merge())
+    if (!ct_loaded_modules_merge())
         return;
     ct_dictionary_forget_frames(); // an address may be in another module now
     ct_dictionary_request_generation();
@@ -67,8 +67,8 @@ static void merge_modules(void) {
 
 // Resolver only.
 static int rescan_modules(void) {
-    struct ct_shield shield;
-    const int changed = ct_modules_look();
+    struct ct_signal_guard shield;
+    const int changed = ct_loaded_modules_scan();
     if (changed <= 0)
         return changed;
     if (ct_drain_lock_wait(&shield, LOCK_MS))
@@ -89,7 +89,7 @@ int ct_symbolizer_rescan_modules(void) {
 // ---- symbol tables ----------------------------------------------------------------------------
 
 static void postpone_deadline(void) {
-    atomic_store(&tables_deadline_ns, ct_clock() + IDLE_NS);
+    atomic_store(&tables_deadline_ns, ct_clock_read() + IDLE_NS);
 }
 
 uint64_t ct_symbolizer_deadline_ns(void) {
@@ -98,10 +98,10 @@ uint64_t ct_symbolizer_deadline_ns(void) {
 
 // Drain lock held.
 static void free_tables(void) {
-    struct ct_module *m;
+    struct ct_loaded_module *m;
     CT_ASSERT(ct_drain_lock_is_held() && atomic_load(&resolving)); // S1, S3
-    for (size_t i = 0; (m = ct_module_at(i)); i++) {
-        ct_symbols_free(m->symbols);
+    for (size_t i = 0; (m = ct_loaded_modules_get(i)); i++) {
+        ct_elf_symbols_free(m->symbols);
         m->symbols = NULL;
     }
 }
@@ -110,17 +110,17 @@ static void free_tables(void) {
 // be loaded again. Drain lock held.
 static void make_room_for_table(void) {
     size_t total = 0;
-    struct ct_module *m;
-    for (size_t i = 0; (m = ct_module_at(i)); i++)
-        total += m->symbols ? ct_symbols_bytes(m->symbols) : 0;
-    if (total > CT_SYMBOLS_BYTES)
+    struct ct_loaded_module *m;
+    for (size_t i = 0; (m = ct_loaded_modules_get(i)); i++)
+        total += m->symbols ? ct_elf_symbols_get_bytes(m->symbols) : 0;
+    if (total > CT_ELF_SYMBOLS_MAX_BYTES)
         free_tables();
 }
 
 void ct_symbolizer_free_idle_tables(void) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     const uint64_t deadline = ct_symbolizer_deadline_ns();
-    if (!deadline || ct_clock() < deadline || enter_resolver(0))
+    if (!deadline || ct_clock_read() < deadline || enter_resolver(0))
         return;
     if (ct_drain_lock_wait(&shield, LOCK_MS) == 0) {
         free_tables();
@@ -130,27 +130,27 @@ void ct_symbolizer_free_idle_tables(void) {
     leave_resolver();
 }
 
-static struct ct_symbols *load_table(const struct ct_module *m, size_t most_symbols) {
+static struct ct_elf_symbols *load_table(const struct ct_loaded_module *m, size_t most_symbols) {
     if (*m->path != '/')
         return NULL;
-    return ct_symbols_load(m->path, m->build_id, m->build_id_bytes, most_symbols);
+    return ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, most_symbols);
 }
 
 // Loads the next table that frames wait for, without the drain lock, and resolves those frames.
 // Returns 0 if there is no further table.
 static int load_next_table(size_t *frame) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_lock_wait(&shield, LOCK_MS))
         return 0;
-    struct ct_module *m = ct_dictionary_next_unloaded_module(frame);
+    struct ct_loaded_module *m = ct_dictionary_next_unloaded_module(frame);
     if (m)
         make_room_for_table();
     ct_drain_lock_release(&shield);
     if (!m)
         return 0;
-    struct ct_symbols *symbols = load_table(m, CT_SYMBOLS_ANY);
+    struct ct_elf_symbols *symbols = load_table(m, CT_ELF_SYMBOLS_NO_LIMIT);
     if (ct_drain_lock_wait(&shield, LOCK_MS)) {
-        ct_symbols_free(symbols);
+        ct_elf_symbols_free(symbols);
         return 0;
     }
     m->symbols = symbols;
@@ -165,7 +165,7 @@ static int load_next_table(size_t *frame) {
 
 // Resolves with the tables that are loaded. Returns 0, or -EBUSY.
 static int resolve_frames(int final) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_lock_wait(&shield, LOCK_MS))
         return -EBUSY;
     ct_dictionary_resolve_frames(final);
@@ -175,7 +175,7 @@ static int resolve_frames(int final) {
 
 // Resolver only.
 static int resolve_all(int *modules_changed) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     size_t frame = 0;
     if (ct_drain_lock_wait(&shield, LOCK_MS))
         return 0;
@@ -206,10 +206,10 @@ void ct_symbolizer_resolve_caller(uint32_t stack) {
     CT_ASSERT(ct_drain_lock_is_held());
     if (try_resolver()) // S2
         return;
-    if (ct_dictionary_has_unmapped_frames() && ct_modules_look() > 0)
+    if (ct_dictionary_has_unmapped_frames() && ct_loaded_modules_scan() > 0)
         merge_modules();
     ct_dictionary_resolve_frames(0);
-    struct ct_module *m = ct_dictionary_find_caller_module(stack);
+    struct ct_loaded_module *m = ct_dictionary_find_caller_module(stack);
     if (m && *m->path == '/')
         m->symbols = load_table(m, QUICK_SYMBOLS);
     if (m && m->symbols) {
@@ -222,5 +222,5 @@ void ct_symbolizer_resolve_caller(uint32_t stack) {
 void ct_symbolizer_reinit_child(void) {
     leave_resolver();
     atomic_store(&tables_deadline_ns, 0);
-    ct_modules_forked();
+    ct_loaded_modules_reinit_child();
 }

@@ -20,7 +20,7 @@ int ct_symbolizer_resolve(unsigned ms, int *modules_changed);
 // Resolves the caller of a stack, if that takes a few milliseconds at most. Drain lock held.
 void ct_symbolizer_resolve_caller(uint32_t stack);
 
-// Symbol tables stay loaded for a while after the last new address. The deadline (of ct_clock)
+// Symbol tables stay loaded for a while after the last new address. The deadline (of ct_clock_read)
 // after which ct_symbolizer_free_idle_tables frees them; 0: no table is loaded. Drain lock not
 // held.
 uint64_t ct_symbolizer_deadline_ns(void);

@@ -30,7 +30,7 @@ static void fail(const char *what) {
 // Each thread frees one allocation and makes another, at the same address; one give-back in 64 has its duration amended.
 
 static struct peer {
-    uint64_t given_ns; // of the last give-back
+    uint64_t freed_ns; // of the last give-back
     enum { TO_GIVE, TO_AMEND, TO_TAKE } next;
     unsigned gives, slot;
     uint8_t is_live[PEER_LIVE];
@@ -41,11 +41,11 @@ static void peer_begin(void) {
     memset(peers, 0, sizeof peers);
 }
 
-static void peer_amend(struct ct_event *e, uint64_t given_ns) {
+static void peer_amend(struct ct_event *e, uint64_t freed_ns) {
     *e = (struct ct_event){.present = 0};
     CT_SET(e, t_ns, now_ns);
     CT_SET(e, op, CT_OP_AMEND);
-    CT_SET(e, amends_ns, given_ns);
+    CT_SET(e, amends_ns, freed_ns);
     CT_SET(e, duration_ns, 90);
 }
 
@@ -53,7 +53,7 @@ static void peer_next(struct ct_event *e) {
     struct peer *p = &peers[peer];
     now_ns += 40 + draw(40);
     if (p->next == TO_AMEND) {
-        peer_amend(e, p->given_ns);
+        peer_amend(e, p->freed_ns);
         p->next = TO_TAKE;
         return;
     }
@@ -61,7 +61,7 @@ static void peer_next(struct ct_event *e) {
         p->slot = (unsigned)draw(PEER_LIVE);
     if (p->next == TO_GIVE && p->is_live[p->slot]) {
         as_free(e, 0);
-        p->given_ns = now_ns;
+        p->freed_ns = now_ns;
         p->next = ++p->gives % 64 ? TO_TAKE : TO_AMEND;
     } else {
         as_alloc(e, 0, (uint32_t)(1 + draw(300)), (uint32_t)(1 + draw(PEER_STACKS)));
@@ -130,7 +130,7 @@ static void make_stacks(void) {
     for (uint64_t i = 1; i <= COLD_STACKS; i++) {
         for (uint64_t k = 0; k < DEPTH; k++)
             frames[k] = UINT64_C(0x7f0000000000) + (k < 8 ? i >> k : 0) * 64 + k * 4096;
-        stack_ids[i] = ct_stack_intern(frames, DEPTH);
+        stack_ids[i] = ct_stack_table_intern(frames, DEPTH);
     }
 }
 
@@ -141,7 +141,7 @@ static uint64_t cpu_ns(void) {
 }
 
 static uint64_t drain(enum ct_drain_how how) {
-    struct ct_shield shield;
+    struct ct_signal_guard shield;
     if (ct_drain_lock_try(&shield))
         fail("locked");
     const uint64_t start = cpu_ns();
@@ -167,7 +167,7 @@ static void next(const struct stream *s, unsigned ring) {
     if (CT_HAS(&e, stack))
         e.stack = stack_ids[e.stack];
     if (CT_HAS(&e, api))
-        e.api = ct_name(e.op == CT_OP_FREE ? "cuMemFree_v2" : "cuMemAlloc_v2");
+        e.api = ct_name_intern(e.op == CT_OP_FREE ? "cuMemFree_v2" : "cuMemAlloc_v2");
     publish(rings[ring], &e);
 }
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/bytes.h>
+#include <cutrace/format/xxh64.h>
 
 #include "../lib/draw.h"
 #include "pack.h"
-#include "read/xxh64.h"
 
 enum { PER_CHUNK = 65536, STACKS = 300 };
 

@@ -13,6 +13,7 @@
 #include "../../preload/base/pages.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
+#include "stack/python_find.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
@@ -39,9 +40,9 @@ static double now(void) {
 static __attribute__((noinline)) uint32_t new_id(uint64_t hash, size_t n) {
     static uint64_t words[MOST];
     for (size_t i = 0; i < n; i++)
-        words[i] = ct_python_word(ring, &frames[i]);
+        words[i] = ct_python_intern_frame(ring, &frames[i]);
     ids[hash % IDS].hash = hash;
-    return ids[hash % IDS].id = ct_stack_intern(words, n);
+    return ids[hash % IDS].id = ct_stack_table_intern(words, n);
 }
 
 static uint32_t by_walk(void) {
@@ -54,7 +55,7 @@ static uint32_t by_walk(void) {
 // ---- as a hook takes it: with native frames -----------------------------------------------------------
 
 static uint32_t by_hook(void) {
-    return ct_stack();
+    return ct_capture_stack();
 }
 
 // ---- the C API ----------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ EXPORT int bench_begin(unsigned name, unsigned file) {
     // (The recorder's own thread may just be looking at the loaded objects.)
     for (int i = 0; i < 1000 && ct_python_find() <= 0; i++)
         usleep(1000);
-    return !ct_python_is_here() || look_up();
+    return !ct_python_is_found() || look_up();
 }
 
 // `how` in what follows.
@@ -123,7 +124,7 @@ static uint32_t (*const ways[])(void) = {by_api, by_walk, by_hook};
 // Native and Python frames of a stack as a hook takes it, above each other.
 EXPORT void bench_frames(unsigned *native, unsigned *python);
 EXPORT void bench_frames(unsigned *native, unsigned *python) {
-    const struct ct_stack_entry *const e = ct_stack_entry(ct_stack());
+    const struct ct_stack_entry *const e = ct_stack_table_get(ct_capture_stack());
     const struct ct_capture_counts c = ct_capture_counts();
     *native = *python = 0;
     if (getenv("BENCH_COUNTS"))
@@ -164,7 +165,7 @@ EXPORT double bench_once(int how) {
 EXPORT void bench_quantiles(int how, int times, double work_ns, double *out);
 EXPORT void bench_quantiles(int how, int times, double work_ns, double *out) {
     uint32_t (*const by)(void) = ways[how];
-    double *const took = ct_pages((size_t)times * sizeof *took);
+    double *const took = ct_pages_map((size_t)times * sizeof *took);
     for (int i = 0; i < times; i++) {
         const double begin = now();
         while (now() < begin + work_ns)
@@ -178,5 +179,5 @@ EXPORT void bench_quantiles(int how, int times, double work_ns, double *out) {
     out[1] = took[times * 9 / 10];
     out[2] = took[times * 99 / 100];
     out[3] = took[times - 1];
-    ct_pages_free(took, (size_t)times * sizeof *took);
+    ct_pages_unmap(took, (size_t)times * sizeof *took);
 }

@@ -7,6 +7,9 @@
 #include <time.h>
 #include <zstd.h>
 
+#include <cutrace/format/decode.h>
+
+#include "body_cut.h"
 #include "pack.h"
 #include "streams.h"
 
@@ -46,7 +49,7 @@ static size_t compress(size_t raw) {
     ZSTD_CCtx_reset(trace_zstd, ZSTD_reset_session_only);
     ZSTD_CCtx_setPledgedSrcSize(trace_zstd, raw);
     while (in.size < raw) {
-        in.size = ct_body_cut(body, raw, in.size);
+        in.size = ct_body_next_cut(body, raw, in.size);
         if (ZSTD_isError(ZSTD_compressStream2(trace_zstd, &out, &in,
                                               in.size < raw ? ZSTD_e_flush : ZSTD_e_end)))
             fail("zstd");
@@ -65,15 +68,15 @@ static int same(const struct ct_event *got, const struct ct_event *want) {
     return 1;
 }
 
-static void decode(struct ct_events_in *r, size_t raw, size_t n) {
+static void decode(struct ct_decoder *r, size_t raw, size_t n) {
     static struct ct_event got[CHUNK];
     struct ct_in all = {body, body + raw, 0}, section;
     unsigned kind;
     size_t i = 0;
     const double start = cpu();
-    if (ct_section_next(&all, &kind, &section) != 1 || ct_events_open(r, section))
+    if (ct_section_next(&all, &kind, &section) != 1 || ct_decoder_open(r, section))
         fail("malformed");
-    while (i < n && ct_events_next(r, &got[i]) > 0)
+    while (i < n && ct_decoder_next(r, &got[i]) > 0)
         i++;
     decode_s += cpu() - start;
     for (i = 0; i < n; i++) {
@@ -137,7 +140,7 @@ int main(int argc, char **argv) {
     }
     const size_t count = strtoull(argv[2], NULL, 10);
     const int durations = argc == 3;
-    struct ct_events_in reader = {.memory = malloc(ct_events_memory())};
+    struct ct_decoder reader = {.memory = malloc(ct_decoder_memory_bytes())};
     prepare();
     stream_begin(s);
     for (size_t done = 0, n; done < count; done += n) {

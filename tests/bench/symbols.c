@@ -31,7 +31,7 @@ static long status(const char *key) {
 }
 
 int main(int argc, char **argv) {
-    static char name[CT_SYMBOL_MAX + 1];
+    static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
     const int n = argc == 3 ? atoi(argv[2]) : 0;
     uint64_t *at = calloc((size_t)n + 1, sizeof *at), distance;
     char *names = calloc((size_t)n + 1, 256);
@@ -43,19 +43,19 @@ int main(int argc, char **argv) {
             return 2;
     const long before = status("VmRSS");
     const double start = now_ms();
-    struct ct_symbols *s = ct_symbols_load(argv[1], NULL, 0, CT_SYMBOLS_ANY);
+    struct ct_elf_symbols *s = ct_elf_symbols_load(argv[1], NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
     if (!s)
         return 1;
     const double loaded = now_ms();
     for (int i = 0; i < n; i++)
-        if (ct_symbols_find(s, at[i], name, &distance)) {
+        if (ct_elf_symbols_find(s, at[i], name, &distance)) {
             named++;
             memcpy(names + (size_t)i * 256, name, strnlen(name, 255));
         }
-    ct_symbols_rest(s);
+    ct_elf_symbols_close_file(s);
     const double end = now_ms();
     const long high = status("VmHWM") - before;
-    ct_symbols_free(s);
+    ct_elf_symbols_free(s);
     fprintf(stderr, "%.2f %.2f %ld %ld %d\n", loaded - start, end - loaded, high,
             status("VmRSS") - before, named);
     for (int i = 0; i < n; i++)

@@ -95,7 +95,7 @@ planted() { # NAME FILE LINE TEXT
     check "the layer check notices $1" "$(grep -qF "$4" <<<"$out" || echo "$out")"
     cp "$work/saved" "$copy/$2"
 }
-planted "the library including the report" preload/store/ring.c '#include "../tools/base/text.h"' \
+planted "the library including the report" preload/store/ring.c '#include "../tools/base/human.h"' \
     "preload includes tools or tests"
 planted "the report including the library" tools/report/main.c '#include "../../preload/store/ring.h"' \
     "tools includes preload or tests"

@@ -12,19 +12,20 @@
 #include <string.h>
 #include <zstd.h>
 
+#include <cutrace/format/xxh64.h>
+
 #include "../lib/draw.h"
-#include "read/xxh64.h"
 #include "views/views.h"
 
 static FILE *nowhere;
-static struct ct_term term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
+static struct ct_terminal term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
 
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
 #define CT_COMMAND(name, help) ct_view_##name,
 #include "views/arguments.def"
     };
-    struct ct_sites sites;
+    struct ct_call_sites sites;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
         struct ct_options o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
@@ -35,10 +36,10 @@ static void view_all(struct ct_trace *t) {
         o.events = i % 2 ? UINT64_MAX : 0;
         term.utf8 = term.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
-        ct_sites_init(&sites, &t->names);
+        ct_call_sites_init(&sites, &t->definitions);
         sites.all_frames = i % 3 == 0;
         views[i / 2](&v);
-        ct_sites_free(&sites);
+        ct_call_sites_free(&sites);
     }
 }
 
@@ -75,16 +76,16 @@ static void open_input(struct ct_trace *t, const uint8_t *data, size_t n) {
     switch (n ? data[0] % 3 : IS_FILE) {
     case IS_BODY:
         file = wrap(data + 1, n - 1, &size);
-        ct_source_memory(&t->source, "fuzz", file, size);
+        ct_source_open_memory(&t->source, "fuzz", file, size);
         free(file);
         break;
     case IS_JOURNAL:
-        ct_source_memory(&t->source, "fuzz", NULL, 0);
-        ct_source_memory(&t->journal.file, "fuzz.journal", data + 1, n - 1);
+        ct_source_open_memory(&t->source, "fuzz", NULL, 0);
+        ct_source_open_memory(&t->journal.file, "fuzz.journal", data + 1, n - 1);
         t->journal_found = ct_journal_read_source(&t->journal, &error);
         break;
     default:
-        ct_source_memory(&t->source, "fuzz", data + (n > 0), n - (n > 0));
+        ct_source_open_memory(&t->source, "fuzz", data + (n > 0), n - (n > 0));
     }
 }
 

@@ -179,9 +179,9 @@ class Shelf:
 class Journal:
     """Collects what a process has: an open chunk with its streams, rings and the tables of its numbers."""
 
-    def __init__(self, trace_id=0x1234, seq=0, dict_seq=0, first_event=0, taken_ns=0, ring_data=PAGE, blocks=64):
+    def __init__(self, trace_id=0x1234, seq=0, dict_seq=0, first_event=0, drained_ns=0, ring_data=PAGE, blocks=64):
         self.trace_id, self.seq, self.dict_seq, self.first_event = trace_id, seq, dict_seq, first_event
-        self.taken_ns, self.ring_data, self.block_count = taken_ns, ring_data, blocks
+        self.drained_ns, self.ring_data, self.block_count = drained_ns, ring_data, blocks
         self.streams = {}
         self.records = self.events = self.flags = 0
         self.times = (0, 0)
@@ -264,7 +264,7 @@ class Journal:
                 blocks.append(struct.pack("<II", 0 if end else len(blocks) + 2, 0 if end else len(piece)) +
                               piece.ljust(BLOCK - 8, b"\xee"))
             chains.append((first, len(blocks) if pieces else 0, len(pieces[-1]) if pieces else 0))
-        out = struct.pack("<QQQQQQIIII", self.seq, self.dict_seq, self.first_event, self.taken_ns, *self.times,
+        out = struct.pack("<QQQQQQIIII", self.seq, self.dict_seq, self.first_event, self.drained_ns, *self.times,
                           self.records, self.events, self.flags, 0)
         return out + b"".join(struct.pack("<III", *c) for c in chains) + bytes(8)
 
@@ -293,7 +293,7 @@ class Journal:
             part += bytes(-len(part) % PAGE)
             parts.append(part)
             at += len(part)
-        shelf_at = at
+        chunks_at = at
         parts.append(bytes(self.shelf.data) + bytes(-self.shelf.size % PAGE))
         at += len(parts[-1])
         head = HEAD.pack(b"CUTRJRNL", self.version, HEAD_BYTES, self.pid, self.hash, self.trace_id, 1,
@@ -306,7 +306,7 @@ class Journal:
         head = head.ljust(WANTED, b"\0") + struct.pack("<IIQQQQ", 0, self.control, *self.counters)
         for d in self.devices:
             head += struct.pack("<QQQQQQ", *d)
-        head = head.ljust(SHELF, b"\0") + struct.pack("<QQQQ", shelf_at, self.shelf.size, self.shelf.head, self.shelf.tail)
+        head = head.ljust(SHELF, b"\0") + struct.pack("<QQQQ", chunks_at, self.shelf.size, self.shelf.head, self.shelf.tail)
         return head.ljust(2 * PAGE, b"\0") + b"".join(parts) + b"".join(r.bytes() for r in self.rings)
 
 
@@ -318,9 +318,9 @@ def numbers(op, t_ns, **fields):
     return r
 
 
-def example(trace_id=0x1234, seq=1, dict_seq=0, first_event=3, taken_ns=2003, **more):
+def example(trace_id=0x1234, seq=1, dict_seq=0, first_event=3, drained_ns=2003, **more):
     """A journal: an open chunk of two events (numbers of the file), two threads with events in their rings."""
-    j = Journal(trace_id=trace_id, seq=seq, dict_seq=dict_seq, first_event=first_event, taken_ns=taken_ns, **more)
+    j = Journal(trace_id=trace_id, seq=seq, dict_seq=dict_seq, first_event=first_event, drained_ns=drained_ns, **more)
     j.section(2, entry(90, b"cuMemFree_v2"))
     j.section(6, entry(7, varint(4711) + varint(0)))
     j.open_events([numbers("free", 2000, ptr=0x10000, api=90, thread=7), numbers("alloc", 2003, ptr=0x90000, bytes=5 << 10, device=0,

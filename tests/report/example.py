@@ -30,16 +30,16 @@ def sections():
         (entry(5, b"train.py"), "id 5, 8 bytes: train.py")])
     module = varint(3) + varint(BASE) + varint(BASE + 0x1000) + varint(BASE + 0x2000) + text(b"\xab\xcd")
     yield parts(3, "MODULES", [
-        (entry(1, module), "id 1, %d bytes: path 3, base 0x%x, start 0x%x, end 0x%x, build-id ab cd"
-         % (len(module), BASE, BASE + 0x1000, BASE + 0x2000))])
+        (entry(1, module), "%d bytes: path 3, base 0x%x, start, end, build-id ab cd"
+         % (len(module), BASE))])
     native = varint(0) + varint(pc) + varint(1) + varint(0x1234) + varint(4) + varint(0x34)
     python = varint(1) + varint(4) + varint(5) + varint(7)
     yield parts(4, "FRAMES", [
-        (entry(1, native), "id 1, %d bytes: native, pc 0x%x, module 1, offset 0x1234, symbol 4 + 0x34" % (len(native), pc)),
+        (entry(1, native), "native, pc 0x%x, module 1 + 0x1234, symbol 4 + 0x34" % pc),
         (entry(2, python), "id 2, %d bytes: Python, function 4, file 5, line 7" % len(python))])
     yield parts(5, "STACKS", [
         (entry(1, varint(0) + varint(2) + varint(1) + varint(zigzag(2)) + varint(zigzag(-1))),
-         "id 1, 5 bytes: no parent, 2 nodes, from 1 on: frames 2 (0 + 2), 1 (2 - 1)")])
+         "no parent, 2 nodes from 1 on: frames 2 (0 + 2), 1 (2 - 1)")])
     yield parts(6, "THREADS", [(entry(1, varint(4242) + varint(0)), "id 1, 3 bytes: tid 4242, name unknown")])
 
     records = [
@@ -57,19 +57,19 @@ def sections():
         5: "results of the shapes, differences: 0, 700",
         6: "device of the first shape: 0",
         2: "thread, values: 1, 1, 1",
-        8: "address of the take: written out",
+        8: "address of the allocation: in full",
         9: "bytes of the first template: 1 and 12 zeros: 0 << 6 | 12",
         10: "stack of the first template: 0 + 1 - 1",
         11: "duration, low byte of the ticks: 3 (300 ns)",
         15: "space of the first shape: 1",
         26: "amends_ns, differences: 2000",
-        41: "templates written out: three new shapes (0) with masks " + masks,
+        41: "three new shapes (0), masks " + masks,
         42: "times, high bytes: 255 (see column 43), 0, 254 (exact)",
-        43: "tick of 100 ns; the first record is 10 ticks behind 0 (zigzag)",
-        44: "behind the ticks of exact times: 0, 0 ns",
+        43: "tick of 100 ns; the first record is 10 ticks after 0 (zigzag)",
+        44: "beyond the ticks of exact times: 0, 0 ns",
         45: "duration, high byte: 0",
-        47: "address of the give: of the take before",
-        49: "address written out, lowest byte", 50: "the next one", 51: "the next one", 52: "the next one",
+        47: "address of the free: of the last allocation",
+        49: "address in full, lowest byte", 50: "the next one", 51: "the next one", 52: "the next one",
         53: "and the rest, a difference to 0: 0x7f00",
     }
     names = {number: name for name, (number, _) in FIELDS.items()}

@@ -85,7 +85,7 @@ int main(void) {
     printf("%zu %zu %zu %zu %zu %zu %zu %lu\n", sizeof(struct ct_journal_open), offsetof(struct ct_journal, committed),
            offsetof(struct ct_journal, wanted), offsetof(struct ct_journal, events), sizeof(struct ct_journal),
            sizeof(struct ct_event), sizeof(struct ct_journal_module), (unsigned long)ct_journal_layout());
-    printf("%zu\n", offsetof(struct ct_journal, shelf_at));
+    printf("%zu\n", offsetof(struct ct_journal, chunks_at));
 }"""
     subprocess.run([os.environ.get("CC", "cc").split()[0], "-std=gnu11", "-I" + os.path.join(ROOT, "include"), "-x", "c", "-", "-o", program],
                    input=source.encode(), check=True)
@@ -231,7 +231,7 @@ def chunk_is_there():
     write(t.bytes(), j.bytes())
     equal(brief(dump()[0]), brief(want))
     t.flush(last=True)
-    write(t.bytes(), Journal(seq=2, first_event=5, taken_ns=2003).bytes())
+    write(t.bytes(), Journal(seq=2, first_event=5, drained_ns=2003).bytes())
     code, d, err = summary()
     equal((code, d["trace"]["clean_end"], d["trace"]["events"], err), (0, True, 5, b""))
 
@@ -281,7 +281,7 @@ def lost():
 @test
 def many():
     """more events than a chunk holds, in rings that are full, are merged in the order of time"""
-    j = Journal(seq=1, first_event=3, taken_ns=1500, ring_data=1 << 23)
+    j = Journal(seq=1, first_event=3, drained_ns=1500, ring_data=1 << 23)
     stamps = []
     for r in range(3):
         ring = j.ring(j.thread(100 + r), tail=8 * r)
@@ -467,16 +467,16 @@ def shelf():
 def shelf_and_open():
     """a chunk that is on the shelf and still the open one counts once; a clean end on the shelf is one"""
     c = chunks()
-    write(b"".join(c), Journal(seq=4, dict_seq=0, first_event=9, taken_ns=1500).bytes())
+    write(b"".join(c), Journal(seq=4, dict_seq=0, first_event=9, drained_ns=1500).bytes())
     want = brief(dump()[0])
-    j = put(Journal(seq=3, dict_seq=0, first_event=7, taken_ns=1500), c[1:])
+    j = put(Journal(seq=3, dict_seq=0, first_event=7, drained_ns=1500), c[1:])
     j.section(2, entry(90, b"twice"))
     write(c[0], j.bytes())
     equal(brief(dump()[0]), want)
     t = begun()
     t.event("note", 1500, text="the end")
     t.flush(last=True, version=VERSION)
-    write(t.out[0], put(Journal(seq=1, first_event=3, taken_ns=1500), t.out[1:]).bytes())
+    write(t.out[0], put(Journal(seq=1, first_event=3, drained_ns=1500), t.out[1:]).bytes())
     d = summary()[1]["trace"]
     equal((d["clean_end"], d["complete"], d["events"]), (True, True, 4))
     equal(report("seal", TRACE)[0], 0)
@@ -498,7 +498,7 @@ def shelf_went_round():
         t.event("free", 1105 + 10 * n, ptr=0x100000 * n)
         t.flush(version=VERSION, checkpoint=checkpoint)
     c = t.out
-    end = {"seq": 7, "dict_seq": 5, "first_event": 15, "taken_ns": 1500}
+    end = {"seq": 7, "dict_seq": 5, "first_event": 15, "drained_ns": 1500}
     for in_file, first in ((1, 3), (1, 4), (2, 5), (0, 4), (0, 5), (4, 5)):
         write(b"".join(c[:in_file]), put(Journal(**end), c[first:]).bytes())
         start = first if first in (3, 5) else 5
@@ -560,7 +560,7 @@ def shelf_alive():
         for i in range(n % 7 + 1):
             t.event("alloc", 1000 + 10 * n + i, ptr=0x10000 * n + i * K, bytes=K, device=0, result=0, space="device")
         t.flush()
-    j = put(Journal(seq=1 << 40, dict_seq=1 << 40, first_event=1 << 40, taken_ns=1 << 40), t.out[:3], size=64 * mkjournal.PAGE)
+    j = put(Journal(seq=1 << 40, dict_seq=1 << 40, first_event=1 << 40, drained_ns=1 << 40), t.out[:3], size=64 * mkjournal.PAGE)
     j.alive()
     write(None, j.bytes())
     process = multiprocessing.Process(target=turn, args=(j, t.out))
@@ -635,7 +635,7 @@ def seal():
     j.rings[1].announced = 2020
     sealed_as_folded(begun().bytes(), j.bytes())
     equal(summary()[1]["trace"]["torn_events"], 1)
-    sealed_as_folded(begun().bytes(), Journal(seq=1, first_event=3, taken_ns=1500).bytes())
+    sealed_as_folded(begun().bytes(), Journal(seq=1, first_event=3, drained_ns=1500).bytes())
 
 
 def half_written():

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <cutrace/format/codec.h>
+#include <cutrace/format/decode.h>
+#include <cutrace/format/encode.h>
+#include <cutrace/format/encode_plain.h>
 
+#include "../bench/body_cut.h"
 #include "../lib/draw.h"
 
 enum { MAX_BYTES = 4 << 20, PIECE = 64 };
@@ -39,7 +42,7 @@ static uint64_t number(void) {
 // ---- streams in small pieces --------------------------------------------------------------------
 
 static struct {
-    struct ct_columns columns;
+    struct ct_encoder columns;
     uint8_t *bytes[CT_COLUMNS]; // what the pieces held that are full
     size_t length[CT_COLUMNS], capacity[CT_COLUMNS];
     uint8_t *
@@ -79,7 +82,7 @@ static int room(void *user, unsigned column, struct ct_out *out) {
 static void begin(uint64_t tick_ns) {
     static void *memory;
     if (!memory)
-        memory = malloc(ct_columns_memory());
+        memory = malloc(ct_encoder_memory_bytes());
     for (unsigned c = 0; c < CT_COLUMNS; c++) {
         free(s.piece[c]);
         s.piece[c] = NULL;
@@ -89,8 +92,8 @@ static void begin(uint64_t tick_ns) {
     s.rooms_left = UINT64_MAX;
     s.columns.room = room;
     s.columns.user = &s;
-    memset(memory, 0xA5, ct_columns_memory());
-    ct_columns_begin(&s.columns, memory, tick_ns);
+    memset(memory, 0xA5, ct_encoder_memory_bytes());
+    ct_encoder_begin(&s.columns, memory, tick_ns);
 }
 
 // An EVENTS section, of the first `records` and what the streams had then. The caller frees it.
@@ -103,7 +106,7 @@ static uint8_t *section_of(uint32_t records, const size_t *lengths, size_t *size
             continue;
         const uint8_t *head = o.at;
         const size_t full = lengths[c] < s.length[c] ? lengths[c] : s.length[c];
-        ct_columns_head(&o, c, (uint32_t)lengths[c]);
+        ct_encoder_put_column_head(&o, c, (uint32_t)lengths[c]);
         assert_true(o.at - head <= CT_COLUMN_HEAD_BYTES);
         ct_put_bytes(&o, s.bytes[c], full);
         ct_put_bytes(&o, s.piece[c], lengths[c] - full);
@@ -218,14 +221,14 @@ static void same(const struct ct_event *got, const struct ct_event *want) {
                      (unsigned long long)ct_event_get(want, f));
 }
 
-static struct ct_events_in *reader(const uint8_t *section, size_t size, int *rc) {
-    static struct ct_events_in *r;
+static struct ct_decoder *reader(const uint8_t *section, size_t size, int *rc) {
+    static struct ct_decoder *r;
     if (!r) {
         r = calloc(1, sizeof *r);
-        r->memory = malloc(ct_events_memory());
+        r->memory = malloc(ct_decoder_memory_bytes());
     }
-    memset(r->memory, 0x5A, ct_events_memory());
-    *rc = ct_events_open(r, (struct ct_in){section, section + size, 0});
+    memset(r->memory, 0x5A, ct_decoder_memory_bytes());
+    *rc = ct_decoder_open(r, (struct ct_in){section, section + size, 0});
     return r;
 }
 
@@ -235,13 +238,13 @@ static void decodes(const struct ct_event *events, size_t n, uint32_t records,
     size_t size;
     int rc;
     uint8_t *section = section_of(records, lengths, &size);
-    struct ct_events_in *r = reader(section, size, &rc);
+    struct ct_decoder *r = reader(section, size, &rc);
     const struct ct_event *before = NULL;
     assert_int_equal(rc, 0);
     for (uint32_t i = 0; i < records; i++) {
         struct ct_event got = {.present = 0};
         const struct ct_event want = rounded(&events[i], before, next_of(events, n, i), tick);
-        assert_int_equal(ct_events_next(r, &got), 1);
+        assert_int_equal(ct_decoder_next(r, &got), 1);
         same(&got, &want);
         if (CT_HAS(&want, t_ns)) {
             before = &events[i];
@@ -250,13 +253,13 @@ static void decodes(const struct ct_event *events, size_t n, uint32_t records,
         }
     }
     struct ct_event none;
-    assert_int_equal(ct_events_next(r, &none), 0);
+    assert_int_equal(ct_decoder_next(r, &none), 0);
     free(section);
 }
 
 static int put(const struct ct_event *events, size_t n, size_t i) {
     s.columns.next_ns = next_of(events, n, i);
-    return ct_columns_put(&s.columns, &events[i]);
+    return ct_encoder_put(&s.columns, &events[i]);
 }
 
 static void lengths_now(size_t *lengths) {
@@ -374,11 +377,11 @@ static void order_survives_ticks(void **state) {
     lengths_now(lengths);
     int rc;
     uint8_t *section = section_of(N, lengths, &size);
-    struct ct_events_in *r = reader(section, size, &rc);
+    struct ct_decoder *r = reader(section, size, &rc);
     uint64_t last = 0, alone = UINT64_MAX;
     for (size_t i = 0; i < N; i++) {
         struct ct_event got;
-        assert_int_equal(ct_events_next(r, &got), 1);
+        assert_int_equal(ct_decoder_next(r, &got), 1);
         assert_true(got.t_ns > last && got.t_ns <= events[i].t_ns &&
                     events[i].t_ns - got.t_ns < 100);
         assert_true(got.t_ns / 100 != alone);
@@ -414,7 +417,7 @@ static void tables_that_are_full(void **state) {
     round_trip(events, N, 100);
     assert_int_equal(s.columns.shapes, CT_SHAPES);
     assert_int_equal(s.columns.templates, CT_TEMPLATE_SETS * CT_WAYS);
-    assert_true(s.columns.taken > CT_ORDINALS && s.columns.freed > CT_ORDINALS);
+    assert_true(s.columns.allocs > CT_ORDINALS && s.columns.frees > CT_ORDINALS);
     free(events);
 }
 
@@ -466,8 +469,8 @@ static void damage_is_noticed_or_harmless(void **state) {
         struct ct_event e;
         int rc, more = 0;
         section[at] = to[i % 4];
-        struct ct_events_in *r = reader(section, size, &rc);
-        for (uint32_t k = 0; !rc && (more = ct_events_next(r, &e)) > 0; k++)
+        struct ct_decoder *r = reader(section, size, &rc);
+        for (uint32_t k = 0; !rc && (more = ct_decoder_next(r, &e)) > 0; k++)
             assert_true(k < CT_MAX_EVENTS && !(e.present & ~CT_ALL_FIELDS));
         section[at] = was;
     }
@@ -482,17 +485,17 @@ static void plain_blocks_are_read(void **state) {
     chance = 21;
     struct ct_event *events = some_events(N, 0);
     struct ct_out o = {body, body + sizeof body, 0};
-    ct_put_events(&o, events, N);
+    ct_encode_plain(&o, events, N);
     assert_false(o.bad);
     struct ct_in all = {body, o.at, 0}, section;
     unsigned kind = 0;
     assert_int_equal(ct_section_next(&all, &kind, &section), 1);
     assert_int_equal(kind, CT_SECTION_EVENTS);
-    struct ct_events_in r = {.memory = NULL}; // needs none
-    assert_int_equal(ct_events_open(&r, section), 0);
+    struct ct_decoder r = {.memory = NULL}; // needs none
+    assert_int_equal(ct_decoder_open(&r, section), 0);
     for (size_t i = 0; i < N; i++) {
         struct ct_event got = {.present = 0};
-        assert_int_equal(ct_events_next(&r, &got), 1);
+        assert_int_equal(ct_decoder_next(&r, &got), 1);
         assert_int_equal(r.exact, 1);
         same(&got, &events[i]);
     }
@@ -515,12 +518,12 @@ static void cuts_of_a_body(void **state) {
     ct_section_end(&o, at);
     const size_t bytes = (size_t)(o.at - body);
     for (size_t cut = 0; cut < bytes; cuts++) {
-        const size_t next = ct_body_cut(body, bytes, cut);
+        const size_t next = ct_body_next_cut(body, bytes, cut);
         assert_true(next > cut && next <= bytes && (next == bytes || next - cut >= CT_CUT_BYTES));
         cut = next;
     }
     assert_true(cuts > 5);
-    assert_int_equal(ct_body_cut(body, 0, 0), 0);
+    assert_int_equal(ct_body_next_cut(body, 0, 0), 0);
     free(section);
     free(events);
 }
@@ -532,9 +535,9 @@ static void ticks_are_bounded(void **state) {
         uint8_t section[64];
         struct ct_out o = {section, section + sizeof section, 0};
         ct_put_varint(&o, 1);
-        ct_columns_head(&o, CT_COLUMN_TEMPLATE, 1);
+        ct_encoder_put_column_head(&o, CT_COLUMN_TEMPLATE, 1);
         ct_put_bytes(&o, "", 1);
-        ct_columns_head(&o, CT_COLUMN_TIME_MORE, ticks[i] ? (ticks[i] + 1 ? 3 : 10) : 1);
+        ct_encoder_put_column_head(&o, CT_COLUMN_TIME_MORE, ticks[i] ? (ticks[i] + 1 ? 3 : 10) : 1);
         ct_put_varint(&o, ticks[i]);
         int rc;
         (void)reader(section, (size_t)(o.at - section), &rc);
@@ -544,7 +547,7 @@ static void ticks_are_bounded(void **state) {
 
 static void memory_is_bounded(void **state) {
     (void)state;
-    assert_true(ct_columns_memory() <= 512 << 10);
+    assert_true(ct_encoder_memory_bytes() <= 512 << 10);
 }
 
 int main(void) {

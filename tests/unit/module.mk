@@ -16,10 +16,10 @@ $(UNIT_PRELOAD): $(UNIT_DIR)/%: tests/unit/%.c $(UNIT_RECORDING)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Ipreload $< $(UNIT_RECORDING) $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
 
 # A file whose writes can be cut and can fail.
-$(UNIT_DIR)/preload_output: private LDFLAGS_ALL += -Wl,--wrap=pwrite,--wrap=ftruncate,--wrap=ct_clock
+$(UNIT_DIR)/preload_output: private LDFLAGS_ALL += -Wl,--wrap=pwrite,--wrap=ftruncate,--wrap=ct_clock_read
 
 # Threads that are halted on their way to the journal.
-$(UNIT_DIR)/preload_journal: private LDFLAGS_ALL += -Wl,--wrap=ct_journal_name,--wrap=ct_name_text
+$(UNIT_DIR)/preload_journal: private LDFLAGS_ALL += -Wl,--wrap=ct_journal_add_name,--wrap=ct_name_get_text
 
 # A thread that loses its core while it reads the options.
 $(UNIT_DIR)/preload_first: private LDFLAGS_ALL += -Wl,--wrap=ct_options_read

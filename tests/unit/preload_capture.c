@@ -21,9 +21,10 @@
 
 #include <cmocka.h>
 
+#include "base/loader_gate.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
-#include "store/loaded_modules.h"
+#include "stack/walk.h"
 #include "store/stack_table.h"
 
 #ifdef __clang__
@@ -34,14 +35,14 @@
 
 static NOINLINE uint32_t other_way_down(unsigned n, unsigned way);
 static NOINLINE uint32_t down(unsigned n, unsigned way) {
-    const uint32_t id = !n        ? ct_stack()
+    const uint32_t id = !n        ? ct_capture_stack()
                         : way & 1 ? other_way_down(n - 1, way >> 1)
                                   : down(n - 1, way >> 1);
     __asm__ volatile("" : : : "memory");
     return id;
 }
 static NOINLINE uint32_t other_way_down(unsigned n, unsigned way) {
-    const uint32_t id = !n        ? ct_stack()
+    const uint32_t id = !n        ? ct_capture_stack()
                         : way & 1 ? down(n - 1, way >> 1)
                                   : other_way_down(n - 1, way >> 1);
     __asm__ volatile("nop" : : : "memory");
@@ -71,7 +72,7 @@ static void the_second_time_is_from_memory(void **state) {
     const struct ct_capture_counts n = since(before);
     for (int i = 1; i < 6; i++)
         assert_int_equal(ids[i], ids[0]);
-    assert_true(ct_stack_entry(ids[0])->frames > 20);
+    assert_true(ct_stack_table_get(ids[0])->frames > 20);
     assert_int_equal(n.checks, 6);
 #ifdef __x86_64__                  // elsewhere it is libunwind alone
     assert_int_equal(n.walked, 2); // it was remembered when it was seen again
@@ -104,7 +105,7 @@ static void more_than_a_thread_remembers(void **state) {
 static void is_cut_at_the_depth(void **state) {
     (void)state;
     for (volatile int i = 0; i < 4; i++) {
-        const struct ct_stack_entry *e = ct_stack_entry(down(3000, 0));
+        const struct ct_stack_entry *e = ct_stack_table_get(down(3000, 0));
         assert_int_equal(e->frames, 64 + 1);
         assert_int_equal(e->frame[64], ct_frame_word_end(CT_STACK_DEEPER));
     }
@@ -113,7 +114,7 @@ static void is_cut_at_the_depth(void **state) {
 static void what_was_unloaded_is_forgotten(void **state) {
     (void)state;
     const uint32_t id = down(5, 3);
-    ct_capture_unloaded();
+    ct_capture_forget_code();
     const struct ct_capture_counts before = ct_capture_counts();
     for (volatile int i = 0; i < 3; i++)
         (void)down(5, 3);
@@ -230,7 +231,7 @@ static void in_child(void) {
     uint32_t ids[4];
     for (volatile int i = 0; i < 4; i++) {
         ids[i] = down(12, 5);
-        const struct ct_stack_entry *e = ct_stack_entry(ids[i]);
+        const struct ct_stack_entry *e = ct_stack_table_get(ids[i]);
         if (!e || e->frames < 12 || (i && ids[i] != ids[0]))
             _exit(1);
     }
@@ -260,7 +261,7 @@ static void *until_stopped(void *unused) {
     for (unsigned i = 0; !atomic_load(&stop); i++) {
         (void)down(i % 40, i % 512); // (other ones for ever would fill the table)
         if (i % 500 == 0)
-            ct_capture_unloaded(); // so that libunwind is asked again and again
+            ct_capture_forget_code(); // so that libunwind is asked again and again
     }
     return NULL;
 }
@@ -289,11 +290,11 @@ static void a_planted_fault_is_found(void **state) {
     uint32_t wrong = 0;
     assert_int_equal(ct_capture_counts().mismatches, 0); // in all of the above
     assert_int_not_equal(down(17, 0x1234), 0);
-    atomic_store(&ct_capture_fault, CT_FAULT_SLOT);
+    atomic_store(&ct_walk_fault, CT_WALK_FAULT_RETURN_ADDRESS);
     // Where the writer has just heard of an unloaded object, the next stack is unwound in full.
     for (volatile int i = 0; i < 50 && !ct_capture_counts().mismatches; i++)
         wrong = down(17, 0x1234);
-    atomic_store(&ct_capture_fault, 0);
+    atomic_store(&ct_walk_fault, 0);
     assert_int_not_equal(wrong, 0);
 #ifdef __x86_64__
     assert_int_equal(ct_capture_counts().mismatches, 1);
@@ -318,9 +319,9 @@ static int stay(struct dl_phdr_info *object, size_t bytes, void *unused) {
 
 static void *ask_the_loader(void *unused) {
     (void)unused;
-    if (!ct_loader_enter()) {
+    if (!ct_loader_gate_enter()) {
         (void)dl_iterate_phdr(stay, NULL);
-        ct_loader_leave();
+        ct_loader_gate_leave();
     }
     return NULL;
 }
@@ -337,7 +338,7 @@ __attribute__((unused)) static void a_fork_while_the_loader_is_asked(void **stat
         const pid_t child = by_clone ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
         if (!child) {
             alarm(60);
-            ct_capture_unloaded(); // so that nothing is known any more
+            ct_capture_forget_code(); // so that nothing is known any more
             (void)down(7, 3);
             _exit(0);
         }
@@ -351,7 +352,7 @@ __attribute__((unused)) static void a_fork_while_the_loader_is_asked(void **stat
 
 static void off_is_off(void **state) {
     (void)state;
-    ct_stacks_off();
+    ct_capture_disable();
     assert_int_equal(down(3, 0), 0);
 }
 

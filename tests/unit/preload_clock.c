@@ -18,10 +18,10 @@
 // ---- a world of its own: the same source again, under other names -----------------------------
 
 #define CT_CLOCK_SIMULATED
-#define ct_clock sim_clock
+#define ct_clock_read sim_clock
 #define ct_clock_calibrate sim_calibrate
-#define ct_clock_forked sim_forked
-#define ct_clock_source sim_source
+#define ct_clock_reinit_child sim_forked
+#define ct_clock_get_source sim_source
 
 static uint64_t BASE_LINE_NS, EVERY_NS, BEND_NS, CORRECTION_NS;
 #ifdef __SANITIZE_THREAD__
@@ -73,11 +73,11 @@ static int counter_is_a_clock(void) {
 
 #include "../../preload/base/clock.c"
 
-#undef ct_clock
+#undef ct_clock_read
 #undef ct_clock_calibrate
-#undef ct_clock_forked
-#undef ct_clock_source
-#undef CT_CLOCK_H
+#undef ct_clock_reinit_child
+#undef ct_clock_get_source
+#undef CT_BASE_CLOCK_H
 #include "../../preload/base/clock.h"
 
 static int fresh_world(void **state) {
@@ -309,12 +309,12 @@ static void the_real_one(void **state) {
     (void)state;
     errno = 4321;
     ct_clock_calibrate();
-    assert_string_equal(ct_clock_source(), "clock");
-    run_readers(ct_clock, ct_clock_calibrate, 2500000000);
-    print_message("# source: %s\n", ct_clock_source());
+    assert_string_equal(ct_clock_get_source(), "clock");
+    run_readers(ct_clock_read, ct_clock_calibrate, 2500000000);
+    print_message("# source: %s\n", ct_clock_get_source());
     uint64_t worst = 0;
     for (int i = 0; i < 10000; i++) {
-        const uint64_t before = real_ns(), t = ct_clock(), after = real_ns();
+        const uint64_t before = real_ns(), t = ct_clock_read(), after = real_ns();
         const uint64_t off = t < before ? before - t : t > after ? t - after : 0;
         worst = off > worst ? off : worst;
     }

@@ -63,7 +63,7 @@ static void loop(unsigned bytes, unsigned n, int has_anchor) {
 static size_t merge(size_t most, uint64_t end, int more) {
     const struct ct_native_frames n = {pc, sp, natives, end};
     const struct ct_python_frames p = {python_word, anchor, pythons, more};
-    return ct_interleave(merged, most, &n, &p, is_loop);
+    return ct_merge_python(merged, most, &n, &p, is_loop);
 }
 
 static void check_whole(void) {

@@ -30,18 +30,18 @@ static void halt_once(int *asked) {
     sem_wait(&may_go);
 }
 
-void __real_ct_journal_name(uint32_t id, const char *text);
-void __wrap_ct_journal_name(uint32_t id, const char *text);
-void __wrap_ct_journal_name(uint32_t id, const char *text) {
+void __real_ct_journal_add_name(uint32_t id, const char *text);
+void __wrap_ct_journal_add_name(uint32_t id, const char *text);
+void __wrap_ct_journal_add_name(uint32_t id, const char *text) {
     halt_once(&of_putting);
-    __real_ct_journal_name(id, text);
+    __real_ct_journal_add_name(id, text);
 }
 
-const char *__real_ct_name_text(uint32_t id);
-const char *__wrap_ct_name_text(uint32_t id);
-const char *__wrap_ct_name_text(uint32_t id) {
+const char *__real_ct_name_get_text(uint32_t id);
+const char *__wrap_ct_name_get_text(uint32_t id);
+const char *__wrap_ct_name_get_text(uint32_t id) {
     halt_once(&of_looking);
-    return __real_ct_name_text(id);
+    return __real_ct_name_get_text(id);
 }
 
 // ---- what the journal says ----------------------------------------------------------------------
@@ -49,7 +49,7 @@ const char *__wrap_ct_name_text(uint32_t id) {
 static char path[] = "/tmp/cutrace-journal.XXXXXX/trace.zst", folder[sizeof path];
 
 static const char *text_of(uint32_t id) {
-    const struct ct_journal *h = ct_journal();
+    const struct ct_journal *h = ct_journal_get();
     const char *base = (const char *)h;
     uint32_t at;
     assert_non_null(h);
@@ -64,12 +64,12 @@ static const char early[] = "a name from before the journal", both[] = "a name t
 static uint32_t early_id;
 
 static void *opens(void *unused) {
-    assert_int_equal(ct_journal_open(path, 7, ct_name_text), 0);
+    assert_int_equal(ct_journal_open(path, 7, ct_name_get_text), 0);
     return unused;
 }
 
 static void *asks(void *id) {
-    *(uint32_t *)id = ct_name(both);
+    *(uint32_t *)id = ct_name_intern(both);
     return NULL;
 }
 
@@ -78,13 +78,13 @@ static void a_ring_comes_behind_the_names(void **state) {
     pthread_t opener;
     size_t bytes = 0;
     (void)state;
-    early_id = ct_name(early);
+    early_id = ct_name_intern(early);
     assert_int_not_equal(early_id, 0);
     of_looking = 1;
     assert_int_equal(pthread_create(&opener, NULL, opens, NULL), 0);
     sem_wait(&has_come);
     assert_null(text_of(early_id));
-    assert_non_null(ct_journal_ring(&bytes));
+    assert_non_null(ct_journal_add_ring(&bytes));
     assert_string_equal(text_of(early_id), early);
     sem_post(&may_go);
     assert_int_equal(pthread_join(opener, NULL), 0);
@@ -99,7 +99,7 @@ static void the_second_with_a_name_does_not_wait(void **state) {
     of_putting = 1;
     assert_int_equal(pthread_create(&first, NULL, asks, &id_of_first), 0);
     sem_wait(&has_come);
-    const uint32_t id = ct_name(both);
+    const uint32_t id = ct_name_intern(both);
     assert_string_equal(text_of(id), both);
     sem_post(&may_go);
     assert_int_equal(pthread_join(first, NULL), 0);
@@ -119,7 +119,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    ct_journal_done();
+    ct_journal_remove_file();
     return rmdir(folder);
 }
 

@@ -62,12 +62,12 @@ static void names_are_matched_as_they_are_made(void **state) {
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (ct_keep_matches(rows[i].pattern, rows[i].name) != rows[i].matches)
+        if (ct_retention_matches(rows[i].pattern, rows[i].name) != rows[i].matches)
             fail_msg("%s against %s", rows[i].pattern, rows[i].name);
     char lengthy[1000];
     memset(lengthy, 'a', sizeof lengthy - 1);
     lengthy[sizeof lengthy - 1] = 0;
-    assert_int_equal(ct_keep_matches(lengthy, lengthy), 0); // beyond what a name can be
+    assert_int_equal(ct_retention_matches(lengthy, lengthy), 0); // beyond what a name can be
 }
 
 // ---- a folder -------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ static int there(const char *name) {
 }
 
 static void keep(uint64_t n) {
-    ct_keep("t.%p.zst", "t.1.zst", n);
+    ct_retention_remove_old("t.%p.zst", "t.1.zst", n);
 }
 
 static void the_oldest_go(void **state) {
@@ -140,12 +140,12 @@ static void the_oldest_go(void **state) {
     (void)snprintf(file, sizeof file, "%s/t.77.zst", folder);
     (void)snprintf(pattern, sizeof pattern, "%s/t.%%p.zst", folder);
     assert_int_equal(chdir("/"), 0);
-    ct_keep(pattern, file, 1);
+    ct_retention_remove_old(pattern, file, 1);
     assert_int_equal(chdir(folder), 0);
     assert_true(there("t.5.zst") && !there("t.3.zst"));
     keep(0);
     assert_false(there("t.5.zst"));
-    ct_keep("no/such/t.%p.zst", "no/such/t.1.zst", 0);
+    ct_retention_remove_old("no/such/t.%p.zst", "no/such/t.1.zst", 0);
 }
 
 static void journals_go_with_their_traces(void **state) {
@@ -169,7 +169,7 @@ static void a_trace_that_is_written_stays(void **state) {
     (void)state;
     make_trace("t.1.zst", 50);
     const int fd = open("t.1.zst", O_WRONLY);
-    ct_keep_lock(fd);
+    ct_retention_lock(fd);
     keep(0);
     assert_true(there("t.1.zst"));
     close(fd);

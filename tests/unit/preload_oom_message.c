@@ -14,7 +14,7 @@
 #define UNKNOWN UINT64_MAX
 
 static const struct ct_oom nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-                                          UNKNOWN, NULL,    NULL,    NULL};
+                                      UNKNOWN, NULL,    NULL,    NULL};
 
 static void is(const struct ct_oom *r, const char *want) {
     char line[2048];
@@ -26,14 +26,14 @@ static void is(const struct ct_oom *r, const char *want) {
 static void everything_known(void **state) {
     (void)state;
     const struct ct_oom r = {.device = 0,
-                                 .bytes = GIB(2.3),
-                                 .free = GIB(1.17),
-                                 .total = GIB(79.15),
-                                 .tracked = GIB(74.2),
-                                 .process = GIB(77.1),
-                                 .api = "cudaMalloc",
-                                 .caller = "model_runner",
-                                 .path = "/x/t.zst"};
+                             .bytes = GIB(2.3),
+                             .free = GIB(1.17),
+                             .total = GIB(79.15),
+                             .tracked = GIB(74.2),
+                             .process = GIB(77.1),
+                             .api = "cudaMalloc",
+                             .caller = "model_runner",
+                             .path = "/x/t.zst"};
     is(&r,
        "cutrace: GPU 0 out of memory: cudaMalloc of 2.30 GiB failed (model_runner): free 1.17 GiB of 79.15, "
        "this process 74.2 tracked + 2.9 untracked, others 0.9; run: cutrace-report /x/t.zst\n");
@@ -48,7 +48,8 @@ static void parts_unknown(void **state) {
     r.api = "cuMemCreate";
     is(&r, "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed\n");
     r.tracked = GIB(1.5);
-    is(&r, "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: this process 1.5 GiB tracked\n");
+    is(&r,
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: this process 1.5 GiB tracked\n");
     r.free = GIB(0.5);
     is(&r,
        "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB, this process 1.5 tracked\n");
@@ -64,9 +65,11 @@ static void parts_unknown(void **state) {
     r.free = 1 << 20;
     r.total = GIB(8);
     r.path = "t";
-    is(&r, "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 8.00 GiB; run: cutrace-report t\n");
+    is(&r,
+       "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 8.00 GiB; run: cutrace-report t\n");
     r.total = 512 << 20;
-    is(&r, "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00; run: cutrace-report t\n");
+    is(&r,
+       "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00; run: cutrace-report t\n");
 }
 
 static void long_texts_are_cut(void **state) {

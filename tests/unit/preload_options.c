@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/options.h"
+#include "base/process_id.h"
 #include "store/file_pattern.h"
 
 static char said[16384];
@@ -32,12 +33,12 @@ static void defaults(void **state) {
     (void)state;
     assert_int_equal(read_options(NULL, NULL), 1);
     assert_string_equal(said, "");
-    assert_string_equal(CT_TEXT(OUTPUT), "cutrace.%e.%p.zst");
-    assert_int_equal(CT_NUMBER(SAMPLE_MS), 100000000);
-    assert_int_equal(CT_NUMBER(STACK_MEMORY), 32 << 20);
-    assert_int_equal(CT_NUMBER(STACKS), CT_STACKS_OF_BOTH);
-    assert_int_equal(CT_NUMBER(STACK_DEPTH), 1024);
-    assert_int_equal(CT_NUMBER(ARGV), CT_ARGV_OF_FLAGS);
+    assert_string_equal(CT_OPTION_TEXT(OUTPUT), "cutrace.%e.%p.zst");
+    assert_int_equal(CT_OPTION_NUMBER(SAMPLE_MS), 100000000);
+    assert_int_equal(CT_OPTION_NUMBER(STACK_MEMORY), 32 << 20);
+    assert_int_equal(CT_OPTION_NUMBER(STACKS), CT_STACKS_OF_BOTH);
+    assert_int_equal(CT_OPTION_NUMBER(STACK_DEPTH), 1024);
+    assert_int_equal(CT_OPTION_NUMBER(ARGV), CT_ARGV_OF_FLAGS);
     for (int i = 0; i < CT_OPTIONS; i++)
         assert_false(ct_options[i].given);
 }
@@ -54,11 +55,11 @@ static void values(void **state) {
         snprintf(line, sizeof line, "CUTRACE_STACK_MEMORY=%s", sizes[i].text);
         assert_int_equal(read_options(line, NULL), 1);
         assert_string_equal(said, "");
-        assert_int_equal(CT_NUMBER(STACK_MEMORY), sizes[i].bytes);
+        assert_int_equal(CT_OPTION_NUMBER(STACK_MEMORY), sizes[i].bytes);
     }
     read_options("CUTRACE_STACKS=OFF", "CUTRACE_FREE_STACKS=yes");
-    assert_int_equal(CT_NUMBER(STACKS), CT_STACKS_OF_OFF);
-    assert_int_equal(CT_NUMBER(FREE_STACKS), 1);
+    assert_int_equal(CT_OPTION_NUMBER(STACKS), CT_STACKS_OF_OFF);
+    assert_int_equal(CT_OPTION_NUMBER(FREE_STACKS), 1);
     assert_true(ct_options[CT_OPTION_STACKS].given);
 }
 
@@ -67,7 +68,7 @@ static void values_are_copied(void **state) {
     char line[] = "CUTRACE_OUTPUT=/somewhere/x";
     read_options(line, NULL);
     memset(line, 'z', sizeof line - 1);
-    assert_string_equal(CT_TEXT(OUTPUT), "/somewhere/x");
+    assert_string_equal(CT_OPTION_TEXT(OUTPUT), "/somewhere/x");
 }
 
 static void bad_values(void **state) {
@@ -86,8 +87,8 @@ static void bad_values(void **state) {
         assert_int_equal(read_options(bad[i], NULL), 1);
         assert_non_null(strstr(said, "is no valid value, using "));
         assert_ptr_equal(strchr(said, '\n') + 1, said + strlen(said)); // one line
-        assert_int_equal(CT_NUMBER(STACK_DEPTH), 1024);
-        assert_int_equal(CT_NUMBER(STACK_MEMORY), 32 << 20);
+        assert_int_equal(CT_OPTION_NUMBER(STACK_DEPTH), 1024);
+        assert_int_equal(CT_OPTION_NUMBER(STACK_MEMORY), 32 << 20);
     }
 }
 
@@ -111,19 +112,19 @@ static void off(void **state) {
     assert_int_equal(read_options("CUTRACE=1", NULL), 1);
     assert_int_equal(read_options("CUTRACE_HELP=1", NULL), 1);
     for (int i = 0; i < CT_OPTIONS; i++)
-        assert_non_null(strstr(said, ct_option_name((enum ct_option)i)));
+        assert_non_null(strstr(said, ct_options_get_name((enum ct_option)i)));
 }
 
 static void expand(const char *pattern, const char *want) {
     char out[256];
-    assert_int_equal(ct_pattern_expand(pattern, 7, out, sizeof out), strlen(want));
+    assert_int_equal(ct_file_pattern_expand(pattern, 7, out, sizeof out), strlen(want));
     assert_string_equal(out, want);
 }
 
 static void patterns(void **state) {
     char want[256], name[65], small[4];
     (void)state;
-    ct_program_name(name, sizeof name);
+    ct_process_id_get_program_name(name, sizeof name);
     assert_string_equal(name, "preload_options");
     snprintf(want, sizeof want, "a.%d.%d.b", (int)getpid(), (int)getppid());
     expand("a.%p.%P.b", want);
@@ -136,9 +137,9 @@ static void patterns(void **state) {
     unsetenv("RANK");
     setenv("LOCAL_RANK", "3", 1);
     expand("r%r", "r3");
-    assert_int_equal(ct_pattern_expand("much too long", 0, small, sizeof small), 0);
-    assert_true(ct_pattern_counts("x%n"));
-    assert_false(ct_pattern_counts("x%%n"));
+    assert_int_equal(ct_file_pattern_expand("much too long", 0, small, sizeof small), 0);
+    assert_true(ct_file_pattern_has_counter("x%n"));
+    assert_false(ct_file_pattern_has_counter("x%%n"));
 }
 
 int main(void) {

@@ -25,6 +25,7 @@
 #include <zstd.h>
 
 #include <cutrace/format/format.h>
+#include <cutrace/format/xxh64.h>
 
 #include "base/options.h"
 #include "base/print.h"
@@ -151,8 +152,8 @@ ssize_t __real_pwrite(int fd, const void *data, size_t n, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t offset);
 int __real_ftruncate(int fd, off_t size);
 int __wrap_ftruncate(int fd, off_t size);
-uint64_t __real_ct_clock(void);
-uint64_t __wrap_ct_clock(void);
+uint64_t __real_ct_clock_read(void);
+uint64_t __wrap_ct_clock_read(void);
 
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
@@ -212,8 +213,8 @@ int __wrap_ftruncate(int fd, off_t size) {
     return 0;
 }
 
-uint64_t __wrap_ct_clock(void) {
-    return file.fd >= 0 ? file.now : __real_ct_clock();
+uint64_t __wrap_ct_clock_read(void) {
+    return file.fd >= 0 ? file.now : __real_ct_clock_read();
 }
 
 static void new_file(uint64_t bound) {
@@ -228,7 +229,7 @@ static void new_file(uint64_t bound) {
     file.faults = 0;
     file.now = 1;
     file.look = NULL;
-    ct_store_begin(bound);
+    ct_file_ring_reset(bound);
 }
 
 // ---- a model of what it must hold -----------------------------------------------------------
@@ -236,7 +237,7 @@ static void new_file(uint64_t bound) {
 static struct {
     uint64_t next; // the number of the chunk that is being put, or of the next one
     uint8_t there[MANY], ever_pinned[MANY], was_put[MANY];
-    uint64_t pin_first[CT_PINS], pin_last[CT_PINS];
+    uint64_t pin_first[CT_PROTECTED_RANGES], pin_last[CT_PROTECTED_RANGES];
     uint64_t parts; // of calls that were looked at
 } model;
 
@@ -246,13 +247,13 @@ static uint8_t now[MANY]; // which chunks were seen last
 static void new_model(uint64_t bound) {
     memset(&model, 0, sizeof model);
     longest = 0;
-    for (int i = 0; i < CT_PINS; i++)
+    for (int i = 0; i < CT_PROTECTED_RANGES; i++)
         model.pin_first[i] = 1;
     new_file(bound);
 }
 
 static int is_pinned(uint64_t seq) {
-    for (int i = 0; i < CT_PINS; i++)
+    for (int i = 0; i < CT_PROTECTED_RANGES; i++)
         if (seq >= model.pin_first[i] && seq <= model.pin_last[i])
             return 1;
     return 0;
@@ -287,7 +288,7 @@ static size_t chunk_of(uint8_t *chunk, uint64_t seq, size_t body, unsigned flags
     head.header_bytes = sizeof head;
     head.body_bytes = (uint64_t)(at - chunk) - CT_PREFIX_BYTES;
     head.raw_bytes = body;
-    ct_chunk_prefix(&head, chunk);
+    ct_chunk_encode_prefix(&head, chunk);
     const uint32_t filler[2] = {CT_FILLER_MAGIC, (uint32_t)(-head.body_bytes & 7)};
     memcpy(at, filler, 8);
     memset(at + 8, 0, 8);
@@ -327,7 +328,7 @@ static void look(void) {
 static int put(size_t body, unsigned flags) {
     static uint8_t chunk[1 << 20];
     const size_t n = chunk_of(chunk, model.next, body, flags);
-    const int rc = ct_store_append(file.fd, chunk, n, model.next, flags);
+    const int rc = ct_file_ring_append(file.fd, chunk, n, model.next, flags);
     look();
     assert_int_equal(now[model.next], !rc);
     if (!rc) {
@@ -338,21 +339,21 @@ static int put(size_t body, unsigned flags) {
     return rc;
 }
 
-static void pin(uint64_t first, uint64_t last, enum ct_pin which) {
+static void pin(uint64_t first, uint64_t last, enum ct_protected which) {
     for (uint64_t seq = first; seq <= last && seq < model.next; seq++)
         model.ever_pinned[seq] = 1;
     model.pin_first[which] = first;
     model.pin_last[which] = last;
-    ct_store_pin(first, last, which);
+    ct_file_ring_protect(first, last, which);
 }
 
 static void oldest_is_told(void) {
-    const uint64_t oldest = ct_store_oldest_seq();
+    const uint64_t oldest = ct_file_ring_get_oldest_seq();
     assert_true(oldest <= model.next);
     for (uint64_t seq = oldest; seq < model.next; seq++)
         assert_true(now[seq]);
     assert_false(oldest && now[oldest - 1]);
-    assert_int_equal(ct_store_size(), file.size);
+    assert_int_equal(ct_file_ring_get_size(), file.size);
 }
 
 // ---- tests on the simulated file ------------------------------------------------------------
@@ -381,7 +382,7 @@ static void the_newest_chunks_fill_the_file(void **state) {
             assert_int_equal(put(some_body(most), 0), 0);
             oldest_is_told();
             assert_true(file.size <= bound);
-            written = ct_store_written();
+            written = ct_file_ring_get_written_bytes();
             if (written <= bound)
                 assert_int_equal(seen.bytes, written);
             else
@@ -402,13 +403,14 @@ static void pinned_chunks_stay(void **state) {
             if (random_below(40) == 0 &&
                 model.next > 20) { // some of the newest, and some that come
                 const uint64_t newest = model.next - random_below(8);
-                const enum ct_pin which = i < 300 && round % 2 ? CT_PIN_FIRST : CT_PIN_LAST;
+                const enum ct_protected which =
+                    i < 300 && round % 2 ? CT_PROTECTED_FIRST_OOM : CT_PROTECTED_LAST_OOM;
                 pin(newest, newest + random_below(10), which);
             }
-            assert_int_equal(put(some_body(most), i % 5 ? 0 : CT_CHUNK_SEGMENT), 0);
+            assert_int_equal(put(some_body(most), i % 5 ? 0 : CT_CHUNK_RESTART), 0);
             oldest_is_told();
             assert_true(file.size <= bound);
-            if (ct_store_written() > 2 * bound)
+            if (ct_file_ring_get_written_bytes() > 2 * bound)
                 assert_true(seen.bytes + 10 * (most + 128) >= bound);
         }
     }
@@ -419,19 +421,19 @@ static void at_most_half_is_pinned_and_whole_segments_go(void **state) {
     const uint64_t bound = 128 * KIB;
     new_model(bound);
     for (int i = 0; i < 8; i++) // 2 KiB each, segments of 4
-        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_SEGMENT), 0);
-    ct_store_pin(0, 7, CT_PIN_FIRST);
-    ct_store_pin(8, UINT64_MAX, CT_PIN_LAST);
+        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_RESTART), 0);
+    ct_file_ring_protect(0, 7, CT_PROTECTED_FIRST_OOM);
+    ct_file_ring_protect(8, UINT64_MAX, CT_PROTECTED_LAST_OOM);
     memset(model.ever_pinned, 1, sizeof model.ever_pinned);
     for (int i = 8; i < 300; i++) {
-        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_SEGMENT), 0);
+        assert_int_equal(put(2000, i % 4 ? 0 : CT_CHUNK_RESTART), 0);
         assert_true(now[0] && now[7]);
         assert_true(i < 20 || (now[i - 15] && now[i - 12]));
         assert_true(file.size <= bound);
     }
     // One that only fits where pinned ones are: they go.
-    assert_int_equal(put(120 * KIB, CT_CHUNK_SEGMENT), 0);
-    assert_int_equal(put(120 * KIB, CT_CHUNK_SEGMENT), 0);
+    assert_int_equal(put(120 * KIB, CT_CHUNK_RESTART), 0);
+    assert_int_equal(put(120 * KIB, CT_CHUNK_RESTART), 0);
     look();
     assert_int_equal(seen.chunks, 1);
     assert_int_equal(put(130 * KIB, 0), -EFBIG);
@@ -444,11 +446,11 @@ static void a_range_that_is_too_long_loses_its_first_segments(void **state) {
     (void)state;
     new_model(64 * KIB);
     for (int i = 0; i < 24; i++) // 2 KiB each: 48 of 64 KiB are pinned
-        assert_int_equal(put(1900, i % 6 ? 0 : CT_CHUNK_SEGMENT), 0);
-    ct_store_pin(0, 23, CT_PIN_FIRST);
+        assert_int_equal(put(1900, i % 6 ? 0 : CT_CHUNK_RESTART), 0);
+    ct_file_ring_protect(0, 23, CT_PROTECTED_FIRST_OOM);
     memset(model.ever_pinned, 1, 24);
     for (int i = 0; i < 300; i++)
-        assert_int_equal(put(1900, CT_CHUNK_SEGMENT), 0);
+        assert_int_equal(put(1900, CT_CHUNK_RESTART), 0);
     look();
     for (int i = 0; i < 24; i++)
         assert_int_equal(now[i], i >= 12);
@@ -457,7 +459,7 @@ static void a_range_that_is_too_long_loses_its_first_segments(void **state) {
 // A small chunk, looked at from time to time only.
 static void put_small(uint64_t every) {
     static uint8_t chunk[1024];
-    const unsigned flags = model.next % 7 ? 0 : CT_CHUNK_SEGMENT;
+    const unsigned flags = model.next % 7 ? 0 : CT_CHUNK_RESTART;
     const size_t body = random_below(16);
     if (model.next % every == every - 1) {
         file.look = look;
@@ -467,7 +469,7 @@ static void put_small(uint64_t every) {
         return;
     }
     const size_t n = chunk_of(chunk, model.next, body, flags);
-    assert_int_equal(ct_store_append(file.fd, chunk, n, model.next, flags), 0);
+    assert_int_equal(ct_file_ring_append(file.fd, chunk, n, model.next, flags), 0);
     model.ever_pinned[model.next] |= (uint8_t)is_pinned(model.next);
     model.there[model.next++] = 1;
 }
@@ -479,13 +481,14 @@ static void many_small_chunks_are_dropped_in_groups(void **state) {
     new_model(bound);
     while (model.next < 60000) {
         if (model.next == 10000) // segments of 7
-            pin(9996, 10044, CT_PIN_FIRST);
+            pin(9996, 10044, CT_PROTECTED_FIRST_OOM);
         put_small(2000);
         if (model.next % 2000 == 0)
-            assert_true(ct_store_written() <= bound || seen.bytes + bound / 100 >= bound);
+            assert_true(ct_file_ring_get_written_bytes() <= bound ||
+                        seen.bytes + bound / 100 >= bound);
     }
     assert_true(now[9996] && now[10044]);
-    pin(1, 0, CT_PIN_FIRST); // nothing
+    pin(1, 0, CT_PROTECTED_FIRST_OOM); // nothing
     while (model.next < 80000)
         put_small(2000);
     assert_false(now[9996] || now[10044]);
@@ -507,7 +510,7 @@ static void a_full_disk_shrinks_the_ring(void **state) {
         for (int i = 0; i < 200; i++) {
             assert_int_equal(put(some_body(4 * KIB), 0), 0);
             oldest_is_told();
-            refused += ct_store_refused() == ENOSPC;
+            refused += ct_file_ring_get_growth_error() == ENOSPC;
         }
         assert_int_equal(refused, 1);
         assert_true(file.size <= file.disk && file.size + 10 * KIB > file.disk);
@@ -541,7 +544,7 @@ static void a_chunk_that_never_fits_changes_nothing(void **state) {
     assert_int_equal(put(20 * KIB, 0), 0);
     assert_int_equal(seen.chunks, chunks + 1);
     static uint8_t odd[100];
-    assert_int_equal(ct_store_append(file.fd, odd, 100, 1000, 0), -EINVAL);
+    assert_int_equal(ct_file_ring_append(file.fd, odd, 100, 1000, 0), -EINVAL);
 }
 
 // Every call may fail, whole or in part.
@@ -557,8 +560,8 @@ static void faults_leave_a_valid_file(void **state) {
             file.now += UINT64_C(7000000000);
             if (random_below(50) == 0)
                 pin(model.next - random_below(least(model.next, 5) + 1),
-                    model.next + random_below(5), CT_PIN_LAST);
-            const int rc = put(some_body(4 * KIB), i % 3 ? 0 : CT_CHUNK_SEGMENT);
+                    model.next + random_below(5), CT_PROTECTED_LAST_OOM);
+            const int rc = put(some_body(4 * KIB), i % 3 ? 0 : CT_CHUNK_RESTART);
             failed += rc != 0;
             done += !rc;
         }
@@ -585,7 +588,7 @@ static void what_others_cut_off_is_given_up(void **state) {
         size_t whole = 0; // chunks that lie in what is left
         const size_t left = file.size;
         memset(known, 0, sizeof known);
-        const int rc = ct_store_fit(file.fd, file.size);
+        const int rc = ct_file_ring_adopt_size(file.fd, file.size);
         file.look = look;
         memset(model.ever_pinned, 1, sizeof model.ever_pinned); // any may be missing
         look();
@@ -609,15 +612,15 @@ static void a_clean_end_gives_the_rest_back(void **state) {
         assert_int_equal(put(12 * KIB, 0), 0);
     assert_int_equal(put(8 * KIB, 0), 0); // grew a bit, then found no room and went to the start
     file.look = look;
-    assert_int_equal(ct_store_trim(file.fd), 0);
+    assert_int_equal(ct_file_ring_trim(file.fd), 0);
     oldest_is_told();
     assert_true(file.size < 37 * KIB);
-    assert_int_equal(ct_store_trim(file.fd), 0);
+    assert_int_equal(ct_file_ring_trim(file.fd), 0);
     for (int i = 0; i < 20; i++)
         assert_int_equal(put(8 * KIB, 0), 0);
     new_model(0);
     file.look = look;
-    assert_int_equal(ct_store_trim(file.fd), 0);
+    assert_int_equal(ct_file_ring_trim(file.fd), 0);
     for (int i = 0; i < 400; i++)
         assert_int_equal(put(4 * KIB, 0), 0);
     assert_int_equal(seen.chunks, 400); // without a bound, all are there
@@ -634,16 +637,16 @@ static void open_output(const char *where, const char *more) {
     (void)snprintf(folder, sizeof folder, "%s/cutrace-output-XXXXXX", where);
     assert_non_null(mkdtemp(folder));
     (void)snprintf(output, sizeof output, "CUTRACE_OUTPUT=%s/t.zst", folder);
-    assert_int_equal(ct_options_read(environment, ct_say), 1);
+    assert_int_equal(ct_options_read(environment, ct_print_stderr), 1);
     file.fd = -1;
-    assert_int_equal(ct_output_open(), 0);
+    assert_int_equal(ct_trace_file_open(), 0);
 }
 
 static void remove_folder(void) {
     char command[100];
     (void)snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
-    ct_output_forked();
+    ct_trace_file_reinit_child();
 }
 
 // Reads a file into `seen` and `now`: valid, every chunk once.
@@ -679,10 +682,10 @@ static void make_stock(size_t most) {
 }
 
 static int put_stock(size_t i) {
-    struct ct_shield shield;
-    ct_shield_up(&shield);
-    const int rc = ct_output_append(stock[i], stock_bytes[i], i, 0);
-    ct_shield_down(&shield);
+    struct ct_signal_guard shield;
+    ct_signal_guard_enter(&shield);
+    const int rc = ct_trace_file_append(stock[i], stock_bytes[i], i, 0);
+    ct_signal_guard_leave(&shield);
     return rc;
 }
 
@@ -696,7 +699,7 @@ static void kill_one(void) {
     if (!child) {
         for (uint64_t i = 0; i < MANY; i++) {
             stock_bytes[0] = chunk_of(stock[0], i, random_below(300 * KIB), 0);
-            *put = ct_output_append(stock[0], stock_bytes[0], i, 0) ? MANY + 1 : i + 1;
+            *put = ct_trace_file_append(stock[0], stock_bytes[0], i, 0) ? MANY + 1 : i + 1;
         }
         _exit(0);
     }
@@ -706,7 +709,7 @@ static void kill_one(void) {
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(*put < MANY);
-    assert_true(read_real(ct_output_path()) <= 1024 * KIB);
+    assert_true(read_real(ct_trace_file_get_path()) <= 1024 * KIB);
     // Up to here at least, with no gap.
     assert_true(now[*put - 1]);
     for (size_t i = *put; i-- > 0 && now[i];)
@@ -755,11 +758,11 @@ static void ring_goes_on(const char *reason, size_t limit) {
     stderr_back(was);
     assert_int_equal(lines(), 1);
     assert_non_null(strstr(said, reason));
-    const char *trouble = ct_output_trouble();
+    const char *trouble = ct_trace_file_take_error();
     assert_non_null(trouble);
     assert_non_null(strstr(trouble, reason));
-    assert_null(ct_output_trouble());
-    const size_t n = read_real(ct_output_path());
+    assert_null(ct_trace_file_take_error());
+    const size_t n = read_real(ct_trace_file_get_path());
     assert_true(n <= limit && n + 60 * KIB > limit);
     assert_true(now[STOCK - 1] && now[STOCK - 2] && now[STOCK - 3] && !now[0]);
 }
@@ -820,33 +823,33 @@ static void truncated_and_deleted_files(void **state) {
     for (size_t i = 0; i < 10; i++)
         assert_int_equal(put_stock(i), 0);
     const int was = stderr_to_file();
-    assert_int_equal(truncate(ct_output_path(), 1234), 0);
+    assert_int_equal(truncate(ct_trace_file_get_path(), 1234), 0);
     for (size_t i = 10; i < 20; i++)
         assert_int_equal(put_stock(i), 0);
     stderr_back(was);
     assert_int_equal(lines(), 1);
     assert_non_null(strstr(said, "another program has truncated"));
-    assert_non_null(strstr(ct_output_trouble(), "another program has truncated"));
-    read_real(ct_output_path());
+    assert_non_null(strstr(ct_trace_file_take_error(), "another program has truncated"));
+    read_real(ct_trace_file_get_path());
     assert_true(seen.chunks >= 10 && now[10] && now[19]);
     // As logrotate's copytruncate does it.
     const int again = stderr_to_file();
-    assert_int_equal(truncate(ct_output_path(), 0), 0);
+    assert_int_equal(truncate(ct_trace_file_get_path(), 0), 0);
     assert_int_equal(put_stock(20), 0);
     stderr_back(again);
-    assert_int_equal(read_real(ct_output_path()), stock_bytes[20]);
+    assert_int_equal(read_real(ct_trace_file_get_path()), stock_bytes[20]);
     // Somebody's own bytes at the end.
-    const int fd = open(ct_output_path(), O_WRONLY | O_APPEND);
+    const int fd = open(ct_trace_file_get_path(), O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, "hello", 5), 5);
     assert_int_equal(put_stock(21), 0);
-    assert_int_equal(read_real(ct_output_path()), stock_bytes[20] + stock_bytes[21]);
-    assert_int_equal(ct_output_bytes() > ct_output_size(), 1);
+    assert_int_equal(read_real(ct_trace_file_get_path()), stock_bytes[20] + stock_bytes[21]);
+    assert_int_equal(ct_trace_file_get_written_bytes() > ct_trace_file_get_size(), 1);
     // Deleted: what is written goes with the file.
-    assert_int_equal(unlink(ct_output_path()), 0);
+    assert_int_equal(unlink(ct_trace_file_get_path()), 0);
     assert_int_equal(put_stock(22), 0);
     assert_int_equal(fstat(fd, &st), 0);
-    assert_int_equal(st.st_size, ct_output_size());
-    assert_int_equal(access(ct_output_path(), F_OK), -1);
+    assert_int_equal(st.st_size, ct_trace_file_get_size());
+    assert_int_equal(access(ct_trace_file_get_path(), F_OK), -1);
     close(fd);
     remove_folder();
 }
@@ -857,16 +860,16 @@ static void bounds_below_the_least_are_raised(void **state) {
     open_output("/tmp", "CUTRACE_MAX_SIZE=1");
     for (size_t i = 0; i < STOCK; i++)
         assert_int_equal(put_stock(i), 0);
-    assert_true(ct_output_bytes() > 1024 * KIB && ct_output_size() > 900 * KIB &&
-                ct_output_size() <= 1024 * KIB);
-    assert_int_equal(ct_output_close_clean(), 0);
-    read_real(ct_output_path());
+    assert_true(ct_trace_file_get_written_bytes() > 1024 * KIB &&
+                ct_trace_file_get_size() > 900 * KIB && ct_trace_file_get_size() <= 1024 * KIB);
+    assert_int_equal(ct_trace_file_trim(), 0);
+    read_real(ct_trace_file_get_path());
     remove_folder();
     open_output("/tmp", "CUTRACE_MAX_SIZE=0");
     for (size_t i = 0; i < STOCK; i++)
         assert_int_equal(put_stock(i), 0);
-    assert_int_equal(ct_output_bytes(), ct_output_size());
-    read_real(ct_output_path());
+    assert_int_equal(ct_trace_file_get_written_bytes(), ct_trace_file_get_size());
+    read_real(ct_trace_file_get_path());
     assert_int_equal(seen.chunks, STOCK);
     remove_folder();
 }

@@ -49,7 +49,7 @@ static int put(uint64_t seq, size_t n) {
     const struct ct_chunk head = {.magic = CT_CHUNK_MAGIC, .seq = seq};
     memset(chunk, 0, 8);
     memcpy(chunk + 8, &head, sizeof head);
-    return ct_shelf_append(chunk, words_of(seq, n), seq, 0);
+    return ct_memory_chunks_append(chunk, words_of(seq, n), seq, 0);
 }
 
 // Its number, or UINT64_MAX: it is not as it was put.
@@ -90,17 +90,17 @@ static struct seen look(int live) {
     struct seen s = {.first = UINT64_MAX};
     const int fd = open(journal, O_RDONLY);
     assert_true(fd >= 0);
-    s.size = header(fd, offsetof(struct ct_journal, shelf_bytes));
-    s.tail = header(fd, offsetof(struct ct_journal, shelf_tail));
-    s.head = header(fd, offsetof(struct ct_journal, shelf_head));
-    const uint64_t place = header(fd, offsetof(struct ct_journal, shelf_at));
+    s.size = header(fd, offsetof(struct ct_journal, chunks_bytes));
+    s.tail = header(fd, offsetof(struct ct_journal, chunks_tail));
+    s.head = header(fd, offsetof(struct ct_journal, chunks_head));
+    const uint64_t place = header(fd, offsetof(struct ct_journal, chunks_at));
     assert_true(s.head - s.tail <= s.size || live);
     for (uint64_t at = s.tail; at < s.head;) {
         const uint64_t offset = at % s.size, n = word(fd, place + offset);
         const int fits = n % 8 == 0 && n <= s.size - offset - 8 && n <= sizeof copy;
         if (n && fits)
             assert_int_equal(pread(fd, copy, n, (off_t)(place + offset + 8)), n);
-        const uint64_t tail = live ? header(fd, offsetof(struct ct_journal, shelf_tail)) : s.tail;
+        const uint64_t tail = live ? header(fd, offsetof(struct ct_journal, chunks_tail)) : s.tail;
         if (tail > at) { // overwritten; it begins anew
             at = tail;
             s.first = UINT64_MAX;
@@ -160,11 +160,11 @@ static void begin(const char *size) {
     (void)snprintf(output, sizeof output, "CUTRACE_OUTPUT=%s", trace);
     (void)snprintf(most, sizeof most, "CUTRACE_MAX_SIZE=%s", size);
     (void)unlink(trace);
-    ct_journal_forked();
-    ct_output_forked();
+    ct_journal_reinit_child();
+    ct_trace_file_reinit_child();
     assert_int_equal(ct_options_read(environment, say_nothing), 1);
-    assert_int_equal(ct_output_open(), 0);
-    assert_int_equal(ct_journal_open(ct_output_path(), 42, ct_name_text), 0);
+    assert_int_equal(ct_trace_file_open(), 0);
+    assert_int_equal(ct_journal_open(ct_trace_file_get_path(), 42, ct_name_get_text), 0);
     assert_int_equal(ct_journal_is_file(), 1);
 }
 
@@ -181,8 +181,8 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    ct_journal_forked();
-    ct_output_forked();
+    ct_journal_reinit_child();
+    ct_trace_file_reinit_child();
     (void)unlink(journal);
     (void)unlink(trace);
     return rmdir(folder);
@@ -260,17 +260,17 @@ static void each_is_written_once(void **state) {
     for (int round = 0; round < 6; round++) {
         for (int i = 0; i < 40; i++)
             assert_int_equal(put(seq++, any_size(MIB)), 0);
-        const uint64_t end = ct_shelf_end();
+        const uint64_t end = ct_memory_chunks_get_end();
         assert_int_equal(put(seq++, 1000), 0); // comes later
         int rc;
-        while ((rc = ct_shelf_flush(end)) == -EAGAIN)
+        while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN)
             assert_true(look(0).first == look_at_file().count); // in both or in one: never in none
         assert_int_equal(rc, 0);
         assert_int_equal(look_at_file().first, 0);
         assert_int_equal(look_at_file().count, seq - 1);
         assert_int_equal(look(0).count, 1);
         const uint64_t bytes = look_at_file().bytes;
-        assert_int_equal(ct_shelf_flush(end), 0);
+        assert_int_equal(ct_memory_chunks_flush(end), 0);
         assert_int_equal(look_at_file().bytes, bytes);
     }
 }
@@ -281,7 +281,7 @@ static void long_flushes_come_in_pieces(void **state) {
     for (uint64_t i = 0; i < 30; i++)
         assert_int_equal(put(i, MIB - 8), 0);
     int pieces = 1;
-    while (ct_shelf_flush(ct_shelf_end()) == -EAGAIN)
+    while (ct_memory_chunks_flush(ct_memory_chunks_get_end()) == -EAGAIN)
         pieces++;
     assert_int_equal(pieces, 4);
     assert_int_equal(look_at_file().count, 30);
@@ -292,8 +292,8 @@ static void a_file_that_is_gone_leaves_all_on_the_shelf(void **state) {
     begin("1M");
     for (uint64_t i = 0; i < 10; i++)
         assert_int_equal(put(i, 1000), 0);
-    ct_output_forked(); // as if it were deleted and closed
-    assert_true(ct_shelf_flush(ct_shelf_end()) < 0);
+    ct_trace_file_reinit_child(); // as if it were deleted and closed
+    assert_true(ct_memory_chunks_flush(ct_memory_chunks_get_end()) < 0);
     assert_int_equal(look(0).count, 10);
     for (uint64_t i = 10; i < 3000; i++)
         assert_int_equal(put(i, 1000), 0);
@@ -324,13 +324,13 @@ static void without_more_memory_it_stays_smaller(void **state) {
         assert_int_equal(put(seq, any_size(MIB)), 0);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
-    limit.rlim_cur = ct_journal()->shelf_at + 14 * MIB;
+    limit.rlim_cur = ct_journal_get()->chunks_at + 14 * MIB;
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     while (!look_at_file().count) // it has to become smaller: all goes to the file
         assert_int_equal(put(seq++, any_size(MIB)), 0);
-    assert_non_null(ct_memory_budget_trouble());
-    assert_null(ct_memory_budget_trouble());
+    assert_non_null(ct_memory_budget_take_error());
+    assert_null(ct_memory_budget_take_error());
     const uint64_t size = look(0).size;
     assert_true(size >= 13 * MIB && size <= 14 * MIB);
     assert_int_equal(look_at_file().first, 0);
@@ -365,7 +365,7 @@ static void kills(void **state) {
             for (uint64_t i = 0;; i++) {
                 (void)put(i, any_size(MIB / 3));
                 if (roll(100) == 0)
-                    (void)ct_shelf_flush(ct_shelf_end());
+                    (void)ct_memory_chunks_flush(ct_memory_chunks_get_end());
             }
         }
         while (round % 10 && !is_there()) // (some die earlier)
@@ -429,7 +429,7 @@ static void sizes(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ct_options[CT_OPTION_MAX_SIZE].number = rows[i].asked;
-        assert_int_equal(ct_memory_budget_size(rows[i].room), rows[i].size);
+        assert_int_equal(ct_memory_budget_get_bytes(rows[i].room), rows[i].size);
     }
 }
 

@@ -19,6 +19,7 @@
 #include "record/tracing.h"
 #include "stack/capture.h"
 #include "store/name_table.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
 #include "write/info_table.h"
@@ -41,7 +42,7 @@ static void *intern_all(void *argument) {
     for (unsigned i = 0; i < STACKS; i++) {
         // Half of the threads the other way round: different ones are first.
         const unsigned n = me % 2 ? STACKS - 1 - i : i;
-        seen[me][n] = ct_stack_intern(frames, make(frames, n));
+        seen[me][n] = ct_stack_table_intern(frames, make(frames, n));
     }
     return NULL;
 }
@@ -55,7 +56,7 @@ static void one_id_for_a_stack(void **state) {
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     for (unsigned n = 0; n < STACKS; n++) {
-        const struct ct_stack_entry *e = ct_stack_entry(seen[0][n]);
+        const struct ct_stack_entry *e = ct_stack_table_get(seen[0][n]);
         assert_non_null(e);
         for (int t = 1; t < THREADS; t++)
             assert_int_equal(seen[t][n], seen[0][n]);
@@ -64,9 +65,9 @@ static void one_id_for_a_stack(void **state) {
         if (n)
             assert_int_not_equal(seen[0][n], seen[0][n - 1]);
     }
-    assert_int_equal(ct_stack_intern(frames, 0), 0);
-    assert_null(ct_stack_entry(0));
-    assert_null(ct_stack_entry(UINT32_MAX));
+    assert_int_equal(ct_stack_table_intern(frames, 0), 0);
+    assert_null(ct_stack_table_get(0));
+    assert_null(ct_stack_table_get(UINT32_MAX));
 }
 
 // Two threads come at once to a table that nobody has made yet, at all distances in time of up to some microseconds.
@@ -92,18 +93,18 @@ static void *come(void *argument) {
         for (volatile unsigned wait = me ? round % 500 : 250; wait; wait--)
             ;
         for (unsigned i = 0; i < 4; i++)
-            firsts[me][i] = ct_stack_intern(frames, make(frames, 2 * i + me));
+            firsts[me][i] = ct_stack_table_intern(frames, make(frames, 2 * i + me));
         both(2 * round + 2);
         for (unsigned i = 0; i < 8 && !me; i++) {
             const uint32_t id = firsts[i % 2][i / 2];
-            const struct ct_stack_entry *e = ct_stack_entry(id);
+            const struct ct_stack_entry *e = ct_stack_table_get(id);
             not_given +=
                 !id; // who made the table lost its core, and the other one does not wait for long
             given_twice += id && (!e || e->frames != make(frames, i) ||
                                   memcmp(e->frame, frames, e->frames * sizeof *frames));
         }
         if (!me)
-            ct_stacks_forked(); // the table is gone
+            ct_stack_table_reinit_child(); // the table is gone
     }
     return NULL;
 }
@@ -111,7 +112,7 @@ static void *come(void *argument) {
 static void one_table_whoever_is_first(void **state) {
     pthread_t other;
     (void)state;
-    ct_stacks_forked();
+    ct_stack_table_reinit_child();
     pthread_create(&other, NULL, come, (void *)1);
     (void)come(NULL);
     pthread_join(other, NULL);
@@ -122,10 +123,10 @@ static void one_table_whoever_is_first(void **state) {
 static void keeps_errno(void **state) {
     (void)state;
     errno = 4321;
-    assert_int_not_equal(ct_stack(), 0);
+    assert_int_not_equal(ct_capture_stack(), 0);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text, ct_text("%d", 1));
+    CT_SET(&e, text, ct_name_intern_format("%d", 1));
     ct_publish(&e); // the first one opens a file
     ct_publish(&e);
     ct_info_set("key", "%d", 1);
@@ -135,17 +136,17 @@ static void keeps_errno(void **state) {
 }
 
 static __attribute__((noinline)) uint32_t deep(int n) {
-    const uint32_t id = n ? deep(n - 1) : ct_stack();
+    const uint32_t id = n ? deep(n - 1) : ct_capture_stack();
     __asm__ volatile("");
     return id;
 }
 
 static void depth_is_bounded(void **state) {
-    const struct ct_stack_entry *e = ct_stack_entry(deep(1000));
+    const struct ct_stack_entry *e = ct_stack_table_get(deep(1000));
     (void)state;
     assert_int_equal(e->frames, 64 + 1);
     assert_int_equal(e->frame[64], ct_frame_word_end(CT_STACK_DEEPER));
-    e = ct_stack_entry(deep(3));
+    e = ct_stack_table_get(deep(3));
     assert_true(e->frames > 4);
     assert_true(
         ct_frame_word_is_native(e->frame[e->frames - 1])); // the thread's first function is there
@@ -165,7 +166,7 @@ static const uint8_t code_template[] = {0x55, 0x48, 0x83, 0xec, 0x20, 0x48, 0xbd
                                         0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3};
 
 static void callback(void) {
-    called_back = ct_stack();
+    called_back = ct_capture_stack();
 }
 
 // Code without unwind information, as a compiler at run time makes it, with a frame pointer that leads nowhere.
@@ -187,7 +188,7 @@ static void frames_without_information(void **state) {
         called_back = 0;
         run();
         // The callback's own caller is known to be this code, and nothing more.
-        const struct ct_stack_entry *e = ct_stack_entry(called_back);
+        const struct ct_stack_entry *e = ct_stack_table_get(called_back);
         assert_non_null(e);
         assert_true(e->frames >= 2);
         assert_int_equal(e->frame[e->frames - 1], ct_frame_word_end(CT_STACK_LOST));
@@ -215,18 +216,18 @@ static void aliases(void **state) {
     uint64_t frames[64];
     (void)state;
     for (unsigned n = 0; n < 1000; n++) {
-        const uint32_t id = ct_stack_intern(frames, make(frames, n));
+        const uint32_t id = ct_stack_table_intern(frames, make(frames, n));
         const uint64_t key = (n + 1) * UINT64_C(0x9E3779B97F4A7C15);
-        assert_int_equal(ct_stack_alias(key), 0);
-        ct_stack_set_alias(key, id);
-        ct_stack_set_alias(key, id);
-        assert_int_equal(ct_stack_alias(key), id);
+        assert_int_equal(ct_stack_table_find_alias(key), 0);
+        ct_stack_table_add_alias(key, id);
+        ct_stack_table_add_alias(key, id);
+        assert_int_equal(ct_stack_table_find_alias(key), id);
         // The same number as the hash of a stack means something else.
-        const uint64_t hash = ct_stack_hash(frames, make(frames, n));
-        assert_int_equal(ct_stack_alias(hash), 0);
-        ct_stack_set_alias(hash, id + 1);
-        assert_int_equal(ct_stack_alias(hash), id + 1);
-        assert_int_equal(ct_stack_intern(frames, make(frames, n)), id);
+        const uint64_t hash = ct_stack_hash_words(frames, make(frames, n));
+        assert_int_equal(ct_stack_table_find_alias(hash), 0);
+        ct_stack_table_add_alias(hash, id + 1);
+        assert_int_equal(ct_stack_table_find_alias(hash), id + 1);
+        assert_int_equal(ct_stack_table_intern(frames, make(frames, n)), id);
     }
 }
 
@@ -234,15 +235,16 @@ static void the_table_is_bounded(void **state) {
     uint64_t frames[64];
     unsigned full = 0;
     (void)state;
-    const uint64_t before = atomic_load(&ct_stacks_full);
+    const uint64_t before = atomic_load(&ct_stack_table_dropped);
     for (unsigned i = 0; i < 20000; i++) { // 1 MiB is far less
         for (int k = 0; k < 60; k++)
             frames[k] = 0x600000000000 + i * 100 + (unsigned)k;
-        full += ct_stack_intern(frames, 60) == 0;
+        full += ct_stack_table_intern(frames, 60) == 0;
     }
     assert_true(full > 10000);
-    assert_int_equal(atomic_load(&ct_stacks_full) - before, full);
-    assert_int_not_equal(ct_stack_intern(frames, make(frames, 17)), 0); // what is there is found
+    assert_int_equal(atomic_load(&ct_stack_table_dropped) - before, full);
+    assert_int_not_equal(ct_stack_table_intern(frames, make(frames, 17)),
+                         0); // what is there is found
 }
 
 int main(void) {
@@ -263,6 +265,6 @@ int main(void) {
     };
     const int rc = cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
     (void)!system("rm -rf /tmp/stacks.*/");
-    unlink(ct_output_path());
+    unlink(ct_trace_file_get_path());
     return rc;
 }

@@ -13,10 +13,11 @@
 
 #include <cmocka.h>
 
-#include "store/chunk_encode.h"
+#include <cutrace/format/xxh64.h>
+
 #include "store/elf_symbols.h"
 
-static char name[CT_SYMBOL_MAX + 1];
+static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
 
 struct known {
     uint64_t value, size;
@@ -70,21 +71,21 @@ static void compare(const char *options, const char *file) {
     read_nm(options, file);
     if (known_n < 50)
         fail_msg("nm knows %zu symbols of %s", known_n, file);
-    struct ct_symbols *s = ct_symbols_load(file, NULL, 0, CT_SYMBOLS_ANY);
+    struct ct_elf_symbols *s = ct_elf_symbols_load(file, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
     assert_non_null(s);
     for (size_t i = 0; i<known_n; i += known_n> 3000 ? 7 : 1) {
         const uint64_t at[] = {known[i].value, known[i].value + known[i].size / 2,
                                known[i].value + known[i].size - 1};
         for (int k = 0; k < 3; k++) {
-            assert_int_not_equal(ct_symbols_find(s, at[k], name, &distance), 0);
+            assert_int_not_equal(ct_elf_symbols_find(s, at[k], name, &distance), 0);
             if (!nm_agrees(at[k], name, distance))
                 fail_msg("%s at %lx: %s + %lx", file, (unsigned long)at[k], name,
                          (unsigned long)distance);
         }
     }
-    assert_int_equal(ct_symbols_find(s, 0, name, &distance), 0);
-    assert_int_equal(ct_symbols_find(s, UINT64_MAX, name, &distance), 0);
-    ct_symbols_free(s);
+    assert_int_equal(ct_elf_symbols_find(s, 0, name, &distance), 0);
+    assert_int_equal(ct_elf_symbols_find(s, UINT64_MAX, name, &distance), 0);
+    ct_elf_symbols_free(s);
 }
 
 static void own_symbols(void **state) {
@@ -110,7 +111,8 @@ static void nothing_beyond_the_end(void **state) {
     unsigned holes = 0;
     (void)state;
     read_nm("", own_path());
-    struct ct_symbols *s = ct_symbols_load("/proc/self/exe", NULL, 0, CT_SYMBOLS_ANY);
+    struct ct_elf_symbols *s =
+        ct_elf_symbols_load("/proc/self/exe", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
     for (size_t i = 0; i < known_n; i++) {
         const uint64_t behind = known[i].value + known[i].size;
         int covered = 0;
@@ -119,11 +121,11 @@ static void nothing_beyond_the_end(void **state) {
         if (covered)
             continue;
         holes++;
-        if (ct_symbols_find(s, behind, name, &distance))
+        if (ct_elf_symbols_find(s, behind, name, &distance))
             fail_msg("%s beyond its end", name);
     }
     assert_true(holes > 10);
-    ct_symbols_free(s);
+    ct_elf_symbols_free(s);
 }
 
 static void copy_file(const char *from, const char *to) {
@@ -140,20 +142,21 @@ static void another_file_has_no_names(void **state) {
     close(mkstemp(path));
     copy_file(own_path(), path);
     read_nm("", path);
-    assert_null(ct_symbols_load(path, wrong, sizeof wrong, CT_SYMBOLS_ANY)); // not the build-id
-    assert_null(ct_symbols_load(path, NULL, 0, 10));                         // too large for now
-    struct ct_symbols *s = ct_symbols_load(path, NULL, 0, CT_SYMBOLS_ANY);
-    assert_int_not_equal(ct_symbols_find(s, known[0].value, name, &distance), 0);
-    ct_symbols_rest(s);
+    assert_null(ct_elf_symbols_load(path, wrong, sizeof wrong,
+                                    CT_ELF_SYMBOLS_NO_LIMIT)); // not the build-id
+    assert_null(ct_elf_symbols_load(path, NULL, 0, 10));       // too large for now
+    struct ct_elf_symbols *s = ct_elf_symbols_load(path, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
+    assert_int_not_equal(ct_elf_symbols_find(s, known[0].value, name, &distance), 0);
+    ct_elf_symbols_close_file(s);
     assert_int_equal(truncate(path, 5000), 0); // replaced after it was read
-    assert_int_equal(ct_symbols_find(s, known[0].value, name, &distance), 0);
-    ct_symbols_free(s);
-    assert_null(ct_symbols_load(path, NULL, 0, CT_SYMBOLS_ANY));
+    assert_int_equal(ct_elf_symbols_find(s, known[0].value, name, &distance), 0);
+    ct_elf_symbols_free(s);
+    assert_null(ct_elf_symbols_load(path, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT));
     unlink(path);
-    assert_null(ct_symbols_load(path, NULL, 0, CT_SYMBOLS_ANY));
-    assert_null(ct_symbols_load("/dev/null", NULL, 0, CT_SYMBOLS_ANY));
-    assert_null(ct_symbols_load("/", NULL, 0, CT_SYMBOLS_ANY));
-    assert_null(ct_symbols_load("/etc/passwd", NULL, 0, CT_SYMBOLS_ANY));
+    assert_null(ct_elf_symbols_load(path, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT));
+    assert_null(ct_elf_symbols_load("/dev/null", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT));
+    assert_null(ct_elf_symbols_load("/", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT));
+    assert_null(ct_elf_symbols_load("/etc/passwd", NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT));
 }
 
 // Whatever a file says of itself, reading it ends and stays in bounds (run with SAN=address).
@@ -172,11 +175,11 @@ static void damaged_files(void **state) {
         uint8_t before, after = (uint8_t)rand_r(&seed);
         assert_int_equal(pread(fd, &before, 1, at), 1);
         assert_int_equal(pwrite(fd, &after, 1, at), 1);
-        struct ct_symbols *s = ct_symbols_load(path, NULL, 0, CT_SYMBOLS_ANY);
+        struct ct_elf_symbols *s = ct_elf_symbols_load(path, NULL, 0, CT_ELF_SYMBOLS_NO_LIMIT);
         for (uint64_t a = 0; s && a < 50; a++)
-            (void)ct_symbols_find(s, a * 1777, name, &distance);
+            (void)ct_elf_symbols_find(s, a * 1777, name, &distance);
         loaded += s != NULL;
-        ct_symbols_free(s);
+        ct_elf_symbols_free(s);
         assert_int_equal(pwrite(fd, &before, 1, at), 1);
     }
     assert_true(loaded > 100 && loaded < 1500);

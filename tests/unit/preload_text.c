@@ -46,25 +46,25 @@ static void is_cut_at_the_end(void **state) {
 }
 
 static void names_are_numbers(void **state) {
-    static char many[CT_NAMES * 2][4];
+    static char many[CT_NAME_MAX_LITERALS * 2][4];
     (void)state;
     const char *one = "one";
-    const uint32_t id = ct_name(one);
+    const uint32_t id = ct_name_intern(one);
     assert_int_not_equal(id, 0);
-    assert_int_equal(ct_name(one), id);
-    assert_int_equal(ct_name(NULL), 0);
-    assert_string_equal(ct_name_text(id), "one");
-    assert_null(ct_name_text(0));
-    assert_null(ct_name_text(UINT32_MAX));
+    assert_int_equal(ct_name_intern(one), id);
+    assert_int_equal(ct_name_intern(NULL), 0);
+    assert_string_equal(ct_name_get_text(id), "one");
+    assert_null(ct_name_get_text(0));
+    assert_null(ct_name_get_text(UINT32_MAX));
     unsigned full = 0;
-    for (size_t i = 0; i < CT_NAMES * 2; i++) {
-        const uint32_t some = ct_name(many[i]);
+    for (size_t i = 0; i < CT_NAME_MAX_LITERALS * 2; i++) {
+        const uint32_t some = ct_name_intern(many[i]);
         full += some == 0;
         if (some)
-            assert_ptr_equal(ct_name_text(some), many[i]);
+            assert_ptr_equal(ct_name_get_text(some), many[i]);
     }
-    assert_true(full >= CT_NAMES); // bounded, and it says so
-    assert_int_equal(ct_name(one), id);
+    assert_true(full >= CT_NAME_MAX_LITERALS); // bounded, and it says so
+    assert_int_equal(ct_name_intern(one), id);
 }
 
 static void texts_are_copied(void **state) {
@@ -72,14 +72,15 @@ static void texts_are_copied(void **state) {
     (void)state;
     memset(text, 'a', sizeof text);
     text[299] = 0;
-    const uint32_t id = ct_text("%s %d", "note", 5), cut = ct_text("%s", text);
-    assert_string_equal(ct_name_text(id), "note 5");
-    assert_int_equal(strlen(ct_name_text(cut)), 200);
+    const uint32_t id = ct_name_intern_format("%s %d", "note", 5),
+                   cut = ct_name_intern_format("%s", text);
+    assert_string_equal(ct_name_get_text(id), "note 5");
+    assert_int_equal(strlen(ct_name_get_text(cut)), 200);
     uint32_t last = 1;
-    for (unsigned i = 0; i < CT_TEXTS + 10; i++)
-        last = ct_text("%u", i);
+    for (unsigned i = 0; i < CT_NAME_MAX_TEXTS + 10; i++)
+        last = ct_name_intern_format("%u", i);
     assert_int_equal(last, 0);
-    assert_string_equal(ct_name_text(id), "note 5");
+    assert_string_equal(ct_name_get_text(id), "note 5");
 }
 
 int main(void) {

@@ -101,14 +101,14 @@ static __attribute__((noinline)) void record_alloc(struct account *a, uint64_t p
                                                    int result) {
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
-    CT_SET(&e, api, ct_name("cuMemAlloc_v2"));
+    CT_SET(&e, api, ct_name_intern("cuMemAlloc_v2"));
     CT_SET(&e, device, 0);
     CT_SET(&e, bytes, bytes);
     CT_SET(&e, space, CT_SPACE_DEVICE);
     CT_SET(&e, result, result);
     if (!result)
         CT_SET(&e, ptr, ptr);
-    CT_SET(&e, stack, ct_stack());
+    CT_SET(&e, stack, ct_capture_stack());
     ct_publish(&e);
     if (a)
         note(a, &e);
@@ -119,7 +119,7 @@ static __attribute__((noinline)) uint64_t record_free(struct account *a, uint64_
     struct ct_event e = {.present = 0};
     CT_SET(&e, t_ns, ct_ring_now());
     CT_SET(&e, op, CT_OP_FREE);
-    CT_SET(&e, api, ct_name("cuMemFree_v2"));
+    CT_SET(&e, api, ct_name_intern("cuMemFree_v2"));
     CT_SET(&e, device, 0);
     CT_SET(&e, ptr, ptr);
     ct_publish(&e);
@@ -225,7 +225,7 @@ static _Atomic int visits_left;
 
 // For a while; what comes is given back at once.
 static void wait_for_it(struct account *a, _Atomic uint64_t *from, unsigned ns) {
-    for (const uint64_t end = ct_clock() + ns; ct_clock() < end;) {
+    for (const uint64_t end = ct_clock_read() + ns; ct_clock_read() < end;) {
         const uint64_t ptr = atomic_load(from) ? atomic_exchange(from, 0) : 0;
         if (ptr) {
             record_free(a, ptr);
@@ -290,7 +290,7 @@ static uint64_t python_word(const char *function, const char *file, unsigned lin
     words[0] = (uint64_t)m << 32 | n;
     memcpy(words + 1, function, n);
     memcpy((char *)(words + 1) + n, file, m);
-    return ct_frame_word_python(ct_stack_intern(words, 1 + (n + m + 7) / 8), line);
+    return ct_frame_word_python(ct_stack_table_intern(words, 1 + (n + m + 7) / 8), line);
 }
 
 // Stacks as of Python programs: the frame at depth d (0: the outermost) of stack i is native where d % 3 is 0, else a line
@@ -320,7 +320,7 @@ static void python(unsigned n, unsigned how) {
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);
-        CT_SET(&e, stack, ct_stack_intern(frames, depth));
+        CT_SET(&e, stack, ct_stack_table_intern(frames, depth));
         if (how == 2 && i + 1 == n) {
             CT_SET(&e, device, 0);
             CT_SET(&e, result, 2);
@@ -340,7 +340,7 @@ static void library(const char *name, const char *function) {
     const uint64_t frame = there ? (uintptr_t)dlsym(there, function) + 1 : 1;
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
-    CT_SET(&e, stack, ct_stack_intern(&frame, 1));
+    CT_SET(&e, stack, ct_stack_table_intern(&frame, 1));
     ct_publish(&e);
     flush();
     ct_symbolizer_rescan_modules();
@@ -357,7 +357,7 @@ static void stacks(unsigned n) {
         struct ct_event e = {.present = 0};
         CT_SET(&e, op, CT_OP_ALLOC);
         CT_SET(&e, bytes, i);
-        CT_SET(&e, stack, ct_stack_intern(frames, 500));
+        CT_SET(&e, stack, ct_stack_table_intern(frames, 500));
         ct_publish(&e);
         if (i % 2000 == 0)
             flush();
@@ -587,7 +587,7 @@ static const unsigned char uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd,
 static void device(void) {
     struct ct_event e = {.present = 0}, wake = {.present = 0};
     CT_SET(&e, op, CT_OP_ALLOC);
-    CT_SET(&e, api, ct_name("cudaMalloc"));
+    CT_SET(&e, api, ct_name_intern("cudaMalloc"));
     CT_SET(&e, device, 1);
     CT_SET(&e, ptr, 0x1000);
     CT_SET(&e, bytes, UINT64_C(3) << 30);

@@ -22,8 +22,8 @@ static uint64_t draw(uint64_t below) {
 }
 
 // All extents from left to right are those of the map, and so are the totals.
-static void same(const struct ct_extents *s) {
-    struct ct_extent at;
+static void same(const struct ct_range_tree *s) {
+    struct ct_tree_range at;
     uint64_t count = 0, bytes = 0, largest = 0, next = 0;
     for (uint64_t from = 0; from < ADDRESSES;) {
         uint64_t to = from;
@@ -33,7 +33,7 @@ static void same(const struct ct_extents *s) {
             from++;
             continue;
         }
-        assert_true(ct_extents_find(s, next, &at));
+        assert_true(ct_range_tree_find(s, next, &at));
         assert_int_equal(at.start, from);
         assert_int_equal(at.bytes, to - from);
         count++;
@@ -41,25 +41,25 @@ static void same(const struct ct_extents *s) {
         largest = to - from > largest ? to - from : largest;
         next = from = to;
     }
-    assert_false(ct_extents_find(s, next, &at) && at.start < ADDRESSES);
+    assert_false(ct_range_tree_find(s, next, &at) && at.start < ADDRESSES);
     assert_int_equal(s->count, count);
     assert_int_equal(s->bytes, bytes);
     assert_int_equal(s->largest, largest);
 }
 
-static void change(struct ct_extents *s, int add, uint64_t start, uint64_t end) {
+static void change(struct ct_range_tree *s, int add, uint64_t start, uint64_t end) {
     const uint64_t zone = start / ZONE * ZONE;
     uint64_t changed = 0;
     for (uint64_t i = start; i < end; i++)
         changed += there[i] != add;
     memset(there + start, add, end - start);
-    assert_int_equal(add ? ct_extents_add(s, start, end, zone, zone + ZONE)
-                         : ct_extents_take(s, start, end),
+    assert_int_equal(add ? ct_range_tree_add(s, start, end, zone, zone + ZONE)
+                         : ct_range_tree_remove(s, start, end),
                      changed);
 }
 
 static void random_changes(void **state) {
-    struct ct_extents s = {0};
+    struct ct_range_tree s = {0};
     (void)state;
     for (unsigned round = 0; round < 60000; round++) {
         // Times when it fills up with small ones, empties, and times of large ones.
@@ -78,11 +78,11 @@ static void random_changes(void **state) {
     change(&s, 0, 0, ADDRESSES);
     same(&s);
     assert_null(s.root);
-    ct_extents_clear(&s);
+    ct_range_tree_clear(&s);
 }
 
 static void in_order_and_back(void **state) {
-    struct ct_extents s = {0};
+    struct ct_range_tree s = {0};
     (void)state;
     memset(there, 0, sizeof there);
     for (uint64_t i = 0; i + 1 < ADDRESSES; i += 3)
@@ -93,32 +93,32 @@ static void in_order_and_back(void **state) {
             change(&s, 0, i, i + 1);
     same(&s);
     assert_int_equal(s.count, 1);
-    ct_extents_clear(&s);
+    ct_range_tree_clear(&s);
 }
 
 // Spans that were put stay as they are, also side by side, and keep their marks.
 static void marks(void **state) {
-    struct ct_extents s = {0};
-    struct ct_extent at;
+    struct ct_range_tree s = {0};
+    struct ct_tree_range at;
     uint8_t put[3000] = {0};
     (void)state;
     for (unsigned round = 0; round < 40000; round++) {
         const uint64_t i = draw(3000);
         if (put[i])
-            ct_extents_drop(&s, i * 10);
+            ct_range_tree_erase(&s, i * 10);
         else
-            ct_extents_put(&s, i * 10, i * 10 + 10 - draw(3), (uint32_t)i);
+            ct_range_tree_insert_marked(&s, i * 10, i * 10 + 10 - draw(3), (uint32_t)i);
         put[i] ^= 1;
         const uint64_t asked = draw(3000);
         uint64_t want = asked;
         while (want < 3000 && !put[want])
             want++;
-        assert_int_equal(ct_extents_find(&s, asked * 10, &at), want < 3000);
+        assert_int_equal(ct_range_tree_find(&s, asked * 10, &at), want < 3000);
         if (want < 3000)
             assert_true(at.mark == want && at.start == want * 10);
     }
-    ct_extents_drop(&s, 7); // nothing begins there
-    ct_extents_clear(&s);
+    ct_range_tree_erase(&s, 7); // nothing begins there
+    ct_range_tree_clear(&s);
 }
 
 int main(void) {

@@ -12,7 +12,7 @@
 #include "symbols/demangle.h"
 #include "symbols/noise.h"
 
-static struct ct_names names;
+static struct ct_definitions names;
 static uint8_t buffer[1 << 14];
 static struct ct_out out;
 static unsigned version; // of the format that the sections are of
@@ -20,22 +20,22 @@ static unsigned version; // of the format that the sections are of
 static int set_up(void **state) {
     (void)state;
     version = CT_FORMAT_VERSION;
-    ct_names_init(&names);
-    ct_names_generation(&names, 0);
+    ct_definitions_init(&names);
+    ct_definitions_set_generation(&names, 0);
     out = (struct ct_out){buffer, buffer + sizeof buffer, 0};
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    ct_names_free(&names);
+    ct_definitions_free(&names);
     return 0;
 }
 
 static int take(unsigned kind) {
     const struct ct_in in = {buffer, out.at, 0};
     out.at = buffer;
-    return ct_names_section(&names, version, kind, in);
+    return ct_definitions_read_section(&names, version, kind, in);
 }
 
 static void put_entry(uint64_t id, const void *payload, size_t n) {
@@ -74,33 +74,33 @@ static void symbols_come_later(void **state) {
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
     NUMBERS(1, 0, 1, 1, 14);
     assert_int_equal(take(CT_SECTION_STACKS), 0);
-    const uint32_t stack = ct_names_id(&names, CT_SECTION_STACKS, 1);
+    const uint32_t stack = ct_definitions_id(&names, CT_SECTION_STACKS, 1);
     define_string(1, "_ZN3foo3barEv");
     NUMBERS(7, 0, 0x1234, 0, 0x34, 1, 4);
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
     const struct ct_frame *f = frame_of(stack, 0);
     assert_int_equal(names.strings[f->function].length, 13);
     // Read again from the beginning, as the second pass does: same ids, nothing forgotten.
-    ct_names_generation(&names, 1);
-    ct_names_generation(&names, 0);
+    ct_definitions_set_generation(&names, 1);
+    ct_definitions_set_generation(&names, 0);
     NUMBERS(7, 0, 0x1234, 0, 0, 0, 0);
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
     NUMBERS(1, 0, 1, 1, 14);
     assert_int_equal(take(CT_SECTION_STACKS), 0);
-    assert_int_equal(ct_names_id(&names, CT_SECTION_STACKS, 1), stack);
+    assert_int_equal(ct_definitions_id(&names, CT_SECTION_STACKS, 1), stack);
     assert_int_not_equal(frame_of(stack, 0)->function, 0);
 }
 
 static void generations(void **state) {
     (void)state;
     define_string(1, "one");
-    const uint32_t one = ct_names_id(&names, CT_SECTION_STRINGS, 1);
-    ct_names_generation(&names, 5);
-    assert_int_equal(ct_names_id(&names, CT_SECTION_STRINGS, 1), 0);
+    const uint32_t one = ct_definitions_id(&names, CT_SECTION_STRINGS, 1);
+    ct_definitions_set_generation(&names, 5);
+    assert_int_equal(ct_definitions_id(&names, CT_SECTION_STRINGS, 1), 0);
     define_string(1, "two");
     define_string(2, "one");
-    assert_int_equal(ct_names_id(&names, CT_SECTION_STRINGS, 2), one);
-    assert_int_not_equal(ct_names_id(&names, CT_SECTION_STRINGS, 1), one);
+    assert_int_equal(ct_definitions_id(&names, CT_SECTION_STRINGS, 2), one);
+    assert_int_not_equal(ct_definitions_id(&names, CT_SECTION_STRINGS, 1), one);
 }
 
 // Frame ids are those of frames with the pc 0x1000 + id.
@@ -112,12 +112,12 @@ static void define_frames(uint64_t n) {
 }
 
 static uint32_t stack_named(uint64_t id) {
-    return ct_names_id(&names, CT_SECTION_STACKS, id);
+    return ct_definitions_id(&names, CT_SECTION_STACKS, id);
 }
 
 static void assert_pcs(uint64_t id, const uint64_t *pcs, uint32_t n) {
     const uint32_t stack = stack_named(id);
-    assert_int_equal(ct_stack_node(&names, stack)->depth, n);
+    assert_int_equal(ct_definitions_stack_node(&names, stack)->depth, n);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(frame_of(stack, i)->pc, pcs[i] ? 0x1000 + pcs[i] : 0);
 }
@@ -148,7 +148,7 @@ static void stacks_are_a_tree(void **state) {
     assert_int_equal(names.stack_count, 5);
     // The same in another generation and in the words of another version: the same stacks.
     const uint32_t want[] = {stack_named(1), stack_named(2), stack_named(3)};
-    ct_names_generation(&names, 9);
+    ct_definitions_set_generation(&names, 9);
     assert_int_equal(stack_named(1), 0);
     define_frames(5);
     version = 2;
@@ -172,7 +172,7 @@ static void deep_stacks_share(void **state) {
         branch[2] = (i - 1) * 100 + 1;
         put_numbers(i, branch, 103);
         assert_int_equal(take(CT_SECTION_STACKS), 0);
-        assert_int_equal(ct_stack_node(&names, stack_named(i))->depth, i * 100);
+        assert_int_equal(ct_definitions_stack_node(&names, stack_named(i))->depth, i * 100);
     }
     assert_int_equal(names.node_count, 4001);
     for (uint64_t i = 1; i <= 50; i++) // many that differ in their innermost frame only
@@ -188,7 +188,7 @@ static void deep_stacks_share(void **state) {
     branch[1] = 96;
     put_numbers(43, branch, 3 + 96);
     assert_int_equal(take(CT_SECTION_STACKS), 0);
-    assert_int_equal(ct_stack_node(&names, stack_named(43))->depth, CT_MAX_STACK);
+    assert_int_equal(ct_definitions_stack_node(&names, stack_named(43))->depth, CT_MAX_STACK);
     NUMBERS(44, 4096, 1, 7000, UP1);
     assert_int_equal(take(CT_SECTION_STACKS), -1);
 }
@@ -206,8 +206,8 @@ static void ends_and_places(void **state) {
     NUMBERS(1, 0, 2, 1, UP1, UP2);
     assert_int_equal(take(CT_SECTION_STACKS), 0);
     const struct ct_frame *f = frame_of(stack_named(1), 0);
-    assert_int_equal(f->place_count, 2);
-    const struct ct_place *p = &names.places[f->first_place];
+    assert_int_equal(f->location_count, 2);
+    const struct ct_source_location *p = &names.locations[f->first_location];
     assert_int_equal(p[0].line, 10);
     assert_int_equal(p[1].line, 20);
     assert_int_equal(p[0].file, p[1].file);
@@ -215,21 +215,22 @@ static void ends_and_places(void **state) {
     f = frame_of(stack_named(1), 1);
     assert_int_equal(f->kind, CT_FRAME_END);
     assert_int_equal(f->line, CT_STACK_DEEPER);
-    assert_int_equal(names.frames[ct_names_id(&names, CT_SECTION_FRAMES, 4)].kind, CT_FRAME_LATER);
-    const size_t places = names.place_count;
+    assert_int_equal(names.frames[ct_definitions_id(&names, CT_SECTION_FRAMES, 4)].kind,
+                     CT_FRAME_UNKNOWN);
+    const size_t places = names.location_count;
     NUMBERS(3, 0, 0x1234, 0, 0, 2, 4, 2, 1, 3, 10, 2, 3, 20); // read again: nothing more
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
-    assert_int_equal(names.place_count, places);
-    NUMBERS(5, 0, 0x99, 0, 0, 2, 4, CT_MAX_PLACES + 1);
+    assert_int_equal(names.location_count, places);
+    NUMBERS(5, 0, 0x99, 0, 0, 2, 4, CT_MAX_SOURCE_LOCATIONS + 1);
     assert_int_equal(take(CT_SECTION_FRAMES), -1);
     NUMBERS(5, 0, 0x99, 0, 0, 2, 4, 2, 1, 3, 10);
     assert_int_equal(take(CT_SECTION_FRAMES), -1);
     version = 2; // symbolize adds places to chunks of earlier versions, too
     NUMBERS(6, 0, 0x77, 0, 0, 2, 4, 1, 1, 3, 30);
     assert_int_equal(take(CT_SECTION_FRAMES), 0);
-    f = &names.frames[ct_names_id(&names, CT_SECTION_FRAMES, 6)];
-    assert_int_equal(f->place_count, 1);
-    assert_int_equal(names.places[f->first_place].line, 30);
+    f = &names.frames[ct_definitions_id(&names, CT_SECTION_FRAMES, 6)];
+    assert_int_equal(f->location_count, 1);
+    assert_int_equal(names.locations[f->first_location].line, 30);
 }
 
 static void malformed(void **state) {
@@ -257,21 +258,22 @@ static void facts(void **state) {
     ct_put_text(&out, "word", 4);
     ct_put_text(&out, "12x", 3);
     assert_int_equal(take(CT_SECTION_INFO), 0);
-    assert_int_equal(ct_names_number(&names, "process.pid", &v), 1);
+    assert_int_equal(ct_definitions_info_number(&names, "process.pid", &v), 1);
     assert_int_equal(v, 4712);
-    assert_int_equal(ct_names_number(&names, "word", &v), 0);
-    assert_null(ct_names_fact(&names, "nothing"));
+    assert_int_equal(ct_definitions_info_number(&names, "word", &v), 0);
+    assert_null(ct_definitions_info(&names, "nothing"));
 }
 
 static void label(const char *symbol, const char *want) {
-    struct ct_sites sites;
+    struct ct_call_sites sites;
     char text[400];
     define_string(1, symbol);
-    ct_sites_init(&sites, &names);
-    const struct ct_frame f = {.pc = 1, .function = ct_names_id(&names, CT_SECTION_STRINGS, 1)};
-    ct_frame_label(&sites, &f, 0, text, sizeof text);
+    ct_call_sites_init(&sites, &names);
+    const struct ct_frame f = {.pc = 1,
+                               .function = ct_definitions_id(&names, CT_SECTION_STRINGS, 1)};
+    ct_call_sites_frame_label(&sites, &f, 0, text, sizeof text);
     assert_string_equal(text, want);
-    ct_sites_free(&sites);
+    ct_call_sites_free(&sites);
 }
 
 static void labels(void **state) {
@@ -341,18 +343,19 @@ static uint32_t stack_like(const char *kinds) {
 
 // Which frames of such a stack views show: their places from the innermost one on, as digits.
 static void shows(const char *kinds, int all_frames, const char *want, uint32_t hidden) {
-    struct ct_sites sites;
+    struct ct_call_sites sites;
     char got[100] = "";
-    const uint32_t stack = stack_like(kinds), depth = ct_stack_node(&names, stack)->depth;
-    ct_sites_init(&sites, &names);
+    const uint32_t stack = stack_like(kinds),
+                   depth = ct_definitions_stack_node(&names, stack)->depth;
+    ct_call_sites_init(&sites, &names);
     sites.all_frames = all_frames;
-    struct ct_askers a = ct_askers_of(&sites, stack);
-    for (size_t i = 0; a.node; ct_askers_next(&a))
+    struct ct_shown_frames a = ct_call_sites_shown_frames(&sites, stack);
+    for (size_t i = 0; a.node; ct_call_sites_next_frame(&a))
         got[i++] = (char)('0' + depth - names.nodes[a.node].depth);
     assert_string_equal(got, want);
-    a = ct_askers_of(&sites, stack);
-    assert_int_equal(ct_askers_hidden(&a), hidden);
-    ct_sites_free(&sites);
+    a = ct_call_sites_shown_frames(&sites, stack);
+    assert_int_equal(ct_call_sites_count_hidden(&a), hidden);
+    ct_call_sites_free(&sites);
 }
 
 static void who_asked(void **state) {
@@ -376,7 +379,7 @@ static void who_asked(void **state) {
 static void noise_is_what_the_table_says(void **state) {
     (void)state;
     const struct {
-        enum ct_noise_of what;
+        enum ct_noise_subject what;
         const char *name;
         enum ct_noise_group group;
     } all[] = {
@@ -404,7 +407,7 @@ static void noise_is_what_the_table_says(void **state) {
         {CT_NOISE_FILE, "/v/vllm/v1/worker/gpu_model_runner.py", CT_NOISE_NONE},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (ct_noise(all[i].what, all[i].name) != all[i].group)
+        if (ct_noise_classify(all[i].what, all[i].name) != all[i].group)
             fail_msg("%s", all[i].name);
 }
 

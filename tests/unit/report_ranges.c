@@ -8,11 +8,12 @@
 
 #include <cmocka.h>
 #include <cutrace/model/address_map.h>
+#include <cutrace/model/live.h>
 
 #include "analyze/live_at.h"
 
 static struct ct_replay replay;
-static struct ct_ranges ranges;
+static struct ct_address_map ranges;
 
 static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
     (void)user;
@@ -21,17 +22,17 @@ static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
     return new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
 }
 
-static void placed(void *user, const struct ct_object *o, const struct ct_origin *from, int sign) {
+static void placed(void *user, const struct ct_object *o, const struct ct_traits *from, int sign) {
     (void)user;
-    ct_ranges_placed(&ranges, o, from, sign);
+    ct_address_map_update(&ranges, o, from, sign);
 }
 
 static void gaps_are_those_of_the_report(void **state) {
     uint64_t seed = 1;
     (void)state;
     ct_replay_init(&replay, NULL, NULL);
-    ct_ranges_init(&ranges, resize, NULL);
-    replay.live.placed = placed;
+    ct_address_map_init(&ranges, resize, NULL);
+    replay.live.address_changed = placed;
     for (uint64_t number = 0; number < 30000; number++) {
         struct ct_event e = {.present = 0};
         seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -48,17 +49,17 @@ static void gaps_are_those_of_the_report(void **state) {
         ct_replay_apply(&replay, &e, number);
         for (int d = 0; d < 3 && number % 500 == 0; d++) {
             const uint64_t far = d ? UINT64_C(100) << 20 : UINT64_C(80) << 30;
-            const struct ct_frag want = ct_frag_take(&replay, d, far);
-            const struct ct_gaps got = ct_ranges_gaps(&ranges, d, far);
+            const struct ct_address_layout want = ct_address_layout_measure(&replay, d, far);
+            const struct ct_gaps got = ct_address_map_gaps(&ranges, d, far);
             assert_int_equal(got.gaps, want.gaps);
             assert_int_equal(got.bytes, want.gap_bytes);
             assert_int_equal(got.largest, want.gap_max);
             assert_int_equal(got.used_bytes, want.range_bytes);
         }
     }
-    assert_true(ct_ranges_gaps(&ranges, 0, UINT64_C(80) << 30).gaps > 100);
+    assert_true(ct_address_map_gaps(&ranges, 0, UINT64_C(80) << 30).gaps > 100);
     ct_replay_free(&replay);
-    ct_ranges_release(&ranges);
+    ct_address_map_release(&ranges);
 }
 
 int main(void) {

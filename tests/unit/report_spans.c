@@ -13,7 +13,7 @@
 
 enum { CELLS = 60000 };
 
-static struct ct_spans spans;
+static struct ct_range_list spans;
 static uint64_t owner[CELLS]; // 0: none; else the number of the range
 static uint64_t number;
 
@@ -30,22 +30,24 @@ static uint64_t expected(uint64_t address) {
 }
 
 static void look(uint64_t address, uint64_t bytes) {
-    const struct ct_span *found = ct_spans_get(&spans, ct_spans_find(&spans, address));
-    const struct ct_span *over = ct_spans_over(&spans, address, bytes);
+    const struct ct_listed_range *found =
+        ct_range_list_get(&spans, ct_range_list_find(&spans, address));
+    const struct ct_listed_range *over = ct_range_list_find_overlap(&spans, address, bytes);
     const uint64_t want = expected(address);
     assert_int_equal(found ? found->event : 0, want);
     assert_ptr_equal(over, found && found->start < address + bytes ? found : NULL);
-    const struct ct_span *before = ct_spans_before(&spans, ct_spans_find(&spans, address));
+    const struct ct_listed_range *before =
+        ct_range_list_previous(&spans, ct_range_list_find(&spans, address));
     assert_true(!before || before->start + before->bytes <= address);
     const int begins = owner[address] && (!address || owner[address - 1] != owner[address]);
-    assert_int_equal(ct_spans_exact(&spans, address) != NULL, begins);
+    assert_int_equal(ct_range_list_find_exact(&spans, address) != NULL, begins);
 }
 
 static void take_over(uint64_t start, uint64_t bytes) {
-    const struct ct_span *there;
-    while ((there = ct_spans_over(&spans, start, bytes))) {
+    const struct ct_listed_range *there;
+    while ((there = ct_range_list_find_overlap(&spans, start, bytes))) {
         paint(there->start, there->bytes, 0);
-        ct_spans_take(&spans, ct_spans_find(&spans, there->start));
+        ct_range_list_remove(&spans, ct_range_list_find(&spans, there->start));
     }
     for (uint64_t i = start; i < start + bytes; i++)
         assert_int_equal(owner[i], 0);
@@ -53,9 +55,9 @@ static void take_over(uint64_t start, uint64_t bytes) {
 
 static void walk(void) {
     uint64_t up_to = 0;
-    const struct ct_span *span;
-    for (struct ct_span_at at = ct_spans_find(&spans, 0); (span = ct_spans_get(&spans, at));
-         at = ct_spans_next(&spans, at)) {
+    const struct ct_listed_range *span;
+    for (struct ct_range_list_position at = ct_range_list_find(&spans, 0);
+         (span = ct_range_list_get(&spans, at)); at = ct_range_list_next(&spans, at)) {
         for (; up_to < span->start; up_to++)
             assert_int_equal(owner[up_to], 0);
         for (; up_to < span->start + span->bytes; up_to++)
@@ -76,30 +78,32 @@ static void as_the_array_says(void **state) {
         take_over(start, bytes);
         if (turn == 2 && draw(4))
             continue;
-        const struct ct_span span = {.start = start, .bytes = bytes, .event = ++number};
-        ct_spans_add(&spans, &span);
+        const struct ct_listed_range span = {.start = start, .bytes = bytes, .event = ++number};
+        ct_range_list_add(&spans, &span);
         paint(start, bytes, number);
         if (i % 5000 == 0)
             walk();
     }
     walk();
-    ct_spans_free(&spans);
-    assert_null(ct_spans_get(&spans, ct_spans_find(&spans, 0)));
+    ct_range_list_free(&spans);
+    assert_null(ct_range_list_get(&spans, ct_range_list_find(&spans, 0)));
 }
 
 static void in_order(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 10000; i++) {
-        const struct ct_span up = {.start = 1000000 + i * 2, .bytes = 1 + i % 2, .event = i + 1};
-        const struct ct_span down = {.start = 1000000 - (i + 1) * 2, .bytes = 2, .event = i + 1};
-        ct_spans_add(&spans, &up);
-        ct_spans_add(&spans, &down);
+        const struct ct_listed_range up = {
+            .start = 1000000 + i * 2, .bytes = 1 + i % 2, .event = i + 1};
+        const struct ct_listed_range down = {
+            .start = 1000000 - (i + 1) * 2, .bytes = 2, .event = i + 1};
+        ct_range_list_add(&spans, &up);
+        ct_range_list_add(&spans, &down);
     }
     for (uint64_t i = 0; i < 10000; i++) {
-        assert_int_equal(ct_spans_exact(&spans, 1000000 + i * 2)->event, i + 1);
-        assert_int_equal(ct_spans_exact(&spans, 1000000 - (i + 1) * 2)->event, i + 1);
+        assert_int_equal(ct_range_list_find_exact(&spans, 1000000 + i * 2)->event, i + 1);
+        assert_int_equal(ct_range_list_find_exact(&spans, 1000000 - (i + 1) * 2)->event, i + 1);
     }
-    ct_spans_free(&spans);
+    ct_range_list_free(&spans);
 }
 
 int main(void) {

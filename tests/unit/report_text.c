@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/text.h"
+#include "base/human.h"
+#include "base/utf8.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -16,7 +17,7 @@ static void sizes(void **state) {
     (void)state;
     static const struct {
         uint64_t bytes;
-        enum ct_units units;
+        enum ct_human_units units;
         const char *text;
     } rows[] = {
         {0, CT_UNITS_IEC, "0 B"},
@@ -32,7 +33,7 @@ static void sizes(void **state) {
         {GIB, CT_UNITS_BYTES, "1073741824"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_string_equal(ct_bytes(rows[i].bytes, rows[i].units).text, rows[i].text);
+        assert_string_equal(ct_human_bytes(rows[i].bytes, rows[i].units).text, rows[i].text);
 }
 
 static void parsed_sizes(void **state) {
@@ -58,11 +59,11 @@ static void parsed_sizes(void **state) {
                                       "16384P", "99999999999999999999999"};
     uint64_t v;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(ct_parse_bytes(good[i].text, &v), 0);
+        assert_int_equal(ct_human_parse_bytes(good[i].text, &v), 0);
         assert_int_equal(v, good[i].bytes);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(ct_parse_bytes(bad[i], &v), -1);
+        assert_int_equal(ct_human_parse_bytes(bad[i], &v), -1);
 }
 
 static void parsed_durations(void **state) {
@@ -86,35 +87,36 @@ static void parsed_durations(void **state) {
     static const char *const bad[] = {"", "s", "-1", "1x", "1s ", "999999999999d", "1h-2m", "1 s"};
     uint64_t v;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(ct_parse_duration(good[i].text, &v), 0);
+        assert_int_equal(ct_human_parse_duration(good[i].text, &v), 0);
         assert_int_equal(v, good[i].ns);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(ct_parse_duration(bad[i], &v), -1);
+        assert_int_equal(ct_human_parse_duration(bad[i], &v), -1);
 }
 
 static void times_and_counts(void **state) {
     (void)state;
-    assert_string_equal(ct_elapsed(UINT64_C(312400500000)).text, "+312.400 s");
-    assert_string_equal(ct_seconds(UINT64_C(59950000000)).text, "59.9 s");
-    assert_string_equal(ct_seconds(UINT64_C(7500000000000)).text, "2 h 05 min");
-    assert_string_equal(ct_seconds(UINT64_C(200000000000000)).text, "2 d 7 h");
-    assert_string_equal(ct_duration(9999).text, "9999 ns");
-    assert_string_equal(ct_duration(12345678).text, "12 ms");
-    assert_string_equal(ct_duration(4000000000).text, "4.0 s");
-    assert_string_equal(ct_utc(UINT64_C(1700000000999999999)).text, "2023-11-14 22:13:20 UTC");
-    assert_string_equal(ct_count(999).text, "999");
-    assert_string_equal(ct_count(1234).text, "1234");
-    assert_string_equal(ct_count(12345).text, "12 345");
-    assert_string_equal(ct_count(UINT64_MAX).text, "18 446 744 073 709 551 615");
-    assert_string_equal(ct_percent(1, 3).text, "33.3 %");
-    assert_string_equal(ct_percent(1, 0).text, "-");
-    assert_string_equal(ct_percent(UINT64_MAX, UINT64_MAX).text, "100.0 %");
+    assert_string_equal(ct_human_elapsed(UINT64_C(312400500000)).text, "+312.400 s");
+    assert_string_equal(ct_human_seconds(UINT64_C(59950000000)).text, "59.9 s");
+    assert_string_equal(ct_human_seconds(UINT64_C(7500000000000)).text, "2 h 05 min");
+    assert_string_equal(ct_human_seconds(UINT64_C(200000000000000)).text, "2 d 7 h");
+    assert_string_equal(ct_human_duration(9999).text, "9999 ns");
+    assert_string_equal(ct_human_duration(12345678).text, "12 ms");
+    assert_string_equal(ct_human_duration(4000000000).text, "4.0 s");
+    assert_string_equal(ct_human_utc(UINT64_C(1700000000999999999)).text,
+                        "2023-11-14 22:13:20 UTC");
+    assert_string_equal(ct_human_count(999).text, "999");
+    assert_string_equal(ct_human_count(1234).text, "1234");
+    assert_string_equal(ct_human_count(12345).text, "12 345");
+    assert_string_equal(ct_human_count(UINT64_MAX).text, "18 446 744 073 709 551 615");
+    assert_string_equal(ct_human_percent(1, 3).text, "33.3 %");
+    assert_string_equal(ct_human_percent(1, 0).text, "-");
+    assert_string_equal(ct_human_percent(UINT64_MAX, UINT64_MAX).text, "100.0 %");
 }
 
 static void cleaned(const char *from, size_t n, const char *want) {
     char to[64];
-    const size_t length = ct_clean(to, sizeof to, from, n);
+    const size_t length = ct_utf8_sanitize(to, sizeof to, from, n);
     assert_int_equal(length, strlen(want));
     assert_string_equal(to, want);
 }
@@ -140,9 +142,9 @@ static void cleaning(void **state) {
             6, "?abc");              // isolate
     cleaned("\xef\xbb\xbf", 3, "?"); // byte order mark
     // Never more than fits, and no part of a character.
-    assert_int_equal(ct_clean(small, sizeof small, "ab\xe2\x82\xac", 5), 2);
+    assert_int_equal(ct_utf8_sanitize(small, sizeof small, "ab\xe2\x82\xac", 5), 2);
     assert_string_equal(small, "ab");
-    assert_int_equal(ct_columns("a\xc3\xbc\xe2\x82\xac"), 3);
+    assert_int_equal(ct_utf8_columns("a\xc3\xbc\xe2\x82\xac"), 3);
 }
 
 int main(void) {

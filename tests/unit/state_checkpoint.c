@@ -31,7 +31,7 @@ static void side_apply(struct side *s, const struct ct_event *e, uint64_t number
 
 static void same_readings(const struct ct_readings *a, const struct ct_readings *b) {
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_device_now *x = &a->device[d], *y = &b->device[d];
+        const struct ct_device_usage *x = &a->device[d], *y = &b->device[d];
 #define SAME(member) assert_int_equal(x->member, y->member)
         SAME(seen);
         SAME(last.known);
@@ -59,8 +59,8 @@ static void same_readings(const struct ct_readings *a, const struct ct_readings 
 static void same_objects(const struct side *a, const struct side *b) {
     same_totals(&a->live, &b->live);
     assert_memory_equal(a->live.of_kind, b->live.of_kind, sizeof a->live.of_kind);
-    for (uint32_t i = 0; i < ct_live_slots(&a->live); i++) {
-        const struct ct_object *o = ct_live_at(&a->live, i);
+    for (uint32_t i = 0; i < ct_live_slot_count(&a->live); i++) {
+        const struct ct_object *o = ct_live_object_at(&a->live, i);
         if (!o)
             continue;
         const struct ct_object *p = ct_live_find(&b->live, o->kind, o->key);
@@ -71,9 +71,9 @@ static void same_objects(const struct side *a, const struct side *b) {
         assert_int_equal(o->device, p->device);
         assert_int_equal(ct_object_event(o), ct_object_event(p));
         assert_int_equal(o->segment, p->segment);
-        const struct ct_origin *x = ct_live_origin(&a->live, o), *y = ct_live_origin(&b->live, p);
-        assert_true(ct_origin_same(x, y));
-        if (ct_kind_has_own(o->kind)) {
+        const struct ct_traits *x = ct_live_traits(&a->live, o), *y = ct_live_traits(&b->live, p);
+        assert_true(ct_traits_equal(x, y));
+        if (ct_kind_has_own_traits(o->kind)) {
             assert_int_equal(x->refs, y->refs);
             assert_int_equal(x->maps, y->maps);
         }
@@ -124,11 +124,11 @@ static void one_piece_is_exact(void **state) {
         side_begin(&late);
         const uint64_t number = both(&all, NULL, &events, 0, random_below(&events.seed, 1500));
         both(&late, NULL, &events, 0, 50); // whatever was there is forgotten
-        ct_checkpoint_first(&late.live, &late.readings);
+        ct_checkpoint_begin_restore(&late.live, &late.readings);
         ct_checkpoint_begin(&c, &all.live);
         while (c.pass != CT_PASS_DONE)
             restore(&late, ct_checkpoint_next(&c, &all.live, &all.readings, records, MOST));
-        ct_checkpoint_last(&late.live);
+        ct_checkpoint_end_restore(&late.live);
         same_state(&all, &late);
         both(&all, &late, &events, number, 500);
         same_state(&all, &late);
@@ -149,7 +149,7 @@ static void pieces_of_different_moments_are_exact(void **state) {
         side_begin(&all);
         side_begin(&late);
         uint64_t number = both(&all, NULL, &events, 0, random_below(&events.seed, 800));
-        ct_checkpoint_first(&late.live, &late.readings);
+        ct_checkpoint_begin_restore(&late.live, &late.readings);
         ct_checkpoint_begin(&c, &all.live);
         for (; c.pass != CT_PASS_DONE; pieces++) {
             const size_t most = CT_DEVICE_RECORDS + random_below(&events.seed, 20);
@@ -157,7 +157,7 @@ static void pieces_of_different_moments_are_exact(void **state) {
             if (c.pass != CT_PASS_DONE)
                 number = both(&all, &late, &events, number, random_below(&events.seed, 60));
         }
-        ct_checkpoint_last(&late.live);
+        ct_checkpoint_end_restore(&late.live);
         same_state(&all, &late);
         both(&all, &late, &events, number, 300);
         same_state(&all, &late);
@@ -260,18 +260,18 @@ static void a_failure_told_later_is_no_loss(void **state) {
     unsigned aside = 0;
     (void)state;
     for (unsigned round = 0; round < 2000; round++) {
-        struct ct_aside table[ASIDES] = {{0}};
+        struct ct_tentative table[ASIDES] = {{0}};
         struct side all, late;
         struct ct_checkpoint c;
         events.keys = 6 + (unsigned)random_below(&events.seed, round % 5 ? 30 : 300);
         memset(&calls, 0, sizeof calls);
         side_begin(&all);
-        all.live.aside = table;
-        all.live.asides = ASIDES;
+        all.live.tentative = table;
+        all.live.tentative_room = ASIDES;
         side_begin(&late);
         uint64_t number =
             both_failing(&all, NULL, &events, &calls, 0, random_below(&events.seed, 600));
-        ct_checkpoint_first(&late.live, &late.readings);
+        ct_checkpoint_begin_restore(&late.live, &late.readings);
         ct_checkpoint_begin(&c, &all.live);
         while (c.pass != CT_PASS_DONE) {
             const size_t most = CT_DEVICE_RECORDS + random_below(&events.seed, 20);
@@ -284,7 +284,7 @@ static void a_failure_told_later_is_no_loss(void **state) {
                 number = both_failing(&all, &late, &events, &calls, number,
                                       random_below(&events.seed, 60));
         }
-        ct_checkpoint_last(&late.live);
+        ct_checkpoint_end_restore(&late.live);
         both_failing(&all, &late, &events, &calls, number, 300);
         come_back(&calls, &all, 1);
         // (What was tracked when a reading was taken is told as it was believed then: it is of interest until the next one.)
@@ -327,7 +327,7 @@ static void pieces_are_bounded(void **state) {
 // ---- totals by call site --------------------------------------------------------------------
 
 static void totals_keep_what_devices_hold(void **state) {
-    static struct ct_total table[1024];
+    static struct ct_site_sum table[1024];
     struct events events = {.seed = 4711};
     (void)state;
     for (unsigned round = 0; round < 200; round++) {
@@ -339,18 +339,18 @@ static void totals_keep_what_devices_hold(void **state) {
         side_begin(&late);
         both(&all, NULL, &events, 0, 3000);
         // Stacks that a table of this size cannot hold one by one.
-        for (uint32_t i = 0; i < ct_live_slots(&all.live) && round % 2; i++)
-            if (ct_live_at(&all.live, i))
-                ct_live_at(&all.live, i)->stack = i;
-        assert_int_equal(ct_checkpoint_sum(&all.live, table, 1024), 0);
-        ct_checkpoint_first(&late.live, &late.readings);
-        ct_checkpoint_begin_totals(&c, &all.live, table, 1024);
+        for (uint32_t i = 0; i < ct_live_slot_count(&all.live) && round % 2; i++)
+            if (ct_live_object_at(&all.live, i))
+                ct_live_object_at(&all.live, i)->stack = i;
+        assert_int_equal(ct_checkpoint_sum_sites(&all.live, table, 1024), 0);
+        ct_checkpoint_begin_restore(&late.live, &late.readings);
+        ct_checkpoint_begin_sums(&c, &all.live, table, 1024);
         while (c.pass != CT_PASS_DONE) {
             const size_t more = ct_checkpoint_next(&c, &all.live, &all.readings, records, MOST);
             restore(&late, more);
             n += more;
         }
-        ct_checkpoint_last(&late.live);
+        ct_checkpoint_end_restore(&late.live);
         for (int d = 0; d < CT_DEVICES;
              d++) // blocks are no memory of their own: sums know nothing of them
             all.live.device[d].blocks = all.live.device[d].block_bytes = 0;
@@ -360,20 +360,20 @@ static void totals_keep_what_devices_hold(void **state) {
         // And they are totals by call site.
         for (uint32_t stack = 0; stack < 9 && !(round % 2); stack++) {
             uint64_t want = 0, got = 0;
-            for (uint32_t i = 0; i < ct_live_slots(&all.live); i++) {
-                const struct ct_object *o = ct_live_at(&all.live, i);
-                want += o && o->stack == stack && ct_live_counts(&all.live, o) ? o->bytes : 0;
+            for (uint32_t i = 0; i < ct_live_slot_count(&all.live); i++) {
+                const struct ct_object *o = ct_live_object_at(&all.live, i);
+                want += o && o->stack == stack && ct_object_is_counted(&all.live, o) ? o->bytes : 0;
             }
-            for (uint32_t i = 0; i < ct_live_slots(&late.live); i++) {
-                const struct ct_object *o = ct_live_at(&late.live, i);
-                got += o && o->stack == stack && ct_live_counts(&late.live, o) ? o->bytes : 0;
+            for (uint32_t i = 0; i < ct_live_slot_count(&late.live); i++) {
+                const struct ct_object *o = ct_live_object_at(&late.live, i);
+                got += o && o->stack == stack && ct_object_is_counted(&late.live, o) ? o->bytes : 0;
             }
             assert_int_equal(want, got);
         }
         // A checkpoint of such a state holds the totals, too.
         struct side later;
         side_begin(&later);
-        ct_checkpoint_first(&later.live, &later.readings);
+        ct_checkpoint_begin_restore(&later.live, &later.readings);
         ct_checkpoint_begin(&c, &late.live);
         while (c.pass != CT_PASS_DONE)
             restore(&later, ct_checkpoint_next(&c, &late.live, &late.readings, records, MOST));
@@ -389,7 +389,7 @@ static void totals_keep_what_devices_hold(void **state) {
 
 // What gives back something that is known as a sum only tells its size and call site: then the sums stay right.
 static void sums_go_down_with_what_tells_its_size(void **state) {
-    static struct ct_total table[1024];
+    static struct ct_site_sum table[1024];
     struct events events = {.seed = 815};
     (void)state;
     for (unsigned round = 0; round < 100; round++) {
@@ -399,17 +399,17 @@ static void sums_go_down_with_what_tells_its_size(void **state) {
         side_begin(&all);
         side_begin(&late);
         uint64_t number = both(&all, NULL, &events, 0, 3000);
-        for (uint32_t i = 0; i < ct_live_slots(&all.live) && round % 2; i++)
-            if (ct_live_at(&all.live, i))
-                ct_live_at(&all.live, i)->stack = i; // too many of them
-        ct_checkpoint_sum(&all.live, table, 1024);
-        ct_checkpoint_first(&late.live, &late.readings);
-        ct_checkpoint_begin_totals(&c, &all.live, table, 1024);
+        for (uint32_t i = 0; i < ct_live_slot_count(&all.live) && round % 2; i++)
+            if (ct_live_object_at(&all.live, i))
+                ct_live_object_at(&all.live, i)->stack = i; // too many of them
+        ct_checkpoint_sum_sites(&all.live, table, 1024);
+        ct_checkpoint_begin_restore(&late.live, &late.readings);
+        ct_checkpoint_begin_sums(&c, &all.live, table, 1024);
         while (c.pass != CT_PASS_DONE)
             restore(&late, ct_checkpoint_next(&c, &all.live, &all.readings, records, MOST));
-        ct_checkpoint_last(&late.live);
-        for (uint32_t i = 0; i < ct_live_slots(&all.live); i++) {
-            const struct ct_object *o = ct_live_at(&all.live, i);
+        ct_checkpoint_end_restore(&late.live);
+        for (uint32_t i = 0; i < ct_live_slot_count(&all.live); i++) {
+            const struct ct_object *o = ct_live_object_at(&all.live, i);
             struct ct_event e = {.present = 0};
             if (!o || (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_ARRAY))
                 continue;
@@ -419,8 +419,8 @@ static void sums_go_down_with_what_tells_its_size(void **state) {
             else
                 CT_SET(&e, handle, o->key);
             side_apply(&late, &e, number); // without a size it is unknown, and changes nothing
-            ct_live_describe(&all.live, o, &e);
-            if (ct_live_counts(&all.live, o) || ct_live_is_host(&all.live, o))
+            ct_site_sum_describe(&all.live, o, &e);
+            if (ct_object_is_counted(&all.live, o) || ct_object_is_host(&all.live, o))
                 side_apply(&late, &e, number);
             side_apply(&all, &e, number++);
             for (int d = 0; d < CT_DEVICES; d++) // (pools also by what does not count: FOREIGN)
@@ -445,13 +445,13 @@ static void random_records_do_no_harm(void **state) {
         if (random_below(&events.seed, 2))
             CT_SET(&e, refs, (uint32_t)random_next(&events.seed));
         if (i % 5000 == 0)
-            ct_checkpoint_first(&s.live, &s.readings);
+            ct_checkpoint_begin_restore(&s.live, &s.readings);
         if (random_below(&events.seed, 3))
             ct_checkpoint_apply(&s.live, &s.readings, &e);
         else
             side_apply(&s, &e, i);
     }
-    ct_checkpoint_first(&s.live, &s.readings);
+    ct_checkpoint_begin_restore(&s.live, &s.readings);
     for (unsigned kind = 0; kind < CT_KINDS_END; kind++)
         assert_int_equal(s.live.of_kind[kind], 0);
     for (int d = 0; d < CT_DEVICES; d++)

@@ -3,6 +3,7 @@
 #include "state_model.h"
 
 #include <cutrace/model/history.h>
+#include <cutrace/model/live.h>
 
 enum { SAMPLES = 60000 };
 
@@ -61,7 +62,7 @@ static void same_cell(const struct ct_history_cell *c, size_t n, uint64_t start,
         assert_int_equal(c->curve[q].last, last);
     }
     assert_int_equal(c->events, events);
-    assert_int_equal(c->refused, refused);
+    assert_int_equal(c->ooms, refused);
 }
 
 static void is_the_curve_of(const struct ct_history *h, size_t n, uint64_t start) {
@@ -121,7 +122,7 @@ static void same_history(const struct ct_history *a, const struct ct_history *b)
         const struct ct_history_cell *c = &a->cell[i], *d = cell_like(b, c);
         assert_non_null(d);
         assert_int_equal(c->events, d->events);
-        assert_int_equal(c->refused, d->refused);
+        assert_int_equal(c->ooms, d->ooms);
         assert_int_equal(c->known, d->known);
         for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
             if (c->known >> q & 1)
@@ -214,7 +215,7 @@ static void quantities_say_what_is_known(void **state) {
     assert_int_equal(q.known, (1u << CT_QUANTITIES_END) - 1);
     assert_int_equal(q.value[CT_QUANTITY_USED], 4000);
     assert_int_equal(q.value[CT_QUANTITY_UNTRACKED], 500);
-    assert_int_equal(q.value[CT_QUANTITY_LARGEST_FREE], 3000);
+    assert_int_equal(q.value[CT_QUANTITY_LARGEST_GAP], 3000);
     assert_int_equal(q.value[CT_QUANTITY_FRAGMENTATION], 250);
     ct_live_release(&live);
 }

@@ -44,9 +44,9 @@ static void changed(void *user, const struct ct_object *o, int sign) {
     t->count += (uint64_t)(int64_t)sign;
 }
 
-static void placed(void *user, const struct ct_object *o, const struct ct_origin *from, int sign) {
+static void placed(void *user, const struct ct_object *o, const struct ct_traits *from, int sign) {
     struct told *t = user;
-    assert_int_equal(from->kind, CT_KIND_SHARED);
+    assert_int_equal(from->kind, CT_KIND_SHARED_TRAITS);
     assert_int_equal(o->kind, CT_KIND_ADDRESS);
     t->addresses += sign;
 }
@@ -58,8 +58,8 @@ static void tells_of_all_that_joins_and_leaves(void **state) {
     struct ct_event e;
     (void)state;
     ct_live_init(&live, memory_resize, &told);
-    live.changed = changed;
-    live.placed = placed;
+    live.total_changed = changed;
+    live.address_changed = placed;
     for (uint64_t number = 0; number < 20000; number++) {
         uint64_t bytes = 0, count = 0;
         random_event(&events, &e);
@@ -141,10 +141,10 @@ static void keeps_nothing_of_what_is_gone(void **state) {
         if (n > 20000)
             put(&live, CT_OP_FREE, (n - 20000) * 512, n);
     }
-    assert_true(ct_live_slots(&live) <= 2 * 20001);
+    assert_true(ct_live_slot_count(&live) <= 2 * 20001);
     for (uint64_t n = 380001; n <= 400000; n++)
         put(&live, CT_OP_FREE, n * 512, n);
-    for (unsigned i = 0; i < CT_INDEX_PARTS; i++) {
+    for (unsigned i = 0; i < CT_SLOT_INDEX_PARTS; i++) {
         assert_int_equal(live.part[i].used, 0);
         for (uint32_t k = 0; k < live.part[i].capacity; k++)
             assert_int_equal(live.part[i].lines[k].passed, 0);
@@ -182,18 +182,18 @@ static void a_line_finds_its_tags(void **state) {
     struct events events = {.seed = 11};
     (void)state;
     for (unsigned round = 0; round < 200000; round++) {
-        struct ct_line line = {.passed = (uint16_t)random_below(&events.seed, 65536)};
+        struct ct_slot_index_line line = {.passed = (uint16_t)random_below(&events.seed, 65536)};
         const uint8_t tag = (uint8_t)(round % 2 ? 0 : 0x80 | random_below(&events.seed, 4));
         unsigned want = 0;
-        for (unsigned i = 0; i < CT_LINE_ENTRIES; i++) {
+        for (unsigned i = 0; i < CT_SLOT_INDEX_LINE_ENTRIES; i++) {
             line.tag[i] =
                 (uint8_t)(random_below(&events.seed, 3) ? 0x80 | random_below(&events.seed, 4) : 0);
             want |= (unsigned)(line.tag[i] == tag) << i;
         }
-        const unsigned got = ct_line_match(&line, tag);
+        const unsigned got = ct_slot_index_match(&line, tag);
         assert_int_equal(got & want, want);
         assert_int_equal(got & (0 - got), want & (0 - want));
-        assert_int_equal(got >> CT_LINE_ENTRIES, 0);
+        assert_int_equal(got >> CT_SLOT_INDEX_LINE_ENTRIES, 0);
     }
 }
 
@@ -212,10 +212,10 @@ static void fetching_ahead_changes_nothing(void **state) {
             random_event(&events, &batch[i]);
         for (unsigned i = 0; i < 64; i++) {
             for (unsigned k = i ? i + 8 : 0; k <= i + 8 && k < 64; k++)
-                hash[k] = ct_live_look(&with, &batch[k]);
+                hash[k] = ct_slot_index_prefetch_line(&with, &batch[k]);
             if (i + 4 < 64)
-                ct_live_fetch(&with, hash[i + 4]);
-            const struct ct_found given = ct_live_given(&with, &batch[i], hash[i]);
+                ct_slot_index_prefetch_slots(&with, hash[i + 4]);
+            const struct ct_found given = ct_live_find_freed(&with, &batch[i], hash[i]);
             ct_live_apply_at(&with, &batch[i], n + i, hash[i], &given);
             ct_live_apply(&without, &batch[i], n + i);
         }

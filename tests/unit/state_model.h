@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 // ---- memory that counts -------------------------------------------------------------------------
@@ -389,9 +390,9 @@ static inline void plain_totals(struct plain *p, struct ct_live *l) {
                 o->bytes > o->link ? o->bytes : o->link;
     }
     for (size_t i = 0; i <= CT_MAX_DEVICES; i++) {
-        l->device[i].stated = p->stated[i].known;
-        l->device[i].stated_allocated = p->stated[i].allocated;
-        l->device[i].stated_reserved = p->stated[i].reserved;
+        l->device[i].reported = p->stated[i].known;
+        l->device[i].reported_allocated = p->stated[i].allocated;
+        l->device[i].reported_reserved = p->stated[i].reserved;
     }
 }
 
@@ -405,14 +406,14 @@ static inline void same_as_plain(const struct ct_live *l, struct plain *p) {
     size_t n = 0;
     plain_totals(p, &sums);
     same_totals(l, &sums);
-    for (uint32_t i = 0; i < ct_live_slots(l); i++)
-        n += ct_live_at(l, i) != NULL;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++)
+        n += ct_live_object_at(l, i) != NULL;
     assert_int_equal(n, p->n);
     for (size_t i = 0; i < p->n; i++) {
         const struct plain_object *want = &p->object[i];
         const struct ct_object *o = ct_live_find(l, want->kind, want->key);
         assert_non_null(o);
-        const struct ct_origin *from = ct_live_origin(l, o);
+        const struct ct_traits *from = ct_live_traits(l, o);
         assert_int_equal(o->kind, want->kind);
         assert_int_equal(o->key, want->key);
         assert_int_equal(o->bytes, want->bytes);

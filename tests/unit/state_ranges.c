@@ -3,6 +3,7 @@
 #include "state_model.h"
 
 #include <cutrace/model/address_map.h>
+#include <cutrace/model/live.h>
 
 #define BLOCK (UINT64_C(2) << 20)
 
@@ -45,9 +46,9 @@ static struct ct_gaps by_sorting(const struct range *ranges, size_t n, int devic
     return g;
 }
 
-static void same_gaps(struct ct_ranges *r, const struct range *ranges, size_t n, int device,
+static void same_gaps(struct ct_address_map *r, const struct range *ranges, size_t n, int device,
                       uint64_t far) {
-    const struct ct_gaps got = ct_ranges_gaps(r, device, far);
+    const struct ct_gaps got = ct_address_map_gaps(r, device, far);
     const struct ct_gaps want = by_sorting(ranges, n, device, far);
     assert_int_equal(got.gaps, want.gaps);
     assert_int_equal(got.bytes, want.bytes);
@@ -80,18 +81,18 @@ static void is_what_sorting_finds(void **state) {
     (void)state;
     for (unsigned round = 0; round < 30; round++) {
         struct memory memory = {0};
-        struct ct_ranges r;
+        struct ct_address_map r;
         size_t n = 0;
-        ct_ranges_init(&r, memory_resize, &memory);
+        ct_address_map_init(&r, memory_resize, &memory);
         for (unsigned step = 0; step < 20000; step++) {
             const int grows = step / 5000 % 2 == 0;
             if (n < RANGES && (random_below(&seed, 4) < (grows ? 3 : 1) || !n)) {
                 ranges[n] = random_range(&seed, round);
-                ct_ranges_change(&r, ranges[n].device, ranges[n].start, ranges[n].bytes, +1);
+                ct_address_map_change(&r, ranges[n].device, ranges[n].start, ranges[n].bytes, +1);
                 n++;
             } else {
                 const size_t i = random_below(&seed, n);
-                ct_ranges_change(&r, ranges[i].device, ranges[i].start, ranges[i].bytes, -1);
+                ct_address_map_change(&r, ranges[i].device, ranges[i].start, ranges[i].bytes, -1);
                 ranges[i] = ranges[--n];
             }
             if (step % 400 == 0)
@@ -100,13 +101,13 @@ static void is_what_sorting_finds(void **state) {
         }
         while (n) {
             n--;
-            ct_ranges_change(&r, ranges[n].device, ranges[n].start, ranges[n].bytes, -1);
+            ct_address_map_change(&r, ranges[n].device, ranges[n].start, ranges[n].bytes, -1);
         }
         assert_int_equal(r.pages, 0);
         assert_int_equal(r.leaves, 0);
         assert_int_equal(r.shared_used, 0);
         assert_int_equal(r.overflow, 0);
-        ct_ranges_release(&r);
+        ct_address_map_release(&r);
         assert_int_equal(memory.bytes, 0);
     }
 }
@@ -116,12 +117,12 @@ static void is_what_sorting_finds(void **state) {
 static struct {
     struct memory memory; // first: `user` serves both
     struct ct_live live;
-    struct ct_ranges ranges;
+    struct ct_address_map ranges;
 } both;
 
-static void placed(void *user, const struct ct_object *o, const struct ct_origin *from, int sign) {
+static void placed(void *user, const struct ct_object *o, const struct ct_traits *from, int sign) {
     (void)user;
-    ct_ranges_placed(&both.ranges, o, from, sign);
+    ct_address_map_update(&both.ranges, o, from, sign);
 }
 
 static void follows_what_is_alive(void **state) {
@@ -130,8 +131,8 @@ static void follows_what_is_alive(void **state) {
     struct ct_event e;
     (void)state;
     ct_live_init(&both.live, memory_resize, &both.memory);
-    ct_ranges_init(&both.ranges, memory_resize, &both.memory);
-    both.live.placed = placed;
+    ct_address_map_init(&both.ranges, memory_resize, &both.memory);
+    both.live.address_changed = placed;
     for (uint64_t number = 0; number < 40000; number++) {
         size_t n = 0;
         random_event(&events, &e);
@@ -140,9 +141,9 @@ static void follows_what_is_alive(void **state) {
         ct_live_apply(&both.live, &e, number);
         if (number % 1000)
             continue;
-        for (uint32_t i = 0; i < ct_live_slots(&both.live); i++) {
-            const struct ct_object *o = ct_live_at(&both.live, i);
-            if (o && o->kind == CT_KIND_ADDRESS && ct_live_on_device(&both.live, o))
+        for (uint32_t i = 0; i < ct_live_slot_count(&both.live); i++) {
+            const struct ct_object *o = ct_live_object_at(&both.live, i);
+            if (o && o->kind == CT_KIND_ADDRESS && ct_object_is_on_device(&both.live, o))
                 ranges[n++] = (struct range){
                     o->key, o->bytes, o->device == CT_NO_DEVICE ? CT_MAX_DEVICES : o->device};
         }
@@ -150,7 +151,7 @@ static void follows_what_is_alive(void **state) {
             same_gaps(&both.ranges, ranges, n, d, UINT64_C(1) << 40);
     }
     ct_live_release(&both.live);
-    ct_ranges_release(&both.ranges);
+    ct_address_map_release(&both.ranges);
     assert_int_equal(both.memory.bytes, 0);
 }
 
@@ -161,71 +162,71 @@ static void follows_what_is_alive(void **state) {
 static void needs_few_bytes_for_a_block(void **state) {
     static struct range ranges[60000];
     struct memory memory = {0};
-    struct ct_ranges r;
+    struct ct_address_map r;
     uint64_t seed = 8, at = UINT64_C(0x7f0000000000);
     (void)state;
-    ct_ranges_init(&r, memory_resize, &memory);
+    ct_address_map_init(&r, memory_resize, &memory);
     for (size_t i = 0; i < 60000; i++) {
         const int small = i % 10 == 0;
         ranges[i] = (struct range){at, small ? BLOCK : (1 + random_below(&seed, 32)) * BLOCK, 0};
         for (unsigned k = 0; k < (small ? 100 : 1); k++)
-            ct_ranges_change(&r, 0, at + k * 512, small ? 512 : ranges[i].bytes, +1);
+            ct_address_map_change(&r, 0, at + k * 512, small ? 512 : ranges[i].bytes, +1);
         at += ranges[i].bytes;
     }
     for (size_t i = 0; i < 60000; i++)
         if (i % 10 && random_below(&seed, 2)) {
-            ct_ranges_change(&r, 0, ranges[i].start, ranges[i].bytes, -1);
+            ct_address_map_change(&r, 0, ranges[i].start, ranges[i].bytes, -1);
             ranges[i].bytes = 0;
         }
-    const struct ct_gaps g = ct_ranges_gaps(&r, 0, UINT64_C(1) << 40);
+    const struct ct_gaps g = ct_address_map_gaps(&r, 0, UINT64_C(1) << 40);
     const uint64_t blocks = g.used_bytes / BLOCK;
     const double bytes = (double)memory.bytes / (double)blocks;
     print_message("# %.2f bytes for a block in use\n", bytes);
     same_gaps(&r, ranges, 60000, 0, UINT64_C(1) << 40);
     assert_true(bytes <= 4);
-    ct_ranges_release(&r);
+    ct_address_map_release(&r);
     // Nothing but small ones, 100 to a block: still no more than 16.
     size_t worst = 0;
     for (uint64_t block = 0; block < 200000; block++) {
         for (unsigned k = 0; k < 3; k++)
-            ct_ranges_change(&r, 0, block * BLOCK + k * 512, 512, +1);
+            ct_address_map_change(&r, 0, block * BLOCK + k * 512, 512, +1);
         if (block > 20000 && memory.bytes * 100 / (block + 1) > worst)
             worst = memory.bytes * 100 / (block + 1);
     }
     print_message("# %zu.%02zu bytes for a block of small ones\n", worst / 100, worst % 100);
     assert_true(worst <= 1600);
-    ct_ranges_release(&r);
+    ct_address_map_release(&r);
     assert_int_equal(memory.bytes, 0);
 }
 
 // What no device has is left out and counted; so is what finds no memory.
 static void is_bounded(void **state) {
     struct memory memory = {0};
-    struct ct_ranges r;
+    struct ct_address_map r;
     (void)state;
-    ct_ranges_init(&r, memory_resize, &memory);
-    ct_ranges_change(&r, 0, 0, UINT64_MAX, +1);
-    ct_ranges_change(&r, 0, BLOCK, UINT64_C(1) << 50, +1);
-    ct_ranges_change(&r, 0, UINT64_MAX - 5, 6, +1);
-    ct_ranges_change(&r, 0, UINT64_MAX - 5, 5, +1);
-    ct_ranges_change(&r, 0, 5, UINT64_MAX - 4, +1);
+    ct_address_map_init(&r, memory_resize, &memory);
+    ct_address_map_change(&r, 0, 0, UINT64_MAX, +1);
+    ct_address_map_change(&r, 0, BLOCK, UINT64_C(1) << 50, +1);
+    ct_address_map_change(&r, 0, UINT64_MAX - 5, 6, +1);
+    ct_address_map_change(&r, 0, UINT64_MAX - 5, 5, +1);
+    ct_address_map_change(&r, 0, 5, UINT64_MAX - 4, +1);
     assert_int_equal(r.overflow, 2);
     for (unsigned i = 0; i < 70000; i++) // saturates, and then stays
-        ct_ranges_change(&r, 5, 0, 512, +1);
+        ct_address_map_change(&r, 5, 0, 512, +1);
     for (unsigned i = 0; i < 70000; i++)
-        ct_ranges_change(&r, 5, 0, 512, -1);
-    assert_int_equal(ct_ranges_gaps(&r, 5, BLOCK).used_bytes, BLOCK);
-    ct_ranges_release(&r);
+        ct_address_map_change(&r, 5, 0, 512, -1);
+    assert_int_equal(ct_address_map_gaps(&r, 5, BLOCK).used_bytes, BLOCK);
+    ct_address_map_release(&r);
     for (size_t bound = 1; bound < 100000; bound += 2222) {
         memory.refuse_above = bound;
         for (uint64_t i = 0; i < 3000; i++) {
-            ct_ranges_change(&r, 0, i * 64 * BLOCK, 512, +1);
-            ct_ranges_change(&r, 0, i * 64 * BLOCK + 512, 512, +1);
+            ct_address_map_change(&r, 0, i * 64 * BLOCK, 512, +1);
+            ct_address_map_change(&r, 0, i * 64 * BLOCK + 512, 512, +1);
         }
         assert_true(r.overflow > 0);
         for (uint64_t i = 0; i < 3000; i++)
-            ct_ranges_change(&r, 0, i * 64 * BLOCK, 1024, -1);
-        ct_ranges_release(&r);
+            ct_address_map_change(&r, 0, i * 64 * BLOCK, 1024, -1);
+        ct_address_map_release(&r);
         assert_int_equal(memory.bytes, 0);
     }
 }
@@ -236,8 +237,8 @@ static void coming_and_going_takes_nothing_anew(void **state) {
     (void)state;
     memset(&both, 0, sizeof both);
     ct_live_init(&both.live, memory_resize, &both.memory);
-    ct_ranges_init(&both.ranges, memory_resize, &both.memory);
-    both.live.placed = placed;
+    ct_address_map_init(&both.ranges, memory_resize, &both.memory);
+    both.live.address_changed = placed;
     CT_SET(&taken, device, 0);
     CT_SET(&taken, bytes, 3 * BLOCK);
     for (uint64_t i = 0; i < 10000; i++) {
@@ -248,7 +249,7 @@ static void coming_and_going_takes_nothing_anew(void **state) {
     }
     assert_in_range(both.memory.times, 1, 20);
     ct_live_release(&both.live);
-    ct_ranges_release(&both.ranges);
+    ct_address_map_release(&both.ranges);
     assert_int_equal(both.memory.bytes, 0);
 }
 

@@ -2,6 +2,7 @@
 // Whose memory "free" lost: figures of an H100 (tests/gpu/results, driver 580), and of one that two processes share.
 #include "state_model.h"
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -32,7 +33,7 @@ static void ask_nvml(uint64_t free, uint64_t process) {
 }
 
 static void are(uint64_t untracked, uint64_t others) {
-    const struct ct_split s = ct_readings_split(&readings, &live, 0);
+    const struct ct_breakdown s = ct_readings_breakdown(&readings, &live, 0);
     assert_true(s.split_known);
     assert_int_equal(s.untracked, untracked);
     assert_int_equal(s.others, others);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON writer. Compact, one document a line.
+// The JSON writer.
 #include "base/json.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/utf8.h"
 
-static void key_before(struct ct_json *j, const char *key) {
+static void put_key(struct ct_json *j, const char *key) {
     if (key && !*key) {
-        j->comma = 1; // the key is written already
+        j->comma = 1; // ct_json_key wrote the key
         return;
     }
     if (j->comma)
@@ -23,7 +23,7 @@ static void key_before(struct ct_json *j, const char *key) {
 }
 
 void ct_json_open(struct ct_json *j, const char *key, char bracket) {
-    key_before(j, key);
+    put_key(j, key);
     putc_unlocked(bracket, j->out);
     j->comma = 0;
 }
@@ -42,12 +42,12 @@ static void put_number(struct ct_json *j, uint64_t v) {
 }
 
 void ct_json_number(struct ct_json *j, const char *key, uint64_t value) {
-    key_before(j, key);
+    put_key(j, key);
     put_number(j, value);
 }
 
 void ct_json_signed(struct ct_json *j, const char *key, int64_t value) {
-    key_before(j, key);
+    put_key(j, key);
     if (value < 0)
         putc_unlocked('-', j->out);
     put_number(j, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
@@ -55,7 +55,7 @@ void ct_json_signed(struct ct_json *j, const char *key, int64_t value) {
 
 void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
     char digits[20], *p = digits + sizeof digits;
-    key_before(j, key);
+    put_key(j, key);
     do
         *--p = "0123456789abcdef"[value & 15];
     while (value >>= 4);
@@ -64,19 +64,19 @@ void ct_json_hex(struct ct_json *j, const char *key, uint64_t value) {
     putc_unlocked('"', j->out);
 }
 
-void ct_json_share(struct ct_json *j, const char *key, uint64_t part, uint64_t whole) {
+void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t whole) {
     const unsigned n = whole ? (unsigned)((unsigned __int128)part * 10000 / whole) : 0;
-    key_before(j, key);
+    put_key(j, key);
     fprintf(j->out, "%u.%04u", n / 10000, n % 10000);
 }
 
 void ct_json_bool(struct ct_json *j, const char *key, int value) {
-    key_before(j, key);
+    put_key(j, key);
     fputs(value ? "true" : "false", j->out);
 }
 
 void ct_json_null(struct ct_json *j, const char *key) {
-    key_before(j, key);
+    put_key(j, key);
     fputs("null", j->out);
 }
 
@@ -85,7 +85,7 @@ static void put_string(struct ct_json *j, const char *bytes, size_t length) {
     putc_unlocked('"', j->out);
     for (size_t i = 0; i < length;) {
         uint32_t code = 0;
-        const unsigned n = ct_utf8(p + i, length - i, &code);
+        const unsigned n = ct_utf8_decode(p + i, length - i, &code);
         if (!n)
             fputs("\\ufffd", j->out);
         else if (code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E))
@@ -100,11 +100,11 @@ static void put_string(struct ct_json *j, const char *bytes, size_t length) {
 }
 
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length) {
-    key_before(j, key);
+    put_key(j, key);
     put_string(j, bytes, length);
 }
 
-void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value) {
+void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value) {
     if (known)
         ct_json_number(j, key, value);
     else
@@ -122,7 +122,7 @@ void ct_json_key(struct ct_json *j, const char *bytes, size_t length) {
     putc_unlocked(':', j->out);
 }
 
-void ct_json_end(struct ct_json *j) {
+void ct_json_end_line(struct ct_json *j) {
     putc_unlocked('\n', j->out);
     j->comma = 0;
 }

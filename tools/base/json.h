@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes JSON: valid UTF-8 and whole numbers whatever a trace contains.
+// Writes compact JSON, one document a line: valid UTF-8 and whole numbers, whatever a trace
+// contains.
 #ifndef CT_JSON_H
 #define CT_JSON_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 struct ct_json {
     FILE *out;
-    int comma; // a value stands before the place where the next one goes
+    int comma; // the next value needs a comma before it
 };
 
-// `key` is NULL inside a list. Keys are literals of this program and are written as they are.
+// `key` is a literal of this program and is written as it is: NULL inside a list, "" after
+// ct_json_key.
 void ct_json_open(struct ct_json *j, const char *key, char bracket);
 void ct_json_close(struct ct_json *j, char bracket);
 void ct_json_number(struct ct_json *j, const char *key, uint64_t value);
 void ct_json_signed(struct ct_json *j, const char *key, int64_t value);
 void ct_json_hex(struct ct_json *j, const char *key, uint64_t value);
-// A share as a decimal number, 0 to 1, with four digits behind the point, rounded down.
-void ct_json_share(struct ct_json *j, const char *key, uint64_t part, uint64_t whole);
+// part / whole as a decimal number from 0 to 1 with four digits after the point, rounded down.
+void ct_json_ratio(struct ct_json *j, const char *key, uint64_t part, uint64_t whole);
 void ct_json_bool(struct ct_json *j, const char *key, int value);
 void ct_json_null(struct ct_json *j, const char *key);
-void ct_json_known(struct ct_json *j, const char *key, int known, uint64_t value); // null if not
+// null if the value is not known.
+void ct_json_number_or_null(struct ct_json *j, const char *key, int known, uint64_t value);
 void ct_json_text(struct ct_json *j, const char *key, const char *text);
-// Bytes of a trace: what is not UTF-8 becomes U+FFFD.
+// Bytes of a trace: each one that is not part of valid UTF-8 becomes U+FFFD.
 void ct_json_bytes(struct ct_json *j, const char *key, const char *bytes, size_t length);
-// A key that comes from a trace; a value follows with key "".
+// A key that comes from a trace. Its value follows with key "".
 void ct_json_key(struct ct_json *j, const char *bytes, size_t length);
-void ct_json_end(struct ct_json *j); // newline
+void ct_json_end_line(struct ct_json *j);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The licences of what is linked into cutrace's files.
+// The licences of the libraries that are linked into cutrace's files.
 #include "base/licenses.h"
 
-void ct_licenses(FILE *out) {
+void ct_licenses_print(FILE *out) {
     fputs(
         "cutrace is licensed under the Apache License, Version 2.0 (file LICENSE).\n"
         "\n"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/licenses.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "symbols/noise.h"
 #include "symbols/source_locations.h"
@@ -21,17 +22,17 @@ static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 static int warn_of_end(const struct ct_trace *t, struct ct_error *e) {
     const char *name = t->source.name;
     if (t->journal_found < 0)
-        return ct_fail(e, CT_OK, "warning: %.500s; the trace is reported without it",
+        return ct_error_set(e, CT_EXIT_OK, "warning: %.500s; the trace is reported without it",
                        t->journal_error.text);
     if (t->ended || t->sealed || t->running || t->index.chunks[t->index.count - 1].head.version < 2)
         return 0; // (version 1 had no journal)
     if (strcmp(name, "-") == 0)
-        return ct_fail(e, CT_OK,
+        return ct_error_set(e, CT_EXIT_OK,
                        "warning: %s: no clean end, and standard input has no journal: its last "
                        "moments may be missing",
                        name);
-    return ct_fail(
-        e, CT_OK,
+    return ct_error_set(
+        e, CT_EXIT_OK,
         "warning: %s: no clean end, and its journal %s%s was %s: the last moments may be "
         "missing, up to 65536 events and what each thread had just recorded",
         name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not asked" : "not passed on");
@@ -42,12 +43,12 @@ static void warn(const struct ct_trace *t) {
     struct ct_error e;
     const struct ct_index *x = &t->index;
     if (x->damages) {
-        ct_fail(&e, CT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
+        ct_error_set(&e, CT_EXIT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
                 t->source.name, x->damage[0].offset, x->damage[0].what,
                 x->damages > 1 ? " (the first of several places)" : "");
         ct_say(e.text);
     } else if (x->missing) {
-        ct_fail(&e, CT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
+        ct_error_set(&e, CT_EXIT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
                 t->source.name, x->missing);
         ct_say(e.text);
     } else if (warn_of_end(t, &e)) {
@@ -61,9 +62,9 @@ static void tell_estimate(struct ct_view *v) {
     if (v->options->command == CT_COMMAND_seal || v->options->command == CT_COMMAND_symbolize)
         return;
     if (!v->options->json)
-        ct_put_estimate(v);
+        ct_trace_state_print_estimate(v);
     else if (v->options->command == CT_COMMAND_dump &&
-             ct_estimate_text(v->trace, text, sizeof text))
+             ct_trace_state_estimate(v->trace, text, sizeof text))
         ct_say(text);
 }
 
@@ -84,12 +85,12 @@ static int shows_frames(enum ct_command command) {
            command != CT_COMMAND_symbolize;
 }
 
-static int report(const struct ct_options *o, const struct ct_term *term, const char *path) {
+static int report(const struct ct_options *o, const struct ct_terminal *term, const char *path) {
     struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
-                             .progress = ct_progress};
-    struct ct_sites sites;
+                             .progress = ct_progress_report};
+    struct ct_call_sites sites;
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
@@ -99,8 +100,8 @@ static int report(const struct ct_options *o, const struct ct_term *term, const 
         struct ct_view v = {
             .options = o, .term = term, .trace = &trace, .sites = &sites, .out = stdout};
         if (shows_frames(o->command))
-            ct_places_look_up(&trace.names, &o->lines);
-        ct_sites_init(&sites, &trace.names);
+            ct_source_locations_look_up(&trace.definitions, &o->lines);
+        ct_call_sites_init(&sites, &trace.definitions);
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
@@ -109,18 +110,18 @@ static int report(const struct ct_options *o, const struct ct_term *term, const 
             warn(&trace);
         tell_estimate(&v);
         status = views[o->command](&v);
-        ct_sites_free(&sites);
-        if (!status && o->strict && !ct_trace_sound(&trace))
-            status = CT_INCOMPLETE;
+        ct_call_sites_free(&sites);
+        if (!status && o->strict && !ct_trace_is_intact(&trace))
+            status = CT_EXIT_INCOMPLETE;
     }
     ct_progress_clear();
     ct_trace_close(&trace);
     return status;
 }
 
-static int report_all(const struct ct_options *o, const struct ct_term *term) {
+static int report_all(const struct ct_options *o, const struct ct_terminal *term) {
     const int list = o->json && o->path_count > 1 && o->command != CT_COMMAND_dump;
-    int status = CT_OK;
+    int status = CT_EXIT_OK;
     if (list)
         putchar('[');
     for (int i = 0; i < o->path_count; i++) {
@@ -129,12 +130,12 @@ static int report_all(const struct ct_options *o, const struct ct_term *term) {
         if (!o->json && o->path_count > 1 && o->command != CT_COMMAND_dump) {
             fputs(i ? "\n" : "", stdout);
             printf("%s== ", term->bold);
-            ct_put_clean(stdout, o->paths[i], strlen(o->paths[i]));
+            ct_utf8_print_sanitized(stdout, o->paths[i], strlen(o->paths[i]));
             printf(" ==%s\n", term->reset);
         }
         fflush(stdout);
         const int one = report(o, term, o->paths[i]);
-        if (list && one == CT_BAD_TRACE)
+        if (list && one == CT_EXIT_BAD_TRACE)
             fputs("null", stdout);
         status = status > one ? status : one;
     }
@@ -145,34 +146,34 @@ static int report_all(const struct ct_options *o, const struct ct_term *term) {
 
 int main(int argc, char **argv) {
     struct ct_options o;
-    struct ct_term term;
+    struct ct_terminal term;
     struct ct_error error;
     // A reader that has seen enough ends us silently, whatever the parent process ignores.
     signal(SIGPIPE, SIG_DFL);
-    if (ct_options_parse(&o, argc, argv, &error)) {
+    if (ct_arguments_parse(&o, argc, argv, &error)) {
         ct_say(error.text);
         return error.status;
     }
     if (o.help)
-        ct_options_help(stdout);
+        ct_arguments_print_help(stdout);
     else if (o.version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
-               CT_FORMAT_VERSION, ct_lines_version());
+               CT_FORMAT_VERSION, ct_dwarf_version());
     else if (o.licenses)
-        ct_licenses(stdout);
+        ct_licenses_print(stdout);
     else if (o.noise)
-        ct_noise_document(stdout);
-    int status = CT_OK;
+        ct_noise_print_document(stdout);
+    int status = CT_EXIT_OK;
     if (!o.help && !o.version && !o.licenses && !o.noise) {
-        ct_term_init(&term, &o);
+        ct_terminal_init(&term, &o);
         ct_progress_init(&o);
-        ct_term_pager(&term, &o);
+        ct_terminal_start_pager(&term, &o);
         status = report_all(&o, &term);
     }
     if (fflush(stdout) || ferror(stdout)) {
         ct_say("cannot write the output");
-        status = CT_OUTPUT;
+        status = CT_EXIT_OUTPUT;
     }
-    ct_term_end();
+    ct_terminal_end();
     return status;
 }

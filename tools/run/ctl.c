@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace ctl: asks a running recorder for something, through its journal alone: no signal, no socket. What can
-// be asked is a word in the journal's header; the recorder's writer thread waits on a futex beside it.
+// cutrace ctl: sends a request to a running recorder through its journal alone, without a signal or
+// a socket. A request is a bit in the journal's header; the recorder's writer thread waits on a
+// futex beside it.
 #include "run/ctl.h"
 
+#include <cutrace/format/journal.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/human.h"
+#include "base/journal_probe.h"
 #include "base/process_alive.h"
-#include "base/text.h"
 
+// Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NOT_THERE = 3, NO_ANSWER = 4, NOT_ALLOWED = 5 };
 
 #define ANSWER_MS 10000u
 
 struct target {
     char path[4200];
-    struct ct_journal *journal; // mapped
-    uint32_t pid;               // as it is seen from here
+    struct ct_journal *journal; // its header, mapped
+    uint32_t pid;               // as this program sees it
 };
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
@@ -36,15 +44,16 @@ __attribute__((format(printf, 2, 3))) static int fail(int code, const char *form
     return code;
 }
 
-static int fail_on(const char *path) {
+static int fail_with_errno(const char *path) {
     const int code = errno == EACCES || errno == EPERM ? NOT_ALLOWED : NOT_THERE;
     return fail(code, "%s: %s", path, strerror(errno));
 }
 
 // ---- finding the journal ---------------------------------------------------------------------------
 
-// Of a line of /proc/PID/maps: the path, if it is a journal's, else NULL. `range` gets the addresses.
-static char *journal_of_line(char *line, char *range, size_t size) {
+// Parses a line of /proc/PID/maps. Returns the path if it may be a journal's, else NULL; `range`
+// gets the addresses.
+static char *parse_maps_line(char *line, char *range, size_t size) {
     static const char deleted[] = " (deleted)";
     line[strcspn(line, "\n")] = 0;
     char *path = strchr(line, '/');
@@ -58,7 +67,7 @@ static char *journal_of_line(char *line, char *range, size_t size) {
     return path;
 }
 
-static int is_journal(const char *path) {
+static int has_journal_magic(const char *path) {
     char magic[8];
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t n = fd < 0 ? -1 : pread(fd, magic, sizeof magic, 0);
@@ -67,8 +76,9 @@ static int is_journal(const char *path) {
     return n == sizeof magic && memcmp(magic, CT_JOURNAL_MAGIC, sizeof magic) == 0;
 }
 
-// The process may see other files than we do (a container): its mapping itself is asked first, then its root.
-static int take_path(struct target *t, unsigned long pid, const char *range, const char *path) {
+// A process in a container has other paths than this program: try the mapping itself, then the path
+// below its root.
+static int try_path(struct target *t, unsigned long pid, const char *range, const char *path) {
     const char *const forms[] = {"/proc/%lu/map_files/%s", "/proc/%lu/root%s"};
     const char *const names[] = {range, path};
     for (int i = 0; i < 2; i++) {
@@ -77,7 +87,7 @@ static int take_path(struct target *t, unsigned long pid, const char *range, con
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         const int n = snprintf(at, sizeof at, forms[i], pid, names[i]);
 #pragma GCC diagnostic pop
-        if (n > 0 && (size_t)n < sizeof at && is_journal(at)) {
+        if (n > 0 && (size_t)n < sizeof at && has_journal_magic(at)) {
             memcpy(t->path, at, sizeof at);
             return 1;
         }
@@ -85,19 +95,19 @@ static int take_path(struct target *t, unsigned long pid, const char *range, con
     return 0;
 }
 
-static int find_of_process(struct target *t, unsigned long pid) {
+static int find_by_pid(struct target *t, unsigned long pid) {
     char maps[64], range[64], seen[sizeof t->path] = "";
     char *line = NULL, *path;
     size_t size = 0;
     (void)snprintf(maps, sizeof maps, "/proc/%lu/maps", pid);
     FILE *f = fopen(maps, "re");
     if (!f)
-        return errno == ENOENT ? fail(NOT_THERE, "there is no process %lu", pid) : fail_on(maps);
+        return errno == ENOENT ? fail(NOT_THERE, "no process %lu", pid) : fail_with_errno(maps);
     int found = 0;
     while (!found && getline(&line, &size, f) > 0)
-        if ((path = journal_of_line(line, range, sizeof range))) {
+        if ((path = parse_maps_line(line, range, sizeof range))) {
             (void)snprintf(seen, sizeof seen, "%s", path);
-            found = take_path(t, pid, range, path);
+            found = try_path(t, pid, range, path);
         }
     const int unreadable = ferror(f);
     free(line);
@@ -106,80 +116,81 @@ static int find_of_process(struct target *t, unsigned long pid) {
     if (found)
         return DONE;
     if (unreadable)
-        return fail(NOT_ALLOWED, "%s: cannot be read: not your process?", maps);
+        return fail(NOT_ALLOWED, "%s: cannot be read; is it another user's process?", maps);
     if (*seen)
-        return fail(NOT_ALLOWED, "process %lu: its journal %s cannot be opened", pid, seen);
+        return fail(NOT_ALLOWED, "process %lu: cannot open its journal %s", pid, seen);
     return fail(NOT_THERE,
-                "process %lu has no journal: it is not traced, or has not used CUDA yet, or its "
-                "journal could not be a file",
+                "process %lu has no journal: it is not traced, has not used CUDA yet, or no file "
+                "could be created for it",
                 pid);
 }
 
-static int find(struct target *t, const char *what) {
+static int find_journal(struct target *t, const char *what) {
     const size_t n = strlen(what), suffix = sizeof CT_JOURNAL_SUFFIX - 1;
     if (n && strspn(what, "0123456789") == n)
-        return find_of_process(t, strtoul(what, NULL, 10));
+        return find_by_pid(t, strtoul(what, NULL, 10));
     const int is_suffixed = n > suffix && strcmp(what + n - suffix, CT_JOURNAL_SUFFIX) == 0;
     char beside[sizeof t->path], target[sizeof t->path];
     if (snprintf(beside, sizeof beside, "%s%s", what, is_suffixed ? "" : CT_JOURNAL_SUFFIX) >=
         (int)sizeof beside)
         return fail(USAGE, "the path is too long");
-    const char *place = ct_journal_place(beside, target, sizeof target);
-    if (place != beside && access(place, F_OK))
-        return fail(NOT_THERE,
-                    "%s leads to %s, which is not there; from another container, name the process",
-                    beside, place);
-    if (access(place, F_OK) && access(what, F_OK) == 0)
-        return fail(NOT_THERE, "%s has no journal beside it: its process has ended", what);
-    (void)snprintf(t->path, sizeof t->path, "%s", place);
+    const char *path = ct_journal_probe_path(beside, target, sizeof target);
+    if (path != beside && access(path, F_OK))
+        return fail(
+            NOT_THERE,
+            "%s links to %s, which does not exist; if the process is in another container, give its "
+            "pid",
+            beside, path);
+    if (access(path, F_OK) && access(what, F_OK) == 0)
+        return fail(NOT_THERE, "%s has no journal: its process has ended", what);
+    (void)snprintf(t->path, sizeof t->path, "%s", path);
     return DONE;
 }
 
-static int map(struct target *t, int writable) {
+static int map_header(struct target *t, int writable) {
     struct stat st;
     const int fd = open(t->path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return fail_on(t->path);
+        return fail_with_errno(t->path);
     void *p = MAP_FAILED;
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= (off_t)CT_JOURNAL_HEADER)
         p = mmap(NULL, CT_JOURNAL_HEADER, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
                  0);
     close(fd);
     if (p == MAP_FAILED)
-        return fail(NOT_THERE, "%s: is no journal", t->path);
+        return fail(NOT_THERE, "%s: not a journal", t->path);
     t->journal = p;
-    const char *unfit = ct_journal_unfit(t->journal);
-    if (unfit)
+    const char *mismatch = ct_journal_probe_mismatch(t->journal);
+    if (mismatch)
         return fail(
             NOT_THERE,
-            "%s: %s (version %u, this program reads %u); use the cutrace of the version that "
-            "records",
-            t->path, unfit, t->journal->version, CT_JOURNAL_VERSION);
-    t->pid = t->pid ? t->pid : ct_alive(t->journal);
+            "%s: %s (version %u, this program reads version %u); use the cutrace that came with the "
+            "recorder",
+            t->path, mismatch, t->journal->version, CT_JOURNAL_VERSION);
+    t->pid = t->pid ? t->pid : ct_process_alive_pid(t->journal);
     if (!t->pid)
-        return fail(
-            NOT_THERE,
-            "%s: process %u has ended; cutrace-report reads what it left (and seal keeps it)",
-            t->path, t->journal->pid);
+        return fail(NOT_THERE,
+                    "%s: process %u has ended; cutrace-report reads its trace, with the journal",
+                    t->path, t->journal->pid);
     return DONE;
 }
 
-// ---- what can be asked -----------------------------------------------------------------------------
+// ---- requests -------------------------------------------------------------------------------------
 
-static void wake(struct ct_journal *j) {
-    atomic_fetch_or(&j->wanted, CT_WANTED_HURRY);
+static void wake_writer(struct ct_journal *j) {
+    atomic_fetch_or(&j->wanted, CT_WAKE_NOW);
     (void)syscall(SYS_futex, &j->wanted, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static int on(struct target *t) {
+static int switch_on(struct target *t) {
     atomic_fetch_and(&t->journal->control, ~(uint32_t)CT_CONTROL_OFF);
-    wake(t->journal);
+    wake_writer(t->journal);
     return DONE;
 }
 
-static int off(struct target *t) {
+static int switch_off(struct target *t) {
     atomic_fetch_or(&t->journal->control, CT_CONTROL_OFF);
-    wake(t->journal);
+    wake_writer(t->journal);
     return DONE;
 }
 
@@ -189,70 +200,73 @@ static int flush(struct target *t) {
     const uint64_t before = atomic_load(&j->flushes);
     atomic_fetch_or(&j->control, CT_CONTROL_FLUSH);
     for (unsigned ms = 0; ms < ANSWER_MS; ms += 20) {
-        wake(j);
+        wake_writer(j);
         nanosleep(&pause, NULL);
         if (atomic_load(&j->flushes) != before)
             return DONE;
-        if (!ct_process_start(t->pid))
+        if (!ct_process_alive_start_time(t->pid))
             return fail(NOT_THERE, "process %u has ended", t->pid);
     }
     return fail(NO_ANSWER, "process %u has not answered within %u s", t->pid, ANSWER_MS / 1000);
 }
 
-static void put_device(const struct ct_journal_device *d, int ordinal) {
+static void print_device(const struct ct_journal_device *d, int ordinal) {
     const uint64_t total = atomic_load(&d->total), sampled = atomic_load(&d->sampled_ns);
     struct timespec now;
-    if (!atomic_load(&d->tracked) && !atomic_load(&d->peak) && !atomic_load(&d->refused) && !total)
+    if (!atomic_load(&d->tracked) && !atomic_load(&d->peak) && !atomic_load(&d->ooms) && !total)
         return;
-    printf("GPU %-6d tracked %s, peak %s, refused %" PRIu64, ordinal,
-           ct_bytes(atomic_load(&d->tracked), CT_UNITS_IEC).text,
-           ct_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->refused));
+    printf("GPU %-6d tracked %s, peak %s, OOM %" PRIu64, ordinal,
+           ct_human_bytes(atomic_load(&d->tracked), CT_UNITS_IEC).text,
+           ct_human_bytes(atomic_load(&d->peak), CT_UNITS_IEC).text, atomic_load(&d->ooms));
     if (total) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         const uint64_t at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-        printf(", free %s of %s (%s ago)", ct_bytes(atomic_load(&d->free_bytes), CT_UNITS_IEC).text,
-               ct_bytes(total, CT_UNITS_IEC).text,
-               ct_seconds(at > sampled ? at - sampled : 0).text);
+        printf(", free %s of %s (%s ago)",
+               ct_human_bytes(atomic_load(&d->free_bytes), CT_UNITS_IEC).text,
+               ct_human_bytes(total, CT_UNITS_IEC).text,
+               ct_human_seconds(at > sampled ? at - sampled : 0).text);
     } else {
         fputs(", free -", stdout);
     }
     putchar('\n');
 }
 
-static int status(struct target *t) {
+static int print_status(struct target *t) {
     const struct ct_journal *j = t->journal;
     const uint32_t control = atomic_load(&j->control);
     printf("process    %u, recording is %s\n", t->pid, control & CT_CONTROL_OFF ? "off" : "on");
     printf("events     %" PRIu64 "\n", atomic_load(&j->events));
     printf("lost       %" PRIu64 "\n", atomic_load(&j->lost));
-    printf("written    %s\n", ct_bytes(atomic_load(&j->bytes_written), CT_UNITS_IEC).text);
-    if (atomic_load(&j->shelf_bytes))
+    printf("written    %s\n", ct_human_bytes(atomic_load(&j->bytes_written), CT_UNITS_IEC).text);
+    if (atomic_load(&j->chunks_bytes))
         printf(
             "in memory  %s of %s\n",
-            ct_bytes(atomic_load(&j->shelf_head) - atomic_load(&j->shelf_tail), CT_UNITS_IEC).text,
-            ct_bytes(atomic_load(&j->shelf_bytes), CT_UNITS_IEC).text);
+            ct_human_bytes(atomic_load(&j->chunks_head) - atomic_load(&j->chunks_tail), CT_UNITS_IEC)
+                .text,
+            ct_human_bytes(atomic_load(&j->chunks_bytes), CT_UNITS_IEC).text);
     for (int d = 0; d < CT_JOURNAL_DEVICES; d++)
-        put_device(&j->device[d], d);
+        print_device(&j->device[d], d);
     return fflush(stdout) ? NOT_ALLOWED : DONE;
 }
 
 static const struct {
     const char *name;
-    int (*work)(struct target *t);
+    int (*send)(struct target *t);
     int writes;
-} requests[] = {{"status", status, 0}, {"on", on, 1}, {"off", off, 1}, {"flush", flush, 1}};
+} requests[] = {
+    {"status", print_status, 0}, {"on", switch_on, 1}, {"off", switch_off, 1}, {"flush", flush, 1}};
 
-int ct_ctl(int argc, char **argv) {
+int ct_ctl_main(int argc, char **argv) {
     struct target t = {.journal = NULL};
     if (argc != 2)
         return fail(USAGE, "usage: cutrace ctl PID|TRACE on|off|flush|status");
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         if (strcmp(argv[1], requests[i].name) != 0)
             continue;
-        int code = find(&t, argv[0]);
+        int code = find_journal(&t, argv[0]);
         if (!code)
-            code = map(&t, requests[i].writes);
-        return code ? code : requests[i].work(&t);
+            code = map_header(&t, requests[i].writes);
+        return code ? code : requests[i].send(&t);
     }
-    return fail(USAGE, "%s: unknown; there are on, off, flush and status", argv[1]);
+    return fail(USAGE, "unknown request %s; use on, off, flush or status", argv[1]);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace ctl: asks a running recorder for something, through its journal alone.
+// cutrace ctl: sends a request to a running recorder, through its journal.
 #ifndef CT_CTL_H
 #define CT_CTL_H
 
-// `argv` begins behind "ctl". Returns the exit code.
-int ct_ctl(int argc, char **argv);
+// `argv` begins after "ctl". Returns the exit code.
+int ct_ctl_main(int argc, char **argv);
 
 #endif

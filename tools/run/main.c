@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace: starts a program with libcutrace.so preloaded, and then is that program; or (ctl) asks one that runs.
+// cutrace: `run` starts a program with libcutrace.so preloaded, `ctl` sends a request to one that
+// is being traced.
 //
-// The program replaces this one (exec), so its exit code and signals reach the caller as they are. What is
-// set here stays in the environment: the children of the program are to be traced, too.
+// The program refolders this one (exec), so its exit code and signals reach the caller unchanged.
+// The variables set here stay in the environment, so that the children of the program are traced,
+// too.
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -30,8 +32,8 @@ static const char *default_output(void) {
     return "";
 }
 
-// Words of `text` in lines of at most `width` columns, each line behind `indent` blanks.
-static void put_wrapped(FILE *out, const char *text, int indent, int width) {
+// Prints the words of `text` in lines of at most `width` columns, each line after `indent` blanks.
+static void print_wrapped(FILE *out, const char *text, int indent, int width) {
     int column = indent;
     fprintf(out, "%*s", indent, "");
     while (*text) {
@@ -47,27 +49,27 @@ static void put_wrapped(FILE *out, const char *text, int indent, int width) {
     fputc('\n', out);
 }
 
-static void help(FILE *out) {
+static void print_help(FILE *out) {
     fputs(
         "usage: cutrace run [-o PATTERN] [--] COMMAND [ARGUMENT...]\n"
         "       cutrace ctl PID|TRACE on|off|flush|status\n\n"
-        "Runs a program and records what it and its children do with GPU memory: one trace for\n"
-        "each process that uses CUDA. Read the traces with cutrace-report.\n\n"
+        "Runs a program and records how it and its children use GPU memory: one trace for each\n"
+        "process that uses CUDA. Read the traces with cutrace-report.\n\n"
         "  -o, --output=PATTERN   file of the trace; the same as CUTRACE_OUTPUT\n"
         "  -h, --help             this text\n"
         "  -V, --version          the version\n\n"
-        "The exit code is the program's; 125 if it could not be traced, 126 if it could not be\n"
+        "The exit code is the program's, or 125 if it could not be traced, 126 if it could not be\n"
         "executed, 127 if it was not found.\n\n"
-        "ctl asks a process that is being traced, without a signal: status prints its counters, off\n"
-        "and on stop and resume the recording, flush puts everything into the trace and waits for\n"
-        "that. Exit codes: 0 done, 2 wrong usage, 3 no such recording (or it has ended, or is of\n"
-        "another version), 4 no answer, 5 not allowed.\n\n"
+        "ctl sends a request to a process that is being traced, without a signal: status prints its\n"
+        "counters, off and on pause and resume recording, flush writes everything to the trace and\n"
+        "waits until that is done. Exit codes: 0 done, 2 wrong usage, 3 no such recording (or it has\n"
+        "ended, or another version records), 4 no answer, 5 not allowed.\n\n"
         "environment (CUTRACE=0 switches the tracer off):\n",
         out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         fprintf(out, "  CUTRACE_%s%s%s\n", variables[i].name, *variables[i].value ? "=" : "",
                 variables[i].value);
-        put_wrapped(out, variables[i].help, 6, 96);
+        print_wrapped(out, variables[i].help, 6, 96);
     }
 }
 
@@ -82,7 +84,7 @@ __attribute__((format(printf, 2, 3))) _Noreturn static void fail(int code, const
     exit(code);
 }
 
-static char *joined(const char *a, const char *b, const char *c) {
+static char *concat(const char *a, const char *b, const char *c) {
     const size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
     char *text = malloc(n);
     if (!text)
@@ -91,41 +93,43 @@ static char *joined(const char *a, const char *b, const char *c) {
     return text;
 }
 
-// Absolute path of the library: beside this program, or where `make install` puts it.
+// Returns the absolute path of the library: beside this program, or where `make install` puts it.
 static char *find_library(void) {
-    static const char *const places[] = {"/",
-                                         "/../lib/",
-                                         "/../lib/cutrace/",
-                                         "/../lib64/",
-                                         "/../lib/x86_64-linux-gnu/",
-                                         "/../lib/aarch64-linux-gnu/"};
+    static const char *const folders[] = {"/",
+                                          "/../lib/",
+                                          "/../lib/cutrace/",
+                                          "/../lib64/",
+                                          "/../lib/x86_64-linux-gnu/",
+                                          "/../lib/aarch64-linux-gnu/"};
     char self[PATH_MAX], path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
-        fail(OWN_FAILURE, "cannot tell where this program lies: %s", strerror(errno));
+        fail(OWN_FAILURE, "cannot find the folder of this program: %s", strerror(errno));
     self[n] = 0;
     *strrchr(self, '/') = 0;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *candidate = joined(self, places[i], "libcutrace.so");
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char *candidate = concat(self, folders[i], "libcutrace.so");
         char *found = realpath(candidate, path);
         free(candidate);
         if (found && access(found, R_OK) == 0)
-            return joined(found, "", "");
+            return concat(found, "", "");
     }
-    fail(OWN_FAILURE, "libcutrace.so is neither in %s nor in the lib folder beside it", self);
+    fail(OWN_FAILURE,
+         "libcutrace.so is neither in %s nor in the lib folder beside it; install it there", self);
 }
 
-// LD_PRELOAD with the library first, and every other one where it was.
+// Puts the library first in LD_PRELOAD; the others keep their order.
 static void set_preload(const char *library) {
     if (strpbrk(library, " :"))
-        fail(OWN_FAILURE, "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move it",
+        fail(OWN_FAILURE,
+             "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move the library",
              library);
-    char *value = joined(library, "", ""), *before = getenv("LD_PRELOAD");
-    char *copy = joined(before ? before : "", "", ""), *rest = copy, *one;
+    char *value = concat(library, "", ""), *before = getenv("LD_PRELOAD");
+    char *copy = concat(before ? before : "", "", ""), *rest = copy, *one;
     while ((one = strsep(&rest, " :"))) {
         if (!*one || strcmp(one, library) == 0)
             continue;
-        char *longer = joined(value, ":", one);
+        char *longer = concat(value, ":", one);
         free(value);
         value = longer;
     }
@@ -135,11 +139,12 @@ static void set_preload(const char *library) {
     free(value);
 }
 
-// A relative pattern is meant from here, wherever the program goes before it uses CUDA.
-static char *absolute(const char *pattern) {
+// A relative pattern is relative to the folder where cutrace was started, even if the program
+// changes its folder later.
+static char *make_absolute(const char *pattern) {
     char here[PATH_MAX], *escaped, *to;
     if (*pattern == '/' || !getcwd(here, sizeof here))
-        return joined(pattern, "", "");
+        return concat(pattern, "", "");
     escaped = to = malloc(2 * strlen(here) + 1);
     if (!escaped)
         fail(OWN_FAILURE, "out of memory");
@@ -149,7 +154,7 @@ static char *absolute(const char *pattern) {
         *to++ = *p;
     }
     *to = 0;
-    char *path = joined(escaped, strcmp(escaped, "/") ? "/" : "", pattern);
+    char *path = concat(escaped, strcmp(escaped, "/") ? "/" : "", pattern);
     free(escaped);
     return path;
 }
@@ -157,66 +162,85 @@ static char *absolute(const char *pattern) {
 static void set_output(const char *asked) {
     const char *set = getenv("CUTRACE_OUTPUT"), *quiet = getenv("CUTRACE_QUIET");
     if (asked || !set || !*set) {
-        char *path = absolute(asked ? asked : default_output());
+        char *path = make_absolute(asked ? asked : default_output());
         if (setenv("CUTRACE_OUTPUT", path, 1))
             fail(OWN_FAILURE, "cannot set CUTRACE_OUTPUT: %s", strerror(errno));
         free(path);
     }
     set = getenv("CUTRACE_OUTPUT");
     if (set && (!quiet || !*quiet || strcmp(quiet, "0") == 0))
-        fprintf(stderr, "cutrace: the traces go to %s%s\n", set,
+        fprintf(stderr, "cutrace: writing traces to %s%s\n", set,
                 strstr(set, "%p") ? " (%e program, %p process)" : "");
 }
 
-int main(int argc, char **argv) {
-    const char *output = NULL;
-    int i = 1;
-    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        help(stdout);
-        return fflush(stdout) ? OWN_FAILURE : 0;
-    }
-    if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
-        printf("cutrace %s\n", CT_VERSION);
-        return fflush(stdout) ? OWN_FAILURE : 0;
-    }
-    if (argc > 1 && !strcmp(argv[1], "ctl")) {
-        if (argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"))) {
-            help(stdout);
-            return fflush(stdout) ? OWN_FAILURE : 0;
-        }
-        return ct_ctl(argc - 2, argv + 2);
-    }
-    if (argc < 2) {
-        help(stderr);
-        return OWN_FAILURE;
-    }
-    if (strcmp(argv[1], "run") != 0)
-        fail(OWN_FAILURE,
-             "%s: no such command; it is: cutrace run -- COMMAND... (see cutrace --help)", argv[1]);
+static int is_option(const char *argument, const char *letter, const char *word) {
+    return !strcmp(argument, letter) || !strcmp(argument, word);
+}
+
+static int print_and_exit_code(void (*print)(FILE *out)) {
+    print(stdout);
+    return fflush(stdout) ? OWN_FAILURE : 0;
+}
+
+static void print_version(FILE *out) {
+    fprintf(out, "cutrace %s\n", CT_VERSION);
+}
+
+// Parses the options of `cutrace run`. Returns the index of the command in argv, 0 for --help.
+static int parse_run(int argc, char **argv, const char **output) {
+    int i;
     for (i = 2; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
         if (!strcmp(argv[i], "--")) {
             i++;
             break;
         }
-        if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
-            help(stdout);
+        if (is_option(argv[i], "-h", "--help"))
             return 0;
-        }
-        if ((!strcmp(argv[i], "-o") || !strcmp(argv[i], "--output")) && i + 1 < argc)
-            output = argv[++i];
+        if (is_option(argv[i], "-o", "--output") && i + 1 < argc)
+            *output = argv[++i];
         else if (!strncmp(argv[i], "-o", 2) && argv[i][2])
-            output = argv[i] + 2;
+            *output = argv[i] + 2;
         else if (!strncmp(argv[i], "--output=", 9))
-            output = argv[i] + 9;
+            *output = argv[i] + 9;
         else
-            fail(OWN_FAILURE, "run: unknown option or no value: %s; see cutrace --help", argv[i]);
+            fail(OWN_FAILURE,
+                 "run: %s: unknown option, or its value is missing; see cutrace --help", argv[i]);
     }
     if (i >= argc)
-        fail(OWN_FAILURE, "run: no command; see cutrace --help");
+        fail(OWN_FAILURE, "run: no command given; see cutrace --help");
+    return i;
+}
+
+// Replaces this program by the command.
+_Noreturn static void run(char **command, const char *output) {
     char *library = find_library();
     set_preload(library);
     set_output(output);
-    execvp(argv[i], argv + i);
+    execvp(command[0], command);
     const int code = errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
-    fail(code, "%s: %s", argv[i], strerror(errno));
+    fail(code, "%s: %s", command[0], strerror(errno));
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return OWN_FAILURE;
+    }
+    if (is_option(argv[1], "-h", "--help"))
+        return print_and_exit_code(print_help);
+    if (is_option(argv[1], "-V", "--version"))
+        return print_and_exit_code(print_version);
+    if (!strcmp(argv[1], "ctl")) {
+        if (argc > 2 && is_option(argv[2], "-h", "--help"))
+            return print_and_exit_code(print_help);
+        return ct_ctl_main(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "run") != 0)
+        fail(OWN_FAILURE,
+             "%s: no such command; use: cutrace run -- COMMAND... (see cutrace --help)", argv[1]);
+    const char *output = NULL;
+    const int command = parse_run(argc, argv, &output);
+    if (!command)
+        return print_and_exit_code(print_help);
+    run(argv + command, output);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CT_ASSERT states an invariant. Test and sanitizer builds (-DCT_ASSERTS) check it and abort; a release build
-// compiles nothing, because the traced process must never be ended by its tracer.
+// CT_ASSERT states an invariant. Test and sanitizer builds (-DCT_ASSERTS) check it and abort; a
+// release build compiles nothing, because the traced process must never be ended by its tracer.
 #ifndef CUTRACE_ASSERT_H
 #define CUTRACE_ASSERT_H
 

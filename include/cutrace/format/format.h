@@ -20,33 +20,39 @@
 #define CT_CHUNK_ALIGN 8u
 
 // Bounds that a writer keeps and a reader enforces before it allocates anything.
-#define CT_MAX_BODY (64u << 20)  // bytes of a body, decompressed
-#define CT_MAX_STRING 65535u     // bytes of a string
-#define CT_MAX_STACK 4096u       // frames of a stack, with the one that says why it ends
-#define CT_MAX_PLACES 256u       // of a native frame: inlined functions and its own
-#define CT_MAX_EVENTS (1u << 20) // events of a chunk
+#define CT_MAX_BODY (64u << 20)      // bytes of a body, decompressed
+#define CT_MAX_STRING 65535u         // bytes of a string
+#define CT_MAX_STACK 4096u           // frames of a stack, its END frame included
+#define CT_MAX_SOURCE_LOCATIONS 256u // of a native frame: inlined functions and its own function
+#define CT_MAX_EVENTS (1u << 20)     // events of a chunk
 #define CT_MAX_TICK_NS (1u << 20)
 
-// Flags of a chunk. A reader refuses a chunk with an unknown flag of the upper half (it would
-// misread it) and ignores unknown flags of the lower half.
-#define CT_CHUNK_LAST 0x1u    // the process ended in good order, if no chunk has a higher seq
-#define CT_CHUNK_AMENDS 0x2u  // the chunk holds AMEND records
-#define CT_CHUNK_SEGMENT 0x4u // begins a segment: new dictionaries, all INFO, HISTORY, CHECKPOINT
-#define CT_CHUNK_SEALED 0x8u  // made from the journal of a process that was killed
+// A writer begins no new zstd block within so many bytes of a body. Columns differ in their bytes
+// and each zstd block has an entropy code of its own: a body that is cut between columns takes
+// about a tenth less.
+#define CT_CUT_BYTES 4096u
+
+// Flags of a chunk. A reader rejects a chunk with an unknown flag of the upper half, because it
+// would misread the chunk, and ignores unknown flags of the lower half.
+#define CT_CHUNK_LAST 0x1u   // clean end of the process, if no chunk has a higher seq
+#define CT_CHUNK_AMENDS 0x2u // the chunk holds AMEND records
+#define CT_CHUNK_RESTART \
+    0x4u // a reader can begin here: new dictionaries, all INFO, HISTORY, CHECKPOINT
+#define CT_CHUNK_SEALED 0x8u // made from the journal of a process that was killed
 #define CT_CHUNK_REQUIRED 0xFFFF0000u
 
-// Little-endian, naturally aligned, 96 bytes. All times in ns on CLOCK_MONOTONIC.
+// Little-endian, naturally aligned, 96 bytes. Times are ns on CLOCK_MONOTONIC.
 struct ct_chunk {
     char magic[8];         // CT_CHUNK_MAGIC without its NUL
     uint16_t version;      // CT_FORMAT_VERSION of the writer
     uint16_t header_bytes; // sizeof(struct ct_chunk); a later version may append
     uint32_t flags;        // CT_CHUNK_*
     uint64_t seq;          // 0, 1, 2, ... without gaps
-    uint64_t dict_seq;     // chunk with which the dictionaries in force began (<= seq)
+    uint64_t dict_seq;     // chunk in which the dictionaries in force began (<= seq)
     uint64_t first_event;  // number of the chunk's first event
-    uint32_t events;       // numbered events in it (AMEND records do not count)
+    uint32_t events;       // numbered events in it, AMEND records not counted
     uint32_t reserved;     // 0
-    uint64_t t_first_ns;   // of its first and last event; both 0 if it has none
+    uint64_t t_first_ns;   // of the first and the last event; both 0 without events
     uint64_t t_last_ns;
     uint64_t body_bytes; // of the zstd frame that follows the prefix
     uint64_t raw_bytes;  // of the body, decompressed
@@ -79,13 +85,13 @@ enum ct_flag {
 #include <cutrace/format/events.def>
 };
 
-// Kinds of stack frame. END: what a stack that was cut ends with, in place of the frames that are not known.
+// Kinds of stack frame. END is the last frame of a truncated stack, in place of the unknown frames.
 enum ct_frame_kind { CT_FRAME_NATIVE = 0, CT_FRAME_PYTHON = 1, CT_FRAME_END = 2 };
 
 // Why a stack ends before the thread's first function.
 enum ct_stack_end {
-    CT_STACK_DEEPER = 1, // more frames than CUTRACE_STACK_DEPTH
-    CT_STACK_LOST = 2,   // code without unwind information: what called it is not known
+    CT_STACK_DEEPER = 1, // the stack has more frames than CUTRACE_STACK_DEPTH
+    CT_STACK_LOST = 2,   // code without unwind information: its caller is unknown
 };
 
 enum ct_coding { CT_VARINT = 0, CT_DELTA = 1, CT_PACKED = 2 };
@@ -93,29 +99,29 @@ enum ct_coding { CT_VARINT = 0, CT_DELTA = 1, CT_PACKED = 2 };
 enum ct_field {
 #define CT_FIELD(number, member, ctype, coding, json) CT_FIELD_##member = (number),
 #include <cutrace/format/events.def>
-    CT_FIELDS_END = CT_FIELD_allocated_bytes + 1 // the highest number
+    CT_FIELDS_END = CT_FIELD_allocated_bytes + 1 // highest number
 };
 #define CT_FIELD(number, member, ctype, coding, json) \
-    _Static_assert((number) < CT_FIELDS_END, "CT_FIELDS_END is behind the highest number");
+    _Static_assert((number) < CT_FIELDS_END, "CT_FIELDS_END is above the highest number");
 #include <cutrace/format/events.def>
 
-// An event in memory. A field counts only if its bit (1 << CT_FIELD_x) is set in `present`:
-// what is unknown is absent, never zero.
+// An event in memory. A field is valid only if its bit (1 << CT_FIELD_x) is set in `present`: an
+// unknown value is absent, never zero.
 struct ct_event {
     uint64_t present;
 #define CT_FIELD(number, member, ctype, coding, json) ctype member;
 #include <cutrace/format/events.def>
-    uint64_t unused; // up to a multiple of 16 bytes, because events are copied in such steps
+    uint64_t unused; // pads to a multiple of 16 bytes: events are copied in such steps
 };
 _Static_assert(sizeof(struct ct_event) % 16 == 0, "events are copied in steps of 16 bytes");
 
-// Bytes in front of the fields that few events have.
-#define CT_EVENT_USUAL offsetof(struct ct_event, handle)
+// Bytes before the fields that few events have.
+#define CT_EVENT_COMMON_BYTES offsetof(struct ct_event, handle)
 
-// An event without fields. The usual ones are zero, not what lay in this memory before: the journal's records hold them, set
-// or not.
-static inline void ct_event_begin(struct ct_event *e) {
-    memset(e, 0, CT_EVENT_USUAL);
+// Makes an event without fields. The common ones are zeroed, because the journal's records contain
+// them whether they are set or not: what lay in this memory before must not get there.
+static inline void ct_event_init(struct ct_event *e) {
+    memset(e, 0, CT_EVENT_COMMON_BYTES);
 }
 
 #define CT_BIT(member) (UINT64_C(1) << CT_FIELD_##member)

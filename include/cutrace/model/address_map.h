@@ -1,102 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks of 2 MiB of the devices' addresses are in use, and the gaps between them.
+// Which granules of the devices' addresses are in use, and the gaps between them.
 //
-// Header-only and free of I/O; the caller lends the memory. The driver hands out device memory in such blocks, so a
-// gap is room for a large allocation: inferred, because only the driver knows what lies behind the addresses. A block
-// that several allocations touch is free when the last of them is.
+// A granule is 2 MiB, the granularity in which the driver hands out device memory. A gap between
+// granules in use is room for a large allocation. This is inferred from addresses: only the driver
+// knows what lies behind them. A granule that several allocations touch is free when the last of
+// them is.
 //
-// A page is 32 blocks in 16 bytes: half a byte for a block where they lie close. Pages lie sorted in leaves, leaves in a
-// sorted directory. A block that is used more than once has the number of its uses in a table, in 8 bytes.
-#ifndef CUTRACE_RANGES_H
-#define CUTRACE_RANGES_H
+// A page has 32 granules in 16 bytes, so dense granules take half a byte each. Pages lie sorted in
+// leaves, leaves in a sorted directory. A granule with more than one use is shared: a table has its
+// number of uses, in 8 bytes. Header-only and free of I/O; the caller lends the memory. Not
+// thread-safe.
+#ifndef CUTRACE_ADDRESS_MAP_H
+#define CUTRACE_ADDRESS_MAP_H
 
-#include <cutrace/model/live.h>
+#include <cutrace/format/assert.h>
+#include <cutrace/model/objects.h>
 
-#define CT_BLOCK_SHIFT 21
-#define CT_PAGE_BLOCKS 32u
+#define CT_GRANULE_SHIFT 21 // 2 MiB
+#define CT_PAGE_GRANULES 32u
 #define CT_LEAF_PAGES 255u
 #define CT_NEAR_PAGES 16u
-#define CT_NEAR_BLOCKS 64u
-#define CT_USES_MAX 0x3FFFu // a block with so many uses stays in use
-// No allocation is larger, and no process uses more: bounds for what a damaged trace may say.
-#define CT_RANGE_BLOCKS (UINT64_C(1) << 19) // 1 TiB
-#define CT_RANGE_PAGES (UINT32_C(1) << 20)  // 64 TiB
-#define CT_RANGE_SHARED (UINT32_C(1) << 22)
+#define CT_NEAR_GRANULES 64u
+#define CT_USES_MAX 0x3FFFu // a granule with so many uses stays in use
+// Bounds against a damaged trace: no allocation is larger, and no process uses more.
+#define CT_MAP_MAX_GRANULES (UINT64_C(1) << 19) // 1 TiB
+#define CT_MAP_MAX_PAGES (UINT32_C(1) << 20)    // 64 TiB
+#define CT_MAP_MAX_SHARED (UINT32_C(1) << 22)
 
-struct ct_page {
-    uint64_t number;     // device << 38 | address >> 26
-    uint32_t used, many; // blocks in use; those of them that are used more than once
+struct ct_granule_page {
+    uint64_t number;       // device << 38 | address >> 26
+    uint32_t used, shared; // masks: granules in use; those of them that are shared
 };
 
-struct ct_leaf {
+struct ct_granule_leaf {
     uint32_t pages, reserved[3];
-    struct ct_page page[CT_LEAF_PAGES];
+    struct ct_granule_page page[CT_LEAF_PAGES];
 };
-_Static_assert(sizeof(struct ct_leaf) == 4096, "a memory page");
+_Static_assert(sizeof(struct ct_granule_leaf) == 4096, "a memory page");
 
-struct ct_ranges {
-    struct ct_leaf **leaf; // the directory
+struct ct_address_map {
+    struct ct_granule_leaf **leaf; // the directory
     uint32_t leaves, leaf_room, pages, recent;
-    struct ct_leaf *spare; // the last one that became empty: it may be wanted again at once
-    struct ct_page
-        *near[CT_NEAR_PAGES]; // that were found lately, by number; NULL: pages have moved since
-    struct ct_near_block {
-        uint64_t block;
-        uint64_t *uses; // in the table below
-    } near_block
-        [CT_NEAR_BLOCKS]; // that were used more than once lately, by number; empty: blocks have moved since
-    uint64_t *shared; // open addressing: (number of the page * 32 + place) << 14 | uses; 0: free
+    // The leaf that became empty last. Kept, because an allocation that comes and goes would
+    // otherwise allocate and free a leaf at each call.
+    struct ct_granule_leaf *spare;
+    // Recently found pages, by number; NULL after pages have moved.
+    struct ct_granule_page *near[CT_NEAR_PAGES];
+    // Recently used shared granules, by number; empty after the table's entries have moved.
+    struct ct_near_granule {
+        uint64_t granule;
+        uint64_t *uses; // in the table `shared`
+    } near_granule[CT_NEAR_GRANULES];
+    // Open addressing. An entry is (page number * 32 + index in the page) << 14 | uses; 0: free.
+    uint64_t *shared;
     uint32_t shared_used, shared_room;
-    void *(*resize)(void *user, void *old, size_t old_bytes, size_t new_bytes); // as in live.h
+    // As in struct ct_live.
+    void *(*resize)(void *user, void *old, size_t old_bytes, size_t new_bytes);
     void *user;
-    uint64_t overflow; // uses that were left out: the rest is not the whole truth
+    uint64_t overflow; // uses that are missing for want of memory: gaps may be smaller than shown
 };
 
-// The gaps of a device between neighbours that lie no further apart than `far`.
+// The gaps of a device between neighbours that are at most its capacity apart.
 struct ct_gaps {
     uint64_t gaps, bytes, largest;
-    uint64_t used_bytes; // of blocks in use
+    uint64_t used_bytes; // granules in use
 };
 
-static inline void ct_ranges_init(struct ct_ranges *r,
-                                  void *(*resize)(void *, void *, size_t, size_t), void *user) {
-    memset(r, 0, sizeof *r);
-    r->resize = resize;
-    r->user = user;
+static inline void ct_address_map_init(struct ct_address_map *m,
+                                       void *(*resize)(void *, void *, size_t, size_t),
+                                       void *user) {
+    memset(m, 0, sizeof *m);
+    m->resize = resize;
+    m->user = user;
 }
 
-static inline void ct_ranges_release(struct ct_ranges *r) {
-    for (uint32_t i = 0; i < r->leaves; i++)
-        r->resize(r->user, r->leaf[i], sizeof **r->leaf, 0);
-    if (r->spare)
-        r->resize(r->user, r->spare, sizeof *r->spare, 0);
-    if (r->leaf)
-        r->resize(r->user, r->leaf, r->leaf_room * sizeof *r->leaf, 0);
-    if (r->shared)
-        r->resize(r->user, r->shared, r->shared_room * sizeof *r->shared, 0);
-    ct_ranges_init(r, r->resize, r->user);
+static inline void ct_address_map_release(struct ct_address_map *m) {
+    for (uint32_t i = 0; i < m->leaves; i++)
+        m->resize(m->user, m->leaf[i], sizeof **m->leaf, 0);
+    if (m->spare)
+        m->resize(m->user, m->spare, sizeof *m->spare, 0);
+    if (m->leaf)
+        m->resize(m->user, m->leaf, m->leaf_room * sizeof *m->leaf, 0);
+    if (m->shared)
+        m->resize(m->user, m->shared, m->shared_room * sizeof *m->shared, 0);
+    ct_address_map_init(m, m->resize, m->user);
 }
 
 // ---- pages --------------------------------------------------------------------------------------
 
-// The last leaf that begins with this page or one before it; 0 if there is none.
-static inline uint32_t ct_ranges_leaf(struct ct_ranges *r, uint64_t number) {
-    uint32_t low = 0, high = r->leaves;
-    if (r->recent < r->leaves && r->leaf[r->recent]->page[0].number <= number &&
-        (r->recent + 1 == r->leaves || number < r->leaf[r->recent + 1]->page[0].number))
-        return r->recent;
+// Index of the last leaf that begins with this page or a lower one; 0 if there is none.
+static inline uint32_t ct_address_map_find_leaf(struct ct_address_map *m, uint64_t number) {
+    uint32_t low = 0, high = m->leaves;
+    if (m->recent < m->leaves && m->leaf[m->recent]->page[0].number <= number &&
+        (m->recent + 1 == m->leaves || number < m->leaf[m->recent + 1]->page[0].number))
+        return m->recent;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
-        if (r->leaf[middle]->page[0].number <= number)
+        if (m->leaf[middle]->page[0].number <= number)
             low = middle;
         else
             high = middle;
     }
-    return r->recent = low;
+    return m->recent = low;
 }
 
-// The place of the first page in the leaf that is not before this one.
-static inline uint32_t ct_leaf_place(const struct ct_leaf *leaf, uint64_t number) {
+// Index in the leaf of the first page with this number or a higher one.
+static inline uint32_t ct_granule_leaf_find(const struct ct_granule_leaf *leaf, uint64_t number) {
     uint32_t low = 0, high = leaf->pages;
     while (low < high) {
         const uint32_t middle = (low + high) / 2;
@@ -108,45 +117,47 @@ static inline uint32_t ct_leaf_place(const struct ct_leaf *leaf, uint64_t number
     return low;
 }
 
-// An empty leaf behind the first `at` ones, or NULL.
-static inline struct ct_leaf *ct_ranges_new_leaf(struct ct_ranges *r, uint32_t at) {
-    if (r->leaves == r->leaf_room) {
-        const uint32_t room = r->leaf_room ? r->leaf_room * 2 : 512;
-        struct ct_leaf **more = (struct ct_leaf **)r->resize(r->user, NULL, 0, room * sizeof *more);
+// Inserts an empty leaf at index `at` of the directory; NULL without memory.
+static inline struct ct_granule_leaf *ct_address_map_add_leaf(struct ct_address_map *m,
+                                                              uint32_t at) {
+    if (m->leaves == m->leaf_room) {
+        const uint32_t room = m->leaf_room ? m->leaf_room * 2 : 512;
+        struct ct_granule_leaf **more =
+            (struct ct_granule_leaf **)m->resize(m->user, NULL, 0, room * sizeof *more);
         if (!more)
             return NULL;
-        if (r->leaf) {
-            memcpy(more, r->leaf, r->leaves * sizeof *more);
-            r->resize(r->user, r->leaf, r->leaf_room * sizeof *more, 0);
+        if (m->leaf) {
+            memcpy(more, m->leaf, m->leaves * sizeof *more);
+            m->resize(m->user, m->leaf, m->leaf_room * sizeof *more, 0);
         }
-        r->leaf = more;
-        r->leaf_room = room;
+        m->leaf = more;
+        m->leaf_room = room;
     }
-    struct ct_leaf *made = r->spare;
-    r->spare = NULL;
-    if (!made && !(made = (struct ct_leaf *)r->resize(r->user, NULL, 0, sizeof *made)))
+    struct ct_granule_leaf *made = m->spare;
+    m->spare = NULL;
+    if (!made && !(made = (struct ct_granule_leaf *)m->resize(m->user, NULL, 0, sizeof *made)))
         return NULL;
     made->pages = 0;
-    memmove(r->leaf + at + 1, r->leaf + at, (r->leaves - at) * sizeof *r->leaf);
-    r->leaf[at] = made;
-    r->leaves++;
+    memmove(m->leaf + at + 1, m->leaf + at, (m->leaves - at) * sizeof *m->leaf);
+    m->leaf[at] = made;
+    m->leaves++;
     return made;
 }
 
-static inline void ct_ranges_drop_leaf(struct ct_ranges *r, uint32_t at) {
-    if (r->spare)
-        r->resize(r->user, r->leaf[at], sizeof **r->leaf, 0);
+static inline void ct_address_map_drop_leaf(struct ct_address_map *m, uint32_t at) {
+    if (m->spare)
+        m->resize(m->user, m->leaf[at], sizeof **m->leaf, 0);
     else
-        r->spare = r->leaf[at];
-    r->leaves--;
-    memmove(r->leaf + at, r->leaf + at + 1, (r->leaves - at) * sizeof *r->leaf);
+        m->spare = m->leaf[at];
+    m->leaves--;
+    memmove(m->leaf + at, m->leaf + at + 1, (m->leaves - at) * sizeof *m->leaf);
 }
 
-// Moves the pages from `place` on into a new leaf behind: none of them where pages are added at the end, so that
-// leaves that are filled in order are full.
-static inline int ct_ranges_split(struct ct_ranges *r, uint32_t at, uint32_t place) {
-    struct ct_leaf *behind = ct_ranges_new_leaf(r, at + 1);
-    struct ct_leaf *leaf = r->leaf[at];
+// Moves the pages from index `place` on into a new leaf after this one. Where pages are added at
+// the end that is none of them, so that leaves that are filled in order are full.
+static inline int ct_address_map_split_leaf(struct ct_address_map *m, uint32_t at, uint32_t place) {
+    struct ct_granule_leaf *behind = ct_address_map_add_leaf(m, at + 1);
+    struct ct_granule_leaf *leaf = m->leaf[at];
     if (!behind)
         return -1;
     behind->pages = leaf->pages - place;
@@ -155,220 +166,231 @@ static inline int ct_ranges_split(struct ct_ranges *r, uint32_t at, uint32_t pla
     return 0;
 }
 
-static inline struct ct_page *ct_ranges_find(struct ct_ranges *r, uint64_t number) {
-    struct ct_page **near = &r->near[number % CT_NEAR_PAGES];
+static inline struct ct_granule_page *ct_address_map_find(struct ct_address_map *m,
+                                                          uint64_t number) {
+    struct ct_granule_page **near = &m->near[number % CT_NEAR_PAGES];
     if (*near && (*near)->number == number)
         return *near;
-    if (!r->leaves)
+    if (!m->leaves)
         return NULL;
-    struct ct_leaf *leaf = r->leaf[ct_ranges_leaf(r, number)];
-    const uint32_t place = ct_leaf_place(leaf, number);
+    struct ct_granule_leaf *leaf = m->leaf[ct_address_map_find_leaf(m, number)];
+    const uint32_t place = ct_granule_leaf_find(leaf, number);
     return place < leaf->pages && leaf->page[place].number == number ? *near = &leaf->page[place]
                                                                      : NULL;
 }
 
-static inline void ct_ranges_pages_move(struct ct_ranges *r) {
-    memset(r->near, 0, sizeof r->near);
+static inline void ct_address_map_forget_pages(struct ct_address_map *m) {
+    memset(m->near, 0, sizeof m->near);
 }
 
-static inline struct ct_page *ct_ranges_page(struct ct_ranges *r, uint64_t number) {
-    struct ct_page *there = ct_ranges_find(r, number);
+static inline struct ct_granule_page *ct_address_map_get_page(struct ct_address_map *m,
+                                                              uint64_t number) {
+    struct ct_granule_page *there = ct_address_map_find(m, number);
     if (there)
         return there;
-    if (r->pages >= CT_RANGE_PAGES || (!r->leaves && !ct_ranges_new_leaf(r, 0)))
+    if (m->pages >= CT_MAP_MAX_PAGES || (!m->leaves && !ct_address_map_add_leaf(m, 0)))
         return NULL;
-    uint32_t at = ct_ranges_leaf(r, number), place = ct_leaf_place(r->leaf[at], number);
-    ct_ranges_pages_move(r);
-    if (r->leaf[at]->pages == CT_LEAF_PAGES) {
+    uint32_t at = ct_address_map_find_leaf(m, number),
+             place = ct_granule_leaf_find(m->leaf[at], number);
+    ct_address_map_forget_pages(m);
+    if (m->leaf[at]->pages == CT_LEAF_PAGES) {
         const uint32_t half = place == CT_LEAF_PAGES ? place : CT_LEAF_PAGES / 2;
-        if (ct_ranges_split(r, at, half))
+        if (ct_address_map_split_leaf(m, at, half))
             return NULL;
         if (place > half || half == CT_LEAF_PAGES) {
             at++;
             place -= half;
         }
     }
-    struct ct_leaf *leaf = r->leaf[at];
+    struct ct_granule_leaf *leaf = m->leaf[at];
     memmove(leaf->page + place + 1, leaf->page + place, (leaf->pages - place) * sizeof *leaf->page);
-    leaf->page[place] = (struct ct_page){number, 0, 0};
+    leaf->page[place] = (struct ct_granule_page){number, 0, 0};
     leaf->pages++;
-    r->pages++;
+    m->pages++;
     return &leaf->page[place];
 }
 
-// Takes an empty page out; neighbouring leaves that fit into three quarters of one become one.
-static inline void ct_ranges_drop_page(struct ct_ranges *r, uint64_t number) {
-    uint32_t at = ct_ranges_leaf(r, number);
-    struct ct_leaf *leaf = r->leaf[at];
-    const uint32_t place = ct_leaf_place(leaf, number);
+// Removes an empty page. Neighbouring leaves are merged if they fit into three quarters of one.
+static inline void ct_address_map_drop_page(struct ct_address_map *m, uint64_t number) {
+    uint32_t at = ct_address_map_find_leaf(m, number);
+    struct ct_granule_leaf *leaf = m->leaf[at];
+    const uint32_t place = ct_granule_leaf_find(leaf, number);
     leaf->pages--;
-    r->pages--;
-    ct_ranges_pages_move(r);
+    m->pages--;
+    ct_address_map_forget_pages(m);
     memmove(leaf->page + place, leaf->page + place + 1, (leaf->pages - place) * sizeof *leaf->page);
     if (!leaf->pages) {
-        ct_ranges_drop_leaf(r, at);
+        ct_address_map_drop_leaf(m, at);
         return;
     }
-    if (at && r->leaf[at - 1]->pages + leaf->pages <= CT_LEAF_PAGES / 4 * 3)
+    if (at && m->leaf[at - 1]->pages + leaf->pages <= CT_LEAF_PAGES / 4 * 3)
         at--;
-    else if (at + 1 >= r->leaves || r->leaf[at + 1]->pages + leaf->pages > CT_LEAF_PAGES / 4 * 3)
+    else if (at + 1 >= m->leaves || m->leaf[at + 1]->pages + leaf->pages > CT_LEAF_PAGES / 4 * 3)
         return;
-    struct ct_leaf *first = r->leaf[at], *second = r->leaf[at + 1];
+    struct ct_granule_leaf *first = m->leaf[at], *second = m->leaf[at + 1];
     memcpy(first->page + first->pages, second->page, second->pages * sizeof *first->page);
     first->pages += second->pages;
-    ct_ranges_drop_leaf(r, at + 1);
+    ct_address_map_drop_leaf(m, at + 1);
 }
 
-// ---- blocks that are used more than once ------------------------------------------------------
+// ---- shared granules ----------------------------------------------------------------------------
 
-static inline uint32_t ct_shared_home(const struct ct_ranges *r, uint64_t block) {
-    return (uint32_t)((ct_live_hash(block, 0) >> 32) * r->shared_room >> 32);
+static inline uint32_t ct_shared_granule_home(const struct ct_address_map *m, uint64_t granule) {
+    return (uint32_t)((ct_slot_index_hash(granule, 0) >> 32) * m->shared_room >> 32);
 }
 
-// Where the block is, or the free place where it belongs.
-static inline uint64_t *ct_shared_at(const struct ct_ranges *r, uint64_t block) {
-    uint32_t i = ct_shared_home(r, block);
-    while (r->shared[i] && r->shared[i] >> 14 != block)
-        i = i + 1 == r->shared_room ? 0 : i + 1;
-    return &r->shared[i];
+// The granule's entry, or the free entry where it belongs.
+static inline uint64_t *ct_shared_granule_at(const struct ct_address_map *m, uint64_t granule) {
+    uint32_t i = ct_shared_granule_home(m, granule);
+    while (m->shared[i] && m->shared[i] >> 14 != granule)
+        i = i + 1 == m->shared_room ? 0 : i + 1;
+    return &m->shared[i];
 }
 
-static inline void ct_ranges_blocks_move(struct ct_ranges *r) {
-    memset(r->near_block, 0, sizeof r->near_block);
+static inline void ct_address_map_forget_granules(struct ct_address_map *m) {
+    memset(m->near_granule, 0, sizeof m->near_granule);
 }
 
-// The same of a block that is there; so that it is found at once the next time.
-static inline uint64_t *ct_shared_there(struct ct_ranges *r, uint64_t block) {
-    struct ct_near_block *near = &r->near_block[block % CT_NEAR_BLOCKS];
-    if (!near->uses || near->block != block)
-        *near = (struct ct_near_block){block, ct_shared_at(r, block)};
+// The entry of a granule that the table has. Remembers it for the next time.
+static inline uint64_t *ct_shared_granule_find(struct ct_address_map *m, uint64_t granule) {
+    struct ct_near_granule *near = &m->near_granule[granule % CT_NEAR_GRANULES];
+    if (!near->uses || near->granule != granule)
+        *near = (struct ct_near_granule){granule, ct_shared_granule_at(m, granule)};
     return near->uses;
 }
 
-// Grows by a quarter, so that four fifths to two thirds are used.
-static inline int ct_shared_grow(struct ct_ranges *r) {
-    uint64_t *old = r->shared;
-    const uint32_t old_room = r->shared_room;
+// Grows by a quarter: between two thirds and four fifths of the table are in use.
+static inline int ct_shared_granule_grow(struct ct_address_map *m) {
+    uint64_t *old = m->shared;
+    const uint32_t old_room = m->shared_room;
     const uint32_t room = (old_room + old_room / 4) / 512 * 512 + 512;
-    if (room > CT_RANGE_SHARED)
+    if (room > CT_MAP_MAX_SHARED)
         return -1;
-    uint64_t *more = (uint64_t *)r->resize(r->user, NULL, 0, room * sizeof *more);
+    uint64_t *more = (uint64_t *)m->resize(m->user, NULL, 0, room * sizeof *more);
     if (!more)
         return -1;
     memset(more, 0, room * sizeof *more);
-    ct_ranges_blocks_move(r);
-    r->shared = more;
-    r->shared_room = room;
+    ct_address_map_forget_granules(m);
+    m->shared = more;
+    m->shared_room = room;
     for (uint32_t i = 0; i < old_room; i++)
         if (old[i])
-            *ct_shared_at(r, old[i] >> 14) = old[i];
+            *ct_shared_granule_at(m, old[i] >> 14) = old[i];
     if (old)
-        r->resize(r->user, old, old_room * sizeof *old, 0);
+        m->resize(m->user, old, old_room * sizeof *old, 0);
     return 0;
 }
 
-// One more use of a block that has `uses` already, of which the table knows if there are more than one.
-static inline int ct_shared_add(struct ct_ranges *r, uint64_t block, int known) {
+// One more use of a granule in use. `known`: it is shared, so the table has it.
+static inline int ct_shared_granule_add(struct ct_address_map *m, uint64_t granule, int known) {
     if (known) {
-        uint64_t *at = ct_shared_there(r, block);
+        uint64_t *at = ct_shared_granule_find(m, granule);
         *at += (*at & CT_USES_MAX) != CT_USES_MAX;
         return 0;
     }
-    if ((uint64_t)(r->shared_used + 1) * 5 > (uint64_t)r->shared_room * 4 && ct_shared_grow(r))
+    if ((uint64_t)(m->shared_used + 1) * 5 > (uint64_t)m->shared_room * 4 &&
+        ct_shared_granule_grow(m))
         return -1;
-    *ct_shared_at(r, block) = block << 14 | 2;
-    r->shared_used++;
+    *ct_shared_granule_at(m, granule) = granule << 14 | 2;
+    m->shared_used++;
     return 0;
 }
 
-static inline void ct_shared_erase(struct ct_ranges *r, uint32_t hole) {
-    ct_ranges_blocks_move(r);
+static inline void ct_shared_granule_erase(struct ct_address_map *m, uint32_t hole) {
+    ct_address_map_forget_granules(m);
     for (uint32_t i = hole;;) {
-        i = i + 1 == r->shared_room ? 0 : i + 1;
-        if (!r->shared[i])
+        i = i + 1 == m->shared_room ? 0 : i + 1;
+        if (!m->shared[i])
             break;
-        const uint32_t home = ct_shared_home(r, r->shared[i] >> 14);
-        const uint32_t from_home = i >= home ? i - home : i + r->shared_room - home;
-        const uint32_t from_hole = i >= hole ? i - hole : i + r->shared_room - hole;
+        const uint32_t home = ct_shared_granule_home(m, m->shared[i] >> 14);
+        const uint32_t from_home = i >= home ? i - home : i + m->shared_room - home;
+        const uint32_t from_hole = i >= hole ? i - hole : i + m->shared_room - hole;
         if (from_home >= from_hole) {
-            r->shared[hole] = r->shared[i];
+            m->shared[hole] = m->shared[i];
             hole = i;
         }
     }
-    r->shared[hole] = 0;
-    r->shared_used--;
+    m->shared[hole] = 0;
+    m->shared_used--;
 }
 
-// One use less; returns whether a single one is left, of which the table does not know any more.
-static inline int ct_shared_take(struct ct_ranges *r, uint64_t block) {
-    uint64_t *at = ct_shared_there(r, block);
+// One use less of a shared granule. Returns 1 if a single use is left: the table does not have it
+// any more.
+static inline int ct_shared_granule_remove(struct ct_address_map *m, uint64_t granule) {
+    uint64_t *at = ct_shared_granule_find(m, granule);
+    CT_ASSERT(*at >> 14 == granule && (*at & CT_USES_MAX) >= 2);
     if ((*at & CT_USES_MAX) == CT_USES_MAX || (--*at & CT_USES_MAX) > 1)
         return 0;
-    ct_shared_erase(r, (uint32_t)(at - r->shared));
+    ct_shared_granule_erase(m, (uint32_t)(at - m->shared));
     return 1;
 }
 
 // ---- uses ---------------------------------------------------------------------------------------
 
-static inline int ct_page_add(struct ct_ranges *r, uint64_t number, uint32_t blocks) {
-    struct ct_page *p = ct_ranges_page(r, number);
+static inline int ct_granule_page_add(struct ct_address_map *m, uint64_t number,
+                                      uint32_t granules) {
+    struct ct_granule_page *p = ct_address_map_get_page(m, number);
     if (!p)
         return -1;
-    uint32_t again = p->used & blocks;
-    p->used |= blocks;
+    uint32_t again = p->used & granules;
+    p->used |= granules;
     for (; again; again &= again - 1) {
         const uint32_t bit = again & (0 - again);
-        const uint64_t block = number * CT_PAGE_BLOCKS + (unsigned)__builtin_ctz(again);
-        if (ct_shared_add(r, block, (p->many & bit) != 0))
+        const uint64_t granule = number * CT_PAGE_GRANULES + (unsigned)__builtin_ctz(again);
+        if (ct_shared_granule_add(m, granule, (p->shared & bit) != 0))
             return -1;
-        p->many |= bit;
+        p->shared |= bit;
     }
+    CT_ASSERT(!(p->shared & ~p->used));
     return 0;
 }
 
-static inline void ct_page_take(struct ct_ranges *r, uint64_t number, uint32_t blocks) {
-    struct ct_page *p = ct_ranges_find(r, number);
+static inline void ct_granule_page_remove(struct ct_address_map *m, uint64_t number,
+                                          uint32_t granules) {
+    struct ct_granule_page *p = ct_address_map_find(m, number);
     if (!p)
         return;
-    uint32_t less = p->many & blocks;
-    p->used &= ~(blocks & ~p->many);
+    uint32_t less = p->shared & granules;
+    p->used &= ~(granules & ~p->shared);
     for (; less; less &= less - 1)
-        if (ct_shared_take(r, number * CT_PAGE_BLOCKS + (unsigned)__builtin_ctz(less)))
-            p->many &= ~(less & (0 - less));
+        if (ct_shared_granule_remove(m, number * CT_PAGE_GRANULES + (unsigned)__builtin_ctz(less)))
+            p->shared &= ~(less & (0 - less));
     if (!p->used)
-        ct_ranges_drop_page(r, number);
+        ct_address_map_drop_page(m, number);
 }
 
-// The range is used once more (+1) or once less (-1).
-static inline void ct_ranges_change(struct ct_ranges *r, int device, uint64_t address,
-                                    uint64_t bytes, int sign) {
-    const uint64_t index = (uint64_t)ct_device_place(device);
+// Adds a use of the range (+1) or removes one (-1).
+static inline void ct_address_map_change(struct ct_address_map *m, int device, uint64_t address,
+                                         uint64_t bytes, int sign) {
+    const uint64_t index = (uint64_t)ct_device_to_index(device);
     if (!bytes || address > UINT64_MAX - bytes)
         return;
-    uint64_t at = address >> CT_BLOCK_SHIFT;
-    const uint64_t last = (address + bytes - 1) >> CT_BLOCK_SHIFT;
-    if (last - at >= CT_RANGE_BLOCKS) {
-        r->overflow++;
+    uint64_t at = address >> CT_GRANULE_SHIFT;
+    const uint64_t last = (address + bytes - 1) >> CT_GRANULE_SHIFT;
+    if (last - at >= CT_MAP_MAX_GRANULES) {
+        m->overflow++;
         return;
     }
-    for (; at <= last; at = at / CT_PAGE_BLOCKS * CT_PAGE_BLOCKS + CT_PAGE_BLOCKS) {
-        const uint64_t page = at / CT_PAGE_BLOCKS;
-        uint32_t blocks = UINT32_MAX << at % CT_PAGE_BLOCKS;
-        if (page == last / CT_PAGE_BLOCKS)
-            blocks &= UINT32_MAX >> (CT_PAGE_BLOCKS - 1 - last % CT_PAGE_BLOCKS);
+    for (; at <= last; at = at / CT_PAGE_GRANULES * CT_PAGE_GRANULES + CT_PAGE_GRANULES) {
+        const uint64_t page = at / CT_PAGE_GRANULES;
+        uint32_t granules = UINT32_MAX << at % CT_PAGE_GRANULES;
+        if (page == last / CT_PAGE_GRANULES)
+            granules &= UINT32_MAX >> (CT_PAGE_GRANULES - 1 - last % CT_PAGE_GRANULES);
         if (sign < 0)
-            ct_page_take(r, index << 38 | page, blocks);
-        else if (ct_page_add(r, index << 38 | page, blocks))
-            r->overflow++;
+            ct_granule_page_remove(m, index << 38 | page, granules);
+        else if (ct_granule_page_add(m, index << 38 | page, granules))
+            m->overflow++;
     }
 }
 
-// The same of a small allocation in a block that many others use. 0: it is none.
-CT_HOT int ct_ranges_change_near(struct ct_ranges *r, const struct ct_object *o, int sign) {
-    const uint64_t block = o->key >> CT_BLOCK_SHIFT;
-    const struct ct_near_block *near = &r->near_block[block % CT_NEAR_BLOCKS];
-    if (near->block != ((uint64_t)ct_device_place(o->device) << 43 | block) || !near->uses ||
-        !o->bytes || (o->key + o->bytes - 1) >> CT_BLOCK_SHIFT != block)
+// ct_address_map_change for a small allocation inside one granule that was used recently and has
+// more than two uses. Returns 0 for any other allocation.
+CT_HOT int ct_address_map_change_near(struct ct_address_map *m, const struct ct_object *o,
+                                      int sign) {
+    const uint64_t granule = o->key >> CT_GRANULE_SHIFT;
+    const struct ct_near_granule *near = &m->near_granule[granule % CT_NEAR_GRANULES];
+    if (near->granule != ((uint64_t)ct_device_to_index(o->device) << 43 | granule) || !near->uses ||
+        !o->bytes || (o->key + o->bytes - 1) >> CT_GRANULE_SHIFT != granule)
         return 0;
     const uint64_t uses = *near->uses & CT_USES_MAX;
     if (uses <= 2 || uses >= CT_USES_MAX - 1)
@@ -377,49 +399,52 @@ CT_HOT int ct_ranges_change_near(struct ct_ranges *r, const struct ct_object *o,
     return 1;
 }
 
-CT_COLD void ct_ranges_change_object(struct ct_ranges *r, const struct ct_object *o, int sign) {
-    ct_ranges_change(r, o->device, o->key, o->bytes, sign);
+CT_COLD void ct_address_map_change_object(struct ct_address_map *m, const struct ct_object *o,
+                                          int sign) {
+    ct_address_map_change(m, o->device, o->key, o->bytes, sign);
 }
 
-// For live.h's `placed`: what allocation calls returned. Mappings of VMM objects can lie anywhere, gaps between them
-// cost nothing.
-CT_HOT void ct_ranges_placed(struct ct_ranges *r, const struct ct_object *o,
-                             const struct ct_origin *from, int sign) {
-    if (ct_origin_on_device(from) && !ct_ranges_change_near(r, o, sign))
-        ct_ranges_change_object(r, o, sign);
+// For address_changed of struct ct_live: what allocation calls returned. Mappings are left out,
+// because they can lie anywhere: gaps between them cost nothing.
+CT_HOT void ct_address_map_update(struct ct_address_map *m, const struct ct_object *o,
+                                  const struct ct_traits *traits, int sign) {
+    if (ct_traits_are_on_device(traits) && !ct_address_map_change_near(m, o, sign))
+        ct_address_map_change_object(m, o, sign);
 }
 
 // ---- gaps ---------------------------------------------------------------------------------------
 
-static inline void ct_gap_add(struct ct_gaps *g, uint64_t blocks, uint64_t far) {
-    const uint64_t bytes = blocks << CT_BLOCK_SHIFT;
-    if (!blocks || blocks > far >> CT_BLOCK_SHIFT)
+static inline void ct_gap_add(struct ct_gaps *g, uint64_t granules, uint64_t capacity) {
+    const uint64_t bytes = granules << CT_GRANULE_SHIFT;
+    if (!granules || granules > capacity >> CT_GRANULE_SHIFT)
         return;
     g->gaps++;
     g->bytes += bytes;
     g->largest = bytes > g->largest ? bytes : g->largest;
 }
 
-// Of a device's index. `far` is the device's capacity: no gap is wider.
-static inline struct ct_gaps ct_ranges_gaps(struct ct_ranges *r, int device, uint64_t far) {
+// The gaps of a device, given by its index. `capacity` is the size of the device: wider gaps do not
+// count.
+static inline struct ct_gaps ct_address_map_gaps(struct ct_address_map *m, int device,
+                                                 uint64_t capacity) {
     struct ct_gaps g = {0, 0, 0, 0};
     const uint64_t first = (uint64_t)device << 38, behind = (uint64_t)(device + 1) << 38;
-    uint64_t end = UINT64_MAX; // of the blocks before
-    if (!r->leaves)
+    uint64_t end = UINT64_MAX; // of the granules before; UINT64_MAX: none
+    if (!m->leaves)
         return g;
-    uint32_t place = ct_leaf_place(r->leaf[ct_ranges_leaf(r, first)], first);
-    for (uint32_t i = ct_ranges_leaf(r, first); i < r->leaves; i++, place = 0)
-        for (; place < r->leaf[i]->pages; place++) {
-            const struct ct_page *p = &r->leaf[i]->page[place];
+    uint32_t place = ct_granule_leaf_find(m->leaf[ct_address_map_find_leaf(m, first)], first);
+    for (uint32_t i = ct_address_map_find_leaf(m, first); i < m->leaves; i++, place = 0)
+        for (; place < m->leaf[i]->pages; place++) {
+            const struct ct_granule_page *p = &m->leaf[i]->page[place];
             if (p->number >= behind)
                 return g;
-            g.used_bytes += (uint64_t)__builtin_popcount(p->used) << CT_BLOCK_SHIFT;
-            for (uint64_t used = p->used, at = (p->number - first) * CT_PAGE_BLOCKS; used;) {
+            g.used_bytes += (uint64_t)__builtin_popcount(p->used) << CT_GRANULE_SHIFT;
+            for (uint64_t used = p->used, at = (p->number - first) * CT_PAGE_GRANULES; used;) {
                 const unsigned skip = (unsigned)__builtin_ctzll(used);
                 used >>= skip;
                 at += skip;
                 if (end != UINT64_MAX)
-                    ct_gap_add(&g, at - end, far);
+                    ct_gap_add(&g, at - end, capacity);
                 const unsigned run = (unsigned)__builtin_ctzll(~used);
                 used >>= run;
                 end = at += run;
@@ -428,8 +453,8 @@ static inline struct ct_gaps ct_ranges_gaps(struct ct_ranges *r, int device, uin
     return g;
 }
 
-// How scattered the room between allocations is: 0 where it is in one piece (or there is none), towards 1000 the
-// smaller the largest piece is.
+// Fragmentation of the gaps: 0 if there is at most one, and closer to 1000 the smaller the largest
+// gap is.
 static inline uint64_t ct_gaps_permille(const struct ct_gaps *g) {
     return g->bytes ? 1000 - (uint64_t)((unsigned __int128)g->largest * 1000 / g->bytes) : 0;
 }

@@ -1,28 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of live.h and readings.h as records, and back: what a trace needs that does not begin with the process.
+// Checkpoints: the state of live.h and readings.h as records, and back, for a trace that does not
+// begin with the process.
 //
-// A record is the event that made the object, with its number in `event`. A state is turned into records piece by
-// piece, and between two pieces it may go on: the pieces are then taken from different moments ("fuzzy"). Who applies
-// them in their places among the events has the exact state behind the last piece, because the pieces come in an order in
-// which no event can mistake one object for another that is not restored yet:
-//   1. what no other kind depends on    2. GRAPH: a free looks for an address first, and only then for these
-//   3. MAPPING: a free looks for both first    4. HANDLE: all of its mappings are known then
-//   5. readings of the devices: they are told relative to what is live, which is complete then
-// An object that lies aside (live.h) comes behind the calls that gave it back; the reader knows whether they failed.
-// An object that ends before its piece comes is unknown to the reader, so is its end; an object that began since
-// the first piece comes twice, and the second time replaces the first. Header-only, without I/O and memory of its own.
+// A record is the event that created the object, with its number in `event`. A state is written in
+// parts, and it may change between two parts (a "fuzzy" checkpoint). A reader that applies the
+// parts at their places among the events has the exact state after the last part, because the order
+// of the parts keeps any event from mistaking an object for another one that is not restored yet:
+//   1. kinds on which no other kind depends
+//   2. GRAPH: a free looks for an address first, and only then for these
+//   3. MAPPING: a free looks for both of them first
+//   4. HANDLE: all of its mappings are known then
+//   5. readings of the devices: they are relative to what is live, which is complete then
+// A tentatively freed object (tentative.h) follows the frees that are not final; the reader knows
+// whether they failed. An object that ends before its part is unknown to the reader, and so is its
+// end. An object that was created since the first part comes twice, and the second time replaces
+// the first. Header-only, without I/O and memory of its own.
 #ifndef CUTRACE_CHECKPOINT_H
 #define CUTRACE_CHECKPOINT_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 // Flags of a CHECKPOINT section.
 enum { CT_CHECKPOINT_FIRST = 1, CT_CHECKPOINT_LAST = 2, CT_CHECKPOINT_INEXACT = 4 };
 
-// Sum of the allocations of a call site: where the state is too large to be written, this is instead.
-struct ct_total {
+// Sum of the allocations of a call site. An inexact checkpoint has these in place of a state that
+// is too large to write.
+struct ct_site_sum {
     uint64_t bytes, count;
-    uint64_t t_ns, event; // of the first one
+    uint64_t t_ns, event; // of the first allocation
     uint32_t stack, flags;
     uint16_t space;
     int8_t device;
@@ -33,25 +39,25 @@ enum ct_checkpoint_pass {
     CT_PASS_GRAPHS,
     CT_PASS_MAPPINGS,
     CT_PASS_HANDLES,
-    CT_PASS_POOLS,  // of an inexact one
-    CT_PASS_TOTALS, // likewise
+    CT_PASS_POOLS,     // of an inexact checkpoint
+    CT_PASS_SITE_SUMS, // of an inexact checkpoint
     CT_PASS_DEVICES,
     CT_PASS_DONE,
 };
 
-// How far it is. Begin with ct_checkpoint_begin or ct_checkpoint_begin_totals.
+// The progress of a checkpoint. Begin with ct_checkpoint_begin or ct_checkpoint_begin_sums.
 struct ct_checkpoint {
     enum ct_checkpoint_pass pass;
-    uint32_t at, end; // slots, or places in `totals`, or devices
-    const struct ct_total *totals;
+    uint32_t at, end; // slots, or entries of `sums`, or devices
+    const struct ct_site_sum *sums;
     uint32_t room;
 };
 
-// ---- from the state to records ----------------------------------------------------------------
+// ---- from the state to records ------------------------------------------------------------------
 
-static inline void ct_checkpoint_record(const struct ct_live *l, const struct ct_object *o,
-                                        unsigned op, struct ct_event *e) {
-    const struct ct_origin *from = ct_live_origin(l, o);
+static inline void ct_checkpoint_put_common(const struct ct_live *l, const struct ct_object *o,
+                                            unsigned op, struct ct_event *e) {
+    const struct ct_traits *traits = ct_live_traits(l, o);
     e->present = 0;
     CT_SET(e, op, op);
     CT_SET(e, t_ns, o->t_ns);
@@ -62,72 +68,73 @@ static inline void ct_checkpoint_record(const struct ct_live *l, const struct ct
         CT_SET(e, stack, o->stack);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
-    if (from->context)
-        CT_SET(e, context, from->context);
-    if (from->thread)
-        CT_SET(e, thread, from->thread);
-    if (from->api)
-        CT_SET(e, api, from->api);
-    if (from->flags || o->segment)
-        CT_SET(e, flags, from->flags | (o->segment ? CT_FLAG_SEGMENT : 0));
-    if (from->space)
-        CT_SET(e, space, from->space);
+    if (traits->context)
+        CT_SET(e, context, traits->context);
+    if (traits->thread)
+        CT_SET(e, thread, traits->thread);
+    if (traits->api)
+        CT_SET(e, api, traits->api);
+    if (traits->flags || o->segment)
+        CT_SET(e, flags, traits->flags | (o->segment ? CT_FLAG_SEGMENT : 0));
+    if (traits->space)
+        CT_SET(e, space, traits->space);
 }
 
-static inline void ct_checkpoint_pool(const struct ct_live *l, const struct ct_object *o,
-                                      int inexact, struct ct_event *e) {
+static inline void ct_checkpoint_put_pool(const struct ct_live *l, const struct ct_object *o,
+                                          int inexact, struct ct_event *e) {
     e->present = 0;
     CT_SET(e, op, CT_OP_POOL_SAMPLE);
     CT_SET(e, pool, o->key);
-    CT_SET(e, reserved_bytes, ct_live_origin(l, o)->link);
+    CT_SET(e, reserved_bytes, ct_live_traits(l, o)->link);
     if (o->device != CT_NO_DEVICE)
         CT_SET(e, device, (int)o->device);
-    if (inexact) // else it is the sum of what was drawn from the pool
+    if (inexact) // an exact one has the allocations drawn from the pool
         CT_SET(e, used_bytes, o->bytes);
 }
 
-static inline void ct_checkpoint_object(const struct ct_live *l, const struct ct_object *o,
-                                        struct ct_event *e) {
+static inline void ct_checkpoint_put_object(const struct ct_live *l, const struct ct_object *o,
+                                            struct ct_event *e) {
     static const uint8_t op[CT_KINDS_END] = {
         [CT_KIND_ADDRESS] = CT_OP_ALLOC,     [CT_KIND_ARRAY] = CT_OP_ALLOC,
         [CT_KIND_HANDLE] = CT_OP_CREATE,     [CT_KIND_MAPPING] = CT_OP_MAP,
         [CT_KIND_GRAPH] = CT_OP_GRAPH_ALLOC, [CT_KIND_REGISTERED] = CT_OP_REGISTER,
         [CT_KIND_IPC] = CT_OP_IPC_OPEN,      [CT_KIND_RESERVED] = CT_OP_RESERVE,
-        [CT_KIND_TOTAL] = CT_OP_ALLOC,       [CT_KIND_BLOCK] = CT_OP_BLOCK_ALLOC,
+        [CT_KIND_SITE_SUM] = CT_OP_ALLOC,    [CT_KIND_BLOCK] = CT_OP_BLOCK_ALLOC,
     };
-    const struct ct_origin *from = ct_live_origin(l, o);
-    ct_checkpoint_record(l, o, op[o->kind], e);
+    const struct ct_traits *traits = ct_live_traits(l, o);
+    ct_checkpoint_put_common(l, o, op[o->kind], e);
     switch (o->kind) {
-    case CT_KIND_TOTAL:
-        CT_SET(e, count, from->link);
+    case CT_KIND_SITE_SUM:
+        CT_SET(e, count, traits->link);
         break;
     case CT_KIND_ARRAY:
         CT_SET(e, handle, o->key);
         break;
     case CT_KIND_HANDLE:
         CT_SET(e, handle, o->key);
-        if (from->maps)
-            CT_SET(e, count, from->maps);
+        if (traits->maps)
+            CT_SET(e, count, traits->maps);
         break;
     default:
         CT_SET(e, ptr, o->key);
-        if (from->link && o->kind == CT_KIND_MAPPING)
-            CT_SET(e, handle, from->link);
-        if (from->link && (o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_BLOCK))
-            CT_SET(e, pool, from->link);
+        if (traits->link && o->kind == CT_KIND_MAPPING)
+            CT_SET(e, handle, traits->link);
+        if (traits->link && (o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_BLOCK))
+            CT_SET(e, pool, traits->link);
     }
-    if ((o->kind == CT_KIND_HANDLE || o->kind == CT_KIND_IPC) && from->refs != 1)
-        CT_SET(e, refs, from->refs);
+    if ((o->kind == CT_KIND_HANDLE || o->kind == CT_KIND_IPC) && traits->refs != 1)
+        CT_SET(e, refs, traits->refs);
 }
 
 static inline enum ct_checkpoint_pass ct_checkpoint_pass_of(unsigned kind) {
-    return kind == CT_KIND_GRAPH     ? CT_PASS_GRAPHS
-           : kind == CT_KIND_MAPPING ? CT_PASS_MAPPINGS
-           : kind == CT_KIND_HANDLE  ? CT_PASS_HANDLES
-                                     : CT_PASS_OTHERS;
+    if (kind == CT_KIND_GRAPH)
+        return CT_PASS_GRAPHS;
+    if (kind == CT_KIND_MAPPING)
+        return CT_PASS_MAPPINGS;
+    return kind == CT_KIND_HANDLE ? CT_PASS_HANDLES : CT_PASS_OTHERS;
 }
 
-static inline void ct_checkpoint_total(const struct ct_total *t, struct ct_event *e) {
+static inline void ct_checkpoint_put_sum(const struct ct_site_sum *t, struct ct_event *e) {
     e->present = 0;
     CT_SET(e, op, CT_OP_ALLOC);
     CT_SET(e, t_ns, t->t_ns);
@@ -146,8 +153,8 @@ static inline void ct_checkpoint_total(const struct ct_total *t, struct ct_event
 
 enum { CT_DEVICE_RECORDS = 6 };
 
-static inline void ct_checkpoint_reading(const struct ct_device_now *d, int device, unsigned op,
-                                         uint64_t t_ns, struct ct_event *e) {
+static inline void ct_checkpoint_put_reading(const struct ct_device_usage *d, int device,
+                                             unsigned op, uint64_t t_ns, struct ct_event *e) {
     e->present = 0;
     CT_SET(e, op, op);
     CT_SET(e, t_ns, t_ns);
@@ -155,33 +162,34 @@ static inline void ct_checkpoint_reading(const struct ct_device_now *d, int devi
         CT_SET(e, device, device < CT_MAX_DEVICES ? device : CT_NO_DEVICE);
 }
 
-// What PyTorch has stated of its pools of a device.
-static inline size_t ct_checkpoint_stated(const struct ct_live *l, int device, struct ct_event *e) {
+// The totals that PyTorch reported last for its pools of a device.
+static inline size_t ct_checkpoint_put_reported(const struct ct_live *l, int device,
+                                                struct ct_event *e) {
     const struct ct_live_device *d = &l->device[device];
-    if (!d->stated)
+    if (!d->reported)
         return 0;
     e->present = 0;
     CT_SET(e, op, CT_OP_POOL_SAMPLE);
     CT_SET(e, device, device < CT_MAX_DEVICES ? device : CT_NO_DEVICE);
-    CT_SET(e, reserved_bytes, d->stated_reserved);
-    CT_SET(e, allocated_bytes, d->stated_allocated);
+    CT_SET(e, reserved_bytes, d->reported_reserved);
+    CT_SET(e, allocated_bytes, d->reported_allocated);
     return 1;
 }
 
-// The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample without used_bytes is the one with the least
-// free memory; with used_bytes (what was tracked then) it is the last one.
-static inline size_t ct_checkpoint_device(const struct ct_device_now *d, int device,
-                                          struct ct_event *out) {
+// The records of a device: at most CT_DEVICE_RECORDS - 1. A memory-sample with used_bytes (what was
+// tracked then) is the last one, without used_bytes it is the one with the least free memory.
+static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, int device,
+                                              struct ct_event *out) {
     const struct ct_reading *last = &d->last;
     struct ct_event *e = out;
     if (d->free_known) {
-        ct_checkpoint_reading(d, device, CT_OP_MEMORY_SAMPLE, d->free_min_t_ns, e);
+        ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, d->free_min_t_ns, e);
         CT_SET(e, free_bytes, d->free_min);
         CT_SET(e, total_bytes, d->total);
         e++;
     }
     if (last->known) {
-        ct_checkpoint_reading(d, device, CT_OP_MEMORY_SAMPLE, last->t_ns, e);
+        ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, last->t_ns, e);
         CT_SET(e, free_bytes, last->free);
         CT_SET(e, total_bytes, last->total);
         CT_SET(e, used_bytes, last->tracked);
@@ -199,13 +207,13 @@ static inline size_t ct_checkpoint_device(const struct ct_device_now *d, int dev
     for (unsigned i = 0; i < sizeof cost / sizeof *cost; i++) {
         if (!cost[i].known)
             continue;
-        ct_checkpoint_reading(d, device, cost[i].op, 0, e);
+        ct_checkpoint_put_reading(d, device, cost[i].op, 0, e);
         CT_SET(e, free_before_bytes, cost[i].bytes);
         CT_SET(e, free_bytes, 0);
         e++;
     }
     if (e == out && d->seen)
-        ct_checkpoint_reading(d, device, CT_OP_MEMORY_SAMPLE, 0, e++);
+        ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, 0, e++);
     return (size_t)(e - out);
 }
 
@@ -215,104 +223,113 @@ static inline int ct_checkpoint_pass_empty(const struct ct_live *l, enum ct_chec
            (pass == CT_PASS_HANDLES && !l->of_kind[CT_KIND_HANDLE]);
 }
 
-static inline void ct_checkpoint_enter(struct ct_checkpoint *c, const struct ct_live *l,
-                                       enum ct_checkpoint_pass pass) {
+static inline void ct_checkpoint_begin_pass(struct ct_checkpoint *c, const struct ct_live *l,
+                                            enum ct_checkpoint_pass pass) {
     while (ct_checkpoint_pass_empty(l, pass))
         pass = (enum ct_checkpoint_pass)(pass + 1);
-    if (pass == CT_PASS_POOLS && !c->totals)
+    if (pass == CT_PASS_POOLS && !c->sums)
         pass = CT_PASS_DEVICES;
     c->pass = pass;
     c->at = 0;
-    // What is made from here on is in the events: slots that are added meanwhile need no record.
-    c->end = pass == CT_PASS_DEVICES ? CT_DEVICES : pass == CT_PASS_TOTALS ? c->room : l->slots;
+    // Objects that are created from here on are in the events, so slots that are added need no
+    // record.
+    c->end = l->slots;
+    if (pass == CT_PASS_DEVICES)
+        c->end = CT_DEVICES;
+    if (pass == CT_PASS_SITE_SUMS)
+        c->end = c->room;
 }
 
 static inline void ct_checkpoint_begin(struct ct_checkpoint *c, const struct ct_live *l) {
     memset(c, 0, sizeof *c);
-    ct_checkpoint_enter(c, l, CT_PASS_OTHERS);
+    ct_checkpoint_begin_pass(c, l, CT_PASS_OTHERS);
 }
 
-// An object that lies aside, behind the calls that gave it back. (Of more than fit at least one has succeeded.)
-static inline size_t ct_checkpoint_aside(const struct ct_live *l, uint32_t slot,
-                                         struct ct_event *out) {
+// A tentatively freed object, after the frees that are not final. If there are more of them than
+// fit, the object is left out: one of so many has succeeded.
+static inline size_t ct_checkpoint_put_tentative(const struct ct_live *l, uint32_t slot,
+                                                 struct ct_event *out) {
     struct ct_object o = ct_live_slot(l, slot)->object;
     size_t n = 0;
-    for (uint32_t i = 0; i < l->asides_used; i++) {
-        const struct ct_aside *a = &l->aside[i];
-        if (!a->given_ns || a->slot != slot)
+    for (uint32_t i = 0; i < l->tentative_used; i++) {
+        const struct ct_tentative *a = &l->tentative[i];
+        if (!a->freed_ns || a->slot != slot)
             continue;
         if (n + 1 == CT_DEVICE_RECORDS)
             return 0;
         struct ct_event *e = &out[n++];
         e->present = 0;
         CT_SET(e, op, CT_OP_AMEND);
-        CT_SET(e, t_ns, a->given_ns);
-        CT_SET(e, amends_ns, a->given_ns);
+        CT_SET(e, t_ns, a->freed_ns);
+        CT_SET(e, amends_ns, a->freed_ns);
         if (a->thread)
             CT_SET(e, thread, a->thread);
         o.kind = a->kind;
     }
     if (n)
-        ct_checkpoint_object(l, &o, &out[n++]);
+        ct_checkpoint_put_object(l, &o, &out[n++]);
     return n;
 }
 
-// What lies at the present place: 0 to CT_DEVICE_RECORDS records.
-static inline size_t ct_checkpoint_put(const struct ct_checkpoint *c, const struct ct_live *l,
-                                       const struct ct_readings *r, struct ct_event *out) {
+// Writes the records of the current slot, sum or device: 0 to CT_DEVICE_RECORDS.
+static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
+                                               const struct ct_live *l, const struct ct_readings *r,
+                                               struct ct_event *out) {
     size_t n;
     if (c->pass == CT_PASS_DEVICES) {
-        n = ct_checkpoint_stated(l, (int)c->at, out);
-        return n + ct_checkpoint_device(&r->device[c->at], (int)c->at, out + n);
+        n = ct_checkpoint_put_reported(l, (int)c->at, out);
+        return n + ct_checkpoint_put_device(&r->device[c->at], (int)c->at, out + n);
     }
-    if (c->pass == CT_PASS_TOTALS) {
-        if (!c->totals[c->at].count)
+    if (c->pass == CT_PASS_SITE_SUMS) {
+        if (!c->sums[c->at].count)
             return 0;
-        ct_checkpoint_total(&c->totals[c->at], out);
+        ct_checkpoint_put_sum(&c->sums[c->at], out);
         return 1;
     }
-    const struct ct_object *o = ct_live_at(l, c->at);
-    if (c->pass == CT_PASS_OTHERS && ct_live_slot(l, c->at)->object.kind == CT_KIND_ASIDE)
-        return ct_checkpoint_aside(l, c->at, out);
+    const struct ct_object *o = ct_live_object_at(l, c->at);
+    if (c->pass == CT_PASS_OTHERS && ct_live_slot(l, c->at)->object.kind == CT_KIND_TENTATIVE)
+        return ct_checkpoint_put_tentative(l, c->at, out);
     if (!o)
         return 0;
     if (c->pass == CT_PASS_POOLS ? o->kind != CT_KIND_POOL
                                  : ct_checkpoint_pass_of(o->kind) != c->pass)
         return 0;
     if (o->kind == CT_KIND_POOL)
-        ct_checkpoint_pool(l, o, c->totals != NULL, out);
+        ct_checkpoint_put_pool(l, o, c->sums != NULL, out);
     else
-        ct_checkpoint_object(l, o, out);
+        ct_checkpoint_put_object(l, o, out);
     return 1;
 }
 
-// The next part of the state as it is now: up to `most` records (at least CT_DEVICE_RECORDS). Returns how many; the
-// state is complete when c->pass is CT_PASS_DONE. Looks at a bounded number of slots, so that a part may be short or empty.
+// Writes the next part of the state as it is now: up to `most` records (at least
+// CT_DEVICE_RECORDS). Returns how many. The checkpoint is complete when c->pass is CT_PASS_DONE. A
+// call looks at a bounded number of slots, so a part may be short or empty.
 static inline size_t ct_checkpoint_next(struct ct_checkpoint *c, const struct ct_live *l,
                                         const struct ct_readings *r, struct ct_event *out,
                                         size_t most) {
     size_t n = 0;
     for (size_t looks = most * 8 + 4096; c->pass != CT_PASS_DONE; c->at++) {
         if (c->at >= c->end) {
-            ct_checkpoint_enter(c, l, (enum ct_checkpoint_pass)(c->pass + 1));
+            ct_checkpoint_begin_pass(c, l, (enum ct_checkpoint_pass)(c->pass + 1));
             c->at--; // begins with 0
             continue;
         }
         if (most - n < CT_DEVICE_RECORDS || !looks--)
             break;
-        n += ct_checkpoint_put(c, l, r, out + n);
+        n += ct_checkpoint_put_current(c, l, r, out + n);
     }
     return n;
 }
 
-// ---- totals by call site ----------------------------------------------------------------------
+// ---- sums by call site --------------------------------------------------------------------------
 
-static inline struct ct_total *ct_total_at(struct ct_total *table, uint32_t room,
-                                           const struct ct_total *like) {
+static inline struct ct_site_sum *ct_checkpoint_sum_slot(struct ct_site_sum *table, uint32_t room,
+                                                         const struct ct_site_sum *like) {
     const uint64_t a = (uint64_t)like->stack << 32 | like->flags;
-    const uint64_t hash = ct_live_hash(a ^ (uint64_t)like->space << 48, (uint8_t)like->device);
+    const uint64_t hash =
+        ct_slot_index_hash(a ^ (uint64_t)like->space << 48, (uint8_t)like->device);
     for (uint32_t i = (uint32_t)hash & (room - 1), n = 0; n < room; i = (i + 1) & (room - 1), n++) {
-        struct ct_total *t = &table[i];
+        struct ct_site_sum *t = &table[i];
         if (!t->count || (t->stack == like->stack && t->flags == like->flags &&
                           t->space == like->space && t->device == like->device))
             return t;
@@ -320,28 +337,28 @@ static inline struct ct_total *ct_total_at(struct ct_total *table, uint32_t room
     return NULL;
 }
 
-// Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Where there are more
-// call sites, the others are summed without their stacks. Returns the objects that found no place even so.
-static inline uint64_t ct_checkpoint_sum(const struct ct_live *l, struct ct_total *table,
-                                         uint32_t room) {
+// Sums what is live by call site into `table` (`room` entries, a power of two; 1024 or more). Call
+// sites beyond that are summed without their stacks. Returns how many objects fit nowhere even so.
+static inline uint64_t ct_checkpoint_sum_sites(const struct ct_live *l, struct ct_site_sum *table,
+                                               uint32_t room) {
     uint64_t without = 0;
     uint32_t used = 0;
     memset(table, 0, room * sizeof *table);
     for (uint32_t i = 0; i < l->slots; i++) {
-        const struct ct_object *o = ct_live_at(l, i);
-        if (!o || !(ct_live_counts(l, o) || ct_live_is_host(l, o)))
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || !(ct_object_is_counted(l, o) || ct_object_is_host(l, o)))
             continue;
-        const struct ct_origin *from = ct_live_origin(l, o);
-        struct ct_total like = {.stack = o->stack,
-                                .flags = from->flags & CT_FLAG_ASYNC,
-                                .space = from->space,
-                                .device = o->device,
-                                .t_ns = o->t_ns,
-                                .event = ct_object_event(o)};
-        struct ct_total *t = ct_total_at(table, room, &like);
+        const struct ct_traits *traits = ct_live_traits(l, o);
+        struct ct_site_sum like = {.stack = o->stack,
+                                   .flags = traits->flags & CT_FLAG_ASYNC,
+                                   .space = traits->space,
+                                   .device = o->device,
+                                   .t_ns = o->t_ns,
+                                   .event = ct_object_event(o)};
+        struct ct_site_sum *t = ct_checkpoint_sum_slot(table, room, &like);
         if (!t || (!t->count && used >= room / 4 * 3)) {
             like.stack = 0;
-            t = ct_total_at(table, room, &like);
+            t = ct_checkpoint_sum_slot(table, room, &like);
         }
         if (!t) {
             without++;
@@ -355,38 +372,40 @@ static inline uint64_t ct_checkpoint_sum(const struct ct_live *l, struct ct_tota
             t->t_ns = like.t_ns;
         }
         t->bytes += o->bytes;
-        t->count += ct_live_number(l, o);
+        t->count += ct_object_allocations(l, o);
     }
     return without;
 }
 
-// An inexact checkpoint: the totals that ct_checkpoint_sum made, pools and readings. Must be written in one part.
-static inline void ct_checkpoint_begin_totals(struct ct_checkpoint *c, const struct ct_live *l,
-                                              const struct ct_total *table, uint32_t room) {
+// Begins an inexact checkpoint: the sums of ct_checkpoint_sum_sites, pools and readings. It must be
+// written in one part.
+static inline void ct_checkpoint_begin_sums(struct ct_checkpoint *c, const struct ct_live *l,
+                                            const struct ct_site_sum *table, uint32_t room) {
     memset(c, 0, sizeof *c);
-    c->totals = table;
+    c->sums = table;
     c->room = room;
-    ct_checkpoint_enter(c, l, CT_PASS_POOLS);
+    ct_checkpoint_begin_pass(c, l, CT_PASS_POOLS);
 }
 
-// ---- from records to the state ----------------------------------------------------------------
+// ---- from records to the state ------------------------------------------------------------------
 
-// Before the FIRST part: nothing is alive, nothing was read.
-static inline void ct_checkpoint_first(struct ct_live *l, struct ct_readings *r) {
+// Before the FIRST part: nothing is live, nothing was read.
+static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_readings *r) {
     struct ct_object *o;
-    for (int pools = 0; pools < 2; pools++) // pools last: what is drawn from them refers to them
+    for (int pools = 0; pools < 2; pools++) // pools last, because allocations refer to them
         for (uint32_t i = 0; i < l->slots; i++)
-            if ((o = ct_live_at(l, i)) && (o->kind == CT_KIND_POOL) == pools)
-                ct_live_remove(l, o);
+            if ((o = ct_live_object_at(l, i)) && (o->kind == CT_KIND_POOL) == pools)
+                ct_object_remove(l, o);
     for (int i = 0; i < CT_DEVICES; i++)
-        l->device[i].stated = l->device[i].stated_allocated = l->device[i].stated_reserved = 0;
+        l->device[i].reported = l->device[i].reported_allocated = l->device[i].reported_reserved =
+            0;
     memset(r, 0, sizeof *r);
     l->partial = 1;
-    l->next_is_gone = 0;
+    l->next_is_freed = 0;
 }
 
-// Behind the LAST part.
-static inline void ct_checkpoint_last(struct ct_live *l) {
+// After the LAST part.
+static inline void ct_checkpoint_end_restore(struct ct_live *l) {
     l->partial = 0;
 }
 
@@ -394,8 +413,8 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
                                          const struct ct_event *e) {
     struct ct_object *there = ct_live_find(l, kind, key);
     if (there)
-        ct_live_remove(l, there);
-    struct ct_event own = *e; // without what is no property of others
+        ct_object_remove(l, there);
+    struct ct_event own = *e; // without the flag that is no trait
     own.flags &= ~(uint32_t)CT_FLAG_SEGMENT;
     if (!own.flags)
         own.present &= ~CT_BIT(flags);
@@ -403,28 +422,28 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
     if (o)
         o->segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT;
     if (o && (kind == CT_KIND_HANDLE || kind == CT_KIND_IPC)) {
-        ct_live_origin(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
-        ct_live_origin(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;
+        ct_live_traits(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
+        ct_live_traits(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;
     } else if (o && kind == CT_KIND_MAPPING) {
-        ct_live_origin(l, o)->link = CT_HAS(e, handle) ? e->handle : 0;
+        ct_live_traits(l, o)->link = CT_HAS(e, handle) ? e->handle : 0;
     }
 }
 
 static inline void ct_checkpoint_restore_pool(struct ct_live *l, const struct ct_event *e) {
     const int device = CT_HAS(e, device) ? e->device : CT_NO_DEVICE;
-    struct ct_object *o = ct_live_pool(l, e->pool, device);
+    struct ct_object *o = ct_live_pool_get(l, e->pool, device);
     if (!o)
         return;
     ct_live_pool_count(l, o, -1);
     o->device = (int8_t)ct_device_or_none(device);
-    ct_live_origin(l, o)->link = CT_HAS(e, reserved_bytes) ? e->reserved_bytes : 0;
+    ct_live_traits(l, o)->link = CT_HAS(e, reserved_bytes) ? e->reserved_bytes : 0;
     if (CT_HAS(e, used_bytes))
         o->bytes = e->used_bytes;
     ct_live_pool_count(l, o, +1);
 }
 
 static inline void ct_checkpoint_restore_reading(struct ct_readings *r, const struct ct_event *e) {
-    struct ct_device_now *d = &r->device[ct_device_index(e)];
+    struct ct_device_usage *d = &r->device[ct_event_device_index(e)];
     d->seen |= CT_HAS(e, device);
     if (!CT_HAS(e, free_bytes))
         return;
@@ -432,38 +451,38 @@ static inline void ct_checkpoint_restore_reading(struct ct_readings *r, const st
         d->context_bytes = e->op == CT_OP_CONTEXT_CREATE ? 0 : d->context_bytes;
         d->module_bytes = e->op == CT_OP_MODULE_LOAD ? 0 : d->module_bytes;
         d->limit_bytes = e->op == CT_OP_LIMIT ? 0 : d->limit_bytes;
-        ct_readings_cost(d, e);
+        ct_readings_add_cost(d, e);
     } else if (CT_HAS(e, total_bytes) && CT_HAS(e, used_bytes)) {
-        d->last = ct_reading_of(e->free_bytes, e->total_bytes, e->used_bytes, e->t_ns);
+        d->last = ct_reading_make(e->free_bytes, e->total_bytes, e->used_bytes, e->t_ns);
         d->process_known = CT_HAS(e, process_bytes);
         d->process_untracked = d->process_known ? e->process_bytes - e->used_bytes : 0;
     } else if (CT_HAS(e, total_bytes)) {
         d->free_known = 0;
-        ct_readings_lowest(d, e);
+        ct_readings_note_lowest(d, e);
     }
 }
 
-static inline uint64_t ct_checkpoint_total_key(const struct ct_event *e) {
-    const int device = ct_device_index(e);
-    return ct_total_key(device == CT_MAX_DEVICES ? CT_NO_DEVICE : device,
-                        (uint16_t)(CT_HAS(e, space) ? e->space : CT_SPACE_UNKNOWN),
-                        CT_HAS(e, stack) ? e->stack : 0,
-                        CT_HAS(e, flags) && e->flags & CT_FLAG_ASYNC);
+static inline uint64_t ct_checkpoint_sum_key(const struct ct_event *e) {
+    const int device = ct_event_device_index(e);
+    return ct_site_sum_key(device == CT_MAX_DEVICES ? CT_NO_DEVICE : device,
+                           (uint16_t)(CT_HAS(e, space) ? e->space : CT_SPACE_UNKNOWN),
+                           CT_HAS(e, stack) ? e->stack : 0,
+                           CT_HAS(e, flags) && e->flags & CT_FLAG_ASYNC);
 }
 
-// Restores what a record of a checkpoint says.
+// Restores the object or reading of a checkpoint's record.
 static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
                                        const struct ct_event *e) {
     const uint64_t ptr = CT_HAS(e, ptr) ? e->ptr : 0;
     const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
-    const int is_gone = l->next_is_gone;
-    if (e->op ==
-        CT_OP_AMEND) { // its result is 0 unless an AMEND of the trace says that the call failed
-        l->next_is_gone |= !CT_HAS(e, result) || !e->result;
+    const int is_freed = l->next_is_freed;
+    if (e->op == CT_OP_AMEND) {
+        // The result is 0 unless an AMEND of the trace says that the call failed.
+        l->next_is_freed |= !CT_HAS(e, result) || !e->result;
         return;
     }
-    l->next_is_gone = 0;
-    if (is_gone)
+    l->next_is_freed = 0;
+    if (is_freed)
         return;
     switch (e->op) {
     case CT_OP_ALLOC:
@@ -472,7 +491,7 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
         else if (handle)
             ct_checkpoint_restore(l, CT_KIND_ARRAY, handle, e);
         else if (CT_HAS(e, count))
-            ct_checkpoint_restore(l, CT_KIND_TOTAL, ct_checkpoint_total_key(e), e);
+            ct_checkpoint_restore(l, CT_KIND_SITE_SUM, ct_checkpoint_sum_key(e), e);
         break;
     case CT_OP_CREATE:
     case CT_OP_IMPORT:
@@ -507,7 +526,7 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
         if (CT_HAS(e, pool))
             ct_checkpoint_restore_pool(l, e);
         else
-            ct_live_stated(l, e);
+            ct_live_set_reported(l, e);
         break;
     case CT_OP_MEMORY_SAMPLE:
     case CT_OP_CONTEXT_CREATE:

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coarse curve of a process's whole life in a fixed size: what is left of chunks that were overwritten.
+// The history: coarse curves of a process's whole life in a fixed size. They cover the time whose
+// chunks were overwritten.
 //
-// A cell is one device in one bucket of time. There is a fixed number of cells: when they are used up, buckets are
-// merged in pairs and become twice as long. So the width is the smallest one (10 ms times a power of two) with which all
-// cells fit, whenever one looks. Header-only and free of I/O; FORMAT.md, section 8, is the specification of its coding.
+// A cell is one device in one bucket of time. The number of cells is fixed: when all are in use,
+// buckets are merged in pairs and become twice as long. So at any time the width is the smallest
+// one (10 ms times a power of two) with which all cells fit. Header-only and free of I/O.
+// FORMAT.md, section 8, specifies the coding.
 #ifndef CUTRACE_HISTORY_H
 #define CUTRACE_HISTORY_H
 
-#include <cutrace/format/codec.h>
+#include <cutrace/format/assert.h>
+#include <cutrace/format/bytes.h>
 #include <cutrace/model/address_map.h>
 #include <cutrace/model/readings.h>
 
 #define CT_HISTORY_CELLS 1024u
 #define CT_HISTORY_WIDTH_NS UINT64_C(10000000)
 
-// What has a curve: number (part of the format), NAME, name. All in bytes but the last, which is in 1/1000.
-#define CT_QUANTITIES(X)              \
-    X(0, USED, "used")                \
-    X(1, TRACKED, "tracked")          \
-    X(2, UNTRACKED, "untracked")      \
-    X(3, RESERVED, "reserved")        \
-    X(4, ALLOCATED, "allocated")      \
-    X(5, LARGEST_FREE, "largest_gap") \
+// The quantities that have a curve: number (part of the format), NAME, name. All are in bytes
+// except the last, which is in 1/1000.
+#define CT_QUANTITIES(X)             \
+    X(0, USED, "used")               \
+    X(1, TRACKED, "tracked")         \
+    X(2, UNTRACKED, "untracked")     \
+    X(3, RESERVED, "reserved")       \
+    X(4, ALLOCATED, "allocated")     \
+    X(5, LARGEST_GAP, "largest_gap") \
     X(6, FRAGMENTATION, "fragmentation")
 
 enum ct_quantity {
@@ -31,7 +35,7 @@ enum ct_quantity {
         CT_QUANTITIES_END
 };
 
-// The quantities at a moment; only those count whose bit (1 << CT_QUANTITY_x) is set in `known`.
+// The quantities at one time. Only those with their bit (1 << CT_QUANTITY_x) in `known` count.
 struct ct_quantities {
     uint32_t known;
     uint64_t value[CT_QUANTITIES_END];
@@ -42,9 +46,9 @@ struct ct_history_curve {
 };
 
 struct ct_history_cell {
-    uint64_t bucket; // begins at start_ns + bucket * width_ns
-    uint64_t events, refused;
-    uint32_t device; // index; CT_MAX_DEVICES: unknown
+    uint64_t bucket;       // begins at start_ns + bucket * width_ns
+    uint64_t events, ooms; // ooms: out-of-memory failures of the driver
+    uint32_t device;       // index; CT_MAX_DEVICES: unknown
     uint32_t known;
     struct ct_history_curve curve[CT_QUANTITIES_END];
 };
@@ -52,9 +56,9 @@ struct ct_history_cell {
 struct ct_history {
     uint64_t start_ns, width_ns;
     uint32_t cells;
-    uint32_t last[CT_DEVICES];                     // a device's latest cell, + 1
-    uint64_t until_ns[CT_DEVICES];                 // and when it ends
-    struct ct_history_cell cell[CT_HISTORY_CELLS]; // of a device in the order of time
+    uint32_t last[CT_DEVICES];                     // index of a device's latest cell, + 1
+    uint64_t until_ns[CT_DEVICES];                 // when that cell ends
+    struct ct_history_cell cell[CT_HISTORY_CELLS]; // those of a device in the order of time
 };
 _Static_assert(sizeof(struct ct_history) <= 256u << 10, "the bound on memory");
 
@@ -66,7 +70,7 @@ static inline void ct_history_begin(struct ct_history *h, uint64_t start_ns) {
     memset(h->until_ns, 0, sizeof h->until_ns);
 }
 
-// ---- filling --------------------------------------------------------------------------------------
+// ---- filling ------------------------------------------------------------------------------------
 
 static inline void ct_curve_add(struct ct_history_cell *c, unsigned quantity,
                                 const struct ct_history_curve *more) {
@@ -89,8 +93,8 @@ static inline void ct_history_set_last(struct ct_history *h, uint32_t at) {
         c->bucket < room ? h->start_ns + (c->bucket + 1) * h->width_ns : UINT64_MAX;
 }
 
-// Buckets become twice as long.
-static inline void ct_history_halve(struct ct_history *h) {
+// Merges buckets in pairs: they become twice as long.
+static inline void ct_history_merge_pairs(struct ct_history *h) {
     uint32_t n = 0;
     h->width_ns *= 2;
     memset(h->last, 0, sizeof h->last);
@@ -100,7 +104,7 @@ static inline void ct_history_halve(struct ct_history *h) {
             h->last[from->device] ? &h->cell[h->last[from->device] - 1] : NULL;
         if (to && to->bucket == from->bucket / 2) {
             to->events += from->events;
-            to->refused += from->refused;
+            to->ooms += from->ooms;
             for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
                 if (from->known >> q & 1)
                     ct_curve_add(to, q, &from->curve[q]);
@@ -113,16 +117,16 @@ static inline void ct_history_halve(struct ct_history *h) {
     h->cells = n;
 }
 
-// The cell of a moment. Moments of a device come in order; one that is late counts in the latest cell.
+// The cell of a time. Times of a device come in order; one that is late counts in the latest cell.
 static inline struct ct_history_cell *ct_history_cell(struct ct_history *h, uint64_t t_ns,
                                                       int device) {
-    const unsigned index = (unsigned)ct_device_place(device);
+    const unsigned index = (unsigned)ct_device_to_index(device);
     while (!h->last[index] || t_ns >= h->until_ns[index]) {
         const uint64_t bucket = t_ns > h->start_ns ? (t_ns - h->start_ns) / h->width_ns : 0;
         if (h->last[index] && h->cell[h->last[index] - 1].bucket >= bucket)
-            break; // the end of time
+            break; // no later bucket can be numbered
         if (h->cells == CT_HISTORY_CELLS) {
-            ct_history_halve(h);
+            ct_history_merge_pairs(h);
             continue;
         }
         struct ct_history_cell *made = &h->cell[h->cells];
@@ -131,6 +135,7 @@ static inline struct ct_history_cell *ct_history_cell(struct ct_history *h, uint
         made->device = index;
         ct_history_set_last(h, h->cells++);
     }
+    CT_ASSERT(h->last[index] <= h->cells && h->cells <= CT_HISTORY_CELLS);
     return &h->cell[h->last[index] - 1];
 }
 
@@ -144,10 +149,10 @@ static inline void ct_history_add(struct ct_history *h, uint64_t t_ns, int devic
 }
 
 static inline void ct_history_count(struct ct_history *h, uint64_t t_ns, int device,
-                                    uint64_t events, uint64_t refused) {
+                                    uint64_t events, uint64_t ooms) {
     struct ct_history_cell *c = ct_history_cell(h, t_ns, device);
     c->events += events;
-    c->refused += refused;
+    c->ooms += ooms;
 }
 
 static inline void ct_quantity_set(struct ct_quantities *q, enum ct_quantity which,
@@ -156,20 +161,21 @@ static inline void ct_quantity_set(struct ct_quantities *q, enum ct_quantity whi
     q->value[which] = value;
 }
 
-// What is counted of a device, and what follows from that and the last reading: none of it falls when one of these rises.
-struct ct_counted {
+// The counts of a device from which, with the last reading, all quantities but the gaps follow. No
+// quantity falls when one of these rises.
+struct ct_device_counts {
     uint64_t tracked, reserved, allocated;
 };
 
-static inline struct ct_counted ct_counted_now(const struct ct_live_device *d) {
-    return (struct ct_counted){ct_live_tracked(d), d->pool_bytes, d->live_bytes};
+static inline struct ct_device_counts ct_device_counts_now(const struct ct_live_device *d) {
+    return (struct ct_device_counts){ct_live_tracked(d), d->pool_bytes, d->live_bytes};
 }
 
-// `gaps` may be NULL: finding them takes some microseconds, so they are looked for now and then.
-static inline struct ct_quantities ct_quantities_of(const struct ct_counted *counted,
+// `gaps` may be NULL: finding them takes some microseconds, so it is not done each time.
+static inline struct ct_quantities ct_quantities_of(const struct ct_device_counts *counted,
                                                     const struct ct_readings *r, int device,
                                                     const struct ct_gaps *gaps) {
-    const struct ct_split s = ct_readings_split_of(r, device, counted->tracked);
+    const struct ct_breakdown s = ct_readings_breakdown_of(r, device, counted->tracked);
     struct ct_quantities q;
     q.known = 0;
     if (s.used_known)
@@ -180,38 +186,38 @@ static inline struct ct_quantities ct_quantities_of(const struct ct_counted *cou
     ct_quantity_set(&q, CT_QUANTITY_RESERVED, counted->reserved);
     ct_quantity_set(&q, CT_QUANTITY_ALLOCATED, counted->allocated);
     if (gaps) {
-        ct_quantity_set(&q, CT_QUANTITY_LARGEST_FREE, gaps->largest);
+        ct_quantity_set(&q, CT_QUANTITY_LARGEST_GAP, gaps->largest);
         ct_quantity_set(&q, CT_QUANTITY_FRAGMENTATION, ct_gaps_permille(gaps));
     }
     return q;
 }
 
-// What is known of a device (an index) now.
+// The quantities of a device (an index) now.
 static inline struct ct_quantities ct_quantities_now(const struct ct_live *l,
                                                      const struct ct_readings *r, int device,
                                                      const struct ct_gaps *gaps) {
-    const struct ct_counted now = ct_counted_now(&l->device[device]);
+    const struct ct_device_counts now = ct_device_counts_now(&l->device[device]);
     return ct_quantities_of(&now, r, device, gaps);
 }
 
-// ---- coding -----------------------------------------------------------------------------------------
+// ---- coding -------------------------------------------------------------------------------------
 // start_ns, width_ns, number of cells; then columns: number, u32 length, values.
 
 enum ct_history_column {
     CT_HISTORY_DEVICE, // difference to the cell before
-    CT_HISTORY_BUCKET, // likewise, where the device is the same; else itself
-    CT_HISTORY_KNOWN,  // bits of quantities
+    CT_HISTORY_BUCKET, // difference to the cell before if that has the same device; else the bucket
+    CT_HISTORY_KNOWN,  // mask of quantities
     CT_HISTORY_EVENTS,
-    CT_HISTORY_REFUSED,
-    CT_HISTORY_CURVES =
-        8, // from here on for each quantity: last (zigzag of the difference to the one before of the
-           // same device, the first one to 0), last - min, max - last
+    CT_HISTORY_OOMS,
+    // From here on for each quantity: last (zigzag of the difference to the one before of the same
+    // device, the first one to 0), last - min, max - last.
+    CT_HISTORY_CURVES = 8,
     CT_HISTORY_COLUMNS = CT_HISTORY_CURVES + 3 * CT_QUANTITIES_END,
 };
 
 #define CT_HISTORY_BYTES (320u << 10) // no section is larger
 
-// The cells by device, and of a device in the order of time.
+// Orders the cells by device, and those of a device by time.
 static inline void ct_history_order(const struct ct_history *h, uint16_t order[CT_HISTORY_CELLS]) {
     uint32_t place[CT_DEVICES + 1] = {0};
     for (uint32_t i = 0; i < h->cells; i++)
@@ -230,10 +236,12 @@ static inline uint64_t ct_history_value(const struct ct_history_cell *c,
         return c->device - (before ? before->device : 0);
     if (column == CT_HISTORY_BUCKET)
         return c->bucket - (same ? before->bucket : 0);
-    if (column < CT_HISTORY_CURVES)
-        return column == CT_HISTORY_KNOWN    ? c->known
-               : column == CT_HISTORY_EVENTS ? c->events
-                                             : c->refused;
+    if (column == CT_HISTORY_KNOWN)
+        return c->known;
+    if (column == CT_HISTORY_EVENTS)
+        return c->events;
+    if (column == CT_HISTORY_OOMS)
+        return c->ooms;
     const struct ct_history_curve *curve = &c->curve[(column - CT_HISTORY_CURVES) / 3];
     const unsigned which = (column - CT_HISTORY_CURVES) % 3;
     if (which)
@@ -248,7 +256,7 @@ static inline int ct_history_has(uint32_t known, unsigned column) {
     return column < CT_HISTORY_CURVES || known >> (column - CT_HISTORY_CURVES) / 3 & 1;
 }
 
-// The content of a HISTORY section. What it leaves in `out` is good unless out->bad is set.
+// Writes the content of a HISTORY section. It is valid unless out->bad is set.
 static inline void ct_history_encode(const struct ct_history *h, struct ct_out *out) {
     static const uint8_t zero[4];
     uint16_t order[CT_HISTORY_CELLS];
@@ -259,7 +267,7 @@ static inline void ct_history_encode(const struct ct_history *h, struct ct_out *
     for (unsigned column = 0; column < CT_HISTORY_COLUMNS; column++) {
         const struct ct_history_cell *before = NULL;
         uint64_t last = 0;
-        if (column > CT_HISTORY_REFUSED && column < CT_HISTORY_CURVES)
+        if (column > CT_HISTORY_OOMS && column < CT_HISTORY_CURVES)
             continue;
         ct_put_varint(out, column);
         uint8_t *length_at = out->at;
@@ -287,7 +295,7 @@ static inline int ct_history_open(struct ct_history_in *r, struct ct_in *section
     while (section->at < section->end) {
         const uint64_t column = ct_get_varint(section);
         const uint32_t n = ct_get_u32(section);
-        const struct ct_in bytes = ct_get_sub(section, n);
+        const struct ct_in bytes = ct_get_slice(section, n);
         if (section->bad)
             return -1;
         if (column >= CT_HISTORY_COLUMNS)
@@ -331,14 +339,15 @@ static inline int ct_history_get_cell(struct ct_history_in *r, const struct ct_h
     c->bucket = base + bucket;
     c->known = (uint32_t)ct_history_get(r, CT_HISTORY_KNOWN) & ((1u << CT_QUANTITIES_END) - 1);
     c->events = ct_history_get(r, CT_HISTORY_EVENTS);
-    c->refused = ct_history_get(r, CT_HISTORY_REFUSED);
+    c->ooms = ct_history_get(r, CT_HISTORY_OOMS);
     for (unsigned q = 0; q < CT_QUANTITIES_END; q++)
         if (c->known >> q & 1 && ct_history_get_curve(r, q, &c->curve[q]))
             return -1;
     return 0;
 }
 
-// Reads a HISTORY section: 0, or -1 if it is malformed (the history is then empty). More can be added to it.
+// Reads a HISTORY section. Returns 0, or -1 if it is malformed; the history is then empty. Cells
+// can be added afterwards.
 static inline int ct_history_decode(struct ct_history *h, struct ct_in section) {
     struct ct_history_in r;
     memset(h, 0, sizeof *h);

@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was read of the devices' memory, and how a device is used: by whom, and how much is unexplained.
+// Readings of the devices' free memory, and how a device's memory is used: by whom, and how much is
+// unexplained.
 //
-// Header-only, like live.h and beside it: the recorder and the report must come to the same answer.
+// Header-only like live.h, because the recorder and the report must come to the same result.
 #ifndef CUTRACE_READINGS_H
 #define CUTRACE_READINGS_H
 
-#include <cutrace/model/live.h>
+#include <cutrace/model/live_memory.h>
 
 enum { CT_DEVICES = CT_MAX_DEVICES + 1 }; // the last one: device unknown
 
-// A reading of a whole device's memory, with what this process was known to hold at that time.
+// A reading of a whole device, with what this process was known to hold at that time.
 struct ct_reading {
     int known;
     uint64_t free, total, used, tracked, t_ns;
 };
 
-struct ct_device_now {
+struct ct_device_usage {
     int seen;
-    struct ct_reading last; // of either source
-    uint64_t total;         // of cuMemGetInfo; 0 = unknown
+    struct ct_reading last; // by CUDA or NVML
+    uint64_t total;         // by cuMemGetInfo; 0: unknown
     int free_known;
     uint64_t free_min, free_min_t_ns;
-    int process_known;          // NVML told what this process uses
-    uint64_t process_untracked; // of that, what its allocations do not explain
-    uint64_t context_bytes, module_bytes, limit_bytes; // cost where it was measured
+    int process_known;          // NVML reported what this process uses
+    uint64_t process_untracked; // part of it that its allocations do not explain
+    uint64_t context_bytes, module_bytes, limit_bytes; // measured costs
     int context_known, module_known, limit_known;
 };
 
 struct ct_readings {
-    struct ct_device_now device[CT_DEVICES];
+    struct ct_device_usage device[CT_DEVICES];
 };
 
-CT_HOT int ct_device_index(const struct ct_event *e) {
+CT_HOT int ct_event_device_index(const struct ct_event *e) {
     return CT_HAS(e, device) && (uint32_t)e->device < CT_MAX_DEVICES ? e->device : CT_MAX_DEVICES;
 }
 
-static inline struct ct_reading ct_reading_of(uint64_t free, uint64_t total, uint64_t tracked,
-                                              uint64_t t_ns) {
+static inline struct ct_reading ct_reading_make(uint64_t free, uint64_t total, uint64_t tracked,
+                                                uint64_t t_ns) {
     return (struct ct_reading){1, free, total, total > free ? total - free : 0, tracked, t_ns};
 }
 
-static inline void ct_readings_lowest(struct ct_device_now *d, const struct ct_event *e) {
+static inline void ct_readings_note_lowest(struct ct_device_usage *d, const struct ct_event *e) {
     d->total = e->total_bytes;
     if (!d->free_known || e->free_bytes < d->free_min) {
         d->free_min = e->free_bytes;
@@ -49,44 +50,46 @@ static inline void ct_readings_lowest(struct ct_device_now *d, const struct ct_e
     d->free_known = 1;
 }
 
-// Others' memory below this is the driver's own (9 MiB with a context on an H100, of no process by NVML), not a process's.
-#define CT_NOBODY_ELSE ((uint64_t)64 << 20)
+// Memory of others below this is the driver's own (9 MiB with a context on an H100; NVML attributes
+// it to no process).
+#define CT_DRIVER_OWN_MAX_BYTES ((uint64_t)64 << 20)
 
-// What this process's allocations and NVML's word on it do not explain.
-static inline uint64_t ct_readings_others(const struct ct_device_now *d) {
+// Memory that neither this process's allocations nor NVML's figure for it explain.
+static inline uint64_t ct_readings_others(const struct ct_device_usage *d) {
     const uint64_t own = d->last.tracked + d->process_untracked;
     return d->last.used > own ? d->last.used - own : 0;
 }
 
-// Between two answers of NVML, "free" falls: with nobody else on the device that is this process, which loads the modules
-// of kernels that it launches first; else nobody can say, and it counts as others'.
-static inline void ct_readings_alone(struct ct_device_now *d, uint64_t others) {
+// Free memory falls between two NVML readings. If nobody else uses the device, the cause is this
+// process: it loads the modules of kernels that it launches first. Otherwise the cause is unknown
+// and the growth counts as others'.
+static inline void ct_readings_attribute_growth(struct ct_device_usage *d, uint64_t others_before) {
     const uint64_t now = ct_readings_others(d);
-    if (d->process_known && others < CT_NOBODY_ELSE && now > others)
-        d->process_untracked += now - others;
+    if (d->process_known && others_before < CT_DRIVER_OWN_MAX_BYTES && now > others_before)
+        d->process_untracked += now - others_before;
 }
 
-static inline void ct_readings_sample(struct ct_device_now *d, const struct ct_live *l, int index,
-                                      const struct ct_event *e) {
+static inline void ct_readings_apply_sample(struct ct_device_usage *d, const struct ct_live *l,
+                                            int index, const struct ct_event *e) {
     const int nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
     const uint64_t tracked = ct_live_tracked(&l->device[index]);
-    // NVML counts what the driver keeps for itself (480 MiB of an H100); CUDA's total does not.
+    // NVML's total includes what the driver keeps for itself (480 MiB of an H100); CUDA's does not.
     const uint64_t total = nvml && d->total ? d->total : e->total_bytes;
     if (d->last.known && !nvml)
-        d->last = ct_reading_of(d->last.free, total, d->last.tracked, d->last.t_ns);
+        d->last = ct_reading_make(d->last.free, total, d->last.tracked, d->last.t_ns);
     const uint64_t others = ct_readings_others(d);
     if (!nvml)
-        ct_readings_lowest(d, e);
-    d->last = ct_reading_of(e->free_bytes, total, tracked, e->t_ns);
+        ct_readings_note_lowest(d, e);
+    d->last = ct_reading_make(e->free_bytes, total, tracked, e->t_ns);
     if (nvml && CT_HAS(e, process_bytes)) {
         d->process_known = 1;
         d->process_untracked = e->process_bytes > tracked ? e->process_bytes - tracked : 0;
     } else {
-        ct_readings_alone(d, others);
+        ct_readings_attribute_growth(d, others);
     }
 }
 
-static inline void ct_readings_cost(struct ct_device_now *d, const struct ct_event *e) {
+static inline void ct_readings_add_cost(struct ct_device_usage *d, const struct ct_event *e) {
     const uint64_t cost =
         e->free_before_bytes > e->free_bytes ? e->free_before_bytes - e->free_bytes : 0;
     if (e->op == CT_OP_CONTEXT_CREATE) {
@@ -101,45 +104,45 @@ static inline void ct_readings_cost(struct ct_device_now *d, const struct ct_eve
     }
 }
 
-CT_COLD void ct_readings_take(struct ct_device_now *d, const struct ct_live *l, int index,
-                              const struct ct_event *e) {
+CT_COLD void ct_readings_apply_slow(struct ct_device_usage *d, const struct ct_live *l, int index,
+                                    const struct ct_event *e) {
     if (CT_HAS(e, total_bytes))
-        ct_readings_sample(d, l, index, e);
+        ct_readings_apply_sample(d, l, index, e);
     if (CT_HAS(e, free_before_bytes) && (!CT_HAS(e, result) || !e->result))
-        ct_readings_cost(d, e);
+        ct_readings_add_cost(d, e);
 }
 
-// What an event tells of its device; call it behind ct_live_apply of the same event.
+// Applies what an event says of its device. Call it after ct_live_apply of the same event.
 CT_HOT void ct_readings_apply(struct ct_readings *r, const struct ct_live *l,
                               const struct ct_event *e) {
-    const int index = ct_device_index(e);
-    struct ct_device_now *d = &r->device[index];
+    const int index = ct_event_device_index(e);
+    struct ct_device_usage *d = &r->device[index];
     if (CT_HAS(e, device))
         d->seen = 1;
     if (CT_HAS(e, free_bytes))
-        ct_readings_take(d, l, index, e);
+        ct_readings_apply_slow(d, l, index, e);
 }
 
-// How a device's memory is used now. What is unknown has its flag unset.
-struct ct_split {
+// How a device's memory is used now. A value that is unknown has its flag unset.
+struct ct_breakdown {
     uint64_t
-        tracked; // by allocations of this process: pools with what they reserve, no managed memory
-    uint64_t managed; // of this process; where it resides is not known
+        tracked; // by this process's allocations: pools with what they reserve, no managed memory
+    uint64_t managed; // by this process; where it resides is unknown
     uint64_t
-        used; // of the device by everybody: the last reading, moved on by what was tracked since
+        used; // of the device by everybody: the last reading, adjusted by what was tracked since
     uint64_t free, total;
-    uint64_t untracked, others; // of this process; of other processes
+    uint64_t untracked, others; // by this process beyond `tracked`; by other processes
     uint64_t unexplained;       // untracked + others, where only their sum is known
     int used_known, split_known;
     int moved_on; // tracked memory changed since the reading: `used` is inferred
     uint64_t reading_t_ns;
 };
 
-// With so many tracked bytes.
-static inline struct ct_split ct_readings_split_of(const struct ct_readings *r, int device,
-                                                   uint64_t tracked) {
-    const struct ct_device_now *d = &r->device[device];
-    struct ct_split s = {.tracked = tracked};
+// The breakdown of a device (an index) whose tracked memory is given.
+static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readings *r, int device,
+                                                           uint64_t tracked) {
+    const struct ct_device_usage *d = &r->device[device];
+    struct ct_breakdown s = {.tracked = tracked};
     if (!d->last.known)
         return s;
     const struct ct_reading *last = &d->last;
@@ -149,7 +152,10 @@ static inline struct ct_split ct_readings_split_of(const struct ct_readings *r, 
     s.reading_t_ns = last->t_ns;
     s.total = last->total;
     s.used = since < 0 && (uint64_t)-since > last->used ? 0 : last->used + (uint64_t)since;
-    s.free = since == 0 ? last->free : s.total > s.used ? s.total - s.used : 0;
+    if (!since)
+        s.free = last->free;
+    else
+        s.free = s.total > s.used ? s.total - s.used : 0;
     s.unexplained = s.used > s.tracked ? s.used - s.tracked : 0;
     s.split_known = d->process_known;
     s.untracked = d->process_untracked < s.unexplained ? d->process_untracked : s.unexplained;
@@ -157,9 +163,10 @@ static inline struct ct_split ct_readings_split_of(const struct ct_readings *r, 
     return s;
 }
 
-static inline struct ct_split ct_readings_split(const struct ct_readings *r,
-                                                const struct ct_live *l, int device) {
-    struct ct_split s = ct_readings_split_of(r, device, ct_live_tracked(&l->device[device]));
+static inline struct ct_breakdown ct_readings_breakdown(const struct ct_readings *r,
+                                                        const struct ct_live *l, int device) {
+    struct ct_breakdown s =
+        ct_readings_breakdown_of(r, device, ct_live_tracked(&l->device[device]));
     s.managed = l->device[device].managed_bytes;
     return s;
 }

@@ -109,8 +109,8 @@ def status():
             code, out, err = ctl(name, "status")
             equal((code, err), (0, ""))
             for line in (r"process +%d, recording is on" % r.pid, r"events +123456", r"lost +7", r"written +3.00 MiB",
-                         r"GPU 0 +tracked 5.00 GiB, peak 6.00 GiB, refused 2, free 1.00 GiB of 24.00 GiB \(.* ago\)",
-                         r"GPU 2 +tracked 1.00 MiB, peak 1.00 MiB, refused 0, free -"):
+                         r"GPU 0 +tracked 5.00 GiB, peak 6.00 GiB, OOM 2, free 1.00 GiB of 24.00 GiB \(.* ago\)",
+                         r"GPU 2 +tracked 1.00 MiB, peak 1.00 MiB, OOM 0, free -"):
                 check(re.search("^" + line + "$", out, re.M), "%s: %s" % (line, out))
             check("GPU 1" not in out, out)
         equal(word(WANTED), 0, "status changes nothing")

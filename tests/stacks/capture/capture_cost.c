@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the capture of a stack costs: thread CPU time, median of 9, for ct_stack and for unw_backtrace with the same table
+// What the capture of a stack costs: thread CPU time, median of 9, for ct_capture_stack and for unw_backtrace with the same table
 // behind it.
 //
 // Usage: capture_cost    prints ns per capture
@@ -33,7 +33,7 @@ static uint64_t cpu_ns(void) {
 static NOINLINE uint32_t by_libunwind(void) {
     uint64_t frames[96];
     const int n = unw_backtrace((void **)frames, 80);
-    return n > 1 ? ct_stack_intern(frames + 1, (size_t)n - 1) : 0;
+    return n > 1 ? ct_stack_table_intern(frames + 1, (size_t)n - 1) : 0;
 }
 
 static NOINLINE uint32_t nothing(void) {
@@ -142,7 +142,7 @@ int main(void) {
     setenv("CUTRACE_OUTPUT", path, 0);
     setenv("CUTRACE_STACK_MEMORY", "512M", 0);
     (void)ct_tracing_is_on();
-    (void)ct_stack();
+    (void)ct_capture_stack();
     for (int i = 0; i < 3; i++) { // past the base line of the clock
         usleep(30000);
         ct_clock_calibrate();
@@ -151,28 +151,28 @@ int main(void) {
     for (int r = 0; r < ROUNDS; r++) {
         const uint64_t start = cpu_ns();
         for (int i = 0; i < 100000; i++)
-            (void)ct_clock();
+            (void)ct_clock_read();
         clock_ns[r] = (double)(cpu_ns() - start) / 100000;
     }
     qsort(clock_ns, ROUNDS, sizeof *clock_ns, by_value);
-    printf("ct_clock (%s) %.1f ns\n", ct_clock_source(), clock_ns[ROUNDS / 2]);
+    printf("ct_clock_read (%s) %.1f ns\n", ct_clock_get_source(), clock_ns[ROUNDS / 2]);
     for (unsigned i = 0; i < 2; i++) {
         const unsigned d = depths[i];
         left(d, 0);
-        take = ct_stack;
+        take = ct_capture_stack;
         inner = 1;
         id = 0;
         left(d, 0);
-        const uint32_t frames = ct_stack_entry(id)->frames;
-        printf("%u frames: the same stack: unw_backtrace %.1f, ct_stack %.1f\n", frames,
-               same_stack(by_libunwind, d), same_stack(ct_stack, d));
+        const uint32_t frames = ct_stack_table_get(id)->frames;
+        printf("%u frames: the same stack: unw_backtrace %.1f, ct_capture_stack %.1f\n", frames,
+               same_stack(by_libunwind, d), same_stack(ct_capture_stack, d));
         static const unsigned mixes[][2] = {{32, 0}, {256, 0}, {256, 15}};
         for (unsigned m = 0; m < 3; m++) {
             const double empty = many_stacks(nothing, d, mixes[m][0], mixes[m][1]);
             const double theirs = many_stacks(by_libunwind, d, mixes[m][0], mixes[m][1]);
-            const double ours = many_stacks(ct_stack, d, mixes[m][0], mixes[m][1]);
-            printf("  %u stacks, %u %% new: unw_backtrace %.1f, ct_stack %.1f\n", mixes[m][0],
-                   mixes[m][1], theirs - empty, ours - empty);
+            const double ours = many_stacks(ct_capture_stack, d, mixes[m][0], mixes[m][1]);
+            printf("  %u stacks, %u %% new: unw_backtrace %.1f, ct_capture_stack %.1f\n",
+                   mixes[m][0], mixes[m][1], theirs - empty, ours - empty);
         }
     }
     const struct ct_capture_counts c = ct_capture_counts();

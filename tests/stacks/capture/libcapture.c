@@ -21,6 +21,7 @@
 
 #include "record/tracing.h"
 #include "stack/capture.h"
+#include "stack/walk.h"
 #include "store/stack_table.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -41,9 +42,9 @@ static __attribute__((noinline)) void begin(void) {
     stop_every = getenv("CAPTURE_STOP") ? strtoull(getenv("CAPTURE_STOP"), NULL, 10) : 0;
     void *frame;
     (void)backtrace(&frame, 1); // loads libgcc
-    atomic_store(&ct_capture_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
+    atomic_store(&ct_walk_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
     (void)ct_tracing_is_on();
-    (void)ct_stack(); // opens the trace: allowed to start a thread
+    (void)ct_capture_stack(); // opens the trace: allowed to start a thread
     atomic_store(&captures, 0);
     atomic_store(&inside_capture, 0);
     atomic_store(&pid, getpid());
@@ -74,7 +75,7 @@ static __thread void *glibc_frames[MOST_FRAMES];
 
 // Both without this library's frames; equal to the last frame, unless ours ends with a mark.
 static void compare(uint32_t id) {
-    const struct ct_stack_entry *const e = ct_stack_entry(id);
+    const struct ct_stack_entry *const e = ct_stack_table_get(id);
     const int n = backtrace(glibc_frames, MOST_FRAMES);
     uint32_t at = 0;
     int i = 0;
@@ -114,7 +115,7 @@ static void capture(void) {
         begin();
     if (!most || atomic_load_explicit(&captures, memory_order_relaxed) < most) {
         errno = 4711;
-        const uint32_t id = ct_stack();
+        const uint32_t id = ct_capture_stack();
         if (!id)
             atomic_fetch_add(&none, 1);
         if (errno != 4711)
@@ -122,7 +123,7 @@ static void capture(void) {
         const uint64_t n = atomic_fetch_add(&captures, 1);
         if (glibc_every && n % glibc_every == 0)
             compare(id);
-        const struct ct_stack_entry *const e = ct_stack_entry(id);
+        const struct ct_stack_entry *const e = ct_stack_table_get(id);
         if (stop_every && e && n % stop_every == stop_every - 1)
             capture_stop(e->frame, e->frames);
     }
@@ -155,7 +156,7 @@ EXPORT int dlclose(void *library) {
     void *found = dlsym(RTLD_NEXT, "dlclose");
     memcpy(&next, &found, sizeof next);
     const int rc = next(library);
-    ct_capture_unloaded(); // the recorder sees it when it looks at the modules
+    ct_capture_forget_code(); // the recorder sees it when it looks at the modules
     return rc;
 }
 

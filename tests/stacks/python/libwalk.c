@@ -10,8 +10,10 @@
 
 #include "../../../preload/base/pages.h"
 #include "record/tracing.h"
+#include "stack/python_find.h"
 #include "stack/python_walk.h"
 #include "store/ring.h"
+#include "store/stack_hash.h"
 #include "store/stack_table.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -21,7 +23,7 @@
 static struct ct_python_frame *room(void) {
     static __thread struct ct_python_frame *frames __attribute__((tls_model("initial-exec")));
     if (!frames)
-        frames = ct_pages(MOST * sizeof *frames);
+        frames = ct_pages_map(MOST * sizeof *frames);
     return frames;
 }
 
@@ -34,11 +36,11 @@ static struct hash { _Atomic uint64_t hash, words; } * hashes;
 
 // Texts begin again in a child.
 static void forget_hashes(void) {
-    ct_pages_forget(hashes, HASHES * sizeof *hashes);
+    ct_pages_discard(hashes, HASHES * sizeof *hashes);
 }
 
 static int is_of_another(uint64_t hash, const uint64_t *words, size_t n) {
-    const uint64_t want = n ? ct_stack_hash(words, n) : 1;
+    const uint64_t want = n ? ct_stack_hash_words(words, n) : 1;
     for (size_t i = hash % HASHES, tries = 0; tries < 64; i = (i + 1) % HASHES, tries++) {
         uint64_t there = 0, known = 0;
         if (!atomic_compare_exchange_strong(&hashes[i].hash, &there, hash) && there != hash)
@@ -58,10 +60,10 @@ EXPORT int walk_begin(void) {
     for (int i = 0; i < 1000 && ct_python_find() <= 0; i++)
         usleep(1000);
     if (!hashes) {
-        hashes = ct_pages(HASHES * sizeof *hashes);
+        hashes = ct_pages_map(HASHES * sizeof *hashes);
         pthread_atfork(NULL, NULL, forget_hashes);
     }
-    return ct_python_is_here();
+    return ct_python_is_found();
 }
 
 // The caller's frames, at most `most`: a word each, and where its activation of the loop is. Returns their number; -1:
@@ -73,7 +75,7 @@ EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) 
     int more;
     const size_t n = ct_python_walk(ring, frames, most < MOST ? (size_t)most : MOST, hash, &more);
     for (size_t i = 0; i < n; i++) {
-        words[i] = ct_python_word(ring, &frames[i]);
+        words[i] = ct_python_intern_frame(ring, &frames[i]);
         anchors[i] = frames[i].anchor;
     }
     if (is_of_another(*hash, words, n))
@@ -84,7 +86,7 @@ EXPORT long walk(uint64_t *words, uint64_t *anchors, uint64_t *hash, long most) 
 // The text with this id: the bytes of its function and of its file in *function and *file, and where both lie.
 EXPORT const char *walk_text(uint32_t id, uint32_t *function, uint32_t *file);
 EXPORT const char *walk_text(uint32_t id, uint32_t *function, uint32_t *file) {
-    const struct ct_stack_entry *const e = ct_stack_entry(id);
+    const struct ct_stack_entry *const e = ct_stack_table_get(id);
     if (!e)
         return NULL;
     *function = (uint32_t)e->frame[0];

@@ -6,10 +6,10 @@ static uint64_t fact(const struct ct_trace *t, int device, const char *name) {
     char key[64];
     uint64_t value = 0;
     (void)snprintf(key, sizeof key, "device.%d.%s", device, name);
-    return device < CT_MAX_DEVICES && ct_names_number(&t->names, key, &value) ? value : 0;
+    return device < CT_MAX_DEVICES && ct_definitions_info_number(&t->definitions, key, &value) ? value : 0;
 }
 
-struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_replay *r, int device) {
+struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_replay *r, int device) {
     struct ct_capacity c = {.total = fact(t, device, "total_bytes"),
                             .meminfo = fact(t, device, "meminfo_total_bytes"),
                             .nvml = fact(t, device, "nvml_total_bytes")};
@@ -33,9 +33,9 @@ struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_repl
     return c;
 }
 
-const struct ct_string *ct_device_name(const struct ct_trace *t, int device) {
+const struct ct_string *ct_capacity_device_name(const struct ct_trace *t, int device) {
     char key[64];
     (void)snprintf(key, sizeof key, "device.%d.name", device);
-    const struct ct_string *s = ct_names_fact(&t->names, key);
-    return s ? s : &t->names.strings[0];
+    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
+    return s ? s : &t->definitions.strings[0];
 }

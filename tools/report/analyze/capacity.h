@@ -13,8 +13,8 @@ struct ct_capacity {
     int disagree;
 };
 
-struct ct_capacity ct_capacity_of(const struct ct_trace *t, const struct ct_replay *r, int device);
+struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_replay *r, int device);
 // Name of the device as recorded, or the unknown string.
-const struct ct_string *ct_device_name(const struct ct_trace *t, int device);
+const struct ct_string *ct_capacity_device_name(const struct ct_trace *t, int device);
 
 #endif

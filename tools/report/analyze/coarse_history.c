@@ -2,24 +2,24 @@
 // Looks into the coarse history where events were overwritten.
 #include "analyze/coarse_history.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
-int ct_past_there(const struct ct_trace *t) {
+int ct_coarse_history_exists(const struct ct_trace *t) {
     return t->history && t->history->cells && t->overwritten_events;
 }
 
-uint64_t ct_past_begin(const struct ct_trace *t) {
-    const int before = ct_past_there(t) && t->history->start_ns < t->t_first_ns;
+uint64_t ct_coarse_history_start(const struct ct_trace *t) {
+    const int before = ct_coarse_history_exists(t) && t->history->start_ns < t->t_first_ns;
     return before ? t->history->start_ns : t->t_first_ns;
 }
 
-struct ct_past ct_past_of(const struct ct_trace *t, int device) {
-    struct ct_past p = {0};
-    for (uint32_t i = 0; ct_past_there(t) && i < t->history->cells; i++) {
+struct ct_coarse_summary ct_coarse_history_summarize(const struct ct_trace *t, int device) {
+    struct ct_coarse_summary p = {0};
+    for (uint32_t i = 0; ct_coarse_history_exists(t) && i < t->history->cells; i++) {
         const struct ct_history_cell *c = &t->history->cell[i];
         if ((int)c->device != device)
             continue;
-        p.refused += c->refused;
+        p.refused += c->ooms;
         if (!(c->known >> CT_QUANTITY_ALLOCATED & 1) ||
             (p.known && c->curve[CT_QUANTITY_ALLOCATED].max <= p.peak_bytes))
             continue;
@@ -39,7 +39,7 @@ static int covered(const struct ct_trace *t, uint64_t from, uint64_t to, int *wh
     int any = 0;
     *whole = 0;
     for (size_t i = 0; i < t->index.count; i++) {
-        const struct ct_indexed *c = &t->index.chunks[i];
+        const struct ct_index_chunk *c = &t->index.chunks[i];
         if (c->reset)
             start = UINT64_MAX;
         if (c->completes && !(c->checkpoint & CT_CHECKPOINT_INEXACT))
@@ -90,7 +90,7 @@ static void fill(struct ct_plot_column *column, const struct ct_history *h, int 
         if (before) // until something happens in this one
             add_cell(column, before, 1);
         add_cell(column, c, 0);
-        column->refusals += begin >= from ? (uint32_t)c->refused : 0;
+        column->refusals += begin >= from ? (uint32_t)c->ooms : 0;
         before = NULL;
         column->coarse = 1;
     }
@@ -100,14 +100,14 @@ static void fill(struct ct_plot_column *column, const struct ct_history *h, int 
     }
 }
 
-void ct_past_plot(struct ct_scan *s, const struct ct_trace *t, int device) {
+void ct_coarse_history_plot(struct ct_scan *s, const struct ct_trace *t, int device) {
     const struct ct_scan_request *q = &s->request;
     const uint64_t span = q->columns_to - q->columns_from + 1;
-    const struct ct_past past = ct_past_of(t, device);
+    const struct ct_coarse_summary past = ct_coarse_history_summarize(t, device);
     if (!past.known)
         return;
     if (!s->plot[device])
-        s->plot[device] = ct_zeroed(q->columns, sizeof **s->plot);
+        s->plot[device] = ct_heap_alloc_zeroed(q->columns, sizeof **s->plot);
     s->device[device].seen = 1;
     for (unsigned i = 0; i < q->columns; i++) {
         const uint64_t from =

@@ -9,19 +9,19 @@
 #include "analyze/scan.h"
 
 // Whether a trace has a past beyond its events.
-int ct_past_there(const struct ct_trace *t);
+int ct_coarse_history_exists(const struct ct_trace *t);
 // When it begins, t_first_ns if there is none.
-uint64_t ct_past_begin(const struct ct_trace *t);
+uint64_t ct_coarse_history_start(const struct ct_trace *t);
 // Puts it into the columns of a device that the events do not cover, and marks those as coarse.
-void ct_past_plot(struct ct_scan *s, const struct ct_trace *t, int device);
+void ct_coarse_history_plot(struct ct_scan *s, const struct ct_trace *t, int device);
 
 // What it knows of a device.
-struct ct_past {
+struct ct_coarse_summary {
     int known;
     uint64_t peak_bytes, peak_ns, peak_width_ns; // allocated; somewhere in that bucket
     uint64_t refused;                            // in the whole history
 };
 
-struct ct_past ct_past_of(const struct ct_trace *t, int device);
+struct ct_coarse_summary ct_coarse_history_summarize(const struct ct_trace *t, int device);
 
 #endif

@@ -2,8 +2,8 @@
 // Puts blocks to their segments, by segment, by stack and by address.
 #include "analyze/held_segments.h"
 
-#include "base/memory.h"
-#include "base/table.h"
+#include "base/heap.h"
+#include "base/map.h"
 
 enum { MOST_BITS = 1 << 20 };
 
@@ -13,11 +13,11 @@ static uint64_t older(uint64_t a, uint64_t b) {
 
 // The next block of a device that lies in a segment, from slot *at on, and that segment. NULL: there is none.
 static const struct ct_object *next_block(const struct ct_replay *r, int device, uint32_t *at,
-                                          const struct ct_region **in) {
-    while (*at < ct_live_slots(&r->live)) {
-        const struct ct_object *o = ct_live_at(&r->live, (*at)++);
-        if (o && o->kind == CT_KIND_BLOCK && ct_device_place(o->device) == device &&
-            (*in = ct_pool_segment(&r->pool, o->key)))
+                                          const struct ct_torch_region **in) {
+    while (*at < ct_live_slot_count(&r->live)) {
+        const struct ct_object *o = ct_live_object_at(&r->live, (*at)++);
+        if (o && o->kind == CT_KIND_BLOCK && ct_device_to_index(o->device) == device &&
+            (*in = ct_torch_pool_find_segment(&r->pool, o->key)))
             return o;
     }
     return NULL;
@@ -30,12 +30,12 @@ struct maps {
     size_t segment_room, stack_room;
 };
 
-static struct ct_pinned_segment *segment_of(struct ct_pinned *p, struct maps *m,
-                                            const struct ct_region *r) {
-    uint64_t *place = ct_map_at(&m->segment, r->start);
+static struct ct_held_segment *segment_of(struct ct_held_segments *p, struct maps *m,
+                                            const struct ct_torch_region *r) {
+    uint64_t *place = ct_map_add(&m->segment, r->start);
     if (!*place) {
-        CT_GROW(p->segments, p->segment_count, m->segment_room);
-        p->segments[p->segment_count++] = (struct ct_pinned_segment){.start = r->start,
+        CT_HEAP_GROW(p->segments, p->segment_count, m->segment_room);
+        p->segments[p->segment_count++] = (struct ct_held_segment){.start = r->start,
                                                                      .bytes = r->bytes,
                                                                      .free = r->free,
                                                                      .expandable = r->maps > 1,
@@ -45,20 +45,20 @@ static struct ct_pinned_segment *segment_of(struct ct_pinned *p, struct maps *m,
     return &p->segments[*place - 1];
 }
 
-static struct ct_pinner *pinner_of(struct ct_pinned *p, struct maps *m, uint32_t stack) {
-    uint64_t *place = ct_map_at(&m->stack, stack);
+static struct ct_segment_holder *pinner_of(struct ct_held_segments *p, struct maps *m, uint32_t stack) {
+    uint64_t *place = ct_map_add(&m->stack, stack);
     if (!*place) {
-        CT_GROW(p->pinners, p->pinner_count, m->stack_room);
-        p->pinners[p->pinner_count++] = (struct ct_pinner){.stack = stack};
+        CT_HEAP_GROW(p->pinners, p->pinner_count, m->stack_room);
+        p->pinners[p->pinner_count++] = (struct ct_segment_holder){.stack = stack};
         *place = p->pinner_count;
     }
     return &p->pinners[*place - 1];
 }
 
-static void add(struct ct_pinned *p, struct maps *m, const struct ct_region *r,
+static void add(struct ct_held_segments *p, struct maps *m, const struct ct_torch_region *r,
                 const struct ct_object *o) {
-    struct ct_pinned_segment *s = segment_of(p, m, r);
-    struct ct_pinner *by = pinner_of(p, m, o->stack);
+    struct ct_held_segment *s = segment_of(p, m, r);
+    struct ct_segment_holder *by = pinner_of(p, m, o->stack);
     s->alone &= !s->blocks || s->stack == o->stack;
     if (o->bytes > s->largest_block || !s->blocks) {
         s->largest_block = o->bytes;
@@ -82,51 +82,51 @@ struct pairs {
 
 static int is_new(struct pairs *p, uint64_t segment, uint64_t stack) {
     const uint64_t at = segment * p->stacks + stack, bit = UINT64_C(1) << at % 64;
-    uint64_t *const word = p->bits ? &p->bits[at / 64] : ct_map_at(&p->seen, at);
+    uint64_t *const word = p->bits ? &p->bits[at / 64] : ct_map_add(&p->seen, at);
     const int is = !(*word & (p->bits ? bit : 1));
     *word |= p->bits ? bit : 1;
     return is;
 }
 
 // Counts for each stack the segments that it has blocks in, each once.
-static void count_segments(struct ct_pinned *p, struct maps *m, const struct ct_replay *r,
+static void count_segments(struct ct_held_segments *p, struct maps *m, const struct ct_replay *r,
                            int device) {
     struct pairs pairs = {.stacks = p->pinner_count};
-    const struct ct_region *in;
+    const struct ct_torch_region *in;
     uint32_t at = 0;
     if (p->segment_count <= MOST_BITS / (p->pinner_count + 1))
-        pairs.bits = ct_zeroed(p->segment_count * p->pinner_count / 64 + 1, sizeof *pairs.bits);
+        pairs.bits = ct_heap_alloc_zeroed(p->segment_count * p->pinner_count / 64 + 1, sizeof *pairs.bits);
     for (const struct ct_object *o; (o = next_block(r, device, &at, &in));) {
         if (!in->free)
             continue;
-        const uint64_t by = *ct_map_at(&m->stack, o->stack) - 1;
-        if (!is_new(&pairs, *ct_map_at(&m->segment, in->start) - 1, by))
+        const uint64_t by = *ct_map_add(&m->stack, o->stack) - 1;
+        if (!is_new(&pairs, *ct_map_add(&m->segment, in->start) - 1, by))
             continue;
         p->pinners[by].segments++;
         p->pinners[by].free_bytes += in->free;
     }
     free(pairs.bits);
-    ct_map_clear(&pairs.seen);
+    ct_map_free(&pairs.seen);
 }
 
 static int by_free(const void *a, const void *b) {
-    const struct ct_pinned_segment *x = a, *y = b;
+    const struct ct_held_segment *x = a, *y = b;
     if (x->free != y->free)
         return x->free > y->free ? -1 : 1;
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
 static int by_weight(const void *a, const void *b) {
-    const struct ct_pinner *x = a, *y = b;
+    const struct ct_segment_holder *x = a, *y = b;
     if (x->free_bytes != y->free_bytes)
         return x->free_bytes > y->free_bytes ? -1 : 1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-void ct_pinned_take(struct ct_pinned *p, const struct ct_replay *r, int device) {
+void ct_held_segments_find(struct ct_held_segments *p, const struct ct_replay *r, int device) {
     struct maps m = {0};
-    const struct ct_region *in;
-    *p = (struct ct_pinned){0};
+    const struct ct_torch_region *in;
+    *p = (struct ct_held_segments){0};
     uint32_t at = 0;
     for (const struct ct_object *o; (o = next_block(r, device, &at, &in));)
         if (in->free)
@@ -139,14 +139,14 @@ void ct_pinned_take(struct ct_pinned *p, const struct ct_replay *r, int device) 
         qsort(p->segments, p->segment_count, sizeof *p->segments, by_free);
     if (p->pinner_count)
         qsort(p->pinners, p->pinner_count, sizeof *p->pinners, by_weight);
-    ct_map_clear(&m.segment);
-    ct_map_clear(&m.stack);
+    ct_map_free(&m.segment);
+    ct_map_free(&m.stack);
 }
 
-void ct_pinned_free(struct ct_pinned *p) {
+void ct_held_segments_free(struct ct_held_segments *p) {
     free(p->segments);
     free(p->pinners);
-    *p = (struct ct_pinned){0};
+    *p = (struct ct_held_segments){0};
 }
 
 // ---- in the way of a request ---------------------------------------------------------------------------
@@ -159,37 +159,37 @@ static int by_start(const void *a, const void *b) {
 
 // The blocks in segments of a class that are large enough.
 static const struct ct_object **blocks_of(const struct ct_replay *r, int device,
-                                          enum ct_pool_class class, uint64_t request,
+                                          enum ct_torch_pool_class class, uint64_t request,
                                           size_t *count) {
-    const struct ct_object **list = ct_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
+    const struct ct_object **list = ct_heap_resize(NULL, r->live.of_kind[CT_KIND_BLOCK], sizeof *list);
     size_t n = 0;
-    const struct ct_region *in;
+    const struct ct_torch_region *in;
     uint32_t at = 0;
     for (const struct ct_object *o; (o = next_block(r, device, &at, &in));)
-        if (ct_region_class(in) == class && in->bytes >= request)
+        if (ct_torch_pool_region_class(in) == class && in->bytes >= request)
             list[n++] = o;
     qsort(list, n, sizeof *list, by_start);
     *count = n;
     return list;
 }
 
-static void name(struct ct_in_way *w, const struct ct_object *b) {
+static void name(struct ct_obstruction *w, const struct ct_object *b) {
     unsigned at = w->named_count;
     w->blocks++;
     w->block_bytes += b->bytes;
     w->oldest_ns = older(w->oldest_ns, b->t_ns);
     while (at && w->named[at - 1].bytes < b->bytes)
         at--;
-    if (at == CT_BLOCKS_NAMED)
+    if (at == CT_OBSTRUCTION_BLOCKS)
         return;
-    w->named_count += w->named_count < CT_BLOCKS_NAMED;
+    w->named_count += w->named_count < CT_OBSTRUCTION_BLOCKS;
     memmove(w->named + at + 1, w->named + at, (w->named_count - at - 1) * sizeof *w->named);
-    w->named[at] = (struct ct_tile){b->key, b->bytes, b->t_ns, ct_object_event(b), b->stack};
+    w->named[at] = (struct ct_obstructing_block){b->key, b->bytes, b->t_ns, ct_object_event(b), b->stack};
 }
 
 // The places between blocks of one segment that would hold the request, from left to right: each with the fewest blocks
 // that it takes. blocks[0] to blocks[n - 1] are all of the segment's.
-static void try_segment(struct ct_in_way *best, uint64_t *best_bytes, const struct ct_region *r,
+static void try_segment(struct ct_obstruction *best, uint64_t *best_bytes, const struct ct_torch_region *r,
                         const struct ct_object *const *blocks, size_t n, uint64_t request) {
     const uint64_t end = r->start + r->bytes;
     uint64_t between = 0; // bytes of blocks[from] to blocks[to - 1]
@@ -202,7 +202,7 @@ static void try_segment(struct ct_in_way *best, uint64_t *best_bytes, const stru
         const uint64_t right = to < n ? blocks[to]->key : end;
         if (right > left && right - left >= request && between < *best_bytes) {
             *best_bytes = between;
-            *best = (struct ct_in_way){.known = 1, .start = left, .bytes = right - left};
+            *best = (struct ct_obstruction){.known = 1, .start = left, .bytes = right - left};
             for (size_t i = from; i < to; i++)
                 name(best, blocks[i]);
         }
@@ -211,14 +211,14 @@ static void try_segment(struct ct_in_way *best, uint64_t *best_bytes, const stru
     }
 }
 
-struct ct_in_way ct_in_way_take(const struct ct_replay *r, int device, enum ct_pool_class class,
+struct ct_obstruction ct_obstruction_find(const struct ct_replay *r, int device, enum ct_torch_pool_class class,
                                 uint64_t request) {
-    struct ct_in_way best = {0};
+    struct ct_obstruction best = {0};
     uint64_t best_bytes = UINT64_MAX;
     size_t n;
     const struct ct_object **blocks = blocks_of(r, device, class, request, &n);
     for (size_t from = 0, to; from < n; from = to) {
-        const struct ct_region *in = ct_pool_segment(&r->pool, blocks[from]->key);
+        const struct ct_torch_region *in = ct_torch_pool_find_segment(&r->pool, blocks[from]->key);
         const uint64_t end = in->start + in->bytes;
         for (to = from + 1; to < n && blocks[to]->key < end; to++)
             ;

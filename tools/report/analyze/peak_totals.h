@@ -7,38 +7,38 @@
 
 #include "analyze/live_at.h"
 
-enum ct_mark { CT_MARK_PEAK, CT_MARK_REFUSAL, CT_MARKS_END };
+enum ct_totals_kind { CT_TOTALS_AT_PEAK, CT_TOTALS_AT_OOM, CT_TOTALS_KINDS };
 
 // One cache line. `at` counts if its `set` is the mark's; else nothing has changed since.
-struct ct_marked_stack {
+struct ct_stack_at_peak {
     uint64_t bytes, count; // now
     struct {
         uint64_t set, bytes, count;
-    } at[CT_MARKS_END];
+    } at[CT_TOTALS_KINDS];
 };
 
 // Of a device.
-struct ct_marks {
-    struct ct_marked_stack *stacks; // by stack id
+struct ct_peak_totals {
+    struct ct_stack_at_peak *stacks; // by stack id
     size_t stack_count;
     struct {
         uint64_t set; // how often
         uint64_t event;
-        struct ct_split split;
+        struct ct_breakdown split;
         uint64_t host_bytes;
-        struct ct_pool_now *pools;
+        struct ct_mempool_usage *pools;
         size_t pool_count;
-    } mark[CT_MARKS_END];
+    } mark[CT_TOTALS_KINDS];
 };
 
 // Something of a stack began (bytes and count positive) or ended.
-void ct_marks_change(struct ct_marks *m, uint32_t stack, uint64_t bytes, uint64_t count);
+void ct_peak_totals_add(struct ct_peak_totals *m, uint32_t stack, uint64_t bytes, uint64_t count);
 // Marks the state behind an event (of a device's index); it takes the place of the mark before.
-void ct_marks_set(struct ct_marks *m, enum ct_mark which, const struct ct_replay *r, int device,
+void ct_peak_totals_capture(struct ct_peak_totals *m, enum ct_totals_kind which, const struct ct_replay *r, int device,
                   uint64_t event);
 // The moment of a mark, without addresses and, at a peak, without pools. 1, or 0 if it is not at that event.
-int ct_marks_moment(const struct ct_marks *m, enum ct_mark which, uint64_t event,
-                    struct ct_moment *moment);
-void ct_marks_free(struct ct_marks *m);
+int ct_peak_totals_get(const struct ct_peak_totals *m, enum ct_totals_kind which, uint64_t event,
+                    struct ct_live_totals *moment);
+void ct_peak_totals_free(struct ct_peak_totals *m);
 
 #endif

@@ -2,31 +2,31 @@
 // Instants are passed as time goes on, each with the state before the first event behind it.
 #include "analyze/pool_curve.h"
 
-#include "base/memory.h"
+#include "base/heap.h"
 
-static uint64_t instant(const struct ct_curve *c, unsigned i) {
+static uint64_t instant(const struct ct_pool_curve *c, unsigned i) {
     const uint64_t span = c->to_ns - c->from_ns;
     return c->from_ns + (uint64_t)((unsigned __int128)span * (i + 1) / c->points);
 }
 
-void ct_curve_begin(struct ct_curve *c, uint64_t from_ns, uint64_t to_ns, unsigned points) {
-    *c = (struct ct_curve){
+void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_ns, unsigned points) {
+    *c = (struct ct_pool_curve){
         .from_ns = from_ns, .to_ns = to_ns > from_ns ? to_ns : from_ns, .points = points};
     c->next_ns = points ? instant(c, 0) : UINT64_MAX;
 }
 
-static struct ct_curve_point *points_of(struct ct_curve *c, int device) {
+static struct ct_pool_curve_point *points_of(struct ct_pool_curve *c, int device) {
     if (!c->of[device]) {
-        c->of[device] = ct_zeroed(c->points, sizeof **c->of);
+        c->of[device] = ct_heap_alloc_zeroed(c->points, sizeof **c->of);
         for (unsigned i = 0; i < c->points; i++)
             c->of[device][i].t_ns = instant(c, i);
     }
     return c->of[device];
 }
 
-static void pass(struct ct_curve *c, const struct ct_replay *r, int device) {
-    struct ct_curve_point *p = &points_of(c, device)[c->at];
-    p->at = ct_pool_now(&r->pool, &r->live, device);
+static void pass(struct ct_pool_curve *c, const struct ct_replay *r, int device) {
+    struct ct_pool_curve_point *p = &points_of(c, device)[c->at];
+    p->at = ct_torch_pool_totals(&r->pool, &r->live, device);
     if (!p->worst.known) {
         p->worst = p->at;
         p->worst_ns = p->t_ns;
@@ -37,7 +37,7 @@ static void pass(struct ct_curve *c, const struct ct_replay *r, int device) {
     p[1].worst_ns = p->t_ns;
 }
 
-void ct_curve_pass(struct ct_curve *c, const struct ct_replay *r, uint64_t t_ns) {
+void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, uint64_t t_ns) {
     while (c->at < c->points && t_ns > c->next_ns) {
         for (int d = 0; d < CT_DEVICES; d++)
             if (r->pool.device[d].seen)
@@ -47,19 +47,19 @@ void ct_curve_pass(struct ct_curve *c, const struct ct_replay *r, uint64_t t_ns)
     }
 }
 
-void ct_curve_see(struct ct_curve *c, const struct ct_replay *r, int device, uint64_t t_ns) {
+void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device, uint64_t t_ns) {
     if (c->at >= c->points || t_ns < c->from_ns || !r->pool.device[device].seen)
         return;
-    struct ct_curve_point *p = &points_of(c, device)[c->at];
+    struct ct_pool_curve_point *p = &points_of(c, device)[c->at];
     if (p->worst.known &&
-        ct_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
+        ct_torch_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
         return;
-    p->worst = ct_pool_now(&r->pool, &r->live, device);
+    p->worst = ct_torch_pool_totals(&r->pool, &r->live, device);
     p->worst_ns = t_ns;
 }
 
-void ct_curve_free(struct ct_curve *c) {
+void ct_pool_curve_free(struct ct_pool_curve *c) {
     for (int d = 0; d < CT_DEVICES; d++)
         free(c->of[d]);
-    *c = (struct ct_curve){0};
+    *c = (struct ct_pool_curve){0};
 }

@@ -17,11 +17,11 @@ struct ct_refusal {
     int bytes_known, reading_known;
     uint64_t bytes, free, total;
     uint64_t live_bytes, live_allocations;
-    struct ct_split split; // the device at that moment
-    int recovered;         // a retry of the same size succeeded later
+    struct ct_breakdown split; // the device at that moment
+    int recovered;             // a retry of the same size succeeded later
     uint64_t recovered_event, recovered_t_ns;
     int driver_refused;          // of a block-oom: the driver had been asked before
-    struct ct_pool_figures pool; // of the device at that moment
+    struct ct_torch_pool_totals pool; // of the device at that moment
     uint32_t earlier;            // chain of refusals of the same size that are not recovered, + 1
 };
 
@@ -29,13 +29,13 @@ struct ct_device_scan {
     int seen;
     uint64_t peak_bytes, peak_event, peak_t_ns; // of live_bytes, in the range
     int peak_known;
-    struct ct_pool_figures pool_at_peak, pool_at_end;
+    struct ct_torch_pool_totals pool_at_peak, pool_at_end;
     uint64_t used_peak, used_peak_t_ns; // of the whole device, as read
     int used_peak_known;
     uint64_t allocations; // in the range, successful
     int over_known;       // a budget was crossed
     struct ct_refusal over;
-    struct ct_marks marks; // by stack at the peak and at the last refusal
+    struct ct_peak_totals marks; // by stack at the peak and at the last refusal
 };
 
 struct ct_stack_total {
@@ -69,8 +69,8 @@ struct ct_scan {
     size_t stack_count;
     struct ct_plot_column *plot[CT_DEVICES]; // NULL for devices not seen
     struct ct_replay end;                    // the state behind the last event of the range
-    struct ct_curve curve;                   // of the pools
-    struct ct_growths growths;
+    struct ct_pool_curve curve;                   // of the pools
+    struct ct_pool_growths growths;
     struct ct_sharing sharing;
     // working state
     struct ct_map waiting; // size and device -> last refusal not recovered, + 1
@@ -83,8 +83,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
 void ct_scan_free(struct ct_scan *s);
 // The crossing, or NULL: with a budget the first event over it; else the last refusal without a later
 // successful retry; else the first refusal.
-const struct ct_refusal *ct_scan_crossing(const struct ct_scan *s);
+const struct ct_refusal *ct_scan_find_crossing(const struct ct_scan *s);
 // Whether the refused memory was to be the device's (and not host memory or address space).
-int ct_refusal_of_device(const struct ct_refusal *r);
+int ct_scan_is_device_memory(const struct ct_refusal *r);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef CT_SHARING_H
 #define CT_SHARING_H
 
-#include "base/table.h"
+#include "base/map.h"
 #include "replay/replay.h"
 
 struct ct_sharing {
@@ -24,11 +24,11 @@ struct ct_host_memory {
 };
 
 // An event of the operation export, before it is applied.
-void ct_sharing_see(struct ct_sharing *s, const struct ct_live *l, const struct ct_event *e);
+void ct_sharing_note_export(struct ct_sharing *s, const struct ct_live *l, const struct ct_event *e);
 void ct_sharing_free(struct ct_sharing *s);
-struct ct_shared ct_shared_of(const struct ct_sharing *s, const struct ct_live *l, int device);
+struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device);
 // By who called, the most bytes first. The caller frees the list.
-struct ct_host_memory *ct_host_memory_take(const struct ct_names *n, const struct ct_live *l,
+struct ct_host_memory *ct_host_memory_list(const struct ct_definitions *n, const struct ct_live *l,
                                            size_t *count);
 
 #endif

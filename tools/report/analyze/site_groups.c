@@ -3,19 +3,19 @@
 #include "analyze/site_groups.h"
 
 static int same(const void *owner, uint32_t id, const void *key) {
-    const struct ct_groups *g = owner;
+    const struct ct_site_groups *g = owner;
     return g->list && strcmp(g->list[id - 1].label, key) == 0;
 }
 
-struct ct_group *ct_groups_at(struct ct_groups *g, struct ct_sites *s, uint32_t stack) {
+struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s, uint32_t stack) {
     char label[1200];
-    ct_site_label(s, stack, label, sizeof label);
+    ct_call_sites_label(s, stack, label, sizeof label);
     const size_t length = strlen(label);
-    uint32_t *slot = ct_set_slot(&g->set, ct_hash_bytes(label, length), same, g, label);
+    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length), same, g, label);
     if (!*slot) {
-        CT_GROW(g->list, g->count, g->capacity);
-        g->list[g->count] = (struct ct_group){.stack = stack};
-        g->list[g->count].label = ct_resize(NULL, length + 1, 1);
+        CT_HEAP_GROW(g->list, g->count, g->capacity);
+        g->list[g->count] = (struct ct_site_group){.stack = stack};
+        g->list[g->count].label = ct_heap_resize(NULL, length + 1, 1);
         memcpy(g->list[g->count].label, label, length + 1);
         *slot = (uint32_t)++g->count;
     }
@@ -24,24 +24,24 @@ struct ct_group *ct_groups_at(struct ct_groups *g, struct ct_sites *s, uint32_t 
 
 enum { MAX_DEPTH = 6, LABEL = 1200 };
 
-static void set_depth(struct ct_sites *s, uint32_t stack, unsigned depth) {
+static void set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth) {
     if (stack >= s->depth_count) {
         const size_t before = s->depth_count;
-        s->depth_count = s->names->stack_count;
-        s->depth = ct_resize(s->depth, s->depth_count, 1);
+        s->depth_count = s->definitions->stack_count;
+        s->depth = ct_heap_resize(s->depth, s->depth_count, 1);
         memset(s->depth + before, 0, s->depth_count - before);
     }
     s->depth[stack] = (uint8_t)depth;
 }
 
 // Gives the stacks of one group the least depth at which they have more than one label, or 1 if none does.
-static void split(struct ct_sites *s, const uint32_t *stacks, size_t n) {
+static void split(struct ct_call_sites *s, const uint32_t *stacks, size_t n) {
     char first[LABEL], label[LABEL];
     for (unsigned depth = 2; depth <= MAX_DEPTH; depth++) {
         int differ = 0;
         for (size_t i = 0; i < n; i++) {
             set_depth(s, stacks[i], depth);
-            ct_site_label(s, stacks[i], i ? label : first, LABEL);
+            ct_call_sites_label(s, stacks[i], i ? label : first, LABEL);
             differ |= i && strcmp(first, label) != 0;
         }
         if (differ)
@@ -51,58 +51,58 @@ static void split(struct ct_sites *s, const uint32_t *stacks, size_t n) {
         set_depth(s, stacks[i], 1);
 }
 
-void ct_groups_refine(struct ct_sites *s, const struct ct_holding *h, size_t n) {
-    struct ct_groups groups;
+void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, size_t n) {
+    struct ct_site_groups groups;
     uint64_t whole = 0;
-    ct_groups_of(&groups, s, h, n);
+    ct_site_groups_build(&groups, s, h, n);
     for (size_t i = 0; i < groups.count; i++)
         whole += groups.list[i].bytes;
-    uint32_t *stacks = ct_resize(NULL, n, sizeof *stacks);
+    uint32_t *stacks = ct_heap_resize(NULL, n, sizeof *stacks);
     for (size_t g = 0; g < groups.count && groups.list[g].bytes > whole / 5; g++) {
         size_t count = 0;
         if (groups.list[g].stacks < 2)
             continue;
         for (size_t i = 0; i < n; i++) {
             char label[LABEL];
-            ct_site_label(s, h[i].stack, label, sizeof label);
+            ct_call_sites_label(s, h[i].stack, label, sizeof label);
             if (strcmp(label, groups.list[g].label) == 0)
                 stacks[count++] = h[i].stack;
         }
         split(s, stacks, count);
     }
     free(stacks);
-    ct_groups_free(&groups);
+    ct_site_groups_free(&groups);
 }
 
-void ct_groups_of(struct ct_groups *g, struct ct_sites *s, const struct ct_holding *h, size_t n) {
-    *g = (struct ct_groups){0};
+void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s, const struct ct_holding *h, size_t n) {
+    *g = (struct ct_site_groups){0};
     for (size_t i = 0; i < n;
          i++) { // the most bytes first: the first stack of a group is its largest
-        struct ct_group *group = ct_groups_at(g, s, h[i].stack);
+        struct ct_site_group *group = ct_site_groups_get(g, s, h[i].stack);
         group->bytes += h[i].bytes;
         group->count += h[i].count;
         group->stacks++;
     }
-    ct_groups_sort(g);
+    ct_site_groups_sort(g);
 }
 
 static int by_bytes(const void *a, const void *b) {
-    const struct ct_group *x = a, *y = b;
+    const struct ct_site_group *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
     return strcmp(x->label, y->label);
 }
 
-void ct_groups_sort(struct ct_groups *g) {
+void ct_site_groups_sort(struct ct_site_groups *g) {
     if (g->count)
         qsort(g->list, g->count, sizeof *g->list, by_bytes);
-    ct_set_clear(&g->set); // its numbers are those of the old order
+    ct_id_set_free(&g->set); // its numbers are those of the old order
 }
 
-void ct_groups_free(struct ct_groups *g) {
+void ct_site_groups_free(struct ct_site_groups *g) {
     for (size_t i = 0; i < g->count; i++)
         free(g->list[i].label);
     free(g->list);
-    ct_set_clear(&g->set);
-    *g = (struct ct_groups){0};
+    ct_id_set_free(&g->set);
+    *g = (struct ct_site_groups){0};
 }

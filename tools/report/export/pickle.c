@@ -2,8 +2,8 @@
 // Opcodes of pickle protocol 2. Source: Lib/pickletools.py of CPython, which describes each.
 #include "export/pickle.h"
 
-#include "base/memory.h"
-#include "base/text.h"
+#include "base/heap.h"
+#include "base/utf8.h"
 
 static void flush(struct ct_pickle *p) {
     if (!p->failed && ct_new_file_write(p->file, p->buffer, p->used))
@@ -69,7 +69,7 @@ static size_t valid(const char *bytes, size_t length, char *to) {
     size_t n = 0;
     for (size_t i = 0; i < length;) {
         uint32_t code;
-        const unsigned one = ct_utf8((const unsigned char *)bytes + i, length - i, &code);
+        const unsigned one = ct_utf8_decode((const unsigned char *)bytes + i, length - i, &code);
         memcpy(to + n, one ? bytes + i : wrong, one ? one : 3);
         n += one ? one : 3;
         i += one ? one : 1;
@@ -78,7 +78,7 @@ static size_t valid(const char *bytes, size_t length, char *to) {
 }
 
 void ct_pickle_bytes(struct ct_pickle *p, const char *bytes, size_t length) {
-    char few[3072], *text = length <= sizeof few / 3 ? few : ct_resize(NULL, length, 3);
+    char few[3072], *text = length <= sizeof few / 3 ? few : ct_heap_resize(NULL, length, 3);
     const size_t n = valid(bytes, length, text);
     with_argument(p, 'X', n, 4); // BINUNICODE
     for (size_t done = 0; done < n;) {
@@ -95,14 +95,14 @@ void ct_pickle_text(struct ct_pickle *p, const char *text) {
     ct_pickle_bytes(p, text, strlen(text));
 }
 
-void ct_pickle_keep(struct ct_pickle *p, uint32_t memo) {
+void ct_pickle_memoize(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
         with_argument(p, 'q', memo, 1); // BINPUT
     else
         with_argument(p, 'r', memo, 4); // LONG_BINPUT
 }
 
-void ct_pickle_again(struct ct_pickle *p, uint32_t memo) {
+void ct_pickle_recall(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
         with_argument(p, 'h', memo, 1); // BINGET
     else

@@ -35,7 +35,7 @@ void ct_pickle_number(struct ct_pickle *p, uint64_t value); // at most INT64_MAX
 void ct_pickle_bytes(struct ct_pickle *p, const char *bytes, size_t length);
 void ct_pickle_text(struct ct_pickle *p, const char *text);
 // Remembers what was just written under a number; writes it again.
-void ct_pickle_keep(struct ct_pickle *p, uint32_t memo);
-void ct_pickle_again(struct ct_pickle *p, uint32_t memo);
+void ct_pickle_memoize(struct ct_pickle *p, uint32_t memo);
+void ct_pickle_recall(struct ct_pickle *p, uint32_t memo);
 
 #endif

@@ -11,78 +11,78 @@
 // Numbers that JavaScript has exactly.
 #define MOST_EXACT (UINT64_C(1) << 53)
 
-static int wanted(const struct ct_snapshot *s, int device) {
+static int wanted(const struct ct_torch_snapshot *s, int device) {
     return s->device < 0 || s->device == device;
 }
 
 // ---- memory of the driver and blocks ---------------------------------------------------------------
 
-static void put_block_given(struct ct_snapshot *s, const struct ct_span *span) {
-    ct_put_given(s, span, W_free_requested);
-    ct_put_given(s, span, W_free_completed);
+static void put_block_given(struct ct_torch_snapshot *s, const struct ct_listed_range *span) {
+    ct_torch_snapshot_write_free(s, span, W_free_requested);
+    ct_torch_snapshot_write_free(s, span, W_free_completed);
 }
 
-static uint64_t hold_key(const struct ct_span *region) {
-    return ct_mix(region->start) ^ region->event;
+static uint64_t hold_key(const struct ct_listed_range *region) {
+    return ct_hash_mix(region->start) ^ region->event;
 }
 
 // The segment of a block that has none (its memory comes from a call that was not seen) ends with it.
-static void end_alone(struct ct_snapshot *s, uint64_t start) {
-    const struct ct_span_at at = ct_spans_find(&s->regions, start);
-    const struct ct_span *region = ct_spans_get(&s->regions, at);
-    if (!region || region->start != start || !(region->what & CT_REGION_ALONE))
+static void end_alone(struct ct_torch_snapshot *s, uint64_t start) {
+    const struct ct_range_list_position at = ct_range_list_find(&s->regions, start);
+    const struct ct_listed_range *region = ct_range_list_get(&s->regions, at);
+    if (!region || region->start != start || !(region->what & CT_REGION_SYNTHETIC))
         return;
-    ct_put_given(s, region, W_segment_free);
-    ct_spans_take(&s->regions, at);
+    ct_torch_snapshot_write_free(s, region, W_segment_free);
+    ct_range_list_remove(&s->regions, at);
     s->alone--;
 }
 
-static void end_block(struct ct_snapshot *s, struct ct_span_at at) {
-    const struct ct_span block = *ct_spans_get(&s->blocks, at);
+static void end_block(struct ct_torch_snapshot *s, struct ct_range_list_position at) {
+    const struct ct_listed_range block = *ct_range_list_get(&s->blocks, at);
     put_block_given(s, &block);
-    ct_spans_take(&s->blocks, at);
+    ct_range_list_remove(&s->blocks, at);
     if (s->alone)
         end_alone(s, block.start);
 }
 
 // All blocks that overlap a range.
-static void end_blocks(struct ct_snapshot *s, const struct ct_span *in) {
+static void end_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *in) {
     for (;;) {
-        const struct ct_span_at at = ct_spans_find(&s->blocks, in->start);
-        const struct ct_span *block = ct_spans_get(&s->blocks, at);
-        if (!block || block->start >= ct_span_end(in))
+        const struct ct_range_list_position at = ct_range_list_find(&s->blocks, in->start);
+        const struct ct_listed_range *block = ct_range_list_get(&s->blocks, at);
+        if (!block || block->start >= ct_listed_range_end(in))
             return;
         end_block(s, at);
     }
 }
 
-static void end_region(struct ct_snapshot *s, uint64_t start) {
-    const struct ct_span region = *ct_spans_exact(&s->regions, start);
+static void end_region(struct ct_torch_snapshot *s, uint64_t start) {
+    const struct ct_listed_range region = *ct_range_list_find_exact(&s->regions, start);
     const int mapped = region.what & CT_REGION_POOL && region.what & CT_REGION_MAPPED;
     if (!(region.what & CT_REGION_POOL))
         put_block_given(s, &region);
     end_blocks(s, &region);
-    if (region.what & CT_REGION_ALONE) // with its block
+    if (region.what & CT_REGION_SYNTHETIC) // with its block
         return;
-    ct_put_given(s, &region, mapped ? W_segment_unmap : W_segment_free);
-    ct_spans_take(&s->regions, ct_spans_find(&s->regions, start));
+    ct_torch_snapshot_write_free(s, &region, mapped ? W_segment_unmap : W_segment_free);
+    ct_range_list_remove(&s->regions, ct_range_list_find(&s->regions, start));
 }
 
 // Mappings next to memory that is none.
-static void look_beside(struct ct_snapshot *s, const struct ct_span *region) {
-    const struct ct_span_at at = ct_spans_find(&s->regions, region->start);
-    const struct ct_span *after = ct_spans_get(&s->regions, at),
-                         *before = ct_spans_before(&s->regions, at);
-    if (after && after->start == ct_span_end(region) &&
+static void look_beside(struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
+    const struct ct_range_list_position at = ct_range_list_find(&s->regions, region->start);
+    const struct ct_listed_range *after = ct_range_list_get(&s->regions, at),
+                         *before = ct_range_list_previous(&s->regions, at);
+    if (after && after->start == ct_listed_range_end(region) &&
         (after->what ^ region->what) & CT_REGION_MAPPED)
         s->apart = 1;
-    if (before && ct_span_end(before) == region->start &&
+    if (before && ct_listed_range_end(before) == region->start &&
         (before->what ^ region->what) & CT_REGION_MAPPED)
         s->apart = 1;
 }
 
-static struct ct_span span_of(const struct ct_object *o) {
-    return (struct ct_span){.start = o->key,
+static struct ct_listed_range span_of(const struct ct_object *o) {
+    return (struct ct_listed_range){.start = o->key,
                             .bytes = o->bytes,
                             .event = ct_object_event(o),
                             .t_ns = o->t_ns,
@@ -90,46 +90,46 @@ static struct ct_span span_of(const struct ct_object *o) {
                             .device = o->device};
 }
 
-static int can_show(const struct ct_snapshot *s, const struct ct_object *o, int device) {
+static int can_show(const struct ct_torch_snapshot *s, const struct ct_object *o, int device) {
     return o->bytes && o->key < MOST_EXACT && o->bytes <= MOST_EXACT - o->key &&
-           wanted(s, ct_device_place(device));
+           wanted(s, ct_device_to_index(device));
 }
 
-static void begin_region(struct ct_snapshot *s, const struct ct_object *o, int device,
+static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o, int device,
                          unsigned what) {
-    struct ct_span region = span_of(o);
-    const struct ct_span *there;
+    struct ct_listed_range region = span_of(o);
+    const struct ct_listed_range *there;
     if (!can_show(s, o, device))
         return;
     region.device = (int8_t)device;
-    while ((there = ct_spans_over(&s->regions, region.start, region.bytes)))
+    while ((there = ct_range_list_find_overlap(&s->regions, region.start, region.bytes)))
         end_region(s, there->start);
     if (!s->out && o->segment)
-        *ct_map_at(&s->held, hold_key(&region)) = 1;
+        *ct_map_add(&s->held, hold_key(&region)) = 1;
     // While it is being found out what holds blocks, everything may.
-    const int pool = !s->out || ct_map_get(&s->held, hold_key(&region));
+    const int pool = !s->out || ct_map_find(&s->held, hold_key(&region));
     region.what = (uint8_t)(what | (pool ? CT_REGION_POOL : 0));
     look_beside(s, &region);
-    ct_spans_add(&s->regions, &region);
-    ct_put_taken(s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
+    ct_range_list_add(&s->regions, &region);
+    ct_torch_snapshot_write_alloc(s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
     if (!pool)
-        ct_put_taken(s, &region, W_alloc);
+        ct_torch_snapshot_write_alloc(s, &region, W_alloc);
 }
 
 // Whether a block lies in one segment: in one region, or in mappings that follow one another. They are noted as segments.
-static int lies_in_segment(struct ct_snapshot *s, const struct ct_span *block, int note) {
+static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *block, int note) {
     uint64_t up_to = block->start;
-    struct ct_span_at at = ct_spans_find(&s->regions, up_to);
-    for (const struct ct_span *r; (r = ct_spans_get(&s->regions, at));
-         at = ct_spans_next(&s->regions, at)) {
+    struct ct_range_list_position at = ct_range_list_find(&s->regions, up_to);
+    for (const struct ct_listed_range *r; (r = ct_range_list_get(&s->regions, at));
+         at = ct_range_list_next(&s->regions, at)) {
         const int first = up_to == block->start;
         if (!(r->what & CT_REGION_POOL) || r->device != block->device ||
             (first ? r->start > up_to : r->start != up_to || !(r->what & CT_REGION_MAPPED)))
             return 0;
         if (note)
-            *ct_map_at(&s->held, hold_key(r)) = 1;
-        up_to = ct_span_end(r);
-        if (up_to >= ct_span_end(block))
+            *ct_map_add(&s->held, hold_key(r)) = 1;
+        up_to = ct_listed_range_end(r);
+        if (up_to >= ct_listed_range_end(block))
             return 1;
         if (!(r->what & CT_REGION_MAPPED))
             return 0;
@@ -137,65 +137,65 @@ static int lies_in_segment(struct ct_snapshot *s, const struct ct_span *block, i
     return 0;
 }
 
-static void begin_block(struct ct_snapshot *s, const struct ct_object *o) {
-    struct ct_span block = span_of(o), region = span_of(o);
+static void begin_block(struct ct_torch_snapshot *s, const struct ct_object *o) {
+    struct ct_listed_range block = span_of(o), region = span_of(o);
     block.what = CT_REGION_POOL;
-    region.what = CT_REGION_POOL | CT_REGION_ALONE;
+    region.what = CT_REGION_POOL | CT_REGION_SYNTHETIC;
     end_blocks(s, &block);
     if (!lies_in_segment(s, &block, 0)) {
-        if (ct_spans_over(&s->regions, block.start, block.bytes))
+        if (ct_range_list_find_overlap(&s->regions, block.start, block.bytes))
             return; // partly: a damaged trace
-        ct_spans_add(&s->regions, &region);
+        ct_range_list_add(&s->regions, &region);
         s->alone++;
-        ct_put_taken(s, &region, W_segment_alloc);
+        ct_torch_snapshot_write_alloc(s, &region, W_segment_alloc);
     } else if (!s->out) {
         (void)lies_in_segment(s, &block, 1);
     }
-    ct_spans_add(&s->blocks, &block);
-    ct_put_taken(s, &block, W_alloc);
+    ct_range_list_add(&s->blocks, &block);
+    ct_torch_snapshot_write_alloc(s, &block, W_alloc);
 }
 
 // ---- what the replay tells -------------------------------------------------------------------------
 
-static int is_memory(const struct ct_origin *from) {
-    return from->space != CT_SPACE_HOST && !(from->flags & CT_NO_MEMORY_OF_ITS_OWN);
+static int is_memory(const struct ct_traits *from) {
+    return from->space != CT_SPACE_HOST && !(from->flags & CT_FLAGS_WITHOUT_MEMORY);
 }
 
 // A mapping is memory if what is mapped is, and where that is. (While the call is applied, the mapping does not know yet.)
-static void begin_mapping(struct ct_snapshot *s, const struct ct_object *o,
-                          const struct ct_origin *from) {
+static void begin_mapping(struct ct_torch_snapshot *s, const struct ct_object *o,
+                          const struct ct_traits *from) {
     const struct ct_live *l = &s->replay->live;
     const uint64_t handle = s->event && CT_HAS(s->event, handle) ? s->event->handle : from->link;
     const struct ct_object *of = ct_live_find(l, CT_KIND_HANDLE, handle);
-    if (is_memory(from) && (!of || is_memory(ct_live_origin(l, of))))
+    if (is_memory(from) && (!of || is_memory(ct_live_traits(l, of))))
         begin_region(s, o, of ? of->device : o->device, CT_REGION_MAPPED);
 }
 
-static void address_changed(struct ct_snapshot *s, const struct ct_object *o,
-                            const struct ct_origin *from, int sign) {
+static void address_changed(struct ct_torch_snapshot *s, const struct ct_object *o,
+                            const struct ct_traits *from, int sign) {
     if (sign < 0) {
-        if (ct_spans_exact(&s->regions, o->key))
+        if (ct_range_list_find_exact(&s->regions, o->key))
             end_region(s, o->key);
     } else if (is_memory(from)) {
         begin_region(s, o, o->device, 0);
     }
 }
 
-static void tile_changed(void *user, const struct ct_object *o, const struct ct_origin *from,
+static void tile_changed(void *user, const struct ct_object *o, const struct ct_traits *from,
                          int sign) {
-    struct ct_snapshot *s = user;
+    struct ct_torch_snapshot *s = user;
     if (o->kind == CT_KIND_ADDRESS) {
         address_changed(s, o, from, sign);
     } else if (o->kind == CT_KIND_RESERVED) {
         return;
     } else if (o->kind == CT_KIND_MAPPING) {
-        if (sign < 0 && ct_spans_exact(&s->regions, o->key))
+        if (sign < 0 && ct_range_list_find_exact(&s->regions, o->key))
             end_region(s, o->key);
         else if (sign > 0)
             begin_mapping(s, o, from);
     } else if (sign < 0) {
-        const struct ct_span_at at = ct_spans_find(&s->blocks, o->key);
-        const struct ct_span *block = ct_spans_get(&s->blocks, at);
+        const struct ct_range_list_position at = ct_range_list_find(&s->blocks, o->key);
+        const struct ct_listed_range *block = ct_range_list_get(&s->blocks, at);
         if (block && block->start == o->key)
             end_block(s, at);
     } else if (can_show(s, o, o->device)) {
@@ -206,9 +206,9 @@ static void tile_changed(void *user, const struct ct_object *o, const struct ct_
 
 // ---- refusals --------------------------------------------------------------------------------------
 
-static void refusal_text(const struct ct_snapshot *s, const struct ct_event *e, int free_known,
+static void refusal_text(const struct ct_torch_snapshot *s, const struct ct_event *e, int free_known,
                          char *to, size_t size) {
-    const struct ct_string *api = &s->sites->names->strings[CT_HAS(e, api) ? e->api : 0];
+    const struct ct_string *api = &s->sites->definitions->strings[CT_HAS(e, api) ? e->api : 0];
     const char *unknown = free_known ? "" : "; how much was free is not known";
     if (e->op == CT_OP_BLOCK_OOM)
         (void)snprintf(to, size, "PyTorch refused%s", unknown);
@@ -217,19 +217,19 @@ static void refusal_text(const struct ct_snapshot *s, const struct ct_event *e, 
                        api->at, e->result, unknown);
 }
 
-static void put_refusal(struct ct_snapshot *s, const struct ct_event *e) {
+static void put_refusal(struct ct_torch_snapshot *s, const struct ct_event *e) {
     const struct ct_refusal of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
-    const int index = ct_device_index(e);
+    const int index = ct_event_device_index(e);
     const int refused =
         e->op == CT_OP_BLOCK_OOM ||
-        (CT_HAS(e, result) && e->result == 2 && ct_op_takes(e->op) && ct_refusal_of_device(&of));
+        (CT_HAS(e, result) && e->result == 2 && ct_trace_op_acquires(e->op) && ct_scan_is_device_memory(&of));
     char text[300];
     if (!s->out || !refused || !wanted(s, index))
         return;
-    const struct ct_split split = ct_replay_split(s->replay, index);
+    const struct ct_breakdown split = ct_replay_split(s->replay, index);
     const int known = CT_HAS(e, free_bytes) || split.used_known;
     refusal_text(s, e, known, text, sizeof text);
-    ct_put_oom(s, e, CT_HAS(e, free_bytes) ? e->free_bytes : known ? split.free : 0, text);
+    ct_torch_snapshot_write_oom(s, e, CT_HAS(e, free_bytes) ? e->free_bytes : known ? split.free : 0, text);
 }
 
 // ---- the window ------------------------------------------------------------------------------------
@@ -250,43 +250,43 @@ static int by_event(const void *a, const void *b) {
 }
 
 // What is there when the window begins: memory of the driver, then the blocks in it, each in the order in which it was made.
-static void tell_before(struct ct_snapshot *s, uint64_t t_ns) {
+static void tell_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
     const struct ct_live *l = &s->replay->live;
     struct first *all = NULL;
     size_t n = 0, room = 0;
-    for (uint32_t i = 0; i < ct_live_slots(l); i++) {
-        const struct ct_object *o = ct_live_at(l, i);
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
         if (!o ||
             (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_MAPPING && o->kind != CT_KIND_BLOCK))
             continue;
-        CT_GROW(all, n, room);
+        CT_HEAP_GROW(all, n, room);
         all[n++] = (struct first){ct_object_event(o), i, o->kind == CT_KIND_BLOCK};
     }
     if (n)
         qsort(all, n, sizeof *all, by_event);
     for (size_t i = 0; i < n; i++) {
-        const struct ct_object *o = ct_live_at(l, all[i].slot);
-        tile_changed(s, o, ct_live_origin(l, o), +1);
+        const struct ct_object *o = ct_live_object_at(l, all[i].slot);
+        tile_changed(s, o, ct_live_traits(l, o), +1);
     }
     free(all);
     for (int d = 0; d < CT_DEVICES && s->out; d++)
         if (s->list[d])
-            ct_put_marker(s, d, t_ns);
+            ct_torch_snapshot_write_marker(s, d, t_ns);
     s->told = 1;
 }
 
-static void count_shown(struct ct_snapshot *s) {
-    const struct ct_span *span;
-    struct ct_span_at at;
-    for (at = ct_spans_find(&s->regions, 0); (span = ct_spans_get(&s->regions, at));
-         at = ct_spans_next(&s->regions, at)) {
-        struct ct_shown *d = &s->shown[ct_device_place(span->device)];
+static void count_shown(struct ct_torch_snapshot *s) {
+    const struct ct_listed_range *span;
+    struct ct_range_list_position at;
+    for (at = ct_range_list_find(&s->regions, 0); (span = ct_range_list_get(&s->regions, at));
+         at = ct_range_list_next(&s->regions, at)) {
+        struct ct_export_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->segment_bytes += span->bytes;
         d->pool_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
     }
-    for (at = ct_spans_find(&s->blocks, 0); (span = ct_spans_get(&s->blocks, at));
-         at = ct_spans_next(&s->blocks, at)) {
-        struct ct_shown *d = &s->shown[ct_device_place(span->device)];
+    for (at = ct_range_list_find(&s->blocks, 0); (span = ct_range_list_get(&s->blocks, at));
+         at = ct_range_list_next(&s->blocks, at)) {
+        struct ct_export_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->blocks++;
         d->block_bytes += span->bytes;
     }
@@ -294,8 +294,8 @@ static void count_shown(struct ct_snapshot *s) {
         s->shown[d].live_bytes = s->replay->live.device[d].live_bytes;
 }
 
-static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
-    const struct ct_window *w = &s->window;
+static void follow(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
+    const struct ct_export_window *w = &s->window;
     const struct ct_event *e;
     uint64_t number;
     s->replay = r;
@@ -308,8 +308,8 @@ static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *
          s->event = NULL) {
         if (!s->told && number >= w->first && e->t_ns >= w->from_ns) {
             tell_before(s, e->t_ns);
-            r->live.tiled = tile_changed;
-            r->live.tiled_user = s;
+            r->live.region_changed = tile_changed;
+            r->live.region_user = s;
         }
         s->event = e;
         if (s->told)
@@ -319,18 +319,18 @@ static void follow(struct ct_snapshot *s, struct ct_trace *t, struct ct_replay *
     s->event = NULL;
     if (!s->told)
         tell_before(s, t->t_last_ns);
-    r->live.tiled = NULL;
+    r->live.region_changed = NULL;
     count_shown(s);
 }
 
 // ---- before it is written --------------------------------------------------------------------------
 
 // `place`: of a stack's holding, + 1.
-static void add_holding(struct ct_moment *m, size_t *room, struct ct_map *place,
-                        const struct ct_span *span) {
-    uint64_t *of = ct_map_at(place, span->stack);
+static void add_holding(struct ct_live_totals *m, size_t *room, struct ct_map *place,
+                        const struct ct_listed_range *span) {
+    uint64_t *of = ct_map_add(place, span->stack);
     if (!*of) {
-        CT_GROW(m->holdings, m->holding_count, *room);
+        CT_HEAP_GROW(m->holdings, m->holding_count, *room);
         m->holdings[m->holding_count++] = (struct ct_holding){.stack = span->stack};
         *of = m->holding_count;
     }
@@ -339,32 +339,32 @@ static void add_holding(struct ct_moment *m, size_t *room, struct ct_map *place,
 }
 
 // The call sites that hold most of the blocks at the end; where there are no blocks, of the driver's memory.
-static void choose_categories(struct ct_snapshot *s) {
-    const struct ct_spans *from = s->has_blocks ? &s->blocks : &s->regions;
-    const struct ct_span *span;
+static void choose_categories(struct ct_torch_snapshot *s) {
+    const struct ct_range_list *from = s->has_blocks ? &s->blocks : &s->regions;
+    const struct ct_listed_range *span;
     struct ct_map place = {0};
     size_t room = 16;
-    struct ct_moment m = {.holdings = ct_zeroed(room, sizeof *m.holdings)};
-    struct ct_groups groups;
-    for (struct ct_span_at at = ct_spans_find(from, 0); (span = ct_spans_get(from, at));
-         at = ct_spans_next(from, at))
+    struct ct_live_totals m = {.holdings = ct_heap_alloc_zeroed(room, sizeof *m.holdings)};
+    struct ct_site_groups groups;
+    for (struct ct_range_list_position at = ct_range_list_find(from, 0); (span = ct_range_list_get(from, at));
+         at = ct_range_list_next(from, at))
         add_holding(&m, &room, &place, span);
-    ct_map_clear(&place);
-    ct_groups_refine(s->sites, m.holdings, m.holding_count);
-    ct_groups_of(&groups, s->sites, m.holdings, m.holding_count);
-    ct_groups_sort(&groups);
+    ct_map_free(&place);
+    ct_site_groups_refine(s->sites, m.holdings, m.holding_count);
+    ct_site_groups_build(&groups, s->sites, m.holdings, m.holding_count);
+    ct_site_groups_sort(&groups);
     for (size_t i = 0; i < groups.count && i < CT_OWN_CATEGORIES; i++)
         s->own[i] = strdup(groups.list[i].label);
-    ct_groups_free(&groups);
+    ct_site_groups_free(&groups);
     free(m.holdings);
 }
 
-void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t) {
-    struct ct_replay *r = ct_resize(NULL, 1, sizeof *r);
+void ct_torch_snapshot_prepare(struct ct_torch_snapshot *s, struct ct_trace *t) {
+    struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
     follow(s, t, r);
     choose_categories(s);
-    ct_spans_free(&s->regions);
-    ct_spans_free(&s->blocks);
+    ct_range_list_free(&s->regions);
+    ct_range_list_free(&s->blocks);
     s->alone = 0;
     ct_replay_free(r);
     free(r);
@@ -372,30 +372,30 @@ void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t) {
 
 // ---- what there is of it ------------------------------------------------------------------------------
 
-void ct_snapshot_write(struct ct_snapshot *s, struct ct_trace *t, struct ct_pickle *out) {
-    struct ct_replay *r = ct_resize(NULL, 1, sizeof *r);
+void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_pickle *out) {
+    struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
     uint64_t monotonic, realtime;
-    if (ct_names_number(s->sites->names, "clock.monotonic_ns", &monotonic) &&
-        ct_names_number(s->sites->names, "clock.realtime_ns", &realtime))
+    if (ct_definitions_info_number(s->sites->definitions, "clock.monotonic_ns", &monotonic) &&
+        ct_definitions_info_number(s->sites->definitions, "clock.realtime_ns", &realtime))
         s->clock_ns = (int64_t)(realtime - monotonic);
     s->out = out;
     s->memos = CT_WORDS;
     ct_pickle_op(out, CT_PICKLE_DICT);
     follow(s, t, r);
-    ct_put_state(s, t);
+    ct_torch_snapshot_write_state(s, t);
     ct_replay_free(r);
     free(r);
 }
 
-void ct_snapshot_free(struct ct_snapshot *s) {
-    ct_spans_free(&s->regions);
-    ct_spans_free(&s->blocks);
-    ct_map_clear(&s->held);
-    ct_map_clear(&s->frames);
-    ct_map_clear(&s->frame);
-    ct_map_clear(&s->file);
-    ct_map_clear(&s->category);
-    ct_map_clear(&s->labels);
+void ct_torch_snapshot_free(struct ct_torch_snapshot *s) {
+    ct_range_list_free(&s->regions);
+    ct_range_list_free(&s->blocks);
+    ct_map_free(&s->held);
+    ct_map_free(&s->frames);
+    ct_map_free(&s->frame);
+    ct_map_free(&s->file);
+    ct_map_free(&s->category);
+    ct_map_free(&s->labels);
     for (unsigned i = 0; i < CT_OWN_CATEGORIES; i++)
         free(s->own[i]);
 }

@@ -17,13 +17,13 @@
 #include "symbols/call_sites.h"
 
 // From event `first` to `last`, as far as their times lie in the range.
-struct ct_window {
+struct ct_export_window {
     uint64_t first, last;
     uint64_t from_ns, to_ns;
 };
 
 // What there is of a device at the end of the window.
-struct ct_shown {
+struct ct_export_shown {
     uint64_t segments, segment_bytes; // all of them
     uint64_t pool_bytes;              // of those that hold blocks of PyTorch's
     uint64_t blocks, block_bytes;     // PyTorch's
@@ -31,18 +31,18 @@ struct ct_shown {
 };
 
 // Of a region, memory of the driver: it holds blocks; it is a mapping; it is there for a block without a segment.
-enum { CT_REGION_POOL = 1, CT_REGION_MAPPED = 2, CT_REGION_ALONE = 4 };
+enum { CT_REGION_POOL = 1, CT_REGION_MAPPED = 2, CT_REGION_SYNTHETIC = 4 };
 
 enum { CT_OWN_CATEGORIES = 8 }; // call sites whose memory has a colour of its own
 
-struct ct_snapshot {
-    struct ct_sites *sites;
+struct ct_torch_snapshot {
+    struct ct_call_sites *sites;
     int device; // only this one; -1: all
-    struct ct_window window;
+    struct ct_export_window window;
     const char *note; // on all figures; may be NULL
     uint64_t entries;
-    struct ct_shown shown[CT_DEVICES];
-    // what ct_snapshot_examine finds out
+    struct ct_export_shown shown[CT_DEVICES];
+    // what ct_torch_snapshot_prepare finds out
     struct ct_map held;           // memory of the driver that holds blocks, by hold_key()
     int apart;                    // mappings lie next to memory that is none
     int has_blocks;               // of PyTorch's
@@ -50,8 +50,8 @@ struct ct_snapshot {
     // the state
     const struct ct_replay *replay;
     const struct ct_event *event; // that is being applied, or NULL
-    struct ct_spans regions, blocks;
-    uint64_t alone; // regions with CT_REGION_ALONE
+    struct ct_range_list regions, blocks;
+    uint64_t alone; // regions with CT_REGION_SYNTHETIC
     // what is written
     struct ct_pickle *out; // NULL: nothing
     int64_t clock_ns;      // from the trace's clock to the time of day
@@ -65,8 +65,8 @@ struct ct_snapshot {
 };
 
 // Both begin anew, with `sites`, `device`, `window` and `note` set; writing needs what examining has found out.
-void ct_snapshot_examine(struct ct_snapshot *s, struct ct_trace *t);
-void ct_snapshot_write(struct ct_snapshot *s, struct ct_trace *t, struct ct_pickle *out);
-void ct_snapshot_free(struct ct_snapshot *s);
+void ct_torch_snapshot_prepare(struct ct_torch_snapshot *s, struct ct_trace *t);
+void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_pickle *out);
+void ct_torch_snapshot_free(struct ct_torch_snapshot *s);
 
 #endif

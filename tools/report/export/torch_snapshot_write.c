@@ -4,45 +4,45 @@
 #include "export/torch_snapshot_write.h"
 
 #include "analyze/site_groups.h"
-#include "base/text.h"
+#include "base/human.h"
 
 // ---- words -----------------------------------------------------------------------------------------
 // Each is written once, and then by its number.
 
-static void put_word(struct ct_snapshot *s, enum ct_word w) {
+static void put_word(struct ct_torch_snapshot *s, enum ct_word w) {
     static const char *const words[] = {
 #define CT_WORD(text) #text,
 #include "export/torch_snapshot.def"
     };
     if (s->words >> w & 1) {
-        ct_pickle_again(s->out, w);
+        ct_pickle_recall(s->out, w);
         return;
     }
     ct_pickle_text(s->out, words[w]);
-    ct_pickle_keep(s->out, w);
+    ct_pickle_memoize(s->out, w);
     s->words |= UINT64_C(1) << w;
 }
 
-static void put_key_number(struct ct_snapshot *s, enum ct_word key, uint64_t value) {
+static void put_key_number(struct ct_torch_snapshot *s, enum ct_word key, uint64_t value) {
     put_word(s, key);
     ct_pickle_number(s->out, value);
 }
 
-static void put_key_word(struct ct_snapshot *s, enum ct_word key, enum ct_word value) {
+static void put_key_word(struct ct_torch_snapshot *s, enum ct_word key, enum ct_word value) {
     put_word(s, key);
     put_word(s, value);
 }
 
 // Keeps what was just written; its number is remembered in `*memo`.
-static void keep(struct ct_snapshot *s, uint64_t *memo) {
+static void keep(struct ct_torch_snapshot *s, uint64_t *memo) {
     *memo = s->memos++;
-    ct_pickle_keep(s->out, (uint32_t)*memo);
+    ct_pickle_memoize(s->out, (uint32_t)*memo);
 }
 
 // Whether something was written before; if so, it is again.
-static int put_again(struct ct_snapshot *s, uint64_t memo) {
+static int put_again(struct ct_torch_snapshot *s, uint64_t memo) {
     if (memo)
-        ct_pickle_again(s->out, (uint32_t)memo);
+        ct_pickle_recall(s->out, (uint32_t)memo);
     return memo != 0;
 }
 
@@ -71,8 +71,8 @@ static const char *const left_out[] = {
     "cpython/abstract.h",
 };
 
-static void put_visible(struct ct_snapshot *s, const char *text, size_t length) {
-    char *copy = ct_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
+static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t length) {
+    char *copy = ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
     size_t n = length;
     memcpy(copy, text, length);
     copy[n] = 0;
@@ -88,39 +88,39 @@ static void put_visible(struct ct_snapshot *s, const char *text, size_t length) 
     free(copy);
 }
 
-static void put_file(struct ct_snapshot *s, uint32_t string) {
-    const struct ct_string *file = &s->sites->names->strings[string];
-    uint64_t *memo = ct_map_at(&s->file, string);
+static void put_file(struct ct_torch_snapshot *s, uint32_t string) {
+    const struct ct_string *file = &s->sites->definitions->strings[string];
+    uint64_t *memo = ct_map_add(&s->file, string);
     if (put_again(s, *memo))
         return;
     put_visible(s, file->at, file->length);
     keep(s, memo);
 }
 
-static void put_function(struct ct_snapshot *s, const struct ct_frame *f,
-                         const struct ct_place *p) {
-    const struct ct_names *n = s->sites->names;
+static void put_function(struct ct_torch_snapshot *s, const struct ct_frame *f,
+                         const struct ct_source_location *p) {
+    const struct ct_definitions *n = s->sites->definitions;
     const struct ct_string *own = &n->strings[f->function];
     const uint32_t symbol = p && p->function ? p->function : f->function;
     char label[1200];
     if (f->kind == CT_FRAME_PYTHON && own->length) {
         put_visible(s, own->at, own->length);
     } else if (f->kind == CT_FRAME_NATIVE && symbol) {
-        const char *name = ct_symbol(s->sites, symbol, s->sites->in_text);
+        const char *name = ct_call_sites_symbol(s->sites, symbol, s->sites->in_text);
         put_visible(s, name, strlen(name));
     } else {
-        ct_frame_label(s->sites, f, f->place_count, label, sizeof label);
+        ct_call_sites_frame_label(s->sites, f, f->location_count, label, sizeof label);
         put_visible(s, label, strlen(label));
     }
 }
 
-static void put_frame(struct ct_snapshot *s, const struct ct_askers *a) {
-    const struct ct_names *n = s->sites->names;
+static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames *a) {
+    const struct ct_definitions *n = s->sites->definitions;
     const uint32_t id = n->nodes[a->node].frame;
     const struct ct_frame *f = &n->frames[id];
-    const struct ct_place *p =
-        a->place < f->place_count ? &n->places[f->first_place + a->place] : NULL;
-    uint64_t *memo = ct_map_at(&s->frame, (uint64_t)a->place << 32 | id);
+    const struct ct_source_location *p =
+        a->location < f->location_count ? &n->locations[f->first_location + a->location] : NULL;
+    uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->location << 32 | id);
     if (put_again(s, *memo))
         return;
     const int python = f->kind == CT_FRAME_PYTHON;
@@ -136,19 +136,19 @@ static void put_frame(struct ct_snapshot *s, const struct ct_askers *a) {
 }
 
 // The frames that say who asked, innermost first.
-static void put_frames(struct ct_snapshot *s, uint32_t stack) {
+static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
     unsigned batch = 0;
     if (!stack) {
         ct_pickle_op(s->out, CT_PICKLE_LIST);
         return;
     }
-    uint64_t *memo = ct_map_at(&s->frames, stack);
+    uint64_t *memo = ct_map_add(&s->frames, stack);
     if (put_again(s, *memo))
         return;
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     keep(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    for (struct ct_askers a = ct_askers_of(s->sites, stack); a.node; ct_askers_next(&a)) {
+    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node; ct_call_sites_next_frame(&a)) {
         if (batch++ == CT_PICKLE_BATCH) {
             ct_pickle_op(s->out, CT_PICKLE_APPENDS);
             ct_pickle_op(s->out, CT_PICKLE_MARK);
@@ -162,16 +162,16 @@ static void put_frames(struct ct_snapshot *s, uint32_t stack) {
 // ---- categories ------------------------------------------------------------------------------------
 // The viewer gives each category a colour of its own and a place in its legend.
 
-static void module_of(const struct ct_snapshot *s, uint32_t stack, char *to, size_t size) {
-    const struct ct_names *n = s->sites->names;
-    const struct ct_askers a = ct_askers_of(s->sites, stack);
-    const struct ct_frame *f = a.node ? ct_node_frame(n, a.node) : NULL;
+static void module_of(const struct ct_torch_snapshot *s, uint32_t stack, char *to, size_t size) {
+    const struct ct_definitions *n = s->sites->definitions;
+    const struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack);
+    const struct ct_frame *f = a.node ? ct_definitions_node_frame(n, a.node) : NULL;
     *to = 0;
     if (f && f->kind == CT_FRAME_NATIVE && f->module)
-        ct_base_name(n, n->modules[f->module].path, to, size);
+        ct_call_sites_base_name(n, n->modules[f->module].path, to, size);
 }
 
-static void category_text(const struct ct_snapshot *s, uint32_t stack, int outside, char *to,
+static void category_text(const struct ct_torch_snapshot *s, uint32_t stack, int outside, char *to,
                           size_t size) {
     char label[1200];
     if (outside && s->has_blocks) {
@@ -179,7 +179,7 @@ static void category_text(const struct ct_snapshot *s, uint32_t stack, int outsi
         (void)snprintf(to, size, "outside the pool%s%s", *label ? ": " : "", label);
         return;
     }
-    ct_site_label(s->sites, stack, label, sizeof label);
+    ct_call_sites_label(s->sites, stack, label, sizeof label);
     for (unsigned i = 0; i < CT_OWN_CATEGORIES && s->own[i]; i++)
         if (strcmp(label, s->own[i]) == 0) {
             (void)snprintf(to, size, "%s", label);
@@ -188,13 +188,13 @@ static void category_text(const struct ct_snapshot *s, uint32_t stack, int outsi
     (void)snprintf(to, size, "unknown");
 }
 
-static void put_category(struct ct_snapshot *s, uint32_t stack, int outside) {
+static void put_category(struct ct_torch_snapshot *s, uint32_t stack, int outside) {
     char text[1300];
-    uint64_t *memo = ct_map_at(&s->category, (uint64_t)outside << 32 | stack);
+    uint64_t *memo = ct_map_add(&s->category, (uint64_t)outside << 32 | stack);
     if (put_again(s, *memo))
         return;
     category_text(s, stack, outside, text, sizeof text);
-    uint64_t *same = ct_map_at(&s->labels, ct_hash_bytes(text, strlen(text)));
+    uint64_t *same = ct_map_add(&s->labels, ct_hash_bytes(text, strlen(text)));
     if (!put_again(s, *same)) {
         ct_pickle_text(s->out, text);
         keep(s, same);
@@ -206,7 +206,7 @@ static void put_category(struct ct_snapshot *s, uint32_t stack, int outside) {
 // All lists are open at once: each is added to as the value of a key that is set again and again, and at the end
 // to the list of all of them. So nothing waits in memory for a device's turn.
 
-static void close_list(struct ct_snapshot *s) {
+static void close_list(struct ct_torch_snapshot *s) {
     if (s->open) {
         ct_pickle_op(s->out, CT_PICKLE_APPENDS);
         ct_pickle_op(s->out, CT_PICKLE_SETITEM);
@@ -214,7 +214,7 @@ static void close_list(struct ct_snapshot *s) {
     s->open = 0;
 }
 
-static void open_list(struct ct_snapshot *s, int index) {
+static void open_list(struct ct_torch_snapshot *s, int index) {
     close_list(s);
     put_word(s, W_device_traces);
     if (!put_again(s, s->list[index])) {
@@ -228,7 +228,7 @@ static void open_list(struct ct_snapshot *s, int index) {
     s->batch = 0;
 }
 
-static void begin_entry(struct ct_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
+static void begin_entry(struct ct_torch_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
                         uint32_t stack) {
     if (s->open != index + 1 || s->batch == CT_PICKLE_BATCH)
         open_list(s, index);
@@ -242,13 +242,13 @@ static void begin_entry(struct ct_snapshot *s, int index, enum ct_word action, u
     put_frames(s, stack);
 }
 
-static void end_entry(struct ct_snapshot *s) {
+static void end_entry(struct ct_torch_snapshot *s) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
 }
 
 // The end of what was told of the time before the window. It has the category that the viewer cannot do without, once there
 // are others.
-void ct_put_marker(struct ct_snapshot *s, int index, uint64_t t_ns) {
+void ct_torch_snapshot_write_marker(struct ct_torch_snapshot *s, int index, uint64_t t_ns) {
     begin_entry(s, index, W_snapshot, t_ns, 0);
     put_key_number(s, W_addr, 0);
     put_key_number(s, W_size, 0);
@@ -259,30 +259,30 @@ void ct_put_marker(struct ct_snapshot *s, int index, uint64_t t_ns) {
     end_entry(s);
 }
 
-static void begin_event(struct ct_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
+static void begin_event(struct ct_torch_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
                         uint32_t stack) {
     if (s->told && !s->list[index])
-        ct_put_marker(s, index, t_ns);
+        ct_torch_snapshot_write_marker(s, index, t_ns);
     begin_entry(s, index, action, t_ns, stack);
 }
 
 // The stream of a segment. What the recorder is told of blocks has none. But the viewer joins a mapping to whatever
 // of the same stream lies next to it, and then looks for that in vain.
-static unsigned stream_of(const struct ct_snapshot *s, const struct ct_span *region) {
+static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
     return s->apart && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
                            (CT_REGION_POOL | CT_REGION_MAPPED);
 }
 
-static void put_range(struct ct_snapshot *s, const struct ct_span *span, unsigned stream) {
+static void put_range(struct ct_torch_snapshot *s, const struct ct_listed_range *span, unsigned stream) {
     put_key_number(s, W_addr, span->start);
     put_key_number(s, W_size, span->bytes);
     put_key_number(s, W_stream, stream);
 }
 
-void ct_put_taken(struct ct_snapshot *s, const struct ct_span *span, enum ct_word action) {
+void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
     if (!s->out)
         return;
-    begin_event(s, ct_device_place(span->device), action, span->t_ns, span->stack);
+    begin_event(s, ct_device_to_index(span->device), action, span->t_ns, span->stack);
     put_range(s, span, action == W_alloc ? 0 : stream_of(s, span));
     if (action == W_alloc) {
         put_word(s, W_category);
@@ -291,21 +291,21 @@ void ct_put_taken(struct ct_snapshot *s, const struct ct_span *span, enum ct_wor
     end_entry(s);
 }
 
-void ct_put_given(struct ct_snapshot *s, const struct ct_span *span, enum ct_word action) {
+void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
     if (!s->out)
         return;
     const struct ct_event *e = s->event;
     const int gives =
         e && (e->op == CT_OP_FREE || e->op == CT_OP_UNMAP || e->op == CT_OP_BLOCK_FREE);
-    begin_event(s, ct_device_place(span->device), action, e ? e->t_ns : span->t_ns,
+    begin_event(s, ct_device_to_index(span->device), action, e ? e->t_ns : span->t_ns,
                 gives && CT_HAS(e, stack) ? e->stack : 0);
     put_range(s, span,
               action == W_segment_free || action == W_segment_unmap ? stream_of(s, span) : 0);
     end_entry(s);
 }
 
-void ct_put_oom(struct ct_snapshot *s, const struct ct_event *e, uint64_t free, const char *text) {
-    begin_event(s, ct_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
+void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_event *e, uint64_t free, const char *text) {
+    begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
     put_key_number(s, W_device_free, free);
     put_key_number(s, W_size, CT_HAS(e, bytes) ? e->bytes : 0);
     put_key_number(s, W_stream, 0);
@@ -316,8 +316,8 @@ void ct_put_oom(struct ct_snapshot *s, const struct ct_event *e, uint64_t free, 
 
 // ---- what there is at the end ----------------------------------------------------------------------
 
-static void put_block(struct ct_snapshot *s, uint64_t start, uint64_t bytes,
-                      const struct ct_span *active) {
+static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t bytes,
+                      const struct ct_listed_range *active) {
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_number(s, W_address, start);
@@ -330,7 +330,7 @@ static void put_block(struct ct_snapshot *s, uint64_t start, uint64_t bytes,
 }
 
 // The next element of a list that a mark stands before.
-static void next_of_list(struct ct_snapshot *s, unsigned *batch) {
+static void next_of_list(struct ct_torch_snapshot *s, unsigned *batch) {
     if ((*batch)++ != CT_PICKLE_BATCH)
         return;
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
@@ -339,23 +339,23 @@ static void next_of_list(struct ct_snapshot *s, unsigned *batch) {
 }
 
 // The blocks and the room between them, from start to end; returns the bytes of blocks.
-static uint64_t put_blocks(struct ct_snapshot *s, const struct ct_span *region, uint64_t end) {
-    const struct ct_spans *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
+static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
+    const struct ct_range_list *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
     uint64_t up_to = region->start, bytes = 0;
     unsigned batch = 0;
     put_word(s, W_blocks);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    const struct ct_span *b;
-    for (struct ct_span_at at = ct_spans_find(from, up_to);
-         (b = ct_spans_get(from, at)) && b->start < end; at = ct_spans_next(from, at)) {
+    const struct ct_listed_range *b;
+    for (struct ct_range_list_position at = ct_range_list_find(from, up_to);
+         (b = ct_range_list_get(from, at)) && b->start < end; at = ct_range_list_next(from, at)) {
         if (b->start > up_to) {
             next_of_list(s, &batch);
             put_block(s, up_to, b->start - up_to, NULL);
         }
         next_of_list(s, &batch);
         put_block(s, b->start, b->bytes, b);
-        up_to = ct_span_end(b);
+        up_to = ct_listed_range_end(b);
         bytes += b->bytes;
     }
     if (up_to < end) {
@@ -366,7 +366,7 @@ static uint64_t put_blocks(struct ct_snapshot *s, const struct ct_span *region, 
     return bytes;
 }
 
-static unsigned ordinals(const struct ct_snapshot *s) {
+static unsigned ordinals(const struct ct_torch_snapshot *s) {
     unsigned n = 0;
     for (unsigned d = 0; d < CT_MAX_DEVICES; d++)
         n = s->list[d] ? d + 1 : n;
@@ -374,16 +374,16 @@ static unsigned ordinals(const struct ct_snapshot *s) {
 }
 
 // An unknown device comes behind all others.
-static unsigned ordinal_of(const struct ct_snapshot *s, int index) {
+static unsigned ordinal_of(const struct ct_torch_snapshot *s, int index) {
     return index == CT_MAX_DEVICES ? ordinals(s) : (unsigned)index;
 }
 
-static void put_segment(struct ct_snapshot *s, const struct ct_span *region, uint64_t end) {
+static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    put_key_number(s, W_device, ordinal_of(s, ct_device_place(region->device)));
+    put_key_number(s, W_device, ordinal_of(s, ct_device_to_index(region->device)));
     put_key_number(s, W_address, region->start);
     put_key_number(s, W_total_size, end - region->start);
     put_key_number(s, W_stream, stream_of(s, region));
@@ -402,27 +402,27 @@ static void put_segment(struct ct_snapshot *s, const struct ct_span *region, uin
     put_key_number(s, W_active_size, bytes);
     put_key_number(s, W_requested_size, bytes);
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
-    s->shown[ct_device_place(region->device)].segments++;
+    s->shown[ct_device_to_index(region->device)].segments++;
 }
 
 // Mappings that follow one another are one segment.
-static void put_segments(struct ct_snapshot *s) {
-    const struct ct_spans *from = &s->regions;
-    struct ct_span_at at = ct_spans_find(from, 0);
-    const struct ct_span *region;
+static void put_segments(struct ct_torch_snapshot *s) {
+    const struct ct_range_list *from = &s->regions;
+    struct ct_range_list_position at = ct_range_list_find(from, 0);
+    const struct ct_listed_range *region;
     unsigned batch = 0;
     put_word(s, W_segments);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    while ((region = ct_spans_get(from, at))) {
-        uint64_t end = ct_span_end(region);
-        const struct ct_span *next;
-        for (at = ct_spans_next(from, at);
-             (next = ct_spans_get(from, at)) &&
+    while ((region = ct_range_list_get(from, at))) {
+        uint64_t end = ct_listed_range_end(region);
+        const struct ct_listed_range *next;
+        for (at = ct_range_list_next(from, at);
+             (next = ct_range_list_get(from, at)) &&
              region->what == (CT_REGION_POOL | CT_REGION_MAPPED) && next->what == region->what &&
              next->start == end && next->device == region->device;
-             at = ct_spans_next(from, at))
-            end = ct_span_end(next);
+             at = ct_range_list_next(from, at))
+            end = ct_listed_range_end(next);
         next_of_list(s, &batch);
         put_segment(s, region, end);
     }
@@ -430,7 +430,7 @@ static void put_segments(struct ct_snapshot *s) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
 }
 
-static void put_traces(struct ct_snapshot *s) {
+static void put_traces(struct ct_torch_snapshot *s) {
     close_list(s);
     put_word(s, W_device_traces);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
@@ -445,19 +445,19 @@ static void put_traces(struct ct_snapshot *s) {
 
 // ---- settings --------------------------------------------------------------------------------------
 
-static void put_text_number(struct ct_snapshot *s, const char *key, uint64_t value) {
+static void put_text_number(struct ct_torch_snapshot *s, const char *key, uint64_t value) {
     ct_pickle_text(s->out, key);
     ct_pickle_number(s->out, value);
 }
 
 // What the process said of PyTorch: its version and the variables that set its allocator.
-static void put_facts(struct ct_snapshot *s) {
+static void put_facts(struct ct_torch_snapshot *s) {
     static const char environment[] = "process.env.", *const prefixes[] = {"torch.",
                                                                            "process.env.PYTORCH_"};
-    const struct ct_names *n = s->sites->names;
-    for (size_t i = 0; i < n->fact_count; i++) {
-        const struct ct_string *key = &n->strings[n->facts[i].key],
-                               *value = &n->strings[n->facts[i].value];
+    const struct ct_definitions *n = s->sites->definitions;
+    for (size_t i = 0; i < n->info_count; i++) {
+        const struct ct_string *key = &n->strings[n->info[i].key],
+                               *value = &n->strings[n->info[i].value];
         for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++) {
             const size_t length = strlen(prefixes[p]), skip = p ? sizeof environment - 1 : 0;
             if (key->length <= length || memcmp(key->at, prefixes[p], length) != 0)
@@ -468,9 +468,9 @@ static void put_facts(struct ct_snapshot *s) {
     }
 }
 
-static void put_devices(struct ct_snapshot *s) {
+static void put_devices(struct ct_torch_snapshot *s) {
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shown *shown = &s->shown[d];
+        const struct ct_export_shown *shown = &s->shown[d];
         char key[40];
         if (!s->list[d])
             continue;
@@ -485,7 +485,7 @@ static void put_devices(struct ct_snapshot *s) {
     }
 }
 
-static void put_settings(struct ct_snapshot *s, const struct ct_trace *t) {
+static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) {
     put_word(s, W_allocator_settings);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
@@ -511,7 +511,7 @@ static void put_settings(struct ct_snapshot *s, const struct ct_trace *t) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
 }
 
-void ct_put_state(struct ct_snapshot *s, const struct ct_trace *t) {
+void ct_torch_snapshot_write_state(struct ct_torch_snapshot *s, const struct ct_trace *t) {
     put_traces(s);
     put_segments(s);
     put_settings(s, t);

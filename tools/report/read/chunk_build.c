@@ -1,32 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes chunks as a trace has them.
+// Encodes chunks. The same body always gives the same bytes.
 #include "read/chunk_build.h"
 
+#include <cutrace/format/assert.h>
+#include <cutrace/format/bytes.h>
+#include <string.h>
 #include <zstd.h>
 
-#include "read/xxh64.h"
+#include <cutrace/format/xxh64.h>
 
-void ct_chunk_section(struct ct_buffer *body, unsigned kind, const void *bytes, size_t n) {
-    struct ct_out o = {ct_buffer_room(body, 16), NULL, 0};
+void ct_chunk_build_section(struct ct_buffer *body, unsigned kind, const void *bytes, size_t n) {
+    CT_ASSERT(n <= UINT32_MAX);
+    struct ct_out o = {ct_buffer_reserve(body, 16), NULL, 0};
     o.end = o.at + 16;
     uint8_t *length_at = ct_section_begin(&o, (enum ct_section)kind);
     for (int i = 0; i < 4; i++)
         length_at[i] = (uint8_t)(n >> (8 * i));
     body->n = (size_t)(o.at - body->at);
-    ct_buffer_put(body, bytes, n);
+    ct_buffer_append(body, bytes, n);
 }
 
-void ct_chunk_put(struct ct_buffer *out, const struct ct_buffer *body, struct ct_chunk head) {
+void ct_chunk_build_append(struct ct_buffer *out, const struct ct_buffer *body,
+                           struct ct_chunk head) {
     const size_t bound = ZSTD_compressBound(body->n);
-    uint8_t *to = ct_buffer_room(out, CT_PREFIX_BYTES + bound + 16);
+    uint8_t *to = ct_buffer_reserve(out, CT_PREFIX_BYTES + bound + 16);
     ZSTD_CCtx *c = ZSTD_createCCtx();
     if (!c)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     (void)ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
     const size_t packed = ZSTD_compress2(c, to + CT_PREFIX_BYTES, bound, body->at, body->n);
     ZSTD_freeCCtx(c);
     if (ZSTD_isError(packed))
-        ct_out_of_memory(); // the only thing that can be wrong
+        ct_heap_exhausted(); // nothing else can fail: the bound leaves enough room
     memcpy(head.magic, CT_CHUNK_MAGIC, sizeof head.magic);
     head.header_bytes = sizeof head;
     head.body_bytes = packed;

@@ -1,33 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the chunks of a trace. Frames follow one another; where they do not (damage), the next valid
-// prefix is searched for. Nothing that the file says is believed before the checksum of its prefix fits.
+// Finds chunks frame by frame. After damage it searches for the next valid prefix. Nothing in a
+// prefix is used before its checksum matches.
 #include "read/index.h"
 
 #include <cutrace/format/journal.h>
+#include <cutrace/format/xxh64.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "read/xxh64.h"
+#include "base/heap.h"
 
+// FOUND_FRAME: a skippable frame of zstd that is no chunk. FOUND_CUT: the bytes end inside a frame.
 enum found { FOUND_CHUNK, FOUND_FRAME, FOUND_CUT, FOUND_DAMAGE };
 
-struct walk {
+struct scan {
     struct ct_index *index;
     const struct ct_source *source;
-    uint64_t end; // where what is looked at ends
+    uint64_t end; // of the bytes to scan
 };
 
 static uint32_t le32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-void ct_index_damage(struct ct_index *x, uint64_t offset, uint64_t bytes, const char *what) {
-    CT_GROW(x->damage, x->damages, x->damage_capacity);
+void ct_index_add_damage(struct ct_index *x, uint64_t offset, uint64_t bytes, const char *what) {
+    CT_HEAP_GROW(x->damage, x->damages, x->damage_capacity);
     x->damage[x->damages++] = (struct ct_damage){offset, bytes, what};
 }
 
-static int prefix_valid(struct walk *w, uint64_t at, const uint8_t *prefix) {
+static int prefix_valid(struct scan *w, uint64_t at, const uint8_t *prefix) {
     struct ct_chunk head;
     const uint32_t length = le32(prefix + 4);
     if (le32(prefix) != CT_PREFIX_MAGIC || length < sizeof head || length > 65536 ||
@@ -47,10 +50,10 @@ static int prefix_valid(struct walk *w, uint64_t at, const uint8_t *prefix) {
            head.header_bytes <= length;
 }
 
-// Adds the chunk whose valid prefix lies at an offset, and moves behind its body.
-static enum found add_chunk(struct walk *w, uint64_t *at, const uint8_t *prefix) {
+// Adds the chunk whose valid prefix is at an offset, and moves the offset past its body.
+static enum found add_chunk(struct scan *w, uint64_t *at, const uint8_t *prefix) {
     struct ct_index *x = w->index;
-    struct ct_indexed c = {.offset = *at};
+    struct ct_index_chunk c = {.offset = *at};
     memcpy(&c.head, prefix + 8, sizeof c.head);
     c.body = *at + 8 + le32(prefix + 4);
     if (c.body > w->end || c.head.body_bytes > w->end - c.body)
@@ -58,18 +61,18 @@ static enum found add_chunk(struct walk *w, uint64_t *at, const uint8_t *prefix)
     *at = c.body + c.head.body_bytes;
     if (c.head.raw_bytes > CT_MAX_BODY || c.head.dict_seq > c.head.seq ||
         c.head.events > CT_MAX_EVENTS || c.head.flags & CT_CHUNK_REQUIRED) {
-        ct_index_damage(x, c.offset, *at - c.offset,
-                        c.head.flags & CT_CHUNK_REQUIRED ? "chunk with an unknown feature"
-                                                         : "chunk with impossible sizes");
+        ct_index_add_damage(x, c.offset, *at - c.offset,
+                            c.head.flags & CT_CHUNK_REQUIRED ? "chunk with an unknown feature"
+                                                             : "chunk with impossible sizes");
         return FOUND_CHUNK;
     }
-    CT_GROW(x->chunks, x->count, x->capacity);
+    CT_HEAP_GROW(x->chunks, x->count, x->capacity);
     x->chunks[x->count++] = c;
     return FOUND_CHUNK;
 }
 
-// What lies at an offset; moves behind it unless it is damaged or cut.
-static enum found look(struct walk *w, uint64_t *at) {
+// Reads the frame at an offset, and moves the offset past it unless it is damaged or cut.
+static enum found scan_frame(struct scan *w, uint64_t *at) {
     uint8_t prefix[CT_PREFIX_BYTES];
     const size_t got = ct_source_read(w->source, *at, prefix, sizeof prefix);
     if (got < 8)
@@ -89,14 +92,14 @@ static enum found look(struct walk *w, uint64_t *at) {
     return FOUND_FRAME;
 }
 
-// Offset of the next valid prefix at or behind `from`, or the end of the source. Reads little at first: in a
-// file with damage everywhere it is near.
-static uint64_t next_prefix(struct walk *w, uint64_t from) {
-    enum { MOST = 1 << 16 };
-    static uint8_t block[MOST + CT_PREFIX_BYTES];
+// Returns the offset of the first valid prefix from `from` on, or the end. Starts with small reads,
+// because in a file with damage everywhere the next chunk is near.
+static uint64_t find_prefix(struct scan *w, uint64_t from) {
+    enum { BLOCK = 1 << 16 };
+    static uint8_t block[BLOCK + CT_PREFIX_BYTES];
     const uint64_t end = w->end;
     uint64_t at = (from + CT_CHUNK_ALIGN - 1) & ~(uint64_t)(CT_CHUNK_ALIGN - 1);
-    for (size_t size = 512; at < end; at += size, size = size < MOST ? size * 2 : MOST) {
+    for (size_t size = 512; at < end; at += size, size = size < BLOCK ? size * 2 : BLOCK) {
         const size_t got = ct_source_read(w->source, at, block, size + CT_PREFIX_BYTES);
         if (got == 0)
             break; // unreadable: the rest is lost
@@ -108,51 +111,50 @@ static uint64_t next_prefix(struct walk *w, uint64_t from) {
 }
 
 void ct_index_scan(struct ct_index *x, const struct ct_source *source, uint64_t from, uint64_t to) {
-    struct walk all = {.index = x, .source = source, .end = to}, *w = &all;
-    const uint64_t end = to;
-    for (uint64_t at = from; at < end;) {
+    struct scan scan = {.index = x, .source = source, .end = to}, *w = &scan;
+    for (uint64_t at = from; at < to;) {
         const uint64_t before = at;
-        const enum found found = look(w, &at);
+        const enum found found = scan_frame(w, &at);
         if (found == FOUND_CHUNK || found == FOUND_FRAME)
             continue;
-        at = next_prefix(w, before + CT_CHUNK_ALIGN);
-        if (found == FOUND_CUT && at == end) {
+        at = find_prefix(w, before + CT_CHUNK_ALIGN);
+        if (found == FOUND_CUT && at == to) {
             x->cut = 1;
             x->cut_at = before;
         }
-        ct_index_damage(x, before, at - before,
-                        at == end && found == FOUND_CUT ? "the file ends inside a chunk"
-                                                        : "bytes that are no chunk");
+        ct_index_add_damage(x, before, at - before,
+                            at == to && found == FOUND_CUT ? "the file ends inside a chunk"
+                                                           : "bytes that are no chunk");
     }
 }
 
-static int by_seq(const void *a, const void *b) {
-    const struct ct_indexed *x = a, *y = b;
+static int compare_seq(const void *a, const void *b) {
+    const struct ct_index_chunk *x = a, *y = b;
     if (x->head.seq != y->head.seq)
         return x->head.seq < y->head.seq ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static int by_id(const void *a, const void *b) {
+static int compare_id(const void *a, const void *b) {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-void ct_index_mend(struct ct_index *x) {
+void ct_index_forgive_cut(struct ct_index *x) {
     if (x->cut && x->damages && x->damage[x->damages - 1].offset == x->cut_at)
         x->damages--;
-    x->mended = x->cut;
+    x->cut_replaced = x->cut;
     x->cut = 0;
 }
 
-// The trace that the file is: the one at its beginning, or the one with the most chunks.
-uint64_t ct_index_trace(const struct ct_index *x) {
+// The trace at the beginning of the file, else the one with the most chunks.
+uint64_t ct_index_trace_id(const struct ct_index *x) {
     if (x->chunks[0].offset == 0)
         return x->chunks[0].head.trace_id;
-    uint64_t *ids = ct_resize(NULL, x->count, sizeof *ids), best = 0;
+    uint64_t *ids = ct_heap_resize(NULL, x->count, sizeof *ids), best = 0;
     for (size_t i = 0; i < x->count; i++)
         ids[i] = x->chunks[i].head.trace_id;
-    qsort(ids, x->count, sizeof *ids, by_id);
+    qsort(ids, x->count, sizeof *ids, compare_id);
     for (size_t i = 0, most = 0, run = 0; i < x->count; i++) {
         run = i && ids[i] == ids[i - 1] ? run + 1 : 1;
         if (run > most) {
@@ -164,10 +166,10 @@ uint64_t ct_index_trace(const struct ct_index *x) {
     return best;
 }
 
-// ---- a file that is a ring ---------------------------------------------------------------------
+// ---- ring files -------------------------------------------------------------------------------
 
-// Whether one of the first n chunks has this number.
-static int has_number(const struct ct_index *x, size_t n, uint64_t seq) {
+// Whether one of the first n chunks has this seq. They are sorted.
+static int has_seq(const struct ct_index *x, size_t n, uint64_t seq) {
     size_t low = 0, high = n;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -179,113 +181,125 @@ static int has_number(const struct ct_index *x, size_t n, uint64_t seq) {
     return low < n && x->chunks[low].head.seq == seq;
 }
 
-static int begins_segment(const struct ct_chunk *c) {
-    return c->flags & CT_CHUNK_SEGMENT && c->dict_seq == c->seq;
+// A generation is a run of chunks that share dictionaries. It can be read without the chunks before
+// it.
+static int begins_generation(const struct ct_chunk *c) {
+    return c->flags & CT_CHUNK_RESTART && c->dict_seq == c->seq;
 }
 
-static int follows(const struct ct_index *x, size_t i) {
+static int is_contiguous(const struct ct_index *x, size_t i) {
     return x->chunks[i].head.seq == (i ? x->chunks[i - 1].head.seq + 1 : 0);
 }
 
-// In the unbroken run of chunks at `from`: where the rest of a segment ends that was overwritten in part. In a file that
-// has not gone round but is damaged, a run that has its definitions, before the gap or in itself, is no such rest, but what a loss has
-// left. In one that has, the beginning of the segment may be there because it is kept for a refused allocation.
-static size_t behind_rest(const struct ct_index *x, size_t kept, size_t from) {
+// A ring file overwrites its oldest chunks, so a generation may have lost its first ones. Returns
+// where such a remnant, which begins with the contiguous run of chunks at `from`, ends; `from` if
+// it is none. Not a remnant is
+// - in a file that has not wrapped: a run whose dictionaries are in the file, in the run or before
+// the gap. Damage made the gap;
+// - in a file that has wrapped: the last run, if the start of its generation was retained for a
+// failed allocation.
+static size_t find_remnant_end(const struct ct_index *x, size_t kept, size_t from) {
     const uint64_t first = x->chunks[from].head.seq;
     size_t to = from, own = 0;
     do {
         const struct ct_chunk *c = &x->chunks[to].head;
-        if (begins_segment(c))
+        if (begins_generation(c))
             return to;
-        if (!x->round && c->dict_seq < first && has_number(x, kept, c->dict_seq))
+        if (!x->wrapped && c->dict_seq < first && has_seq(x, kept, c->dict_seq))
             return from;
         own += c->dict_seq >= first;
         to++;
-    } while (to < x->count && follows(x, to));
-    return own || (x->round && to == x->count && has_number(x, kept, x->chunks[from].head.dict_seq))
-               ? from
-               : to;
+    } while (to < x->count && is_contiguous(x, to));
+    if (own)
+        return from;
+    const int is_last = to == x->count;
+    if (x->wrapped && is_last && has_seq(x, kept, x->chunks[from].head.dict_seq))
+        return from;
+    return to;
 }
 
-// When the file is full, the oldest chunks are overwritten, and what depends on them is void.
-static void drop_rests(struct ct_index *x) {
-    size_t kept = 0, segments = 0;
+// Drops the chunks that cannot be read without overwritten ones.
+static void drop_remnants(struct ct_index *x) {
+    size_t kept = 0, generations = 0;
     for (size_t i = 0; i < x->count; i++)
-        segments += (size_t)begins_segment(&x->chunks[i].head);
-    for (size_t i = 0; segments && i < x->count;) {
-        const size_t to = follows(x, i) ? i : behind_rest(x, kept, i);
+        generations += (size_t)begins_generation(&x->chunks[i].head);
+    for (size_t i = 0; generations && i < x->count;) {
+        const size_t to = is_contiguous(x, i) ? i : find_remnant_end(x, kept, i);
         if (to == i)
             x->chunks[kept++] = x->chunks[i++];
         else
             i = to;
     }
-    if (segments)
+    if (generations)
         x->count = kept;
 }
 
 static void find_gaps(struct ct_index *x) {
     for (size_t i = 0; i < x->count; i++) {
-        struct ct_indexed *c = &x->chunks[i];
+        struct ct_index_chunk *c = &x->chunks[i];
         const uint64_t expected = i ? c[-1].head.seq + 1 : 0;
         c->gap = c->head.seq != expected;
-        c->overwritten = c->gap && (!i || begins_segment(&c->head));
+        c->overwritten = c->gap && (!i || begins_generation(&c->head));
         if (c->gap && !c->overwritten)
             x->missing += c->head.seq - expected;
     }
 }
 
-// Leaves the chunks of one trace, each number once.
-static void order(struct ct_index *x) {
-    x->trace_id = ct_index_trace(x);
-    x->round = !x->damages;
-    for (size_t i = 1; i < x->count; i++) // as they lie in the file
-        x->round |= x->chunks[i].head.seq < x->chunks[i - 1].head.seq;
-    qsort(x->chunks, x->count, sizeof *x->chunks, by_seq);
+// Sorts the chunks of the trace by seq; drops those of other traces, and duplicates.
+static void sort_chunks(struct ct_index *x) {
+    x->trace_id = ct_index_trace_id(x);
+    x->wrapped = !x->damages;
+    for (size_t i = 1; i < x->count; i++) // still in the order of the file
+        x->wrapped |= x->chunks[i].head.seq < x->chunks[i - 1].head.seq;
+    qsort(x->chunks, x->count, sizeof *x->chunks, compare_seq);
     size_t kept = 0;
     for (size_t i = 0; i < x->count; i++) {
-        const struct ct_indexed *c = &x->chunks[i];
+        const struct ct_index_chunk *c = &x->chunks[i];
         if (c->head.trace_id != x->trace_id) {
             x->foreign++;
         } else if (kept && x->chunks[kept - 1].head.seq == c->head.seq) {
-            ct_index_damage(x, c->offset, c->body + c->head.body_bytes - c->offset,
-                            "chunk whose number occurred before");
+            ct_index_add_damage(x, c->offset, c->body + c->head.body_bytes - c->offset,
+                                "chunk whose number occurred before");
         } else {
             x->chunks[kept++] = *c;
         }
     }
     x->count = kept;
-    drop_rests(x);
+    drop_remnants(x);
     find_gaps(x);
 }
 
-static int is_journal(const struct ct_source *source) {
+static int has_journal_magic(const struct ct_source *source) {
     char magic[8];
     return ct_source_read(source, 0, magic, sizeof magic) == sizeof magic &&
            memcmp(magic, CT_JOURNAL_MAGIC, sizeof magic) == 0;
 }
 
-int ct_index_order(struct ct_index *x, const struct ct_source *source, struct ct_error *error) {
+static const char *explain_no_chunk(const struct ct_index *x, const struct ct_source *source) {
+    if (x->cut || (x->damages && x->damage[0].offset > 0))
+        return "the trace is cut or damaged from its first chunk on";
+    if (has_journal_magic(source))
+        return "this is the journal of a trace; name the trace";
+    return "this is no cutrace trace (a recompressed one cannot be read)";
+}
+
+int ct_index_sort(struct ct_index *x, const struct ct_source *source, struct ct_error *error) {
     const char *name = source->name;
     if (!source->bytes)
-        return ct_fail(error, CT_BAD_TRACE,
-                       "%s: is empty (0 bytes); record again, the process ended before it wrote",
-                       name);
+        return ct_error_set(
+            error, CT_EXIT_BAD_TRACE,
+            "%s: is empty (0 bytes); record again, the process ended before it wrote", name);
     if (x->newest || (!x->count && x->suspicious))
-        return ct_fail(error, CT_BAD_TRACE,
-                       "%s: offset %" PRIu64 ": format version %u, this program reads up to %u; "
-                       "use the cutrace-report of the version that recorded it",
-                       name, x->newest_at, x->newest ? x->newest : x->suspicious,
-                       CT_FORMAT_VERSION);
-    if (!x->count) {
-        const int cut = x->cut || (x->damages && x->damage[0].offset > 0);
-        return ct_fail(
-            error, CT_BAD_TRACE, "%s: offset 0: no readable chunk in %" PRIu64 " bytes; %s", name,
-            source->bytes,
-            cut                  ? "the trace is cut or damaged from its first chunk on"
-            : is_journal(source) ? "this is the journal of a trace; name the trace"
-                                 : "this is no cutrace trace (a recompressed one cannot be read)");
-    }
-    order(x);
+        return ct_error_set(
+            error, CT_EXIT_BAD_TRACE,
+            "%s: offset %" PRIu64 ": format version %u, this program reads up to %u; "
+            "use the cutrace-report of the version that recorded it",
+            name, x->newest_at, x->newest ? x->newest : x->suspicious, CT_FORMAT_VERSION);
+    if (!x->count)
+        return ct_error_set(error, CT_EXIT_BAD_TRACE,
+                            "%s: offset 0: no readable chunk in %" PRIu64 " bytes; %s", name,
+                            source->bytes, explain_no_chunk(x, source));
+    sort_chunks(x);
     return 0;
 }
 

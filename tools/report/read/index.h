@@ -1,62 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the chunks of a trace lie, in the order of their numbers, read from their prefixes alone.
+// Where the chunks of a trace are, sorted by their seq. Reads the prefixes of chunks only.
 #ifndef CT_INDEX_H
 #define CT_INDEX_H
 
 #include <cutrace/format/format.h>
 
+#include "base/error.h"
 #include "read/source.h"
 
-struct ct_indexed {
-    struct ct_chunk head; // checksum verified
+struct ct_index_chunk {
+    struct ct_chunk head; // its checksum matches
     uint64_t offset;      // of the prefix
     uint64_t body;        // offset of the zstd frame
-    int bad;              // the body turned out to be unreadable
-    int partial;          // some of its events turned out to be malformed; those before them count
-    int gap;              // chunks are missing before it,
-    int overwritten;      // because the file is a ring that went round: no loss
-    // as the trace finds it
+    int gap;              // chunks before it are missing,
+    int overwritten;      // because a ring file overwrote them: no loss
+    // What reading the body showed:
+    int bad;                        // it is unreadable
+    int partial;                    // some events are malformed; those before them count
     int has_checkpoint, checkpoint; // it has one, with these flags (CT_CHECKPOINT_*)
-    int reset, restores,
-        completes; // the state begins anew; its checkpoint is a part of it; the last one
+    int reset;                      // the state starts empty here
+    int restores;                   // its checkpoint is a part of the one that restores the state
+    int completes;                  // it is the last part of it
 };
 
+// Bytes of a trace that could not be read.
 struct ct_damage {
-    uint64_t offset, bytes; // bytes 0: up to where is not known
+    uint64_t offset, bytes; // bytes 0: the end is not known
     const char *what;
 };
 
 struct ct_index {
-    struct ct_indexed *chunks;
+    struct ct_index_chunk *chunks;
     size_t count, capacity;
     struct ct_damage *damage; // in the order of finding
     size_t damages, damage_capacity;
     uint64_t foreign; // valid chunks of another trace, ignored
-    uint64_t missing; // numbers between the first and the last chunk that no chunk has
+    uint64_t missing; // chunks that are missing between the first and the last one
     uint64_t trace_id;
-    int mended; // what the file is cut in came from elsewhere
-    int round; // newer chunks lie before older ones, or there is free space: a ring that may have gone round
+    // Gaps may come from a ring file that wrapped: chunks are out of order, or nothing is damaged.
+    int wrapped;
     int cut;             // the file ends inside a chunk or a frame,
     uint64_t cut_at;     // which begins here
-    uint16_t newest;     // highest version above ours that a valid prefix names
-    uint16_t suspicious; // the same, of a prefix whose checksum does not fit
+    int cut_replaced;    // ... and the journal has the whole chunk
+    uint16_t newest;     // highest unknown version that a valid prefix names
+    uint16_t suspicious; // the same of prefixes with a wrong checksum
     uint64_t newest_at;
 };
 
-// Adds the chunks that lie in [from, to) of a source, which is what a file is made of or a part of that.
+// Adds the chunks in [from, to) of a source.
 void ct_index_scan(struct ct_index *index, const struct ct_source *source, uint64_t from,
                    uint64_t to);
-// Id of the trace that the chunks are of, most of them at least; there is one.
-uint64_t ct_index_trace(const struct ct_index *index);
-// The file is not cut after all: what it ends with came from elsewhere.
-void ct_index_mend(struct ct_index *index);
-// Puts the chunks in order. 0, or -1: no readable chunk, or one that a newer version wrote.
-int ct_index_order(struct ct_index *index, const struct ct_source *source, struct ct_error *error);
-// Time of the first event at or behind the beginning of chunk i (UINT64_MAX: there is none), of the last one at or
-// before its end (0: none).
+// The id of the trace that the chunks belong to, or most of them. There is at least one chunk.
+uint64_t ct_index_trace_id(const struct ct_index *index);
+// The chunk in which the file is cut is in the journal: no damage.
+void ct_index_forgive_cut(struct ct_index *index);
+// Sorts the chunks after the last scan. 0, or -1: no chunk is readable, or a newer version wrote
+// one.
+int ct_index_sort(struct ct_index *index, const struct ct_source *source, struct ct_error *error);
+// The time of the first event from chunk i on, UINT64_MAX if there is none.
 uint64_t ct_index_first_ns(const struct ct_index *index, size_t i);
+// The time of the last event up to the end of chunk i, 0 if there is none.
 uint64_t ct_index_last_ns(const struct ct_index *index, size_t i);
-void ct_index_damage(struct ct_index *index, uint64_t offset, uint64_t bytes, const char *what);
+void ct_index_add_damage(struct ct_index *index, uint64_t offset, uint64_t bytes, const char *what);
 void ct_index_free(struct ct_index *index);
 
 #endif

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is there under its name only when it is whole.
+// Writes into PATH.PID.part, which is renamed to PATH when it is complete.
 #include "read/new_file.h"
 
+#include <cutrace/format/assert.h>
 #include <cutrace/format/format.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int cannot(struct ct_new_file *f) {
-    ct_fail(&f->error, CT_OUTPUT, "%.400s: cannot be written: %s", f->path, strerror(errno));
-    ct_new_file_drop(f);
+static int fail_with_errno(struct ct_new_file *f) {
+    ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: cannot be written: %s", f->path,
+                 strerror(errno));
+    ct_new_file_discard(f);
     return -1;
 }
 
-int ct_new_file_replaces(const char *path) {
+int ct_new_file_would_replace(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
@@ -25,12 +28,12 @@ int ct_new_file_open(struct ct_new_file *f, const char *path) {
     *f = (struct ct_new_file){.path = path, .fd = -1};
     if ((size_t)snprintf(f->part, sizeof f->part, "%s.%d.part", path, (int)getpid()) >=
         sizeof f->part)
-        return ct_fail(&f->error, CT_OUTPUT, "%.400s: is too long", path);
-    signal(SIGXFSZ, SIG_IGN); // a limit is an error like a full disk
-    f->in_place = access(path, F_OK) == 0 && !ct_new_file_replaces(path);
+        return ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: the path is too long", path);
+    signal(SIGXFSZ, SIG_IGN); // handle a file size limit like a full disk
+    f->in_place = access(path, F_OK) == 0 && !ct_new_file_would_replace(path);
     f->fd = f->in_place ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
                         : open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
-    return f->fd < 0 ? cannot(f) : 0;
+    return f->fd < 0 ? fail_with_errno(f) : 0;
 }
 
 int ct_new_file_write(struct ct_new_file *f, const void *bytes, size_t n) {
@@ -39,7 +42,7 @@ int ct_new_file_write(struct ct_new_file *f, const void *bytes, size_t n) {
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return cannot(f);
+            return fail_with_errno(f);
         done += (size_t)got;
     }
     f->bytes += n;
@@ -52,9 +55,9 @@ int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint
     for (uint64_t at = from; at < to;) {
         const size_t n = to - at < sizeof block ? (size_t)(to - at) : sizeof block;
         if (ct_source_read(source, at, block, n) != n) {
-            ct_fail(&f->error, CT_OUTPUT, "%.400s: cannot be read: %s", source->name,
-                    strerror(errno));
-            ct_new_file_drop(f);
+            ct_error_set(&f->error, CT_EXIT_OUTPUT, "%.400s: cannot be read: %s", source->name,
+                         strerror(errno));
+            ct_new_file_discard(f);
             return -1;
         }
         if (ct_new_file_write(f, block, n))
@@ -65,20 +68,22 @@ int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint
 }
 
 int ct_new_file_align(struct ct_new_file *f) {
+    // A filler frame of zstd, at most 8 + 7 bytes long.
     const uint32_t fill[4] = {CT_FILLER_MAGIC, (uint32_t)(0 - f->bytes) & (CT_CHUNK_ALIGN - 1), 0,
                               0};
     return fill[1] ? ct_new_file_write(f, fill, 8 + fill[1]) : 0;
 }
 
-int ct_new_file_done(struct ct_new_file *f) {
+int ct_new_file_commit(struct ct_new_file *f) {
+    CT_ASSERT(f->fd >= 0);
     if (!f->in_place && (fsync(f->fd) || rename(f->part, f->path)))
-        return cannot(f);
+        return fail_with_errno(f);
     close(f->fd);
     f->fd = -1;
     return 0;
 }
 
-void ct_new_file_drop(struct ct_new_file *f) {
+void ct_new_file_discard(struct ct_new_file *f) {
     if (f->fd < 0)
         return;
     close(f->fd);

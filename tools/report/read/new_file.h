@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is there under its name only when it is whole. (What is there already and is no file, as a pipe, is written to as it is.)
+// Writes a file that appears under its name only when it is complete. A path that exists and is no
+// regular file (a pipe, a device) is written to directly.
 #ifndef CT_NEW_FILE_H
 #define CT_NEW_FILE_H
 
@@ -12,22 +13,25 @@
 struct ct_new_file {
     const char *path;
     char part[4200];
-    int fd, in_place;
+    int fd;
+    int in_place; // `path` is no regular file and is written to directly
     uint64_t bytes;
     struct ct_error error;
 };
 
-// Whether there is a file that would be replaced.
-int ct_new_file_replaces(const char *path);
-// Each returns 0, or -1 with the error set (CT_OUTPUT); then what was written is gone.
+// Whether the path names a file or folder that a new file would replace.
+int ct_new_file_would_replace(const char *path);
+// Each of these returns 0, or -1 with `error` set (CT_EXIT_OUTPUT) and the partial file removed.
 int ct_new_file_open(struct ct_new_file *f, const char *path);
 int ct_new_file_write(struct ct_new_file *f, const void *bytes, size_t n);
-// Bytes of a source; a filler frame up to where a chunk may begin.
+// Copies the bytes [from, to) of a source.
 int ct_new_file_copy(struct ct_new_file *f, const struct ct_source *source, uint64_t from,
                      uint64_t to);
+// Writes a filler frame up to the next offset where a chunk may begin.
 int ct_new_file_align(struct ct_new_file *f);
-int ct_new_file_done(struct ct_new_file *f);
-// Gives it up.
-void ct_new_file_drop(struct ct_new_file *f);
+// Gives the file its name.
+int ct_new_file_commit(struct ct_new_file *f);
+// Removes the partial file.
+void ct_new_file_discard(struct ct_new_file *f);
 
 #endif

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a trace. Files are read with pread, never mapped: a trace may shrink or its disk may fail
-// while it is read, and a mapping would answer that with a signal.
+// Reads files with pread and never maps them: if a trace shrinks or its disk fails while it is
+// read, a mapping would end the program with SIGBUS.
 #include "read/source.h"
 
+#include <cutrace/format/assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/heap.h"
 
-static int slurp(struct ct_source *s, int fd, struct ct_error *error) {
+// Pipes cannot be read at an offset: keep all of their bytes.
+static int read_all(struct ct_source *s, int fd, struct ct_error *error) {
     size_t capacity = 1 << 20;
-    s->memory = ct_resize(NULL, capacity, 1);
+    s->memory = ct_heap_resize(NULL, capacity, 1);
     for (;;) {
         if (s->bytes == capacity)
-            s->memory = ct_resize(s->memory, capacity *= 2, 1);
+            s->memory = ct_heap_resize(s->memory, capacity *= 2, 1);
         const ssize_t n = read(fd, s->memory + s->bytes, capacity - s->bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return ct_fail(error, CT_BAD_TRACE, "%s: cannot be read: %s", s->name, strerror(errno));
+            return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: cannot be read: %s", s->name,
+                                strerror(errno));
         if (n == 0)
             return 0;
         s->file_bytes = s->bytes += (uint64_t)n;
@@ -34,7 +38,8 @@ int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error
     const int standard = strcmp(path, "-") == 0;
     const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return ct_fail(error, CT_BAD_TRACE, "%s: cannot be opened: %s", path, strerror(errno));
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: cannot be opened: %s", path,
+                            strerror(errno));
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         s->fd = fd;
         s->file_bytes = s->bytes = (uint64_t)st.st_size;
@@ -42,24 +47,26 @@ int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error
     }
     int result = 0;
     if (S_ISDIR(st.st_mode))
-        result = ct_fail(error, CT_BAD_TRACE, "%s: is a folder; name the trace files in it", path);
+        result = ct_error_set(error, CT_EXIT_BAD_TRACE,
+                              "%s: is a folder; name the trace files in it", path);
     else
-        result = slurp(s, fd, error);
+        result = read_all(s, fd, error);
     if (!standard)
         close(fd);
     return result;
 }
 
-void ct_source_memory(struct ct_source *s, const char *name, const void *bytes, size_t size) {
+void ct_source_open_memory(struct ct_source *s, const char *name, const void *bytes, size_t size) {
     *s = (struct ct_source){.name = name, .fd = -1, .bytes = size, .file_bytes = size};
-    s->memory = ct_resize(NULL, size, 1);
+    s->memory = ct_heap_resize(NULL, size, 1);
     if (size)
         memcpy(s->memory, bytes, size);
 }
 
-void ct_source_add(struct ct_source *s, void *bytes, size_t size, unsigned align) {
+void ct_source_append(struct ct_source *s, void *bytes, size_t size, unsigned align) {
     free(s->added);
     s->added = bytes;
+    CT_ASSERT(align);
     s->added_at = (s->file_bytes + align - 1) / align * align;
     s->bytes = s->added_at + size;
 }

@@ -10,21 +10,26 @@
 
 struct ct_source {
     const char *name; // for messages; "-" is standard input
-    int fd;           // -1 if all bytes are in memory
+    int fd;           // -1: all bytes are in `memory`
     uint8_t *memory;
-    uint64_t bytes; // as found when it was opened: a trace that is being written may grow behind it
-    uint64_t file_bytes; // of them in the file; what was added lies behind, in memory
-    uint8_t *added;
-    uint64_t added_at; // offset of the first byte of it, at or behind file_bytes
+    // Size at the time of opening, with appended bytes. A trace that is being written may grow
+    // later.
+    uint64_t bytes;
+    uint64_t file_bytes; // without appended bytes
+    uint8_t *added;      // appended bytes, in memory
+    uint64_t added_at;   // offset of the first of them, not below file_bytes
 };
 
 // Opens a path, or standard input for "-". 0, or -1 with the error set.
 int ct_source_open(struct ct_source *source, const char *path, struct ct_error *error);
-// A source over bytes that the caller keeps.
-void ct_source_memory(struct ct_source *source, const char *name, const void *bytes, size_t size);
-// Puts bytes (from malloc, taken over) behind the end, at a multiple of `align`.
-void ct_source_add(struct ct_source *source, void *bytes, size_t size, unsigned align);
-// Copies up to n bytes at an offset. Fewer come back at the end or where the file cannot be read.
+// Opens a copy of bytes in memory.
+void ct_source_open_memory(struct ct_source *source, const char *name, const void *bytes,
+                           size_t size);
+// Appends bytes at the next multiple of `align`, in place of what was appended before. Takes them
+// over (from malloc).
+void ct_source_append(struct ct_source *source, void *bytes, size_t size, unsigned align);
+// Copies up to n bytes from an offset. Returns how many: fewer at the end, or where the file cannot
+// be read.
 size_t ct_source_read(const struct ct_source *source, uint64_t offset, void *to, size_t n);
 void ct_source_close(struct ct_source *source);
 

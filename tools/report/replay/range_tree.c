@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of extents. A full node splits only if no neighbour has room, and one that is less than three eighths full joins a
-// neighbour or is given some of what that has: in the mean nodes are three quarters full. Most changes stay in one leaf, which
-// is found without the tree: by a table of the leaves that were looked for lately.
+// A B+ tree. A full node is split only if no neighbour has room; a node less than three eighths
+// full is merged with a neighbour or gets elements from it. So nodes are three quarters full on
+// average. Most changes stay in one leaf, which is found without a walk from the root: by a table
+// of the leaves that were found lately.
 #include "replay/range_tree.h"
 
+#include <cutrace/format/assert.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "base/memory.h"
+#include "base/heap.h"
 
-// Elements of a node: at most, and below which it is short of them, from which on it has no room for a neighbour's, after it was
-// joined, after a split where they come in order. And places of the smallest table.
 enum {
-    FAN = 32,
-    SCANT = FAN * 3 / 8,
-    ROOMY = FAN * 7 / 8,
-    JOINED = FAN * 3 / 4,
-    IN_ORDER = FAN * 3 / 4,
-    FEW_NEAR = 4,
+    FAN = 32,                // elements of a node, at most
+    FEW = FAN * 3 / 8,       // with fewer a node is merged or balanced
+    ROOM_FOR = FAN * 7 / 8,  // with more a node takes none from a full neighbour
+    MERGED = FAN * 3 / 4,    // elements of two nodes that are merged, at most
+    ASCENDING = FAN * 3 / 4, // elements that stay in a node that is split by ascending inserts
+    RECENT_MIN = 4,          // slots of the smallest table of leaves
 };
 
-struct ct_extent_node {
-    uint64_t start[FAN]; // of the extent, or of the first one below; UINT64_MAX behind those in use
-    uint64_t most[FAN];  // bytes of the extent, or of the largest one below
-    struct ct_extent_node *above;     // NULL: the root
-    struct ct_extent_node *previous;  // of leaves
-    struct ct_extent_node *following; // likewise; of one that is not in use: the next of those
-    uint64_t largest;                 // of `most`
+struct ct_range_tree_node {
+    uint64_t start[FAN]; // of the range, or of the first one below; UINT64_MAX in unused elements
+    uint64_t most[FAN];  // bytes of the range, or of the largest one below
+    struct ct_range_tree_node *above;                // NULL: the root
+    struct ct_range_tree_node *previous, *following; // of leaves; `following` links spare ones, too
+    uint64_t largest;                                // of `most`
     uint32_t used;
-    union {                                // (a leaf of a tree without marks ends before it)
-        uint32_t mark[FAN];                // in leaves
-        struct ct_extent_node *below[FAN]; // above them
+    // Last, because a leaf without marks is allocated without it.
+    union {
+        uint32_t mark[FAN];                    // in leaves
+        struct ct_range_tree_node *below[FAN]; // in inner nodes
     };
 };
 
-// An extent's place.
-struct place {
-    struct ct_extent_node *leaf;
+// Where a range is in the tree.
+struct position {
+    struct ct_range_tree_node *leaf;
     uint32_t at;
 };
 
-static struct ct_extent_node *new_node(struct ct_extents *s, int leaf) {
-    struct ct_extent_node *n = s->spare;
+static struct ct_range_tree_node *make_node(struct ct_range_tree *s, int leaf) {
+    struct ct_range_tree_node *n = s->spare;
     if (leaf && n)
         s->spare = n->following;
     else
-        n = ct_zeroed(1, leaf && !s->marked ? offsetof(struct ct_extent_node, mark) : sizeof *n);
+        n = ct_heap_alloc_zeroed(1, leaf && !s->marked ? offsetof(struct ct_range_tree_node, mark)
+                                                       : sizeof *n);
     n->above = n->previous = n->following = NULL;
     n->largest = 0;
     for (uint32_t i = 0; i < FAN; i++)
@@ -53,8 +56,9 @@ static struct ct_extent_node *new_node(struct ct_extents *s, int leaf) {
     return n;
 }
 
-// The table may name a leaf that is not in use, which holds no address until it is in use again.
-static void end_node(struct ct_extents *s, struct ct_extent_node *n, int leaf) {
+// Leaves are not freed, because the table of recent leaves may point to them: a spare leaf holds no
+// address.
+static void drop_node(struct ct_range_tree *s, struct ct_range_tree_node *n, int leaf) {
     if (!leaf) {
         free(n);
         return;
@@ -69,39 +73,41 @@ static void end_node(struct ct_extents *s, struct ct_extent_node *n, int leaf) {
     s->leaves--;
 }
 
-static uint64_t largest(const struct ct_extent_node *n) {
+static uint64_t find_largest(const struct ct_range_tree_node *n) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < n->used; i++)
         most = n->most[i] > most ? n->most[i] : most;
     return most;
 }
 
-// The last element of a node that does not begin behind the address; the first one if all do.
-static uint32_t before(const struct ct_extent_node *n, uint64_t address) {
+// The last element of a node that begins at or before an address; the first one if all begin after
+// it.
+static uint32_t find_element(const struct ct_range_tree_node *n, uint64_t address) {
     uint32_t low = 0;
-    for (uint32_t step = FAN / 2; step; step /= 2) // (without branches that nobody could predict)
+    for (uint32_t step = FAN / 2; step; step /= 2) // without branches, which could not be predicted
         low = n->start[low + step] <= address ? low + step : low;
-    return low < n->used ? low : n->used - 1; // (nothing begins at UINT64_MAX)
+    return low < n->used ? low : n->used - 1; // (unused elements begin at UINT64_MAX)
 }
 
 // ---- leaves ---------------------------------------------------------------------------------------
 
-static struct ct_extent_node *first_leaf(const struct ct_extents *s) {
-    struct ct_extent_node *n = s->root;
+static struct ct_range_tree_node *get_first_leaf(const struct ct_range_tree *s) {
+    struct ct_range_tree_node *n = s->root;
     for (unsigned level = s->height; level-- > 1;)
         n = n->below[0];
     return n;
 }
 
-static uint32_t place_in(const struct ct_extent_node *above, const struct ct_extent_node *n) {
+static uint32_t find_child(const struct ct_range_tree_node *above,
+                           const struct ct_range_tree_node *n) {
     uint32_t at = 0;
     while (above->below[at] != n)
         at++;
     return at;
 }
 
-// Goes on to the next extent. 0: there is none.
-static int next(struct place *p) {
+// Moves to the next range. 0: there is none.
+static int advance(struct position *p) {
     if (++p->at < p->leaf->used)
         return 1;
     p->leaf = p->leaf->following;
@@ -109,27 +115,27 @@ static int next(struct place *p) {
     return p->leaf != NULL;
 }
 
-// As many places as there are leaves, twice, each for as many addresses as half a leaf is for.
-static void resize_near(struct ct_extents *s) {
-    uint64_t span = 0, n = s->nears;
-    for (const struct ct_extent_node *leaf = first_leaf(s); leaf; leaf = leaf->following)
+// Gives the table two slots a leaf; a slot is for as many addresses as half a leaf spans.
+static void resize_recent(struct ct_range_tree *s) {
+    uint64_t span = 0, n = s->recent_count;
+    for (const struct ct_range_tree_node *leaf = get_first_leaf(s); leaf; leaf = leaf->following)
         span += leaf->start[leaf->used - 1] - leaf->start[0];
     while (n < 2 * s->leaves)
         n *= 2;
-    free(s->near);
-    s->near = ct_zeroed(n, sizeof(struct ct_extent_node *));
-    s->nears = n;
-    s->near_shift = 0;
-    while (s->near_shift < 63 && span / s->leaves / 2 >> s->near_shift > 1)
-        s->near_shift++;
+    free(s->recent);
+    s->recent = ct_heap_alloc_zeroed(n, sizeof(struct ct_range_tree_node *));
+    s->recent_count = n;
+    s->recent_shift = 0;
+    while (s->recent_shift < 63 && span / s->leaves / 2 >> s->recent_shift > 1)
+        s->recent_shift++;
 }
 
-static struct ct_extent_node **near_of(const struct ct_extents *s, uint64_t address) {
-    return &s->near[address >> s->near_shift & (s->nears - 1)];
+static struct ct_range_tree_node **recent_slot(const struct ct_range_tree *s, uint64_t address) {
+    return &s->recent[address >> s->recent_shift & (s->recent_count - 1)];
 }
 
-// Whether an address is a leaf's or a neighbour's of it: that one, or NULL.
-static struct ct_extent_node *beside(struct ct_extent_node *n, uint64_t address) {
+// The leaf for an address if that is the given one or a neighbour of it, else NULL.
+static struct ct_range_tree_node *find_nearby(struct ct_range_tree_node *n, uint64_t address) {
     if (!n || !n->used)
         return NULL;
     if (address < n->start[0]) {
@@ -142,35 +148,39 @@ static struct ct_extent_node *beside(struct ct_extent_node *n, uint64_t address)
     return address <= n->start[n->used - 1] || !n->following ? n : NULL;
 }
 
-// The last extent that does not begin behind the address; the first one if all do.
-static struct place find(const struct ct_extents *s, uint64_t address) {
-    struct ct_extent_node **near = near_of(s, address), *n = beside(*near, address);
+// Finds the last range that begins at or before an address; the first one if all begin after it.
+static struct position find_position(const struct ct_range_tree *s, uint64_t address) {
+    struct ct_range_tree_node **recent = recent_slot(s, address),
+                              *n = find_nearby(*recent, address);
     if (!n) {
         n = s->root;
         for (unsigned level = s->height; level-- > 1;)
-            n = n->below[before(n, address)];
+            n = n->below[find_element(n, address)];
     }
-    *near = n;
-    return (struct place){n, before(n, address)};
+    *recent = n;
+    return (struct position){n, find_element(n, address)};
 }
 
-static struct ct_extent here(const struct place *p) {
-    return (struct ct_extent){.start = p->leaf->start[p->at], .bytes = p->leaf->most[p->at]};
+static struct ct_tree_range get_range(const struct position *p) {
+    return (struct ct_tree_range){.start = p->leaf->start[p->at], .bytes = p->leaf->most[p->at]};
 }
 
-// Tells a node, and those above it, of something in it that had `was` bytes and has `is` now (0: none), and whether another
-// one may be its first.
-static void tell(struct ct_extents *s, struct ct_extent_node *n, int first, uint64_t was,
-                 uint64_t is) {
+// Updates a node and those above it after an element changed from `was` bytes to `is` (0: none).
+// `first`: the node may have another first element now.
+static void update_above(struct ct_range_tree *s, struct ct_range_tree_node *n, int first,
+                         uint64_t was, uint64_t is) {
     for (;;) {
-        struct ct_extent_node *above = n->above;
+        struct ct_range_tree_node *above = n->above;
         const uint64_t most = n->largest;
-        n->largest = is >= most ? is : was < most ? most : largest(n);
+        if (is >= most)
+            n->largest = is;
+        else if (was >= most)
+            n->largest = find_largest(n);
         if (!above)
             break;
         if (!first && n->largest == most)
             return;
-        const uint32_t at = place_in(above, n);
+        const uint32_t at = find_child(above, n);
         above->start[at] = n->start[0];
         above->most[at] = n->largest;
         first = first && !at;
@@ -181,152 +191,172 @@ static void tell(struct ct_extents *s, struct ct_extent_node *n, int first, uint
     s->largest = n->largest;
 }
 
-static void set(struct ct_extents *s, const struct place *p, uint64_t start, uint64_t bytes) {
+// Asserts that a position's range is disjoint from its neighbours in the leaf, and that sums hold.
+static void check_position(const struct ct_range_tree *s, const struct position *p) {
+    const struct ct_range_tree_node *n = p->leaf;
+    CT_ASSERT(p->at < n->used && n->used <= FAN);
+    CT_ASSERT(s->largest <= s->bytes && n->most[p->at] <= s->largest);
+    CT_ASSERT(!p->at || n->most[p->at - 1] <= n->start[p->at] - n->start[p->at - 1]);
+    CT_ASSERT(p->at + 1 == n->used || n->most[p->at] <= n->start[p->at + 1] - n->start[p->at]);
+    (void)s;
+    (void)n;
+}
+
+static void set_range(struct ct_range_tree *s, const struct position *p, uint64_t start,
+                      uint64_t bytes) {
     const uint64_t was = p->leaf->most[p->at];
     p->leaf->start[p->at] = start;
     p->leaf->most[p->at] = bytes;
     s->bytes += bytes - was;
-    tell(s, p->leaf, !p->at, was, bytes);
+    update_above(s, p->leaf, !p->at, was, bytes);
 }
 
 // ---- elements of nodes --------------------------------------------------------------------------
 
-enum move { INNER, LEAF, MARKED };
+// What a node has beside start and most: children, nothing, marks.
+enum node_kind { INNER, LEAF, MARKED };
 
-static enum move how(const struct ct_extents *s, int leaf) {
-    return !leaf ? INNER : s->marked ? MARKED : LEAF;
+static enum node_kind node_kind(const struct ct_range_tree *s, int leaf) {
+    if (!leaf)
+        return INNER;
+    return s->marked ? MARKED : LEAF;
 }
 
-static void move(struct ct_extent_node *to, uint32_t to_at, const struct ct_extent_node *from,
-                 uint32_t at, uint32_t n, enum move what) {
+static void move_elements(struct ct_range_tree_node *to, uint32_t to_at,
+                          const struct ct_range_tree_node *from, uint32_t at, uint32_t n,
+                          enum node_kind kind) {
     memmove(to->start + to_at, from->start + at, n * sizeof *to->start);
     memmove(to->most + to_at, from->most + at, n * sizeof *to->most);
-    if (what == MARKED)
+    if (kind == MARKED)
         memmove(to->mark + to_at, from->mark + at, n * sizeof *to->mark);
-    else if (what == INNER)
+    else if (kind == INNER)
         memmove(to->below + to_at, from->below + at, n * sizeof *to->below);
 }
 
-static void set_used(struct ct_extent_node *n, uint32_t used) {
+static void set_used(struct ct_range_tree_node *n, uint32_t used) {
     for (uint32_t i = used; i < n->used; i++)
         n->start[i] = UINT64_MAX;
     n->used = used;
 }
 
-static void set_child(struct ct_extent_node *n, uint32_t at, struct ct_extent_node *child) {
+static void set_child(struct ct_range_tree_node *n, uint32_t at, struct ct_range_tree_node *child) {
     n->below[at] = child;
     n->start[at] = child->start[0];
-    n->most[at] = child->largest = largest(child);
+    n->most[at] = child->largest = find_largest(child);
     child->above = n;
 }
 
-// What was moved into a node knows it.
-static void adopt(struct ct_extent_node *n, uint32_t from) {
+// Sets the parent of children that were moved into a node.
+static void adopt_children(struct ct_range_tree_node *n, uint32_t from) {
     for (uint32_t i = from; i < n->used; i++)
         n->below[i]->above = n;
 }
 
-static void follow(struct ct_extent_node *leaf, struct ct_extent_node *behind) {
-    behind->previous = leaf;
-    behind->following = leaf->following;
+static void link_leaf(struct ct_range_tree_node *leaf, struct ct_range_tree_node *second) {
+    second->previous = leaf;
+    second->following = leaf->following;
     if (leaf->following)
-        leaf->following->previous = behind;
-    leaf->following = behind;
+        leaf->following->previous = second;
+    leaf->following = second;
 }
 
-// Half of a full child becomes the next one. (Where extents come in order, the last one keeps nearly all.)
-static void split(struct ct_extents *s, struct ct_extent_node *full, int leaf, int in_order) {
-    struct ct_extent_node *above = full->above, *behind = new_node(s, leaf);
-    const uint32_t keep = in_order ? IN_ORDER : FAN / 2, at = place_in(above, full);
-    move(behind, 0, full, keep, full->used - keep, how(s, leaf));
-    behind->used = full->used - keep;
+// Splits a full child in two halves; where ranges are inserted in ascending order, the first one
+// keeps more.
+static void split_node(struct ct_range_tree *s, struct ct_range_tree_node *full, int leaf,
+                       int ascending) {
+    struct ct_range_tree_node *above = full->above, *second = make_node(s, leaf);
+    const uint32_t keep = ascending ? ASCENDING : FAN / 2, at = find_child(above, full);
+    move_elements(second, 0, full, keep, full->used - keep, node_kind(s, leaf));
+    second->used = full->used - keep;
     set_used(full, keep);
     if (leaf)
-        follow(full, behind);
+        link_leaf(full, second);
     else
-        adopt(behind, 0);
-    move(above, at + 2, above, at + 1, above->used - at - 1, INNER);
+        adopt_children(second, 0);
+    move_elements(above, at + 2, above, at + 1, above->used - at - 1, INNER);
     above->used++;
     set_child(above, at, full);
-    set_child(above, at + 1, behind);
+    set_child(above, at + 1, second);
 }
 
-// What two neighbours below a node have is shared out evenly.
-static void balance(struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf) {
-    struct ct_extent_node *first = above->below[at], *second = above->below[at + 1];
+// Distributes the elements of two neighbours evenly.
+static void balance_nodes(struct ct_range_tree *s, struct ct_range_tree_node *above, uint32_t at,
+                          int leaf) {
+    struct ct_range_tree_node *first = above->below[at], *second = above->below[at + 1];
     const uint32_t had = first->used, sum = had + second->used, keep = sum / 2;
     if (had > keep) {
-        move(second, had - keep, second, 0, second->used, how(s, leaf));
-        move(second, 0, first, keep, had - keep, how(s, leaf));
+        move_elements(second, had - keep, second, 0, second->used, node_kind(s, leaf));
+        move_elements(second, 0, first, keep, had - keep, node_kind(s, leaf));
         second->used = sum - keep;
         set_used(first, keep);
     } else {
-        move(first, had, second, 0, keep - had, how(s, leaf));
+        move_elements(first, had, second, 0, keep - had, node_kind(s, leaf));
         first->used = keep;
-        move(second, 0, second, keep - had, sum - keep, how(s, leaf));
+        move_elements(second, 0, second, keep - had, sum - keep, node_kind(s, leaf));
         set_used(second, sum - keep);
     }
     if (!leaf) {
-        adopt(first, 0);
-        adopt(second, 0);
+        adopt_children(first, 0);
+        adopt_children(second, 0);
     }
     set_child(above, at, first);
     set_child(above, at + 1, second);
 }
 
-// Whether a neighbour below the same node takes a part of what is in a full one.
-static int share(struct ct_extents *s, struct ct_extent_node *full, int leaf) {
-    struct ct_extent_node *above = full->above;
-    const uint32_t at = place_in(above, full);
-    if (at + 1 < above->used && above->below[at + 1]->used <= ROOMY)
-        balance(s, above, at, leaf);
-    else if (at && above->below[at - 1]->used <= ROOMY)
-        balance(s, above, at - 1, leaf);
+// Moves elements of a full node to a neighbour below the same node. 0: none has room.
+static int share_elements(struct ct_range_tree *s, struct ct_range_tree_node *full, int leaf) {
+    struct ct_range_tree_node *above = full->above;
+    const uint32_t at = find_child(above, full);
+    if (at + 1 < above->used && above->below[at + 1]->used <= ROOM_FOR)
+        balance_nodes(s, above, at, leaf);
+    else if (at && above->below[at - 1]->used <= ROOM_FOR)
+        balance_nodes(s, above, at - 1, leaf);
     return full->used < FAN;
 }
 
-// Makes room in a full node, and above it.
-static void make_room(struct ct_extents *s, struct ct_extent_node *n, int leaf, uint64_t start) {
-    const int in_order = start > n->start[FAN - 1];
+// Makes room in a full node for an element that begins at `start`, and in the nodes above it.
+static void make_room(struct ct_range_tree *s, struct ct_range_tree_node *n, int leaf,
+                      uint64_t start) {
+    const int ascending = start > n->start[FAN - 1];
     if (!n->above) {
-        struct ct_extent_node *root = new_node(s, 0);
+        struct ct_range_tree_node *root = make_node(s, 0);
         root->used = 1;
         set_child(root, 0, n);
         root->largest = n->largest;
         s->root = root;
         s->height++;
     } else {
-        if (share(s, n, leaf))
+        if (share_elements(s, n, leaf))
             return;
         if (n->above->used == FAN)
             make_room(s, n->above, 0, start);
     }
-    split(s, n, leaf, in_order);
+    split_node(s, n, leaf, ascending);
 }
 
-static void take_element(struct ct_extent_node *n, uint32_t at, enum move what) {
-    move(n, at, n, at + 1, n->used - at - 1, what);
+static void remove_element(struct ct_range_tree_node *n, uint32_t at, enum node_kind kind) {
+    move_elements(n, at, n, at + 1, n->used - at - 1, kind);
     set_used(n, n->used - 1);
 }
 
-// Where what begins at the address belongs.
-static struct place place_for(const struct ct_extents *s, uint64_t start) {
-    struct place p = find(s, start);
+// The position where a range belongs that begins at an address.
+static struct position find_insert_position(const struct ct_range_tree *s, uint64_t start) {
+    struct position p = find_position(s, start);
     p.at += p.leaf->start[p.at] < start;
     return p;
 }
 
-// At a place of a leaf.
-static void put_element(struct ct_extents *s, struct place p, uint64_t start, uint64_t bytes,
-                        uint32_t mark) {
+// Inserts a range at a position of a leaf.
+static void insert_element(struct ct_range_tree *s, struct position p, uint64_t start,
+                           uint64_t bytes, uint32_t mark) {
     if (p.leaf->used == FAN) {
         make_room(s, p.leaf, 1, start);
-        if (s->leaves > s->nears / 2)
-            resize_near(s);
-        p = place_for(s, start);
+        if (s->leaves > s->recent_count / 2)
+            resize_recent(s);
+        p = find_insert_position(s, start);
     }
-    struct ct_extent_node *leaf = p.leaf;
-    move(leaf, p.at + 1, leaf, p.at, leaf->used - p.at, how(s, 1));
+    struct ct_range_tree_node *leaf = p.leaf;
+    move_elements(leaf, p.at + 1, leaf, p.at, leaf->used - p.at, node_kind(s, 1));
     leaf->used++;
     leaf->start[p.at] = start;
     leaf->most[p.at] = bytes;
@@ -334,219 +364,226 @@ static void put_element(struct ct_extents *s, struct place p, uint64_t start, ui
         leaf->mark[p.at] = mark;
     s->count++;
     s->bytes += bytes;
-    tell(s, leaf, !p.at, 0, bytes);
+    update_above(s, leaf, !p.at, 0, bytes);
+    check_position(s, &p);
 }
 
-static void insert(struct ct_extents *s, uint64_t start, uint64_t bytes, uint32_t mark) {
-    struct place p;
+static void insert_range(struct ct_range_tree *s, uint64_t start, uint64_t bytes, uint32_t mark) {
+    struct position p;
     if (!s->root) {
-        s->root = new_node(s, 1);
+        s->root = make_node(s, 1);
         s->height = 1;
-        p = (struct place){s->root, 0};
-        s->near = ct_zeroed(FEW_NEAR, sizeof(struct ct_extent_node *));
-        s->nears = FEW_NEAR;
+        p = (struct position){s->root, 0};
+        s->recent = ct_heap_alloc_zeroed(RECENT_MIN, sizeof(struct ct_range_tree_node *));
+        s->recent_count = RECENT_MIN;
     } else {
-        p = place_for(s, start);
+        p = find_insert_position(s, start);
     }
-    put_element(s, p, start, bytes, mark);
+    insert_element(s, p, start, bytes, mark);
 }
 
-// A child with few elements joins a neighbour if both leave room in one, else is given some of what that has.
-static void join(struct ct_extents *s, struct ct_extent_node *above, uint32_t at, int leaf) {
+// Merges a child that has few elements with a neighbour if one node can hold both, else balances
+// them.
+static void merge_child(struct ct_range_tree *s, struct ct_range_tree_node *above, uint32_t at,
+                        int leaf) {
     if (above->used == 1)
         return;
     if (at + 1 == above->used ||
-        (at && above->below[at - 1]->used + above->below[at]->used <= JOINED))
+        (at && above->below[at - 1]->used + above->below[at]->used <= MERGED))
         at--;
-    struct ct_extent_node *first = above->below[at], *second = above->below[at + 1];
+    struct ct_range_tree_node *first = above->below[at], *second = above->below[at + 1];
     const uint32_t used = first->used;
-    if (used + second->used > JOINED) {
-        balance(s, above, at, leaf);
+    if (used + second->used > MERGED) {
+        balance_nodes(s, above, at, leaf);
         return;
     }
-    move(first, used, second, 0, second->used, how(s, leaf));
+    move_elements(first, used, second, 0, second->used, node_kind(s, leaf));
     first->used += second->used;
     if (!leaf)
-        adopt(first, used);
-    end_node(s, second, leaf);
-    take_element(above, at + 1, INNER);
+        adopt_children(first, used);
+    drop_node(s, second, leaf);
+    remove_element(above, at + 1, INNER);
     set_child(above, at, first);
 }
 
-// A node that lost an element joins another one, or goes if it was its last one; and so do those above it.
-static void shrink(struct ct_extents *s, struct ct_extent_node *n) {
+// After a leaf lost an element: merges nodes that have few, drops those that have none, up to the
+// root.
+static void shrink_nodes(struct ct_range_tree *s, struct ct_range_tree_node *n) {
     int leaf = 1;
-    for (struct ct_extent_node *above = n->above; above && n->used < SCANT;
+    for (struct ct_range_tree_node *above = n->above; above && n->used < FEW;
          n = above, above = n->above, leaf = 0) {
-        const uint32_t at = place_in(above, n);
+        const uint32_t at = find_child(above, n);
         if (n->used) {
-            join(s, above, at, leaf);
+            merge_child(s, above, at, leaf);
             continue;
         }
         const uint64_t most = above->most[at];
-        end_node(s, n, leaf);
-        take_element(above, at, INNER);
+        drop_node(s, n, leaf);
+        remove_element(above, at, INNER);
         if (above->used)
-            tell(s, above, !at, most, 0);
+            update_above(s, above, !at, most, 0);
     }
     while (s->height > 1 && s->root->used == 1) {
-        struct ct_extent_node *only = s->root->below[0];
+        struct ct_range_tree_node *only = s->root->below[0];
         free(s->root);
         only->above = NULL;
         s->root = only;
         s->height--;
     }
     if (!s->root->used)
-        ct_extents_clear(s);
+        ct_range_tree_clear(s);
 }
 
-static void erase(struct ct_extents *s, const struct place *p) {
-    struct ct_extent_node *leaf = p->leaf;
+static void erase_range(struct ct_range_tree *s, const struct position *p) {
+    struct ct_range_tree_node *leaf = p->leaf;
     const uint64_t was = leaf->most[p->at];
     s->count--;
     s->bytes -= was;
-    take_element(leaf, p->at, how(s, 1));
+    remove_element(leaf, p->at, node_kind(s, 1));
     if (leaf->used)
-        tell(s, leaf, !p->at, was, 0);
-    if (leaf->used < SCANT)
-        shrink(s, leaf);
+        update_above(s, leaf, !p->at, was, 0);
+    if (leaf->used < FEW)
+        shrink_nodes(s, leaf);
 }
 
 // ---- ranges ---------------------------------------------------------------------------------------
 
-static int ends_before(const struct place *p, uint64_t address) {
-    const struct ct_extent there = here(p);
+static int ends_before(const struct position *p, uint64_t address) {
+    const struct ct_tree_range there = get_range(p);
     return there.start < address && there.bytes < address - there.start;
 }
 
-// The first extent that ends at or behind the address. 0: there is none.
-static int reach(const struct ct_extents *s, uint64_t address, struct place *p) {
+// Finds the first range that ends at or after an address. 0: there is none.
+static int find_reaching(const struct ct_range_tree *s, uint64_t address, struct position *p) {
     if (!s->root)
         return 0;
-    *p = find(s, address);
-    return !ends_before(p, address) || next(p);
+    *p = find_position(s, address);
+    return !ends_before(p, address) || advance(p);
 }
 
-uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint64_t low,
-                        uint64_t high) {
+uint64_t ct_range_tree_add(struct ct_range_tree *s, uint64_t start, uint64_t end, uint64_t low,
+                           uint64_t high) {
     const uint64_t bytes = s->bytes;
     uint64_t from = start, to = end;
-    struct place p, q;
+    struct position p, q;
     if (end <= start)
         return 0;
-    int there = reach(s, start, &p);
-    if (there && here(&p).start < low) // touches from outside
-        there = next(&p);
-    if (!there || here(&p).start > end || here(&p).start >= high) {
-        insert(s, start, end - start, 0);
+    int there = find_reaching(s, start, &p);
+    if (there && get_range(&p).start < low) // touches, but begins below `low`
+        there = advance(&p);
+    if (!there || get_range(&p).start > end || get_range(&p).start >= high) {
+        insert_range(s, start, end - start, 0);
         return s->bytes - bytes;
     }
-    for (;;) { // all but one of those that it touches go
-        const struct ct_extent at = here(&p);
+    for (;;) { // erase the ranges that it touches, but for one, which gets all of their addresses
+        const struct ct_tree_range at = get_range(&p);
         from = at.start < from ? at.start : from;
         to = at.start + at.bytes > to ? at.start + at.bytes : to;
         q = p;
-        if (!next(&q) || here(&q).start > to || here(&q).start >= high)
+        if (!advance(&q) || get_range(&q).start > to || get_range(&q).start >= high)
             break;
-        if (q.leaf == p.leaf && q.leaf->used > SCANT) { // the next one becomes part of this one
-            const struct ct_extent behind = here(&q);
-            to = behind.start + behind.bytes > to ? behind.start + behind.bytes : to;
-            take_element(q.leaf, q.at, how(s, 1));
+        if (q.leaf == p.leaf && q.leaf->used > FEW) { // merge the next one into this one
+            const struct ct_tree_range second = get_range(&q);
+            to = second.start + second.bytes > to ? second.start + second.bytes : to;
+            remove_element(q.leaf, q.at, node_kind(s, 1));
             s->count--;
-            s->bytes -= behind.bytes;
-            set(s, &p, from, to - from);
+            s->bytes -= second.bytes;
+            set_range(s, &p, from, to - from);
             continue;
         }
-        erase(s, &p);
-        (void)reach(s, start, &p);
-        if (here(&p).start < low)
-            (void)next(&p);
+        erase_range(s, &p);
+        (void)find_reaching(s, start, &p);
+        if (get_range(&p).start < low)
+            (void)advance(&p);
     }
-    set(s, &p, from, to - from);
+    set_range(s, &p, from, to - from);
+    check_position(s, &p);
     return s->bytes - bytes;
 }
 
-uint64_t ct_extents_take(struct ct_extents *s, uint64_t start, uint64_t end) {
+uint64_t ct_range_tree_remove(struct ct_range_tree *s, uint64_t start, uint64_t end) {
     const uint64_t bytes = s->bytes;
-    struct place p;
-    while (start < end && reach(s, start, &p)) {
-        struct ct_extent at = here(&p);
-        if (at.start < start && at.bytes == start - at.start) { // only touches
-            if (!next(&p))
+    struct position p;
+    while (start < end && find_reaching(s, start, &p)) {
+        struct ct_tree_range at = get_range(&p);
+        if (at.start < start && at.bytes == start - at.start) { // it ends where [start, end) begins
+            if (!advance(&p))
                 break;
-            at = here(&p);
+            at = get_range(&p);
         }
-        const uint64_t behind = at.start + at.bytes;
+        const uint64_t second = at.start + at.bytes;
         if (at.start >= end)
             break;
-        if (at.start >= start && behind <= end) {
-            erase(s, &p);
+        if (at.start >= start && second <= end) {
+            erase_range(s, &p);
         } else if (at.start >= start) {
-            set(s, &p, end, behind - end);
+            set_range(s, &p, end, second - end);
         } else {
-            set(s, &p, at.start, start - at.start);
+            set_range(s, &p, at.start, start - at.start);
             p.at++;
-            if (behind > end)
-                put_element(s, p, end, behind - end, 0);
+            if (second > end)
+                insert_element(s, p, end, second - end, 0);
         }
-        start = behind;
+        start = second;
     }
     return bytes - s->bytes;
 }
 
-void ct_extents_put(struct ct_extents *s, uint64_t start, uint64_t end, uint32_t mark) {
+void ct_range_tree_insert_marked(struct ct_range_tree *s, uint64_t start, uint64_t end,
+                                 uint32_t mark) {
     s->marked = 1;
-    insert(s, start, end - start, mark);
+    insert_range(s, start, end - start, mark);
 }
 
-void ct_extents_drop(struct ct_extents *s, uint64_t start) {
+void ct_range_tree_erase(struct ct_range_tree *s, uint64_t start) {
     if (!s->root)
         return;
-    const struct place p = find(s, start);
-    if (here(&p).start == start)
-        erase(s, &p);
+    const struct position p = find_position(s, start);
+    if (get_range(&p).start == start)
+        erase_range(s, &p);
 }
 
-int ct_extents_find(const struct ct_extents *s, uint64_t address, struct ct_extent *found) {
+int ct_range_tree_find(const struct ct_range_tree *s, uint64_t address,
+                       struct ct_tree_range *found) {
     if (!s->root)
         return 0;
-    struct place p = find(s, address);
-    *found = here(&p);
+    struct position p = find_position(s, address);
+    *found = get_range(&p);
     if (found->start <= address && address - found->start >= found->bytes) {
-        if (!next(&p))
+        if (!advance(&p))
             return 0;
-        *found = here(&p);
+        *found = get_range(&p);
     }
     found->mark = s->marked ? p.leaf->mark[p.at] : 0;
     return 1;
 }
 
-void ct_extents_fetch(const struct ct_extents *s, uint64_t address, int stage) {
-    if (s->height < 3) // in the processor's caches anyway
+void ct_range_tree_prefetch(const struct ct_range_tree *s, uint64_t address, int stage) {
+    if (s->height < 3) // small enough for the caches
         return;
-    struct ct_extent_node *const *near = near_of(s, address);
+    struct ct_range_tree_node *const *recent = recent_slot(s, address);
     if (stage == 0) {
-        __builtin_prefetch(near);
+        __builtin_prefetch(recent);
         return;
     }
-    const struct ct_extent_node *n = *near;
+    const struct ct_range_tree_node *n = *recent;
     for (const char *line = (const char *)n; n && line < (const char *)(&n->used + 1); line += 64)
         __builtin_prefetch(line, 1);
 }
 
-static void clear(struct ct_extent_node *n, unsigned level) {
+static void free_nodes(struct ct_range_tree_node *n, unsigned level) {
     for (uint32_t i = 0; level && i < n->used; i++)
-        clear(n->below[i], level - 1);
+        free_nodes(n->below[i], level - 1);
     free(n);
 }
 
-void ct_extents_clear(struct ct_extents *s) {
+void ct_range_tree_clear(struct ct_range_tree *s) {
     if (s->root)
-        clear(s->root, s->height - 1);
-    for (struct ct_extent_node *n = s->spare, *following; n; n = following) {
+        free_nodes(s->root, s->height - 1);
+    for (struct ct_range_tree_node *n = s->spare, *following; n; n = following) {
         following = n->following;
         free(n);
     }
-    free(s->near);
-    *s = (struct ct_extents){.marked = s->marked};
+    free(s->recent);
+    *s = (struct ct_range_tree){.marked = s->marked};
 }

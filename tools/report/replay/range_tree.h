@@ -1,44 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disjoint ranges of addresses, in order, with the largest one at hand: a B+ tree in which each node knows the largest
-// range below it. Time per change grows with the logarithm of the number of ranges, memory with their number.
-#ifndef CT_EXTENTS_H
-#define CT_EXTENTS_H
+// Disjoint address ranges in ascending order, with the largest one at hand: a B+ tree in which each
+// node knows the largest range below it. A change takes time in the logarithm of the number of
+// ranges.
+//
+// A tree is used in one of two ways: as a set of addresses (add, remove), where ranges that touch
+// are merged; or as ranges that stay as they are, each with a mark (insert_marked, erase).
+#ifndef CT_RANGE_TREE_H
+#define CT_RANGE_TREE_H
 
 #include <stdint.h>
 
-struct ct_extent_node;
+struct ct_range_tree_node;
 
-struct ct_extents {
-    struct ct_extent_node *root; // NULL: nothing
-    unsigned height;             // levels
-    int marked;                  // its extents were put
-    uint64_t count, bytes, largest;
-    // the tree's own
+struct ct_range_tree {
+    struct ct_range_tree_node *root; // NULL: empty
+    unsigned height;                 // levels
+    int marked;                      // its ranges have marks
+    uint64_t count, bytes, largest;  // of all ranges
+    // The tree's own.
     uint64_t leaves;
-    struct ct_extent_node *spare; // leaves that are not in use
-    struct ct_extent_node **near; // leaves that were looked for lately, by address >> near_shift
-    uint64_t nears;               // places for them, a power of 2
-    unsigned near_shift;
+    struct ct_range_tree_node *spare;   // leaves that are not in use
+    struct ct_range_tree_node **recent; // leaves found lately, by address >> recent_shift
+    uint64_t recent_count;              // slots for them, a power of 2
+    unsigned recent_shift;
 };
 
-struct ct_extent {
+struct ct_tree_range {
     uint64_t start, bytes;
-    uint32_t mark; // the caller's, of an extent that was put
+    uint32_t mark; // the caller's own; 0 in a set of addresses
 };
 
-// Takes in all of [start, end). Neighbours that it touches become one with it if they lie in [low, high). Returns the bytes
-// that were not there before.
-uint64_t ct_extents_add(struct ct_extents *s, uint64_t start, uint64_t end, uint64_t low,
-                        uint64_t high);
-// Takes out all of [start, end); returns the bytes that were there.
-uint64_t ct_extents_take(struct ct_extents *s, uint64_t start, uint64_t end);
-// An extent that stays as it is, whatever it touches. Nothing may begin there yet. The one that begins there goes, or nothing.
-void ct_extents_put(struct ct_extents *s, uint64_t start, uint64_t end, uint32_t mark);
-void ct_extents_drop(struct ct_extents *s, uint64_t start);
-// The extent that holds the address, or else the first one behind it. 0: none.
-int ct_extents_find(const struct ct_extents *s, uint64_t address, struct ct_extent *found);
-// Fetches what a change at the address will look at: where to find it (stage 0), and some time later (1) that itself.
-void ct_extents_fetch(const struct ct_extents *s, uint64_t address, int stage);
-void ct_extents_clear(struct ct_extents *s);
+// Adds all addresses of [start, end). Merges ranges that it touches, if they begin in [low, high).
+// Returns how many were new.
+uint64_t ct_range_tree_add(struct ct_range_tree *s, uint64_t start, uint64_t end, uint64_t low,
+                           uint64_t high);
+// Removes all addresses of [start, end). Returns how many there were.
+uint64_t ct_range_tree_remove(struct ct_range_tree *s, uint64_t start, uint64_t end);
+// Inserts a range with a mark. No other may begin at the same address.
+void ct_range_tree_insert_marked(struct ct_range_tree *s, uint64_t start, uint64_t end,
+                                 uint32_t mark);
+// Erases the range that begins at an address, if there is one.
+void ct_range_tree_erase(struct ct_range_tree *s, uint64_t start);
+// Finds the range that holds an address, else the first one after it. 0: there is none.
+int ct_range_tree_find(const struct ct_range_tree *s, uint64_t address,
+                       struct ct_tree_range *found);
+// Prefetches what a change at the address needs: first (stage 0) the slot of its leaf, some time
+// later (1) the leaf.
+void ct_range_tree_prefetch(const struct ct_range_tree *s, uint64_t address, int stage);
+// Erases all ranges and frees their memory.
+void ct_range_tree_clear(struct ct_range_tree *s);
 
 #endif

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is alive by live.h and what was read of the devices by readings.h, with memory from the heap.
+// Connects live.h, readings.h and the torch pool with a trace, and gives them memory from the heap.
 #include "replay/replay.h"
 
 #include <cutrace/model/checkpoint.h>
 
-#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
 #include "replay/torch_segments.h"
 
-static void *resize(void *user, void *old, size_t old_bytes, size_t new_bytes) {
+static void *resize_aligned(void *user, void *old, size_t old_bytes, size_t new_bytes) {
     (void)user;
     (void)old_bytes;
     void *made = new_bytes ? aligned_alloc(64, (new_bytes + 63) / 64 * 64) : NULL;
     if (new_bytes && !made)
-        ct_out_of_memory();
+        ct_heap_exhausted();
     free(old);
     return made;
 }
@@ -21,36 +24,35 @@ void ct_replay_init(struct ct_replay *r,
                     void (*changed)(void *user, const struct ct_object *object, int sign),
                     void *user) {
     memset(r, 0, sizeof *r);
-    ct_live_init(&r->live, resize, user);
-    r->live.changed = changed;
+    ct_live_init(&r->live, resize_aligned, user);
+    r->live.total_changed = changed;
 }
 
-void ct_replay_leave(struct ct_replay *r) {
-    ct_ahead_end(r->ahead);
+void ct_replay_stop(struct ct_replay *r) {
+    ct_readahead_end(r->ahead);
     r->ahead = NULL;
     r->batch = NULL;
 }
 
-void ct_replay_forget(struct ct_replay *r) {
-    ct_replay_leave(r);
+void ct_replay_release(struct ct_replay *r) {
+    ct_replay_stop(r);
     ct_live_release(&r->live);
-    ct_pool_free(&r->pool);
+    ct_torch_pool_free(&r->pool);
     free(r->foreign);
     r->foreign = NULL;
 }
 
 void ct_replay_free(struct ct_replay *r) {
     if (r->live.resize)
-        ct_replay_forget(r);
+        ct_replay_release(r);
     memset(r, 0, sizeof *r);
 }
 
-// What PyTorch does with its blocks, and states.
 static void apply_block(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
     if (!r->pool.on)
-        ct_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+        ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
     ct_live_apply(&r->live, e, number);
-    ct_pool_stated(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
+    ct_torch_pool_reported(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
 
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
@@ -61,108 +63,110 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
     ct_readings_apply(&r->readings, &r->live, e);
 }
 
-// Where what is alive fits into the processor's caches anyway, looking ahead only costs.
+// Up to so many slots fit into the processor's caches: there prefetching only costs time.
 enum { FEW_SLOTS = 16384 };
 
-// What a step will look at is fetched ahead of it: the step (which the other thread has written), some time later where to
-// find what it is about, and then that itself.
-enum stage { FETCH_STEP, FETCH_PLACE, FETCH_OBJECT, STAGES };
-static const unsigned so_early[STAGES] = {2 * CT_FETCH, CT_FETCH, CT_FETCH / 2};
+// Prefetching in three stages, each half as far ahead as the one before: the step (which the other
+// thread wrote), the slot of the object that the event is about, the object itself.
+enum stage { STAGE_STEP, STAGE_SLOT, STAGE_OBJECT, STAGES };
+static const unsigned stage_distance[STAGES] = {2 * CT_REPLAY_PREFETCH, CT_REPLAY_PREFETCH,
+                                                CT_REPLAY_PREFETCH / 2};
 
-static void fetch(struct ct_replay *r, unsigned at, enum stage stage) {
-    const struct ct_ahead_step *s = &r->batch->step[at];
-    uint64_t *hash = &r->hash[at % CT_FETCH];
+static void prefetch_stage(struct ct_replay *r, unsigned at, enum stage stage) {
+    const struct ct_readahead_step *s = &r->batch->step[at];
+    uint64_t *hash = &r->hash[at % CT_REPLAY_PREFETCH];
     if (at >= r->batch->n)
         return;
-    if (stage == FETCH_STEP) { // what most events have lies at their beginning
+    if (stage == STAGE_STEP) { // most events have only fields at the beginning
         for (unsigned byte = 0; byte < 192; byte += 64)
             __builtin_prefetch((const char *)s + byte);
         return;
     }
     if (s->step != CT_STEP_EVENT)
         return;
-    if (stage == FETCH_PLACE)
-        *hash = ct_live_look(&r->live, &s->event);
+    if (stage == STAGE_SLOT)
+        *hash = ct_slot_index_prefetch_line(&r->live, &s->event);
     else
-        ct_live_fetch(&r->live, *hash);
+        ct_slot_index_prefetch_slots(&r->live, *hash);
     if (r->pool.on && ct_op_is_block(s->event.op) && CT_HAS(&s->event, ptr))
-        ct_pool_fetch(&r->pool, s->event.ptr, stage == FETCH_OBJECT);
+        ct_torch_pool_prefetch(&r->pool, s->event.ptr, stage == STAGE_OBJECT);
 }
 
-// For the batch's next step.
-static void look_ahead(struct ct_replay *r) {
+// Prefetches for the step that comes next; at the start of a batch, for all steps up to there.
+static void prefetch_next(struct ct_replay *r) {
     for (unsigned stage = 0; stage < STAGES; stage++)
-        for (unsigned at = r->at ? so_early[stage] : 0; at <= so_early[stage]; at++)
-            fetch(r, r->at + at, (enum stage)stage);
+        for (unsigned at = r->at ? stage_distance[stage] : 0; at <= stage_distance[stage]; at++)
+            prefetch_stage(r, r->at + at, (enum stage)stage);
 }
 
-static const struct ct_ahead_step *next_step(struct ct_replay *r, struct ct_trace *t) {
+static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct ct_trace *t) {
     if (!r->ahead) {
-        if (r->tiles && !r->foreign) { // now, for a thread that decodes adds to the names
-            r->foreign = ct_origin_foreign_stacks(&t->names);
-            r->foreign_count = t->names.stack_count;
+        if (r->tiles && !r->foreign) { // before the reading thread starts: it adds thread stacks
+            r->foreign = ct_torch_segments_foreign_stacks(&t->definitions);
+            r->foreign_count = t->definitions.stack_count;
         }
-        r->ahead = ct_ahead_begin(t);
+        r->ahead = ct_readahead_begin(t);
     }
     if (!r->batch || r->at == r->batch->n) {
-        r->batch = ct_ahead_next(r->ahead);
+        r->batch = ct_readahead_next(r->ahead);
         r->at = 0;
     }
-    if (ct_live_slots(&r->live) > FEW_SLOTS)
-        look_ahead(r);
+    if (ct_live_slot_count(&r->live) > FEW_SLOTS)
+        prefetch_next(r);
     return &r->batch->step[r->at++];
 }
 
 // ---- checkpoints --------------------------------------------------------------------------------
 
-static void reset(struct ct_replay *r) {
-    r->live.tiled = NULL;
-    ct_pool_free(&r->pool);
-    ct_checkpoint_first(&r->live, &r->readings);
+static void reset_state(struct ct_replay *r) {
+    r->live.region_changed = NULL;
+    ct_torch_pool_free(&r->pool);
+    ct_checkpoint_begin_restore(&r->live, &r->readings);
     r->resets++;
 }
 
-static void restore(struct ct_replay *r, const struct ct_event *e) {
-    const int segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr);
-    if (r->tiles && !r->pool.on && (segment || e->op == CT_OP_BLOCK_ALLOC))
-        ct_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+static void restore_object(struct ct_replay *r, const struct ct_event *e) {
+    const int is_segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr);
+    if (r->tiles && !r->pool.on && (is_segment || e->op == CT_OP_BLOCK_ALLOC))
+        ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
     ct_checkpoint_apply(&r->live, &r->readings, e);
-    if (r->pool.on && segment)
-        ct_pool_hold(&r->pool, e->ptr, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
+    if (r->pool.on && is_segment)
+        ct_torch_pool_restore_segment(&r->pool, e->ptr,
+                                      CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
 
-static void complete(struct ct_replay *r) {
-    ct_checkpoint_last(&r->live);
+static void finish_checkpoint(struct ct_replay *r) {
+    ct_checkpoint_end_restore(&r->live);
     if (r->pool.on)
-        ct_pool_settle(&r->pool, &r->live);
+        ct_torch_pool_assign_devices(&r->pool, &r->live);
     for (int d = 0; d < CT_DEVICES && r->pool.on; d++)
-        if (r->live.device[d].stated)
-            ct_pool_stated(&r->pool, &r->live, d);
+        if (r->live.device[d].reported)
+            ct_torch_pool_reported(&r->pool, &r->live, d);
 }
 
 const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number) {
     for (;;) {
-        const struct ct_ahead_step *s = next_step(r, t);
+        const struct ct_readahead_step *s = get_next_step(r, t);
         *number = s->number;
         switch (s->step) {
         case CT_STEP_END:
-            ct_replay_leave(r);
+            ct_replay_stop(r);
             return NULL;
         case CT_STEP_EVENT:
             return &s->event;
         case CT_STEP_RESET:
-            reset(r);
+            reset_state(r);
             break;
         case CT_STEP_OBJECT:
-            restore(r, &s->event);
+            restore_object(r, &s->event);
             break;
         case CT_STEP_COMPLETE:
-            complete(r);
+            finish_checkpoint(r);
             break;
         }
     }
 }
 
-struct ct_split ct_replay_split(const struct ct_replay *r, int device) {
-    return ct_readings_split(&r->readings, &r->live, device);
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device) {
+    return ct_readings_breakdown(&r->readings, &r->live, device);
 }

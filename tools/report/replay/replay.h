@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a process and its devices after each event. No I/O: events go in, state comes out.
+// The state of a process and its devices after each event of a trace: what is live, the readings,
+// PyTorch's pools.
 #ifndef CT_REPLAY_H
 #define CT_REPLAY_H
 
+#include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
 #include "replay/readahead.h"
 #include "replay/torch_pool.h"
 
-// What events will look at is fetched so many steps before.
-enum { CT_FETCH = 16 };
+// How many steps ahead the memory that an event needs is prefetched.
+enum { CT_REPLAY_PREFETCH = 16 };
 
 struct ct_replay {
     struct ct_live live;
     struct ct_readings readings;
-    struct ct_pool pool; // if `tiles`, which is set before the first event: else not looked at
-    int tiles;
-    uint8_t
-        *foreign; // if `tiles`: of each stack, whether a MemPool's own allocator called the driver
+    int tiles; // set before the first event: replay the blocks of PyTorch's pools, too,
+    struct ct_torch_pool pool;
+    uint8_t *foreign; // ... with this: see ct_torch_segments_foreign_stacks
     size_t foreign_count;
-    uint64_t resets;        // how often the state began anew behind a gap
-    struct ct_ahead *ahead; // while a trace is followed
-    const struct ct_batch *batch;
-    unsigned at;             // in the batch: the step that comes next
-    uint64_t hash[CT_FETCH]; // of the steps behind it
+    uint64_t resets;            // how often the state became unknown after a gap
+    struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
+    const struct ct_readahead_batch *batch;
+    unsigned at;                       // the next step in the batch
+    uint64_t hash[CT_REPLAY_PREFETCH]; // of the steps after it, as ct_live needs them
 };
 
-// `changed` (may be NULL) is told of what joins and leaves the live totals.
+// `changed` (may be NULL) is called for each object that joins or leaves the live totals.
 void ct_replay_init(struct ct_replay *r,
                     void (*changed)(void *user, const struct ct_object *object, int sign),
                     void *user);
 void ct_replay_free(struct ct_replay *r);
-// Gives back the memory of the objects; totals and readings stay. Nothing can be applied any more.
-void ct_replay_forget(struct ct_replay *r);
-// The trace's next event, not applied yet, or NULL behind the last one; it is good until the next call. Applies what
-// checkpoints say before it. The trace must be at its beginning at the first call, and is the replay's from then on, until
-// NULL was returned or ct_replay_leave called.
+// Frees the objects. Totals and readings stay; no event can be applied any more.
+void ct_replay_release(struct ct_replay *r);
+// Returns the next event, which the caller applies, or NULL after the last one; valid until the
+// next call. Restores the state from checkpoints before it. At the first call the trace must be at
+// its first event. It belongs to the replay until NULL was returned or ct_replay_stop called.
 const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, uint64_t *number);
-// No more events of the trace are wanted: it is the caller's again. (Called by ct_replay_free, too.)
-void ct_replay_leave(struct ct_replay *r);
+// Gives the trace back before its end. (ct_replay_free does, too.)
+void ct_replay_stop(struct ct_replay *r);
 void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t number);
 
-// How a device's memory is used now.
-struct ct_split ct_replay_split(const struct ct_replay *r, int device);
+// How the memory of a device is used now.
+struct ct_breakdown ct_replay_split(const struct ct_replay *r, int device);
 
 #endif

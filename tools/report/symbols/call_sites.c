@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Naming of frames. What is passed over is in noise.def.
+// Finds and writes names of frames. noise.def says which frames are noise.
 #include "symbols/call_sites.h"
 
+#include <cutrace/format/assert.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "base/text.h"
+#include "base/heap.h"
+#include "base/utf8.h"
 #include "symbols/noise.h"
 
 enum { MAX_NAME = 4096 };
 
-void ct_sites_init(struct ct_sites *s, const struct ct_names *names) {
-    *s = (struct ct_sites){
-        .names = names, .in_text = CT_DEMANGLE_SIMPLE, .in_json = CT_DEMANGLE_FULL};
+void ct_call_sites_init(struct ct_call_sites *s, const struct ct_definitions *definitions) {
+    *s = (struct ct_call_sites){
+        .definitions = definitions, .in_text = CT_DEMANGLE_SIMPLE, .in_json = CT_DEMANGLE_FULL};
 }
 
-void ct_sites_free(struct ct_sites *s) {
+void ct_call_sites_free(struct ct_call_sites *s) {
     for (size_t how = 0; how < sizeof s->written / sizeof *s->written; how++) {
         for (size_t i = 0; i < s->written[how].count; i++)
             free(s->written[how].text[i]);
@@ -22,16 +27,16 @@ void ct_sites_free(struct ct_sites *s) {
     }
     for (size_t i = 0; i < sizeof s->nearest / sizeof *s->nearest; i++)
         free(s->nearest[i].node);
-    free(s->worth);
+    free(s->rank);
     free(s->depth);
-    *s = (struct ct_sites){0};
+    *s = (struct ct_call_sites){0};
 }
 
-// Answers that are kept by number, with room for all of them.
-#define ROOM(list, have, want)                                              \
+// Extends an array of answers to `want` elements.
+#define EXTEND(list, have, want)                                            \
     do {                                                                    \
         if ((have) < (want)) {                                              \
-            (list) = ct_resize((list), (want), sizeof *(list));             \
+            (list) = ct_heap_resize((list), (want), sizeof *(list));        \
             memset((list) + (have), 0, ((want) - (have)) * sizeof *(list)); \
             (have) = (want);                                                \
         }                                                                   \
@@ -39,9 +44,9 @@ void ct_sites_free(struct ct_sites *s) {
 
 // ---- names -----------------------------------------------------------------------------------------
 
-const char *ct_symbol(struct ct_sites *s, uint32_t string, enum ct_demangling how) {
-    const struct ct_string *symbol = &s->names->strings[string];
-    ROOM(s->written[how].text, s->written[how].count, s->names->string_count);
+const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum ct_demangling how) {
+    const struct ct_string *symbol = &s->definitions->strings[string];
+    EXTEND(s->written[how].text, s->written[how].count, s->definitions->string_count);
     char **name = &s->written[how].text[string];
     if (!*name) {
         char text[MAX_NAME];
@@ -50,103 +55,107 @@ const char *ct_symbol(struct ct_sites *s, uint32_t string, enum ct_demangling ho
             n = symbol->length < sizeof text ? symbol->length : sizeof text - 1;
             memcpy(text, symbol->at, n);
         }
-        *name = ct_resize(NULL, n + 1, 1);
+        *name = ct_heap_resize(NULL, n + 1, 1);
         memcpy(*name, text, n);
         (*name)[n] = 0;
     }
     return *name;
 }
 
-void ct_base_name(const struct ct_names *n, uint32_t path, char *to, size_t size) {
+void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char *to, size_t size) {
     const struct ct_string *s = &n->strings[path];
     const char *slash = s->length ? memrchr(s->at, '/', s->length) : NULL;
     const char *from = slash ? slash + 1 : s->at;
-    ct_clean(to, size, from, s->length - (size_t)(from - s->at));
+    ct_utf8_sanitize(to, size, from, s->length - (size_t)(from - s->at));
 }
 
-static void clean_symbol(struct ct_sites *s, uint32_t string, char *to, size_t size) {
-    const char *name = ct_symbol(s, string, s->in_text);
-    ct_clean(to, size, name, strlen(name));
+static void sanitize_symbol(struct ct_call_sites *s, uint32_t string, char *to, size_t size) {
+    const char *name = ct_call_sites_symbol(s, string, s->in_text);
+    ct_utf8_sanitize(to, size, name, strlen(name));
 }
 
-// ---- what a frame is worth -------------------------------------------------------------------------
+// ---- ranks of frames -------------------------------------------------------------------------------
 
-static enum ct_worth worth_of_group(enum ct_noise_group group) {
-    return group == CT_NOISE_NONE   ? CT_WORTH_NAME
-           : group == CT_NOISE_OURS ? CT_WORTH_NOTHING
-                                    : CT_WORTH_NOISE;
+static enum ct_frame_rank rank_group(enum ct_noise_group group) {
+    if (group == CT_NOISE_NONE)
+        return CT_FRAME_NAMED;
+    return group == CT_NOISE_OURS ? CT_FRAME_OURS : CT_FRAME_NOISE;
 }
 
-static enum ct_worth worth_of_function(struct ct_sites *s, uint32_t function) {
+static enum ct_frame_rank rank_function(struct ct_call_sites *s, uint32_t function) {
     char name[MAX_NAME];
-    (void)snprintf(name, sizeof name, "%s", ct_symbol(s, function, CT_DEMANGLE_SIMPLE));
-    // What compilers append to a function's name: ".cold", ".isra.0", ".lto_priv.0".
+    (void)snprintf(name, sizeof name, "%s", ct_call_sites_symbol(s, function, CT_DEMANGLE_SIMPLE));
+    // Cut what compilers append: ".cold", ".isra.0", ".lto_priv.0".
     char *dot = strchr(name, '.');
     if (dot && dot > name)
         *dot = 0;
-    return worth_of_group(ct_noise(CT_NOISE_FUNCTION, name));
+    return rank_group(ct_noise_classify(CT_NOISE_FUNCTION, name));
 }
 
-// From place i on outwards, the first one whose function has a name and is no noise; as many as the frame has if there is
-// none. A frame is worth what such a place is.
-static uint32_t place_from(struct ct_sites *s, const struct ct_frame *f, uint32_t i) {
-    for (; i < f->place_count; i++) {
-        const uint32_t function = s->names->places[f->first_place + i].function;
-        if (function && (s->all_frames || worth_of_function(s, function) == CT_WORTH_NAME))
+// Finds, from location i outwards, the first one whose function has a name and is no noise;
+// location_count if there is none. A frame with such a location is a named one.
+static uint32_t find_named_location(struct ct_call_sites *s, const struct ct_frame *f, uint32_t i) {
+    for (; i < f->location_count; i++) {
+        const uint32_t function = s->definitions->locations[f->first_location + i].function;
+        if (function && (s->all_frames || rank_function(s, function) == CT_FRAME_NAMED))
             break;
     }
     return i;
 }
 
-static enum ct_worth worth_of_native(struct ct_sites *s, const struct ct_frame *f) {
-    const struct ct_names *n = s->names;
+static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_frame *f) {
+    const struct ct_definitions *n = s->definitions;
     char module[100];
-    ct_base_name(n, n->modules[f->module].path, module, sizeof module);
-    const enum ct_worth of_module = worth_of_group(ct_noise(CT_NOISE_MODULE, module));
-    if (of_module != CT_WORTH_NAME || (!f->module && !f->function))
-        return of_module != CT_WORTH_NAME ? of_module : CT_WORTH_NOISE;
-    if (place_from(s, f, 0) < f->place_count)
-        return CT_WORTH_NAME;
-    return f->function ? worth_of_function(s, f->function) : CT_WORTH_PLACE;
+    ct_call_sites_base_name(n, n->modules[f->module].path, module, sizeof module);
+    const enum ct_frame_rank of_module = rank_group(ct_noise_classify(CT_NOISE_MODULE, module));
+    if (of_module != CT_FRAME_NAMED)
+        return of_module;
+    if (!f->module && !f->function)
+        return CT_FRAME_NOISE;
+    if (find_named_location(s, f, 0) < f->location_count)
+        return CT_FRAME_NAMED;
+    return f->function ? rank_function(s, f->function) : CT_FRAME_NAMELESS;
 }
 
-static enum ct_worth worth_of(struct ct_sites *s, const struct ct_frame *f) {
+static enum ct_frame_rank compute_rank(struct ct_call_sites *s, const struct ct_frame *f) {
     char file[MAX_NAME];
     switch (f->kind) {
     case CT_FRAME_NATIVE:
-        return worth_of_native(s, f);
+        return rank_native(s, f);
     case CT_FRAME_PYTHON:
-        (void)snprintf(file, sizeof file, "%.*s", (int)s->names->strings[f->file].length,
-                       s->names->strings[f->file].at);
-        return worth_of_group(ct_noise(CT_NOISE_FILE, file));
+        (void)snprintf(file, sizeof file, "%.*s", (int)s->definitions->strings[f->file].length,
+                       s->definitions->strings[f->file].at);
+        return rank_group(ct_noise_classify(CT_NOISE_FILE, file));
     case CT_FRAME_THREAD:
-        return CT_WORTH_NAME;
+        return CT_FRAME_NAMED;
     default:
-        return CT_WORTH_NOTHING;
+        return CT_FRAME_OURS;
     }
 }
 
-static enum ct_worth frame_worth(struct ct_sites *s, uint32_t frame) {
-    ROOM(s->worth, s->worth_count, s->names->frame_count);
-    if (!s->worth[frame])
-        s->worth[frame] = (uint8_t)worth_of(s, &s->names->frames[frame]);
-    return (enum ct_worth)s->worth[frame];
+static enum ct_frame_rank rank_frame(struct ct_call_sites *s, uint32_t frame) {
+    EXTEND(s->rank, s->rank_count, s->definitions->frame_count);
+    if (!s->rank[frame])
+        s->rank[frame] = (uint8_t)compute_rank(s, &s->definitions->frames[frame]);
+    return (enum ct_frame_rank)s->rank[frame];
 }
 
-int ct_frame_is_hidden(struct ct_sites *s, uint32_t frame) {
-    return s->names->frames[frame].kind != CT_FRAME_END && frame_worth(s, frame) >= CT_WORTH_NOISE;
+int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
+    return s->definitions->frames[frame].kind != CT_FRAME_END &&
+           rank_frame(s, frame) >= CT_FRAME_NOISE;
 }
 
-// ---- who asked -------------------------------------------------------------------------------------
+// ---- call sites -------------------------------------------------------------------------------------
 
-// The nearest node, from this one on outwards, whose frame is worth that much; 0 if there is none. Each node is looked at once:
-// what is found holds for all that lie between.
-static uint32_t nearest(struct ct_sites *s, uint32_t node, enum ct_worth worth) {
-    const struct ct_node *nodes = s->names->nodes;
+// Finds the nearest node, from this one outwards, whose frame has that rank or a better one; 0 if
+// there is none. Each node is visited once, because the answer is stored for all nodes on the way.
+static uint32_t find_nearest(struct ct_call_sites *s, uint32_t node, enum ct_frame_rank rank) {
+    CT_ASSERT(rank >= CT_FRAME_NAMED && rank < CT_FRAME_RANKS);
+    const struct ct_call_tree_node *nodes = s->definitions->nodes;
     uint32_t found = node;
-    ROOM(s->nearest[worth - 1].node, s->nearest[worth - 1].count, s->names->node_count);
-    uint32_t *known = s->nearest[worth - 1].node;
-    while (found && !known[found] && frame_worth(s, nodes[found].frame) > worth)
+    EXTEND(s->nearest[rank].node, s->nearest[rank].count, s->definitions->node_count);
+    uint32_t *known = s->nearest[rank].node;
+    while (found && !known[found] && rank_frame(s, nodes[found].frame) > rank)
         found = nodes[found].parent;
     if (known[found])
         found = known[found] - 1;
@@ -158,97 +167,104 @@ static uint32_t nearest(struct ct_sites *s, uint32_t node, enum ct_worth worth) 
     return found;
 }
 
-static int is_end(const struct ct_names *n, uint32_t node) {
-    return ct_node_frame(n, node)->kind == CT_FRAME_END;
+static int is_end(const struct ct_definitions *n, uint32_t node) {
+    return ct_definitions_node_frame(n, node)->kind == CT_FRAME_END;
 }
 
-static void take_node(struct ct_askers *a, uint32_t node) {
+static void set_node(struct ct_shown_frames *a, uint32_t node) {
     a->node = node;
-    a->place = place_from(a->sites, ct_node_frame(a->sites->names, node), 0);
+    a->location =
+        find_named_location(a->sites, ct_definitions_node_frame(a->sites->definitions, node), 0);
 }
 
-struct ct_askers ct_askers_of(struct ct_sites *s, uint32_t stack) {
-    const uint32_t node = s->names->stacks[stack];
-    struct ct_askers a = {.sites = s, .stack = stack, .worth = CT_WORTH_NOTHING};
+struct ct_shown_frames ct_call_sites_shown_frames(struct ct_call_sites *s, uint32_t stack) {
+    const uint32_t node = s->definitions->stacks[stack];
+    struct ct_shown_frames a = {.sites = s, .stack = stack, .rank = CT_FRAME_OURS};
     uint32_t found = s->all_frames ? node : 0;
-    for (int worth = CT_WORTH_NAME; worth < CT_WORTH_NOTHING && !found; worth++) {
-        a.worth = (enum ct_worth)worth;
-        found = nearest(s, node, a.worth);
+    for (int rank = CT_FRAME_NAMED; rank < CT_FRAME_OURS && !found; rank++) {
+        a.rank = (enum ct_frame_rank)rank;
+        found = find_nearest(s, node, a.rank);
     }
-    take_node(&a, found ? found : node);
+    set_node(&a, found ? found : node);
     return a;
 }
 
-// To the function that one is inlined into; from the frame's own to that of the next node.
-void ct_askers_next(struct ct_askers *a) {
-    const struct ct_names *n = a->sites->names;
-    const struct ct_frame *f = ct_node_frame(n, a->node);
-    const uint32_t place = place_from(a->sites, f, a->place + 1);
+// Moves to the function into which this one is inlined; from the frame's own function to the next
+// frame.
+void ct_call_sites_next_frame(struct ct_shown_frames *a) {
+    const struct ct_definitions *n = a->sites->definitions;
+    const struct ct_frame *f = ct_definitions_node_frame(n, a->node);
+    const uint32_t location = find_named_location(a->sites, f, a->location + 1);
     uint32_t next = n->nodes[a->node].parent;
-    if (place < f->place_count) {
-        a->place = place;
+    if (location < f->location_count) {
+        a->location = location;
         return;
     }
-    if (a->worth == CT_WORTH_NOISE) // one of them is enough
+    if (a->rank == CT_FRAME_NOISE) // show one frame of noise only
         next = 0;
     else if (!a->sites->all_frames)
-        next = nearest(a->sites, next, a->worth);
-    // (An end is told apart from the frames; one behind which the Python frames are known stands among them.)
-    take_node(a, is_end(n, next) && !n->nodes[next].parent ? 0 : next);
+        next = find_nearest(a->sites, next, a->rank);
+    // Views report the end of a stack separately (ct_call_sites_end_text), unless Python frames
+    // follow it.
+    set_node(a, is_end(n, next) && !n->nodes[next].parent ? 0 : next);
 }
 
-uint32_t ct_askers_hidden(const struct ct_askers *a) {
-    const struct ct_names *n = a->sites->names;
+uint32_t ct_call_sites_count_hidden(const struct ct_shown_frames *a) {
+    const struct ct_definitions *n = a->sites->definitions;
     uint32_t left = 0, before = 0;
     for (uint32_t i = n->stacks[a->stack]; i; i = n->nodes[i].parent)
         left += !is_end(n, i);
-    for (struct ct_askers one = ct_askers_of(a->sites, a->stack); one.node; ct_askers_next(&one)) {
+    for (struct ct_shown_frames one = ct_call_sites_shown_frames(a->sites, a->stack); one.node;
+         ct_call_sites_next_frame(&one)) {
         left -= one.node != before && !is_end(n, one.node);
         before = one.node;
     }
     return left;
 }
 
-const char *ct_stack_end_text(const struct ct_names *n, uint32_t stack) {
+const char *ct_call_sites_end_text(const struct ct_definitions *n, uint32_t stack) {
     uint32_t node = n->stacks[stack];
     while (n->nodes[node].parent)
         node = n->nodes[node].parent;
-    if (node == n->stacks[stack] || !is_end(n, node)) // (alone it is shown as a frame)
+    if (node == n->stacks[stack] || !is_end(n, node)) // (an end alone is shown as a frame)
         return NULL;
-    return ct_node_frame(n, node)->line == CT_STACK_DEEPER ? "deeper: CUTRACE_STACK_DEPTH"
-                                                           : "caller unknown";
+    return ct_definitions_node_frame(n, node)->line == CT_STACK_DEEPER
+               ? "deeper: CUTRACE_STACK_DEPTH"
+               : "caller unknown";
 }
 
 // ---- labels ----------------------------------------------------------------------------------------
 
-static void python_label(struct ct_sites *s, const struct ct_frame *f, char *to, size_t size) {
-    const struct ct_string *function = &s->names->strings[f->function];
-    char place[200], name[MAX_NAME] = "?";
-    ct_base_name(s->names, f->file, place, sizeof place);
+static void print_python(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
+    const struct ct_string *function = &s->definitions->strings[f->function];
+    char file[200], name[MAX_NAME] = "?";
+    ct_call_sites_base_name(s->definitions, f->file, file, sizeof file);
     if (f->function)
-        ct_clean(name, sizeof name, function->at, function->length);
+        ct_utf8_sanitize(name, sizeof name, function->at, function->length);
     if (f->line)
-        (void)snprintf(to, size, "%.120s:%" PRIu64 " %.160s", *place ? place : "?", f->line, name);
+        (void)snprintf(to, size, "%.120s:%" PRIu64 " %.160s", *file ? file : "?", f->line, name);
     else
-        (void)snprintf(to, size, "%.120s %.160s", *place ? place : "?", name);
+        (void)snprintf(to, size, "%.120s %.160s", *file ? file : "?", name);
 }
 
-static void place_label(struct ct_sites *s, const struct ct_frame *f, uint32_t place, char *to,
-                        size_t size) {
-    const struct ct_place *p = &s->names->places[f->first_place + place];
+static void print_location(struct ct_call_sites *s, const struct ct_frame *f, uint32_t location,
+                           char *to, size_t size) {
+    const struct ct_source_location *p = &s->definitions->locations[f->first_location + location];
     char file[200], name[MAX_NAME];
-    ct_base_name(s->names, p->file, file, sizeof file);
-    clean_symbol(s, p->function, name, sizeof name);
+    ct_call_sites_base_name(s->definitions, p->file, file, sizeof file);
+    sanitize_symbol(s, p->function, name, sizeof name);
     (void)snprintf(to, size, "%.160s at %.120s:%" PRIu64 "%s", *name ? name : "?",
-                   *file ? file : "?", p->line, place + 1 < f->place_count ? " (inlined)" : "");
+                   *file ? file : "?", p->line,
+                   location + 1 < f->location_count ? " (inlined)" : "");
 }
 
-static void symbol_label(struct ct_sites *s, const struct ct_frame *f, char *to, size_t size) {
+static void print_symbol(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
     char module[200] = "?", name[MAX_NAME];
     if (f->module)
-        ct_base_name(s->names, s->names->modules[f->module].path, module, sizeof module);
+        ct_call_sites_base_name(s->definitions, s->definitions->modules[f->module].path, module,
+                                sizeof module);
     if (f->function) {
-        clean_symbol(s, f->function, name, sizeof name);
+        sanitize_symbol(s, f->function, name, sizeof name);
         (void)snprintf(to, size, "%.160s (%.120s)", name, module);
     } else if (f->module) {
         (void)snprintf(to, size, "%.160s+0x%" PRIx64, module, f->offset);
@@ -257,108 +273,117 @@ static void symbol_label(struct ct_sites *s, const struct ct_frame *f, char *to,
     }
 }
 
-void ct_frame_label(struct ct_sites *s, const struct ct_frame *f, uint32_t place, char *to,
-                    size_t size) {
-    const struct ct_string *function = &s->names->strings[f->function];
+void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *f, uint32_t location,
+                               char *to, size_t size) {
+    const struct ct_string *function = &s->definitions->strings[f->function];
     if (f->kind == CT_FRAME_PYTHON)
-        python_label(s, f, to, size);
+        print_python(s, f, to, size);
     else if (f->kind == CT_FRAME_END)
         (void)snprintf(to, size, "(caller unknown)");
     else if (f->kind == CT_FRAME_THREAD)
         (void)snprintf(to, size, "thread %.*s (no stack)", (int)function->length, function->at);
-    else if (place < f->place_count)
-        place_label(s, f, place, to, size);
+    else if (location < f->location_count)
+        print_location(s, f, location, to, size);
     else
-        symbol_label(s, f, to, size);
-    ct_clean(to, size, to, strlen(to)); // a name cut in the middle of a character
+        print_symbol(s, f, to, size);
+    ct_utf8_sanitize(to, size, to, strlen(to)); // the name may be cut inside a character
 }
 
-void ct_asker_label(const struct ct_askers *a, char *to, size_t size) {
-    ct_frame_label(a->sites, ct_node_frame(a->sites->names, a->node), a->place, to, size);
+void ct_call_sites_shown_label(const struct ct_shown_frames *a, char *to, size_t size) {
+    ct_call_sites_frame_label(a->sites, ct_definitions_node_frame(a->sites->definitions, a->node),
+                              a->location, to, size);
 }
 
-void ct_site_label(struct ct_sites *s, uint32_t stack, char *to, size_t size) {
+void ct_call_sites_label(struct ct_call_sites *s, uint32_t stack, char *to, size_t size) {
     char label[400];
     if (!stack) {
         (void)snprintf(to, size, "(no stack)");
         return;
     }
     const uint32_t depth = stack < s->depth_count && s->depth[stack] ? s->depth[stack] : 1;
-    struct ct_askers a = ct_askers_of(s, stack);
+    struct ct_shown_frames a = ct_call_sites_shown_frames(s, stack);
     size_t at = 0;
-    for (uint32_t i = 0; i < depth && a.node && at + 8 < size; i++, ct_askers_next(&a)) {
-        ct_asker_label(&a, label, sizeof label);
+    for (uint32_t i = 0; i < depth && a.node && at + 8 < size; i++, ct_call_sites_next_frame(&a)) {
+        ct_call_sites_shown_label(&a, label, sizeof label);
         at += (size_t)snprintf(to + at, size - at, "%s%s", i ? " <- " : "", label);
     }
-    ct_clean(to, size, to, strlen(to)); // a label cut in the middle of a character
+    ct_utf8_sanitize(to, size, to, strlen(to)); // a label may be cut inside a character
 }
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
-static void json_string(struct ct_json *j, const char *key, uint32_t string, struct ct_sites *s) {
-    if (s->names->strings[string].length)
-        ct_json_bytes(j, key, s->names->strings[string].at, s->names->strings[string].length);
+static void add_string(struct ct_json *j, const char *key, uint32_t string,
+                       struct ct_call_sites *s) {
+    if (s->definitions->strings[string].length)
+        ct_json_bytes(j, key, s->definitions->strings[string].at,
+                      s->definitions->strings[string].length);
     else
         ct_json_null(j, key);
 }
 
-static void json_symbol(struct ct_json *j, const char *key, uint32_t string, struct ct_sites *s) {
+static void add_symbol(struct ct_json *j, const char *key, uint32_t string,
+                       struct ct_call_sites *s) {
     if (string)
-        ct_json_text(j, key, ct_symbol(s, string, s->in_json));
+        ct_json_text(j, key, ct_call_sites_symbol(s, string, s->in_json));
     else
         ct_json_null(j, key);
 }
 
-static void json_place(struct ct_json *j, struct ct_sites *s, uint32_t file, uint64_t line) {
-    json_string(j, "file", file, s);
-    ct_json_known(j, "line", line != 0, line);
+static void add_location(struct ct_json *j, struct ct_call_sites *s, uint32_t file, uint64_t line) {
+    add_string(j, "file", file, s);
+    ct_json_number_or_null(j, "line", line != 0, line);
 }
 
-static void json_inlined(struct ct_json *j, struct ct_sites *s, const struct ct_frame *f) {
+static void add_inlined(struct ct_json *j, struct ct_call_sites *s, const struct ct_frame *f) {
     ct_json_open(j, "inlined", '[');
-    for (uint32_t i = 0; i + 1 < f->place_count; i++) {
-        const struct ct_place *p = &s->names->places[f->first_place + i];
+    for (uint32_t i = 0; i + 1 < f->location_count; i++) {
+        const struct ct_source_location *p = &s->definitions->locations[f->first_location + i];
         ct_json_open(j, NULL, '{');
-        json_symbol(j, "name", p->function, s);
-        json_place(j, s, p->file, p->line);
+        add_symbol(j, "name", p->function, s);
+        add_location(j, s, p->file, p->line);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
 }
 
-static void json_frame(struct ct_json *j, struct ct_sites *s, uint32_t frame) {
+static void add_frame(struct ct_json *j, struct ct_call_sites *s, uint32_t frame) {
     static const char *const kinds[] = {"native", "python", "end"};
-    const struct ct_names *n = s->names;
+    const struct ct_definitions *n = s->definitions;
     const struct ct_frame *f = &n->frames[frame];
-    const struct ct_place *own =
-        f->place_count ? &n->places[f->first_place + f->place_count - 1] : NULL;
+    const struct ct_source_location *own =
+        f->location_count ? &n->locations[f->first_location + f->location_count - 1] : NULL;
     const int native = f->kind == CT_FRAME_NATIVE, end = f->kind == CT_FRAME_END;
     ct_json_open(j, NULL, '{');
     if (native)
-        json_symbol(j, "name", f->function || !own ? f->function : own->function, s);
+        add_symbol(j, "name", !f->function && own ? own->function : f->function, s);
     else
-        json_string(j, "name", f->function, s);
-    json_place(j, s, own ? own->file : f->file, own ? own->line : end ? 0 : f->line);
-    json_string(j, "module", n->modules[f->module].path, s);
-    ct_json_known(j, "offset", native && (f->module || f->pc), f->module ? f->offset : f->pc);
+        add_string(j, "name", f->function, s);
+    if (own)
+        add_location(j, s, own->file, own->line);
+    else
+        add_location(j, s, f->file, end ? 0 : f->line);
+    add_string(j, "module", n->modules[f->module].path, s);
+    ct_json_number_or_null(j, "offset", native && (f->module || f->pc),
+                           f->module ? f->offset : f->pc);
     ct_json_text(j, "kind", f->kind < sizeof kinds / sizeof *kinds ? kinds[f->kind] : "unknown");
-    json_inlined(j, s, f);
+    add_inlined(j, s, f);
     if (end)
         ct_json_text(j, "end", f->line == CT_STACK_DEEPER ? "deeper" : "lost");
     else
         ct_json_null(j, "end");
-    ct_json_bool(j, "hidden", ct_frame_is_hidden(s, frame));
+    ct_json_bool(j, "hidden", ct_call_sites_hides_frame(s, frame));
     ct_json_close(j, '}');
 }
 
-void ct_json_stack(struct ct_json *j, struct ct_sites *s, const char *key, uint32_t stack) {
-    const struct ct_names *n = s->names;
-    if (!stack || ct_node_frame(n, n->stacks[stack])->kind == CT_FRAME_THREAD) {
+void ct_call_sites_json_stack(struct ct_json *j, struct ct_call_sites *s, const char *key,
+                              uint32_t stack) {
+    const struct ct_definitions *n = s->definitions;
+    if (!stack || ct_definitions_node_frame(n, n->stacks[stack])->kind == CT_FRAME_THREAD) {
         ct_json_null(j, key);
         return;
     }
     ct_json_open(j, key, '[');
     for (uint32_t i = n->stacks[stack]; i; i = n->nodes[i].parent)
-        json_frame(j, s, n->nodes[i].frame);
+        add_frame(j, s, n->nodes[i].frame);
     ct_json_close(j, ']');
 }

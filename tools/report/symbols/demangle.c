@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Demangling by GNU's libiberty, which c++filt, gdb and addr2line use, too (linked statically; it needs nothing but the C library).
+// Demangles with GNU's libiberty, as c++filt, gdb and addr2line do (linked statically; it needs
+// only the C library).
 //
-// A mangled name of a few hundred bytes can stand for gigabytes: substitutions nest. The callback forms are
-// used because they stop where we say: what is beyond the room ends with a jump out of them.
+// A mangled name of a few hundred bytes can expand to gigabytes, because substitutions nest. Only
+// the forms with a callback can be stopped: the callback jumps out of them (longjmp) when the
+// buffer is full.
 #include "symbols/demangle.h"
 
 #include <stdlib.h>
@@ -14,36 +16,37 @@
 
 #include <demangler.h> // generated: what scripts/probe-demangler.sh found of this machine's library
 
-// Weak: where the library was not found at build time, names stay as they are.
+// Weak: without the library at build time, names stay mangled.
 #pragma weak cplus_demangle_v3_callback
 #pragma weak cplus_demangle_v3_components
 #pragma weak cplus_demangle_print_callback
 #pragma weak rust_demangle_callback
 
-// Longest symbol that is tried (the recorder's own bound), and parts of a name that are looked at.
+// Bytes of the longest symbol (the recorder stores no longer one), and parts of a name that are
+// visited.
 enum { MAX_SYMBOL = 8192, MAX_PARTS = 20000 };
 
-struct room {
+struct output {
     char *at;
     size_t size, used;
     jmp_buf full;
 };
 
 static void append(const char *text, size_t length, void *user) {
-    struct room *r = user;
-    const size_t left = r->size - r->used, n = length < left ? length : left;
+    struct output *o = user;
+    const size_t left = o->size - o->used, n = length < left ? length : left;
     if (n)
-        memcpy(r->at + r->used, text, n);
-    r->used += n;
+        memcpy(o->at + o->used, text, n);
+    o->used += n;
     if (n == left)
-        longjmp(r->full, 1);
+        longjmp(o->full, 1);
 }
 
 // ---- C++ --------------------------------------------------------------------------------------------
 
-// A name without what makes it long: template arguments, parameters, qualifiers, tags. Parts may be shared, so that a short symbol
-// has very many places; `parts` bounds them.
-static struct demangle_component *bare(struct demangle_component *c, int *parts) {
+// Removes template arguments, parameters, qualifiers and tags from a name. `parts` bounds the
+// visits: parts may be shared, so that a short symbol can have very many.
+static struct demangle_component *strip_cplus(struct demangle_component *c, int *parts) {
     static struct demangle_component nothing = {.type = DEMANGLE_COMPONENT_ARGLIST};
     while (c && (*parts)-- > 0) {
         switch (c->type) {
@@ -60,8 +63,8 @@ static struct demangle_component *bare(struct demangle_component *c, int *parts)
             continue;
         case DEMANGLE_COMPONENT_QUAL_NAME:
         case DEMANGLE_COMPONENT_LOCAL_NAME:
-            c->u.s_binary.left = bare(c->u.s_binary.left, parts);
-            c->u.s_binary.right = bare(c->u.s_binary.right, parts);
+            c->u.s_binary.left = strip_cplus(c->u.s_binary.left, parts);
+            c->u.s_binary.right = strip_cplus(c->u.s_binary.right, parts);
             return c;
         case DEMANGLE_COMPONENT_VTABLE:
         case DEMANGLE_COMPONENT_TYPEINFO:
@@ -73,7 +76,7 @@ static struct demangle_component *bare(struct demangle_component *c, int *parts)
         case DEMANGLE_COMPONENT_TLS_INIT:
         case DEMANGLE_COMPONENT_TLS_WRAPPER:
         case DEMANGLE_COMPONENT_REFTEMP:
-            c->u.s_binary.left = bare(c->u.s_binary.left, parts);
+            c->u.s_binary.left = strip_cplus(c->u.s_binary.left, parts);
             return c;
         case DEMANGLE_COMPONENT_LAMBDA:
             c->u.s_unary_num.sub = &nothing;
@@ -85,31 +88,31 @@ static struct demangle_component *bare(struct demangle_component *c, int *parts)
     return c;
 }
 
-// (without parameters they are not even read)
-static int cplus_simple(const char *symbol, struct room *r) {
+// Without DMGL_PARAMS, parameters are not even parsed.
+static int demangle_cplus_simple(const char *symbol, struct output *o) {
     void *memory = NULL;
     struct demangle_component *name = cplus_demangle_v3_components(symbol, DMGL_NO_OPTS, &memory);
     int parts = MAX_PARTS, done = 0;
-    r->used = 0;
+    o->used = 0;
     if (name)
-        name = bare(name, &parts);
+        name = strip_cplus(name, &parts);
     if (name && parts > 0)
-        done = setjmp(r->full) != 0 || cplus_demangle_print_callback(DMGL_NO_OPTS, name, append, r);
+        done = setjmp(o->full) != 0 || cplus_demangle_print_callback(DMGL_NO_OPTS, name, append, o);
     free(memory);
-    return done && r->used;
+    return done && o->used;
 }
 
-static int cplus_full(const char *symbol, struct room *r) {
-    r->used = 0;
-    return (setjmp(r->full) != 0 ||
-            cplus_demangle_v3_callback(symbol, DMGL_PARAMS | DMGL_TYPES, append, r)) &&
-           r->used;
+static int demangle_cplus_full(const char *symbol, struct output *o) {
+    o->used = 0;
+    return (setjmp(o->full) != 0 ||
+            cplus_demangle_v3_callback(symbol, DMGL_PARAMS | DMGL_TYPES, append, o)) &&
+           o->used;
 }
 
 // ---- Rust -------------------------------------------------------------------------------------------
 
-// Behind the bracket that closes the one at p, or the end.
-static const char *closing(const char *p) {
+// Returns the position after the bracket that closes the one at p, or the end.
+static const char *skip_brackets(const char *p) {
     for (int depth = 0; *p; p++) {
         depth += *p == '<';
         if (*p == '>' && p[-1] != '-' && --depth == 0)
@@ -118,19 +121,20 @@ static const char *closing(const char *p) {
     return p;
 }
 
-static int ends_name(const char *from, const char *end) {
+static int is_name_end(const char *from, const char *end) {
     const char c = end > from ? end[-1] : 0;
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
            c == '}';
 }
 
-// Leaves generic arguments out, in place: "<Vec<T> as Extend<T>>::extend::<I>" is "<Vec as Extend>::extend".
-static size_t bare_rust(char *name) {
+// Removes generic arguments in place: "<Vec<T> as Extend<T>>::extend::<I>" is "<Vec as
+// Extend>::extend".
+static size_t strip_rust(char *name) {
     char *to = name;
     for (const char *p = name; *p;) {
         const int turbofish = to - name > 2 && to[-1] == ':' && to[-2] == ':';
-        if (*p == '<' && (turbofish || ends_name(name, to))) {
-            p = closing(p);
+        if (*p == '<' && (turbofish || is_name_end(name, to))) {
+            p = skip_brackets(p);
             to -= turbofish ? 2 : 0;
         } else {
             *to++ = *p++;
@@ -140,18 +144,18 @@ static size_t bare_rust(char *name) {
     return (size_t)(to - name);
 }
 
-// (older libraries follow names of the newer form, "_R...", without end if these refer to themselves)
-static int rust(const char *symbol, struct room *r) {
+// Older libraries loop for ever on a name of the newer form ("_R...") that refers to itself.
+static int demangle_rust(const char *symbol, struct output *o) {
     if (symbol[1] == 'R' && !CT_RUST_DEMANGLER_STOPS)
         return 0;
-    r->used = 0;
-    return (setjmp(r->full) != 0 || rust_demangle_callback(symbol, 0, append, r)) && r->used;
+    o->used = 0;
+    return (setjmp(o->full) != 0 || rust_demangle_callback(symbol, 0, append, o)) && o->used;
 }
 
 size_t ct_demangle(const char *symbol, size_t length, enum ct_demangling how, char *to,
                    size_t size) {
     char text[MAX_SYMBOL];
-    struct room r = {.at = to, .size = size - 1};
+    struct output o = {.at = to, .size = size - 1};
     if (!cplus_demangle_v3_components || how == CT_DEMANGLE_NO || length < 3 ||
         length >= sizeof text || size < 2 || symbol[0] != '_' ||
         (symbol[1] != 'Z' && symbol[1] != 'R') || memchr(symbol, 0, length))
@@ -159,15 +163,17 @@ size_t ct_demangle(const char *symbol, size_t length, enum ct_demangling how, ch
     memcpy(text, symbol, length);
     text[length] = 0;
     const int simple = how == CT_DEMANGLE_SIMPLE;
-    if (rust(text, &r)) { // first: its older form is valid C++, too
-        to[r.used] = 0;
-        return simple ? bare_rust(to) : r.used;
+    if (demangle_rust(text, &o)) { // before C++: the older form of Rust names is valid C++, too
+        to[o.used] = 0;
+        return simple ? strip_rust(to) : o.used;
     }
-    // (an operator that converts to a template's argument cannot be printed without it)
-    if (symbol[1] != 'Z' || !((simple && cplus_simple(text, &r)) || cplus_full(text, &r)))
+    // The simple form may fail: a conversion operator to a template argument cannot be printed
+    // without it.
+    if (symbol[1] != 'Z' ||
+        !((simple && demangle_cplus_simple(text, &o)) || demangle_cplus_full(text, &o)))
         return 0;
-    to[r.used] = 0;
-    return r.used;
+    to[o.used] = 0;
+    return o.used;
 }
 
 #else

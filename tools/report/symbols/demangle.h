@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ and Rust names as people write them.
+// C++ and Rust symbols as names that people write.
 #ifndef CT_DEMANGLE_H
 #define CT_DEMANGLE_H
 
@@ -11,8 +11,8 @@ enum ct_demangling {
     CT_DEMANGLE_NO,
 };
 
-// Writes a symbol's name, NUL-terminated, at most `size` bytes; 0 if it is no mangled one (or none is to be changed),
-// else its length.
+// Writes the name of a symbol, NUL-terminated, at most `size` bytes. Returns its length; 0 if the
+// symbol is not mangled, or with CT_DEMANGLE_NO.
 size_t ct_demangle(const char *symbol, size_t length, enum ct_demangling how, char *to,
                    size_t size);
 

@@ -1,36 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source lines and inlined functions from DWARF, which is not trusted. Own look-ups over libdw's decoding: its dwarf_addrdie needs
-// a table (.debug_aranges) that clang and rustc do not write, and its dwarf_getscopes does not look into namespaces.
+// Look-ups of its own over DWARF that libdw decodes: dwarf_addrdie needs a table (.debug_aranges)
+// that clang and rustc do not write, and dwarf_getscopes does not search namespaces. DWARF is not
+// trusted: every loop over it is bounded.
 #include "symbols/dwarf_lines.h"
 
 #include <cutrace/format/format.h>
 
-#include "base/memory.h"
-#include "base/table.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/map.h"
 #include "symbols/debug_files.h"
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 
-// Bounds on what a file may make of its bytes.
+// Bounds for malicious files.
 enum {
-    MAX_SPANS = 1 << 22, // ranges of addresses, of a file or a unit
-    MAX_DEPTH = 200,     // entries within entries
-    MAX_REFERENCES = 16, // from an entry to what it stands for
+    MAX_RANGES = 1 << 22, // address ranges of a file or a unit
+    MAX_DEPTH = 200,      // entries within entries
+    MAX_REFERENCES = 16,  // from an entry to its find_declaration
     MAX_NAME_PARTS = 32,
-    NEARBY = 16, // spans that may overlap
+    NEARBY = 16, // overlapping ranges that a look-up tries
 };
 
-struct span {
+struct address_range {
     uint64_t low, high;
     uint32_t what; // unit or function
 };
 
-struct spans {
-    struct span *at; // by low
+struct address_ranges {
+    struct address_range *at; // sorted by low
     size_t n, capacity;
 };
 
-// What a function or a type is declared in; 0 is the whole unit.
+// A namespace, type or function that declarations are in; scope 0 is the whole unit.
 struct scope {
     uint32_t parent;
     const char *name;
@@ -44,67 +49,69 @@ struct declared {
 struct unit {
     Dwarf_Die die;
     int is_read;
-    struct spans ranges; // of functions
+    struct address_ranges ranges; // of functions
     Dwarf_Die *functions;
     struct scope *scopes;
-    struct declared *declared; // functions, by their place
+    struct declared *declared; // functions, by their offset
     size_t function_count, function_capacity, scope_count, scope_capacity, declared_count,
         declared_capacity;
 };
 
+// The answer of a look-up.
 struct found {
-    struct ct_source_place *places;
+    struct ct_dwarf_location *locations;
     size_t n;
 };
 
-struct ct_lines_file {
+struct ct_dwarf_file {
     char *path;
     uint8_t build_id[64];
     size_t build_id_bytes;
     struct ct_debug_file file;
-    struct spans ranges; // of units
+    struct address_ranges ranges; // of units
     struct unit *units;
     size_t unit_count, unit_capacity;
-    struct ct_map known; // address -> place in found, + 1
+    struct ct_map known; // address -> index in found, + 1
     struct found *found;
     size_t found_count, found_capacity;
 };
 
-struct ct_lines {
-    struct ct_lines_from from;
-    const struct ct_elfutils *dw;
-    struct ct_lines_file **files;
+struct ct_dwarf {
+    struct ct_debug_search search;
+    const struct ct_libdw *dw;
+    struct ct_dwarf_file **files;
     size_t file_count, file_capacity;
-    char **names; // put together here
+    char **names; // built by qualify_name
     size_t name_count, name_capacity;
 };
 
-// ---- spans ------------------------------------------------------------------------------------------
+// ---- address ranges ------------------------------------------------------------------------------------------
 
-static void add_spans(const struct ct_elfutils *dw, struct spans *s, Dwarf_Die *die, size_t what) {
+static void add_ranges(const struct ct_libdw *dw, struct address_ranges *s, Dwarf_Die *die,
+                       size_t what) {
     Dwarf_Addr base, low, high;
     for (ptrdiff_t at = 0;
-         s->n < MAX_SPANS && (at = dw->dwarf_ranges(die, at, &base, &low, &high)) > 0;) {
+         s->n < MAX_RANGES && (at = dw->dwarf_ranges(die, at, &base, &low, &high)) > 0;) {
         if (low >= high)
             continue;
-        CT_GROW(s->at, s->n, s->capacity);
-        s->at[s->n++] = (struct span){low, high, (uint32_t)what};
+        CT_HEAP_GROW(s->at, s->n, s->capacity);
+        s->at[s->n++] = (struct address_range){low, high, (uint32_t)what};
     }
 }
 
-static int by_low(const void *a, const void *b) {
-    const struct span *x = a, *y = b;
+static int compare_low(const void *a, const void *b) {
+    const struct address_range *x = a, *y = b;
     if (x->low != y->low)
         return x->low < y->low ? -1 : 1;
     return x->what < y->what ? -1 : x->what > y->what;
 }
 
-static void order_spans(struct spans *s) {
+static void sort_ranges(struct address_ranges *s) {
     if (s->n)
-        qsort(s->at, s->n, sizeof *s->at, by_low);
+        qsort(s->at, s->n, sizeof *s->at, compare_low);
 }
 
-static const struct span *covering(const struct spans *s, uint64_t address) {
+static const struct address_range *find_covering(const struct address_ranges *s, uint64_t address) {
     size_t low = 0, high = s->n;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -121,8 +128,9 @@ static const struct span *covering(const struct spans *s, uint64_t address) {
 
 // ---- entries ------------------------------------------------------------------------------------------
 
-// The next entry beside `die`, behind everything that was read up to `last`: a file cannot lead in circles.
-static int next_beside(const struct ct_elfutils *dw, Dwarf_Die *die, Dwarf_Off last) {
+// Moves to the next sibling. It must come after all entries read so far (`last`), so that the walk
+// ends.
+static int move_to_sibling(const struct ct_libdw *dw, Dwarf_Die *die, Dwarf_Off last) {
     Dwarf_Die next;
     if (dw->dwarf_siblingof(die, &next) != 0 || dw->dwarf_dieoffset(&next) <= last)
         return 0;
@@ -130,20 +138,20 @@ static int next_beside(const struct ct_elfutils *dw, Dwarf_Die *die, Dwarf_Off l
     return 1;
 }
 
-static const char *text_of(const struct ct_elfutils *dw, Dwarf_Die *die, unsigned name) {
+static const char *read_text(const struct ct_libdw *dw, Dwarf_Die *die, unsigned name) {
     Dwarf_Attribute a;
     return dw->dwarf_attr_integrate(die, name, &a) ? dw->dwarf_formstring(&a) : NULL;
 }
 
-static uint32_t new_scope(struct unit *u, uint32_t parent, const char *name) {
-    CT_GROW(u->scopes, u->scope_count, u->scope_capacity);
+static uint32_t add_scope(struct unit *u, uint32_t parent, const char *name) {
+    CT_HEAP_GROW(u->scopes, u->scope_count, u->scope_capacity);
     u->scopes[u->scope_count] = (struct scope){parent, name};
     return (uint32_t)u->scope_count++;
 }
 
-// Notes the functions of a unit, below an entry. Returns the place of the last entry that was read.
-static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_Die *parent,
-                            uint32_t scope, int depth) {
+// Collects the functions of a unit below an entry. Returns the offset of the last entry read.
+static Dwarf_Off read_children(const struct ct_libdw *dw, struct unit *u, Dwarf_Die *parent,
+                               uint32_t scope, int depth) {
     Dwarf_Die die;
     Dwarf_Off last = dw->dwarf_dieoffset(parent);
     if (depth == MAX_DEPTH || dw->dwarf_child(parent, &die) != 0)
@@ -154,12 +162,12 @@ static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_
         last = dw->dwarf_dieoffset(&die);
         switch (tag) {
         case DW_TAG_subprogram:
-            CT_GROW(u->declared, u->declared_count, u->declared_capacity);
+            CT_HEAP_GROW(u->declared, u->declared_count, u->declared_capacity);
             u->declared[u->declared_count++] = (struct declared){last, scope};
-            CT_GROW(u->functions, u->function_count, u->function_capacity);
+            CT_HEAP_GROW(u->functions, u->function_count, u->function_capacity);
             u->functions[u->function_count] = die;
-            add_spans(dw, &u->ranges, &die, u->function_count++);
-            inner = new_scope(u, scope, text_of(dw, &die, DW_AT_name));
+            add_ranges(dw, &u->ranges, &die, u->function_count++);
+            inner = add_scope(u, scope, read_text(dw, &die, DW_AT_name));
             break;
         case DW_TAG_namespace:
         case DW_TAG_module:
@@ -169,42 +177,41 @@ static Dwarf_Off read_below(const struct ct_elfutils *dw, struct unit *u, Dwarf_
         case DW_TAG_interface_type:
         case DW_TAG_enumeration_type: {
             const char *name = dw->dwarf_diename(&die);
-            inner = new_scope(u, scope,
-                              name                      ? name
-                              : tag == DW_TAG_namespace ? "(anonymous namespace)"
-                                                        : "(anonymous)");
+            if (!name)
+                name = tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+            inner = add_scope(u, scope, name);
             break;
         }
         default:
             break;
         }
-        last = read_below(dw, u, &die, inner, depth + 1);
-    } while (next_beside(dw, &die, last));
+        last = read_children(dw, u, &die, inner, depth + 1);
+    } while (move_to_sibling(dw, &die, last));
     return last;
 }
 
-static void read_unit(const struct ct_elfutils *dw, struct unit *u) {
+static void read_unit(const struct ct_libdw *dw, struct unit *u) {
     u->is_read = 1;
-    new_scope(u, 0, NULL);
-    read_below(dw, u, &u->die, 0, 0);
-    order_spans(&u->ranges);
+    add_scope(u, 0, NULL);
+    read_children(dw, u, &u->die, 0, 0);
+    sort_ranges(&u->ranges);
 }
 
-static void read_units(const struct ct_elfutils *dw, struct ct_lines_file *m) {
+static void read_units(const struct ct_libdw *dw, struct ct_dwarf_file *m) {
     Dwarf_CU *cu = NULL;
     struct unit u = {0};
     while (dw->dwarf_get_units(m->file.dwarf, cu, &cu, NULL, NULL, &u.die, NULL) == 0) {
-        CT_GROW(m->units, m->unit_count, m->unit_capacity);
+        CT_HEAP_GROW(m->units, m->unit_count, m->unit_capacity);
         m->units[m->unit_count] = u;
-        add_spans(dw, &m->ranges, &u.die, m->unit_count++);
+        add_ranges(dw, &m->ranges, &u.die, m->unit_count++);
     }
-    order_spans(&m->ranges);
+    sort_ranges(&m->ranges);
 }
 
 // ---- names --------------------------------------------------------------------------------------------
 
-// What an entry stands for in the end: where the function is declared.
-static Dwarf_Die declaration(const struct ct_elfutils *dw, const Dwarf_Die *die) {
+// Follows the references of an entry to where the function is declared.
+static Dwarf_Die find_declaration(const struct ct_libdw *dw, const Dwarf_Die *die) {
     Dwarf_Die at = *die, next;
     Dwarf_Attribute a;
     for (int i = 0; i < MAX_REFERENCES; i++) {
@@ -217,7 +224,7 @@ static Dwarf_Die declaration(const struct ct_elfutils *dw, const Dwarf_Die *die)
     return at;
 }
 
-static uint32_t scope_of(const struct unit *u, Dwarf_Off at) {
+static uint32_t find_scope(const struct unit *u, Dwarf_Off at) {
     size_t low = 0, high = u->declared_count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -229,9 +236,9 @@ static uint32_t scope_of(const struct unit *u, Dwarf_Off at) {
     return low < u->declared_count && u->declared[low].at == at ? u->declared[low].scope : 0;
 }
 
-// The name with those of what it is declared in.
-static const char *full_name(struct ct_lines *l, const struct unit *u, uint32_t scope,
-                             const char *name) {
+// Puts the names of its scopes before a name.
+static const char *qualify_name(struct ct_dwarf *l, const struct unit *u, uint32_t scope,
+                                const char *name) {
     const char *parts[MAX_NAME_PARTS] = {name};
     size_t n = 1, bytes = strlen(name) + 1, at = 0;
     for (; scope && n < MAX_NAME_PARTS; scope = u->scopes[scope].parent)
@@ -241,37 +248,37 @@ static const char *full_name(struct ct_lines *l, const struct unit *u, uint32_t 
         }
     if (n == 1)
         return name;
-    char *text = ct_resize(NULL, bytes, 1);
+    char *text = ct_heap_resize(NULL, bytes, 1);
     while (n-- > 0)
         at += (size_t)snprintf(text + at, bytes - at, "%s%s", parts[n], n ? "::" : "");
-    CT_GROW(l->names, l->name_count, l->name_capacity);
+    CT_HEAP_GROW(l->names, l->name_count, l->name_capacity);
     return l->names[l->name_count++] = text;
 }
 
-static const char *function_name(struct ct_lines *l, const struct unit *u, Dwarf_Die *die) {
-    const struct ct_elfutils *dw = l->dw;
-    const char *name = text_of(dw, die, DW_AT_linkage_name);
+static const char *get_function_name(struct ct_dwarf *l, const struct unit *u, Dwarf_Die *die) {
+    const struct ct_libdw *dw = l->dw;
+    const char *name = read_text(dw, die, DW_AT_linkage_name);
     if (!name)
-        name = text_of(dw, die, DW_AT_MIPS_linkage_name);
+        name = read_text(dw, die, DW_AT_MIPS_linkage_name);
     if (name)
         return name;
-    name = text_of(dw, die, DW_AT_name);
+    name = read_text(dw, die, DW_AT_name);
     if (!name)
         return NULL;
-    Dwarf_Die where = declaration(dw, die);
-    return full_name(l, u, scope_of(u, dw->dwarf_dieoffset(&where)), name);
+    Dwarf_Die where = find_declaration(dw, die);
+    return qualify_name(l, u, find_scope(u, dw->dwarf_dieoffset(&where)), name);
 }
 
-// ---- places -------------------------------------------------------------------------------------------
+// ---- locations -------------------------------------------------------------------------------------------
 
 struct chain {
-    Dwarf_Die call[CT_MAX_PLACES]; // the outermost inlined function first
+    Dwarf_Die call[CT_MAX_SOURCE_LOCATIONS]; // the outermost inlined function first
     size_t n;
-    Dwarf_Off last; // that was read
+    Dwarf_Off last; // offset of the last entry read
 };
 
-// Finds the functions that are inlined at an address, below an entry. 1: there are some.
-static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_t address,
+// Finds the functions that are inlined at an address below an entry. 1: there are some.
+static int find_inlined(const struct ct_libdw *dw, Dwarf_Die *parent, uint64_t address,
                         struct chain *c, int depth) {
     Dwarf_Die die;
     if (depth == MAX_DEPTH || dw->dwarf_child(parent, &die) != 0)
@@ -283,18 +290,18 @@ static int find_inlined(const struct ct_elfutils *dw, Dwarf_Die *parent, uint64_
             tag != DW_TAG_catch_block)
             continue;
         const int has = dw->dwarf_haspc(&die, address) > 0;
-        if (inlined && has && c->n < CT_MAX_PLACES - 1)
+        if (inlined && has && c->n < CT_MAX_SOURCE_LOCATIONS - 1)
             c->call[c->n++] = die;
-        // (a block without addresses of its own may hold what has some)
+        // A block without address ranges may have children with some.
         if ((has || !inlined) && (find_inlined(dw, &die, address, c, depth + 1) || has))
             return 1;
-    } while (next_beside(dw, &die, c->last));
+    } while (move_to_sibling(dw, &die, c->last));
     return 0;
 }
 
-static struct ct_source_place line_at(const struct ct_elfutils *dw, struct unit *u,
-                                      uint64_t address) {
-    struct ct_source_place p = {0};
+static struct ct_dwarf_location get_line(const struct ct_libdw *dw, struct unit *u,
+                                         uint64_t address) {
+    struct ct_dwarf_location p = {0};
     int number = 0;
     Dwarf_Line *line = dw->dwarf_getsrc_die(&u->die, address);
     if (!line || dw->dwarf_lineno(line, &number) || number < 0)
@@ -304,27 +311,27 @@ static struct ct_source_place line_at(const struct ct_elfutils *dw, struct unit 
     return p;
 }
 
-static uint64_t number_of(const struct ct_elfutils *dw, Dwarf_Die *die, unsigned name) {
+static uint64_t read_number(const struct ct_libdw *dw, Dwarf_Die *die, unsigned name) {
     Dwarf_Attribute a;
     Dwarf_Word value;
     return dw->dwarf_attr(die, name, &a) && dw->dwarf_formudata(&a, &value) == 0 ? value : 0;
 }
 
-// Where an inlined function is called.
-static struct ct_source_place call_at(const struct ct_elfutils *dw, struct unit *u,
-                                      Dwarf_Die *call) {
-    struct ct_source_place p = {0};
+// The location where an inlined function is called.
+static struct ct_dwarf_location get_call_location(const struct ct_libdw *dw, struct unit *u,
+                                                  Dwarf_Die *call) {
+    struct ct_dwarf_location p = {0};
     Dwarf_Files *files;
     size_t n;
     if (dw->dwarf_hasattr(call, DW_AT_call_file) && dw->dwarf_getsrcfiles(&u->die, &files, &n) == 0)
-        p.file = dw->dwarf_filesrc(files, number_of(dw, call, DW_AT_call_file), NULL, NULL);
-    p.line = p.file ? number_of(dw, call, DW_AT_call_line) : 0;
+        p.file = dw->dwarf_filesrc(files, read_number(dw, call, DW_AT_call_file), NULL, NULL);
+    p.line = p.file ? read_number(dw, call, DW_AT_call_line) : 0;
     return p;
 }
 
-static struct found find_places(struct ct_lines *l, struct ct_lines_file *m, uint64_t address) {
-    const struct ct_elfutils *dw = l->dw;
-    const struct span *s = covering(&m->ranges, address);
+static struct found find_locations(struct ct_dwarf *l, struct ct_dwarf_file *m, uint64_t address) {
+    const struct ct_libdw *dw = l->dw;
+    const struct address_range *s = find_covering(&m->ranges, address);
     struct chain c = {.n = 0};
     struct found f = {0};
     if (!s)
@@ -332,70 +339,70 @@ static struct found find_places(struct ct_lines *l, struct ct_lines_file *m, uin
     struct unit *u = &m->units[s->what];
     if (!u->is_read)
         read_unit(dw, u);
-    const struct span *in = covering(&u->ranges, address);
+    const struct address_range *in = find_covering(&u->ranges, address);
     Dwarf_Die *function = in ? &u->functions[in->what] : NULL;
     if (function)
         (void)find_inlined(dw, function, address, &c, 0);
-    struct ct_source_place at = line_at(dw, u, address);
+    struct ct_dwarf_location at = get_line(dw, u, address);
     if (!function && !at.file)
         return f;
-    f.places = ct_resize(NULL, c.n + 1, sizeof *f.places);
+    f.locations = ct_heap_resize(NULL, c.n + 1, sizeof *f.locations);
     for (size_t i = c.n; i > 0; i--) {
-        at.function = function_name(l, u, &c.call[i - 1]);
-        f.places[f.n++] = at;
-        at = call_at(dw, u, &c.call[i - 1]);
+        at.function = get_function_name(l, u, &c.call[i - 1]);
+        f.locations[f.n++] = at;
+        at = get_call_location(dw, u, &c.call[i - 1]);
     }
-    at.function = function ? function_name(l, u, function) : NULL;
-    f.places[f.n++] = at;
+    at.function = function ? get_function_name(l, u, function) : NULL;
+    f.locations[f.n++] = at;
     return f;
 }
 
 // ---- files --------------------------------------------------------------------------------------------
 
-static int is_of(const struct ct_lines_file *f, const struct ct_lines_module *m) {
+static int is_same_module(const struct ct_dwarf_file *f, const struct ct_debug_module *m) {
     return f->build_id_bytes == m->build_id_bytes && !strcmp(f->path, m->path) &&
            !memcmp(f->build_id, m->build_id, f->build_id_bytes);
 }
 
-struct ct_lines_file *ct_lines_file(struct ct_lines *l, const struct ct_lines_module *wanted) {
-    struct ct_lines_module m = *wanted;
+struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_module *wanted) {
+    struct ct_debug_module m = *wanted;
     if (m.build_id_bytes > sizeof l->files[0]->build_id)
-        m.build_id_bytes = 0; // not one that we know
+        m.build_id_bytes = 0; // no known kind of build-id
     for (size_t i = 0; i < l->file_count; i++)
-        if (is_of(l->files[i], &m))
+        if (is_same_module(l->files[i], &m))
             return l->files[i];
-    struct ct_lines_file *f = ct_zeroed(1, sizeof *f);
-    CT_GROW(l->files, l->file_count, l->file_capacity);
+    struct ct_dwarf_file *f = ct_heap_alloc_zeroed(1, sizeof *f);
+    CT_HEAP_GROW(l->files, l->file_count, l->file_capacity);
     l->files[l->file_count++] = f;
     f->build_id_bytes = m.build_id_bytes;
     memcpy(f->build_id, m.build_id, m.build_id_bytes);
     f->path = strdup(m.path);
     if (!f->path)
-        ct_out_of_memory();
-    ct_debug_file_open(&f->file, &l->from, &m);
+        ct_heap_exhausted();
+    ct_debug_file_open(&f->file, &l->search, &m);
     if (f->file.found == CT_DEBUG_FOUND)
         read_units(l->dw, f);
     return f;
 }
 
-size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t address,
-                     const struct ct_source_place **places) {
+size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint64_t address,
+                               const struct ct_dwarf_location **locations) {
     if (f->file.found != CT_DEBUG_FOUND)
         return 0;
-    uint64_t *known = ct_map_at(&f->known, address);
+    uint64_t *known = ct_map_add(&f->known, address);
     if (!*known) {
-        CT_GROW(f->found, f->found_count, f->found_capacity);
-        f->found[f->found_count++] = find_places(l, f, address);
+        CT_HEAP_GROW(f->found, f->found_count, f->found_capacity);
+        f->found[f->found_count++] = find_locations(l, f, address);
         *known = f->found_count;
     }
-    *places = f->found[*known - 1].places;
+    *locations = f->found[*known - 1].locations;
     return f->found[*known - 1].n;
 }
 
-const char *ct_lines_why(const struct ct_lines_file *f) {
+const char *ct_dwarf_why_none(const struct ct_dwarf_file *f) {
     switch (f->file.found) {
     case CT_DEBUG_NO_READER:
-        return ct_elfutils_missing();
+        return ct_libdw_missing();
     case CT_DEBUG_NO_ID:
         return "the trace has no build-id of it";
     case CT_DEBUG_NOT_HERE:
@@ -410,14 +417,14 @@ const char *ct_lines_why(const struct ct_lines_file *f) {
     return NULL;
 }
 
-struct ct_lines *ct_lines_open(const struct ct_lines_from *from) {
-    struct ct_lines *l = ct_zeroed(1, sizeof *l);
-    l->from = *from;
-    l->dw = ct_elfutils();
+struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
+    struct ct_dwarf *l = ct_heap_alloc_zeroed(1, sizeof *l);
+    l->search = *search;
+    l->dw = ct_libdw();
     return l;
 }
 
-static void free_file(struct ct_lines_file *m) {
+static void free_file(struct ct_dwarf_file *m) {
     for (size_t i = 0; i < m->unit_count; i++) {
         free(m->units[i].ranges.at);
         free(m->units[i].functions);
@@ -425,17 +432,17 @@ static void free_file(struct ct_lines_file *m) {
         free(m->units[i].declared);
     }
     for (size_t i = 0; i < m->found_count; i++)
-        free(m->found[i].places);
+        free(m->found[i].locations);
     free(m->units);
     free(m->ranges.at);
     free(m->found);
     free(m->path);
-    ct_map_clear(&m->known);
+    ct_map_free(&m->known);
     ct_debug_file_close(&m->file);
     free(m);
 }
 
-void ct_lines_close(struct ct_lines *l) {
+void ct_dwarf_close(struct ct_dwarf *l) {
     for (size_t i = 0; i < l->file_count; i++)
         free_file(l->files[i]);
     for (size_t i = 0; i < l->name_count; i++)
@@ -445,51 +452,51 @@ void ct_lines_close(struct ct_lines *l) {
     free(l);
 }
 
-const char *ct_lines_missing(void) {
-    return ct_elfutils_missing();
+const char *ct_dwarf_missing(void) {
+    return ct_libdw_missing();
 }
 
-const char *ct_lines_version(void) {
+const char *ct_dwarf_version(void) {
     static char text[100];
-    if (!ct_elfutils())
-        return ct_elfutils_missing();
-    (void)snprintf(text, sizeof text, "elfutils %.60s", ct_elfutils()->dwfl_version(NULL));
+    if (!ct_libdw())
+        return ct_libdw_missing();
+    (void)snprintf(text, sizeof text, "elfutils %.60s", ct_libdw()->dwfl_version(NULL));
     return text;
 }
 
 #else
 
-struct ct_lines *ct_lines_open(const struct ct_lines_from *from) {
-    (void)from;
+struct ct_dwarf *ct_dwarf_open(const struct ct_debug_search *search) {
+    (void)search;
     return NULL;
 }
 
-void ct_lines_close(struct ct_lines *l) {
+void ct_dwarf_close(struct ct_dwarf *l) {
     (void)l;
 }
 
-struct ct_lines_file *ct_lines_file(struct ct_lines *l, const struct ct_lines_module *module) {
+struct ct_dwarf_file *ct_dwarf_file(struct ct_dwarf *l, const struct ct_debug_module *module) {
     (void)l, (void)module;
     return NULL;
 }
 
-size_t ct_lines_find(struct ct_lines *l, struct ct_lines_file *f, uint64_t address,
-                     const struct ct_source_place **places) {
-    (void)l, (void)f, (void)address, (void)places;
+size_t ct_dwarf_find_locations(struct ct_dwarf *l, struct ct_dwarf_file *f, uint64_t address,
+                               const struct ct_dwarf_location **locations) {
+    (void)l, (void)f, (void)address, (void)locations;
     return 0;
 }
 
-const char *ct_lines_why(const struct ct_lines_file *f) {
+const char *ct_dwarf_why_none(const struct ct_dwarf_file *f) {
     (void)f;
-    return ct_elfutils_missing();
+    return ct_libdw_missing();
 }
 
-const char *ct_lines_missing(void) {
-    return ct_elfutils_missing();
+const char *ct_dwarf_missing(void) {
+    return ct_libdw_missing();
 }
 
-const char *ct_lines_version(void) {
-    return ct_elfutils_missing();
+const char *ct_dwarf_version(void) {
+    return ct_libdw_missing();
 }
 
 #endif

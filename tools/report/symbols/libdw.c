@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads elfutils' libdw.
+// Loads libdw with dlopen.
 #include "symbols/libdw.h"
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 #include <dlfcn.h>
 #include <string.h>
 
-static struct ct_elfutils functions;
+static struct ct_libdw functions;
 
-static int look_up(void *library, const char *name, void *to) {
-    void *const found = dlsym(library, name); // of libdw, or of the libelf that it needs
+static int find_symbol(void *library, const char *name, void *to) {
+    void *const found = dlsym(library, name); // in libdw, or in libelf, which it needs
     memcpy(to, &found, sizeof found);
     return found ? 0 : -1;
 }
 
-// 1: all are there.
-static int load(void) {
+// 1: all functions were found; -1: not.
+static int load_library(void) {
     void *const library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return -1;
-#define X(name)                                   \
-    if (look_up(library, #name, &functions.name)) \
+#define X(name)                                       \
+    if (find_symbol(library, #name, &functions.name)) \
         return -1;
-    CT_ELFUTILS_FUNCTIONS(X)
+    CT_LIBDW_FUNCTIONS(X)
 #undef X
     return functions.elf_version(EV_CURRENT) == EV_NONE ? -1 : 1;
 }
 
-const struct ct_elfutils *ct_elfutils(void) {
-    static int loaded; // -1: in vain
+const struct ct_libdw *ct_libdw(void) {
+    static int loaded; // as load_library returned, 0: not called yet
     if (!loaded)
-        loaded = load();
+        loaded = load_library();
     return loaded > 0 ? &functions : NULL;
 }
 
-const char *ct_elfutils_missing(void) {
-    return ct_elfutils() ? NULL : "libdw.so.1 (elfutils) is not installed here";
+const char *ct_libdw_missing(void) {
+    return ct_libdw() ? NULL : "libdw.so.1 (elfutils) is not installed here";
 }
 
 #else
 
-const char *ct_elfutils_missing(void) {
+const char *ct_libdw_missing(void) {
     return "this cutrace-report was built without elfutils (libdw-dev)";
 }
 

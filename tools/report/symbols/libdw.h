@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of elfutils' libdw, which is loaded when it is first needed: cutrace-report itself needs only the C library, and a
-// machine without libdw only lacks lines. Without elfutils' headers at build time there are none either.
-#ifndef CT_ELFUTILS_H
-#define CT_ELFUTILS_H
+// The functions of libdw (elfutils), which is loaded on first use: cutrace-report itself needs only
+// the C library, and without libdw it only shows no source lines. Built without the headers of
+// elfutils, it never does.
+#ifndef CT_LIBDW_H
+#define CT_LIBDW_H
 
-// NULL if they can be had; else why not.
-const char *ct_elfutils_missing(void);
+// Why libdw is not available, or NULL if it is.
+const char *ct_libdw_missing(void);
 
 #ifndef CT_WITHOUT_ELFUTILS
 #if __has_include(<elfutils/libdwfl.h>)
-#define CT_HAVE_ELFUTILS 1
+#define CT_HAVE_LIBDW 1
 #endif
 #endif
 
-#ifdef CT_HAVE_ELFUTILS
+#ifdef CT_HAVE_LIBDW
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 
-#define CT_ELFUTILS_FUNCTIONS(X)    \
+#define CT_LIBDW_FUNCTIONS(X)       \
     X(elf_version)                  \
     X(elf_begin)                    \
     X(elf_end)                      \
@@ -50,14 +51,14 @@ const char *ct_elfutils_missing(void);
     X(dwarf_getsrcfiles)            \
     X(dwarf_filesrc)
 
-struct ct_elfutils {
+struct ct_libdw {
 #define X(name) __typeof__(name) *name;
-    CT_ELFUTILS_FUNCTIONS(X)
+    CT_LIBDW_FUNCTIONS(X)
 #undef X
 };
 
-// All of them, or NULL.
-const struct ct_elfutils *ct_elfutils(void);
+// All of its functions, or NULL.
+const struct ct_libdw *ct_libdw(void);
 #endif
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frames say nothing about who asked for memory. The table is noise.def.
+// Noise: frames that do not name the code that asked for memory. The table is noise.def.
 #ifndef CT_NOISE_H
 #define CT_NOISE_H
 
 #include <stddef.h>
 #include <stdio.h>
 
-enum ct_noise_of { CT_NOISE_MODULE, CT_NOISE_FUNCTION, CT_NOISE_FILE };
+enum ct_noise_subject { CT_NOISE_MODULE, CT_NOISE_FUNCTION, CT_NOISE_FILE };
 
 enum ct_noise_group {
     CT_NOISE_NONE,
@@ -15,10 +15,10 @@ enum ct_noise_group {
     CT_NOISE_GROUPS
 };
 
-// The group of the first row that fits, or CT_NOISE_NONE. Names are NUL-terminated.
-enum ct_noise_group ct_noise(enum ct_noise_of what, const char *name);
+// The group of the first row whose pattern matches a name (NUL-terminated), or CT_NOISE_NONE.
+enum ct_noise_group ct_noise_classify(enum ct_noise_subject what, const char *name);
 
-// The table as a document (NOISE.md).
-void ct_noise_document(FILE *out);
+// Prints the table as the document NOISE.md.
+void ct_noise_print_document(FILE *out);
 
 #endif

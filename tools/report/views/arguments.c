@@ -28,11 +28,11 @@ static const struct {
 #include "views/arguments.def"
 };
 
-const char *ct_command_name(enum ct_command command) {
+const char *ct_arguments_command_name(enum ct_command command) {
     return commands[command].name;
 }
 
-void ct_options_help(FILE *out) {
+void ct_arguments_print_help(FILE *out) {
     fputs(
         "usage: cutrace-report [COMMAND] [OPTION...] TRACE...\n"
         "Says what filled a GPU's memory, from traces that libcutrace.so wrote. \"-\" is standard "
@@ -86,7 +86,7 @@ static int apply(struct ct_options *o, enum argument a, const char *value) {
         o->json = 1;
         return 0;
     case ARG_CAPACITY:
-        return ct_parse_bytes(value, &o->capacity) || !o->capacity ? -1 : 0;
+        return ct_human_parse_bytes(value, &o->capacity) || !o->capacity ? -1 : 0;
     case ARG_DEVICE:
         if (whole(value, 63, &number))
             return -1;
@@ -94,17 +94,17 @@ static int apply(struct ct_options *o, enum argument a, const char *value) {
         return 0;
     case ARG_FROM:
         o->have_from = 1;
-        return ct_parse_duration(value, &o->from_ns);
+        return ct_human_parse_duration(value, &o->from_ns);
     case ARG_TO:
         o->have_to = 1;
-        return ct_parse_duration(value, &o->to_ns);
+        return ct_human_parse_duration(value, &o->to_ns);
     case ARG_TOP:
         if (whole(value, 1000000, &number) || !number)
             return -1;
         o->top = (unsigned)number;
         return 0;
     case ARG_UNITS:
-        o->units = (enum ct_units)choice;
+        o->units = (enum ct_human_units)choice;
         return choice < 0 ? -1 : 0;
     case ARG_COLOR:
         o->color = (enum ct_choice)choice;
@@ -194,17 +194,17 @@ static int option(struct ct_options *o, int argc, char **argv, int *i, struct ct
             value = word + 2;
     }
     if (a < 0)
-        return ct_fail(error, CT_USAGE, "unknown option %.100s; see cutrace-report --help", word);
+        return ct_error_set(error, CT_EXIT_USAGE, "unknown option %.100s; see cutrace-report --help", word);
     if (!arguments[a].argument && value)
-        return ct_fail(error, CT_USAGE, "--%s takes no value", arguments[a].name);
+        return ct_error_set(error, CT_EXIT_USAGE, "--%s takes no value", arguments[a].name);
     if (arguments[a].argument && !value) {
         if (*i + 1 >= argc)
-            return ct_fail(error, CT_USAGE, "--%s needs a value: %s", arguments[a].name,
+            return ct_error_set(error, CT_EXIT_USAGE, "--%s needs a value: %s", arguments[a].name,
                            arguments[a].argument);
         value = argv[++*i];
     }
     if (apply(o, (enum argument)a, value))
-        return ct_fail(error, CT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name, value,
+        return ct_error_set(error, CT_EXIT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name, value,
                        arguments[a].argument, arguments[a].help);
     return 0;
 }
@@ -214,7 +214,7 @@ static int is_mistyped(const char *word) {
     return word[strspn(word, "abcdefghijklmnopqrstuvwxyz")] == 0 && access(word, F_OK) != 0;
 }
 
-int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error) {
+int ct_arguments_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error) {
     *o = (struct ct_options){.device = -1};
     o->paths = argv; // filled in place: never ahead of what is read
     int only_paths = 0, have_command = 0;
@@ -242,26 +242,26 @@ int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_erro
     if (o->help || o->version || o->licenses || o->noise)
         return 0;
     if (o->path_count && !have_command && !only_paths && is_mistyped(o->paths[0]))
-        return ct_fail(error, CT_USAGE,
+        return ct_error_set(error, CT_EXIT_USAGE,
                        "%.100s: neither a command nor a file; see cutrace-report --help",
                        o->paths[0]);
     if (!o->path_count)
-        return ct_fail(error, CT_USAGE, "no trace named; usage: cutrace-report [COMMAND] TRACE...");
+        return ct_error_set(error, CT_EXIT_USAGE, "no trace named; usage: cutrace-report [COMMAND] TRACE...");
     if ((o->output || o->force) && o->command != CT_COMMAND_seal &&
         o->command != CT_COMMAND_symbolize && o->command != CT_COMMAND_export)
-        return ct_fail(error, CT_USAGE,
+        return ct_error_set(error, CT_EXIT_USAGE,
                        "--output and --force are for the commands seal, symbolize and export");
     if (o->events && o->command != CT_COMMAND_export)
-        return ct_fail(error, CT_USAGE, "--events is for the command export");
+        return ct_error_set(error, CT_EXIT_USAGE, "--events is for the command export");
     if (o->output && strcmp(o->output, "-") == 0)
-        return ct_fail(error, CT_USAGE, "--output=-: the result is a file; name one");
+        return ct_error_set(error, CT_EXIT_USAGE, "--output=-: the result is a file; name one");
     if (o->output && o->path_count > 1)
-        return ct_fail(error, CT_USAGE, "--output takes one trace");
+        return ct_error_set(error, CT_EXIT_USAGE, "--output takes one trace");
     const char *servers = getenv("DEBUGINFOD_URLS");
     if (o->lines.debuginfod && (!servers || !*servers))
-        return ct_fail(error, CT_USAGE,
+        return ct_error_set(error, CT_EXIT_USAGE,
                        "--debuginfod: no server is named in the environment: DEBUGINFOD_URLS");
     if (o->have_from && o->have_to && o->from_ns > o->to_ns)
-        return ct_fail(error, CT_USAGE, "--from is later than --to");
+        return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
     return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/human.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
 
@@ -30,17 +30,17 @@ struct ct_options {
     uint64_t events; // 0 = not given, UINT64_MAX = all
     int have_demangling;
     enum ct_demangling demangling;
-    enum ct_units units;
+    enum ct_human_units units;
     enum ct_choice color;
     enum ct_choice progress; // CT_ALWAYS = plain
-    struct ct_lines_from lines;
+    struct ct_debug_search lines;
     char **paths;
     int path_count;
 };
 
 // 0, or -1 with the error set (exit code 2).
-int ct_options_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error);
-void ct_options_help(FILE *out);
-const char *ct_command_name(enum ct_command command);
+int ct_arguments_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error);
+void ct_arguments_print_help(FILE *out);
+const char *ct_arguments_command_name(enum ct_command command);
 
 #endif

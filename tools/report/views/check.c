@@ -18,7 +18,7 @@ static void look(struct ct_view *v, struct findings *f) {
         f->events++;
         f->out_of_order += e.t_ns < last;
         f->outside += e.t_ns < head->t_first_ns || e.t_ns > head->t_last_ns;
-        f->unknown_ops += !ct_op_name(e.op);
+        f->unknown_ops += !ct_event_names_op(e.op);
         f->unknown_stacks += CT_HAS(&e, stack) && !e.stack;
         last = e.t_ns;
     }
@@ -52,8 +52,8 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
     ct_json_text(j, "schema", "cutrace.check/1");
     ct_json_text(j, "file", v->trace->source.name);
     ct_json_bool(j, "ok", ok);
-    ct_json_bool(j, "complete", ct_trace_whole(v->trace));
-    ct_json_state(j, v->trace);
+    ct_json_bool(j, "complete", ct_trace_is_complete(v->trace));
+    ct_document_add_recording(j, v->trace);
     ct_json_number(j, "events", f->events);
     ct_json_number(j, "events_by_prefixes", v->trace->events);
     ct_json_number(j, "missing_events", v->trace->missing_events);
@@ -71,7 +71,7 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
     }
     ct_json_close(j, ']');
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 static void put_text(struct ct_view *v, const struct findings *f, int ok) {
@@ -91,15 +91,15 @@ static void put_text(struct ct_view *v, const struct findings *f, int ok) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (value(f, i))
             fprintf(v->out, "%" PRIu64 " %s\n", value(f, i), kinds[i].text);
-    if (ct_put_overwritten(v))
+    if (ct_trace_state_print_overwritten(v))
         putc('\n', v->out);
-    if (ct_put_torn(v))
+    if (ct_trace_state_print_torn(v))
         putc('\n', v->out);
-    if (ct_end_text(t))
-        fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_end_text(t));
+    if (ct_trace_state_end(t))
+        fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_trace_state_end(t));
     fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", ok ? "ok" : "damaged", f->events,
-            ct_plural(f->events), x->count, ct_plural(x->count),
-            ct_trace_whole(t) ? ", whole from start to end" : "");
+            ct_human_plural(f->events), x->count, ct_human_plural(x->count),
+            ct_trace_is_complete(t) ? ", whole from start to end" : "");
 }
 
 int ct_view_check(struct ct_view *v) {
@@ -112,5 +112,5 @@ int ct_view_check(struct ct_view *v) {
         put_json(v, &f, ok);
     else
         put_text(v, &f, ok);
-    return ok ? CT_OK : CT_BAD_TRACE;
+    return ok ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
 }

@@ -3,9 +3,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "views/views.h"
 
-const char *ct_op_name(uint32_t op) {
+const char *ct_event_names_op(uint32_t op) {
     switch (op) {
 #define CT_OP(number, NAME, name) \
     case number:                  \
@@ -66,7 +67,7 @@ static void json_flags(struct ct_json *j, const struct ct_event *e) {
 
 static void json_event(struct ct_view *v, struct ct_json *j, const struct ct_event *e,
                        uint64_t number) {
-    const struct ct_names *n = &v->trace->names;
+    const struct ct_definitions *n = &v->trace->definitions;
     ct_json_open(j, NULL, '{');
     ct_json_number(j, "event", number);
     ct_json_number(j, "t_ns", e->t_ns);
@@ -79,12 +80,12 @@ static void json_event(struct ct_view *v, struct ct_json *j, const struct ct_eve
         json_string(j, "api", &n->strings[e->api]);
     else
         ct_json_null(j, "api");
-    json_named(j, "op", ct_op_name(e->op), e->op);
+    json_named(j, "op", ct_event_names_op(e->op), e->op);
     PUT(hex, ptr, "ptr");
     PUT(number, bytes, "bytes");
     PUT(signed, result, "result");
     PUT(number, duration_ns, "duration_ns");
-    ct_json_stack(j, v->sites, "stack", CT_HAS(e, stack) ? e->stack : 0);
+    ct_call_sites_json_stack(j, v->sites, "stack", CT_HAS(e, stack) ? e->stack : 0);
     PUT(hex, handle, "handle");
     PUT(hex, context, "context");
     PUT(hex, stream, "stream");
@@ -109,24 +110,24 @@ static void json_event(struct ct_view *v, struct ct_json *j, const struct ct_eve
         ct_json_null(j, "text");
     json_string(j, "thread_name", &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 static void text_event(struct ct_view *v, const struct ct_event *e, uint64_t number) {
-    const struct ct_names *n = &v->trace->names;
-    const enum ct_units units = v->options->units;
+    const struct ct_definitions *n = &v->trace->definitions;
+    const enum ct_human_units units = v->options->units;
     char api[80] = "-", site[300];
-    const char *op = ct_op_name(e->op);
+    const char *op = ct_event_names_op(e->op);
     if (CT_HAS(e, api) && e->api)
-        ct_clean(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
+        ct_utf8_sanitize(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
     fprintf(v->out, "%8" PRIu64 " %14s ", number,
-            ct_elapsed(e->t_ns > v->trace->start_ns ? e->t_ns - v->trace->start_ns : 0).text);
+            ct_human_elapsed(e->t_ns > v->trace->start_ns ? e->t_ns - v->trace->start_ns : 0).text);
     if (CT_HAS(e, device))
         fprintf(v->out, "gpu%-2d ", e->device);
     else
         fputs("-     ", v->out);
     fprintf(v->out, "%-15s %-26s %12s", op ? op : "?", api,
-            CT_HAS(e, bytes) ? ct_bytes(e->bytes, units).text : "-");
+            CT_HAS(e, bytes) ? ct_human_bytes(e->bytes, units).text : "-");
     if (CT_HAS(e, ptr))
         fprintf(v->out, " 0x%" PRIx64, e->ptr);
     if (CT_HAS(e, handle))
@@ -134,20 +135,20 @@ static void text_event(struct ct_view *v, const struct ct_event *e, uint64_t num
     if (CT_HAS(e, result) && e->result)
         fprintf(v->out, " %sresult %d%s", v->term->red, e->result, v->term->reset);
     if (CT_HAS(e, free_bytes))
-        fprintf(v->out, " free %s", ct_bytes(e->free_bytes, units).text);
+        fprintf(v->out, " free %s", ct_human_bytes(e->free_bytes, units).text);
     if (CT_HAS(e, reserved_bytes))
-        fprintf(v->out, " reserved %s", ct_bytes(e->reserved_bytes, units).text);
+        fprintf(v->out, " reserved %s", ct_human_bytes(e->reserved_bytes, units).text);
     if (CT_HAS(e, allocated_bytes))
-        fprintf(v->out, " allocated %s", ct_bytes(e->allocated_bytes, units).text);
+        fprintf(v->out, " allocated %s", ct_human_bytes(e->allocated_bytes, units).text);
     if (CT_HAS(e, count))
         fprintf(v->out, " count %" PRIu64, e->count);
     if (CT_HAS(e, stack) && e->stack) {
-        ct_site_label(v->sites, e->stack, site, sizeof site);
+        ct_call_sites_label(v->sites, e->stack, site, sizeof site);
         fprintf(v->out, "  %s", site);
     }
     if (CT_HAS(e, text) && e->text) {
         fputs("  ", v->out);
-        ct_put_clean(v->out, n->strings[e->text].at, n->strings[e->text].length);
+        ct_utf8_print_sanitized(v->out, n->strings[e->text].at, n->strings[e->text].length);
     }
     putc('\n', v->out);
 }
@@ -167,7 +168,7 @@ int ct_view_dump(struct ct_view *v) {
         else
             text_event(v, &e, number);
         if (ferror(v->out))
-            return CT_OUTPUT;
+            return CT_EXIT_OUTPUT;
     }
-    return CT_OK;
+    return CT_EXIT_OK;
 }

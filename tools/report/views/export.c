@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "export/torch_snapshot.h"
 #include "views/common.h"
 
@@ -11,7 +12,7 @@ enum { DEFAULT_EVENTS = 100000 };
 
 struct export {
     struct ct_view *v;
-    struct ct_snapshot snapshot;
+    struct ct_torch_snapshot snapshot;
     struct ct_new_file out;
     struct ct_error error;
     char path[4200], note[400];
@@ -44,7 +45,7 @@ static void note_refusal(struct part *p, const struct ct_event *e, uint64_t numb
         return;
     if (c && e->op == CT_OP_BLOCK_ALLOC)
         p->settled = 1;
-    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_device_index(e) != device))
+    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_event_device_index(e) != device))
         return;
     p->settled = c != NULL;
     p->refused = number;
@@ -81,11 +82,11 @@ static void choose_window(struct export *x) {
     const struct ct_options *o = v->options;
     struct ct_scan s;
     struct part p = {.v = v};
-    const struct ct_scan_request request = ct_request(v);
+    const struct ct_scan_request request = ct_view_scan_request(v);
     const int ranged = o->have_from || o->have_to;
     const uint64_t most = o->events ? o->events : ranged ? UINT64_MAX : DEFAULT_EVENTS;
     ct_scan_run(&s, v->trace, &request);
-    p.crossing = ct_scan_crossing(&s);
+    p.crossing = ct_scan_find_crossing(&s);
     find_part(&p, v->trace);
     ct_scan_free(&s);
     // All of them, or a range that was asked for: not only up to the refusal.
@@ -98,7 +99,7 @@ static void choose_window(struct export *x) {
     if (!p.some) // only what is there then
         p.first = p.last = UINT64_MAX;
     x->some = p.some;
-    x->snapshot.window = (struct ct_window){p.first, p.last, v->from_ns, v->to_ns};
+    x->snapshot.window = (struct ct_export_window){p.first, p.last, v->from_ns, v->to_ns};
 }
 
 // ---- the file --------------------------------------------------------------------------------------
@@ -112,21 +113,21 @@ static int name_file(struct export *x) {
     const int n = output ? snprintf(x->path, sizeof x->path, "%s", output)
                          : snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
     if (!output && strcmp(name, "-") == 0)
-        return ct_fail(&x->error, CT_USAGE, "export: name the new file with --output=FILE");
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "export: name the new file with --output=FILE");
     if (n < 0 || (size_t)n >= sizeof x->path)
-        return ct_fail(&x->error, CT_OUTPUT, "%.400s: is too long", x->path);
-    if (ct_new_file_replaces(x->path) && !x->v->options->force)
-        return ct_fail(&x->error, CT_USAGE, "%.400s: exists already; --force replaces it", x->path);
+        return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: is too long", x->path);
+    if (ct_new_file_would_replace(x->path) && !x->v->options->force)
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it", x->path);
     return 0;
 }
 
 static int make_file(struct export *x) {
-    struct ct_pickle *p = ct_resize(NULL, 1, sizeof *p);
+    struct ct_pickle *p = ct_heap_resize(NULL, 1, sizeof *p);
     int rc = ct_new_file_open(&x->out, x->path);
     if (!rc) {
         ct_pickle_begin(p, &x->out);
-        ct_snapshot_write(&x->snapshot, x->v->trace, p);
-        rc = ct_pickle_end(p) || ct_new_file_done(&x->out);
+        ct_torch_snapshot_export(&x->snapshot, x->v->trace, p);
+        rc = ct_pickle_end(p) || ct_new_file_commit(&x->out);
     }
     if (rc)
         x->error = x->out.error;
@@ -136,32 +137,32 @@ static int make_file(struct export *x) {
 
 // ---- what was written ------------------------------------------------------------------------------
 
-static int is_shown(const struct ct_shown *d) {
+static int is_shown(const struct ct_export_shown *d) {
     return d->segments || d->live_bytes;
 }
 
 static void put_text(struct export *x) {
     struct ct_view *v = x->v;
-    const struct ct_snapshot *s = &x->snapshot;
-    ct_put_clean(v->out, x->path, strlen(x->path));
-    fprintf(v->out, ": %s entries", ct_count(s->entries).text);
+    const struct ct_torch_snapshot *s = &x->snapshot;
+    ct_utf8_print_sanitized(v->out, x->path, strlen(x->path));
+    fprintf(v->out, ": %s entries", ct_human_count(s->entries).text);
     if (x->some)
         fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
                 s->window.last,
                 x->failed_known && x->failed == s->window.last ? ", the refusal" : "");
     putc('\n', v->out);
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shown *shown = &s->shown[d];
+        const struct ct_export_shown *shown = &s->shown[d];
         if (!is_shown(shown))
             continue;
         fprintf(v->out,
                 "  %s at its end: %s in %s segment%s, of it PyTorch's %s with %s in %s block%s",
-                ct_device_text(d).text, ct_size(v, shown->segment_bytes).text,
-                ct_count(shown->segments).text, ct_plural(shown->segments),
-                ct_size(v, shown->pool_bytes).text, ct_size(v, shown->block_bytes).text,
-                ct_count(shown->blocks).text, ct_plural(shown->blocks));
+                ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
+                ct_human_count(shown->segments).text, ct_human_plural(shown->segments),
+                ct_label_size(v, shown->pool_bytes).text, ct_label_size(v, shown->block_bytes).text,
+                ct_human_count(shown->blocks).text, ct_human_plural(shown->blocks));
         if (shown->segment_bytes != shown->live_bytes)
-            fprintf(v->out, "; taken from the driver: %s", ct_size(v, shown->live_bytes).text);
+            fprintf(v->out, "; taken from the driver: %s", ct_label_size(v, shown->live_bytes).text);
         putc('\n', v->out);
     }
     fputs(
@@ -171,24 +172,24 @@ static void put_text(struct export *x) {
 
 static void put_json(struct export *x) {
     struct ct_view *v = x->v;
-    const struct ct_snapshot *s = &x->snapshot;
+    const struct ct_torch_snapshot *s = &x->snapshot;
     struct ct_json json = {.out = v->out}, *j = &json;
-    ct_json_head(j, v);
+    ct_document_begin(j, v);
     ct_json_text(j, "output", x->path);
     ct_json_text(j, "format", "torch");
     ct_json_number(j, "bytes", x->out.bytes);
     ct_json_number(j, "entries", s->entries);
-    ct_json_known(j, "from_event", x->some, s->window.first);
-    ct_json_known(j, "to_event", x->some, s->window.last);
-    ct_json_known(j, "refused_event", x->failed_known, x->failed);
-    ct_json_state(j, v->trace);
+    ct_json_number_or_null(j, "from_event", x->some, s->window.first);
+    ct_json_number_or_null(j, "to_event", x->some, s->window.last);
+    ct_json_number_or_null(j, "refused_event", x->failed_known, x->failed);
+    ct_document_add_recording(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shown *shown = &s->shown[d];
+        const struct ct_export_shown *shown = &s->shown[d];
         if (!is_shown(shown))
             continue;
         ct_json_open(j, NULL, '{');
-        ct_json_device(j, "ordinal", d);
+        ct_document_add_device(j, "ordinal", d);
         ct_json_number(j, "live_bytes", shown->live_bytes);
         ct_json_number(j, "segments", shown->segments);
         ct_json_number(j, "segment_bytes", shown->segment_bytes);
@@ -199,19 +200,19 @@ static void put_json(struct export *x) {
     }
     ct_json_close(j, ']');
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 int ct_view_export(struct ct_view *v) {
-    struct export *x = ct_zeroed(1, sizeof *x);
+    struct export *x = ct_heap_alloc_zeroed(1, sizeof *x);
     x->v = v;
     x->snapshot.sites = v->sites;
     x->snapshot.device = v->options->device;
     int rc = name_file(x);
     if (!rc) {
         choose_window(x);
-        x->snapshot.note = ct_estimate_text(v->trace, x->note, sizeof x->note) ? x->note : NULL;
-        ct_snapshot_examine(&x->snapshot, v->trace);
+        x->snapshot.note = ct_trace_state_estimate(v->trace, x->note, sizeof x->note) ? x->note : NULL;
+        ct_torch_snapshot_prepare(&x->snapshot, v->trace);
         rc = make_file(x);
     }
     if (rc)
@@ -220,8 +221,8 @@ int ct_view_export(struct ct_view *v) {
         put_json(x);
     else
         put_text(x);
-    const int status = rc ? (int)x->error.status : CT_OK;
-    ct_snapshot_free(&x->snapshot);
+    const int status = rc ? (int)x->error.status : CT_EXIT_OK;
+    ct_torch_snapshot_free(&x->snapshot);
     free(x);
     return status;
 }

@@ -2,21 +2,22 @@
 // info: what the trace tells of its process, without looking at the events.
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "views/common.h"
 
 static int by_key(const void *a, const void *b, void *names) {
-    const struct ct_names *n = names;
-    const struct ct_string *x = &n->strings[((const struct ct_fact *)a)->key];
-    const struct ct_string *y = &n->strings[((const struct ct_fact *)b)->key];
+    const struct ct_definitions *n = names;
+    const struct ct_string *x = &n->strings[((const struct ct_info_pair *)a)->key];
+    const struct ct_string *y = &n->strings[((const struct ct_info_pair *)b)->key];
     const int c = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
     return c ? c : (x->length > y->length) - (x->length < y->length);
 }
 
-static struct ct_fact *sorted(struct ct_names *n) {
-    const size_t count = n->fact_count - 1;
-    struct ct_fact *facts = ct_resize(NULL, count, sizeof *facts);
+static struct ct_info_pair *sorted(struct ct_definitions *n) {
+    const size_t count = n->info_count - 1;
+    struct ct_info_pair *facts = ct_heap_resize(NULL, count, sizeof *facts);
     if (count) {
-        memcpy(facts, n->facts + 1, count * sizeof *facts);
+        memcpy(facts, n->info + 1, count * sizeof *facts);
         qsort_r(facts, count, sizeof *facts, by_key, n);
     }
     return facts;
@@ -38,14 +39,14 @@ static const char *list_of(const struct ct_string *key) {
 static void put_fact(struct ct_view *v, const struct ct_string *key,
                      const struct ct_string *value) {
     char name[200];
-    ct_clean(name, sizeof name, key->at, key->length);
+    ct_utf8_sanitize(name, sizeof name, key->at, key->length);
     fprintf(v->out, "%-32s ", name);
-    ct_put_clean(v->out, value->at, value->length);
+    ct_utf8_print_sanitized(v->out, value->at, value->length);
     putc('\n', v->out);
 }
 
-static void put_facts(struct ct_view *v, const struct ct_fact *facts, size_t count) {
-    const struct ct_string *strings = v->trace->names.strings;
+static void put_facts(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
+    const struct ct_string *strings = v->trace->definitions.strings;
     for (size_t i = 0, n; i < count; i += n) {
         const char *list = list_of(&strings[facts[i].key]);
         char name[40];
@@ -59,21 +60,21 @@ static void put_facts(struct ct_view *v, const struct ct_fact *facts, size_t cou
     }
 }
 
-static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+static void put_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_trace *t = v->trace;
-    const struct ct_names *n = &t->names;
-    fprintf(v->out, "%-32s %s\n", "events", ct_count(t->events).text);
+    const struct ct_definitions *n = &t->definitions;
+    fprintf(v->out, "%-32s %s\n", "events", ct_human_count(t->events).text);
     fprintf(v->out, "%-32s %zu, numbers %" PRIu64 " to %" PRIu64 "\n", "chunks", t->index.count,
             t->index.chunks[0].head.seq, t->index.chunks[t->index.count - 1].head.seq);
     fprintf(v->out, "%-32s %s\n", "time",
-            ct_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
     fprintf(v->out, "%-32s %s%s\n", "clean end",
-            t->ended ? "yes" : "no: ", t->ended ? "" : ct_end_text(t));
+            t->ended ? "yes" : "no: ", t->ended ? "" : ct_trace_state_end(t));
     if (t->torn)
         fprintf(v->out, "%-32s %" PRIu64 "\n", "torn events", t->torn);
     if (t->overwritten_events) {
         fprintf(v->out, "%-32s ", "overwritten");
-        ct_put_overwritten(v);
+        ct_trace_state_print_overwritten(v);
         putc('\n', v->out);
     }
     fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
@@ -82,10 +83,10 @@ static void put_text(struct ct_view *v, const struct ct_fact *facts, size_t coun
     put_facts(v, facts, count);
 }
 
-static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t count) {
+static void put_json(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     struct ct_json json = {.out = v->out}, *j = &json;
     const struct ct_trace *t = v->trace;
-    const struct ct_names *n = &t->names;
+    const struct ct_definitions *n = &t->definitions;
     char id[20];
     (void)snprintf(id, sizeof id, "%016" PRIx64, t->index.trace_id);
     ct_json_open(j, NULL, '{');
@@ -99,7 +100,7 @@ static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t coun
     ct_json_number(j, "last_chunk", t->index.chunks[t->index.count - 1].head.seq);
     ct_json_number(j, "missing_chunks", t->index.missing);
     ct_json_number(j, "foreign_chunks", t->index.foreign);
-    ct_json_state(j, t);
+    ct_document_add_recording(j, t);
     ct_json_number(j, "start_ns", t->start_ns);
     ct_json_number(j, "t_first_ns", t->t_first_ns);
     ct_json_number(j, "t_last_ns", t->t_last_ns);
@@ -114,7 +115,7 @@ static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t coun
     ct_json_close(j, '}');
     ct_json_open(j, "modules", '[');
     for (size_t i = 1; i < n->module_count; i++) {
-        const struct ct_module *m = &n->modules[i];
+        const struct ct_defined_module *m = &n->modules[i];
         char build_id[140] = "";
         for (uint32_t b = 0; b < m->build_id.length && b < 64; b++)
             (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)m->build_id.at[b]);
@@ -128,16 +129,16 @@ static void put_json(struct ct_view *v, const struct ct_fact *facts, size_t coun
     }
     ct_json_close(j, ']');
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 int ct_view_info(struct ct_view *v) {
-    struct ct_fact *facts = sorted(&v->trace->names);
-    const size_t count = v->trace->names.fact_count - 1;
+    struct ct_info_pair *facts = sorted(&v->trace->definitions);
+    const size_t count = v->trace->definitions.info_count - 1;
     if (v->options->json)
         put_json(v, facts, count);
     else
         put_text(v, facts, count);
     free(facts);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -6,51 +6,51 @@
 
 static void put_one(struct ct_view *v, const struct ct_refusal *r,
                     const struct ct_refusal *crossing) {
-    const struct ct_verdict w = ct_verdict_of(r, 0);
+    const struct ct_oom_reason w = ct_oom_reason_find(r, 0);
     char api[100], result[30] = "";
     if (r->op == CT_OP_BLOCK_OOM)
         (void)snprintf(api, sizeof api, "PyTorch");
     else
-        ct_api_text(v, r->api, api, sizeof api);
+        ct_label_api(v, r->api, api, sizeof api);
     if (r->op != CT_OP_BLOCK_OOM)
         (void)snprintf(result, sizeof result, "  result %d", r->result);
     fprintf(v->out, "%s%s%s  %s  event %" PRIu64 "  %s  %s%s%s\n",
-            r == crossing ? v->term->red : v->term->bold, ct_since(v, r->t_ns).text, v->term->reset,
-            ct_device_text(r->device).text, r->event, api,
-            r->bytes_known ? ct_size(v, r->bytes).text : "-", result,
+            r == crossing ? v->term->red : v->term->bold, ct_label_time(v, r->t_ns).text, v->term->reset,
+            ct_label_device(r->device).text, r->event, api,
+            r->bytes_known ? ct_label_size(v, r->bytes).text : "-", result,
             r == crossing ? "  <- crossed capacity" : "");
     fputs("    why      ", v->out);
-    ct_put_why(v, r, &w);
-    fprintf(v->out, "\n    memory   tracked %s", ct_size(v, r->split.tracked).text);
+    ct_print_oom_reason(v, r, &w);
+    fprintf(v->out, "\n    memory   tracked %s", ct_label_size(v, r->split.tracked).text);
     if (r->split.split_known)
-        fprintf(v->out, ", untracked %s, other processes %s", ct_size(v, r->split.untracked).text,
-                ct_size(v, r->split.others).text);
+        fprintf(v->out, ", untracked %s, other processes %s", ct_label_size(v, r->split.untracked).text,
+                ct_label_size(v, r->split.others).text);
     else if (r->split.used_known)
         fprintf(v->out, ", untracked and other processes %s",
-                ct_size(v, r->split.unexplained).text);
+                ct_label_size(v, r->split.unexplained).text);
     if (r->split.used_known)
-        fprintf(v->out, ", free %s%s of %s", ct_size(v, r->split.free).text,
-                r->split.moved_on ? " (inferred)" : "", ct_size(v, r->split.total).text);
+        fprintf(v->out, ", free %s%s of %s", ct_label_size(v, r->split.free).text,
+                r->split.moved_on ? " (inferred)" : "", ct_label_size(v, r->split.total).text);
     if (r->pool.known)
         fprintf(v->out, "\n    PyTorch  %s free in %s piece%s inside %s of segments, largest %s",
-                ct_size(v, r->pool.free.bytes).text, ct_count(r->pool.free.ranges).text,
-                ct_plural(r->pool.free.ranges), ct_size(v, r->pool.segment_bytes).text,
-                ct_largest_text(v, r->pool.free.largest).text);
+                ct_label_size(v, r->pool.free.bytes).text, ct_human_count(r->pool.free.ranges).text,
+                ct_human_plural(r->pool.free.ranges), ct_label_size(v, r->pool.segment_bytes).text,
+                ct_pool_text_largest(v, r->pool.free.largest).text);
     fputs("\n    asked by ", v->out);
     if (r->stack)
-        ct_put_stack(v, r->stack, 8, 13);
+        ct_print_stack(v, r->stack, 8, 13);
     else
         putc('-', v->out);
     if (r->recovered)
         fprintf(v->out, "\n    then     a retry succeeded %s later, event %" PRIu64,
-                ct_duration(r->recovered_t_ns - r->t_ns).text, r->recovered_event);
+                ct_human_duration(r->recovered_t_ns - r->t_ns).text, r->recovered_event);
     else
         fputs("\n    then     no retry of this size succeeded", v->out);
     putc('\n', v->out);
 }
 
 static void put_text(struct ct_view *v, const struct ct_scan *s) {
-    const struct ct_refusal *crossing = v->options->capacity ? NULL : ct_scan_crossing(s);
+    const struct ct_refusal *crossing = v->options->capacity ? NULL : ct_scan_find_crossing(s);
     size_t recovered = 0;
     for (size_t i = 0; i < s->refusal_count; i++)
         recovered += (size_t)s->refusals[i].recovered;
@@ -68,29 +68,29 @@ static void put_text(struct ct_view *v, const struct ct_scan *s) {
 
 static void put_json(struct ct_view *v, const struct ct_scan *s) {
     struct ct_json json = {.out = v->out}, *j = &json;
-    const struct ct_refusal *crossing = ct_scan_crossing(s);
-    ct_json_head(j, v);
-    ct_json_trace(j, v, s);
+    const struct ct_refusal *crossing = ct_scan_find_crossing(s);
+    ct_document_begin(j, v);
+    ct_document_add_trace(j, v, s);
     ct_json_open(j, "ooms", '[');
     for (size_t i = 0; i < s->refusal_count; i++)
-        ct_json_refusal(j, v, NULL, &s->refusals[i], 0);
+        ct_document_add_oom(j, v, NULL, &s->refusals[i], 0);
     ct_json_close(j, ']');
     if (crossing)
-        ct_json_refusal(j, v, "crossing", crossing, v->options->capacity != 0);
+        ct_document_add_oom(j, v, "crossing", crossing, v->options->capacity != 0);
     else
         ct_json_null(j, "crossing");
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 int ct_view_oom(struct ct_view *v) {
     struct ct_scan s;
-    const struct ct_scan_request request = ct_request_pools(v);
-    ct_view_scan(v, &s, &request);
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_view_scan_run(v, &s, &request);
     if (v->options->json)
         put_json(v, &s);
     else
         put_text(v, &s);
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/process_alive.h"
+#include "base/journal_probe.h"
+#include "base/utf8.h"
 #include "read/new_file.h"
 #include "views/common.h"
 
@@ -20,7 +21,7 @@ struct seal {
 };
 
 static int cannot(struct seal *s, const char *what, const char *path) {
-    return ct_fail(&s->error, CT_OUTPUT, "%s: %s: %s", path, what, strerror(errno));
+    return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: %s: %s", path, what, strerror(errno));
 }
 
 static int write_all(int fd, const void *bytes, size_t n, uint64_t at) {
@@ -52,9 +53,9 @@ static int seal_file(struct seal *s, int fd) {
     const uint64_t end = s->source->file_bytes;
     const size_t n = (size_t)(end - s->at);
     if (fstat(fd, &st) || (uint64_t)st.st_size != end)
-        return ct_fail(&s->error, CT_OUTPUT, "%s: has changed meanwhile; try again",
+        return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: has changed meanwhile; try again",
                        s->source->name);
-    uint8_t *rest = ct_resize(NULL, n, 1);
+    uint8_t *rest = ct_heap_resize(NULL, n, 1);
     const int kept = ct_source_read(s->source, s->at, rest, n) == n;
     int rc = kept ? 0 : cannot(s, "cannot be read", s->source->name);
     if (!rc && ((n && ftruncate(fd, (off_t)s->at)) || append(s, fd) || fsync(fd)))
@@ -81,7 +82,7 @@ static int sync_folder(const char *path) {
 // The journal, and what leads to it.
 static int remove_journal(struct seal *s, const char *path) {
     char target[4200];
-    const char *place = ct_journal_place(path, target, sizeof target);
+    const char *place = ct_journal_probe_path(path, target, sizeof target);
     if (place != path && unlink(place) && errno != ENOENT)
         return cannot(s, "cannot be removed", place);
     return unlink(path) ? cannot(s, "cannot be removed", path) : 0;
@@ -110,7 +111,7 @@ static int seal_to(struct seal *s, const char *path) {
     const int rc = ct_new_file_open(&f, path) || ct_new_file_copy(&f, from, 0, s->at) ||
                    (from->added && (ct_new_file_align(&f) ||
                                     ct_new_file_copy(&f, from, from->added_at, from->bytes))) ||
-                   ct_new_file_done(&f);
+                   ct_new_file_commit(&f);
     if (rc)
         s->error = f.error;
     return rc ? -1 : 0;
@@ -123,16 +124,16 @@ static int examine(struct seal *s) {
     const struct ct_trace *t = s->v->trace;
     const char *name = t->source.name;
     if (!t->journal.path)
-        return ct_fail(&s->error, CT_USAGE,
+        return ct_error_set(&s->error, CT_EXIT_USAGE,
                        "%s: name the file of a trace: its journal lies beside it", name);
     if (t->journal_found < 0)
-        return ct_fail(&s->error, CT_BAD_TRACE, "%s", t->journal_error.text);
+        return ct_error_set(&s->error, CT_EXIT_BAD_TRACE, "%s", t->journal_error.text);
     if (!t->journal_found && !t->ended && !t->sealed)
-        return ct_fail(&s->error, CT_INCOMPLETE,
+        return ct_error_set(&s->error, CT_EXIT_INCOMPLETE,
                        "%s: no clean end, and no journal %s%s: nothing can be added", name, name,
                        CT_JOURNAL_SUFFIX);
     if (t->journal_found && t->journal.alive)
-        return ct_fail(&s->error, CT_USAGE,
+        return ct_error_set(&s->error, CT_EXIT_USAGE,
                        "%s: process %" PRIu32 " still records; end it first (or --force)", name,
                        t->journal.head.pid);
     return !t->journal_found && !s->v->options->output;
@@ -148,20 +149,20 @@ static void put_done(const struct seal *s, int nothing) {
         ct_json_number(j, "events", v->trace->events);
         ct_json_number(j, "torn_events", v->trace->torn);
         ct_json_close(j, '}');
-        ct_json_end(j);
+        ct_json_end_line(j);
         return;
     }
-    ct_put_clean(v->out, s->source->name, strlen(s->source->name));
+    ct_utf8_print_sanitized(v->out, s->source->name, strlen(s->source->name));
     if (nothing)
         fputs(": needs no seal\n", v->out);
     else
         fprintf(v->out, ": sealed with %s event%s of its journal, %s in all\n",
-                ct_count(v->trace->journal.folded).text, ct_plural(v->trace->journal.folded),
-                ct_count(v->trace->events).text);
+                ct_human_count(v->trace->journal.folded).text, ct_human_plural(v->trace->journal.folded),
+                ct_human_count(v->trace->events).text);
 }
 
 int ct_view_seal(struct ct_view *v) {
-    struct seal s = {.v = v, .source = &v->trace->source, .at = ct_trace_end(v->trace)};
+    struct seal s = {.v = v, .source = &v->trace->source, .at = ct_trace_append_offset(v->trace)};
     const char *output = v->options->output;
     signal(SIGXFSZ, SIG_IGN);
     const int nothing = examine(&s);
@@ -170,5 +171,5 @@ int ct_view_seal(struct ct_view *v) {
         return s.error.status;
     }
     put_done(&s, nothing);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

@@ -2,8 +2,10 @@
 // summary: the verdict first, then what it rests on, in at most 24 lines.
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "analyze/coarse_history.h"
 #include "analyze/live_at.h"
+#include "replay/torch_settings.h"
 #include "views/pool_common.h"
 
 struct summary {
@@ -12,14 +14,14 @@ struct summary {
     const struct ct_refusal *crossing; // or NULL
     int device;                        // that the text is about; -1 = none was seen
     struct ct_capacity capacity;       // of that device
-    struct ct_moment moment;           // at the crossing, or at the peak
+    struct ct_live_totals moment;           // at the crossing, or at the peak
 };
 
 // ---- text ------------------------------------------------------------------------------------------
 
 static void put_api(struct summary *s, uint32_t api) {
     char text[100];
-    ct_api_text(s->v, api, text, sizeof text);
+    ct_label_api(s->v, api, text, sizeof text);
     fputs(text, s->v->out);
 }
 
@@ -27,13 +29,13 @@ static void put_budget_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_refusal *c = s->crossing;
     fprintf(v->out, "%s%s would have crossed %s at %s: ", v->term->red,
-            ct_device_text(c->device).text, ct_size(v, v->options->capacity).text,
-            ct_since(v, c->t_ns).text);
+            ct_label_device(c->device).text, ct_label_size(v, v->options->capacity).text,
+            ct_label_time(v, c->t_ns).text);
     if (c->op == CT_OP_MEMORY_SAMPLE) {
         fprintf(v->out, "a reading showed more than that in use%s\n", v->term->reset);
         return;
     }
-    fprintf(v->out, "%s to ", c->bytes_known ? ct_size(v, c->bytes).text : "memory");
+    fprintf(v->out, "%s to ", c->bytes_known ? ct_label_size(v, c->bytes).text : "memory");
     put_api(s, c->api);
     fprintf(v->out, " was the first too much%s\n", v->term->reset);
 }
@@ -41,28 +43,28 @@ static void put_budget_verdict(struct summary *s) {
 static void put_refusal_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_refusal *c = s->crossing;
-    const struct ct_verdict w = ct_verdict_of(c, 0);
+    const struct ct_oom_reason w = ct_oom_reason_find(c, 0);
     if (c->op == CT_OP_BLOCK_OOM) {
         fprintf(v->out, "%sPyTorch refused %s on %s", v->term->red,
-                c->bytes_known ? ct_size(v, c->bytes).text : "memory",
-                ct_device_text(c->device).text);
-    } else if (w.why == CT_WHY_HOST || w.why == CT_WHY_ADDRESS) {
+                c->bytes_known ? ct_label_size(v, c->bytes).text : "memory",
+                ct_label_device(c->device).text);
+    } else if (w.why == CT_OOM_REASON_HOST_MEMORY || w.why == CT_OOM_REASON_ADDRESS_SPACE) {
         fprintf(v->out, "%s%s%s refused to ", v->term->red,
-                c->bytes_known ? ct_size(v, c->bytes).text : "",
-                w.why == CT_WHY_HOST ? " of host memory was" : " of address space was");
+                c->bytes_known ? ct_label_size(v, c->bytes).text : "",
+                w.why == CT_OOM_REASON_HOST_MEMORY ? " of host memory was" : " of address space was");
         put_api(s, c->api);
     } else {
-        fprintf(v->out, "%s%s refused %s to ", v->term->red, ct_device_text(c->device).text,
-                c->bytes_known ? ct_size(v, c->bytes).text : "memory");
+        fprintf(v->out, "%s%s refused %s to ", v->term->red, ct_label_device(c->device).text,
+                c->bytes_known ? ct_label_size(v, c->bytes).text : "memory");
         put_api(s, c->api);
     }
-    fprintf(v->out, " at %s", ct_since(v, c->t_ns).text);
-    if (w.why == CT_WHY_FULL || w.why == CT_WHY_ENOUGH)
-        fprintf(v->out, ": %s of %s was free", ct_size(v, w.free).text,
-                s->capacity.bytes ? ct_size(v, s->capacity.bytes).text : "-");
+    fprintf(v->out, " at %s", ct_label_time(v, c->t_ns).text);
+    if (w.why == CT_OOM_REASON_NOT_ENOUGH_FREE || w.why == CT_OOM_REASON_ENOUGH_FREE)
+        fprintf(v->out, ": %s of %s was free", ct_label_size(v, w.free).text,
+                s->capacity.bytes ? ct_label_size(v, s->capacity.bytes).text : "-");
     if (c->recovered)
         fprintf(v->out, "; a retry succeeded %s later",
-                ct_duration(c->recovered_t_ns - c->t_ns).text);
+                ct_human_duration(c->recovered_t_ns - c->t_ns).text);
     fprintf(v->out, "%s\n", v->term->reset);
 }
 
@@ -74,66 +76,66 @@ static void put_quiet_verdict(struct summary *s) {
         fputs("No GPU memory was allocated, and none was refused", v->out);
     } else {
         if (v->options->capacity)
-            fprintf(v->out, "Nothing crossed %s. ", ct_size(v, v->options->capacity).text);
+            fprintf(v->out, "Nothing crossed %s. ", ct_label_size(v, v->options->capacity).text);
         else
             fputs("No allocation was refused. ", v->out);
-        fprintf(v->out, "%s: %s", ct_device_text(s->device).text, ct_size(v, d->peak_bytes).text);
+        fprintf(v->out, "%s: %s", ct_label_device(s->device).text, ct_label_size(v, d->peak_bytes).text);
         if (s->capacity.bytes)
-            fprintf(v->out, " of %s (%s)", ct_size(v, s->capacity.bytes).text,
-                    ct_percent(d->peak_bytes, s->capacity.bytes).text);
-        fprintf(v->out, " allocated at the peak, at %s", ct_since(v, d->peak_t_ns).text);
+            fprintf(v->out, " of %s (%s)", ct_label_size(v, s->capacity.bytes).text,
+                    ct_human_percent(d->peak_bytes, s->capacity.bytes).text);
+        fprintf(v->out, " allocated at the peak, at %s", ct_label_time(v, d->peak_t_ns).text);
     }
     fprintf(v->out, "%s\n", v->term->reset);
 }
 
 static void put_asker(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_names *n = &v->trace->names;
+    const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_refusal *c = s->crossing;
-    const struct ct_ring_thread *thread = &n->threads[c->thread];
-    const struct ct_short wall = ct_wall(v, c->t_ns);
+    const struct ct_defined_thread *thread = &n->threads[c->thread];
+    const struct ct_human_text wall = ct_label_wall_clock(v, c->t_ns);
     fprintf(v->out, "  event      %" PRIu64, c->event);
     if (c->thread)
         fprintf(v->out, ", thread %" PRIu64, thread->tid);
     if (thread->name) {
         fputs(" ", v->out);
-        ct_put_clean(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
+        ct_utf8_print_sanitized(v->out, n->strings[thread->name].at, n->strings[thread->name].length);
     }
     fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
     fputs("  asked by   ", v->out);
     if (c->stack)
-        ct_put_callers(v, c->stack, 3, 13);
+        ct_print_callers(v, c->stack, 3, 13);
     else
         fputs("- (no stack was recorded)", v->out);
     putc('\n', v->out);
 }
 
 // Memory that others hold, or that lies idle in pools, if it would have been enough.
-static void put_elsewhere(struct summary *s, const struct ct_verdict *w) {
+static void put_elsewhere(struct summary *s, const struct ct_oom_reason *w) {
     struct ct_view *v = s->v;
     uint64_t idle = 0;
-    if (w->why != CT_WHY_FULL)
+    if (w->why != CT_OOM_REASON_NOT_ENOUGH_FREE)
         return;
     const uint64_t missing = w->rounded - w->free;
     for (size_t i = 0; i < s->moment.pool_count; i++)
         if (s->moment.pools[i].reserved > s->moment.pools[i].handed_out)
             idle += s->moment.pools[i].reserved - s->moment.pools[i].handed_out;
     if (s->moment.split.split_known && s->moment.split.others >= missing)
-        fprintf(v->out, "; other processes hold %s", ct_size(v, s->moment.split.others).text);
+        fprintf(v->out, "; other processes hold %s", ct_label_size(v, s->moment.split.others).text);
     if (idle >= missing)
-        fprintf(v->out, "; pools hold %s that was not handed out", ct_size(v, idle).text);
+        fprintf(v->out, "; pools hold %s that was not handed out", ct_label_size(v, idle).text);
 }
 
 static void put_need(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_refusal *c = s->crossing;
     const int budget = v->options->capacity != 0;
-    const struct ct_verdict w = ct_verdict_of(c, budget);
+    const struct ct_oom_reason w = ct_oom_reason_find(c, budget);
     if (w.rounded_known && w.rounded != c->bytes)
         fprintf(v->out, "  needed     %s, as a multiple of %s (inferred)\n",
-                ct_size(v, w.rounded).text, w.step == 512 ? "512 bytes" : "2 MiB");
+                ct_label_size(v, w.rounded).text, w.step == 512 ? "512 bytes" : "2 MiB");
     fputs("  why        ", v->out);
-    ct_put_why(v, c, &w);
+    ct_print_oom_reason(v, c, &w);
     put_elsewhere(s, &w);
     putc('\n', v->out);
     size_t recovered = 0;
@@ -147,18 +149,18 @@ static void put_need(struct summary *s) {
 static void put_share(struct summary *s, const char *name, uint64_t bytes, const char *note) {
     struct ct_view *v = s->v;
     const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
-    fprintf(v->out, "  %-10s %12s %8s%s%s\n", name, ct_size(v, bytes).text,
-            ct_percent(bytes, whole).text, *note ? "  " : "", note);
+    fprintf(v->out, "  %-10s %12s %8s%s%s\n", name, ct_label_size(v, bytes).text,
+            ct_human_percent(bytes, whole).text, *note ? "  " : "", note);
 }
 
 static void put_capacity(struct summary *s, const char *when) {
     struct ct_view *v = s->v;
     const struct ct_capacity *c = &s->capacity;
-    const struct ct_string *name = ct_device_name(v->trace, s->device);
-    fprintf(v->out, "%s%s", v->term->bold, ct_device_text(s->device).text);
+    const struct ct_string *name = ct_capacity_device_name(v->trace, s->device);
+    fprintf(v->out, "%s%s", v->term->bold, ct_label_device(s->device).text);
     if (name->length) {
         fputs(" (", v->out);
-        ct_put_clean(v->out, name->at, name->length < 60 ? name->length : 60);
+        ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
         fputs(")", v->out);
     }
     fprintf(v->out, " %s%s: ", when, v->term->reset);
@@ -167,22 +169,22 @@ static void put_capacity(struct summary *s, const char *when) {
         return;
     }
     if (v->options->capacity)
-        fprintf(v->out, "%s asked about; has ", ct_size(v, v->options->capacity).text);
-    fprintf(v->out, "%s by %s", ct_size(v, c->bytes).text, c->binds);
+        fprintf(v->out, "%s asked about; has ", ct_label_size(v, v->options->capacity).text);
+    fprintf(v->out, "%s by %s", ct_label_size(v, c->bytes).text, c->binds);
     if (c->disagree) {
         fputs("; others say:", v->out);
         if (c->total && c->total != c->bytes)
-            fprintf(v->out, " cuDeviceTotalMem %s", ct_size(v, c->total).text);
+            fprintf(v->out, " cuDeviceTotalMem %s", ct_label_size(v, c->total).text);
         if (c->meminfo && c->meminfo != c->bytes)
-            fprintf(v->out, " cuMemGetInfo %s", ct_size(v, c->meminfo).text);
+            fprintf(v->out, " cuMemGetInfo %s", ct_label_size(v, c->meminfo).text);
         if (c->nvml && c->nvml != c->bytes)
-            fprintf(v->out, " NVML %s", ct_size(v, c->nvml).text);
+            fprintf(v->out, " NVML %s", ct_label_size(v, c->nvml).text);
     }
     putc('\n', v->out);
 }
 
 // What of the untracked memory was seen to go, of this device: " (measured: ...)", or nothing.
-static void measured(const struct ct_view *v, const struct ct_device_now *d, char *out,
+static void measured(const struct ct_view *v, const struct ct_device_usage *d, char *out,
                      size_t size) {
     const struct {
         const char *what;
@@ -195,21 +197,21 @@ static void measured(const struct ct_view *v, const struct ct_device_now *d, cha
         if (costs[i].bytes && at < size)
             at += (size_t)snprintf(out + at, size - at, "%s%s %s",
                                    at ? ", " : " (measured: ", costs[i].what,
-                                   ct_size(v, costs[i].bytes).text);
+                                   ct_label_size(v, costs[i].bytes).text);
     if (at && at < size)
         (void)snprintf(out + at, size - at, ")");
 }
 
 static void put_split(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_split *m = &s->moment.split;
-    const struct ct_device_now *d = &s->scan.end.readings.device[s->device];
+    const struct ct_breakdown *m = &s->moment.split;
+    const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
     char note[200];
     (void)snprintf(note, sizeof note, "this process's allocations");
     if (m->managed)
         (void)snprintf(note, sizeof note,
                        "this process's allocations (without %s of managed memory, which migrates)",
-                       ct_size(v, m->managed).text);
+                       ct_label_size(v, m->managed).text);
     put_share(s, "tracked", m->tracked, note);
     if (!m->used_known) {
         fputs("  free       - (no reading of the device's memory)\n", v->out);
@@ -228,16 +230,16 @@ static void put_split(struct summary *s) {
 
 static void put_live(struct summary *s, const char *when, unsigned rows) {
     struct ct_view *v = s->v;
-    struct ct_groups groups;
+    struct ct_site_groups groups;
     fprintf(v->out, "%slive %s%s: %s in %s allocation%s\n", v->term->bold, when, v->term->reset,
-            ct_size(v, s->moment.bytes).text, ct_count(s->moment.count).text,
-            ct_plural(s->moment.count));
+            ct_label_size(v, s->moment.bytes).text, ct_human_count(s->moment.count).text,
+            ct_human_plural(s->moment.count));
     if (!s->moment.count)
         return;
-    ct_groups_refine(v->sites, s->moment.holdings, s->moment.holding_count);
-    ct_groups_of(&groups, v->sites, s->moment.holdings, s->moment.holding_count);
-    ct_put_groups(v, &groups, s->moment.bytes, rows);
-    ct_groups_free(&groups);
+    ct_site_groups_refine(v->sites, s->moment.holdings, s->moment.holding_count);
+    ct_site_groups_build(&groups, v->sites, s->moment.holdings, s->moment.holding_count);
+    ct_print_site_groups(v, &groups, s->moment.bytes, rows);
+    ct_site_groups_free(&groups);
 }
 
 static void put_others(struct summary *s) {
@@ -246,8 +248,8 @@ static void put_others(struct summary *s) {
     for (int d = 0, shown = 0; d < CT_DEVICES && shown < 4; d++) {
         if (d == s->device || !s->scan.device[d].seen)
             continue;
-        fprintf(v->out, "%s%s peak %s", separator, ct_device_text(d).text,
-                ct_size(v, s->scan.device[d].peak_bytes).text);
+        fprintf(v->out, "%s%s peak %s", separator, ct_label_device(d).text,
+                ct_label_size(v, s->scan.device[d].peak_bytes).text);
         separator = "; ";
         shown++;
     }
@@ -259,11 +261,11 @@ static void put_next(struct summary *s) {
     struct ct_view *v = s->v;
     const char *command = "top";
     if (!s->scan.events)
-        command = ct_trace_sound(v->trace) ? "info" : "check";
+        command = ct_trace_is_intact(v->trace) ? "info" : "check";
     else if (s->crossing && !v->options->capacity)
-        command = ct_verdict_of(s->crossing, 0).why == CT_WHY_ENOUGH ? "frag" : "oom";
+        command = ct_oom_reason_find(s->crossing, 0).why == CT_OOM_REASON_ENOUGH_FREE ? "frag" : "oom";
     fprintf(v->out, "%snext: cutrace-report %s ", v->term->dim, command);
-    ct_put_clean(v->out, v->trace->source.name, strlen(v->trace->source.name));
+    ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
     if (!s->scan.events) {
         fprintf(v->out, "%s\n", v->term->reset);
         return;
@@ -275,7 +277,7 @@ static void put_next(struct summary *s) {
 // What was overwritten held more, or saw refusals: events tell of neither.
 static void put_past(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_past past = ct_past_of(v->trace, s->device);
+    const struct ct_coarse_summary past = ct_coarse_history_summarize(v->trace, s->device);
     const struct ct_device_scan *d = &s->scan.device[s->device];
     uint64_t refused = 0;
     for (size_t i = 0; i < s->scan.refusal_count; i++)
@@ -283,18 +285,18 @@ static void put_past(struct summary *s) {
     const int higher = past.known && past.peak_bytes > d->peak_bytes;
     if (higher)
         fprintf(v->out, "overwritten: %s allocated on %s at about %s (coarse)",
-                ct_size(v, past.peak_bytes).text, ct_device_text(s->device).text,
-                ct_since(v, past.peak_ns + past.peak_width_ns / 2).text);
+                ct_label_size(v, past.peak_bytes).text, ct_label_device(s->device).text,
+                ct_label_time(v, past.peak_ns + past.peak_width_ns / 2).text);
     if (past.refused > refused)
         fprintf(v->out, "%s%" PRIu64 " refusal%s",
                 higher ? ", " : "overwritten: ", past.refused - refused,
-                ct_plural(past.refused - refused));
+                ct_human_plural(past.refused - refused));
     if (higher || past.refused > refused)
         putc('\n', v->out);
 }
 
 // PyTorch's pool at the moment that the text is about.
-static const struct ct_pool_figures *pool_of(const struct summary *s) {
+static const struct ct_torch_pool_totals *pool_of(const struct summary *s) {
     return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
 }
 
@@ -302,11 +304,11 @@ static const struct ct_pool_figures *pool_of(const struct summary *s) {
 static unsigned rows(const struct summary *s) {
     const struct ct_trace *t = s->v->trace;
     const unsigned asked = s->v->options->top,
-                   estimate = ct_names_fact(&t->names, "option.SAMPLE") ||
-                              ct_names_fact(&t->names, "option.MIN_SIZE");
+                   estimate = ct_definitions_info(&t->definitions, "option.SAMPLE") ||
+                              ct_definitions_info(&t->definitions, "option.MIN_SIZE");
     const unsigned most =
-        5 - estimate - (unsigned)ct_past_there(t) -
-        ct_pool_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
+        5 - estimate - (unsigned)ct_coarse_history_exists(t) -
+        ct_pool_text_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
     return asked && asked < most ? asked : most;
 }
 
@@ -327,59 +329,59 @@ static void put_text(struct summary *s) {
         const char *when = s->crossing ? "at that moment" : "at the peak";
         put_capacity(s, when);
         put_split(s);
-        ct_put_pool_summary(v, pool_of(s), &s->scan.growths.device[s->device]);
+        ct_pool_text_print_summary(v, pool_of(s), &s->scan.growths.device[s->device]);
         put_live(s, when, rows(s));
         if (s->crossing && d->peak_known)
-            fprintf(v->out, "peak: %s allocated on %s at %s\n", ct_size(v, d->peak_bytes).text,
-                    ct_device_text(s->device).text, ct_since(v, d->peak_t_ns).text);
+            fprintf(v->out, "peak: %s allocated on %s at %s\n", ct_label_size(v, d->peak_bytes).text,
+                    ct_label_device(s->device).text, ct_label_time(v, d->peak_t_ns).text);
         put_past(s);
         put_others(s);
     }
-    ct_put_trace_line(v, &s->scan);
+    ct_trace_state_print_line(v, &s->scan);
     put_next(s);
 }
 
 // ---- JSON ------------------------------------------------------------------------------------------
 
 static void json_pool(struct ct_json *j, struct summary *s, int d) {
-    static const struct ct_pool_figures none;
-    const int bound = ct_origin_is_bound(s->v->trace);
+    static const struct ct_torch_pool_totals none;
+    const int bound = ct_torch_settings_limit_reuse(s->v->trace);
     const int here = s->crossing && s->crossing->device == d;
     ct_json_open(j, "pool", '{');
-    ct_json_pool(j, "crossing", here ? &s->crossing->pool : &none, bound);
-    ct_json_pool(j, "peak", &s->scan.device[d].pool_at_peak, bound);
-    ct_json_pool(j, "end", &s->scan.device[d].pool_at_end, bound);
+    ct_pool_json_add_pool(j, "crossing", here ? &s->crossing->pool : &none, bound);
+    ct_pool_json_add_pool(j, "peak", &s->scan.device[d].pool_at_peak, bound);
+    ct_pool_json_add_pool(j, "end", &s->scan.device[d].pool_at_end, bound);
     ct_json_close(j, '}');
-    ct_json_retries(j, s->v, &s->scan.growths.device[d], s->scan.device[d].pool_at_end.known);
-    ct_json_curve(j, &s->scan.curve, d, bound);
+    ct_pool_json_add_retries(j, s->v, &s->scan.growths.device[d], s->scan.device[d].pool_at_end.known);
+    ct_pool_json_add_curve(j, &s->scan.curve, d, bound);
 }
 
 static void json_device(struct ct_json *j, struct summary *s, int d) {
-    const struct ct_capacity c = ct_capacity_of(s->v->trace, &s->scan.end, d);
+    const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
-    const struct ct_device_now *now = &s->scan.end.readings.device[d];
+    const struct ct_device_usage *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
-    const struct ct_split split = ct_replay_split(&s->scan.end, d);
+    const struct ct_breakdown split = ct_replay_split(&s->scan.end, d);
     ct_json_open(j, NULL, '{');
-    ct_json_device(j, "ordinal", d);
-    ct_json_capacity(j, &c);
+    ct_document_add_device(j, "ordinal", d);
+    ct_document_add_capacity(j, &c);
     ct_json_number(j, "live_bytes", live->live_bytes);
     ct_json_number(j, "live_allocations", live->live_allocations);
     ct_json_number(j, "managed_bytes", live->managed_bytes);
     ct_json_number(j, "pooled_bytes", live->pooled_bytes);
     ct_json_number(j, "pool_bytes", live->pool_bytes);
-    ct_json_known(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
-    ct_json_known(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
-    const struct ct_past past = ct_past_of(s->v->trace, d);
-    ct_json_known(j, "history_peak_bytes", past.known, past.peak_bytes);
-    ct_json_known(j, "history_peak_t_ns", past.known, past.peak_ns);
-    ct_json_known(j, "history_refusals", past.known, past.refused);
-    ct_json_known(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
-    ct_json_known(j, "free_bytes_min", now->free_known, now->free_min);
-    ct_json_known(j, "context_bytes", now->context_known, now->context_bytes);
-    ct_json_known(j, "module_bytes", now->module_known, now->module_bytes);
-    ct_json_known(j, "limit_bytes", now->limit_known, now->limit_bytes);
-    ct_json_split(j, "memory", &split);
+    ct_json_number_or_null(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
+    ct_json_number_or_null(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    const struct ct_coarse_summary past = ct_coarse_history_summarize(s->v->trace, d);
+    ct_json_number_or_null(j, "history_peak_bytes", past.known, past.peak_bytes);
+    ct_json_number_or_null(j, "history_peak_t_ns", past.known, past.peak_ns);
+    ct_json_number_or_null(j, "history_refusals", past.known, past.refused);
+    ct_json_number_or_null(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
+    ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
+    ct_json_number_or_null(j, "context_bytes", now->context_known, now->context_bytes);
+    ct_json_number_or_null(j, "module_bytes", now->module_known, now->module_bytes);
+    ct_json_number_or_null(j, "limit_bytes", now->limit_known, now->limit_bytes);
+    ct_document_add_memory(j, "memory", &split);
     json_pool(j, s, d);
     ct_json_close(j, '}');
 }
@@ -391,12 +393,12 @@ static void json_holdings(struct ct_json *j, struct summary *s, const char *key,
         const struct ct_holding *h = &s->moment.holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
             break;
-        ct_site_label(s->v->sites, h->stack, label, sizeof label);
+        ct_call_sites_label(s->v->sites, h->stack, label, sizeof label);
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "bytes", h->bytes);
         ct_json_number(j, "count", h->count);
         ct_json_text(j, "site", label);
-        ct_json_stack(j, s->v->sites, "stack", h->stack);
+        ct_call_sites_json_stack(j, s->v->sites, "stack", h->stack);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -405,9 +407,9 @@ static void json_holdings(struct ct_json *j, struct summary *s, const char *key,
 static void put_json(struct summary *s) {
     struct ct_json json = {.out = s->v->out}, *j = &json;
     const int budget = s->v->options->capacity != 0;
-    ct_json_head(j, s->v);
-    ct_json_trace(j, s->v, &s->scan);
-    ct_json_known(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_document_begin(j, s->v);
+    ct_document_add_trace(j, s->v, &s->scan);
+    ct_json_number_or_null(j, "budget_bytes", budget, s->v->options->capacity);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (s->scan.device[d].seen)
@@ -416,36 +418,36 @@ static void put_json(struct summary *s) {
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
     ct_json_open(j, "ooms", '[');
     for (size_t i = 0; i < s->scan.refusal_count; i++)
-        ct_json_refusal(j, s->v, NULL, &s->scan.refusals[i], 0);
+        ct_document_add_oom(j, s->v, NULL, &s->scan.refusals[i], 0);
     ct_json_close(j, ']');
     if (s->crossing)
-        ct_json_refusal(j, s->v, "crossing", s->crossing, budget);
+        ct_document_add_oom(j, s->v, "crossing", s->crossing, budget);
     else
         ct_json_null(j, "crossing");
     json_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     json_holdings(j, s, "live_at_peak", s->crossing == NULL);
     ct_json_close(j, '}');
-    ct_json_end(j);
+    ct_json_end_line(j);
 }
 
 static void take_moment(struct summary *s) {
     const struct ct_device_scan *d = &s->scan.device[s->device];
     if (!s->crossing)
-        (void)ct_marks_moment(&d->marks, CT_MARK_PEAK, d->peak_event, &s->moment);
+        (void)ct_peak_totals_get(&d->marks, CT_TOTALS_AT_PEAK, d->peak_event, &s->moment);
     // The crossing is the last refusal unless a later retry of that one succeeded, or there is a budget.
-    else if (!ct_marks_moment(&d->marks, CT_MARK_REFUSAL, s->crossing->event, &s->moment))
-        ct_moment_at(&s->moment, s->v->trace, s->crossing->event, 1, s->device, s->capacity.bytes);
+    else if (!ct_peak_totals_get(&d->marks, CT_TOTALS_AT_OOM, s->crossing->event, &s->moment))
+        ct_live_at_event(&s->moment, s->v->trace, s->crossing->event, 1, s->device, s->capacity.bytes);
 }
 
 int ct_view_summary(struct ct_view *v) {
     struct summary s = {.v = v};
-    const struct ct_scan_request request = ct_request_pools(v);
-    ct_view_scan(v, &s.scan, &request);
-    ct_replay_forget(&s.scan.end); // another replay follows
-    s.crossing = ct_scan_crossing(&s.scan);
-    s.device = s.crossing ? s.crossing->device : ct_main_device(v, &s.scan);
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_view_scan_run(v, &s.scan, &request);
+    ct_replay_release(&s.scan.end); // another replay follows
+    s.crossing = ct_scan_find_crossing(&s.scan);
+    s.device = s.crossing ? s.crossing->device : ct_view_scan_main_device(v, &s.scan);
     if (s.device >= 0) {
-        s.capacity = ct_capacity_of(v->trace, &s.scan.end, s.device);
+        s.capacity = ct_capacity_find(v->trace, &s.scan.end, s.device);
         take_moment(&s);
     }
     if (s.crossing)
@@ -454,7 +456,7 @@ int ct_view_summary(struct ct_view *v) {
         put_json(&s);
     else
         put_text(&s);
-    ct_moment_free(&s.moment);
+    ct_live_at_free(&s.moment);
     ct_scan_free(&s.scan);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

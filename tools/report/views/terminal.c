@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 static int is_set(const char *name) {
     const char *v = getenv(name);
     return v && *v;
@@ -33,10 +35,10 @@ static int wants_color(const struct ct_options *o, int is_terminal) {
     return is_terminal && term && strcmp(term, "dumb") != 0;
 }
 
-void ct_term_init(struct ct_term *t, const struct ct_options *o) {
+void ct_terminal_init(struct ct_terminal *t, const struct ct_options *o) {
     struct winsize size = {0};
     const char *columns = getenv("COLUMNS");
-    *t = (struct ct_term){.is_terminal = isatty(STDOUT_FILENO), .width = 80};
+    *t = (struct ct_terminal){.is_terminal = isatty(STDOUT_FILENO), .width = 80};
     setlocale(LC_CTYPE, "");
     t->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     setlocale(LC_CTYPE, "C");
@@ -54,7 +56,7 @@ void ct_term_init(struct ct_term *t, const struct ct_options *o) {
 
 static pid_t pager;
 
-void ct_term_pager(const struct ct_term *t, const struct ct_options *o) {
+void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_options *o) {
     int ends[2];
     const char *command = is_set("CUTRACE_PAGER") ? getenv("CUTRACE_PAGER") : getenv("PAGER");
     if (!command)
@@ -79,7 +81,7 @@ void ct_term_pager(const struct ct_term *t, const struct ct_options *o) {
     close(ends[1]);
 }
 
-void ct_term_end(void) {
+void ct_terminal_end(void) {
     if (pager <= 0)
         return;
     fflush(stdout);
@@ -108,7 +110,7 @@ void ct_progress_init(const struct ct_options *o) {
     progress.begun_ms = progress.last_ms = now_ms();
 }
 
-void ct_progress(void *user, uint64_t done, uint64_t total) {
+void ct_progress_report(void *user, uint64_t done, uint64_t total) {
     (void)user;
     if (progress.mode == CT_NEVER || (progress.mode == CT_AUTO && !progress.terminal) || !total)
         return;
@@ -132,6 +134,6 @@ void ct_progress_clear(void) {
 void ct_say(const char *text) {
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);
-    ct_put_clean(stderr, text, strlen(text));
+    ct_utf8_print_sanitized(stderr, text, strlen(text));
     fputc('\n', stderr);
 }

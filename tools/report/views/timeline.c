@@ -26,7 +26,7 @@ static void put_row(struct ct_view *v, const struct ct_plot_column *c, unsigned 
     const unsigned limit = capacity && capacity <= top ? height(capacity, top) : ROWS + 1;
     if (row == ROWS || row == ROWS / 2 || row == 1)
         fprintf(v->out, "%*s |", LEFT - 2,
-                ct_size(v, (uint64_t)((unsigned __int128)top * row / ROWS)).text);
+                ct_label_size(v, (uint64_t)((unsigned __int128)top * row / ROWS)).text);
     else
         fprintf(v->out, "%*s |", LEFT - 2, "");
     for (unsigned i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ static void put_marks(struct ct_view *v, const struct ct_plot_column *c, unsigne
 static void put_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     const struct ct_plot_column *c = s->plot[device];
     const struct ct_scan_request *q = &s->request;
-    const struct ct_capacity capacity = ct_capacity_of(v->trace, &s->end, device);
+    const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, device);
     const uint64_t limit = v->options->capacity ? v->options->capacity : capacity.bytes;
     uint64_t top = 0;
     for (unsigned i = 0; i < q->columns; i++) {
@@ -86,8 +86,8 @@ static void put_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     const struct glyphs *g = v->term->utf8 ? &glyphs_utf8 : &glyphs_ascii;
     fprintf(v->out,
             "%s%s%s, capacity %s: %s least and %s most allocated in a column, %s other use\n",
-            v->term->bold, ct_device_text(device).text, v->term->reset,
-            limit ? ct_size(v, limit).text : "-", g->full, g->range, g->untracked);
+            v->term->bold, ct_label_device(device).text, v->term->reset,
+            limit ? ct_label_size(v, limit).text : "-", g->full, g->range, g->untracked);
     for (unsigned row = ROWS; row > 0; row--)
         put_row(v, c, q->columns, row, top, limit);
     fprintf(v->out, "%*s +", LEFT - 2, "");
@@ -97,26 +97,26 @@ static void put_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     put_marks(v, c, q->columns);
     put_coarse(v, c, q->columns);
     fprintf(v->out, "%*s  %-*s%s\n", LEFT - 2, "", (int)q->columns - 12,
-            ct_since(v, q->columns_from).text, ct_since(v, q->columns_to).text);
+            ct_label_time(v, q->columns_from).text, ct_label_time(v, q->columns_to).text);
 }
 
 static void json_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
-    const struct ct_capacity capacity = ct_capacity_of(v->trace, &s->end, device);
+    const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, device);
     const struct ct_scan_request *q = &s->request;
     const uint64_t span = q->columns_to - q->columns_from + 1;
     ct_json_open(j, NULL, '{');
-    ct_json_device(j, "ordinal", device);
-    ct_json_capacity(j, &capacity);
+    ct_document_add_device(j, "ordinal", device);
+    ct_document_add_capacity(j, &capacity);
     ct_json_open(j, "columns", '[');
     for (unsigned i = 0; i < q->columns; i++) {
         const struct ct_plot_column *c = &s->plot[device][i];
         const uint64_t t = q->columns_from + (uint64_t)((unsigned __int128)span * i / q->columns);
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "t_ns", t);
-        ct_json_known(j, "live_bytes_min", c->live_known, c->live_min);
-        ct_json_known(j, "live_bytes_max", c->live_known, c->live_max);
-        ct_json_known(j, "used_bytes_min", c->used_known, c->used_min);
-        ct_json_known(j, "used_bytes_max", c->used_known, c->used_max);
+        ct_json_number_or_null(j, "live_bytes_min", c->live_known, c->live_min);
+        ct_json_number_or_null(j, "live_bytes_max", c->live_known, c->live_max);
+        ct_json_number_or_null(j, "used_bytes_min", c->used_known, c->used_min);
+        ct_json_number_or_null(j, "used_bytes_max", c->used_known, c->used_max);
         ct_json_number(j, "refusals", c->refusals);
         ct_json_bool(j, "coarse", c->coarse);
         ct_json_close(j, '}');
@@ -127,24 +127,24 @@ static void json_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan
 
 int ct_view_timeline(struct ct_view *v) {
     struct ct_scan s;
-    struct ct_scan_request request = ct_request(v);
+    struct ct_scan_request request = ct_view_scan_request(v);
     const struct ct_trace *t = v->trace;
     int any = 0;
     request.columns = v->options->json ? 500 : v->term->width - LEFT - 10;
-    const uint64_t begin = ct_past_begin(t);
+    const uint64_t begin = ct_coarse_history_start(t);
     request.columns_from = v->from_ns > begin ? v->from_ns : begin;
     request.columns_to = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns;
     if (request.columns_to < request.columns_from)
         request.columns_to = request.columns_from;
     request.capacity = 0;
-    ct_view_scan(v, &s, &request);
+    ct_view_scan_run(v, &s, &request);
     for (int d = 0; d < CT_DEVICES; d++)
         if (v->options->device < 0 || v->options->device == d)
-            ct_past_plot(&s, t, d);
+            ct_coarse_history_plot(&s, t, d);
     struct ct_json json = {.out = v->out}, *j = &json;
     if (v->options->json) {
-        ct_json_head(j, v);
-        ct_json_trace(j, v, &s);
+        ct_document_begin(j, v);
+        ct_document_add_trace(j, v, &s);
         ct_json_number(j, "from_ns", request.columns_from);
         ct_json_number(j, "to_ns", request.columns_to);
         ct_json_open(j, "devices", '[');
@@ -161,14 +161,14 @@ int ct_view_timeline(struct ct_view *v) {
     if (v->options->json) {
         ct_json_close(j, ']');
         ct_json_close(j, '}');
-        ct_json_end(j);
+        ct_json_end_line(j);
     } else if (!any) {
         fputs("No GPU memory was allocated\n", v->out);
     } else if (t->overwritten_events) {
-        fputs(ct_past_there(t) ? "~ from the coarse history: " : "", v->out);
-        ct_put_overwritten(v);
+        fputs(ct_coarse_history_exists(t) ? "~ from the coarse history: " : "", v->out);
+        ct_trace_state_print_overwritten(v);
         putc('\n', v->out);
     }
     ct_scan_free(&s);
-    return CT_OK;
+    return CT_EXIT_OK;
 }

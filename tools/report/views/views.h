@@ -10,9 +10,9 @@
 
 struct ct_view {
     const struct ct_options *options;
-    const struct ct_term *term;
+    const struct ct_terminal *term;
     struct ct_trace *trace;
-    struct ct_sites *sites;
+    struct ct_call_sites *sites;
     FILE *out;
     uint64_t from_ns, to_ns; // of the events, as --from and --to ask
 };
@@ -30,6 +30,6 @@ int ct_view_seal(struct ct_view *v);
 int ct_view_export(struct ct_view *v);
 int ct_view_symbolize(struct ct_view *v);
 
-const char *ct_op_name(uint32_t op);
+const char *ct_event_names_op(uint32_t op);
 
 #endif

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coding of a chunk's body, both directions: bytes and sections (bytes.h), events into columns (columns.h) and out of
-// them (columns_in.h).
-#ifndef CUTRACE_CODEC_H
-#define CUTRACE_CODEC_H
+// Where the recorder cuts a chunk's body into zstd blocks. Columns differ in the bytes that they hold and a
+// zstd block has an entropy code of its own: a body that is cut between columns takes about a tenth
+// less.
+#ifndef BODY_CUT_H
+#define BODY_CUT_H
 
 #include <cutrace/format/bytes.h>
-#include <cutrace/format/decode.h>
-#include <cutrace/format/encode.h>
 
-// Where the next block of the compressor should begin: before the first section or column of events that begins at least
-// CT_CUT_BYTES behind `at`; else at the end. Columns differ in what their bytes look like, and blocks have codes of their
-// own: a body that is cut between columns takes about a tenth less.
-#define CT_CUT_BYTES 4096u
-
-static inline size_t ct_body_cut(const uint8_t *body, size_t bytes, size_t at) {
+// Where the zstd block that begins at `at` ends: at the first section, or column of events, that
+// begins CT_CUT_BYTES or more after `at`; else at the end of the body.
+static inline size_t ct_body_next_cut(const uint8_t *body, size_t bytes, size_t at) {
     struct ct_in all = {body, body + bytes, 0}, section;
     unsigned kind;
     while (ct_section_next(&all, &kind, &section) > 0) {
@@ -25,7 +21,7 @@ static inline size_t ct_body_cut(const uint8_t *body, size_t bytes, size_t at) {
                 ct_get_varint(&section);
                 ct_get_varint(&section);
                 const uint32_t n = ct_get_u32(&section);
-                (void)ct_get_sub(&section, n);
+                (void)ct_get_slice(&section, n);
             }
         const size_t here = (size_t)(all.at - body);
         if (here >= at + CT_CUT_BYTES)

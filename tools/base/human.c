@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and times as text and back, and the cleaning of strings that somebody else's program wrote.
-#include "base/text.h"
+// Sizes, times and counts as text and back. Integer arithmetic throughout: the last digit is the
+// same on every machine.
+#include "base/human.h"
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define FORMAT(s, ...) ((void)snprintf((s).text, sizeof(s).text, __VA_ARGS__))
 
-// Integer arithmetic throughout: the last digit is the same on every machine.
-struct ct_short ct_bytes(uint64_t bytes, enum ct_units units) {
+struct ct_human_text ct_human_bytes(uint64_t bytes, enum ct_human_units units) {
     static const char *const iec[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     static const char *const si[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-    struct ct_short s;
+    struct ct_human_text s;
     const uint64_t step = units == CT_UNITS_SI ? 1000 : 1024;
     if (units == CT_UNITS_BYTES || bytes < step) {
         FORMAT(s, "%" PRIu64 "%s", bytes, units == CT_UNITS_BYTES ? "" : " B");
@@ -31,8 +33,8 @@ struct ct_short ct_bytes(uint64_t bytes, enum ct_units units) {
     return s;
 }
 
-struct ct_short ct_seconds(uint64_t ns) {
-    struct ct_short s;
+struct ct_human_text ct_human_seconds(uint64_t ns) {
+    struct ct_human_text s;
     const uint64_t seconds = ns / 1000000000;
     if (seconds < 600)
         FORMAT(s, "%" PRIu64 ".%" PRIu64 " s", seconds, ns / 100000000 % 10);
@@ -43,14 +45,14 @@ struct ct_short ct_seconds(uint64_t ns) {
     return s;
 }
 
-struct ct_short ct_elapsed(uint64_t ns) {
-    struct ct_short s;
+struct ct_human_text ct_human_elapsed(uint64_t ns) {
+    struct ct_human_text s;
     FORMAT(s, "+%" PRIu64 ".%03" PRIu64 " s", ns / 1000000000, ns / 1000000 % 1000);
     return s;
 }
 
-struct ct_short ct_duration(uint64_t ns) {
-    struct ct_short s;
+struct ct_human_text ct_human_duration(uint64_t ns) {
+    struct ct_human_text s;
     if (ns < 10000)
         FORMAT(s, "%" PRIu64 " ns", ns);
     else if (ns < 10000000)
@@ -58,12 +60,12 @@ struct ct_short ct_duration(uint64_t ns) {
     else if (ns < 1000000000)
         FORMAT(s, "%" PRIu64 " ms", ns / 1000000);
     else
-        return ct_seconds(ns);
+        return ct_human_seconds(ns);
     return s;
 }
 
-struct ct_short ct_utc(uint64_t realtime_ns) {
-    struct ct_short s = {"-"};
+struct ct_human_text ct_human_utc(uint64_t realtime_ns) {
+    struct ct_human_text s = {"-"};
     const time_t t = (time_t)(realtime_ns / 1000000000);
     struct tm tm;
     if (gmtime_r(&t, &tm))
@@ -71,8 +73,8 @@ struct ct_short ct_utc(uint64_t realtime_ns) {
     return s;
 }
 
-struct ct_short ct_count(uint64_t n) {
-    struct ct_short s;
+struct ct_human_text ct_human_count(uint64_t n) {
+    struct ct_human_text s;
     char digits[24];
     const int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
     size_t at = 0;
@@ -85,8 +87,8 @@ struct ct_short ct_count(uint64_t n) {
     return s;
 }
 
-struct ct_short ct_percent(uint64_t part, uint64_t whole) {
-    struct ct_short s = {"-"};
+struct ct_human_text ct_human_percent(uint64_t part, uint64_t whole) {
+    struct ct_human_text s = {"-"};
     if (whole) {
         const uint64_t tenths = (uint64_t)((unsigned __int128)part * 1000 / whole);
         FORMAT(s, "%" PRIu64 ".%" PRIu64 " %%", tenths / 10, tenths % 10);
@@ -94,76 +96,8 @@ struct ct_short ct_percent(uint64_t part, uint64_t whole) {
     return s;
 }
 
-unsigned ct_utf8(const unsigned char *p, size_t left, uint32_t *code) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned n = p[0] < 0x80   ? 1
-                       : p[0] < 0xC2 ? 0
-                       : p[0] < 0xE0 ? 2
-                       : p[0] < 0xF0 ? 3
-                       : p[0] < 0xF5 ? 4
-                                     : 0;
-    if (!n || n > left)
-        return 0;
-    uint32_t c = n == 1 ? p[0] : p[0] & (0xFFu >> (n + 1));
-    for (unsigned i = 1; i < n; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3F);
-    }
-    *code = c;
-    return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF) ? 0 : n;
-}
-
-// Characters that move the cursor, start a sequence, or make text read other than it is.
-static int is_unsafe(uint32_t c) {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200E || c == 0x200F || c == 0x2028 ||
-           c == 0x2029 || (c >= 0x202A && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) ||
-           c == 0xFEFF || c == 0x61C;
-}
-
-size_t ct_clean(char *to, size_t size, const char *from, size_t length) {
-    const unsigned char *p = (const unsigned char *)from;
-    size_t used = 0;
-    for (size_t i = 0; i < length;) {
-        uint32_t code = 0;
-        const unsigned n = ct_utf8(p + i, length - i, &code);
-        const int plain = n && !is_unsafe(code);
-        const size_t room = plain ? n : 1;
-        if (used + room >= size)
-            break;
-        if (plain)
-            memcpy(to + used, p + i, n);
-        else
-            to[used] = '?';
-        used += room;
-        i += n ? n : 1;
-    }
-    to[used] = 0;
-    return used;
-}
-
-void ct_put_clean(FILE *out, const char *from, size_t length) {
-    char text[1024];
-    while (length) {
-        size_t n = length < 900 ? length : 900;
-        // Not in the middle of a character.
-        for (int i = 0; n < length && i < 3 && ((unsigned char)from[n] & 0xC0) == 0x80; i++)
-            n--;
-        ct_clean(text, sizeof text, from, n);
-        fputs(text, out);
-        from += n;
-        length -= n;
-    }
-}
-
-size_t ct_columns(const char *text) {
-    size_t n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
-// A decimal number without sign, as integer part and billionths. The text behind it, or NULL.
+// Parses a decimal number without sign into its integer part and billionths. Returns the text after
+// it, or NULL.
 static const char *parse_decimal(const char *p, uint64_t *whole, uint64_t *billionths) {
     uint64_t unit = 1000000000;
     int digits = 0;
@@ -189,7 +123,7 @@ static int scale(uint64_t whole, uint64_t billionths, uint64_t unit, uint64_t *t
     return 0;
 }
 
-int ct_parse_bytes(const char *text, uint64_t *bytes) {
+int ct_human_parse_bytes(const char *text, uint64_t *bytes) {
     static const char letters[] = "kmgtp";
     uint64_t whole, billionths, unit = 1;
     const char *p = parse_decimal(text, &whole, &billionths);
@@ -209,7 +143,7 @@ int ct_parse_bytes(const char *text, uint64_t *bytes) {
     return *p ? -1 : scale(whole, billionths, unit, bytes);
 }
 
-int ct_parse_duration(const char *text, uint64_t *ns) {
+int ct_human_parse_duration(const char *text, uint64_t *ns) {
     static const struct {
         const char *name;
         uint64_t ns;

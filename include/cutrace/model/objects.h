@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects of a state join and leave: the index, the totals of their device and the pools they are
+// drawn from.
+#ifndef CUTRACE_OBJECTS_H
+#define CUTRACE_OBJECTS_H
+
+#include <cutrace/model/traits.h>
+
+enum { CT_FLAGS_WITHOUT_MEMORY = CT_FLAG_FOREIGN | CT_FLAG_MULTICAST | CT_FLAG_DEFERRED };
+
+// Kinds that count in the live_* totals of their device or, as host memory, in host_bytes.
+CT_HOT int ct_kind_is_memory(unsigned kind) {
+    return kind == CT_KIND_ADDRESS || kind == CT_KIND_ARRAY || kind == CT_KIND_HANDLE ||
+           kind == CT_KIND_SITE_SUM;
+}
+
+// Whether the object counts in the live_* totals of its device.
+static inline int ct_object_is_counted(const struct ct_live *l, const struct ct_object *o) {
+    const struct ct_traits *traits = ct_live_traits(l, o);
+    return ct_kind_is_memory(o->kind) && traits->space != CT_SPACE_HOST &&
+           !(traits->flags & CT_FLAGS_WITHOUT_MEMORY);
+}
+
+static inline int ct_object_is_host(const struct ct_live *l, const struct ct_object *o) {
+    return ct_kind_is_memory(o->kind) && ct_live_traits(l, o)->space == CT_SPACE_HOST;
+}
+
+// Whether the memory is that of a device: neither host nor managed memory.
+CT_HOT int ct_traits_are_on_device(const struct ct_traits *traits) {
+    return traits->space != CT_SPACE_HOST && traits->space != CT_SPACE_MANAGED;
+}
+
+static inline int ct_object_is_on_device(const struct ct_live *l, const struct ct_object *o) {
+    return ct_traits_are_on_device(ct_live_traits(l, o));
+}
+
+// Number of allocations that an object stands for.
+static inline uint64_t ct_object_allocations(const struct ct_live *l, const struct ct_object *o) {
+    return o->kind == CT_KIND_SITE_SUM ? ct_live_traits(l, o)->link : 1;
+}
+
+// Adds the object to the totals (+1) or subtracts it (-1). The caller mostly knows the kind at
+// compile time.
+CT_HOT void ct_object_count(struct ct_live *l, const struct ct_object *o, unsigned kind,
+                            const struct ct_traits *traits, int sign) {
+    const uint64_t bytes = sign < 0 ? 0 - o->bytes : o->bytes;
+    if (l->address_changed && kind == CT_KIND_ADDRESS)
+        l->address_changed(l->user, o, traits, sign);
+    if (l->region_changed && (kind == CT_KIND_BLOCK || kind == CT_KIND_ADDRESS ||
+                              kind == CT_KIND_MAPPING || kind == CT_KIND_RESERVED))
+        l->region_changed(l->region_user, o, traits, sign);
+    if (kind == CT_KIND_BLOCK) {
+        struct ct_live_device *d = ct_live_device(l, o->device);
+        d->block_bytes += bytes;
+        d->blocks += (uint64_t)(int64_t)sign;
+    }
+    if (!ct_kind_is_memory(kind))
+        return;
+    if (traits->space == CT_SPACE_HOST) {
+        l->host_bytes += bytes;
+        return;
+    }
+    if (traits->flags & CT_FLAGS_WITHOUT_MEMORY)
+        return;
+    struct ct_live_device *d = ct_live_device(l, o->device);
+    const uint64_t number = kind == CT_KIND_SITE_SUM ? traits->link : 1;
+    d->live_bytes += bytes;
+    d->live_allocations += sign < 0 ? 0 - number : number;
+    if (traits->space == CT_SPACE_MANAGED)
+        d->managed_bytes += bytes;
+    else if (traits->flags & CT_FLAG_ASYNC)
+        d->pooled_bytes += bytes;
+    if (l->total_changed)
+        l->total_changed(l->user, o, sign);
+}
+
+static inline uint64_t ct_live_pool_held_bytes(const struct ct_live *l,
+                                               const struct ct_object *pool) {
+    const uint64_t reserved = ct_live_traits(l, pool)->link;
+    return pool->bytes > reserved ? pool->bytes : reserved;
+}
+
+// Creates an object that has a key and traits only. Takes over the reference to the traits,
+// CT_NO_SLOT included. NULL without memory.
+CT_HOT struct ct_object *ct_object_insert(struct ct_live *l, unsigned kind, uint64_t key,
+                                          uint64_t hash, uint32_t traits) {
+    struct ct_slot_index_part *p = ct_slot_index_part(l, hash);
+    const uint32_t slot = traits == CT_NO_SLOT ? traits : ct_live_alloc_slot(l, kind);
+    if (slot == CT_NO_SLOT || ct_slot_index_reserve(l, p)) {
+        if (slot != CT_NO_SLOT)
+            ct_live_free_slot(l, slot);
+        if (traits != CT_NO_SLOT)
+            ct_traits_release(l, traits);
+        l->overflow++;
+        return NULL;
+    }
+    struct ct_object *o = &ct_live_slot(l, slot)->object;
+    o->key = key;
+    o->traits = traits;
+    ct_slot_index_insert(p, hash, slot);
+    l->of_kind[kind]++;
+    return o;
+}
+
+CT_COLD struct ct_object *ct_live_pool_create(struct ct_live *l, uint64_t pool, int device) {
+    const struct ct_traits nothing = {0};
+    struct ct_object *o =
+        ct_object_insert(l, CT_KIND_POOL, pool, ct_slot_index_hash(pool, CT_KIND_POOL),
+                         ct_traits_acquire(l, CT_KIND_POOL, &nothing));
+    if (o)
+        o->device = (int8_t)ct_device_or_none(device);
+    return o;
+}
+
+// The pool's object. Created at the first event of the pool, because no call creates default pools.
+static inline struct ct_object *ct_live_pool_get(struct ct_live *l, uint64_t pool, int device) {
+    uint32_t *recent = &l->recent_pool[(pool ^ pool >> 9) % CT_RECENT_POOLS];
+    struct ct_object *o = *recent < l->slots ? &ct_live_slot(l, *recent)->object : NULL;
+    if (o && o->kind == CT_KIND_POOL && o->key == pool)
+        return o;
+    const struct ct_found f = ct_slot_index_lookup(l, CT_KIND_POOL, pool);
+    if (!f.what)
+        return ct_live_pool_create(l, pool, device);
+    *recent = f.slot;
+    return &f.what->object;
+}
+
+// Subtracts what the pool holds from its device's totals before a change (-1) and adds it after the
+// change (+1).
+static inline void ct_live_pool_count(struct ct_live *l, const struct ct_object *pool, int sign) {
+    const uint64_t holds = ct_live_pool_held_bytes(l, pool);
+    ct_live_device(l, pool->device)->pool_bytes += sign < 0 ? 0 - holds : holds;
+}
+
+static inline uint64_t ct_live_pool_key(const struct ct_live *l, const struct ct_object *o) {
+    const uint64_t pool = ct_live_traits(l, o)->link;
+    // An allocation without a pool comes from the device's default pool. Its key is one that no
+    // pointer has.
+    return pool ? pool : (uint64_t)(o->device + 1);
+}
+
+static inline void ct_live_pool_draw(struct ct_live *l, const struct ct_object *member, int sign) {
+    struct ct_object *pool = ct_live_pool_get(l, ct_live_pool_key(l, member), member->device);
+    if (!pool)
+        return;
+    ct_live_pool_count(l, pool, -1);
+    pool->bytes += sign < 0 ? 0 - member->bytes : member->bytes;
+    ct_live_pool_count(l, pool, +1);
+}
+
+// ct_object_count for an address, with its pool.
+CT_HOT void ct_object_count_address(struct ct_live *l, const struct ct_object *o,
+                                    const struct ct_traits *traits, int sign) {
+    ct_object_count(l, o, CT_KIND_ADDRESS, traits, sign);
+    if (traits->flags & CT_FLAG_ASYNC && traits->space == CT_SPACE_DEVICE)
+        ct_live_pool_draw(l, o, sign);
+}
+
+// Removes an object from the index and the totals. Its slot stays.
+CT_HOT void ct_object_withdraw(struct ct_live *l, const struct ct_found *f) {
+    const struct ct_object *o = &f->what->object;
+    const struct ct_traits *traits = ct_live_traits(l, o);
+    ct_slot_index_erase(l, f); // first, because the calls below may move entries
+    l->of_kind[o->kind]--;
+    if (o->kind == CT_KIND_ADDRESS) {
+        ct_object_count_address(l, o, traits, -1);
+        return;
+    }
+    ct_object_count(l, o, o->kind, traits, -1);
+    if (o->kind == CT_KIND_POOL)
+        ct_live_pool_count(l, o, -1);
+}
+
+// Frees the slot of a withdrawn object.
+CT_HOT void ct_object_discard(struct ct_live *l, uint32_t slot) {
+    ct_traits_release(l, ct_live_slot(l, slot)->object.traits);
+    ct_live_free_slot(l, slot);
+}
+
+CT_COLD void ct_object_remove_found(struct ct_live *l, const struct ct_found *f) {
+    ct_object_withdraw(l, f);
+    ct_object_discard(l, f->slot);
+}
+
+static inline void ct_object_remove(struct ct_live *l, const struct ct_object *o) {
+    const struct ct_found f = ct_slot_index_lookup(l, o->kind, o->key);
+    if (f.what)
+        ct_object_remove_found(l, &f);
+}
+
+#endif

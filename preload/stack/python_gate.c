@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate between walks of Python frames and Python's finalization. See python_gate.h.
+//
+// It opens when a thread has checked the layout with its own frames, and is closed by a function
+// that atexit calls. That is registered with atexit in a pending call, which Python makes in its
+// main thread with the GIL. A capsule in the main interpreter's dictionary is destroyed when Python
+// is finalized, and tells that it may be initialized again.
+#define _GNU_SOURCE
+#include "stack/python_gate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/wait.h"
+#include "stack/python_check.h"
+
+uintptr_t ct_python_main_interpreter;
+uint64_t ct_python_runs;
+
+static pthread_t closer; // the thread that finalizes Python
+// Both are read and written with the GIL only.
+static int end_is_watched, gate_is_registered;
+
+// ---- closing ------------------------------------------------------------------------------------
+
+static ct_py_method close_gate;
+static struct ct_py_method_definition close_definition = {"cutrace", close_gate, CT_PY_NO_ARGUMENTS,
+                                                          NULL};
+
+// The closing thread's part of G2.
+static void fence_all_threads(void) {
+    enum { MEMBARRIER_PRIVATE_EXPEDITED = 1 << 3 };
+    const struct timespec pause = {0, 1000000};
+    if (syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0))
+        nanosleep(&pause, NULL); // no store takes that long to become visible
+}
+
+// atexit calls it in the thread that finalizes Python, with the GIL. No walk waits for the GIL.
+static ct_py_object *close_gate(ct_py_object *self, ct_py_object *arguments) {
+    const struct timespec pause = {0, 100000};
+    const int saved = errno;
+    (void)self;
+    (void)arguments;
+    closer = pthread_self();
+    atomic_store(&ct_python_state, CT_PYTHON_CLOSED);
+    fence_all_threads();
+    // A walk takes microseconds. The wait is bounded: a thread that a debugger has stopped must not
+    // stop this one.
+    for (struct ct_ring *r = ct_rings(); r; r = r->next)
+        for (int i = 0; atomic_load(&r->in_python) && i < 10000; i++)
+            nanosleep(&pause, NULL);
+    errno = saved;
+    ct_python.Py_IncRef(ct_python._Py_NoneStruct);
+    return ct_python._Py_NoneStruct;
+}
+
+// Destructor of the capsule in the main interpreter's dictionary. Finalization destroys the
+// interpreters.
+static void on_main_interpreter_end(ct_py_object *capsule) {
+    (void)capsule;
+    end_is_watched = 0;
+    ct_python_runs++;
+    if (!ct_python_change_state(CT_PYTHON_CLOSED, CT_PYTHON_ENDED))
+        (void)ct_python_change_state(CT_PYTHON_READY, CT_PYTHON_ENDED);
+}
+
+// ---- registering --------------------------------------------------------------------------------
+
+static int register_with_python(void *unused);
+
+// Destructor of the capsule of close_gate: atexit has dropped the function, because it was called,
+// or because somebody has cleared atexit (a child process of multiprocessing does). In the second
+// case it is registered again.
+static void on_gate_forgotten(ct_py_object *capsule) {
+    (void)capsule;
+    if (gate_is_registered && atomic_load(&ct_python_state) == CT_PYTHON_READY &&
+        !ct_python.is_finalizing())
+        (void)ct_python.Py_AddPendingCall(register_with_python, NULL);
+    gate_is_registered = 0;
+}
+
+static int watch_end(void) {
+    ct_py_object *const dict =
+        ct_python.PyInterpreterState_GetDict(ct_python.PyInterpreterState_Main());
+    ct_py_object *capsule = NULL;
+    int rc = -1;
+    if (dict)
+        capsule = ct_python.PyCapsule_New(&ct_python_state, "cutrace.end", on_main_interpreter_end);
+    if (capsule)
+        rc = ct_python.PyDict_SetItemString(dict, "cutrace", capsule);
+    ct_python.Py_DecRef(capsule);
+    end_is_watched = !rc;
+    return rc;
+}
+
+// atexit.register(close_gate)
+static int register_gate(void) {
+    ct_py_object *const atexit =
+        ct_python.PyImport_ImportModuleLevel("atexit", NULL, NULL, NULL, 0);
+    ct_py_object *const enter =
+        atexit ? ct_python.PyObject_GetAttrString(atexit, "register") : NULL;
+    ct_py_object *const capsule =
+        ct_python.PyCapsule_New(&ct_python_state, "cutrace.gate", on_gate_forgotten);
+    ct_py_object *const gate =
+        capsule ? ct_python.PyCFunction_NewEx(&close_definition, capsule, NULL) : NULL;
+    ct_py_object *done = NULL;
+    gate_is_registered = 0;
+    if (enter && gate)
+        done = ct_python.PyObject_CallFunctionObjArgs(enter, gate, (void *)NULL);
+    ct_python.Py_DecRef(atexit);
+    ct_python.Py_DecRef(enter);
+    ct_python.Py_DecRef(capsule);
+    ct_python.Py_DecRef(gate);
+    ct_python.Py_DecRef(done);
+    gate_is_registered = done != NULL;
+    return done ? 0 : -1;
+}
+
+// A pending call. Python makes it in its main thread, with the GIL, and before it calls the
+// functions of atexit.
+static int register_with_python(void *unused) {
+    (void)unused;
+    if (ct_python.PyInterpreterState_Get() != ct_python.PyInterpreterState_Main()) {
+        // Each interpreter has its own atexit, and only that of the main one is called at the end:
+        // try again.
+        (void)ct_python_change_state(CT_PYTHON_READY, CT_PYTHON_FOUND);
+    } else if ((!end_is_watched && watch_end()) || register_gate()) {
+        ct_python.PyErr_Clear();
+        ct_python_give_up("nothing could be registered with atexit");
+    }
+    return 0;
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+// Checks the layout with the calling thread's frames, and opens the gate if it has some. (If
+// finalization begins after the first lines here, the pending call comes too late. That window is
+// short and opens once.)
+static void open_gate(void) {
+    if (!ct_python.Py_IsInitialized() || ct_python.is_finalizing())
+        return;
+    const uintptr_t thread = (uintptr_t)ct_python.PyGILState_GetThisThreadState();
+    if (!thread || !ct_python_change_state(CT_PYTHON_FOUND, CT_PYTHON_CHECKING))
+        return;
+    const int frames = ct_python_check_thread(thread);
+    ct_python_main_interpreter = (uintptr_t)ct_python.PyInterpreterState_Main();
+    if (frames < 0) {
+        ct_python_give_up("its frames are not where they should be");
+        return;
+    }
+    (void)ct_python_change_state(CT_PYTHON_CHECKING, frames ? CT_PYTHON_READY : CT_PYTHON_FOUND);
+    if (frames && ct_python.Py_AddPendingCall(register_with_python, NULL)) // too many are pending
+        (void)ct_python_change_state(CT_PYTHON_READY, CT_PYTHON_FOUND);
+}
+
+__attribute__((noinline)) int ct_python_gate_enter_slow(void) {
+    const int saved = errno;
+    if (atomic_load(&ct_python_state) == CT_PYTHON_ENDED && ct_python.Py_IsInitialized() &&
+        !ct_python.is_finalizing())
+        (void)ct_python_change_state(CT_PYTHON_ENDED, CT_PYTHON_FOUND);
+    if (atomic_load(&ct_python_state) == CT_PYTHON_FOUND)
+        open_gate();
+    (void)ct_wait_while(&ct_python_state, CT_PYTHON_CHECKING);
+    errno = saved;
+    const int now = atomic_load(&ct_python_state);
+    return now == CT_PYTHON_READY ||
+           (now == CT_PYTHON_CLOSED && pthread_equal(closer, pthread_self())); // G3
+}

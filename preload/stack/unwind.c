@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unwinding by libunwind. See unwind.h.
+#include "stack/unwind.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include <cutrace/format/assert.h>
+
+#include "stack/own_code.h"
+#include "stack/unwind_rules.h"
+#include "stack/walk.h"
+#include "store/ring.h"
+
+#include <libunwind.h>
+
+// libunwind 1.6's fast way for aarch64 finds other frames than its own slow one.
+#ifdef __x86_64__
+#define FAST_IS_RIGHT 1
+#else
+#define FAST_IS_RIGHT 0
+#endif
+
+static _Atomic int held; // a fork is being prepared
+static _Atomic int is_code_forgotten;
+
+void ct_unwind_init(void) {
+    unw_context_t context;
+    unw_cursor_t cursor;
+    unw_getcontext(&context);
+    (void)unw_init_local(&cursor, &context);
+}
+
+void ct_unwind_forget_code(void) {
+    unw_flush_cache(unw_local_addr_space, 0, 0);
+    atomic_store(&is_code_forgotten, 1);
+}
+
+// ---- fork ---------------------------------------------------------------------------------------
+
+// Either the fork that is being prepared sees this thread inside, or this thread sees the fork:
+// each stores first and loads then, in the one order of sequentially consistent operations.
+int ct_unwind_enter(struct ct_ring *ring) {
+    CT_ASSERT(!atomic_load(&ring->unwinding));
+    atomic_store(&ring->unwinding, 1);
+    return atomic_load(&held);
+}
+
+void ct_unwind_leave(struct ct_ring *ring) {
+    atomic_store_explicit(&ring->unwinding, 0, memory_order_release);
+}
+
+int ct_unwind_is_busy(void) {
+    for (struct ct_ring *r = ct_rings(); r; r = r->next)
+        if (atomic_load(&r->unwinding))
+            return 1;
+    return 0;
+}
+
+int ct_unwind_hold(void) {
+    const struct timespec pause = {0, 100000};
+    atomic_store(&held, 1);
+    for (int i = 0; i < 200; i++) {
+        if (!ct_unwind_is_busy())
+            return 0;
+        nanosleep(&pause, NULL);
+    }
+    return -EBUSY;
+}
+
+void ct_unwind_release(void) {
+    atomic_store(&held, 0);
+}
+
+// ---- unwinding ----------------------------------------------------------------------------------
+
+static int has_no_information(uintptr_t pc) {
+    _Atomic uint64_t *const rules = atomic_load_explicit(&ct_rule_table, memory_order_relaxed);
+    unsigned rule = rules ? ct_rule_find(rules, pc) : CT_RULE_OTHER;
+    if (rule == CT_RULE_NONE)
+        rule = ct_rule_learn(pc);
+    return rule == CT_RULE_LOST;
+}
+
+// Frame by frame, without a cache of whole stacks. Returns how many there are; *lost: more could
+// not be found.
+static inline __attribute__((always_inline)) int unwind_slowly(uintptr_t *frames, uintptr_t *sp,
+                                                               int most, int *lost) {
+    unw_context_t context;
+    unw_cursor_t cursor;
+    unw_word_t pc;
+    int n = 0, rc = 1;
+    unw_getcontext(&context);
+    if (unw_init_local(&cursor, &context))
+        return 0;
+    do {
+        if (unw_get_reg(&cursor, UNW_REG_IP, &pc) || ct_walk_is_no_code(pc))
+            break;
+        if (sp && unw_get_reg(&cursor, UNW_REG_SP, &sp[n]))
+            break;
+        frames[n++] = pc;
+        // The innermost one is no return address, but an address in this function.
+        *lost = n > 1 && has_no_information(pc);
+    } while (n < most && !*lost && (rc = unw_step(&cursor)) > 0);
+    *lost |= rc < 0;
+    return n;
+}
+
+// The same by libunwind's fast way. Where there is no unwind information libunwind goes on by
+// guessing: the stack is cut there.
+static int unwind_fast(uintptr_t *frames, int most, int *lost) {
+    const int n = unw_backtrace((void **)frames, most);
+    for (int i = 1; i < n; i++)
+        if (has_no_information(frames[i])) {
+            *lost = 1;
+            return i + 1;
+        }
+    return n;
+}
+
+// Leaves the program's frames in `w`. Left out are the frames of this library: the innermost ones,
+// up to the one that returns to `pc` (a unit test's frames count as innermost, too), and the
+// wrapper of a runtime function that stands between the program and the runtime. The same is done
+// to `sp`, if there is one.
+static void drop_own_frames(struct ct_walk *w, uintptr_t *sp, size_t n, uintptr_t pc, int lost) {
+    const size_t most = ct_walk_depth();
+    size_t first = 0;
+    while (first < n && w->frame[first] != pc)
+        first++;
+    w->n = 0;
+    w->end = lost ? ct_frame_word_end(CT_STACK_LOST) : 0;
+    for (size_t i = first < n ? first : 0; i < n; i++) {
+        if (ct_own_code_has(w->frame[i]))
+            continue;
+        if (sp)
+            sp[w->n] = sp[i];
+        if (w->n == most) {
+            w->end = ct_frame_word_end(CT_STACK_DEEPER);
+            return;
+        }
+        w->frame[w->n++] = w->frame[i];
+    }
+    if (sp && w->n)
+        sp[w->n] = sp[w->n - 1];
+}
+
+static __attribute__((noinline)) void unwind(struct ct_walk *w, uintptr_t *sp, uintptr_t pc,
+                                             int slowly) {
+    const int most = (int)ct_walk_depth() + 24; // frames of this library come on top
+    const int saved = errno;
+    uintptr_t *to = (uintptr_t *)w->frame;
+    int lost = 0;
+    // The fast way keeps a cache for each thread. ThreadSanitizer would see that destroyed too
+    // late, and nothing in it is forgotten when a shared object is unloaded.
+    const int fast = FAST_IS_RIGHT && !slowly && !CT_WALK_TSAN && !atomic_load(&is_code_forgotten);
+    int n;
+    if (fast)
+        n = unwind_fast(to, most, &lost);
+    else
+        n = unwind_slowly(to, sp, most, &lost);
+    errno = saved;
+    drop_own_frames(w, sp, n > 0 ? (size_t)n : 0, pc, lost);
+}
+
+int ct_unwind_stack(struct ct_ring *ring, struct ct_walk *walk, uintptr_t *sp, uintptr_t pc,
+                    int slowly) {
+    const int busy = ct_unwind_enter(ring);
+    walk->n = 0;
+    walk->end = 0;
+    if (!busy)
+        unwind(walk, sp, pc, slowly);
+    ct_unwind_leave(ring);
+    return busy ? -EBUSY : 0;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heap memory for the tools. A failed allocation ends the program with one line, so that no caller
+// has to check.
+#ifndef CT_HEAP_H
+#define CT_HEAP_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn static inline void ct_heap_exhausted(void) {
+    fputs("cutrace-report: out of memory; narrow the range with --from and --to\n", stderr);
+    exit(1);
+}
+
+static inline void *ct_heap_resize(void *old, size_t count, size_t size) {
+    if (size && count > SIZE_MAX / size)
+        ct_heap_exhausted();
+    const size_t bytes = count * size;
+    void *p = realloc(old, bytes ? bytes : 1);
+    if (!p)
+        ct_heap_exhausted();
+    return p;
+}
+
+static inline void *ct_heap_alloc_zeroed(size_t count, size_t size) {
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (!p)
+        ct_heap_exhausted();
+    return p;
+}
+
+// Makes room for one more element in an array, whose capacity doubles. Evaluates its arguments more
+// than once.
+#define CT_HEAP_GROW(array, count, capacity)                                \
+    do {                                                                    \
+        if ((count) == (capacity)) {                                        \
+            (capacity) = (capacity) ? (capacity)*2 : 16;                    \
+            (array) = ct_heap_resize((array), (capacity), sizeof *(array)); \
+        }                                                                   \
+    } while (0)
+
+#endif

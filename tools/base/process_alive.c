@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the process of a journal in /proc, by the boot of the machine and its start time.
+#include "base/process_alive.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Reads a small file of /proc and terminates it with NUL. Returns its length, 0 if it cannot be
+// read.
+static size_t read_text(const char *path, char *to, size_t size) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
+    if (fd >= 0)
+        close(fd);
+    to[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+uint64_t ct_process_alive_start_time(uint32_t pid) {
+    char path[64], text[1024];
+    (void)snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    read_text(path, text, sizeof text);
+    return ct_journal_process_start(text);
+}
+
+// Whether the process `outer` has the pid `inner` in its own namespace: the last number of NSpid.
+static int has_inner_pid(uint32_t outer, uint32_t inner) {
+    char path[64], text[4096];
+    (void)snprintf(path, sizeof path, "/proc/%u/status", outer);
+    read_text(path, text, sizeof text);
+    const char *at = strstr(text, "\nNSpid:"), *last = NULL;
+    for (at = at ? at + 7 : ""; *at && *at != '\n'; at++)
+        if ((*at == '\t' || *at == ' ') && at[1] >= '0' && at[1] <= '9')
+            last = at + 1;
+    return last && strtoul(last, NULL, 10) == inner;
+}
+
+static int is_of_this_boot(const struct ct_journal *j) {
+    char boot[64] = "";
+    return read_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot) >= sizeof j->boot_id &&
+           memcmp(boot, j->boot_id, sizeof j->boot_id) == 0;
+}
+
+// The pid in the journal is the one in the process's own namespace. Its start time is the same in
+// all of them.
+uint32_t ct_process_alive_pid(const struct ct_journal *j) {
+    if (!j->pid || !j->process_start || !is_of_this_boot(j))
+        return 0;
+    if (ct_process_alive_start_time(j->pid) == j->process_start)
+        return j->pid;
+    uint32_t found = 0;
+    DIR *all = opendir("/proc");
+    for (const struct dirent *one; all && !found && (one = readdir(all));) {
+        const uint32_t pid = (uint32_t)strtoul(one->d_name, NULL, 10);
+        if (pid && ct_process_alive_start_time(pid) == j->process_start &&
+            has_inner_pid(pid, j->pid))
+            found = pid;
+    }
+    if (all)
+        closedir(all);
+    return found;
+}
