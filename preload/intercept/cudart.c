@@ -257,14 +257,14 @@ static void after_give(struct rt_call *call, cudaError_t r, uintptr_t pointer) {
 // ---- wrappers -------------------------------------------------------------------------------
 // What an EFFECT does before and after the real call. It is pasted, so that one row tells both.
 
-#define CT_PRE_CT_RT_NAMES
-#define CT_POST_CT_RT_NAMES
-#define CT_PRE_CT_RT_TAKES(pointer, bytes, space, flags) before_take(&call)
-#define CT_POST_CT_RT_TAKES(pointer, bytes, space, flags)                                        \
+#define CT_PRE_CT_RT_NAME
+#define CT_POST_CT_RT_NAME
+#define CT_PRE_CT_RT_ALLOC(pointer, bytes, space, flags) before_take(&call)
+#define CT_POST_CT_RT_ALLOC(pointer, bytes, space, flags)                                        \
     after_take(&call, r, r == cudaSuccess ? (uintptr_t)(pointer) : 0, (bytes), CT_SPACE_##space, \
                (flags))
-#define CT_PRE_CT_RT_GIVES(pointer) before_give(&call, (uintptr_t)(pointer))
-#define CT_POST_CT_RT_GIVES(pointer) after_give(&call, r, (uintptr_t)(pointer))
+#define CT_PRE_CT_RT_FREE(pointer) before_give(&call, (uintptr_t)(pointer))
+#define CT_POST_CT_RT_FREE(pointer) after_give(&call, r, (uintptr_t)(pointer))
 #define CT_PRE_CT_RT_RESOLVES(symbol, pointer, version, flags)
 #define CT_POST_CT_RT_RESOLVES(symbol, pointer, version, flags) \
     if (r == cudaSuccess && (pointer))                          \
