@@ -250,7 +250,8 @@ CUresult ct_on_cuCtxSetLimit(ct_fn_cuCtxSetLimit *real, CUlimit limit, size_t va
 
 // They move the device memory of a whole process (perhaps another one) to the host and back.
 static void checkpointed(struct ct_hook_call *call, const char *what, int pid, CUresult r) {
-    CT_SET(&call->event, text, ct_name_intern_format("%s of process %d: result %d", what, pid, (int)r));
+    CT_SET(&call->event, text,
+           ct_name_intern_format("%s of process %d: result %d", what, pid, (int)r));
     ct_hook_alloc_exit(call, r);
 }
 

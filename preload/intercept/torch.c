@@ -29,8 +29,8 @@
 
 #include <cutrace/format/hot.h>
 
-#include "base/options.h"
 #include "base/loader_gate.h"
+#include "base/options.h"
 #include "base/real_dlsym.h"
 #include "intercept/hooks.h"
 #include "record/rescan.h"

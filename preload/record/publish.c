@@ -49,7 +49,8 @@ int ct_publish_wants(const struct ct_event *e) {
     if (__builtin_expect(CT_OPTION_NUMBER(MIN_SIZE) == 0 && CT_OPTION_NUMBER(SAMPLE) == 1, 1) ||
         e->op != CT_OP_ALLOC || (CT_HAS(e, result) && e->result))
         return 1;
-    return (!CT_HAS(e, bytes) || e->bytes >= CT_OPTION_NUMBER(MIN_SIZE)) && is_drawn(CT_OPTION_NUMBER(SAMPLE));
+    return (!CT_HAS(e, bytes) || e->bytes >= CT_OPTION_NUMBER(MIN_SIZE)) &&
+           is_drawn(CT_OPTION_NUMBER(SAMPLE));
 }
 
 // ---- publishing -----------------------------------------------------------------------------
@@ -75,7 +76,8 @@ static int may_wait(uint64_t waited_ns, unsigned tries) {
 static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
     static _Atomic int waiting_was_useless;
     const uint64_t start_ns = ct_clock_read();
-    for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock_read() - start_ns, tries); tries++) {
+    for (unsigned tries = 0; rc == -ENOSPC && may_wait(ct_clock_read() - start_ns, tries);
+         tries++) {
         const int busy = drain_here(CT_DRAIN_EVENTS);
         rc = ct_ring_publish(event);
         if (rc == -ENOSPC && !busy && (ct_drain_is_stuck() || atomic_load(&waiting_was_useless)))

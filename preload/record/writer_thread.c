@@ -70,8 +70,9 @@ static enum ct_drain_how read_control(void) {
     struct ct_journal *j = ct_journal_get();
     const uint32_t control = j ? atomic_load(&j->control) : 0;
     if ((control ^ before) & CT_CONTROL_OFF)
-        record_note(ct_name_intern(control & CT_CONTROL_OFF ? "recording was switched off by cutrace ctl"
-                                                     : "recording was switched on by cutrace ctl"));
+        record_note(ct_name_intern(control & CT_CONTROL_OFF
+                                       ? "recording was switched off by cutrace ctl"
+                                       : "recording was switched on by cutrace ctl"));
     before = control;
     return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
 }

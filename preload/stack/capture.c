@@ -264,8 +264,8 @@ static __attribute__((noinline)) uint32_t merge_stacks(struct ct_ring *ring,
         frames.n = w->n;
         frames.end = w->end;
     }
-    return ct_stack_table_intern(m->merged, ct_merge_python(m->merged, ct_walk_depth(), &frames, &python,
-                                                      ct_python_is_eval_loop));
+    return ct_stack_table_intern(m->merged, ct_merge_python(m->merged, ct_walk_depth(), &frames,
+                                                            &python, ct_python_is_eval_loop));
 }
 
 static struct merge_buffers *merge_buffers_of(struct ct_capture *c) {
@@ -284,9 +284,9 @@ static inline uint32_t capture_python(struct ct_ring *ring, const struct ct_walk
     const size_t n = m ? ct_python_walk(ring, m->python, ct_walk_depth(), &hash, &more) : 0;
     if (!n)
         return 0;
-    const uint64_t key =
-        ct_stack_hash_mix(hash ^ UINT64_C(0x2127599BF4325C37), native ^ UINT64_C(0x880355F21E6D1965)) |
-        1;
+    const uint64_t key = ct_stack_hash_mix(hash ^ UINT64_C(0x2127599BF4325C37),
+                                           native ^ UINT64_C(0x880355F21E6D1965)) |
+                         1;
     uint32_t id = ct_stack_table_find_alias(key);
     if (__builtin_expect(!id, 0) && (id = merge_stacks(ring, f, native, n, more)))
         ct_stack_table_add_alias(key, id);

@@ -31,7 +31,8 @@ uint32_t ct_python_take_note(void) {
     if (atomic_load_explicit(&ct_python_state, memory_order_relaxed) != CT_PYTHON_UNREADABLE ||
         !ct_python_change_state(CT_PYTHON_UNREADABLE, CT_PYTHON_REPORTED))
         return 0;
-    return ct_name_intern_format("stacks without Python frames: Python %s, %s", version_text, why_unreadable);
+    return ct_name_intern_format("stacks without Python frames: Python %s, %s", version_text,
+                                 why_unreadable);
 }
 
 // ---- finding ------------------------------------------------------------------------------------
@@ -45,11 +46,14 @@ static int resolve_symbols(const struct dl_phdr_info *object) {
     missing |= !(*(void **)&ct_python.name = ct_real_dlsym_find_in_object(object, #name, &bytes));
 #define RESOLVE_FUNCTION(result, name, parameters) RESOLVE(name)
     CT_PYTHON_SYMBOLS(RESOLVE_FUNCTION, RESOLVE)
-    *(void **)&ct_python.is_finalizing = ct_real_dlsym_find_in_object(object, "Py_IsFinalizing", &bytes);
+    *(void **)&ct_python.is_finalizing =
+        ct_real_dlsym_find_in_object(object, "Py_IsFinalizing", &bytes);
     if (!ct_python.is_finalizing) // until 3.12
-        *(void **)&ct_python.is_finalizing = ct_real_dlsym_find_in_object(object, "_Py_IsFinalizing", &bytes);
+        *(void **)&ct_python.is_finalizing =
+            ct_real_dlsym_find_in_object(object, "_Py_IsFinalizing", &bytes);
     ct_python.runtime = ct_real_dlsym_find_in_object(object, "_PyRuntime", &bytes);
-    ct_python.loop = (uintptr_t)ct_real_dlsym_find_in_object(object, "_PyEval_EvalFrameDefault", &bytes);
+    ct_python.loop =
+        (uintptr_t)ct_real_dlsym_find_in_object(object, "_PyEval_EvalFrameDefault", &bytes);
     ct_python.loop_bytes = ct_python.loop ? bytes : 0;
     return missing || !ct_python.is_finalizing;
 }

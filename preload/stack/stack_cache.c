@@ -33,7 +33,8 @@ static int is_shape_of(struct ct_stack_shape *s, const struct ct_walk *w,
 
 static uint32_t make_shape(struct ct_stack_cache *c, const struct ct_walk *w,
                            const struct ct_walk_frame *f) {
-    const size_t offsets = (w->n + CT_STACK_HASH_STEP - 1) / CT_STACK_HASH_STEP * CT_STACK_HASH_STEP;
+    const size_t offsets =
+        (w->n + CT_STACK_HASH_STEP - 1) / CT_STACK_HASH_STEP * CT_STACK_HASH_STEP;
     const uint32_t words = (uint32_t)((sizeof(struct ct_stack_shape) +
                                        w->inputs * sizeof *w->input + offsets * sizeof *w->offset) /
                                       8);

@@ -51,7 +51,8 @@ struct ct_walk {
 
 // Frames that a stack keeps. One more word holds the end mark.
 static inline size_t ct_walk_depth(void) {
-    return CT_OPTION_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_OPTION_NUMBER(STACK_DEPTH) : CT_MAX_STACK - 1;
+    return CT_OPTION_NUMBER(STACK_DEPTH) < CT_MAX_STACK ? CT_OPTION_NUMBER(STACK_DEPTH)
+                                                        : CT_MAX_STACK - 1;
 }
 
 // No code lies in the first pages. libunwind's fast way stops at the same addresses.

@@ -128,7 +128,7 @@ def count_cutrace(path):
     if told["trace"]["lost_events"] or not told["trace"]["complete"]:
         raise Unequal("cutrace's trace lost %s events" % told["trace"]["lost_events"])
     sites = [site for device in told["devices"] for site in device["sites"]]
-    allocs = sum(site["taken_count"] for site in sites)
+    allocs = sum(site["total_allocated_count"] for site in sites)
     frees = allocs - sum(site["live_count"] for site in sites)
     if told["trace"]["events"] < allocs + frees:
         raise Unequal("cutrace's trace has %d events only" % told["trace"]["events"])

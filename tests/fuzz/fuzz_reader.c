@@ -16,9 +16,10 @@
 
 #include "../lib/draw.h"
 #include "views/views.h"
+#include <cutrace/format/xxh64.h>
 
 static FILE *nowhere;
-static struct ct_terminal term = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
+static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
 
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
@@ -27,14 +28,14 @@ static void view_all(struct ct_trace *t) {
     };
     struct ct_call_sites sites;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
-        struct ct_options o = {
+        struct ct_arguments o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
         struct ct_view v = {
-            .options = &o, .term = &term, .trace = t, .sites = &sites, .out = nowhere};
+            .options = &o, .terminal = &terminal, .trace = t, .sites = &sites, .out = nowhere};
         o.capacity = i % 3 ? 0 : 1 << 20;
         o.output = o.command == CT_COMMAND_export ? "/dev/null" : NULL;
         o.events = i % 2 ? UINT64_MAX : 0;
-        term.utf8 = term.is_terminal = (int)(i % 4 == 0);
+        terminal.utf8 = terminal.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
         ct_call_sites_init(&sites, &t->definitions);
         sites.all_frames = i % 3 == 0;

@@ -224,7 +224,7 @@ def full_gpu():
     summary = machine.summary(trace)
     crossing = summary["crossing"]
     memory, pool = crossing["memory"], summary["devices"][0]["pool"]["crossing"]
-    expect(crossing["requested_bytes"] == 24 << 20 and not crossing["recovered"] and crossing["why"] == "not-enough-free",
+    expect(crossing["requested_bytes"] == 24 << 20 and not crossing["recovered"] and crossing["reason"] == "not-enough-free",
            f"{crossing['requested_bytes']}, {crossing['recovered']}, {crossing['why']}")
     expect(memory["free_bytes"] == last["free"] and not memory["inferred"], f"{memory}, {last}")
     expect((pool["reserved_bytes"], pool["allocated_bytes"]) == (last["reserved"], last["allocated"]), f"{pool}, {last}")

@@ -53,8 +53,8 @@ def every_key_is_documented():
     for path in FILES:
         for view in VIEWS:
             d = read(view, path)
-            equal(d["schema"], "cutrace.%s/1" % view)
-            check("`cutrace.%s/1`" % view in PAGE)
+            equal(d["schema"], "cutrace.%s/2" % view)
+            check("`cutrace.%s/2`" % view in PAGE)
             keys(d, view, found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
@@ -140,18 +140,18 @@ def summary_contract():
 
 @test
 def crossing_rules():
-    """crossing: the last refusal without a successful retry, else the first one, recovered"""
+    """crossing: the last OOM without a successful retry, else the first one, recovered"""
     d = read("summary", FILES[0])
     equal((d["crossing"]["event"], d["crossing"]["recovered"]), (165, False))
     d = read("summary", FILES[1])
     equal((d["crossing"]["event"], d["crossing"]["recovered"], d["crossing"]["recovered_event"]), (7, True, 12))
-    equal([o["why"] for o in d["ooms"]], ["not-enough-free", "enough-was-free"])
+    equal([o["reason"] for o in d["ooms"]], ["not-enough-free", "enough-was-free"])
     equal(read("summary", FILES[2])["crossing"], None)
     equal(read("summary", FILES[1], "--capacity=400MiB")["crossing"]["event"], 3)
     # device memory before host memory, which counts only when it is alone
     equal((read("summary", FILES[5])["crossing"]["event"], FILES[5][-13:]), (4, "elsewhere.zst"))
     d = read("summary", FILES[5], "--to=12.5")
-    equal((d["crossing"]["event"], d["crossing"]["why"]), (3, "host-memory"))
+    equal((d["crossing"]["event"], d["crossing"]["reason"]), (3, "host-memory"))
 
 
 @test

@@ -147,7 +147,7 @@ class Model:
         idle = [s for s in segments if s["free"] == s["bytes"]]
         f["idle_segments"], f["idle_bytes"] = len(idle), sum(s["bytes"] for s in idle)
         pinned = [s for s in segments if 0 < s["free"] < s["bytes"]]
-        f["pinned_segment_count"], f["pinned_bytes"] = len(pinned), sum(s["free"] for s in pinned)
+        f["held_segment_count"], f["held_free_bytes"] = len(pinned), sum(s["free"] for s in pinned)
         mine = [b for b in self.blocks.values() if b["device"] == device]
         f["blocks"], f["block_bytes"] = len(mine), sum(b["bytes"] for b in mine)
         inside = 0
@@ -155,7 +155,7 @@ class Model:
             low, high = run[0]["start"], run[-1]["start"] + run[-1]["bytes"]
             inside += sum(max(0, min(high, b["start"] + b["bytes"]) - max(low, b["start"])) for b in mine
                           if not run[0]["host"])
-        f["outside_bytes"] = f["block_bytes"] - inside
+        f["outside_segments_bytes"] = f["block_bytes"] - inside
         return f
 
     def pinned(self, device):
@@ -165,13 +165,13 @@ class Model:
         for s in pinned:
             names = {b["site"] for b in s["blocks"]}
             for n in names:
-                row = sites.setdefault(n, dict.fromkeys(("blocks", "block_bytes", "segments", "free_bytes", "alone_bytes"), 0))
+                row = sites.setdefault(n, dict.fromkeys(("blocks", "block_bytes", "segments", "free_bytes", "exclusive_bytes"), 0))
                 mine = [b for b in s["blocks"] if b["site"] == n]
                 row["blocks"] += len(mine)
                 row["block_bytes"] += sum(b["bytes"] for b in mine)
                 row["segments"] += 1
                 row["free_bytes"] += s["free"]
-                row["alone_bytes"] += s["bytes"] if len(names) == 1 else 0
+                row["exclusive_bytes"] += s["bytes"] if len(names) == 1 else 0
                 row["oldest_t_ns"] = min([b["t_ns"] for b in mine] + ([row["oldest_t_ns"]] if "oldest_t_ns" in row else []))
         return {s["start"]: [s["bytes"], s["free"], len(s["blocks"])] for s in pinned}, sites
 
@@ -191,7 +191,7 @@ class Model:
 
 
 def no_requests():
-    return {"retries": 0, **{o: dict.fromkeys(("full", "pieces", "usable"), 0) for o in ("grown", "refused")}}
+    return {"retries": 0, **{o: dict.fromkeys(("not_enough_free", "fragmented", "fit_unused"), 0) for o in ("growth_causes", "oom_causes")}}
 
 
 class Requests:
@@ -240,16 +240,16 @@ class Requests:
             first = refused[0]
         kind = "small" if e["bytes"] <= M else "large"
         gaps = (first[2] or {"small": [], "large": []})[kind]
-        lack = "full" if e["bytes"] > sum(gaps) else "pieces" if e["bytes"] > max(gaps) else "usable"
-        outcome = "refused" if e["op"] == "block-oom" else "grown"
+        cause = "not_enough_free" if e["bytes"] > sum(gaps) else "fragmented" if e["bytes"] > max(gaps) else "fit_unused"
+        outcome = "oom" if e["op"] == "block-oom" else "grown"
         row = self.counts.setdefault(e["device"], no_requests())
-        row[outcome][lack] += 1
-        row["retries"] += outcome == "refused" or bool(refused)
-        if lack == "pieces" or outcome == "refused":
-            self.found.append({"event": number, "device": e["device"], "outcome": outcome, "lack": lack, "class": kind,
+        row[{"grown": "growth_causes", "oom": "oom_causes"}[outcome]][cause] += 1
+        row["retries"] += outcome == "oom" or bool(refused)
+        if cause == "fragmented" or outcome == "oom":
+            self.found.append({"event": number, "device": e["device"], "outcome": outcome, "cause": cause, "class": kind,
                                "requested_bytes": e["bytes"], "free_bytes": sum(gaps), "free_blocks": len(gaps),
-                               "largest_free_bytes": max(gaps, default=0), "driver_refused": bool(refused),
-                               "obtained_bytes": None if outcome == "refused" else high - low, "then": first[3]})
+                               "largest_free_bytes": max(gaps, default=0), "driver_oom": bool(refused),
+                               "obtained_bytes": None if outcome == "oom" else high - low, "then": first[3]})
 
 
 class Allocator:
@@ -494,8 +494,8 @@ def same_figures(got, want, what, more=()):
     equal((got["largest_free_is_bound"], got["internal_bytes"]), (True, None), what)
 
 
-FRAG = ("segments", "segment_bytes", "idle_segments", "idle_bytes", "pinned_segment_count", "pinned_bytes", "blocks",
-        "block_bytes", "outside_bytes")
+FRAG = ("segments", "segment_bytes", "idle_segments", "idle_bytes", "held_segment_count", "held_free_bytes", "blocks",
+        "block_bytes", "outside_segments_bytes")
 
 
 def same_end(model, path, what, *more):
@@ -510,12 +510,12 @@ def same_end(model, path, what, *more):
             equal([d["pool"][kind][k] for k in ("free_bytes", "free_blocks", "largest_free_bytes")],
                   [sum(want[kind]), len(want[kind]), max(want[kind], default=0)], here + kind)
         segments, sites = model.pinned(d["ordinal"])
-        got = {int(s["ptr"], 16): [s["bytes"], s["free_bytes"], s["blocks"]] for s in d["pool"]["pinned_segments"]}
+        got = {int(s["ptr"], 16): [s["bytes"], s["free_bytes"], s["blocks"]] for s in d["pool"]["held_segments"]}
         if len(got) < 64:
             equal(got, segments, here)
-        equal({p["site"].split(" ")[1]: {k: p[k] for k in sites[p["site"].split(" ")[1]]} for p in d["pool"]["pinned_by"]},
+        equal({p["site"].split(" ")[1]: {k: p[k] for k in sites[p["site"].split(" ")[1]]} for p in d["pool"]["held_by"]},
               sites, here)
-        equal(sum(o["bytes"] for o in d["pool"]["origins"]), want["segment_bytes"], here)
+        equal(sum(o["bytes"] for o in d["pool"]["segment_kinds"]), want["segment_bytes"], here)
     for d in read("summary", path, *more)["devices"]:
         same_figures(d["pool"]["end"], model.figures(d["ordinal"]), "%s summary %d" % (what, d["ordinal"]))
 
@@ -609,12 +609,12 @@ def whole(seed, n, moments, details=True):
         for r in pool["requests"]:
             w = found[r["event"]]
             equal({k: r[k] for k in w if k not in ("device", "then")}, {k: w[k] for k in w if k not in ("device", "then")}, what)
-            if details and w["lack"] == "pieces":
+            if details and w["cause"] == "fragmented":
                 named += 1
                 cost = restored(w["then"]).in_the_way(d, w["class"], w["requested_bytes"])
                 equal(r["in_the_way"] and r["in_the_way"]["block_bytes"], cost, "%s event %d" % (what, r["event"]))
-        weights = [(r["outcome"] == "refused", r["free_bytes"] - r["largest_free_bytes"]) for r in pool["requests"]]
-        others = [(r["outcome"] == "refused", r["free_bytes"] - r["largest_free_bytes"]) for r in found.values()]
+        weights = [(r["outcome"] == "oom", r["free_bytes"] - r["largest_free_bytes"]) for r in pool["requests"]]
+        others = [(r["outcome"] == "oom", r["free_bytes"] - r["largest_free_bytes"]) for r in found.values()]
         equal(sorted(weights, reverse=True), sorted(others, reverse=True)[:100], what)
     return requests, refusals, named
 
@@ -666,7 +666,7 @@ def wrapped(seed, n):
 @test
 def short_runs():
     """runs of some thousand events: all figures at the end and at random moments, curves, peaks, refusals, requests"""
-    requests, retries = {o: dict.fromkeys(("full", "pieces", "usable"), 0) for o in ("grown", "refused")}, 0
+    requests, retries = {o: dict.fromkeys(("not_enough_free", "fragmented", "fit_unused"), 0) for o in ("growth_causes", "oom_causes")}, 0
     named = refused = 0
     for seed in range(20 if FULL else 6):
         r, refusals, n = whole(seed, 2500 if seed % 2 else 1200, 4)
@@ -675,12 +675,12 @@ def short_runs():
         for row in r.counts.values():
             retries += row["retries"]
             for outcome in requests:
-                for lack, count in row[outcome].items():
-                    requests[outcome][lack] += count
-    for outcome, lacks in requests.items():
-        check(all(lacks.values()), "the runs have %s requests of all kinds: %r" % (outcome, lacks))
+                for cause, count in row[outcome].items():
+                    requests[outcome][cause] += count
+    for outcome, causes in requests.items():
+        check(all(causes.values()), "the runs have %s of all kinds: %r" % (outcome, causes))
     check(named > 20 and refused > 20, "%d named requests, %d refusals" % (named, refused))
-    check(retries > sum(requests["refused"].values()), "some of %d retries succeeded" % retries)
+    check(retries > sum(requests["oom_causes"].values()), "some of %d retries succeeded" % retries)
 
 
 @test
@@ -735,7 +735,7 @@ def recoveries():
     t.event("alloc", 7 * 10**9, **driver, result=0, ptr=0x7200000000)
     t.flush(last=True)
     ooms = read("summary", save(t, "recoveries.zst"))["ooms"]
-    equal([(o["op"], o["why"], o["recovered_event"]) for o in ooms],
+    equal([(o["op"], o["reason"], o["recovered_event"]) for o in ooms],
           [("alloc", "unknown", 4), ("block-oom", "unknown", 2), ("alloc", "unknown", 4), ("block-oom", "pool-limit", None)])
 
 
@@ -759,8 +759,8 @@ def many_of_both():
             row[2] += 2 * M - 512 * len(sites)
     t.flush(last=True)
     pool = read("frag", save(t, "many.zst"))["devices"][0]["pool"]
-    equal(pool["pinned_segment_count"], len(held))
-    equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["pinned_by"]}, rows)
+    equal(pool["held_segment_count"], len(held))
+    equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["held_by"]}, rows)
 
 
 @test

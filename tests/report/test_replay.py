@@ -244,16 +244,16 @@ def compare(seed, n):
         got = {}
         for site in device["sites"]:
             name = site["stack"][0]["name"] if site["stack"] else None
-            got[name] = [site["taken_bytes"], site["taken_count"]]
+            got[name] = [site["total_allocated_bytes"], site["total_allocated_count"]]
             live = by_stack(model.counted(device["ordinal"])).get(name, [0, 0])
             equal([site["live_bytes"], site["live_count"]], live, "seed %d top" % seed)
         equal({k: v for k, v in got.items() if v[1]},
               {k[1]: v for k, v in taken.items() if k[0] == device["ordinal"]}, "seed %d taken" % seed)
     for device in read("frag")["devices"]:
-        f = device["inferred"]
+        f = device["address_layout"]
         objects = [o for o in model.objects if o["device"] == device["ordinal"]]
         equal((f["gaps"], f["gap_bytes"], f["gap_max_bytes"]), gaps(objects), "seed %d frag" % seed)
-        equal({r["event"] for r in device["refused_although_free"]},
+        equal({r["event"] for r in device["ooms_despite_free"]},
               {r["event"] for r in ooms if r["device"] == device["ordinal"]
                and -(-r["bytes"] // (2 * M)) * 2 * M <= r["free"]}, "seed %d" % seed)
     budget = rng.randrange(1, max(2, peaks.get(0, (2, 0))[0] + 50 * M))

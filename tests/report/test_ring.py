@@ -184,7 +184,7 @@ def kept_surroundings():
     equal(read("summary", path)["live_at_crossing"], read("summary", whole)["live_at_crossing"])
     t = b["trace"]
     equal((t["overwritten_events"], t["missing_chunks"], t["lost_events"], t["exact"]), ((5 + 25) * EVENTS, 0, 0, True))
-    equal([(k["from_event"], k["to_event"]) for k in t["kept"]], [(5 * EVENTS, 10 * EVENTS)])
+    equal([(k["from_event"], k["to_event"]) for k in t["retained"]], [(5 * EVENTS, 10 * EVENTS)])
     equal(report("check", path)[0], 0)
     # the first of them with event 0
     path = write(p.trace.out[:10] + p.trace.out[33:])
@@ -231,7 +231,7 @@ def totals():
     t = read("summary", path)["trace"]
     equal((t["exact"], t["exact_from_t_ns"]), (False, None))
     before = json.loads(report("dump", "--json", path)[1].splitlines()[0])
-    check(b"not known in full" in report("summary", path)[1], "it is said")
+    check(b"not fully known" in report("summary", path)[1], "it is said")
     to = "%d.%09d" % divmod(before["t_ns"] - 500, 10**9)
     # its first event alone may be a free of something that only the sum knows
     got, want = read("summary", path, "--to", to)["devices"][0]["live_bytes"], read("summary", whole, "--to", to)["devices"][0]["live_bytes"]
@@ -258,10 +258,10 @@ def coarse():
             equal((c["live_bytes_min"], c["live_bytes_max"]), (min(inside), max(inside)), c)
             exact += 1
     check(100 < exact < 400, exact)
-    equal(sum(c["refusals"] for c in columns), 3)
+    equal(sum(c["oom_count"] for c in columns), 3)
     d = read("summary", path)["devices"][0]
     before = [s for t, s, _ in p.curve if t < b["trace"]["exact_from_t_ns"]]
-    equal((d["history_peak_bytes"], d["history_refusals"]), (max(before), 2))
+    equal((d["history_peak_bytes"], d["history_oom_count"]), (max(before), 2))
     text = report("timeline", path)[1]
     check(b"coarse" in text and b"~~~" in text, text)
     equal(read("summary", whole)["devices"][0]["history_peak_bytes"], None)

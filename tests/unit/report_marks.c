@@ -21,7 +21,7 @@ static int index_of(const struct ct_object *o) {
 static void changed(void *user, const struct ct_object *o, int sign) {
     (void)user;
     ct_peak_totals_add(&marks[index_of(o)], o->stack, sign < 0 ? 0 - o->bytes : o->bytes,
-                    (uint64_t)(int64_t)sign);
+                       (uint64_t)(int64_t)sign);
 }
 
 static struct copy copy_of(int device, uint64_t event) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cutrace-report: from the command line to the views.
+// cutrace-report: parses the command line, opens each trace and calls the view of the command.
 #include <inttypes.h>
 #include <locale.h>
 #include <signal.h>
@@ -11,53 +11,58 @@
 #include "base/version.h"
 #include "symbols/noise.h"
 #include "symbols/source_locations.h"
-#include "views/common.h"
+#include "views/progress.h"
+#include "views/trace_state.h"
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
 #define CT_COMMAND(name, help) ct_view_##name,
 #include "views/arguments.def"
 };
 
-// What is not to be found in the trace, or may not be.
-static int warn_of_end(const struct ct_trace *t, struct ct_error *e) {
+// Sets a warning about what is, or may be, missing at the end of a trace. Returns 0 if nothing is.
+static int check_end(const struct ct_trace *t, struct ct_error *e) {
     const char *name = t->source.name;
     if (t->journal_found < 0)
         return ct_error_set(e, CT_EXIT_OK, "warning: %.500s; the trace is reported without it",
-                       t->journal_error.text);
+                            t->journal_error.text);
     if (t->ended || t->sealed || t->running || t->index.chunks[t->index.count - 1].head.version < 2)
         return 0; // (version 1 had no journal)
     if (strcmp(name, "-") == 0)
-        return ct_error_set(e, CT_EXIT_OK,
-                       "warning: %s: no clean end, and standard input has no journal: its last "
-                       "moments may be missing",
-                       name);
+        return ct_error_set(
+            e, CT_EXIT_OK,
+            "warning: %s: no clean end, and standard input has no journal: the last "
+            "events may be missing",
+            name);
     return ct_error_set(
         e, CT_EXIT_OK,
-        "warning: %s: no clean end, and its journal %s%s was %s: the last moments may be "
-        "missing, up to 65536 events and what each thread had just recorded",
-        name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not asked" : "not passed on");
+        "warning: %s: no clean end, and its journal %s%s was %s: the last events may be "
+        "missing, up to 65536 and those that each thread had just recorded",
+        name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not read" : "not found");
 }
 
-// One line for a trace that is not what was written.
-static void warn(const struct ct_trace *t) {
+// Warns in one line if the trace is damaged or incomplete.
+static void warn_incomplete(const struct ct_trace *t) {
     struct ct_error e;
     const struct ct_index *x = &t->index;
     if (x->damages) {
-        ct_error_set(&e, CT_EXIT_OK, "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
-                t->source.name, x->damage[0].offset, x->damage[0].what,
-                x->damages > 1 ? " (the first of several places)" : "");
-        ct_say(e.text);
+        ct_error_set(&e, CT_EXIT_OK,
+                     "warning: %s: offset %" PRIu64 ": %s%s; everything else is reported",
+                     t->source.name, x->damage[0].offset, x->damage[0].what,
+                     x->damages > 1 ? " (the first of several places)" : "");
+        ct_terminal_warn(e.text);
     } else if (x->missing) {
-        ct_error_set(&e, CT_EXIT_OK, "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
-                t->source.name, x->missing);
-        ct_say(e.text);
-    } else if (warn_of_end(t, &e)) {
-        ct_say(e.text);
+        ct_error_set(&e, CT_EXIT_OK,
+                     "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
+                     t->source.name, x->missing);
+        ct_terminal_warn(e.text);
+    } else if (check_end(t, &e)) {
+        ct_terminal_warn(e.text);
     }
 }
 
-// Every view says at its beginning that its figures are estimates; lines of JSON are events and have no place for it.
-static void tell_estimate(struct ct_view *v) {
+// Every view begins with the warning that its figures are estimates. The JSON of dump has events
+// only, so there the warning goes to stderr.
+static void print_estimate(struct ct_view *v) {
     char text[400];
     if (v->options->command == CT_COMMAND_seal || v->options->command == CT_COMMAND_symbolize)
         return;
@@ -65,11 +70,11 @@ static void tell_estimate(struct ct_view *v) {
         ct_trace_state_print_estimate(v);
     else if (v->options->command == CT_COMMAND_dump &&
              ct_trace_state_estimate(v->trace, text, sizeof text))
-        ct_say(text);
+        ct_terminal_warn(text);
 }
 
 static void set_range(struct ct_view *v) {
-    const struct ct_options *o = v->options;
+    const struct ct_arguments *o = v->options;
     const uint64_t start = v->trace->start_ns;
     v->from_ns = o->have_from ? start + o->from_ns : 0;
     v->to_ns = o->have_to ? start + o->to_ns : UINT64_MAX;
@@ -85,7 +90,8 @@ static int shows_frames(enum ct_command command) {
            command != CT_COMMAND_symbolize;
 }
 
-static int report(const struct ct_options *o, const struct ct_terminal *term, const char *path) {
+static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                  const char *path) {
     struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
@@ -94,11 +100,11 @@ static int report(const struct ct_options *o, const struct ct_terminal *term, co
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        ct_say(error.text);
+        ct_terminal_warn(error.text);
         status = error.status;
     } else {
         struct ct_view v = {
-            .options = o, .term = term, .trace = &trace, .sites = &sites, .out = stdout};
+            .options = o, .terminal = terminal, .trace = &trace, .sites = &sites, .out = stdout};
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
         ct_call_sites_init(&sites, &trace.definitions);
@@ -107,8 +113,8 @@ static int report(const struct ct_options *o, const struct ct_terminal *term, co
             sites.in_text = sites.in_json = o->demangling;
         set_range(&v);
         if (o->command != CT_COMMAND_seal)
-            warn(&trace);
-        tell_estimate(&v);
+            warn_incomplete(&trace);
+        print_estimate(&v);
         status = views[o->command](&v);
         ct_call_sites_free(&sites);
         if (!status && o->strict && !ct_trace_is_intact(&trace))
@@ -119,22 +125,26 @@ static int report(const struct ct_options *o, const struct ct_terminal *term, co
     return status;
 }
 
-static int report_all(const struct ct_options *o, const struct ct_terminal *term) {
-    const int list = o->json && o->path_count > 1 && o->command != CT_COMMAND_dump;
+static void print_title(const struct ct_terminal *terminal, const char *path, int is_first) {
+    fputs(is_first ? "" : "\n", stdout);
+    printf("%s== ", terminal->bold);
+    ct_utf8_print_sanitized(stdout, path, strlen(path));
+    printf(" ==%s\n", terminal->reset);
+}
+
+static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
+    const int list = o->json && several;
     int status = CT_EXIT_OK;
     if (list)
         putchar('[');
     for (int i = 0; i < o->path_count; i++) {
         if (list && i)
             putchar(',');
-        if (!o->json && o->path_count > 1 && o->command != CT_COMMAND_dump) {
-            fputs(i ? "\n" : "", stdout);
-            printf("%s== ", term->bold);
-            ct_utf8_print_sanitized(stdout, o->paths[i], strlen(o->paths[i]));
-            printf(" ==%s\n", term->reset);
-        }
+        if (!o->json && several)
+            print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
-        const int one = report(o, term, o->paths[i]);
+        const int one = report(o, terminal, o->paths[i]);
         if (list && one == CT_EXIT_BAD_TRACE)
             fputs("null", stdout);
         status = status > one ? status : one;
@@ -144,34 +154,40 @@ static int report_all(const struct ct_options *o, const struct ct_terminal *term
     return status;
 }
 
-int main(int argc, char **argv) {
-    struct ct_options o;
-    struct ct_terminal term;
-    struct ct_error error;
-    // A reader that has seen enough ends us silently, whatever the parent process ignores.
-    signal(SIGPIPE, SIG_DFL);
-    if (ct_arguments_parse(&o, argc, argv, &error)) {
-        ct_say(error.text);
-        return error.status;
-    }
-    if (o.help)
+// Prints what an option asks for in place of a report. Returns 0 if none does.
+static int print_information(const struct ct_arguments *o) {
+    if (o->help)
         ct_arguments_print_help(stdout);
-    else if (o.version)
+    else if (o->version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
                CT_FORMAT_VERSION, ct_dwarf_version());
-    else if (o.licenses)
+    else if (o->licenses)
         ct_licenses_print(stdout);
-    else if (o.noise)
+    else if (o->noise)
         ct_noise_print_document(stdout);
+    return o->help || o->version || o->licenses || o->noise;
+}
+
+int main(int argc, char **argv) {
+    struct ct_arguments o;
+    struct ct_terminal terminal;
+    struct ct_error error;
+    // A reader that closes the pipe ends this program silently, even if the parent process ignores
+    // SIGPIPE.
+    signal(SIGPIPE, SIG_DFL);
+    if (ct_arguments_parse(&o, argc, argv, &error)) {
+        ct_terminal_warn(error.text);
+        return error.status;
+    }
     int status = CT_EXIT_OK;
-    if (!o.help && !o.version && !o.licenses && !o.noise) {
-        ct_terminal_init(&term, &o);
+    if (!print_information(&o)) {
+        ct_terminal_init(&terminal, &o);
         ct_progress_init(&o);
-        ct_terminal_start_pager(&term, &o);
-        status = report_all(&o, &term);
+        ct_terminal_start_pager(&terminal, &o);
+        status = report_all(&o, &terminal);
     }
     if (fflush(stdout) || ferror(stdout)) {
-        ct_say("cannot write the output");
+        ct_terminal_warn("cannot write the output");
         status = CT_EXIT_OUTPUT;
     }
     ct_terminal_end();

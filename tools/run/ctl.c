@@ -239,11 +239,11 @@ static int print_status(struct target *t) {
     printf("lost       %" PRIu64 "\n", atomic_load(&j->lost));
     printf("written    %s\n", ct_human_bytes(atomic_load(&j->bytes_written), CT_UNITS_IEC).text);
     if (atomic_load(&j->chunks_bytes))
-        printf(
-            "in memory  %s of %s\n",
-            ct_human_bytes(atomic_load(&j->chunks_head) - atomic_load(&j->chunks_tail), CT_UNITS_IEC)
-                .text,
-            ct_human_bytes(atomic_load(&j->chunks_bytes), CT_UNITS_IEC).text);
+        printf("in memory  %s of %s\n",
+               ct_human_bytes(atomic_load(&j->chunks_head) - atomic_load(&j->chunks_tail),
+                              CT_UNITS_IEC)
+                   .text,
+               ct_human_bytes(atomic_load(&j->chunks_bytes), CT_UNITS_IEC).text);
     for (int d = 0; d < CT_JOURNAL_DEVICES; d++)
         print_device(&j->device[d], d);
     return fflush(stdout) ? NOT_ALLOWED : DONE;

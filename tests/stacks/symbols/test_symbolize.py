@@ -337,7 +337,7 @@ def the_trace_of_a_killed_process_with_its_journal():
     p.stdout.readline()
     status, _, error = symbolize(trace, out)
     equal(status, 2, error)
-    check(b"still records" in error and error.count(b"\n") == 1, error)
+    check(b"still recording" in error and error.count(b"\n") == 1, error)
     p.kill()
     p.communicate()
     equal(symbolize(trace, out)[0], 0)

@@ -85,7 +85,7 @@ def check_async(version):
         tap.check(tally.count["refused"] >= device["blocks"][2], "refusals")
         tap.equal(tally.bytes(512), device["allocated"], "PyTorch says what the driver's pool has handed out")
         frag = view("frag", run.trace, until(run.trace, mark["t_ns"]))
-        of_pools = sum(p["handed_out_bytes"] for p in frag["devices"][0]["pools"])
+        of_pools = sum(p["used_bytes"] for p in frag["devices"][0]["pools"])
         tap.equal(of_pools, sum(e["bytes"] for e in tally.live.values()), "handed out by pools, as requested")
         refused = device["blocks"][2]
     tap.check(tally.count["alloc"] > OPERATIONS / 4 and refused, "too few tensors or refusals")
@@ -112,7 +112,7 @@ def check_uncached(version):
         tap.equal([len(tally.host), sum(tally.host.values())], truth["host"], "page-locked host memory")
         frag = view("frag", run.trace, until(run.trace, mark["t_ns"]))
         tap.equal(frag["devices"][0]["live_bytes"], tally.bytes(1) + (0 if mark["result"] else mark["bytes"]), "bytes that tensors have")
-        host = [(h["origin"], os.path.basename(h["module"] or "-"), [h["pieces"], h["bytes"]]) for h in frag["host"]]
+        host = [(h["kind"], os.path.basename(h["module"] or "-"), [h["ranges"], h["bytes"]]) for h in frag["host"]]
         tap.equal(host, [("allocated", "caching", truth["host"])] if truth["host"][0] else [], "host memory in frag")
         most = max(most, truth["host"][0])
     tap.check(tally.count["alloc"] > OPERATIONS / 4 and most > 2, "too few tensors or host memory")
@@ -125,7 +125,7 @@ def check_uncached(version):
 
 def shared_in(ledger, marker):
     """What `shared` must say of all devices together, behind the driver's allocation of `marker` bytes."""
-    memory, offered, opened, foreign, mapped = {}, set(), collections.Counter(), {}, {}
+    memory, exported, opened, foreign, mapped = {}, set(), collections.Counter(), {}, {}
     with open(ledger, encoding="utf-8") as lines:
         for e in map(json.loads, lines):
             if e["result"]:
@@ -134,10 +134,10 @@ def shared_in(ledger, marker):
             if e["op"] in ("alloc", "create"):
                 memory[key] = e["bytes"]
             elif e["op"] == "export":
-                offered.add(key)
+                exported.add(key)
             elif e["op"] in ("free", "release"):
                 memory.pop(key, None)
-                offered.discard(key)
+                exported.discard(key)
                 if e["op"] == "release":
                     foreign.pop(key, None)
             elif e["op"] == "ipc-open":
@@ -152,7 +152,7 @@ def shared_in(ledger, marker):
                 mapped.pop(e["ptr"], None)
             if e["op"] == "alloc" and e["bytes"] == marker:
                 break
-    return {"offered": len(offered), "offered_bytes": sum(memory[k] for k in offered), "opened": sum(n > 0 for n in opened.values()),
+    return {"exported": len(exported), "exported_bytes": sum(memory[k] for k in exported), "opened": sum(n > 0 for n in opened.values()),
             "imported": len(foreign), "imported_bytes": sum(size for size, _ in mapped.values())}
 
 
@@ -206,19 +206,19 @@ def check_sharing(version, settings):
                               check=False)
         tap.equal(done.returncode, 0, done.stderr[-2000:])
         marks = marks_of(folder)
-        offered, own, own_text = check_process(folder, folder + "/truth", marks)
+        exported, own, own_text = check_process(folder, folder + "/truth", marks)
         opened, its, its_text = check_process(folder, folder + "/truth.peer", marks)
     largest = {}  # (an expandable segment grows from one to the next)
-    for address, size in offered:
+    for address, size in exported:
         largest[address] = max(size, largest.get(address, 0))
-    tap.equal(own["offered_bytes"], sum(largest.values()), "what the allocator shares: whole segments")
-    tap.check("that handles for other processes were made of" in own_text, own_text)
+    tap.equal(own["exported_bytes"], sum(largest.values()), "what the allocator shares: whole segments")
+    tap.check("exported for other processes" in own_text, own_text)
     if settings:
-        tap.check(its["imported"] and its["imported_bytes"] >= own["offered_bytes"], "all of it is mapped in the other process")
+        tap.check(its["imported"] and its["imported_bytes"] >= own["exported_bytes"], "all of it is mapped in the other process")
         tap.check("from other processes" in its_text, its_text)
     else:
-        tap.equal((own["offered"], its["opened"]), (len(offered), len({a for a, _ in opened})), "allocations that are shared")
-        tap.check("of other processes, opened by IPC" in its_text, its_text)
+        tap.equal((own["exported"], its["opened"]), (len(exported), len({a for a, _ in opened})), "allocations that are shared")
+        tap.check("of other processes, by CUDA IPC" in its_text, its_text)
 
 
 def cases():

@@ -29,7 +29,7 @@ def figures(truth):
     return {"allocated_bytes": truth["allocated"], "reserved_bytes": truth["reserved"], "unreconciled_bytes": 0,
             "free_bytes": sum(gaps), "free_blocks": len(gaps), "largest_free_bytes": max(gaps, default=0),
             "segments": len(own), "segment_bytes": sum(s[1] for s in own), "blocks": len(handed),
-            "block_bytes": sum(b[1] for b in handed), "idle_segments": len(idle), "idle_bytes": sum(idle), "outside_bytes": 0}
+            "block_bytes": sum(b[1] for b in handed), "idle_segments": len(idle), "idle_bytes": sum(idle), "outside_segments_bytes": 0}
 
 
 def compare(run, moments, streams, whole=True, retries=None):
@@ -48,7 +48,7 @@ def compare(run, moments, streams, whole=True, retries=None):
             pool, want = pools[device["device"]], figures(device)
             tap.equal({k: pool[k] for k in want}, want, "moment %d, device %d" % (truth["marker"], device["device"]))
             if whole:
-                tap.equal(sum(pool["refused"].values()), device["ooms"], "refused")
+                tap.equal(sum(pool["oom_causes"].values()), device["ooms"], "refused")
                 retries.append((pool["retries"], device["retries"], pool["retries_is_bound"]))
             states = [b for s in device["segments"] for b in blocks_of(s)]
             largest = max([b[1] for b in states if b[2] == FREE], default=0)
@@ -84,15 +84,15 @@ def check_case(version, case):
     tap.check(compare(run, run.moments[::step] + run.moments[-1:], case[2].get("streams") != 0, retries=retries) >= MOMENTS,
               "too few moments")
     check_retries(case, retries)
-    requests = {k: 0 for k in ("full", "pieces", "usable")}
+    requests = {k: 0 for k in ("not_enough_free", "fragmented", "fit_unused")}
     for device in view("frag", run.trace)["devices"]:
         for k in requests:
-            requests[k] += device["pool"]["grown"][k] if device["pool"] else 0
+            requests[k] += device["pool"]["growth_causes"][k] if device["pool"] else 0
     print("# %s: requests that made the pool grow: %s" % (case[0], ", ".join("%d %s" % (n, k) for k, n in requests.items())))
     if case[2].get("streams") == 0:
-        tap.check(requests["pieces"], "free memory lay in pieces")
-        tap.equal(requests["usable"], 0, "on one stream, no large enough free block is passed over")
-    limits = {o["why"] == "pool-limit" for o in view("summary", run.trace)["ooms"] if o["op"] == "block-oom"}
+        tap.check(requests["fragmented"], "free memory lay in pieces")
+        tap.equal(requests["fit_unused"], 0, "on one stream, no large enough free block is passed over")
+    limits = {o["reason"] == "pool-limit" for o in view("summary", run.trace)["ooms"] if o["op"] == "block-oom"}
     tap.check(limits <= {"fraction" in case[2]}, "only a memory fraction refuses without asking the driver")
 
 

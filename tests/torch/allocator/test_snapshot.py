@@ -86,7 +86,7 @@ def check_case(version, case):
         since = marks[truth["marker"]] - start
         window = draw.choice(["--events=all", "--events=300"])
         said, snapshot, out = export(run, "--to=%d.%09d" % divmod(since, 10**9), window)
-        if said["refused_event"] is not None and window != "--events=all":
+        if said["oom_event"] is not None and window != "--events=all":
             said, snapshot, out = export(run, "--to=%d.%09d" % divmod(since, 10**9))
         viewer_takes(out)
         for device in truth["devices"]:
@@ -99,7 +99,7 @@ def check_case(version, case):
     viewer_takes(out)
     if case[0] == "one stream, more than fits":
         kinds = [e["user_metadata"] for t in snapshot["device_traces"] for e in t if e["action"] == "oom"]
-        tap.check(kinds and kinds[-1].startswith("PyTorch refused"), kinds[-3:])
+        tap.check(kinds and kinds[-1].startswith("allocation failed in PyTorch"), kinds[-3:])
 
 
 def main(words):

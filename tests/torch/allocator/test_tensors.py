@@ -129,7 +129,7 @@ def check_sleep():
                       "unreconciled_bytes": sum(foreign) if asleep else 0,
                       "segment_bytes": said["stats"]["reserved_bytes.all.current"] - (sum(foreign) if asleep else 0)}
             tap.equal({k: pool[k] for k in wanted}, wanted, f"moment {said['marker']}")
-            origins = [(o["module"], o["segments"], o["bytes"]) for o in pool["origins"] if o["foreign"]]
+            origins = [(o["module"], o["segments"], o["bytes"]) for o in pool["segment_kinds"] if o["custom_allocator"]]
             tap.equal(origins, [] if asleep else [(library, len(foreign), sum(foreign))], f"moment {said['marker']}")
 
 

@@ -117,7 +117,7 @@ def alive_at_the_end(done):
             elif op == "block-free":
                 del alive[ptr]
         p = pools[device]
-        got = p["blocks"], p["block_bytes"], p["unreconciled_bytes"], p["outside_bytes"]
+        got = p["blocks"], p["block_bytes"], p["unreconciled_bytes"], p["outside_segments_bytes"]
         if got != (len(alive), sum(alive.values()), 0, 0):
             out.append(f"device {device}: blocks, bytes, not reconciled, outside: {got}, not {len(alive), sum(alive.values()), 0, 0}")
     return out

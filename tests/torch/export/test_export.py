@@ -148,7 +148,7 @@ def the_viewer_can_go_back():
             for d in said["devices"]:
                 v = found["devices"][d["ordinal"]]
                 equal((v["segments"], v["reserved"]), (d["segments"], d["segment_bytes"]))
-                equal(v["allocated"], d["block_bytes"] + d["segment_bytes"] - d["pool_bytes"])
+                equal(v["allocated"], d["block_bytes"] + d["segment_bytes"] - d["torch_segment_bytes"])
                 equal(d["segment_bytes"], d["live_bytes"])
         summary = json.loads(report("summary", "--json", path)[1])
         whole = export(path, "--events=all")[0]
@@ -178,9 +178,9 @@ def the_windows_end():
     events = events_of(path)
     last = [e["event"] for e in events if e["op"] == "block-oom"][-1]
     said, snapshot = compare(path)
-    equal((said["to_event"], said["refused_event"]), (last, last))
+    equal((said["to_event"], said["oom_event"]), (last, last))
     equal(snapshot["device_traces"][0][-1]["action"], "oom")
-    check(snapshot["device_traces"][0][-1]["user_metadata"].startswith("PyTorch refused"))
+    check(snapshot["device_traces"][0][-1]["user_metadata"].startswith("allocation failed in PyTorch"))
     equal([e["action"] for e in snapshot["device_traces"][0]].count("oom"), 3 * sum(e["op"] == "block-oom" for e in events[:last + 1]))
     said, snapshot = compare(path, "--events=2")
     equal(said["from_event"], last - 1)
@@ -230,7 +230,7 @@ def blocks_of_a_checkpoint():
     equal([(s["total_size"], [(b["size"], b["state"]) for b in s["blocks"]]) for s in snapshot["segments"]],
           [(2 << 20, [(512, "active_allocated"), ((2 << 20) - 512, "inactive")]), (2 << 20, [(2 << 20, "inactive")]),
            (2 << 20, [(2 << 20, "active_allocated")])])
-    equal(said["devices"][0]["pool_bytes"], 4 << 20)
+    equal(said["devices"][0]["torch_segment_bytes"], 4 << 20)
 
 
 @test
@@ -308,7 +308,7 @@ def pytorchs_own_module():
             text = module.segsum(snapshot)
             check("segments: %d\n" % d["segments"] in text, text[-900:])
             check("total_reserved: %r\n" % module.Bytes(d["segment_bytes"]) in text, text[-900:])
-            allocated = d["block_bytes"] + d["segment_bytes"] - d["pool_bytes"]
+            allocated = d["block_bytes"] + d["segment_bytes"] - d["torch_segment_bytes"]
             check("total_allocated: %r\n" % module.Bytes(allocated) in text, text[-900:])
             text, refused = module.trace(snapshot), any(e["action"] == "oom" for e in snapshot["device_traces"][0])
             check("Device 0" in text and ("raise OutOfMemoryError" in text) == refused, version)

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The capacity that binds is the smallest that any source tells: a MIG slice or a limiter shows in one of them.
+// Picks the smallest capacity that any source reports, because that is the one that allocations run
+// into.
 #include "analyze/capacity.h"
 
-static uint64_t fact(const struct ct_trace *t, int device, const char *name) {
+static uint64_t read_fact(const struct ct_trace *t, int device, const char *name) {
     char key[64];
     uint64_t value = 0;
     (void)snprintf(key, sizeof key, "device.%d.%s", device, name);
-    return device < CT_MAX_DEVICES && ct_definitions_info_number(&t->definitions, key, &value) ? value : 0;
+    if (device < CT_MAX_DEVICES && ct_definitions_info_number(&t->definitions, key, &value))
+        return value;
+    return 0;
 }
 
-struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_replay *r, int device) {
-    struct ct_capacity c = {.total = fact(t, device, "total_bytes"),
-                            .meminfo = fact(t, device, "meminfo_total_bytes"),
-                            .nvml = fact(t, device, "nvml_total_bytes")};
+struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_replay *r,
+                                    int device) {
+    struct ct_capacity c = {.total = read_fact(t, device, "total_bytes"),
+                            .meminfo = read_fact(t, device, "meminfo_total_bytes"),
+                            .nvml = read_fact(t, device, "nvml_total_bytes")};
     if (!c.meminfo)
         c.meminfo = r->readings.device[device].total;
     const uint64_t values[] = {c.meminfo, c.total, c.nvml};
@@ -23,12 +27,12 @@ struct ct_capacity ct_capacity_find(const struct ct_trace *t, const struct ct_re
         c.disagree |= c.bytes && values[i] != c.bytes;
         if (!c.bytes || values[i] < c.bytes) {
             c.bytes = values[i];
-            c.binds = names[i];
+            c.source = names[i];
         }
     }
     if (!c.bytes && r->readings.device[device].last.known) {
         c.bytes = r->readings.device[device].last.total;
-        c.binds = "NVML";
+        c.source = "NVML";
     }
     return c;
 }

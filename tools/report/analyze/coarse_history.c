@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks into the coarse history where events were overwritten.
+// Fills the gaps that overwritten events leave in a plot and in a summary from the cells of the
+// coarse history.
 #include "analyze/coarse_history.h"
+
+#include <cutrace/format/assert.h>
 
 #include "base/heap.h"
 
@@ -9,32 +12,39 @@ int ct_coarse_history_exists(const struct ct_trace *t) {
 }
 
 uint64_t ct_coarse_history_start(const struct ct_trace *t) {
-    const int before = ct_coarse_history_exists(t) && t->history->start_ns < t->t_first_ns;
-    return before ? t->history->start_ns : t->t_first_ns;
+    if (ct_coarse_history_exists(t) && t->history->start_ns < t->t_first_ns)
+        return t->history->start_ns;
+    return t->t_first_ns;
+}
+
+static int has_quantity(const struct ct_history_cell *c, unsigned quantity) {
+    return c->known >> quantity & 1;
 }
 
 struct ct_coarse_summary ct_coarse_history_summarize(const struct ct_trace *t, int device) {
-    struct ct_coarse_summary p = {0};
+    struct ct_coarse_summary sum = {0};
     for (uint32_t i = 0; ct_coarse_history_exists(t) && i < t->history->cells; i++) {
         const struct ct_history_cell *c = &t->history->cell[i];
         if ((int)c->device != device)
             continue;
-        p.refused += c->ooms;
-        if (!(c->known >> CT_QUANTITY_ALLOCATED & 1) ||
-            (p.known && c->curve[CT_QUANTITY_ALLOCATED].max <= p.peak_bytes))
+        sum.ooms += c->ooms;
+        if (!has_quantity(c, CT_QUANTITY_ALLOCATED) ||
+            (sum.known && c->curve[CT_QUANTITY_ALLOCATED].max <= sum.peak_bytes))
             continue;
-        p.known = 1;
-        p.peak_bytes = c->curve[CT_QUANTITY_ALLOCATED].max;
-        p.peak_ns = t->history->start_ns + c->bucket * t->history->width_ns;
-        p.peak_width_ns = t->history->width_ns;
+        sum.known = 1;
+        sum.peak_bytes = c->curve[CT_QUANTITY_ALLOCATED].max;
+        sum.peak_ns = t->history->start_ns + c->bucket * t->history->width_ns;
+        sum.peak_width_ns = t->history->width_ns;
     }
-    return p;
+    return sum;
 }
 
-// ---- the plot --------------------------------------------------------------------------------------
+// ---- the plot -----------------------------------------------------------------------------------
 
-// Whether events tell of a part of [from, to), and (whole) of all of it, exactly.
-static int covered(const struct ct_trace *t, uint64_t from, uint64_t to, int *whole) {
+// Returns whether exact events cover a part of [from, to); sets *whole if they cover all of it.
+// Exact events begin with the trace's first chunk or behind an exact checkpoint, and end where
+// chunks were overwritten.
+static int is_covered(const struct ct_trace *t, uint64_t from, uint64_t to, int *whole) {
     uint64_t start = t->index.chunks[0].gap ? UINT64_MAX : 0;
     int any = 0;
     *whole = 0;
@@ -60,42 +70,47 @@ static void widen(int *known, uint64_t *min, uint64_t *max, const struct ct_hist
     *known = 1;
 }
 
-static void add_cell(struct ct_plot_column *column, const struct ct_history_cell *c,
-                     int only_last) {
-    const struct ct_history_curve live = c->curve[CT_QUANTITY_ALLOCATED],
-                                  used = c->curve[CT_QUANTITY_USED];
-    const struct ct_history_curve live_last = {live.last, live.last, live.last},
-                                  used_last = {used.last, used.last, used.last};
-    if (c->known >> CT_QUANTITY_ALLOCATED & 1)
+static void add_cell(struct ct_plot_column *column, const struct ct_history_cell *c) {
+    if (has_quantity(c, CT_QUANTITY_ALLOCATED))
         widen(&column->live_known, &column->live_min, &column->live_max,
-              only_last ? &live_last : &live);
-    if (c->known >> CT_QUANTITY_USED & 1)
+              &c->curve[CT_QUANTITY_ALLOCATED]);
+    if (has_quantity(c, CT_QUANTITY_USED))
         widen(&column->used_known, &column->used_min, &column->used_max,
-              only_last ? &used_last : &used);
+              &c->curve[CT_QUANTITY_USED]);
 }
 
-// The cells that reach into a column, and what was before them.
-static void fill(struct ct_plot_column *column, const struct ct_history *h, int device,
-                 uint64_t from, uint64_t to) {
+// Adds the values with which a cell ended: they hold until the next cell begins.
+static void add_last_of(struct ct_plot_column *column, const struct ct_history_cell *c) {
+    struct ct_history_cell last = *c;
+    for (size_t i = 0; i < sizeof last.curve / sizeof *last.curve; i++)
+        last.curve[i].min = last.curve[i].max = last.curve[i].last;
+    add_cell(column, &last);
+}
+
+// Adds the cells that reach into a column, and the last value before them. Cells are in the order
+// of time.
+static void add_history(struct ct_plot_column *column, const struct ct_history *h, int device,
+                        uint64_t from, uint64_t to) {
     const struct ct_history_cell *before = NULL;
     for (uint32_t i = 0; i < h->cells; i++) {
         const struct ct_history_cell *c = &h->cell[i];
         const uint64_t begin = h->start_ns + c->bucket * h->width_ns;
         if ((int)c->device != device || begin >= to)
             continue;
+        CT_ASSERT(!before || before->bucket < c->bucket);
         if (begin + h->width_ns <= from) {
-            before = c; // in the order of time
+            before = c;
             continue;
         }
-        if (before) // until something happens in this one
-            add_cell(column, before, 1);
-        add_cell(column, c, 0);
-        column->refusals += begin >= from ? (uint32_t)c->ooms : 0;
+        if (before)
+            add_last_of(column, before);
+        add_cell(column, c);
+        column->ooms += begin >= from ? (uint32_t)c->ooms : 0;
         before = NULL;
         column->coarse = 1;
     }
     if (before) {
-        add_cell(column, before, 1);
+        add_last_of(column, before);
         column->coarse = 1;
     }
 }
@@ -103,8 +118,7 @@ static void fill(struct ct_plot_column *column, const struct ct_history *h, int 
 void ct_coarse_history_plot(struct ct_scan *s, const struct ct_trace *t, int device) {
     const struct ct_scan_request *q = &s->request;
     const uint64_t span = q->columns_to - q->columns_from + 1;
-    const struct ct_coarse_summary past = ct_coarse_history_summarize(t, device);
-    if (!past.known)
+    if (!ct_coarse_history_summarize(t, device).known)
         return;
     if (!s->plot[device])
         s->plot[device] = ct_heap_alloc_zeroed(q->columns, sizeof **s->plot);
@@ -115,15 +129,17 @@ void ct_coarse_history_plot(struct ct_scan *s, const struct ct_trace *t, int dev
         const uint64_t to =
             q->columns_from + (uint64_t)((unsigned __int128)span * (i + 1) / q->columns);
         int whole;
-        const int any = covered(t, from, to, &whole);
+        const int any = is_covered(t, from, to, &whole);
         if (whole)
             continue;
         struct ct_plot_column *column = &s->plot[device][i];
         const struct ct_plot_column events = *column;
         if (!any)
             *column = (struct ct_plot_column){0};
-        fill(column, t->history, device, from, to);
-        if (!column->coarse || (any && column->refusals < events.refusals))
+        add_history(column, t->history, device, from, to);
+        // The history ends with the last checkpoint: where events count more failures, they are the
+        // better source.
+        if (!column->coarse || (any && column->ooms < events.ooms))
             *column = events;
     }
 }

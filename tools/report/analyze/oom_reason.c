@@ -1,47 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what was asked for, in the driver's steps, with what was free.
+// Compares the request, rounded up to the driver's steps, with the free memory.
 #include "analyze/oom_reason.h"
 
-struct ct_oom_reason ct_oom_reason_find(const struct ct_refusal *r, int budget) {
-    struct ct_oom_reason v = {.why = CT_OOM_REASON_UNKNOWN};
-    if (!ct_scan_is_device_memory(r)) {
-        v.why = r->op == CT_OP_RESERVE ? CT_OOM_REASON_ADDRESS_SPACE : CT_OOM_REASON_HOST_MEMORY;
-        return v;
-    }
-    // Seen on all recent GPUs: blocks of 2 MiB; allocations under 1 MiB share one, in steps of 512 bytes.
-    if (r->bytes_known && r->bytes <= UINT64_MAX / 2) {
-        const int whole = r->bytes >= UINT64_C(1) << 20 || r->op == CT_OP_BLOCK_OOM;
-        v.step = whole ? UINT64_C(2) << 20 : 512;
-        v.rounded = (r->bytes + v.step - 1) / v.step * v.step;
-        v.rounded_known = 1;
-    } else if (r->bytes_known) {
-        v.rounded = r->bytes;
-        v.step = 1;
-        v.rounded_known = 1;
-    }
-    if (budget) {
-        v.why = CT_OOM_REASON_BUDGET;
-        v.free = r->split.free;
-        v.free_known = 1;
-        return v;
-    }
-    if (r->op == CT_OP_BLOCK_OOM && !r->driver_refused) {
-        v.why = CT_OOM_REASON_POOL_LIMIT;
-        return v;
-    }
-    v.free_known = r->reading_known || r->split.used_known;
-    v.free = r->reading_known ? r->free : r->split.free;
-    if (v.free_known && v.rounded_known)
-        v.why = v.rounded > v.free ? CT_OOM_REASON_NOT_ENOUGH_FREE : CT_OOM_REASON_ENOUGH_FREE;
-    return v;
+static void round_request(struct ct_oom_reason *reason, const struct ct_oom_event *o) {
+    if (!o->bytes_known)
+        return;
+    reason->rounded_known = 1;
+    reason->step = 1;
+    reason->rounded = o->bytes;
+    if (o->bytes > UINT64_MAX / 2)
+        return;
+    // Observed on all recent GPUs: blocks of 2 MiB; allocations under 1 MiB share one, in steps of
+    // 512 bytes.
+    const int whole = o->bytes >= UINT64_C(1) << 20 || o->op == CT_OP_BLOCK_OOM;
+    reason->step = whole ? UINT64_C(2) << 20 : 512;
+    reason->rounded = (o->bytes + reason->step - 1) / reason->step * reason->step;
 }
 
-const char *ct_oom_reason_name(enum ct_oom_reason_kind why) {
+struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget) {
+    struct ct_oom_reason reason = {.kind = CT_OOM_REASON_UNKNOWN};
+    if (!ct_scan_is_device_memory(o)) {
+        reason.kind =
+            o->op == CT_OP_RESERVE ? CT_OOM_REASON_ADDRESS_SPACE : CT_OOM_REASON_HOST_MEMORY;
+        return reason;
+    }
+    round_request(&reason, o);
+    if (budget) {
+        reason.kind = CT_OOM_REASON_BUDGET;
+        reason.free = o->split.free;
+        reason.free_known = 1;
+        return reason;
+    }
+    if (o->op == CT_OP_BLOCK_OOM && !o->driver_failed) {
+        reason.kind = CT_OOM_REASON_POOL_LIMIT;
+        return reason;
+    }
+    reason.free_known = o->reading_known || o->split.used_known;
+    reason.free = o->reading_known ? o->free : o->split.free;
+    if (!reason.free_known || !reason.rounded_known)
+        return reason;
+    if (reason.rounded > reason.free)
+        reason.kind = CT_OOM_REASON_NOT_ENOUGH_FREE;
+    else
+        reason.kind = CT_OOM_REASON_ENOUGH_FREE;
+    return reason;
+}
+
+const char *ct_oom_reason_name(enum ct_oom_reason_kind kind) {
     static const char *const names[] = {
-        [CT_OOM_REASON_UNKNOWN] = "unknown",        [CT_OOM_REASON_NOT_ENOUGH_FREE] = "not-enough-free",
-        [CT_OOM_REASON_ENOUGH_FREE] = "enough-was-free", [CT_OOM_REASON_HOST_MEMORY] = "host-memory",
-        [CT_OOM_REASON_ADDRESS_SPACE] = "address-space",  [CT_OOM_REASON_BUDGET] = "budget",
+        [CT_OOM_REASON_UNKNOWN] = "unknown",
+        [CT_OOM_REASON_NOT_ENOUGH_FREE] = "not-enough-free",
+        [CT_OOM_REASON_ENOUGH_FREE] = "enough-was-free",
+        [CT_OOM_REASON_HOST_MEMORY] = "host-memory",
+        [CT_OOM_REASON_ADDRESS_SPACE] = "address-space",
+        [CT_OOM_REASON_BUDGET] = "budget",
         [CT_OOM_REASON_POOL_LIMIT] = "pool-limit",
     };
-    return names[why];
+    return names[kind];
 }

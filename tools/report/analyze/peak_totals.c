@@ -1,72 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// Totals by stack that are put aside when they change first behind a mark.
+// The first change of a stack behind a candidate saves the stack's totals, so capturing a candidate
+// copies nothing.
 #include "analyze/peak_totals.h"
 
-static void more_stacks(struct ct_peak_totals *m, uint32_t stack) {
-    const size_t before = m->stack_count;
-    m->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-    m->stacks = ct_heap_resize(m->stacks, m->stack_count, sizeof *m->stacks);
-    memset(m->stacks + before, 0, (m->stack_count - before) * sizeof *m->stacks);
+#include <cutrace/format/assert.h>
+
+static void grow_stacks(struct ct_peak_totals *p, uint32_t stack) {
+    const size_t before = p->stack_count;
+    p->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
+    p->stacks = ct_heap_resize(p->stacks, p->stack_count, sizeof *p->stacks);
+    memset(p->stacks + before, 0, (p->stack_count - before) * sizeof *p->stacks);
 }
 
-void ct_peak_totals_add(struct ct_peak_totals *m, uint32_t stack, uint64_t bytes, uint64_t count) {
-    if (stack >= m->stack_count)
-        more_stacks(m, stack);
-    struct ct_stack_at_peak *s = &m->stacks[stack];
-    for (unsigned i = 0; i < CT_TOTALS_KINDS; i++)
-        if (s->at[i].set != m->mark[i].set) {
-            s->at[i].set = m->mark[i].set;
-            s->at[i].bytes = s->bytes;
-            s->at[i].count = s->count;
-        }
+void ct_peak_totals_add(struct ct_peak_totals *p, uint32_t stack, uint64_t bytes, uint64_t count) {
+    if (stack >= p->stack_count)
+        grow_stacks(p, stack);
+    struct ct_stack_at_peak *s = &p->stacks[stack];
+    for (unsigned i = 0; i < CT_TOTALS_KINDS; i++) {
+        CT_ASSERT(s->saved[i].generation <= p->candidate[i].generation);
+        if (s->saved[i].generation == p->candidate[i].generation)
+            continue;
+        s->saved[i].generation = p->candidate[i].generation;
+        s->saved[i].bytes = s->bytes;
+        s->saved[i].count = s->count;
+    }
     s->bytes += bytes;
     s->count += count;
 }
 
-void ct_peak_totals_capture(struct ct_peak_totals *m, enum ct_totals_kind which, const struct ct_replay *r, int device,
-                  uint64_t event) {
-    m->mark[which].set++;
-    m->mark[which].event = event;
-    m->mark[which].split = ct_replay_split(r, device);
-    m->mark[which].host_bytes = r->live.host_bytes;
-    if (which == CT_TOTALS_AT_PEAK) // too often to look for pools
+void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_kind kind,
+                            const struct ct_replay *r, int device, uint64_t event) {
+    p->candidate[kind].generation++;
+    p->candidate[kind].event = event;
+    p->candidate[kind].split = ct_replay_split(r, device);
+    p->candidate[kind].host_bytes = r->live.host_bytes;
+    if (kind == CT_TOTALS_AT_PEAK) // peaks are too frequent to list pools
         return;
-    free(m->mark[which].pools);
-    m->mark[which].pools = ct_live_at_list_mempools(&r->live, device, &m->mark[which].pool_count);
+    free(p->candidate[kind].pools);
+    p->candidate[kind].pools =
+        ct_live_at_list_mempools(&r->live, device, &p->candidate[kind].pool_count);
 }
 
-int ct_peak_totals_get(const struct ct_peak_totals *m, enum ct_totals_kind which, uint64_t event,
-                    struct ct_live_totals *moment) {
+static struct ct_holding read_holding(const struct ct_peak_totals *p, enum ct_totals_kind kind,
+                                      uint32_t stack) {
+    const struct ct_stack_at_peak *s = &p->stacks[stack];
+    if (s->saved[kind].generation == p->candidate[kind].generation)
+        return (struct ct_holding){stack, s->saved[kind].bytes, s->saved[kind].count};
+    return (struct ct_holding){stack, s->bytes, s->count};
+}
+
+int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_kind kind, uint64_t event,
+                       struct ct_live_totals *totals) {
     size_t capacity = 0;
-    if (!m->mark[which].set || m->mark[which].event != event)
+    if (!p->candidate[kind].generation || p->candidate[kind].event != event)
         return 0;
-    *moment = (struct ct_live_totals){.split = m->mark[which].split,
-                                 .host_bytes = m->mark[which].host_bytes,
-                                 .pool_count = m->mark[which].pool_count};
-    if (moment->pool_count) {
-        moment->pools = ct_heap_alloc_zeroed(moment->pool_count, sizeof *moment->pools);
-        memcpy(moment->pools, m->mark[which].pools, moment->pool_count * sizeof *moment->pools);
+    *totals = (struct ct_live_totals){.split = p->candidate[kind].split,
+                                      .host_bytes = p->candidate[kind].host_bytes,
+                                      .pool_count = p->candidate[kind].pool_count};
+    if (totals->pool_count) {
+        totals->pools = ct_heap_alloc_zeroed(totals->pool_count, sizeof *totals->pools);
+        memcpy(totals->pools, p->candidate[kind].pools, totals->pool_count * sizeof *totals->pools);
     }
-    for (size_t i = 0; i < m->stack_count; i++) {
-        const struct ct_stack_at_peak *s = &m->stacks[i];
-        const int aside = s->at[which].set == m->mark[which].set;
-        const struct ct_holding h = {.stack = (uint32_t)i,
-                                     .bytes = aside ? s->at[which].bytes : s->bytes,
-                                     .count = aside ? s->at[which].count : s->count};
+    for (size_t i = 0; i < p->stack_count; i++) {
+        const struct ct_holding h = read_holding(p, kind, (uint32_t)i);
         if (!h.count)
             continue;
-        CT_HEAP_GROW(moment->holdings, moment->holding_count, capacity);
-        moment->holdings[moment->holding_count++] = h;
-        moment->bytes += h.bytes;
-        moment->count += h.count;
+        CT_HEAP_GROW(totals->holdings, totals->holding_count, capacity);
+        totals->holdings[totals->holding_count++] = h;
+        totals->bytes += h.bytes;
+        totals->count += h.count;
     }
-    ct_live_at_sort(moment);
+    ct_live_at_sort(totals);
     return 1;
 }
 
-void ct_peak_totals_free(struct ct_peak_totals *m) {
-    free(m->stacks);
+void ct_peak_totals_free(struct ct_peak_totals *p) {
+    free(p->stacks);
     for (unsigned i = 0; i < CT_TOTALS_KINDS; i++)
-        free(m->mark[i].pools);
-    memset(m, 0, sizeof *m);
+        free(p->candidate[i].pools);
+    memset(p, 0, sizeof *p);
 }

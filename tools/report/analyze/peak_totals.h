@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was live by stack at a moment of which only later turns out that it matters: so that the trace need not be read
-// again. A device's peak so far and its last refusal are marked; a stack's totals are put aside when they change first
-// behind the mark.
-#ifndef CT_MARKS_H
-#define CT_MARKS_H
+// Copy-on-write totals by stack at candidate peaks: a device's highest peak so far and its last
+// OOM. Only the end of the trace shows which candidate mattered; with its totals kept, the trace
+// need not be read again.
+#ifndef CT_PEAK_TOTALS_H
+#define CT_PEAK_TOTALS_H
 
 #include "analyze/live_at.h"
 
 enum ct_totals_kind { CT_TOTALS_AT_PEAK, CT_TOTALS_AT_OOM, CT_TOTALS_KINDS };
 
-// One cache line. `at` counts if its `set` is the mark's; else nothing has changed since.
+// One cache line. A saved total is valid if its `generation` is the candidate's; otherwise the
+// stack has not changed since the candidate was captured.
 struct ct_stack_at_peak {
     uint64_t bytes, count; // now
     struct {
-        uint64_t set, bytes, count;
-    } at[CT_TOTALS_KINDS];
+        uint64_t generation, bytes, count;
+    } saved[CT_TOTALS_KINDS];
 };
+_Static_assert(sizeof(struct ct_stack_at_peak) == 64, "one cache line");
 
-// Of a device.
+// The candidates of one device.
 struct ct_peak_totals {
     struct ct_stack_at_peak *stacks; // by stack id
     size_t stack_count;
     struct {
-        uint64_t set; // how often
+        uint64_t generation; // number of captures; 0: none yet
         uint64_t event;
         struct ct_breakdown split;
         uint64_t host_bytes;
         struct ct_mempool_usage *pools;
         size_t pool_count;
-    } mark[CT_TOTALS_KINDS];
+    } candidate[CT_TOTALS_KINDS];
 };
 
-// Something of a stack began (bytes and count positive) or ended.
-void ct_peak_totals_add(struct ct_peak_totals *m, uint32_t stack, uint64_t bytes, uint64_t count);
-// Marks the state behind an event (of a device's index); it takes the place of the mark before.
-void ct_peak_totals_capture(struct ct_peak_totals *m, enum ct_totals_kind which, const struct ct_replay *r, int device,
-                  uint64_t event);
-// The moment of a mark, without addresses and, at a peak, without pools. 1, or 0 if it is not at that event.
-int ct_peak_totals_get(const struct ct_peak_totals *m, enum ct_totals_kind which, uint64_t event,
-                    struct ct_live_totals *moment);
-void ct_peak_totals_free(struct ct_peak_totals *m);
+// Adds to the present totals of a stack; what was freed is added as the two's complement.
+void ct_peak_totals_add(struct ct_peak_totals *p, uint32_t stack, uint64_t bytes, uint64_t count);
+// Captures the state behind an event of a device (an index) as the new candidate of its kind.
+void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_kind kind,
+                            const struct ct_replay *r, int device, uint64_t event);
+// Returns 1 and the candidate's totals (at a peak without memory pools), or 0 if it was not
+// captured at that event.
+int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_kind kind, uint64_t event,
+                       struct ct_live_totals *totals);
+void ct_peak_totals_free(struct ct_peak_totals *p);
 
 #endif

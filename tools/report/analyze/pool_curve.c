@@ -1,56 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instants are passed as time goes on, each with the state before the first event behind it.
+// An instant gets the state before the first event behind it.
 #include "analyze/pool_curve.h"
+
+#include <cutrace/format/assert.h>
 
 #include "base/heap.h"
 
-static uint64_t instant(const struct ct_pool_curve *c, unsigned i) {
+static uint64_t instant_of(const struct ct_pool_curve *c, unsigned i) {
     const uint64_t span = c->to_ns - c->from_ns;
     return c->from_ns + (uint64_t)((unsigned __int128)span * (i + 1) / c->points);
 }
 
-void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_ns, unsigned points) {
+void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_ns,
+                        unsigned points) {
     *c = (struct ct_pool_curve){
         .from_ns = from_ns, .to_ns = to_ns > from_ns ? to_ns : from_ns, .points = points};
-    c->next_ns = points ? instant(c, 0) : UINT64_MAX;
+    c->next_ns = points ? instant_of(c, 0) : UINT64_MAX;
 }
 
 static struct ct_pool_curve_point *points_of(struct ct_pool_curve *c, int device) {
-    if (!c->of[device]) {
-        c->of[device] = ct_heap_alloc_zeroed(c->points, sizeof **c->of);
+    CT_ASSERT(c->passed < c->points);
+    if (!c->devices[device]) {
+        c->devices[device] = ct_heap_alloc_zeroed(c->points, sizeof **c->devices);
         for (unsigned i = 0; i < c->points; i++)
-            c->of[device][i].t_ns = instant(c, i);
+            c->devices[device][i].t_ns = instant_of(c, i);
     }
-    return c->of[device];
+    return c->devices[device];
 }
 
-static void pass(struct ct_pool_curve *c, const struct ct_replay *r, int device) {
-    struct ct_pool_curve_point *p = &points_of(c, device)[c->at];
-    p->at = ct_torch_pool_totals(&r->pool, &r->live, device);
+static void record_instant(struct ct_pool_curve *c, const struct ct_replay *r, int device) {
+    struct ct_pool_curve_point *p = &points_of(c, device)[c->passed];
+    p->figures = ct_torch_pool_totals(&r->pool, &r->live, device);
     if (!p->worst.known) {
-        p->worst = p->at;
+        p->worst = p->figures;
         p->worst_ns = p->t_ns;
     }
-    if (c->at + 1 == c->points)
+    if (c->passed + 1 == c->points)
         return;
-    p[1].worst = p->at; // it goes on like this
+    p[1].worst = p->figures; // the next stretch begins in this state
     p[1].worst_ns = p->t_ns;
 }
 
 void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, uint64_t t_ns) {
-    while (c->at < c->points && t_ns > c->next_ns) {
+    while (c->passed < c->points && t_ns > c->next_ns) {
         for (int d = 0; d < CT_DEVICES; d++)
             if (r->pool.device[d].seen)
-                pass(c, r, d);
-        c->at++;
-        c->next_ns = instant(c, c->at);
+                record_instant(c, r, d);
+        c->passed++;
+        c->next_ns = instant_of(c, c->passed);
     }
 }
 
-void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device, uint64_t t_ns) {
-    if (c->at >= c->points || t_ns < c->from_ns || !r->pool.device[device].seen)
+void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device,
+                          uint64_t t_ns) {
+    if (c->passed >= c->points || t_ns < c->from_ns || !r->pool.device[device].seen)
         return;
-    struct ct_pool_curve_point *p = &points_of(c, device)[c->at];
+    struct ct_pool_curve_point *p = &points_of(c, device)[c->passed];
     if (p->worst.known &&
         ct_torch_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
         return;
@@ -60,6 +65,6 @@ void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, in
 
 void ct_pool_curve_free(struct ct_pool_curve *c) {
     for (int d = 0; d < CT_DEVICES; d++)
-        free(c->of[d]);
+        free(c->devices[d]);
     *c = (struct ct_pool_curve){0};
 }

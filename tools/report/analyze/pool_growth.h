@@ -1,67 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that made PyTorch's pool grow or that it refused, and whether what was free in it would have been enough.
-// POOL.md has the definitions.
-#ifndef CT_GROWTH_H
-#define CT_GROWTH_H
+// Requests for which PyTorch's pool grew or that ended out of memory, and whether the free memory
+// in the pool would have been enough. POOL.md has the definitions.
+#ifndef CT_POOL_GROWTH_H
+#define CT_POOL_GROWTH_H
 
 #include "replay/replay.h"
 #include "replay/torch_pool.h"
 
 enum ct_growth_cause {
-    CT_GROWTH_NOT_ENOUGH_FREE,   // more than all that was free
-    CT_GROWTH_FRAGMENTED, // no more than was free, but more than the largest free block
-    CT_GROWTH_FIT_UNUSED, // a free block was large enough, but was not taken
+    CT_GROWTH_NOT_ENOUGH_FREE, // the request exceeds all free memory of its class
+    CT_GROWTH_FRAGMENTED,      // enough is free, but no single free block is large enough
+    CT_GROWTH_FIT_UNUSED,      // a free block is large enough, but PyTorch did not use it
     CT_GROWTH_CAUSES,
 };
 
 struct ct_pool_growth {
-    uint64_t event, t_ns;  // of the block-alloc or block-oom that tells the request
-    uint64_t before_event; // first call to the driver for it: what was free then counts
+    uint64_t event, t_ns;  // of the block-alloc or block-oom that reports the request
+    uint64_t before_event; // the request's first call to the driver; `free` is the state before it
     uint64_t requested, obtained;
-    struct ct_free_blocks free; // of its class and device
+    struct ct_free_blocks free; // of the request's class and device
     uint32_t stack, thread;
     int device;
-    uint8_t class, kind; // enum ct_torch_pool_class, enum ct_growth_cause
-    uint8_t refused;     // by PyTorch: block-oom
-    uint8_t driver_refused;
+    uint8_t class, cause;  // enum ct_torch_pool_class, enum ct_growth_cause
+    uint8_t oom;           // the request ended in a block-oom
+    uint8_t driver_failed; // the driver had no memory for it at first
 };
 
-// A thread between two events of blocks: what it asked the driver for.
+// What a thread has asked the driver for since its last event of a block.
 struct ct_driver_request {
     int open, device;
     uint64_t before_event;
-    uint64_t start, end; // what it got, 0: nothing yet
-    int maps, refused;
+    uint64_t start, end; // the memory obtained; 0: none yet
+    int maps, failed;    // it is mapped memory; a call ran out of memory
     struct ct_free_blocks of_class[CT_TORCH_POOL_CLASSES];
 };
 
 struct ct_pool_growth_counts {
-    uint64_t grown[CT_GROWTH_CAUSES], refused[CT_GROWTH_CAUSES];
-    uint64_t retries; // requests for which PyTorch gave its cached segments back, and asked again
+    uint64_t grown[CT_GROWTH_CAUSES], ooms[CT_GROWTH_CAUSES];
+    uint64_t retries; // requests for which PyTorch freed its cached segments and asked again
 };
 
-enum {
-    CT_POOL_GROWTHS_LISTED = 4096
-}; // of a run; where there are more, those with the most scattered bytes
+// The listed requests at most; where there are more, those with the most free bytes outside the
+// largest free block.
+enum { CT_POOL_GROWTHS_LISTED = 4096 };
 
 struct ct_pool_growths {
-    struct ct_driver_request *asking; // by thread
+    struct ct_driver_request *requests; // by thread
     size_t thread_count;
-    struct ct_pool_growth *list; // PIECES and what was refused, in the order of events
+    struct ct_pool_growth *list; // the fragmented ones and all OOMs, in the order of events
     size_t count, capacity;
     uint64_t left_out;
     struct ct_pool_growth_counts device[CT_DEVICES];
 };
 
-// Before the event is applied. `counts`: it is to be counted.
-void ct_pool_growth_update(struct ct_pool_growths *g, const struct ct_replay *r, const struct ct_event *e,
-                    uint64_t number, int counts);
+// Call it before an event is applied. `counts`: the event is in the range and on a wanted device.
+void ct_pool_growth_update(struct ct_pool_growths *g, const struct ct_replay *r,
+                           const struct ct_event *e, uint64_t number, int counts);
 void ct_pool_growth_free(struct ct_pool_growths *g);
-// Whether the event's thread has been refused something by the driver since its last block.
+// Whether the driver has run out of memory for the event's thread since the thread's last block.
 int ct_pool_growth_driver_failed(const struct ct_pool_growths *g, const struct ct_event *e);
-// Those of a device (an index) whose lack of one piece mattered most: up to `most`, in the order of events. The caller frees it.
-struct ct_pool_growth *ct_pool_growth_pick_worst(const struct ct_pool_growths *g, int device, size_t most,
-                                   size_t *count);
-const char *ct_pool_growth_cause_name(enum ct_growth_cause kind);
+// Picks the requests of a device (an index) with the most free bytes outside the largest free
+// block, OOMs first: at most `most`, in the order of events. The caller frees the list.
+struct ct_pool_growth *ct_pool_growth_pick_worst(const struct ct_pool_growths *g, int device,
+                                                 size_t most, size_t *count);
+const char *ct_pool_growth_cause_name(enum ct_growth_cause cause); // for JSON
 
 #endif

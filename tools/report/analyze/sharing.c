@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remembers what handles were made of. Whether that is still there is asked at the end: what was taken anew at the same
-// address comes from a later event.
+// Remembers by the event that made them which objects were exported. The sum compares those events,
+// because a new object at the same address comes from a later event.
 #include "analyze/sharing.h"
-
-#include "base/heap.h"
-#include "replay/torch_segments.h"
 
 static uint64_t key_of(unsigned kind, uint64_t key) {
     return ct_hash_mix(key) ^ kind;
 }
 
-// What a handle was made of: an allocation, or the memory that is mapped at an address.
-static const struct ct_object *exported(const struct ct_live *l, const struct ct_event *e) {
+// Returns the exported object: an allocation, or the memory that is mapped at an address.
+static const struct ct_object *find_exported(const struct ct_live *l, const struct ct_event *e) {
     const struct ct_object *o = NULL;
     if (CT_HAS(e, handle))
         return ct_live_find(l, CT_KIND_HANDLE, e->handle);
@@ -21,18 +18,19 @@ static const struct ct_object *exported(const struct ct_live *l, const struct ct
     return o;
 }
 
-void ct_sharing_note_export(struct ct_sharing *s, const struct ct_live *l, const struct ct_event *e) {
-    const struct ct_object *o = CT_HAS(e, result) && e->result != 0 ? NULL : exported(l, e);
+void ct_sharing_note_export(struct ct_sharing *s, const struct ct_live *l,
+                            const struct ct_event *e) {
+    const struct ct_object *o = CT_HAS(e, result) && e->result != 0 ? NULL : find_exported(l, e);
     if (o)
-        *ct_map_add(&s->offered, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
+        *ct_map_add(&s->exported, key_of(o->kind, o->key)) = ct_object_event(o) + 1;
 }
 
 void ct_sharing_free(struct ct_sharing *s) {
-    ct_map_free(&s->offered);
+    ct_map_free(&s->exported);
 }
 
-static int was_offered(const struct ct_sharing *s, const struct ct_object *o) {
-    const uint64_t *event = ct_map_find(&s->offered, key_of(o->kind, o->key));
+static int was_exported(const struct ct_sharing *s, const struct ct_object *o) {
+    const uint64_t *event = ct_map_find(&s->exported, key_of(o->kind, o->key));
     return event && *event == ct_object_event(o) + 1;
 }
 
@@ -40,10 +38,12 @@ static int is_foreign(const struct ct_live *l, const struct ct_object *o) {
     return (ct_live_traits(l, o)->flags & CT_FLAG_FOREIGN) != 0;
 }
 
-// A mapping is where its memory is.
+// Returns the memory behind an object: for a mapping, the mapped handle. The device is known of the
+// memory only.
 static const struct ct_object *memory_of(const struct ct_live *l, const struct ct_object *o) {
-    return o->kind == CT_KIND_MAPPING ? ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link)
-                                      : o;
+    if (o->kind != CT_KIND_MAPPING)
+        return o;
+    return ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
 }
 
 struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device) {
@@ -57,45 +57,11 @@ struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live
         } else if (memory->kind == CT_KIND_HANDLE && is_foreign(l, memory)) {
             sum.imported += o->kind == CT_KIND_HANDLE;
             sum.imported_bytes += o->kind == CT_KIND_MAPPING ? o->bytes : 0;
-        } else if ((o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_HANDLE) && was_offered(s, o)) {
-            sum.offered++;
-            sum.offered_bytes += o->bytes;
+        } else if ((o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_HANDLE) &&
+                   was_exported(s, o)) {
+            sum.exported++;
+            sum.exported_bytes += o->bytes;
         }
     }
     return sum;
-}
-
-static int by_bytes(const void *a, const void *b) {
-    const struct ct_host_memory *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return x->registered != y->registered ? x->registered - y->registered
-           : x->module < y->module        ? -1
-                                          : x->module > y->module;
-}
-
-struct ct_host_memory *ct_host_memory_list(const struct ct_definitions *n, const struct ct_live *l,
-                                           size_t *count) {
-    struct ct_host_memory *list = NULL;
-    size_t used = 0, room = 0, at;
-    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        const int registered = o && o->kind == CT_KIND_REGISTERED;
-        if (!o || !(registered || (o->kind == CT_KIND_ADDRESS && ct_object_is_host(l, o))))
-            continue;
-        const uint32_t module = ct_torch_segments_caller(n, o->stack);
-        for (at = 0; at < used && !(list[at].registered == registered && list[at].module == module);
-             at++)
-            ;
-        if (at == used) {
-            CT_HEAP_GROW(list, used, room);
-            list[used++] = (struct ct_host_memory){.registered = registered, .module = module};
-        }
-        list[at].pieces++;
-        list[at].bytes += o->bytes;
-    }
-    if (used)
-        qsort(list, used, sizeof *list, by_bytes);
-    *count = used;
-    return list;
 }

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups by label.
+// A hash set of labels finds the group of a stack.
 #include "analyze/site_groups.h"
 
-static int same(const void *owner, uint32_t id, const void *key) {
+#include <cutrace/format/assert.h>
+
+enum { MAX_DEPTH = 6, LABEL = 1200 };
+
+static int has_label(const void *owner, uint32_t id, const void *key) {
     const struct ct_site_groups *g = owner;
     return g->list && strcmp(g->list[id - 1].label, key) == 0;
 }
 
-struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s, uint32_t stack) {
-    char label[1200];
+struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
+                                         uint32_t stack) {
+    char label[LABEL];
     ct_call_sites_label(s, stack, label, sizeof label);
     const size_t length = strlen(label);
-    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length), same, g, label);
+    CT_ASSERT(g->set.count == g->count); // not sorted yet
+    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length), has_label, g, label);
     if (!*slot) {
         CT_HEAP_GROW(g->list, g->count, g->capacity);
         g->list[g->count] = (struct ct_site_group){.stack = stack};
@@ -21,8 +27,6 @@ struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_cal
     }
     return &g->list[*slot - 1];
 }
-
-enum { MAX_DEPTH = 6, LABEL = 1200 };
 
 static void set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth) {
     if (stack >= s->depth_count) {
@@ -34,8 +38,9 @@ static void set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth) {
     s->depth[stack] = (uint8_t)depth;
 }
 
-// Gives the stacks of one group the least depth at which they have more than one label, or 1 if none does.
-static void split(struct ct_call_sites *s, const uint32_t *stacks, size_t n) {
+// Sets the label depth of a group's stacks to the least at which they have more than one label, or
+// to 1 if none does.
+static void tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n) {
     char first[LABEL], label[LABEL];
     for (unsigned depth = 2; depth <= MAX_DEPTH; depth++) {
         int differ = 0;
@@ -68,16 +73,16 @@ void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, 
             if (strcmp(label, groups.list[g].label) == 0)
                 stacks[count++] = h[i].stack;
         }
-        split(s, stacks, count);
+        tell_apart(s, stacks, count);
     }
     free(stacks);
     ct_site_groups_free(&groups);
 }
 
-void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s, const struct ct_holding *h, size_t n) {
+void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
+                          const struct ct_holding *h, size_t n) {
     *g = (struct ct_site_groups){0};
-    for (size_t i = 0; i < n;
-         i++) { // the most bytes first: the first stack of a group is its largest
+    for (size_t i = 0; i < n; i++) {
         struct ct_site_group *group = ct_site_groups_get(g, s, h[i].stack);
         group->bytes += h[i].bytes;
         group->count += h[i].count;
@@ -86,7 +91,7 @@ void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s, con
     ct_site_groups_sort(g);
 }
 
-static int by_bytes(const void *a, const void *b) {
+static int compare_groups(const void *a, const void *b) {
     const struct ct_site_group *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
@@ -95,8 +100,8 @@ static int by_bytes(const void *a, const void *b) {
 
 void ct_site_groups_sort(struct ct_site_groups *g) {
     if (g->count)
-        qsort(g->list, g->count, sizeof *g->list, by_bytes);
-    ct_id_set_free(&g->set); // its numbers are those of the old order
+        qsort(g->list, g->count, sizeof *g->list, compare_groups);
+    ct_id_set_free(&g->set); // it holds positions in the old order
 }
 
 void ct_site_groups_free(struct ct_site_groups *g) {

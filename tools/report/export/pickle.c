@@ -2,6 +2,8 @@
 // Opcodes of pickle protocol 2. Source: Lib/pickletools.py of CPython, which describes each.
 #include "export/pickle.h"
 
+#include <cutrace/format/assert.h>
+
 #include "base/heap.h"
 #include "base/utf8.h"
 
@@ -11,20 +13,21 @@ static void flush(struct ct_pickle *p) {
     p->used = 0;
 }
 
-static uint8_t *room(struct ct_pickle *p, size_t n) {
+static uint8_t *reserve(struct ct_pickle *p, size_t n) {
+    CT_ASSERT(n <= sizeof p->buffer);
     if (sizeof p->buffer - p->used < n)
         flush(p);
     return p->buffer + p->used;
 }
 
 void ct_pickle_op(struct ct_pickle *p, unsigned op) {
-    *room(p, 1) = (uint8_t)op;
+    *reserve(p, 1) = (uint8_t)op;
     p->used++;
 }
 
-// An opcode and the `n` low bytes of its argument.
-static void with_argument(struct ct_pickle *p, unsigned op, uint64_t value, unsigned n) {
-    uint8_t *to = room(p, 9);
+// Writes an opcode and the `n` low bytes of its argument.
+static void put_op(struct ct_pickle *p, unsigned op, uint64_t value, unsigned n) {
+    uint8_t *to = reserve(p, 9);
     *to++ = (uint8_t)op;
     for (unsigned i = 0; i < n; i++)
         *to++ = (uint8_t)(value >> 8 * i);
@@ -35,7 +38,7 @@ void ct_pickle_begin(struct ct_pickle *p, struct ct_new_file *file) {
     p->file = file;
     p->failed = 0;
     p->used = 0;
-    with_argument(p, 0x80, 2, 1); // PROTO
+    put_op(p, 0x80, 2, 1); // PROTO
 }
 
 int ct_pickle_end(struct ct_pickle *p) {
@@ -48,23 +51,23 @@ void ct_pickle_number(struct ct_pickle *p, uint64_t value) {
     if (value > INT64_MAX)
         value = INT64_MAX;
     if (value <= UINT8_MAX) {
-        with_argument(p, 'K', value, 1); // BININT1
+        put_op(p, 'K', value, 1); // BININT1
     } else if (value <= UINT16_MAX) {
-        with_argument(p, 'M', value, 2); // BININT2
+        put_op(p, 'M', value, 2); // BININT2
     } else if (value <= INT32_MAX) {
-        with_argument(p, 'J', value, 4); // BININT
+        put_op(p, 'J', value, 4); // BININT
     } else {
-        // the length counts a sign bit
+        // the length includes a sign bit
         const unsigned n = (unsigned)(64 - __builtin_clzll(value)) / 8 + 1;
-        with_argument(p, 0x8A, n, 1); // LONG1
-        uint8_t *to = room(p, 8);
+        put_op(p, 0x8A, n, 1); // LONG1
+        uint8_t *to = reserve(p, 8);
         for (unsigned i = 0; i < n; i++)
             to[i] = (uint8_t)(value >> 8 * i);
         p->used += n;
     }
 }
 
-static size_t valid(const char *bytes, size_t length, char *to) {
+static size_t replace_invalid(const char *bytes, size_t length, char *to) {
     static const char wrong[] = "\xEF\xBF\xBD"; // U+FFFD
     size_t n = 0;
     for (size_t i = 0; i < length;) {
@@ -79,11 +82,11 @@ static size_t valid(const char *bytes, size_t length, char *to) {
 
 void ct_pickle_bytes(struct ct_pickle *p, const char *bytes, size_t length) {
     char few[3072], *text = length <= sizeof few / 3 ? few : ct_heap_resize(NULL, length, 3);
-    const size_t n = valid(bytes, length, text);
-    with_argument(p, 'X', n, 4); // BINUNICODE
+    const size_t n = replace_invalid(bytes, length, text);
+    put_op(p, 'X', n, 4); // BINUNICODE
     for (size_t done = 0; done < n;) {
         const size_t part = n - done < sizeof p->buffer ? n - done : sizeof p->buffer;
-        memcpy(room(p, part), text + done, part);
+        memcpy(reserve(p, part), text + done, part);
         p->used += part;
         done += part;
     }
@@ -97,14 +100,14 @@ void ct_pickle_text(struct ct_pickle *p, const char *text) {
 
 void ct_pickle_memoize(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
-        with_argument(p, 'q', memo, 1); // BINPUT
+        put_op(p, 'q', memo, 1); // BINPUT
     else
-        with_argument(p, 'r', memo, 4); // LONG_BINPUT
+        put_op(p, 'r', memo, 4); // LONG_BINPUT
 }
 
 void ct_pickle_recall(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
-        with_argument(p, 'h', memo, 1); // BINGET
+        put_op(p, 'h', memo, 1); // BINGET
     else
-        with_argument(p, 'j', memo, 4); // LONG_BINGET
+        put_op(p, 'j', memo, 4); // LONG_BINGET
 }

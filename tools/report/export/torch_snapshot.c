@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps what a snapshot shows by address while a window is replayed, and has each change written as it happens.
+// Replays the window twice: first to find out which driver memory holds blocks, then to write each
+// change as it happens. Keeps the shown regions and blocks by address.
 #include "export/torch_snapshot.h"
 
+#include <cutrace/format/assert.h>
 #include <inttypes.h>
 
 #include "analyze/scan.h"
 #include "analyze/site_groups.h"
 #include "export/torch_snapshot_write.h"
 
-// Numbers that JavaScript has exactly.
+// JavaScript represents smaller numbers exactly.
 #define MOST_EXACT (UINT64_C(1) << 53)
 
-static int wanted(const struct ct_torch_snapshot *s, int device) {
+static int is_wanted(const struct ct_torch_snapshot *s, int device) {
     return s->device < 0 || s->device == device;
 }
 
-// ---- memory of the driver and blocks ---------------------------------------------------------------
+// ---- driver memory and blocks -------------------------------------------------------------------
 
-static void put_block_given(struct ct_torch_snapshot *s, const struct ct_listed_range *span) {
+static void write_block_free(struct ct_torch_snapshot *s, const struct ct_listed_range *span) {
     ct_torch_snapshot_write_free(s, span, W_free_requested);
     ct_torch_snapshot_write_free(s, span, W_free_completed);
 }
@@ -26,26 +28,27 @@ static uint64_t hold_key(const struct ct_listed_range *region) {
     return ct_hash_mix(region->start) ^ region->event;
 }
 
-// The segment of a block that has none (its memory comes from a call that was not seen) ends with it.
-static void end_alone(struct ct_torch_snapshot *s, uint64_t start) {
+// A synthetic segment (its block's memory comes from a call that was not seen) ends with its block.
+static void end_synthetic(struct ct_torch_snapshot *s, uint64_t start) {
     const struct ct_range_list_position at = ct_range_list_find(&s->regions, start);
     const struct ct_listed_range *region = ct_range_list_get(&s->regions, at);
     if (!region || region->start != start || !(region->what & CT_REGION_SYNTHETIC))
         return;
     ct_torch_snapshot_write_free(s, region, W_segment_free);
     ct_range_list_remove(&s->regions, at);
-    s->alone--;
+    CT_ASSERT(s->synthetic);
+    s->synthetic--;
 }
 
 static void end_block(struct ct_torch_snapshot *s, struct ct_range_list_position at) {
     const struct ct_listed_range block = *ct_range_list_get(&s->blocks, at);
-    put_block_given(s, &block);
+    write_block_free(s, &block);
     ct_range_list_remove(&s->blocks, at);
-    if (s->alone)
-        end_alone(s, block.start);
+    if (s->synthetic)
+        end_synthetic(s, block.start);
 }
 
-// All blocks that overlap a range.
+// Ends all blocks that overlap a range.
 static void end_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *in) {
     for (;;) {
         const struct ct_range_list_position at = ct_range_list_find(&s->blocks, in->start);
@@ -60,39 +63,39 @@ static void end_region(struct ct_torch_snapshot *s, uint64_t start) {
     const struct ct_listed_range region = *ct_range_list_find_exact(&s->regions, start);
     const int mapped = region.what & CT_REGION_POOL && region.what & CT_REGION_MAPPED;
     if (!(region.what & CT_REGION_POOL))
-        put_block_given(s, &region);
+        write_block_free(s, &region);
     end_blocks(s, &region);
-    if (region.what & CT_REGION_SYNTHETIC) // with its block
+    if (region.what & CT_REGION_SYNTHETIC) // ended with its block
         return;
     ct_torch_snapshot_write_free(s, &region, mapped ? W_segment_unmap : W_segment_free);
     ct_range_list_remove(&s->regions, ct_range_list_find(&s->regions, start));
 }
 
-// Mappings next to memory that is none.
-static void look_beside(struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
+// Notes whether a mapping and memory that is no mapping lie side by side.
+static void check_neighbours(struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
     const struct ct_range_list_position at = ct_range_list_find(&s->regions, region->start);
     const struct ct_listed_range *after = ct_range_list_get(&s->regions, at),
-                         *before = ct_range_list_previous(&s->regions, at);
+                                 *before = ct_range_list_previous(&s->regions, at);
     if (after && after->start == ct_listed_range_end(region) &&
         (after->what ^ region->what) & CT_REGION_MAPPED)
-        s->apart = 1;
+        s->separate_mappings = 1;
     if (before && ct_listed_range_end(before) == region->start &&
         (before->what ^ region->what) & CT_REGION_MAPPED)
-        s->apart = 1;
+        s->separate_mappings = 1;
 }
 
 static struct ct_listed_range span_of(const struct ct_object *o) {
     return (struct ct_listed_range){.start = o->key,
-                            .bytes = o->bytes,
-                            .event = ct_object_event(o),
-                            .t_ns = o->t_ns,
-                            .stack = o->stack,
-                            .device = o->device};
+                                    .bytes = o->bytes,
+                                    .event = ct_object_event(o),
+                                    .t_ns = o->t_ns,
+                                    .stack = o->stack,
+                                    .device = o->device};
 }
 
 static int can_show(const struct ct_torch_snapshot *s, const struct ct_object *o, int device) {
     return o->bytes && o->key < MOST_EXACT && o->bytes <= MOST_EXACT - o->key &&
-           wanted(s, ct_device_to_index(device));
+           is_wanted(s, ct_device_to_index(device));
 }
 
 static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o, int device,
@@ -106,18 +109,21 @@ static void begin_region(struct ct_torch_snapshot *s, const struct ct_object *o,
         end_region(s, there->start);
     if (!s->out && o->segment)
         *ct_map_add(&s->held, hold_key(&region)) = 1;
-    // While it is being found out what holds blocks, everything may.
+    // The first replay finds out which regions hold blocks; until then each of them may.
     const int pool = !s->out || ct_map_find(&s->held, hold_key(&region));
     region.what = (uint8_t)(what | (pool ? CT_REGION_POOL : 0));
-    look_beside(s, &region);
+    check_neighbours(s, &region);
     ct_range_list_add(&s->regions, &region);
-    ct_torch_snapshot_write_alloc(s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
+    ct_torch_snapshot_write_alloc(
+        s, &region, pool && what & CT_REGION_MAPPED ? W_segment_map : W_segment_alloc);
     if (!pool)
         ct_torch_snapshot_write_alloc(s, &region, W_alloc);
 }
 
-// Whether a block lies in one segment: in one region, or in mappings that follow one another. They are noted as segments.
-static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *block, int note) {
+// Whether a block lies in one segment: in one region, or in adjacent mappings. `note`: remember
+// these as holding blocks.
+static int lies_in_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *block,
+                           int note) {
     uint64_t up_to = block->start;
     struct ct_range_list_position at = ct_range_list_find(&s->regions, up_to);
     for (const struct ct_listed_range *r; (r = ct_range_list_get(&s->regions, at));
@@ -146,7 +152,7 @@ static void begin_block(struct ct_torch_snapshot *s, const struct ct_object *o) 
         if (ct_range_list_find_overlap(&s->regions, block.start, block.bytes))
             return; // partly: a damaged trace
         ct_range_list_add(&s->regions, &region);
-        s->alone++;
+        s->synthetic++;
         ct_torch_snapshot_write_alloc(s, &region, W_segment_alloc);
     } else if (!s->out) {
         (void)lies_in_segment(s, &block, 1);
@@ -155,13 +161,14 @@ static void begin_block(struct ct_torch_snapshot *s, const struct ct_object *o) 
     ct_torch_snapshot_write_alloc(s, &block, W_alloc);
 }
 
-// ---- what the replay tells -------------------------------------------------------------------------
+// ---- changes in the replay ----------------------------------------------------------------------
 
 static int is_memory(const struct ct_traits *from) {
     return from->space != CT_SPACE_HOST && !(from->flags & CT_FLAGS_WITHOUT_MEMORY);
 }
 
-// A mapping is memory if what is mapped is, and where that is. (While the call is applied, the mapping does not know yet.)
+// A mapping is device memory if the mapped object is, and on that object's device. While the call
+// is applied, only the event knows the mapped object.
 static void begin_mapping(struct ct_torch_snapshot *s, const struct ct_object *o,
                           const struct ct_traits *from) {
     const struct ct_live *l = &s->replay->live;
@@ -204,44 +211,48 @@ static void tile_changed(void *user, const struct ct_object *o, const struct ct_
     }
 }
 
-// ---- refusals --------------------------------------------------------------------------------------
+// ---- OOMs ---------------------------------------------------------------------------------------
 
-static void refusal_text(const struct ct_torch_snapshot *s, const struct ct_event *e, int free_known,
-                         char *to, size_t size) {
+static void describe_oom(const struct ct_torch_snapshot *s, const struct ct_event *e,
+                         int free_known, char *to, size_t size) {
     const struct ct_string *api = &s->sites->definitions->strings[CT_HAS(e, api) ? e->api : 0];
-    const char *unknown = free_known ? "" : "; how much was free is not known";
+    const char *unknown = free_known ? "" : "; free memory is not known";
     if (e->op == CT_OP_BLOCK_OOM)
-        (void)snprintf(to, size, "PyTorch refused%s", unknown);
+        (void)snprintf(to, size, "allocation failed in PyTorch%s", unknown);
     else
-        (void)snprintf(to, size, "the driver refused: %.*s, result %" PRId32 "%s", (int)api->length,
-                       api->at, e->result, unknown);
+        (void)snprintf(to, size, "allocation failed in the driver: %.*s, result %" PRId32 "%s",
+                       (int)api->length, api->at, e->result, unknown);
 }
 
-static void put_refusal(struct ct_torch_snapshot *s, const struct ct_event *e) {
-    const struct ct_refusal of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
+static void write_oom(struct ct_torch_snapshot *s, const struct ct_event *e) {
+    const struct ct_oom_event of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
     const int index = ct_event_device_index(e);
-    const int refused =
-        e->op == CT_OP_BLOCK_OOM ||
-        (CT_HAS(e, result) && e->result == 2 && ct_trace_op_acquires(e->op) && ct_scan_is_device_memory(&of));
+    const int is_oom =
+        e->op == CT_OP_BLOCK_OOM || (CT_HAS(e, result) && e->result == 2 &&
+                                     ct_trace_op_acquires(e->op) && ct_scan_is_device_memory(&of));
     char text[300];
-    if (!s->out || !refused || !wanted(s, index))
+    if (!s->out || !is_oom || !is_wanted(s, index))
         return;
     const struct ct_breakdown split = ct_replay_split(s->replay, index);
-    const int known = CT_HAS(e, free_bytes) || split.used_known;
-    refusal_text(s, e, known, text, sizeof text);
-    ct_torch_snapshot_write_oom(s, e, CT_HAS(e, free_bytes) ? e->free_bytes : known ? split.free : 0, text);
+    uint64_t free_bytes = 0;
+    if (CT_HAS(e, free_bytes))
+        free_bytes = e->free_bytes;
+    else if (split.used_known)
+        free_bytes = split.free;
+    describe_oom(s, e, CT_HAS(e, free_bytes) || split.used_known, text, sizeof text);
+    ct_torch_snapshot_write_oom(s, e, free_bytes, text);
 }
 
-// ---- the window ------------------------------------------------------------------------------------
+// ---- the window ---------------------------------------------------------------------------------
 
-struct first {
+struct live_object {
     uint64_t event;
     uint32_t slot;
     int is_block;
 };
 
-static int by_event(const void *a, const void *b) {
-    const struct first *x = a, *y = b;
+static int compare_age(const void *a, const void *b) {
+    const struct live_object *x = a, *y = b;
     if (x->is_block != y->is_block)
         return x->is_block - y->is_block;
     if (x->event != y->event)
@@ -249,10 +260,10 @@ static int by_event(const void *a, const void *b) {
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-// What is there when the window begins: memory of the driver, then the blocks in it, each in the order in which it was made.
-static void tell_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
+// Writes the state at the beginning of the window: driver memory, then blocks, the oldest first.
+static void write_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
     const struct ct_live *l = &s->replay->live;
-    struct first *all = NULL;
+    struct live_object *all = NULL;
     size_t n = 0, room = 0;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
@@ -260,10 +271,10 @@ static void tell_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
             (o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_MAPPING && o->kind != CT_KIND_BLOCK))
             continue;
         CT_HEAP_GROW(all, n, room);
-        all[n++] = (struct first){ct_object_event(o), i, o->kind == CT_KIND_BLOCK};
+        all[n++] = (struct live_object){ct_object_event(o), i, o->kind == CT_KIND_BLOCK};
     }
     if (n)
-        qsort(all, n, sizeof *all, by_event);
+        qsort(all, n, sizeof *all, compare_age);
     for (size_t i = 0; i < n; i++) {
         const struct ct_object *o = ct_live_object_at(l, all[i].slot);
         tile_changed(s, o, ct_live_traits(l, o), +1);
@@ -272,7 +283,7 @@ static void tell_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
     for (int d = 0; d < CT_DEVICES && s->out; d++)
         if (s->list[d])
             ct_torch_snapshot_write_marker(s, d, t_ns);
-    s->told = 1;
+    s->began = 1;
 }
 
 static void count_shown(struct ct_torch_snapshot *s) {
@@ -282,7 +293,7 @@ static void count_shown(struct ct_torch_snapshot *s) {
          at = ct_range_list_next(&s->regions, at)) {
         struct ct_export_shown *d = &s->shown[ct_device_to_index(span->device)];
         d->segment_bytes += span->bytes;
-        d->pool_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
+        d->torch_segment_bytes += span->what & CT_REGION_POOL ? span->bytes : 0;
     }
     for (at = ct_range_list_find(&s->blocks, 0); (span = ct_range_list_get(&s->blocks, at));
          at = ct_range_list_next(&s->blocks, at)) {
@@ -294,41 +305,41 @@ static void count_shown(struct ct_torch_snapshot *s) {
         s->shown[d].live_bytes = s->replay->live.device[d].live_bytes;
 }
 
-static void follow(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
+static void replay_window(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_replay *r) {
     const struct ct_export_window *w = &s->window;
     const struct ct_event *e;
     uint64_t number;
     s->replay = r;
     s->event = NULL;
-    s->told = 0;
+    s->began = 0;
     memset(s->shown, 0, sizeof s->shown);
     ct_replay_init(r, NULL, s);
     ct_trace_rewind(t);
     for (; (e = ct_replay_next(r, t, &number)) && number <= w->last && e->t_ns <= w->to_ns;
          s->event = NULL) {
-        if (!s->told && number >= w->first && e->t_ns >= w->from_ns) {
-            tell_before(s, e->t_ns);
+        if (!s->began && number >= w->first && e->t_ns >= w->from_ns) {
+            write_before(s, e->t_ns);
             r->live.region_changed = tile_changed;
             r->live.region_user = s;
         }
         s->event = e;
-        if (s->told)
-            put_refusal(s, e);
+        if (s->began)
+            write_oom(s, e);
         ct_replay_apply(r, e, number);
     }
     s->event = NULL;
-    if (!s->told)
-        tell_before(s, t->t_last_ns);
+    if (!s->began)
+        write_before(s, t->t_last_ns);
     r->live.region_changed = NULL;
     count_shown(s);
 }
 
-// ---- before it is written --------------------------------------------------------------------------
+// ---- preparation --------------------------------------------------------------------------------
 
-// `place`: of a stack's holding, + 1.
-static void add_holding(struct ct_live_totals *m, size_t *room, struct ct_map *place,
+// `position`: of a stack's holding, + 1.
+static void add_holding(struct ct_live_totals *m, size_t *room, struct ct_map *position,
                         const struct ct_listed_range *span) {
-    uint64_t *of = ct_map_add(place, span->stack);
+    uint64_t *of = ct_map_add(position, span->stack);
     if (!*of) {
         CT_HEAP_GROW(m->holdings, m->holding_count, *room);
         m->holdings[m->holding_count++] = (struct ct_holding){.stack = span->stack};
@@ -338,18 +349,19 @@ static void add_holding(struct ct_live_totals *m, size_t *room, struct ct_map *p
     m->holdings[*of - 1].count++;
 }
 
-// The call sites that hold most of the blocks at the end; where there are no blocks, of the driver's memory.
+// Chooses the call sites that hold the most at the end: of the blocks, or of driver memory where
+// there are no blocks.
 static void choose_categories(struct ct_torch_snapshot *s) {
     const struct ct_range_list *from = s->has_blocks ? &s->blocks : &s->regions;
     const struct ct_listed_range *span;
-    struct ct_map place = {0};
+    struct ct_map position = {0};
     size_t room = 16;
     struct ct_live_totals m = {.holdings = ct_heap_alloc_zeroed(room, sizeof *m.holdings)};
     struct ct_site_groups groups;
-    for (struct ct_range_list_position at = ct_range_list_find(from, 0); (span = ct_range_list_get(from, at));
-         at = ct_range_list_next(from, at))
-        add_holding(&m, &room, &place, span);
-    ct_map_free(&place);
+    for (struct ct_range_list_position at = ct_range_list_find(from, 0);
+         (span = ct_range_list_get(from, at)); at = ct_range_list_next(from, at))
+        add_holding(&m, &room, &position, span);
+    ct_map_free(&position);
     ct_site_groups_refine(s->sites, m.holdings, m.holding_count);
     ct_site_groups_build(&groups, s->sites, m.holdings, m.holding_count);
     ct_site_groups_sort(&groups);
@@ -361,18 +373,19 @@ static void choose_categories(struct ct_torch_snapshot *s) {
 
 void ct_torch_snapshot_prepare(struct ct_torch_snapshot *s, struct ct_trace *t) {
     struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
-    follow(s, t, r);
+    replay_window(s, t, r);
     choose_categories(s);
     ct_range_list_free(&s->regions);
     ct_range_list_free(&s->blocks);
-    s->alone = 0;
+    s->synthetic = 0;
     ct_replay_free(r);
     free(r);
 }
 
-// ---- what there is of it ------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
-void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t, struct ct_pickle *out) {
+void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t,
+                              struct ct_pickle *out) {
     struct ct_replay *r = ct_heap_resize(NULL, 1, sizeof *r);
     uint64_t monotonic, realtime;
     if (ct_definitions_info_number(s->sites->definitions, "clock.monotonic_ns", &monotonic) &&
@@ -381,7 +394,7 @@ void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t, s
     s->out = out;
     s->memos = CT_WORDS;
     ct_pickle_op(out, CT_PICKLE_DICT);
-    follow(s, t, r);
+    replay_window(s, t, r);
     ct_torch_snapshot_write_state(s, t);
     ct_replay_free(r);
     free(r);

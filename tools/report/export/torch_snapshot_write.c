@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words, frames, entries and segments of a snapshot. Sources of the format: torch/csrc/cuda/memory_snapshot.cpp,
+// Words, frames, entries and segments. Sources of the format: torch/csrc/cuda/memory_snapshot.cpp,
 // torch/cuda/memory.py (_snapshot) and torch/utils/viz/MemoryViz.js of PyTorch.
 #include "export/torch_snapshot_write.h"
 
 #include "analyze/site_groups.h"
 #include "base/human.h"
 
-// ---- words -----------------------------------------------------------------------------------------
-// Each is written once, and then by its number.
+// ---- words --------------------------------------------------------------------------------------
+// Each is written once, and then recalled by its number.
 
 static void put_word(struct ct_torch_snapshot *s, enum ct_word w) {
     static const char *const words[] = {
@@ -33,24 +33,35 @@ static void put_key_word(struct ct_torch_snapshot *s, enum ct_word key, enum ct_
     put_word(s, value);
 }
 
-// Keeps what was just written; its number is remembered in `*memo`.
-static void keep(struct ct_torch_snapshot *s, uint64_t *memo) {
+// Gives the value that was just written a number, and sets *memo to it.
+static void memoize(struct ct_torch_snapshot *s, uint64_t *memo) {
     *memo = s->memos++;
     ct_pickle_memoize(s->out, (uint32_t)*memo);
 }
 
-// Whether something was written before; if so, it is again.
-static int put_again(struct ct_torch_snapshot *s, uint64_t memo) {
+// Writes a value again if it was written before. Returns whether it was.
+static int recall(struct ct_torch_snapshot *s, uint64_t memo) {
     if (memo)
         ct_pickle_recall(s->out, (uint32_t)memo);
     return memo != 0;
 }
 
-// ---- frames ----------------------------------------------------------------------------------------
+// Begins the next element of a list; every CT_PICKLE_BATCH elements, appends them and sets a new
+// mark.
+static void next_element(struct ct_torch_snapshot *s, unsigned *batch) {
+    if ((*batch)++ != CT_PICKLE_BATCH)
+        return;
+    ct_pickle_op(s->out, CT_PICKLE_APPENDS);
+    ct_pickle_op(s->out, CT_PICKLE_MARK);
+    *batch = 1;
+}
 
-// What the viewer and torch.cuda._memory_viz leave out, wherever in a name it stands ("on_train_start"). The frames here are
-// chosen already, so a character without width is put into such a name.
-static const char *const left_out[] = {
+// ---- frames -------------------------------------------------------------------------------------
+
+// The viewer and torch.cuda._memory_viz leave out frames whose name contains one of these anywhere
+// ("on_train_start"). The frames here are already selected, so such a name gets a zero-width
+// character.
+static const char *const hidden_patterns[] = {
     "unwind::unwind",
     "CapturedTraceback::gather",
     "gather_with_cpp",
@@ -72,12 +83,13 @@ static const char *const left_out[] = {
 };
 
 static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t length) {
-    char *copy = ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
+    char *copy =
+        ct_heap_resize(NULL, length * 4 + 1, 1); // (each pattern has more than one character)
     size_t n = length;
     memcpy(copy, text, length);
     copy[n] = 0;
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        for (char *at; (at = memmem(copy, n, left_out[i], strlen(left_out[i])));) {
+    for (size_t i = 0; i < sizeof hidden_patterns / sizeof *hidden_patterns; i++)
+        for (char *at; (at = memmem(copy, n, hidden_patterns[i], strlen(hidden_patterns[i])));) {
             memmove(at + 4, at + 1, n - (size_t)(at + 1 - copy) + 1);
             at[1] = '\xE2'; // U+200B
             at[2] = '\x80';
@@ -91,10 +103,10 @@ static void put_visible(struct ct_torch_snapshot *s, const char *text, size_t le
 static void put_file(struct ct_torch_snapshot *s, uint32_t string) {
     const struct ct_string *file = &s->sites->definitions->strings[string];
     uint64_t *memo = ct_map_add(&s->file, string);
-    if (put_again(s, *memo))
+    if (recall(s, *memo))
         return;
     put_visible(s, file->at, file->length);
-    keep(s, memo);
+    memoize(s, memo);
 }
 
 static void put_function(struct ct_torch_snapshot *s, const struct ct_frame *f,
@@ -121,21 +133,29 @@ static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames 
     const struct ct_source_location *p =
         a->location < f->location_count ? &n->locations[f->first_location + a->location] : NULL;
     uint64_t *memo = ct_map_add(&s->frame, (uint64_t)a->location << 32 | id);
-    if (put_again(s, *memo))
+    if (recall(s, *memo))
         return;
-    const int python = f->kind == CT_FRAME_PYTHON;
+    uint32_t file = n->modules[f->module].path, line = 0;
+    if (f->kind == CT_FRAME_PYTHON) {
+        file = f->file;
+        line = f->line;
+    }
+    if (p) {
+        file = p->file;
+        line = p->line;
+    }
     ct_pickle_op(s->out, CT_PICKLE_DICT);
-    keep(s, memo);
+    memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_word(s, W_filename);
-    put_file(s, p ? p->file : python ? f->file : n->modules[f->module].path);
-    put_key_number(s, W_line, p ? p->line : python ? f->line : 0);
+    put_file(s, file);
+    put_key_number(s, W_line, line);
     put_word(s, W_name);
     put_function(s, f, p);
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
 }
 
-// The frames that say who asked, innermost first.
+// Writes the frames of a stack that are not hidden, innermost first.
 static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
     unsigned batch = 0;
     if (!stack) {
@@ -143,26 +163,23 @@ static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
         return;
     }
     uint64_t *memo = ct_map_add(&s->frames, stack);
-    if (put_again(s, *memo))
+    if (recall(s, *memo))
         return;
     ct_pickle_op(s->out, CT_PICKLE_LIST);
-    keep(s, memo);
+    memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node; ct_call_sites_next_frame(&a)) {
-        if (batch++ == CT_PICKLE_BATCH) {
-            ct_pickle_op(s->out, CT_PICKLE_APPENDS);
-            ct_pickle_op(s->out, CT_PICKLE_MARK);
-            batch = 1;
-        }
+    for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node;
+         ct_call_sites_next_frame(&a)) {
+        next_element(s, &batch);
         put_frame(s, &a);
     }
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
 }
 
-// ---- categories ------------------------------------------------------------------------------------
+// ---- categories ---------------------------------------------------------------------------------
 // The viewer gives each category a colour of its own and a place in its legend.
 
-static void module_of(const struct ct_torch_snapshot *s, uint32_t stack, char *to, size_t size) {
+static void get_module(const struct ct_torch_snapshot *s, uint32_t stack, char *to, size_t size) {
     const struct ct_definitions *n = s->sites->definitions;
     const struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack);
     const struct ct_frame *f = a.node ? ct_definitions_node_frame(n, a.node) : NULL;
@@ -171,11 +188,11 @@ static void module_of(const struct ct_torch_snapshot *s, uint32_t stack, char *t
         ct_call_sites_base_name(n, n->modules[f->module].path, to, size);
 }
 
-static void category_text(const struct ct_torch_snapshot *s, uint32_t stack, int outside, char *to,
-                          size_t size) {
+static void get_category(const struct ct_torch_snapshot *s, uint32_t stack, int outside, char *to,
+                         size_t size) {
     char label[1200];
     if (outside && s->has_blocks) {
-        module_of(s, stack, label, sizeof label);
+        get_module(s, stack, label, sizeof label);
         (void)snprintf(to, size, "outside the pool%s%s", *label ? ": " : "", label);
         return;
     }
@@ -191,20 +208,21 @@ static void category_text(const struct ct_torch_snapshot *s, uint32_t stack, int
 static void put_category(struct ct_torch_snapshot *s, uint32_t stack, int outside) {
     char text[1300];
     uint64_t *memo = ct_map_add(&s->category, (uint64_t)outside << 32 | stack);
-    if (put_again(s, *memo))
+    if (recall(s, *memo))
         return;
-    category_text(s, stack, outside, text, sizeof text);
+    get_category(s, stack, outside, text, sizeof text);
     uint64_t *same = ct_map_add(&s->labels, ct_hash_bytes(text, strlen(text)));
-    if (!put_again(s, *same)) {
+    if (!recall(s, *same)) {
         ct_pickle_text(s->out, text);
-        keep(s, same);
+        memoize(s, same);
     }
     *memo = *same;
 }
 
-// ---- entries of a trace ----------------------------------------------------------------------------
-// All lists are open at once: each is added to as the value of a key that is set again and again, and at the end
-// to the list of all of them. So nothing waits in memory for a device's turn.
+// ---- entries of a trace -------------------------------------------------------------------------
+// The lists of all devices grow at the same time, so that no entry waits in memory: the list of the
+// device in turn is set once more as the value of a key, and appended to. At the end, the list of
+// all lists becomes the value.
 
 static void close_list(struct ct_torch_snapshot *s) {
     if (s->open) {
@@ -217,10 +235,10 @@ static void close_list(struct ct_torch_snapshot *s) {
 static void open_list(struct ct_torch_snapshot *s, int index) {
     close_list(s);
     put_word(s, W_device_traces);
-    if (!put_again(s, s->list[index])) {
+    if (!recall(s, s->list[index])) {
         uint64_t memo;
         ct_pickle_op(s->out, CT_PICKLE_LIST);
-        keep(s, &memo);
+        memoize(s, &memo);
         s->list[index] = (uint32_t)memo;
     }
     ct_pickle_op(s->out, CT_PICKLE_MARK);
@@ -246,8 +264,7 @@ static void end_entry(struct ct_torch_snapshot *s) {
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
 }
 
-// The end of what was told of the time before the window. It has the category that the viewer cannot do without, once there
-// are others.
+// Carries the category "unknown", which the viewer requires as soon as there are other categories.
 void ct_torch_snapshot_write_marker(struct ct_torch_snapshot *s, int index, uint64_t t_ns) {
     begin_entry(s, index, W_snapshot, t_ns, 0);
     put_key_number(s, W_addr, 0);
@@ -255,31 +272,34 @@ void ct_torch_snapshot_write_marker(struct ct_torch_snapshot *s, int index, uint
     put_key_number(s, W_stream, 0);
     put_key_word(s, W_category, W_unknown);
     put_word(s, W_user_metadata);
-    ct_pickle_text(s->out, "before: what was there already; behind: what happened");
+    ct_pickle_text(s->out, "before this entry: what was live already; after it: what happened");
     end_entry(s);
 }
 
 static void begin_event(struct ct_torch_snapshot *s, int index, enum ct_word action, uint64_t t_ns,
                         uint32_t stack) {
-    if (s->told && !s->list[index])
+    if (s->began && !s->list[index])
         ct_torch_snapshot_write_marker(s, index, t_ns);
     begin_entry(s, index, action, t_ns, stack);
 }
 
-// The stream of a segment. What the recorder is told of blocks has none. But the viewer joins a mapping to whatever
-// of the same stream lies next to it, and then looks for that in vain.
+// Returns the stream of a segment. The hook for blocks carries none, so it is 0. A mapping gets 1
+// where it lies next to other memory, because the viewer would join neighbours of one stream and
+// then not find the other memory.
 static unsigned stream_of(const struct ct_torch_snapshot *s, const struct ct_listed_range *region) {
-    return s->apart && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
-                           (CT_REGION_POOL | CT_REGION_MAPPED);
+    return s->separate_mappings && (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) ==
+                                       (CT_REGION_POOL | CT_REGION_MAPPED);
 }
 
-static void put_range(struct ct_torch_snapshot *s, const struct ct_listed_range *span, unsigned stream) {
+static void put_range(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
+                      unsigned stream) {
     put_key_number(s, W_addr, span->start);
     put_key_number(s, W_size, span->bytes);
     put_key_number(s, W_stream, stream);
 }
 
-void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
+void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
+                                   enum ct_word action) {
     if (!s->out)
         return;
     begin_event(s, ct_device_to_index(span->device), action, span->t_ns, span->stack);
@@ -291,20 +311,22 @@ void ct_torch_snapshot_write_alloc(struct ct_torch_snapshot *s, const struct ct_
     end_entry(s);
 }
 
-void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_listed_range *span, enum ct_word action) {
+void ct_torch_snapshot_write_free(struct ct_torch_snapshot *s, const struct ct_listed_range *span,
+                                  enum ct_word action) {
     if (!s->out)
         return;
     const struct ct_event *e = s->event;
-    const int gives =
+    const int by_free =
         e && (e->op == CT_OP_FREE || e->op == CT_OP_UNMAP || e->op == CT_OP_BLOCK_FREE);
     begin_event(s, ct_device_to_index(span->device), action, e ? e->t_ns : span->t_ns,
-                gives && CT_HAS(e, stack) ? e->stack : 0);
+                by_free && CT_HAS(e, stack) ? e->stack : 0);
     put_range(s, span,
               action == W_segment_free || action == W_segment_unmap ? stream_of(s, span) : 0);
     end_entry(s);
 }
 
-void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_event *e, uint64_t free, const char *text) {
+void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_event *e,
+                                 uint64_t free, const char *text) {
     begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
     put_key_number(s, W_device_free, free);
     put_key_number(s, W_size, CT_HAS(e, bytes) ? e->bytes : 0);
@@ -314,7 +336,7 @@ void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_ev
     end_entry(s);
 }
 
-// ---- what there is at the end ----------------------------------------------------------------------
+// ---- the state at the end -----------------------------------------------------------------------
 
 static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t bytes,
                       const struct ct_listed_range *active) {
@@ -329,17 +351,9 @@ static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t byte
     ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
 }
 
-// The next element of a list that a mark stands before.
-static void next_of_list(struct ct_torch_snapshot *s, unsigned *batch) {
-    if ((*batch)++ != CT_PICKLE_BATCH)
-        return;
-    ct_pickle_op(s->out, CT_PICKLE_APPENDS);
-    ct_pickle_op(s->out, CT_PICKLE_MARK);
-    *batch = 1;
-}
-
-// The blocks and the room between them, from start to end; returns the bytes of blocks.
-static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
+// Writes the blocks of a region and the free ranges between them. Returns the bytes of the blocks.
+static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_range *region,
+                           uint64_t end) {
     const struct ct_range_list *from = region->what & CT_REGION_POOL ? &s->blocks : &s->regions;
     uint64_t up_to = region->start, bytes = 0;
     unsigned batch = 0;
@@ -350,35 +364,36 @@ static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_r
     for (struct ct_range_list_position at = ct_range_list_find(from, up_to);
          (b = ct_range_list_get(from, at)) && b->start < end; at = ct_range_list_next(from, at)) {
         if (b->start > up_to) {
-            next_of_list(s, &batch);
+            next_element(s, &batch);
             put_block(s, up_to, b->start - up_to, NULL);
         }
-        next_of_list(s, &batch);
+        next_element(s, &batch);
         put_block(s, b->start, b->bytes, b);
         up_to = ct_listed_range_end(b);
         bytes += b->bytes;
     }
     if (up_to < end) {
-        next_of_list(s, &batch);
+        next_element(s, &batch);
         put_block(s, up_to, end - up_to, NULL);
     }
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
     return bytes;
 }
 
-static unsigned ordinals(const struct ct_torch_snapshot *s) {
+static unsigned count_ordinals(const struct ct_torch_snapshot *s) {
     unsigned n = 0;
     for (unsigned d = 0; d < CT_MAX_DEVICES; d++)
         n = s->list[d] ? d + 1 : n;
     return n;
 }
 
-// An unknown device comes behind all others.
+// The unknown device comes after all others.
 static unsigned ordinal_of(const struct ct_torch_snapshot *s, int index) {
-    return index == CT_MAX_DEVICES ? ordinals(s) : (unsigned)index;
+    return index == CT_MAX_DEVICES ? count_ordinals(s) : (unsigned)index;
 }
 
-static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *region, uint64_t end) {
+static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_range *region,
+                        uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
     ct_pickle_op(s->out, CT_PICKLE_DICT);
@@ -387,7 +402,7 @@ static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_rang
     put_key_number(s, W_address, region->start);
     put_key_number(s, W_total_size, end - region->start);
     put_key_number(s, W_stream, stream_of(s, region));
-    // PyTorch's small segments have 2 MiB (kSmallBuffer), its large ones more.
+    // A small segment of PyTorch's has 2 MiB (kSmallBuffer), a large one more.
     put_key_word(s, W_segment_type, region->bytes > UINT64_C(2) << 20 ? W_large : W_small);
     put_word(s, W_segment_pool_id);
     ct_pickle_number(s->out, 0);
@@ -405,7 +420,7 @@ static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_rang
     s->shown[ct_device_to_index(region->device)].segments++;
 }
 
-// Mappings that follow one another are one segment.
+// Adjacent mappings are one segment.
 static void put_segments(struct ct_torch_snapshot *s) {
     const struct ct_range_list *from = &s->regions;
     struct ct_range_list_position at = ct_range_list_find(from, 0);
@@ -423,7 +438,7 @@ static void put_segments(struct ct_torch_snapshot *s) {
              next->start == end && next->device == region->device;
              at = ct_range_list_next(from, at))
             end = ct_listed_range_end(next);
-        next_of_list(s, &batch);
+        next_element(s, &batch);
         put_segment(s, region, end);
     }
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
@@ -435,22 +450,23 @@ static void put_traces(struct ct_torch_snapshot *s) {
     put_word(s, W_device_traces);
     ct_pickle_op(s->out, CT_PICKLE_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
-    for (unsigned d = 0; d < ordinals(s); d++)
-        if (!put_again(s, s->list[d]))
+    for (unsigned d = 0; d < count_ordinals(s); d++)
+        if (!recall(s, s->list[d]))
             ct_pickle_op(s->out, CT_PICKLE_LIST);
-    (void)put_again(s, s->list[CT_MAX_DEVICES]);
+    (void)recall(s, s->list[CT_MAX_DEVICES]);
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
 }
 
-// ---- settings --------------------------------------------------------------------------------------
+// ---- settings -----------------------------------------------------------------------------------
 
-static void put_text_number(struct ct_torch_snapshot *s, const char *key, uint64_t value) {
+static void put_named_number(struct ct_torch_snapshot *s, const char *key, uint64_t value) {
     ct_pickle_text(s->out, key);
     ct_pickle_number(s->out, value);
 }
 
-// What the process said of PyTorch: its version and the variables that set its allocator.
+// Writes the recorded facts about PyTorch: its version and the variables that configure its
+// allocator.
 static void put_facts(struct ct_torch_snapshot *s) {
     static const char environment[] = "process.env.", *const prefixes[] = {"torch.",
                                                                            "process.env.PYTORCH_"};
@@ -478,9 +494,10 @@ static void put_devices(struct ct_torch_snapshot *s) {
         ct_pickle_text(s->out, key);
         ct_pickle_op(s->out, CT_PICKLE_DICT);
         ct_pickle_op(s->out, CT_PICKLE_MARK);
-        put_text_number(s, "driver_bytes", shown->live_bytes);
-        put_text_number(s, "shown_bytes", shown->segment_bytes);
-        put_text_number(s, "outside_the_pool_bytes", shown->segment_bytes - shown->pool_bytes);
+        put_named_number(s, "driver_bytes", shown->live_bytes);
+        put_named_number(s, "shown_bytes", shown->segment_bytes);
+        put_named_number(s, "outside_the_pool_bytes",
+                         shown->segment_bytes - shown->torch_segment_bytes);
         ct_pickle_op(s->out, CT_PICKLE_SETITEMS);
     }
 }
@@ -496,8 +513,8 @@ static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) 
     ct_pickle_text(s->out, "trace");
     ct_pickle_text(s->out, t->source.name);
     if (s->window.first != UINT64_MAX) {
-        put_text_number(s, "from_event", s->window.first);
-        put_text_number(s, "to_event", s->window.last);
+        put_named_number(s, "from_event", s->window.first);
+        put_named_number(s, "to_event", s->window.last);
     }
     ct_pickle_text(s->out, "sizes");
     ct_pickle_text(s->out, "as PyTorch has rounded them; streams and pools are not known");

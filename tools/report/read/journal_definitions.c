@@ -156,7 +156,8 @@ static uint64_t define_text(struct ct_journal_definitions *d, uint32_t number) {
         return *known;
     struct ct_code_name t;
     uint64_t id = 0;
-    if (!ct_code_name_parse(words, read_words(d, number, words, sizeof words / sizeof *words), &t)) {
+    if (!ct_code_name_parse(words, read_words(d, number, words, sizeof words / sizeof *words),
+                            &t)) {
         id = (uint64_t)define_string(d, t.function, t.function_bytes) << 32;
         id |= define_string(d, t.file, t.file_bytes);
     }

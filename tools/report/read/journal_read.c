@@ -50,8 +50,8 @@ static int read_header(struct ct_journal_contents *j, struct ct_error *error) {
             "version that recorded it",
             j->file.name, mismatch, h->version, CT_JOURNAL_VERSION);
     const uint64_t offsets[] = {
-        h->blocks_at,    h->names_at, h->texts_at,    h->threads_at,      h->modules_at,
-        h->stacks_at,    h->rings_at, h->texts_bytes, h->module_texts_at, h->module_texts_bytes,
+        h->blocks_at,    h->names_at,  h->texts_at,    h->threads_at,      h->modules_at,
+        h->stacks_at,    h->rings_at,  h->texts_bytes, h->module_texts_at, h->module_texts_bytes,
         h->stacks_bytes, h->chunks_at, h->chunks_bytes};
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++)
         if (offsets[i] > OFFSET_MAX)

@@ -459,7 +459,8 @@ void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, in
 
 void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live *l) {
     uint64_t next;
-    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l); i++) {
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
+         i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         if (!o || o->kind != CT_KIND_MAPPING)
             continue;

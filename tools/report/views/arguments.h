@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user asked for.
-#ifndef CT_OPTIONS_H
-#define CT_OPTIONS_H
+// The command line: a command, its options, and the traces.
+#ifndef CT_ARGUMENTS_H
+#define CT_ARGUMENTS_H
 
 #include <stdint.h>
 
@@ -18,7 +18,7 @@ enum ct_command {
 
 enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 
-struct ct_options {
+struct ct_arguments {
     enum ct_command command;
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
     const char *output;      // NULL = not given
@@ -26,7 +26,7 @@ struct ct_options {
     int device;              // -1 = all
     uint64_t from_ns, to_ns; // since the start
     int have_from, have_to;
-    unsigned top;    // 0 = the view's own number
+    unsigned top;    // 0 = the default of the view
     uint64_t events; // 0 = not given, UINT64_MAX = all
     int have_demangling;
     enum ct_demangling demangling;
@@ -38,8 +38,8 @@ struct ct_options {
     int path_count;
 };
 
-// 0, or -1 with the error set (exit code 2).
-int ct_arguments_parse(struct ct_options *o, int argc, char **argv, struct ct_error *error);
+// Returns 0, or -1 with the error set (exit code 2).
+int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error);
 void ct_arguments_print_help(FILE *out);
 const char *ct_arguments_command_name(enum ct_command command);
 

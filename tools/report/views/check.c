@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// check: reads everything that the file holds and says what is wrong with it.
+// check: reads all that the file contains and reports what is wrong with it.
 #include <inttypes.h>
 
-#include "views/common.h"
+#include "views/document.h"
+#include "views/event_names.h"
+#include "views/trace_state.h"
 
 struct findings {
     uint64_t events, out_of_order, outside, unknown_ops, unknown_stacks, miscounted;
 };
 
-static void look(struct ct_view *v, struct findings *f) {
+static void read_events(struct ct_view *v, struct findings *f) {
     struct ct_trace *t = v->trace;
     struct ct_event e;
     uint64_t number, last = 0;
@@ -30,27 +32,26 @@ static const struct {
     const char *key, *text;
     size_t at;
 } kinds[] = {
-    {"out_of_order", "events are earlier than the one before them",
+    {"out_of_order", "events are earlier than their predecessor",
      offsetof(struct findings, out_of_order)},
-    {"outside_chunk", "events lie outside their chunk's times", offsetof(struct findings, outside)},
+    {"outside_chunk", "events lie outside the times of their chunk",
+     offsetof(struct findings, outside)},
     {"unknown_operations", "events have an operation that this version does not know",
      offsetof(struct findings, unknown_ops)},
     {"unresolved_stacks", "events name a stack that is not defined",
      offsetof(struct findings, unknown_stacks)},
 };
 
-static uint64_t value(const struct findings *f, size_t i) {
+static uint64_t get_finding(const struct findings *f, size_t i) {
     uint64_t n;
     memcpy(&n, (const char *)f + kinds[i].at, sizeof n);
     return n;
 }
 
-static void put_json(struct ct_view *v, const struct findings *f, int ok) {
+static void print_json(struct ct_view *v, const struct findings *f, int ok) {
     struct ct_json json = {.out = v->out}, *j = &json;
     const struct ct_index *x = &v->trace->index;
-    ct_json_open(j, NULL, '{');
-    ct_json_text(j, "schema", "cutrace.check/1");
-    ct_json_text(j, "file", v->trace->source.name);
+    ct_document_begin_bare(j, v, v->trace->source.name);
     ct_json_bool(j, "ok", ok);
     ct_json_bool(j, "complete", ct_trace_is_complete(v->trace));
     ct_document_add_recording(j, v->trace);
@@ -60,7 +61,7 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
     ct_json_number(j, "missing_chunks", x->missing);
     ct_json_number(j, "foreign_chunks", x->foreign);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        ct_json_number(j, kinds[i].key, value(f, i));
+        ct_json_number(j, kinds[i].key, get_finding(f, i));
     ct_json_open(j, "damage", '[');
     for (size_t i = 0; i < x->damages; i++) {
         ct_json_open(j, NULL, '{');
@@ -70,11 +71,10 @@ static void put_json(struct ct_view *v, const struct findings *f, int ok) {
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
-    ct_json_close(j, '}');
-    ct_json_end_line(j);
+    ct_document_end(j);
 }
 
-static void put_text(struct ct_view *v, const struct findings *f, int ok) {
+static void print_text(struct ct_view *v, const struct findings *f, int ok) {
     const struct ct_trace *t = v->trace;
     const struct ct_index *x = &t->index;
     for (size_t i = 0; i < x->damages; i++)
@@ -84,13 +84,13 @@ static void put_text(struct ct_view *v, const struct findings *f, int ok) {
         fprintf(v->out, "%" PRIu64 " chunks are missing between others, with %" PRIu64 " events\n",
                 x->missing, t->missing_events);
     if (x->foreign)
-        fprintf(v->out, "%" PRIu64 " chunks of another trace were passed over\n", x->foreign);
+        fprintf(v->out, "%" PRIu64 " chunks of another trace were skipped\n", x->foreign);
     if (f->miscounted)
         fprintf(v->out, "%" PRIu64 " events were read, the prefixes count %" PRIu64 "\n", f->events,
                 t->events);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (value(f, i))
-            fprintf(v->out, "%" PRIu64 " %s\n", value(f, i), kinds[i].text);
+        if (get_finding(f, i))
+            fprintf(v->out, "%" PRIu64 " %s\n", get_finding(f, i), kinds[i].text);
     if (ct_trace_state_print_overwritten(v))
         putc('\n', v->out);
     if (ct_trace_state_print_torn(v))
@@ -99,18 +99,18 @@ static void put_text(struct ct_view *v, const struct findings *f, int ok) {
         fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_trace_state_end(t));
     fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", ok ? "ok" : "damaged", f->events,
             ct_human_plural(f->events), x->count, ct_human_plural(x->count),
-            ct_trace_is_complete(t) ? ", whole from start to end" : "");
+            ct_trace_is_complete(t) ? ", complete from start to end" : "");
 }
 
 int ct_view_check(struct ct_view *v) {
     struct findings f = {0};
-    look(v, &f);
+    read_events(v, &f);
     const int ok = !v->trace->index.damages && !v->trace->index.missing &&
                    !v->trace->missing_events && !f.miscounted && !f.out_of_order &&
                    !f.unknown_stacks;
     if (v->options->json)
-        put_json(v, &f, ok);
+        print_json(v, &f, ok);
     else
-        put_text(v, &f, ok);
+        print_text(v, &f, ok);
     return ok ? CT_EXIT_OK : CT_EXIT_BAD_TRACE;
 }

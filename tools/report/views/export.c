@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// export: a window of the trace in a format of others'. torch: PyTorch's memory snapshot, for its own viewer.
+// export: writes a window of the trace in the format of another tool. torch: a memory snapshot for
+// PyTorch's own viewer.
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/utf8.h"
 #include "export/torch_snapshot.h"
-#include "views/common.h"
+#include "views/document.h"
+#include "views/label.h"
+#include "views/trace_state.h"
 
-// The viewer takes seconds for each 100,000 entries, and stops altogether at some hundred megabytes.
+// The viewer takes seconds for each 100,000 entries, and fails at some hundred megabytes.
 enum { DEFAULT_EVENTS = 100000 };
 
 struct export {
@@ -16,30 +19,30 @@ struct export {
     struct ct_new_file out;
     struct ct_error error;
     char path[4200], note[400];
-    int some, failed_known; // events; a refusal among them
-    uint64_t failed;
+    int some, oom_known; // the window has events; an OOM is among them
+    uint64_t oom;
 };
 
-// ---- the window ------------------------------------------------------------------------------------
+// ---- the window ---------------------------------------------------------------------------------
 
-// The events that follow one another up to where the window ends: behind a gap, nothing before it counts.
+// The events without a gap before them up to the end of the window: nothing before a gap counts.
 struct part {
     const struct ct_view *v;
-    const struct ct_refusal *crossing;
-    uint64_t first, last; // that are in the range
-    uint64_t refused;     // the last event of what was refused
-    int some, refused_known;
-    int settled; // what came of the crossing
+    const struct ct_oom_event *crossing;
+    uint64_t first, last; // events in the range
+    uint64_t oom;         // the last event of the OOM
+    int some, oom_known;
+    int settled; // the outcome of the crossing is known
 };
 
-// PyTorch reports what it could not serve right behind the driver's refusals, in the same thread; and where a limit
-// of its own refuses, nothing else does.
-static void note_refusal(struct part *p, const struct ct_event *e, uint64_t number) {
-    const struct ct_refusal *c = p->crossing;
+// PyTorch reports a block-oom right behind the failures of the driver, in the same thread. Where a
+// limit of PyTorch's own fails the request, the block-oom is all there is.
+static void note_oom(struct part *p, const struct ct_event *e, uint64_t number) {
+    const struct ct_oom_event *c = p->crossing;
     const int device = p->v->options->device;
     if (c && number == c->event) {
-        p->refused = number;
-        p->refused_known = 1;
+        p->oom = number;
+        p->oom_known = 1;
     }
     if (c && (number < c->event || p->settled || !CT_HAS(e, thread) || e->thread != c->thread))
         return;
@@ -48,8 +51,8 @@ static void note_refusal(struct part *p, const struct ct_event *e, uint64_t numb
     if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_event_device_index(e) != device))
         return;
     p->settled = c != NULL;
-    p->refused = number;
-    p->refused_known = 1;
+    p->oom = number;
+    p->oom_known = 1;
 }
 
 static void find_part(struct part *p, struct ct_trace *t) {
@@ -59,7 +62,7 @@ static void find_part(struct part *p, struct ct_trace *t) {
     int gap = 0;
     ct_trace_rewind(t);
     for (enum ct_step step; (step = ct_trace_step(t, &e, &number)) != CT_STEP_END;) {
-        if (step == CT_STEP_RESET && p->refused_known)
+        if (step == CT_STEP_RESET && p->oom_known)
             return;
         gap |= step == CT_STEP_RESET;
         if (step != CT_STEP_EVENT)
@@ -73,51 +76,58 @@ static void find_part(struct part *p, struct ct_trace *t) {
             continue;
         p->some = 1;
         p->last = number;
-        note_refusal(p, &e, number);
+        note_oom(p, &e, number);
     }
 }
 
 static void choose_window(struct export *x) {
     struct ct_view *v = x->v;
-    const struct ct_options *o = v->options;
+    const struct ct_arguments *o = v->options;
     struct ct_scan s;
     struct part p = {.v = v};
     const struct ct_scan_request request = ct_view_scan_request(v);
     const int ranged = o->have_from || o->have_to;
-    const uint64_t most = o->events ? o->events : ranged ? UINT64_MAX : DEFAULT_EVENTS;
+    uint64_t most = ranged ? UINT64_MAX : DEFAULT_EVENTS;
+    if (o->events)
+        most = o->events;
     ct_scan_run(&s, v->trace, &request);
     p.crossing = ct_scan_find_crossing(&s);
     find_part(&p, v->trace);
     ct_scan_free(&s);
-    // All of them, or a range that was asked for: not only up to the refusal.
-    x->failed_known = p.refused_known;
-    x->failed = p.refused;
-    if (p.refused_known && !(ranged && !o->events) && o->events != UINT64_MAX)
-        p.last = p.refused;
+    x->oom_known = p.oom_known;
+    x->oom = p.oom;
+    // The window ends with the OOM, unless all events or those of a range are asked for.
+    if (p.oom_known && !(ranged && !o->events) && o->events != UINT64_MAX)
+        p.last = p.oom;
     if (p.last - p.first >= most)
         p.first = p.last - most + 1;
-    if (!p.some) // only what is there then
+    if (!p.some) // only the state at that time
         p.first = p.last = UINT64_MAX;
     x->some = p.some;
     x->snapshot.window = (struct ct_export_window){p.first, p.last, v->from_ns, v->to_ns};
 }
 
-// ---- the file --------------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
-// TRACE.pickle, without the ending of a trace.
+// Names the output: TRACE.pickle, without the trace's own ending.
 static int name_file(struct export *x) {
     const char *name = x->v->trace->source.name, *output = x->v->options->output;
     size_t length = strlen(name);
     if (length > 4 && strcmp(name + length - 4, ".zst") == 0)
         length -= 4;
-    const int n = output ? snprintf(x->path, sizeof x->path, "%s", output)
-                         : snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
+    int n;
+    if (output)
+        n = snprintf(x->path, sizeof x->path, "%s", output);
+    else
+        n = snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
     if (!output && strcmp(name, "-") == 0)
-        return ct_error_set(&x->error, CT_EXIT_USAGE, "export: name the new file with --output=FILE");
+        return ct_error_set(&x->error, CT_EXIT_USAGE,
+                            "export: name the new file with --output=FILE");
     if (n < 0 || (size_t)n >= sizeof x->path)
-        return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: is too long", x->path);
+        return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: the name is too long", x->path);
     if (ct_new_file_would_replace(x->path) && !x->v->options->force)
-        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it", x->path);
+        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
+                            x->path);
     return 0;
 }
 
@@ -135,34 +145,34 @@ static int make_file(struct export *x) {
     return rc;
 }
 
-// ---- what was written ------------------------------------------------------------------------------
+// ---- what was written ---------------------------------------------------------------------------
 
 static int is_shown(const struct ct_export_shown *d) {
     return d->segments || d->live_bytes;
 }
 
-static void put_text(struct export *x) {
+static void print_text(struct export *x) {
     struct ct_view *v = x->v;
     const struct ct_torch_snapshot *s = &x->snapshot;
     ct_utf8_print_sanitized(v->out, x->path, strlen(x->path));
     fprintf(v->out, ": %s entries", ct_human_count(s->entries).text);
     if (x->some)
         fprintf(v->out, ", from event %" PRIu64 " to %" PRIu64 "%s", s->window.first,
-                s->window.last,
-                x->failed_known && x->failed == s->window.last ? ", the refusal" : "");
+                s->window.last, x->oom_known && x->oom == s->window.last ? ", the OOM" : "");
     putc('\n', v->out);
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_export_shown *shown = &s->shown[d];
         if (!is_shown(shown))
             continue;
-        fprintf(v->out,
-                "  %s at its end: %s in %s segment%s, of it PyTorch's %s with %s in %s block%s",
+        fprintf(v->out, "  %s at its end: %s in %s segment%s; PyTorch's: %s with %s in %s block%s",
                 ct_label_device(d).text, ct_label_size(v, shown->segment_bytes).text,
                 ct_human_count(shown->segments).text, ct_human_plural(shown->segments),
-                ct_label_size(v, shown->pool_bytes).text, ct_label_size(v, shown->block_bytes).text,
-                ct_human_count(shown->blocks).text, ct_human_plural(shown->blocks));
+                ct_label_size(v, shown->torch_segment_bytes).text,
+                ct_label_size(v, shown->block_bytes).text, ct_human_count(shown->blocks).text,
+                ct_human_plural(shown->blocks));
         if (shown->segment_bytes != shown->live_bytes)
-            fprintf(v->out, "; taken from the driver: %s", ct_label_size(v, shown->live_bytes).text);
+            fprintf(v->out, "; allocated from the driver: %s",
+                    ct_label_size(v, shown->live_bytes).text);
         putc('\n', v->out);
     }
     fputs(
@@ -170,7 +180,7 @@ static void put_text(struct export *x) {
         v->out);
 }
 
-static void put_json(struct export *x) {
+static void print_json(struct export *x) {
     struct ct_view *v = x->v;
     const struct ct_torch_snapshot *s = &x->snapshot;
     struct ct_json json = {.out = v->out}, *j = &json;
@@ -181,7 +191,7 @@ static void put_json(struct export *x) {
     ct_json_number(j, "entries", s->entries);
     ct_json_number_or_null(j, "from_event", x->some, s->window.first);
     ct_json_number_or_null(j, "to_event", x->some, s->window.last);
-    ct_json_number_or_null(j, "refused_event", x->failed_known, x->failed);
+    ct_json_number_or_null(j, "oom_event", x->oom_known, x->oom);
     ct_document_add_recording(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++) {
@@ -193,14 +203,13 @@ static void put_json(struct export *x) {
         ct_json_number(j, "live_bytes", shown->live_bytes);
         ct_json_number(j, "segments", shown->segments);
         ct_json_number(j, "segment_bytes", shown->segment_bytes);
-        ct_json_number(j, "pool_bytes", shown->pool_bytes);
+        ct_json_number(j, "torch_segment_bytes", shown->torch_segment_bytes);
         ct_json_number(j, "blocks", shown->blocks);
         ct_json_number(j, "block_bytes", shown->block_bytes);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
-    ct_json_close(j, '}');
-    ct_json_end_line(j);
+    ct_document_end(j);
 }
 
 int ct_view_export(struct ct_view *v) {
@@ -211,16 +220,17 @@ int ct_view_export(struct ct_view *v) {
     int rc = name_file(x);
     if (!rc) {
         choose_window(x);
-        x->snapshot.note = ct_trace_state_estimate(v->trace, x->note, sizeof x->note) ? x->note : NULL;
+        x->snapshot.note =
+            ct_trace_state_estimate(v->trace, x->note, sizeof x->note) ? x->note : NULL;
         ct_torch_snapshot_prepare(&x->snapshot, v->trace);
         rc = make_file(x);
     }
     if (rc)
-        ct_say(x->error.text);
+        ct_terminal_warn(x->error.text);
     else if (v->options->json)
-        put_json(x);
+        print_json(x);
     else
-        put_text(x);
+        print_text(x);
     const int status = rc ? (int)x->error.status : CT_EXIT_OK;
     ct_torch_snapshot_free(&x->snapshot);
     free(x);

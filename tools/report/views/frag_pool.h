@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of `frag` that tells of PyTorch's pools.
-#ifndef CT_VIEW_POOL_H
-#define CT_VIEW_POOL_H
+// The part of `frag` about PyTorch's pools.
+#ifndef CT_FRAG_POOL_H
+#define CT_FRAG_POOL_H
 
-#include "views/pool_common.h"
+#include "analyze/obstruction.h"
+#include "base/json.h"
+#include "views/view_scan.h"
 
-// A request that is named, with what was in its way.
+// A request that the view names, with the blocks that obstructed it.
 struct ct_frag_request {
     struct ct_pool_growth request;
-    struct ct_obstruction way;
+    struct ct_obstruction obstruction;
 };
 
 struct ct_frag_requests {
     struct ct_frag_request *list; // in the order of events
     size_t count;
-    size_t at; // those before it have been looked at
+    size_t done; // those before it have their obstruction
 };
 
-// Chooses up to `most` of a device's.
-void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g, int device,
-                        size_t most);
-// In a second pass, before the event of this number. Returns the number of the next event at which there is something to see.
-uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct ct_replay *r, uint64_t number);
+// Chooses up to `most` requests of a device.
+void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
+                                  int device, size_t most);
+// Finds the obstructions at an event; call it in a second pass before the event is applied. Returns
+// the number of the next event that it has to be called at.
+uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct ct_replay *r,
+                                        uint64_t number);
 
-void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s, const struct ct_frag_requests *q,
-                 int device);
+void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
+                        const struct ct_frag_requests *q, int device);
 void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
-                       const struct ct_frag_requests *q, int device);
+                           const struct ct_frag_requests *q, int device);
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// info: what the trace tells of its process, without looking at the events.
+// info: the facts that the trace has about its process; the events are not read.
 #include <inttypes.h>
 
 #include "base/utf8.h"
-#include "views/common.h"
+#include "views/document.h"
+#include "views/trace_state.h"
 
-static int by_key(const void *a, const void *b, void *names) {
+static int compare_keys(const void *a, const void *b, void *names) {
     const struct ct_definitions *n = names;
     const struct ct_string *x = &n->strings[((const struct ct_info_pair *)a)->key];
     const struct ct_string *y = &n->strings[((const struct ct_info_pair *)b)->key];
@@ -13,21 +14,22 @@ static int by_key(const void *a, const void *b, void *names) {
     return c ? c : (x->length > y->length) - (x->length < y->length);
 }
 
-static struct ct_info_pair *sorted(struct ct_definitions *n) {
+static struct ct_info_pair *sort_facts(struct ct_definitions *n) {
     const size_t count = n->info_count - 1;
     struct ct_info_pair *facts = ct_heap_resize(NULL, count, sizeof *facts);
     if (count) {
         memcpy(facts, n->info + 1, count * sizeof *facts);
-        qsort_r(facts, count, sizeof *facts, by_key, n);
+        qsort_r(facts, count, sizeof *facts, compare_keys, n);
     }
     return facts;
 }
 
-// Counters of look-ups, of which there are hundreds: as text their number will do.
+// Prefixes of the counters of symbol look-ups. There are hundreds of these; the text has only their
+// number.
 static const char *const look_ups[] = {"unwrapped.", "way.resolved."};
 
-// The list that a key belongs to, or NULL.
-static const char *list_of(const struct ct_string *key) {
+// Returns the prefix that a key begins with, or NULL.
+static const char *find_prefix(const struct ct_string *key) {
     for (size_t i = 0; i < sizeof look_ups / sizeof *look_ups; i++) {
         const size_t length = strlen(look_ups[i]);
         if (key->length > length && !memcmp(key->at, look_ups[i], length))
@@ -36,8 +38,8 @@ static const char *list_of(const struct ct_string *key) {
     return NULL;
 }
 
-static void put_fact(struct ct_view *v, const struct ct_string *key,
-                     const struct ct_string *value) {
+static void print_fact(struct ct_view *v, const struct ct_string *key,
+                       const struct ct_string *value) {
     char name[200];
     ct_utf8_sanitize(name, sizeof name, key->at, key->length);
     fprintf(v->out, "%-32s ", name);
@@ -45,22 +47,22 @@ static void put_fact(struct ct_view *v, const struct ct_string *key,
     putc('\n', v->out);
 }
 
-static void put_facts(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
+static void print_facts(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_string *strings = v->trace->definitions.strings;
     for (size_t i = 0, n; i < count; i += n) {
-        const char *list = list_of(&strings[facts[i].key]);
+        const char *prefix = find_prefix(&strings[facts[i].key]);
         char name[40];
-        for (n = 1; list && i + n < count && list_of(&strings[facts[i + n].key]) == list;)
+        for (n = 1; prefix && i + n < count && find_prefix(&strings[facts[i + n].key]) == prefix;)
             n++;
-        (void)snprintf(name, sizeof name, "%s*", list ? list : "");
-        if (list)
+        (void)snprintf(name, sizeof name, "%s*", prefix ? prefix : "");
+        if (prefix)
             fprintf(v->out, "%-32s %zu name%s (--json lists them)\n", name, n, n == 1 ? "" : "s");
         else
-            put_fact(v, &strings[facts[i].key], &strings[facts[i].value]);
+            print_fact(v, &strings[facts[i].key], &strings[facts[i].value]);
     }
 }
 
-static void put_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
+static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_trace *t = v->trace;
     const struct ct_definitions *n = &t->definitions;
     fprintf(v->out, "%-32s %s\n", "events", ct_human_count(t->events).text);
@@ -80,18 +82,30 @@ static void put_text(struct ct_view *v, const struct ct_info_pair *facts, size_t
     fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
     fprintf(v->out, "%-32s %016" PRIx64 "\n", "trace id", t->index.trace_id);
     fprintf(v->out, "%-32s %zu\n", "stacks", n->defined_stacks);
-    put_facts(v, facts, count);
+    print_facts(v, facts, count);
 }
 
-static void put_json(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
+static void add_module(struct ct_json *j, const struct ct_definitions *n, size_t i) {
+    const struct ct_string *id = &n->modules[i].build_id, *path = &n->strings[n->modules[i].path];
+    char build_id[140] = "";
+    for (uint32_t b = 0; b < id->length && b < 64; b++)
+        (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)id->at[b]);
+    ct_json_open(j, NULL, '{');
+    ct_json_bytes(j, "path", path->at, path->length);
+    ct_json_text(j, "build_id", build_id);
+    ct_json_hex(j, "base", n->modules[i].base);
+    ct_json_hex(j, "start", n->modules[i].start);
+    ct_json_hex(j, "end", n->modules[i].end);
+    ct_json_close(j, '}');
+}
+
+static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     struct ct_json json = {.out = v->out}, *j = &json;
     const struct ct_trace *t = v->trace;
     const struct ct_definitions *n = &t->definitions;
     char id[20];
     (void)snprintf(id, sizeof id, "%016" PRIx64, t->index.trace_id);
-    ct_json_open(j, NULL, '{');
-    ct_json_text(j, "schema", "cutrace.info/1");
-    ct_json_text(j, "file", t->source.name);
+    ct_document_begin_bare(j, v, t->source.name);
     ct_json_text(j, "trace_id", id);
     ct_json_number(j, "format_version", t->index.chunks[0].head.version);
     ct_json_number(j, "events", t->events);
@@ -114,31 +128,19 @@ static void put_json(struct ct_view *v, const struct ct_info_pair *facts, size_t
     }
     ct_json_close(j, '}');
     ct_json_open(j, "modules", '[');
-    for (size_t i = 1; i < n->module_count; i++) {
-        const struct ct_defined_module *m = &n->modules[i];
-        char build_id[140] = "";
-        for (uint32_t b = 0; b < m->build_id.length && b < 64; b++)
-            (void)snprintf(build_id + 2 * (size_t)b, 3, "%02x", (unsigned char)m->build_id.at[b]);
-        ct_json_open(j, NULL, '{');
-        ct_json_bytes(j, "path", n->strings[m->path].at, n->strings[m->path].length);
-        ct_json_text(j, "build_id", build_id);
-        ct_json_hex(j, "base", m->base);
-        ct_json_hex(j, "start", m->start);
-        ct_json_hex(j, "end", m->end);
-        ct_json_close(j, '}');
-    }
+    for (size_t i = 1; i < n->module_count; i++)
+        add_module(j, n, i);
     ct_json_close(j, ']');
-    ct_json_close(j, '}');
-    ct_json_end_line(j);
+    ct_document_end(j);
 }
 
 int ct_view_info(struct ct_view *v) {
-    struct ct_info_pair *facts = sorted(&v->trace->definitions);
+    struct ct_info_pair *facts = sort_facts(&v->trace->definitions);
     const size_t count = v->trace->definitions.info_count - 1;
     if (v->options->json)
-        put_json(v, facts, count);
+        print_json(v, facts, count);
     else
-        put_text(v, facts, count);
+        print_text(v, facts, count);
     free(facts);
     return CT_EXIT_OK;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// seal: puts what a journal has beyond its trace into the trace. An interrupted seal is done again from the journal,
-// which goes last.
+// seal: appends the events that only the journal has to the trace. The journal is removed last, so
+// that an interrupted seal can be repeated.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "base/journal_probe.h"
 #include "base/utf8.h"
 #include "read/new_file.h"
-#include "views/common.h"
+#include "views/document.h"
 
 struct seal {
     struct ct_view *v;
@@ -20,7 +20,7 @@ struct seal {
     uint64_t at; // where the new chunks go in the file
 };
 
-static int cannot(struct seal *s, const char *what, const char *path) {
+static int fail_with_errno(struct seal *s, const char *what, const char *path) {
     return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: %s: %s", path, what, strerror(errno));
 }
 
@@ -36,8 +36,8 @@ static int write_all(int fd, const void *bytes, size_t n, uint64_t at) {
     return 0;
 }
 
-// The new chunks, from a multiple of 8 on.
-static int append(struct seal *s, int fd) {
+// Appends the new chunks, from a multiple of 8 on; filler leads up to it.
+static int append_chunks(struct seal *s, int fd) {
     const uint32_t fill[4] = {CT_FILLER_MAGIC, (uint32_t)(0 - s->at) & (CT_CHUNK_ALIGN - 1), 0, 0};
     const uint64_t from = s->at % CT_CHUNK_ALIGN ? s->at + 8 + fill[1] : s->at;
     if (from != s->at && write_all(fd, fill, 8 + fill[1], s->at))
@@ -45,23 +45,24 @@ static int append(struct seal *s, int fd) {
     return write_all(fd, s->source->added, (size_t)(s->source->bytes - s->source->added_at), from);
 }
 
-// ---- into the trace itself -------------------------------------------------------------------------
+// ---- into the trace itself ----------------------------------------------------------------------
 
-// A chunk that was being written when the process was killed goes; if that fails, it comes back.
+// Replaces a chunk that was being written when the process was killed; restores it if that fails.
 static int seal_file(struct seal *s, int fd) {
     struct stat st;
     const uint64_t end = s->source->file_bytes;
     const size_t n = (size_t)(end - s->at);
     if (fstat(fd, &st) || (uint64_t)st.st_size != end)
-        return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: has changed meanwhile; try again",
-                       s->source->name);
+        return ct_error_set(&s->error, CT_EXIT_OUTPUT, "%s: has changed in the meantime; try again",
+                            s->source->name);
     uint8_t *rest = ct_heap_resize(NULL, n, 1);
     const int kept = ct_source_read(s->source, s->at, rest, n) == n;
-    int rc = kept ? 0 : cannot(s, "cannot be read", s->source->name);
-    if (!rc && ((n && ftruncate(fd, (off_t)s->at)) || append(s, fd) || fsync(fd)))
-        rc = cannot(s, "cannot be written; trace and journal are as they were", s->source->name);
+    int rc = kept ? 0 : fail_with_errno(s, "cannot be read", s->source->name);
+    if (!rc && ((n && ftruncate(fd, (off_t)s->at)) || append_chunks(s, fd) || fsync(fd)))
+        rc = fail_with_errno(s, "cannot be written; trace and journal are unchanged",
+                             s->source->name);
     if (rc && kept && (ftruncate(fd, (off_t)s->at) || write_all(fd, rest, n, s->at)))
-        rc = cannot(s, "cannot be restored; its journal has everything", s->source->name);
+        rc = fail_with_errno(s, "cannot be restored; its journal has everything", s->source->name);
     free(rest);
     return rc;
 }
@@ -79,13 +80,13 @@ static int sync_folder(const char *path) {
     return rc;
 }
 
-// The journal, and what leads to it.
+// Removes the journal, and the file that points to it.
 static int remove_journal(struct seal *s, const char *path) {
     char target[4200];
     const char *place = ct_journal_probe_path(path, target, sizeof target);
     if (place != path && unlink(place) && errno != ENOENT)
-        return cannot(s, "cannot be removed", place);
-    return unlink(path) ? cannot(s, "cannot be removed", path) : 0;
+        return fail_with_errno(s, "cannot be removed", place);
+    return unlink(path) ? fail_with_errno(s, "cannot be removed", path) : 0;
 }
 
 static int seal_in_place(struct seal *s) {
@@ -93,17 +94,18 @@ static int seal_in_place(struct seal *s) {
     if (s->source->added) {
         const int fd = open(s->source->name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
         if (fd < 0)
-            return cannot(s, "cannot be written", s->source->name);
+            return fail_with_errno(s, "cannot be written", s->source->name);
         const int rc = seal_file(s, fd);
         close(fd);
         if (rc)
             return rc;
     }
-    (void)sync_folder(s->source->name); // or else a trace that is new might go with the journal
+    // A new trace must survive a crash that follows the removal of the journal.
+    (void)sync_folder(s->source->name);
     return remove_journal(s, journal);
 }
 
-// ---- into another file -----------------------------------------------------------------------------
+// ---- into another file --------------------------------------------------------------------------
 
 static int seal_to(struct seal *s, const char *path) {
     const struct ct_source *from = s->source;
@@ -117,59 +119,56 @@ static int seal_to(struct seal *s, const char *path) {
     return rc ? -1 : 0;
 }
 
-// ---- the command -----------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
-// 0: there is something to do; 1: there is not; -1: it cannot be done.
-static int examine(struct seal *s) {
+// Returns 0 if the trace can be sealed, 1 if it needs no seal, -1 on an error.
+static int check_trace(struct seal *s) {
     const struct ct_trace *t = s->v->trace;
     const char *name = t->source.name;
     if (!t->journal.path)
         return ct_error_set(&s->error, CT_EXIT_USAGE,
-                       "%s: name the file of a trace: its journal lies beside it", name);
+                            "%s: name a trace's file: its journal lies next to it", name);
     if (t->journal_found < 0)
         return ct_error_set(&s->error, CT_EXIT_BAD_TRACE, "%s", t->journal_error.text);
     if (!t->journal_found && !t->ended && !t->sealed)
         return ct_error_set(&s->error, CT_EXIT_INCOMPLETE,
-                       "%s: no clean end, and no journal %s%s: nothing can be added", name, name,
-                       CT_JOURNAL_SUFFIX);
+                            "%s: no clean end, and no journal %s%s: nothing can be added", name,
+                            name, CT_JOURNAL_SUFFIX);
     if (t->journal_found && t->journal.alive)
         return ct_error_set(&s->error, CT_EXIT_USAGE,
-                       "%s: process %" PRIu32 " still records; end it first (or --force)", name,
-                       t->journal.head.pid);
+                            "%s: process %" PRIu32 " is still recording; end it first (or --force)",
+                            name, t->journal.head.pid);
     return !t->journal_found && !s->v->options->output;
 }
 
-static void put_done(const struct seal *s, int nothing) {
+static void print_result(const struct seal *s, int nothing) {
     struct ct_view *v = s->v;
     struct ct_json json = {.out = v->out}, *j = &json;
     if (v->options->json) {
-        ct_json_open(j, NULL, '{');
-        ct_json_text(j, "schema", "cutrace.seal/1");
-        ct_json_text(j, "file", s->source->name);
+        ct_document_begin_bare(j, v, s->source->name);
         ct_json_number(j, "events", v->trace->events);
         ct_json_number(j, "torn_events", v->trace->torn);
-        ct_json_close(j, '}');
-        ct_json_end_line(j);
+        ct_document_end(j);
         return;
     }
     ct_utf8_print_sanitized(v->out, s->source->name, strlen(s->source->name));
     if (nothing)
         fputs(": needs no seal\n", v->out);
     else
-        fprintf(v->out, ": sealed with %s event%s of its journal, %s in all\n",
-                ct_human_count(v->trace->journal.folded).text, ct_human_plural(v->trace->journal.folded),
-                ct_human_count(v->trace->events).text);
+        fprintf(v->out, ": added %s event%s from its journal, %s in all\n",
+                ct_human_count(v->trace->journal.folded).text,
+                ct_human_plural(v->trace->journal.folded), ct_human_count(v->trace->events).text);
 }
 
 int ct_view_seal(struct ct_view *v) {
     struct seal s = {.v = v, .source = &v->trace->source, .at = ct_trace_append_offset(v->trace)};
     const char *output = v->options->output;
     signal(SIGXFSZ, SIG_IGN);
-    const int nothing = examine(&s);
+    const int nothing = check_trace(&s);
     if (nothing < 0 || (!nothing && (output ? seal_to(&s, output) : seal_in_place(&s)))) {
-        ct_say(s.error.text);
+        ct_terminal_warn(s.error.text);
         return s.error.status;
     }
-    put_done(&s, nothing);
+    print_result(&s, nothing);
     return CT_EXIT_OK;
 }

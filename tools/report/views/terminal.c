@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminal manners, as git and others have taught people to expect them.
+// Follows the conventions of git and other tools: NO_COLOR, CLICOLOR_FORCE, COLUMNS, PAGER.
 #include "views/terminal.h"
 
 #include <langinfo.h>
@@ -8,34 +8,34 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "views/progress.h"
 
 static int is_set(const char *name) {
     const char *v = getenv(name);
     return v && *v;
 }
 
-static int forced(const char *name) {
+static int is_forced(const char *name) {
     const char *v = getenv(name);
     return v && *v && strcmp(v, "0") != 0;
 }
 
-// --color, then NO_COLOR, then CLICOLOR_FORCE and FORCE_COLOR, then the terminal.
-static int wants_color(const struct ct_options *o, int is_terminal) {
+// Precedence: --color, NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR, the terminal.
+static int wants_color(const struct ct_arguments *o, int is_terminal) {
     const char *term = getenv("TERM");
     if (o->color != CT_AUTO)
         return o->color == CT_ALWAYS;
     if (is_set("NO_COLOR"))
         return 0;
-    if (forced("CLICOLOR_FORCE") || forced("FORCE_COLOR"))
+    if (is_forced("CLICOLOR_FORCE") || is_forced("FORCE_COLOR"))
         return 1;
     return is_terminal && term && strcmp(term, "dumb") != 0;
 }
 
-void ct_terminal_init(struct ct_terminal *t, const struct ct_options *o) {
+void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o) {
     struct winsize size = {0};
     const char *columns = getenv("COLUMNS");
     *t = (struct ct_terminal){.is_terminal = isatty(STDOUT_FILENO), .width = 80};
@@ -46,7 +46,10 @@ void ct_terminal_init(struct ct_terminal *t, const struct ct_options *o) {
         t->width = (unsigned)atoi(columns);
     else if (t->is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         t->width = size.ws_col;
-    t->width = t->width < 40 ? 40 : t->width > 400 ? 400 : t->width;
+    if (t->width < 40)
+        t->width = 40;
+    else if (t->width > 400)
+        t->width = 400;
     t->color = wants_color(o, t->is_terminal);
     t->bold = t->color ? "\033[1m" : "";
     t->red = t->color ? "\033[1;31m" : "";
@@ -56,7 +59,7 @@ void ct_terminal_init(struct ct_terminal *t, const struct ct_options *o) {
 
 static pid_t pager;
 
-void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_options *o) {
+void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_arguments *o) {
     int ends[2];
     const char *command = is_set("CUTRACE_PAGER") ? getenv("CUTRACE_PAGER") : getenv("PAGER");
     if (!command)
@@ -90,48 +93,7 @@ void ct_terminal_end(void) {
     pager = 0;
 }
 
-// ---- progress --------------------------------------------------------------------------------
-
-static struct {
-    enum ct_choice mode;
-    int terminal, shown;
-    int64_t begun_ms, last_ms;
-} progress;
-
-static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-void ct_progress_init(const struct ct_options *o) {
-    progress.mode = o->progress;
-    progress.terminal = isatty(STDERR_FILENO);
-    progress.begun_ms = progress.last_ms = now_ms();
-}
-
-void ct_progress_report(void *user, uint64_t done, uint64_t total) {
-    (void)user;
-    if (progress.mode == CT_NEVER || (progress.mode == CT_AUTO && !progress.terminal) || !total)
-        return;
-    const int64_t now = now_ms();
-    const int every = progress.mode == CT_AUTO ? 200 : 5000;
-    if (now - progress.begun_ms < 1000 || now - progress.last_ms < every)
-        return;
-    progress.last_ms = now;
-    progress.shown = progress.mode == CT_AUTO;
-    fprintf(stderr, progress.mode == CT_AUTO ? "\rreading %3u %% \033[K" : "reading %u %%\n",
-            (unsigned)(done >= total ? 100 : done * 100 / total));
-    fflush(stderr);
-}
-
-void ct_progress_clear(void) {
-    if (progress.shown)
-        fputs("\r\033[K", stderr);
-    progress.shown = 0;
-}
-
-void ct_say(const char *text) {
+void ct_terminal_warn(const char *text) {
     ct_progress_clear();
     fputs("cutrace-report: ", stderr);
     ct_utf8_print_sanitized(stderr, text, strlen(text));

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminal manners: colours, width, pager, progress.
-#ifndef CT_TERM_H
-#define CT_TERM_H
-
-#include <stdint.h>
+// The user's terminal: colours, width, pager, and messages on stderr.
+#ifndef CT_TERMINAL_H
+#define CT_TERMINAL_H
 
 #include "views/arguments.h"
 
 struct ct_terminal {
-    int is_terminal;
+    int is_terminal; // stdout is one
     int color;
     int utf8;
     unsigned width;
-    const char *bold, *red, *dim, *reset; // sequences, or ""
+    const char *bold, *red, *dim, *reset; // escape sequences, or ""
 };
 
-void ct_terminal_init(struct ct_terminal *t, const struct ct_options *o);
-// Sends stdout through the user's pager if it is a terminal. ct_terminal_end waits for it.
-void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_options *o);
+void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o);
+// Sends stdout through the user's pager if it is a terminal. ct_terminal_end waits for the pager.
+void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_arguments *o);
 void ct_terminal_end(void);
-// For ct_trace.progress; `user` is unused.
-void ct_progress_report(void *user, uint64_t done, uint64_t total);
-void ct_progress_init(const struct ct_options *o);
-void ct_progress_clear(void);
-// One line on stderr, made harmless for a terminal.
-void ct_say(const char *text);
+// Prints one line on stderr, made harmless for a terminal.
+void ct_terminal_warn(const char *text);
 
 #endif

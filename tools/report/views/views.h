@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The views: each turns a trace, or what the analyses found in it, into text or JSON on `out`.
+// The views, one for each command: each turns a trace, or the results of its analysis, into text or
+// JSON on `out`.
 #ifndef CT_VIEWS_H
 #define CT_VIEWS_H
 
@@ -9,27 +10,17 @@
 #include "views/terminal.h"
 
 struct ct_view {
-    const struct ct_options *options;
-    const struct ct_terminal *term;
+    const struct ct_arguments *options;
+    const struct ct_terminal *terminal;
     struct ct_trace *trace;
     struct ct_call_sites *sites;
     FILE *out;
-    uint64_t from_ns, to_ns; // of the events, as --from and --to ask
+    uint64_t from_ns, to_ns; // the range of --from and --to
 };
 
-// Each returns an exit code.
-int ct_view_summary(struct ct_view *v);
-int ct_view_oom(struct ct_view *v);
-int ct_view_top(struct ct_view *v);
-int ct_view_timeline(struct ct_view *v);
-int ct_view_frag(struct ct_view *v);
-int ct_view_dump(struct ct_view *v);
-int ct_view_info(struct ct_view *v);
-int ct_view_check(struct ct_view *v);
-int ct_view_seal(struct ct_view *v);
-int ct_view_export(struct ct_view *v);
-int ct_view_symbolize(struct ct_view *v);
-
-const char *ct_event_names_op(uint32_t op);
+// int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
+// and returns an exit code.
+#define CT_COMMAND(name, help) int ct_view_##name(struct ct_view *v);
+#include "views/arguments.def"
 
 #endif

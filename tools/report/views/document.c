@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the shared parts; JSON.md documents each key.
+#include "views/document.h"
+
+#include "views/event_names.h"
+
+void ct_document_add_device(struct ct_json *j, const char *key, int device) {
+    ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
+}
+
+static void add_process(struct ct_json *j, const struct ct_view *v) {
+    const struct ct_definitions *n = &v->trace->definitions;
+    const struct ct_string *exe = ct_definitions_info(n, "process.exe");
+    uint64_t pid = 0;
+    ct_json_open(j, "process", '{');
+    const int known = ct_definitions_info_number(n, "process.pid", &pid);
+    ct_json_number_or_null(j, "pid", known, pid);
+    if (exe)
+        ct_json_bytes(j, "exe", exe->at, exe->length);
+    else
+        ct_json_null(j, "exe");
+    ct_json_close(j, '}');
+}
+
+void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v, const char *file) {
+    char schema[64];
+    (void)snprintf(schema, sizeof schema, "cutrace.%s/%d",
+                   ct_arguments_command_name(v->options->command), CT_DOCUMENT_VERSION);
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "schema", schema);
+    ct_json_text(j, "file", file);
+}
+
+void ct_document_begin(struct ct_json *j, const struct ct_view *v) {
+    ct_document_begin_bare(j, v, v->trace->source.name);
+    add_process(j, v);
+    ct_json_number(j, "start_ns", v->trace->start_ns);
+}
+
+void ct_document_end(struct ct_json *j) {
+    ct_json_close(j, '}');
+    ct_json_end_line(j);
+}
+
+void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s) {
+    const struct ct_trace *t = v->trace;
+    const uint64_t lost = ct_view_scan_lost_events(v, s);
+    ct_json_open(j, "trace", '{');
+    ct_json_bool(j, "complete", ct_trace_is_complete(t) && !lost);
+    ct_json_bool(j, "truncated", !t->ended && !t->sealed);
+    ct_json_number(j, "lost_events", lost);
+    ct_document_add_recording(j, t);
+    ct_json_number(j, "events", t->events);
+    ct_json_number(j, "chunks", t->index.count);
+    ct_json_number(j, "missing_chunks", t->index.missing);
+    ct_json_number(j, "damaged_places", t->index.damages);
+    ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
+    ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
+    ct_json_close(j, '}');
+}
+
+static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *key,
+                     const char *fact) {
+    const struct ct_string *s = ct_definitions_info(&t->definitions, fact);
+    if (s)
+        ct_json_bytes(j, key, s->at, s->length);
+    else
+        ct_json_null(j, key);
+}
+
+// Adds the runs of chunks, all but the one at the end, that the ring has retained around failed
+// allocations.
+static void add_retained(struct ct_json *j, const struct ct_trace *t) {
+    const struct ct_index_chunk *c = t->index.chunks;
+    ct_json_open(j, "retained", '[');
+    for (size_t from = 0, i = 1; i < t->index.count; i++) {
+        if (!c[i].overwritten)
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "from_event", c[from].head.first_event);
+        ct_json_number(j, "to_event", c[i - 1].head.first_event + c[i - 1].head.events);
+        ct_json_number(j, "from_ns", ct_index_first_ns(&t->index, from));
+        ct_json_number(j, "to_ns", ct_index_last_ns(&t->index, i - 1));
+        ct_json_close(j, '}');
+        from = i;
+    }
+    ct_json_close(j, ']');
+}
+
+void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
+    ct_json_bool(j, "clean_end", t->ended);
+    ct_json_bool(j, "running", t->running);
+    ct_json_number(j, "torn_events", t->torn);
+    ct_json_bool(j, "wrapped", t->index.chunks[0].head.seq != 0 || t->overwritten_events);
+    ct_json_number(j, "overwritten_events", t->overwritten_events);
+    ct_json_bool(j, "exact", t->exact);
+    ct_json_number_or_null(j, "exact_from_t_ns", t->exact && t->exact_from_ns, t->exact_from_ns);
+    add_retained(j, t);
+    add_fact(j, t, "sample", "option.SAMPLE");
+    add_fact(j, t, "min_size", "option.MIN_SIZE");
+}
+
+void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
+                         const struct ct_oom_event *o, int budget) {
+    const struct ct_definitions *n = &v->trace->definitions;
+    const struct ct_oom_reason reason = ct_oom_reason_find(o, budget);
+    const struct ct_string *api = &n->strings[o->api];
+    const char *op = ct_event_names_op(o->op);
+    ct_json_open(j, key, '{');
+    ct_json_number(j, "event", o->event);
+    ct_json_number(j, "t_ns", o->t_ns);
+    ct_document_add_device(j, "device", o->device);
+    if (o->api)
+        ct_json_bytes(j, "api", api->at, api->length);
+    else
+        ct_json_null(j, "api");
+    ct_json_text(j, "op", op ? op : "unknown");
+    ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
+    ct_json_number_or_null(j, "rounded_bytes", reason.rounded_known, reason.rounded);
+    ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
+    ct_json_number_or_null(j, "total_bytes", o->reading_known, o->total);
+    ct_json_signed(j, "result", o->result);
+    ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
+    ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
+    ct_json_bool(j, "recovered", o->recovered);
+    ct_json_number_or_null(j, "recovered_event", o->recovered, o->recovered_event);
+    ct_json_number(j, "live_bytes", o->live_bytes);
+    ct_json_number(j, "live_allocations", o->live_allocations);
+    ct_document_add_memory(j, "memory", &o->split);
+    ct_call_sites_json_stack(j, v->sites, "stack", o->stack);
+    ct_json_close(j, '}');
+}
+
+void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c) {
+    ct_json_number_or_null(j, "capacity_bytes", c->bytes != 0, c->bytes);
+    ct_json_open(j, "capacity", '{');
+    ct_json_number_or_null(j, "total_bytes", c->total != 0, c->total);
+    ct_json_number_or_null(j, "meminfo_total_bytes", c->meminfo != 0, c->meminfo);
+    ct_json_number_or_null(j, "nvml_total_bytes", c->nvml != 0, c->nvml);
+    if (c->source)
+        ct_json_text(j, "source", c->source);
+    else
+        ct_json_null(j, "source");
+    ct_json_bool(j, "disagree", c->disagree);
+    ct_json_close(j, '}');
+}
+
+void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
+    ct_json_open(j, key, '{');
+    ct_json_number(j, "tracked_bytes", s->tracked);
+    ct_json_number(j, "managed_bytes", s->managed);
+    ct_json_number_or_null(j, "used_bytes", s->used_known, s->used);
+    ct_json_number_or_null(j, "free_bytes", s->used_known, s->free);
+    ct_json_number_or_null(j, "untracked_bytes", s->split_known, s->untracked);
+    ct_json_number_or_null(j, "other_processes_bytes", s->split_known, s->others);
+    ct_json_number_or_null(j, "untracked_or_others_bytes", s->used_known, s->unexplained);
+    ct_json_bool(j, "inferred", s->moved_on);
+    ct_json_number_or_null(j, "read_t_ns", s->used_known, s->reading_t_ns);
+    ct_json_close(j, '}');
+}

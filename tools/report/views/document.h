@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of JSON documents that several views share. JSON.md is the contract.
+#ifndef CT_DOCUMENT_H
+#define CT_DOCUMENT_H
+
+#include "analyze/capacity.h"
+#include "analyze/oom_reason.h"
+#include "base/json.h"
+#include "views/view_scan.h"
+
+enum { CT_DOCUMENT_VERSION = 2 }; // of all schemas
+
+// Opens a document with its schema and file, process and start.
+void ct_document_begin(struct ct_json *j, const struct ct_view *v);
+// Opens a document with its schema and file only.
+void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v, const char *file);
+void ct_document_end(struct ct_json *j);
+void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s);
+// Adds the keys of the recording.
+void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t);
+// Adds an OOM; `key` is NULL in a list. `budget`: it crossed the budget of --capacity.
+void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
+                         const struct ct_oom_event *o, int budget);
+void ct_document_add_device(struct ct_json *j, const char *key, int device);
+void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
+void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Printing of what the views have in common.
+#include "views/print.h"
+
+#include <inttypes.h>
+
+#include "base/utf8.h"
+
+void ct_print_label(struct ct_view *v, const char *label, size_t column) {
+    const size_t width = v->terminal->width;
+    if (!v->terminal->is_terminal || column + ct_utf8_columns(label) <= width) {
+        fputs(label, v->out);
+        return;
+    }
+    for (size_t at = column; *label && at + 3 < width; at++) {
+        putc(*label++, v->out);
+        while (((unsigned char)*label & 0xC0) == 0x80)
+            putc(*label++, v->out);
+    }
+    fputs("...", v->out);
+}
+
+// Describes the frames that are not shown: the number of visible ones, what the stack ends with,
+// and the hidden ones.
+static void describe_rest(struct ct_view *v, const struct ct_shown_frames *a, unsigned visible,
+                          char *to, size_t size) {
+    const char *end = ct_call_sites_end_text(&v->trace->definitions, a->stack);
+    const uint32_t hidden = ct_call_sites_count_hidden(a);
+    size_t at = 0;
+    *to = 0;
+    if (visible)
+        at += (size_t)snprintf(to + at, size - at, "%u more", visible);
+    else if (end)
+        at += (size_t)snprintf(to + at, size - at, "%s", end);
+    if (hidden)
+        (void)snprintf(to + at, size - at, "%s%" PRIu32 " hidden", at ? ", " : "", hidden);
+}
+
+static unsigned count_visible(struct ct_shown_frames a) {
+    unsigned n = 0;
+    for (; a.node; ct_call_sites_next_frame(&a))
+        n++;
+    return n;
+}
+
+// Returns the label of a frame, and how often the frame repeats (a recursion); moves on to the next
+// frame.
+static void next_label(struct ct_shown_frames *a, char *to, size_t size) {
+    const struct ct_call_tree_node *nodes = a->sites->definitions->nodes;
+    const struct ct_shown_frames first = *a;
+    unsigned times = 0;
+    ct_call_sites_shown_label(a, to, size - 24);
+    for (; a->node && nodes[a->node].frame == nodes[first.node].frame &&
+           a->location == first.location;
+         ct_call_sites_next_frame(a))
+        times++;
+    const size_t n = strlen(to);
+    if (times > 1)
+        (void)snprintf(to + n, size - n, " (%u times)", times);
+}
+
+void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column) {
+    char line[2000] = "", label[400], rest[100];
+    struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
+    size_t at = 0;
+    for (unsigned i = 0; a.node && i < most; i++) {
+        next_label(&a, label, sizeof label);
+        at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i ? " <- " : "", label);
+    }
+    describe_rest(v, &a, count_visible(a), rest, sizeof rest);
+    if (*rest)
+        (void)snprintf(line + at, sizeof line - at, " ... %s", rest);
+    ct_print_label(v, line, column);
+}
+
+static void print_line(struct ct_view *v, const char *text, size_t column, unsigned *lines) {
+    if ((*lines)++)
+        fprintf(v->out, "\n%*s", (int)column, "");
+    ct_print_label(v, text, column);
+}
+
+void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column) {
+    char text[400], rest[100];
+    struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
+    unsigned lines = 0;
+    while (a.node && (lines < most || v->sites->all_frames)) {
+        next_label(&a, text, sizeof text);
+        print_line(v, text, column, &lines);
+    }
+    describe_rest(v, &a, count_visible(a), rest, sizeof rest);
+    (void)snprintf(text, sizeof text, "... %s%s", rest,
+                   strstr(rest, "hidden") ? " (--all-frames)" : "");
+    if (*rest)
+        print_line(v, text, column, &lines);
+}
+
+static void print_not_enough(struct ct_view *v, const struct ct_oom_event *o,
+                             const struct ct_oom_reason *reason) {
+    fprintf(v->out, "%s more than the %s that was free",
+            ct_label_size(v, reason->rounded - reason->free).text,
+            ct_label_size(v, reason->free).text);
+    if (o->reading_known && reason->rounded > o->total)
+        fputs("; the whole device is smaller", v->out);
+}
+
+static void print_budget(struct ct_view *v, const struct ct_oom_event *o) {
+    const char *source = "as read from the device";
+    if (!o->split.used_known)
+        source = "this process's allocations alone";
+    else if (o->split.moved_on)
+        source = "the last reading and the allocations since";
+    fprintf(v->out, "%s of the budget of %s was in use (%s)",
+            ct_label_size(v, o->split.used_known ? o->split.used : o->split.tracked).text,
+            ct_label_size(v, v->options->capacity).text, source);
+}
+
+void ct_print_oom_reason(struct ct_view *v, const struct ct_oom_event *o,
+                         const struct ct_oom_reason *reason) {
+    switch (reason->kind) {
+    case CT_OOM_REASON_NOT_ENOUGH_FREE:
+        print_not_enough(v, o, reason);
+        break;
+    case CT_OOM_REASON_ENOUGH_FREE:
+        fprintf(v->out,
+                "%s was free in total: fragmented, needed by the driver itself, or withheld by a "
+                "limit (inferred)",
+                ct_label_size(v, reason->free).text);
+        break;
+    case CT_OOM_REASON_HOST_MEMORY:
+        fputs("the request was for page-locked host memory, not for memory of the GPU", v->out);
+        break;
+    case CT_OOM_REASON_ADDRESS_SPACE:
+        fputs("the request was for address space, not for memory", v->out);
+        break;
+    case CT_OOM_REASON_BUDGET:
+        print_budget(v, o);
+        break;
+    case CT_OOM_REASON_POOL_LIMIT:
+        fputs("PyTorch did not ask the driver: it has a limit of its own, such as a memory "
+              "fraction (inferred)",
+              v->out);
+        break;
+    case CT_OOM_REASON_UNKNOWN:
+        fputs("free memory is not known", v->out);
+        break;
+    }
+}
+
+void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
+                          unsigned rows) {
+    uint64_t bytes = 0, count = 0;
+    const size_t shown = g->count <= rows + 1u ? g->count : rows;
+    fprintf(v->out, "  %s%12s %8s %9s  call site%s\n", v->terminal->dim, "bytes", "share", "count",
+            v->terminal->reset);
+    for (size_t i = 0; i < g->count; i++) {
+        if (i >= shown) {
+            bytes += g->list[i].bytes;
+            count += g->list[i].count;
+            continue;
+        }
+        fprintf(v->out, "  %12s %8s %9s  ", ct_label_size(v, g->list[i].bytes).text,
+                ct_human_percent(g->list[i].bytes, whole).text,
+                ct_human_count(g->list[i].count).text);
+        ct_print_label(v, g->list[i].label, 35);
+        putc('\n', v->out);
+    }
+    if (g->count > shown)
+        fprintf(v->out, "  %12s %8s %9s  %zu more call sites\n", ct_label_size(v, bytes).text,
+                ct_human_percent(bytes, whole).text, ct_human_count(count).text, g->count - shown);
+}

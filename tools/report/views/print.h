@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text that several views print: labels, call stacks, reasons and tables of call sites.
+#ifndef CT_PRINT_H
+#define CT_PRINT_H
+
+#include "analyze/oom_reason.h"
+#include "analyze/site_groups.h"
+#include "views/label.h"
+
+// Prints text that begins in `column`; on a terminal it is cut at the right margin.
+void ct_print_label(struct ct_view *v, const char *label, size_t column);
+// Prints the frames of a stack that are not hidden, innermost first, at most `most`: "a <- b <- c".
+void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
+// The same, a line for each frame.
+void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
+// Prints why an allocation failed: one sentence without a newline.
+void ct_print_oom_reason(struct ct_view *v, const struct ct_oom_event *o,
+                         const struct ct_oom_reason *reason);
+// Prints a table of call sites. `whole`: the bytes that are 100 %.
+void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
+                          unsigned rows);
+
+#endif

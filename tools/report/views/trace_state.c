@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Describes the gaps and the end of a trace.
+#include "views/trace_state.h"
+
+#include <inttypes.h>
+
+#include "base/utf8.h"
+#include "views/label.h"
+
+int ct_trace_state_estimate(const struct ct_trace *t, char *to, size_t size) {
+    const struct ct_string *sample = ct_definitions_info(&t->definitions, "option.SAMPLE"),
+                           *least = ct_definitions_info(&t->definitions, "option.MIN_SIZE");
+    char n[40], bytes[40];
+    if (!sample && !least)
+        return 0;
+    size_t at = (size_t)snprintf(to, size, "an estimate: ");
+    if (sample) {
+        ct_utf8_sanitize(n, sizeof n, sample->at, sample->length);
+        at += (size_t)snprintf(to + at, size - at,
+                               "one allocation in %s was recorded (CUTRACE_SAMPLE=%s): multiply "
+                               "what is allocated by %s%s",
+                               n, n, n, least ? "; " : "");
+    }
+    if (least) {
+        ct_utf8_sanitize(bytes, sizeof bytes, least->at, least->length);
+        (void)snprintf(to + at, size - at,
+                       "smaller allocations were not recorded (CUTRACE_MIN_SIZE=%s)", bytes);
+    }
+    return 1;
+}
+
+void ct_trace_state_print_estimate(struct ct_view *v) {
+    char text[400];
+    if (ct_trace_state_estimate(v->trace, text, sizeof text))
+        fprintf(v->out, "%s%s%s\n", v->terminal->bold, text, v->terminal->reset);
+}
+
+int ct_trace_state_print_overwritten(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    const struct ct_index_chunk *first = &t->index.chunks[0], *from = first;
+    if (!t->overwritten_events && first->head.seq == 0)
+        return 0;
+    if (!(first->head.flags & CT_CHUNK_RESTART) && first->head.seq) {
+        fputs("the beginning was overwritten", v->out);
+        return 1;
+    }
+    for (size_t i = 0; i < t->index.count; i++)
+        if (t->index.chunks[i].overwritten)
+            from = &t->index.chunks[i];
+    if (first->head.first_event == 0 || from != first)
+        fprintf(v->out, "%s of the events before %" PRIu64 " were overwritten",
+                ct_human_count(t->overwritten_events).text, from->head.first_event);
+    else
+        fprintf(v->out, "events 0 to %" PRIu64 " were overwritten", t->overwritten_events - 1);
+    fprintf(v->out, " (the file is a ring of %s)", ct_label_size(v, t->source.bytes).text);
+    if (t->exact)
+        fprintf(v->out, ", exact from %s on", ct_label_time(v, t->exact_from_ns).text);
+    else
+        fputs(", what was live then is not fully known", v->out);
+    return 1;
+}
+
+int ct_trace_state_print_torn(struct ct_view *v) {
+    const uint64_t n = v->trace->torn;
+    if (n)
+        fprintf(v->out, "%" PRIu64 " event%s being recorded when the process died", n,
+                n == 1 ? " was" : "s were");
+    return n != 0;
+}
+
+const char *ct_trace_state_end(const struct ct_trace *t) {
+    if (t->ended)
+        return NULL;
+    if (t->running)
+        return "still recording";
+    return t->sealed ? "the process was killed" : "killed, or still running";
+}
+
+// Prints what is missing from a trace that is not complete, separated by commas.
+static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean, const char *end) {
+    const struct ct_trace *t = v->trace;
+    const char *comma = "";
+    if (ct_trace_state_print_overwritten(v))
+        comma = ", ";
+    if (lost) {
+        fprintf(v->out, "%s%s event%s lost", comma, ct_human_count(lost).text,
+                ct_human_plural(lost));
+        comma = ", ";
+    }
+    if (t->index.damages) {
+        fprintf(v->out, "%sdamaged at offset %" PRIu64, comma, t->index.damage[0].offset);
+        comma = ", ";
+    }
+    if (t->torn) {
+        fputs(comma, v->out);
+        ct_trace_state_print_torn(v);
+        comma = ", ";
+    }
+    if (end)
+        fprintf(v->out, "%s%s%s", comma, unclean, end);
+}
+
+void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s) {
+    const struct ct_trace *t = v->trace;
+    const uint64_t lost = ct_view_scan_lost_events(v, s);
+    const char *end = ct_trace_state_end(t);
+    const char *unclean = end && !t->running ? "no clean end: " : "";
+    fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
+            ct_human_plural(t->events),
+            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
+    if (ct_trace_is_complete(t) && !lost && !t->torn) {
+        fprintf(v->out, "complete, from start to end%s%s%s\n", end ? "; " : "", unclean,
+                end ? end : "");
+        return;
+    }
+    fputs(v->terminal->bold, v->out);
+    print_missing(v, lost, unclean, end);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How complete a trace is, as text: sampled, overwritten, cut off, killed.
+#ifndef CT_TRACE_STATE_H
+#define CT_TRACE_STATE_H
+
+#include "views/view_scan.h"
+
+// Where options left out allocations: what that means for the figures. Returns 0 if all were
+// recorded.
+int ct_trace_state_estimate(const struct ct_trace *t, char *to, size_t size);
+// Prints that as a line, or nothing.
+void ct_trace_state_print_estimate(struct ct_view *v);
+// Prints "events 0 to 99 were overwritten (the file is a ring of 16.00 MiB), exact from +3.000 s
+// on". Returns 0 and prints nothing if none was.
+int ct_trace_state_print_overwritten(struct ct_view *v);
+// Prints "1 event was being recorded when the process died". Returns 0 and prints nothing if none
+// was.
+int ct_trace_state_print_torn(struct ct_view *v);
+// How the recording ended, or NULL if it ended well.
+const char *ct_trace_state_end(const struct ct_trace *t);
+// Prints the line that says whether the trace is complete.
+void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s);
+
+#endif
