@@ -32,6 +32,6 @@ void ct_call_counts_publish_info(void) {
         if (!n)
             continue;
         snprintf(key, sizeof key, "hook.%s.calls", ct_hook_table[i].symbol);
-        ct_info(key, "%u", n);
+        ct_info_set(key, "%u", n);
     }
 }

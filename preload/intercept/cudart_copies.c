@@ -90,7 +90,7 @@ static void publish_version(const char *path) {
     if (!get_version || get_version(&version) != cudaSuccess)
         return;
     snprintf(key, sizeof key, "cuda.runtime.%s", base_name(path));
-    ct_info(key, "%d", version);
+    ct_info_set(key, "%d", version);
 }
 
 static void *search_with_copy(const char *symbol, const void *caller,

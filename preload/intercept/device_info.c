@@ -29,7 +29,7 @@ static uint64_t hash_uuid(const CUuuid *uuid) {
 static void publish_text(int device, const char *what, const char *text) {
     char key[64];
     snprintf(key, sizeof key, "device.%d.%s", device, what);
-    ct_info(key, "%s", text);
+    ct_info_set(key, "%s", text);
 }
 
 static void publish_number(int device, const char *what, unsigned long long number) {
@@ -72,12 +72,12 @@ CT_COLD void publish(int device) {
         publish_number(device, "meminfo_total_bytes", total_bytes);
     publish_compute_capability(device);
     if (driver->driver_version && driver->driver_version(&version) == CUDA_SUCCESS)
-        ct_info("cuda.driver_version", "%d", version);
-    ct_info("cuda.headers_version", "%d", CUDA_VERSION);
+        ct_info_set("cuda.driver_version", "%d", version);
+    ct_info_set("cuda.headers_version", "%d", CUDA_VERSION);
     if (read_uuid(device, &uuid)) {
         snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_uuid(&uuid));
         publish_text(device, "uuid_hash", hash);
-        ct_device(device, (const unsigned char *)uuid.bytes, total);
+        ct_nvml_add_device(device, (const unsigned char *)uuid.bytes, total);
     }
 }
 

@@ -314,7 +314,7 @@ void ct_libc10_publish_info(void) {
     CT_ASSERT(published <= n);
     for (; published < n; published++)
         if (read_version(copies[published].path, version, sizeof version))
-            ct_info("torch.version", "%s", version);
+            ct_info_set("torch.version", "%s", version);
     if (missed)
-        ct_info("torch.not_forwarded", "%u", missed);
+        ct_info_set("torch.not_forwarded", "%u", missed);
 }

@@ -233,7 +233,7 @@ void ct_resolve_publish_info(void) {
         if (!n)
             continue;
         snprintf(key, sizeof key, "way.resolved.%s", ct_hook_table[i].symbol);
-        ct_info(key, "%u", n);
+        ct_info_set(key, "%u", n);
     }
     ct_unwrapped_publish_info();
 }

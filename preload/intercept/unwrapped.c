@@ -58,6 +58,6 @@ void ct_unwrapped_publish_info(void) {
         if (atomic_load_explicit(&u->state, memory_order_acquire) != VALID)
             continue;
         snprintf(key, sizeof key, "unwrapped.%s.%d", u->name, u->version);
-        ct_info(key, "%u", atomic_load_explicit(&u->count, memory_order_relaxed));
+        ct_info_set(key, "%u", atomic_load_explicit(&u->count, memory_order_relaxed));
     }
 }

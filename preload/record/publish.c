@@ -16,8 +16,9 @@
 #include "record/writer_thread.h"
 #include "store/ring.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
+#include "write/name_pending.h"
 #include "write/oom_message.h"
-#include "write/symbolizer.h"
 
 // How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other threads run between two
 // tries, until FULL_TRIES are done, at most FULL_MOST_NS.
@@ -57,10 +58,10 @@ int ct_publish_wants(const struct ct_event *e) {
 // Drains in this thread, unless another one is draining.
 static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
     struct ct_signal_guard shield;
-    if (ct_drain_try(&shield))
+    if (ct_drain_lock_try(&shield))
         return -EBUSY;
-    ct_drain(how);
-    ct_drain_leave(&shield);
+    ct_drain_run(how);
+    ct_drain_lock_release(&shield);
     return 0;
 }
 
@@ -123,7 +124,7 @@ void ct_publish(struct ct_event *event) {
     const int rc = ct_ring_publish(event);
     if (__builtin_expect(rc < 0, 0))
         publish_slow(event, rc);
-    if (__builtin_expect(ct_is_failed_request(event) || ct_tracing_is_exiting(), 0))
+    if (__builtin_expect(ct_event_is_failed_allocation(event) || ct_tracing_is_exiting(), 0))
         flush_after_publish();
     if (__builtin_expect(atomic_load(&ct_wakeup_is_needed), 0))
         ct_wakeup_notice();
@@ -150,7 +151,7 @@ static __attribute__((destructor)) void finish_at_exit(void) {
     ct_wakeup_stop();
     ct_writer_thread_record_notes();
     (void)drain_here(CT_DRAIN_EVENTS);
-    (void)ct_resolve_symbols(2000);
+    (void)ct_name_pending_resolve(2000);
     // What is published after this drain has looked is put into the file by the thread that publishes it.
     ct_tracing_begin_exit();
     drain_at_exit(ct_rings_are_empty);

@@ -27,6 +27,7 @@
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 #include "write/info_table.h"
 
 extern char **environ;
@@ -67,7 +68,7 @@ static void before_fork(void) {
         return;
     held.stacks = ct_unwind_hold();
     held.loader = ct_loader_gate_close();
-    held.drain = ct_drain_wait(&held.shield, 20);
+    held.drain = ct_drain_lock_wait(&held.shield, 20);
     errno = saved;
 }
 
@@ -75,7 +76,7 @@ static void after_fork_in_parent(void) {
     if (!holds)
         return;
     if (!held.drain)
-        ct_drain_leave(&held.shield);
+        ct_drain_lock_release(&held.shield);
     if (!held.loader)
         ct_loader_gate_open();
     ct_unwind_release();
@@ -87,7 +88,7 @@ static void reinit_child(void) {
     ct_capture_reinit_child(); // needs the rings
     ct_rings_reinit_child();
     ct_clock_reinit_child();
-    ct_drain_forked();
+    ct_drain_reinit_child();
     ct_wakeup_after_fork();
     ct_writer_thread_after_fork();
     ct_unwind_release();
@@ -212,9 +213,9 @@ int ct_tracing_is_on(void) {
 static void open_trace(void) {
     struct ct_signal_guard shield;
     ct_rings_init();
-    if (!ct_drain_try(&shield)) {
-        (void)ct_drain_open();
-        ct_drain_leave(&shield);
+    if (!ct_drain_lock_try(&shield)) {
+        (void)ct_drain_open_trace();
+        ct_drain_lock_release(&shield);
     }
     atomic_store_explicit(&opened, OPEN, memory_order_release);
     if (!atomic_load(&exiting) && !atomic_load(&is_bare))

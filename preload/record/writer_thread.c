@@ -21,7 +21,9 @@
 #include "store/ring.h"
 #include "write/dictionary.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 #include "write/live_state.h"
+#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/symbolizer.h"
 
@@ -79,19 +81,19 @@ static void work(void) {
     struct ct_signal_guard shield;
     const enum ct_drain_how how = read_control();
     ct_writer_thread_record_notes();
-    if (ct_drain_wait(&shield, 1000))
+    if (ct_drain_lock_wait(&shield, 1000))
         return;
-    ct_drain(how);
-    const size_t unresolved = ct_dictionary_unresolved();
-    ct_drain_leave(&shield);
+    ct_drain_run(how);
+    const size_t unresolved = ct_dictionary_count_unresolved();
+    ct_drain_lock_release(&shield);
     if (how == CT_DRAIN_FLUSH) {
         atomic_fetch_and(&ct_journal_get()->control, ~(uint32_t)CT_CONTROL_FLUSH);
         atomic_fetch_add(&ct_journal_get()->flushes, 1);
     }
-    const int loaded = unresolved && ct_resolve_symbols(0) > 0;
+    const int loaded = unresolved && ct_name_pending_resolve(0) > 0;
     if (loaded || ct_rescan_is_requested())
         ct_rescan();
-    ct_naming_tidy();
+    ct_symbolizer_free_idle_tables();
 }
 
 // ---- a process without its main thread --------------------------------------------------------
@@ -136,8 +138,9 @@ static int is_last(void) {
 
 // How long it may sleep if nobody asks for anything.
 static uint64_t idle_ns(int nvml) {
-    uint64_t ns = nvml && ct_devices_any() ? SAMPLE_NS : FOREVER;
-    const uint64_t dues[] = {ct_drain_due_ns(), ct_naming_due_ns()}, now = ct_clock_read();
+    uint64_t ns = nvml && ct_nvml_has_devices() ? SAMPLE_NS : FOREVER;
+    const uint64_t dues[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns()},
+                   now = ct_clock_read();
     for (size_t i = 0; i < 2; i++)
         if (dues[i])
             ns = dues[i] <= now ? 0 : dues[i] - now < ns ? dues[i] - now : ns;
@@ -151,15 +154,16 @@ static void *writer(void *unused) {
     int nvml = CT_OPTION_NUMBER(NVML) != 0;
     (void)unused;
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
-    if (ct_look_at_modules() > 0) // the stacks in the journal need them
+    if (ct_symbolizer_rescan_modules() > 0) // the stacks in the journal need them
         ct_rescan();
     for (uint32_t asked = CT_WAKEUP_HURRY; !(asked & CT_WAKEUP_STOP) && !is_last();) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
         work();
-        const uint64_t due = ct_state_asks_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
-        if (nvml && ct_devices_any() && ct_clock_read() >= due) {
-            nvml = ct_devices_sample(record) == 0;
+        const uint64_t due =
+            ct_live_state_wants_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
+        if (nvml && ct_nvml_has_devices() && ct_clock_read() >= due) {
+            nvml = ct_nvml_sample(record) == 0;
             sample_ns = ct_clock_read() + SAMPLE_NS;
         }
         // As long as there is something at each look, nobody has to say so. Else a producer that publishes does, from here

@@ -493,12 +493,12 @@ struct ct_capture_counts ct_capture_counts(void) {
 
 void ct_capture_publish_info(void) {
     const struct ct_capture_counts n = ct_capture_counts();
-    ct_info("recorder.stacks_recalled", "%lu", n.recalled);
-    ct_info("recorder.stacks_walked", "%lu", n.walked);
-    ct_info("recorder.stacks_unwound", "%lu", n.unwound);
+    ct_info_set("recorder.stacks_recalled", "%lu", n.recalled);
+    ct_info_set("recorder.stacks_walked", "%lu", n.walked);
+    ct_info_set("recorder.stacks_unwound", "%lu", n.unwound);
     ct_python_publish_info();
     if (!check_every)
         return;
-    ct_info("recorder.stack_checks", "%lu", n.checks);
-    ct_info("recorder.stack_mismatches", "%lu", n.mismatches);
+    ct_info_set("recorder.stack_checks", "%lu", n.checks);
+    ct_info_set("recorder.stack_mismatches", "%lu", n.mismatches);
 }

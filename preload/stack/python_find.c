@@ -149,13 +149,13 @@ void ct_python_publish_info(void) {
     const int now = atomic_load(&ct_python_state);
     if (now == CT_PYTHON_ABSENT)
         return;
-    ct_info("python.version", "%s%s", version_text,
-            ct_python.layout.free_threaded ? " free-threaded" : "");
+    ct_info_set("python.version", "%s%s", version_text,
+                ct_python.layout.free_threaded ? " free-threaded" : "");
     if (now == CT_PYTHON_UNREADABLE || now == CT_PYTHON_REPORTED)
-        ct_info("python.stacks", "off: %s", why_unreadable);
+        ct_info_set("python.stacks", "off: %s", why_unreadable);
     else
-        ct_info("python.stacks",
-                now == CT_PYTHON_FOUND || now == CT_PYTHON_CHECKING ? "not yet" : "on");
+        ct_info_set("python.stacks",
+                    now == CT_PYTHON_FOUND || now == CT_PYTHON_CHECKING ? "not yet" : "on");
 }
 
 void ct_python_reinit_child(void) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments: where a trace whose beginning is overwritten can be read from.
+// Restart points and checkpoints. The distance between two restart points is a part of the ring, so
+// that at least one complete checkpoint is always in the file. After an OOM, the chunks that led to
+// it are protected from being overwritten.
 #include "write/checkpoint_writer.h"
 
 #include <cutrace/format/encode.h>
@@ -11,104 +13,113 @@
 #include "write/dictionary.h"
 #include "write/open_chunk.h"
 
-#define UNBOUNDED_SEGMENT (64u << 20) // bytes of a segment where the file has no bound
-#define PART_LEAST 4096u              // objects in a part of a checkpoint
+#define UNBOUNDED_INTERVAL (64u << 20) // bytes between restart points where the file has no limit
+#define PART_LEAST 4096u               // objects in a checkpoint part
 #define PART_MOST 32768u
-#define RECORDS 64u         // of a part, at a time
-#define RECORD_BYTES 12u    // of an object in a checkpoint, compressed, before that is known
-#define TOTALS 4096u        // call sites of an inexact checkpoint
-#define SURROUNDINGS 65536u // events that are kept before a refused allocation
+#define RECORDS 64u       // of a checkpoint part, encoded at a time
+#define RECORD_BYTES 12u  // of a compressed object, as long as the real number is not known
+#define SITE_SUMS 4096u   // call sites of an inexact checkpoint
+#define OOM_EVENTS 65536u // events before an OOM that are protected
 #define RECENT 16u
 
-// A segment whose checkpoint is complete.
-struct segment {
+// A restart point whose checkpoint is complete and exact: reading is exact from `exact_event` on.
+struct restart_point {
     uint64_t seq, exact_event;
 };
 
 static struct {
-    enum { NONE, FIRST, MORE } part; // of the checkpoint: which one comes next
+    enum { NONE, FIRST, MORE } part; // the checkpoint part that comes next
     struct ct_checkpoint checkpoint;
-    int inexact, last; // what the part in the chunk that is being filled is
-    uint64_t seq;      // of the segment's first chunk
+    int inexact, last; // the part in the open chunk: has sums only, is the last one
+    uint64_t seq;      // of the restart point
     uint64_t objects, part_objects;
-    uint64_t bytes;            // of the segment in the file
-    uint64_t checkpoint_bytes; // of the last checkpoint in the file
-    uint64_t part_bytes;       // of the parts so far, before compression
-    uint64_t each;             // bytes that an object took in the last exact one; 0: not known
-    int begun, broken;         // a segment was begun; a part of its checkpoint is lost
-    struct segment recent[RECENT];
+    uint64_t bytes;            // in the file since the restart point
+    uint64_t checkpoint_bytes; // of the last complete checkpoint in the file
+    uint64_t part_bytes;       // of this checkpoint so far, before compression
+    uint64_t object_bytes;     // of an object in the last exact checkpoint; 0: not known
+    int begun, broken;         // there was a restart point; a part of its checkpoint is lost
+    struct restart_point recent[RECENT];
     unsigned recent_n;
-    uint64_t refused_event; // not in the file yet
-    int has_refused, kept_first, keeps;
-    uint8_t *columns; // memory for encoding
+    uint64_t oom_event; // an OOM whose chunk is not in the file yet, if has_oom
+    int has_oom, protects;
+    uint8_t *columns; // memory of the encoder
     struct ct_site_sum *totals;
 } g;
 
 // ---- when -----------------------------------------------------------------------------------
 
-// The bytes that are certainly the ring's: half of the file may be kept for refused allocations.
+// The bytes that the ring has for certain: half of the file may be protected.
 static uint64_t ring_bytes(void) {
     const uint64_t most = ct_trace_file_get_capacity();
-    return ct_memory_chunks_limit(g.keeps ? most / 2 : most);
+    return ct_memory_chunks_limit(g.protects ? most / 2 : most);
 }
 
-// A segment is an eighth of the ring, or longer if its checkpoint is large; but never so long that the one before
-// would be overwritten while its own checkpoint is not complete.
-static uint64_t segment_bytes(void) {
+// Bytes between two restart points: an eighth of the ring, or more if a checkpoint is large, but at
+// most half of it: the restart point before must not be overwritten while the checkpoint of the
+// newest one is incomplete.
+static uint64_t restart_interval(void) {
     const uint64_t ring = ring_bytes();
     const uint64_t thrice = g.checkpoint_bytes * 3;
     if (!ring)
-        return thrice > UNBOUNDED_SEGMENT ? thrice : UNBOUNDED_SEGMENT;
-    return thrice < ring / 8 ? ring / 8 : thrice < ring / 2 ? thrice : ring / 2;
+        return thrice > UNBOUNDED_INTERVAL ? thrice : UNBOUNDED_INTERVAL;
+    if (thrice < ring / 8)
+        return ring / 8;
+    return thrice < ring / 2 ? thrice : ring / 2;
 }
 
-int ct_segment_is_due(void) {
-    return !g.begun || g.broken || (g.part == NONE && g.bytes >= segment_bytes());
+int ct_checkpoint_writer_is_due(void) {
+    return !g.begun || g.broken || (g.part == NONE && g.bytes >= restart_interval());
 }
 
-int ct_segment_is_busy(void) {
+int ct_checkpoint_writer_is_busy(void) {
     return g.part != NONE;
 }
 
 // ---- checkpoints ----------------------------------------------------------------------------
 
-// Whether the state is too large to be written whole into this file.
+// Whether an exact checkpoint would be too large for this file.
 static int is_too_large(uint64_t objects) {
-    return ring_bytes() && objects * (g.each ? g.each : RECORD_BYTES) > ring_bytes() / 4;
+    const uint64_t each = g.object_bytes ? g.object_bytes : RECORD_BYTES;
+    return ring_bytes() && objects * each > ring_bytes() / 4;
 }
 
-void ct_segment_begin(uint64_t seq, const struct ct_live *live) {
+static uint64_t choose_part_objects(uint64_t objects) {
+    const uint64_t sixteenth = objects / 16;
+    if (sixteenth < PART_LEAST)
+        return PART_LEAST;
+    return sixteenth > PART_MOST ? PART_MOST : sixteenth;
+}
+
+void ct_checkpoint_writer_begin(uint64_t seq, const struct ct_live *live) {
     uint64_t objects = 0;
     for (unsigned k = 0; k < CT_KINDS_END; k++)
         objects += live->of_kind[k];
     g.inexact = is_too_large(objects);
-    if (g.inexact && !g.totals && !(g.totals = ct_pages_map(TOTALS * sizeof *g.totals)))
+    if (g.inexact && !g.totals && !(g.totals = ct_pages_map(SITE_SUMS * sizeof *g.totals)))
         g.inexact = 0;
     if (g.inexact) {
-        (void)ct_checkpoint_sum_sites(live, g.totals, TOTALS);
-        ct_checkpoint_begin_sums(&g.checkpoint, live, g.totals, TOTALS);
+        (void)ct_checkpoint_sum_sites(live, g.totals, SITE_SUMS);
+        ct_checkpoint_begin_sums(&g.checkpoint, live, g.totals, SITE_SUMS);
     } else {
         ct_checkpoint_begin(&g.checkpoint, live);
     }
     g.part = FIRST;
     g.seq = seq;
     g.objects = objects;
-    g.part_objects = objects / 16 < PART_LEAST  ? PART_LEAST
-                     : objects / 16 > PART_MOST ? PART_MOST
-                                                : objects / 16;
+    g.part_objects = choose_part_objects(objects);
     g.part_bytes = g.bytes = 0;
     g.begun = 1;
     g.broken = 0;
 }
 
-int ct_segment_is_inexact(void) {
+int ct_checkpoint_writer_is_inexact(void) {
     return g.inexact;
 }
 
-// Each column has a place of its own, that is large enough for every record of a part.
+// Bytes of memory for a column: enough for every record of a checkpoint part.
 #define COLUMN_BYTES (((PART_MOST + RECORDS) * 11 + 4095) & ~4095u)
 
-static int column_room(void *unused, unsigned column, struct ct_out *out) {
+static int set_column_memory(void *unused, unsigned column, struct ct_out *out) {
     (void)unused;
     if (out->at)
         return -1;
@@ -121,20 +132,24 @@ static int put_records(struct ct_encoder *c, struct ct_event *records, size_t n)
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         ct_dictionary_map(&records[i]);
-        c->next_ns = records[i].t_ns + CT_OPTION_NUMBER(TICK_NS); // objects need no exact time
+        c->next_ns = records[i].t_ns + CT_OPTION_NUMBER(TICK_NS); // an object needs no exact time
         rc = ct_encoder_put(c, &records[i]);
     }
     return rc;
 }
 
-// Encodes the next objects; stops early when their definitions fill the chunk. An inexact one is one part.
+// An inexact checkpoint is one part.
+static int has_room_in_part(const struct ct_encoder *c) {
+    return g.inexact || (c->records < g.part_objects &&
+                         ct_open_chunk_blocks_left() > 4 * CT_OPEN_CHUNK_RESERVE_BLOCKS);
+}
+
+// Encodes the next objects; ends early where their definitions fill the chunk.
 static int encode_part(struct ct_encoder *c, const struct ct_live *live,
                        const struct ct_readings *readings) {
     static struct ct_event records[RECORDS];
     int rc = 0;
-    while (!rc && g.checkpoint.pass != CT_PASS_DONE &&
-           (g.inexact ||
-            (c->records < g.part_objects && ct_staged_blocks_left() > 4 * CT_STAGED_RESERVE)))
+    while (!rc && g.checkpoint.pass != CT_PASS_DONE && has_room_in_part(c))
         rc = put_records(c, records,
                          ct_checkpoint_next(&g.checkpoint, live, readings, records, RECORDS));
     return rc;
@@ -162,25 +177,37 @@ static void put_history(struct ct_out *out, const struct ct_history *history) {
     ct_section_end(out, length_at);
 }
 
-unsigned ct_segment_sections(const struct ct_live *live, const struct ct_readings *readings,
-                             const struct ct_history *history, struct ct_out *out) {
-    struct ct_encoder *c = ct_staged_columns();
+void ct_checkpoint_writer_chunk_lost(void) {
+    g.part = NONE;
+    g.broken = 1;
+}
+
+// Writes no part now; the next chunk is a restart point. Returns no flags.
+static unsigned give_up(void) {
+    ct_checkpoint_writer_chunk_lost();
+    return 0;
+}
+
+unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live,
+                                           const struct ct_readings *readings,
+                                           const struct ct_history *history, struct ct_out *out) {
+    struct ct_encoder *c = ct_open_chunk_get_encoder();
     const unsigned flags = g.part == FIRST ? CT_CHUNK_RESTART : 0;
     const uint8_t *const start = out->at;
     if (g.part == NONE)
         return 0;
     if (!g.columns && !(g.columns = ct_pages_map((size_t)CT_COLUMNS * COLUMN_BYTES)))
-        return ct_segment_lost(), 0;
+        return give_up();
     if (g.part == FIRST)
         put_history(out, history);
-    c->room = column_room;
+    c->room = set_column_memory;
     const int rc = encode_part(c, live, readings);
     g.last = g.checkpoint.pass == CT_PASS_DONE;
     if (!rc)
         put_part(out, c);
-    ct_staged_columns_back();
+    ct_open_chunk_reset_encoder();
     if (rc || out->bad)
-        return ct_segment_lost(), 0;
+        return give_up();
     g.part = g.last ? NONE : MORE;
     if (g.last)
         ct_pages_discard(g.columns, (size_t)CT_COLUMNS * COLUMN_BYTES);
@@ -188,59 +215,56 @@ unsigned ct_segment_sections(const struct ct_live *live, const struct ct_reading
     return flags;
 }
 
-void ct_segment_lost(void) {
-    g.part = NONE;
-    g.broken = 1;
-}
+// ---- protection ----------------------------------------------------------------------------
 
-// ---- what is kept ---------------------------------------------------------------------------
-
-static void remember(uint64_t exact_event) {
+static void note_restart_point(uint64_t exact_event) {
     if (g.recent_n == RECENT) {
         memmove(g.recent, g.recent + 1, (RECENT - 1) * sizeof *g.recent);
         g.recent_n--;
     }
-    g.recent[g.recent_n++] = (struct segment){g.seq, exact_event};
+    g.recent[g.recent_n++] = (struct restart_point){g.seq, exact_event};
 }
 
-// The newest segment from which the surroundings can be read exactly; the oldest one there is, if none reaches
-// back so far.
-static uint64_t surroundings(uint64_t event) {
+// The newest restart point from which the events before an OOM can be read exactly; the oldest one
+// if none is old enough.
+static uint64_t find_restart_point(uint64_t event) {
     uint64_t seq = 0;
     for (unsigned i = 0; i < g.recent_n; i++)
-        if (i == 0 || g.recent[i].exact_event + SURROUNDINGS <= event)
+        if (i == 0 || g.recent[i].exact_event + OOM_EVENTS <= event)
             seq = g.recent[i].seq;
     return seq;
 }
 
-static void keep(uint64_t last_seq) {
-    const uint64_t first_seq = surroundings(g.refused_event);
+// The first OOM and the last one are protected.
+static void protect(uint64_t last_seq) {
+    const uint64_t first_seq = find_restart_point(g.oom_event);
     ct_trace_file_protect(first_seq, last_seq,
-                          g.kept_first ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
-    g.kept_first = g.keeps = 1;
-    g.has_refused = 0;
+                          g.protects ? CT_PROTECTED_LAST_OOM : CT_PROTECTED_FIRST_OOM);
+    g.protects = 1;
+    g.has_oom = 0;
 }
 
-void ct_segment_keep(uint64_t event) {
-    g.refused_event = event;
-    g.has_refused = 1;
+void ct_checkpoint_writer_protect_oom(uint64_t event) {
+    g.oom_event = event;
+    g.has_oom = 1;
 }
 
-void ct_segment_written(const struct ct_chunk *head, size_t bytes) {
+void ct_checkpoint_writer_chunk_written(const struct ct_chunk *head, size_t bytes) {
     g.bytes += bytes;
     if (g.last) {
         g.last = 0;
         g.checkpoint_bytes =
             g.part_bytes * head->body_bytes / (head->raw_bytes ? head->raw_bytes : 1);
         if (!g.inexact) {
-            remember(head->first_event);
-            g.each = g.objects < PART_LEAST ? 0 : g.checkpoint_bytes / g.objects + 1;
+            note_restart_point(head->first_event);
+            g.object_bytes = g.objects < PART_LEAST ? 0 : g.checkpoint_bytes / g.objects + 1;
         }
     }
-    if (g.has_refused && g.refused_event < head->first_event + head->events)
-        keep(head->seq);
+    if (g.has_oom && g.oom_event < head->first_event + head->events)
+        protect(head->seq);
 }
 
-void ct_segment_forked(void) {
-    memset(&g, 0, sizeof g); // its memory is left alone: what was being done with it is unknown
+void ct_checkpoint_writer_reinit_child(void) {
+    // Its memory leaks: another thread of the parent may have been writing to it.
+    memset(&g, 0, sizeof g);
 }

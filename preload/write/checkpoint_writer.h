@@ -1,39 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments: where a trace whose beginning is overwritten can be read from. Drain lock held.
+// Restart points: chunks from which a trace can be read when its beginning is overwritten. Drain
+// lock held.
 //
-// A segment begins with a chunk that has all definitions and facts anew, the history so far, and the first part
-// of a checkpoint (FORMAT.md, section 7). A large state is spread over the chunks that follow, so that no
-// drain takes long.
-#ifndef CT_SEGMENT_H
-#define CT_SEGMENT_H
+// A restart point has all definitions and INFO again, the history, and the first part of a
+// checkpoint (FORMAT.md, section 7). A large checkpoint is spread over the chunks that follow, so
+// that no drain takes long.
+#ifndef CT_WRITE_CHECKPOINT_WRITER_H
+#define CT_WRITE_CHECKPOINT_WRITER_H
 
 #include <cutrace/model/checkpoint.h>
 #include <cutrace/model/history.h>
 
-// Whether the next chunk should begin a segment.
-int ct_segment_is_due(void);
+// Whether the next chunk must be a restart point.
+int ct_checkpoint_writer_is_due(void);
 
-// The chunk that begins is a segment's first one.
-void ct_segment_begin(uint64_t seq, const struct ct_live *live);
+// Begins a checkpoint of `live`; the chunk `seq`, which begins, is a restart point.
+void ct_checkpoint_writer_begin(uint64_t seq, const struct ct_live *live);
 
-// Whether parts of a checkpoint are still to be written: chunks should follow one another quickly.
-int ct_segment_is_busy(void);
+// Whether parts of a checkpoint are missing, so that chunks must follow each other quickly.
+int ct_checkpoint_writer_is_busy(void);
 
-// Whether the newest segment tells sums by call site only.
-int ct_segment_is_inexact(void);
+// Whether the newest checkpoint has sums by call site only.
+int ct_checkpoint_writer_is_inexact(void);
 
-// Writes the sections that the chunk has besides definitions and events: parts of the state as it is before its
-// first event. Their definitions go into the chunk (staged.h). Returns the flags of the chunk.
-unsigned ct_segment_sections(const struct ct_live *live, const struct ct_readings *readings,
-                             const struct ct_history *history, struct ct_out *out);
+// Writes the next checkpoint part into `out`, and the history before the first one: the state
+// before the first event of the chunk that begins. Puts its definitions into the open chunk.
+// Returns the flags of the chunk.
+unsigned ct_checkpoint_writer_put_sections(const struct ct_live *live,
+                                           const struct ct_readings *readings,
+                                           const struct ct_history *history, struct ct_out *out);
 
-// The chunk is in the file, with so many bytes; or it could not be built, and its sections are lost.
-void ct_segment_written(const struct ct_chunk *head, size_t bytes);
-void ct_segment_lost(void);
+// The chunk is in the file and has so many bytes.
+void ct_checkpoint_writer_chunk_written(const struct ct_chunk *head, size_t bytes);
 
-// An allocation was refused, which is the event with this number: keeps what led to it.
-void ct_segment_keep(uint64_t event);
+// The chunk is dropped, with its checkpoint part: another checkpoint is needed.
+void ct_checkpoint_writer_chunk_lost(void);
 
-void ct_segment_forked(void);
+// Protects the chunks before an OOM, which is the event with this number, from being overwritten.
+void ct_checkpoint_writer_protect_oom(uint64_t event);
+
+void ct_checkpoint_writer_reinit_child(void);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called
-// in it.
+// The dictionaries of the trace: ids for names, threads, modules, frames and stacks, and their
+// definitions. Strings and frames are kept for several generations; each entry knows the generation
+// in which it was last defined.
 #include "write/dictionary.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/hash_slots.h"
 #include "write/open_chunk.h"
 
 #define STRINGS (3u << 16)
@@ -26,7 +28,9 @@ struct string {
     uint32_t id, generation;
 };
 
-enum frame_state { FRAME_NEW, FRAME_NAMED, FRAME_NAMELESS }; // (symbols are those of native frames)
+// NEW: a native frame for which no symbol was looked up. A Python frame is NAMELESS: it needs no
+// symbol.
+enum frame_state { FRAME_NEW, FRAME_NAMED, FRAME_NAMELESS };
 
 struct frame {
     uint64_t word; // as in cutrace/journal.h
@@ -38,110 +42,93 @@ struct frame {
     uint32_t id, generation;
 };
 
-// A frame that was called by those of `parent`: a node of the tree that the file's stacks are.
+// The stacks of a trace are a tree. A node is a frame, called by the frames of `parent`; all three
+// are ids.
 struct node {
-    uint32_t parent, frame; // ids
+    uint32_t parent, frame;
     uint32_t id;
 };
 
 static uint32_t generation = 1;
+static int generation_is_requested;
 static uint32_t next_string, next_module, next_frame, next_node, next_stack, next_thread;
 
-// Index + 1 of entries of a table, by hash: a power of two, at most half of them used. It grows, because where a few entries
-// lie far apart each takes a page of memory.
-struct slots {
-    uint32_t *at;
-    uint32_t room;
-};
-
-static struct string *strings; // in the order of their first use
-static struct slots string_slots;
+// In the order of first use.
+static struct string *strings;
+static struct ct_hash_slots string_slots;
 static uint32_t strings_used;
 static struct ct_arena string_texts = {.bytes = 16u << 20};
 
 static struct frame *frames;
-static struct slots frame_slots;
+static struct ct_hash_slots frame_slots;
 static uint32_t frames_used, frames_resolved_up_to, frames_unresolved;
 
-static struct node *nodes; // of this generation
-static struct slots node_slots;
+// Of this generation.
+static struct node *nodes;
+static struct ct_hash_slots node_slots;
 static uint32_t nodes_used;
 
 static struct { uint32_t id, generation; } name_ids[CT_NAME_IDS];
-// By the place of the thread's number, as in the journal.
+// By the thread's number modulo THREAD_IDS, as in the journal.
 static struct { uint32_t number, id, generation; } thread_ids[THREAD_IDS];
-
-// ---- slots ----------------------------------------------------------------------------------
-
-// Room for one more beside those that are used. 0, or -ENOMEM.
-static int slots_room(struct slots *s, uint32_t used, uint32_t (*hash_of)(uint32_t index)) {
-    struct slots more = {NULL, s->room ? s->room * 2 : 1024};
-    if (used < s->room / 2)
-        return 0;
-    if (!(more.at = ct_pages_map(more.room * sizeof *more.at)))
-        return used + 1 < s->room ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < s->room; i++) {
-        uint32_t to = s->at[i] ? hash_of(s->at[i] - 1) & (more.room - 1) : 0;
-        while (s->at[i] && more.at[to])
-            to = (to + 1) & (more.room - 1);
-        if (s->at[i])
-            more.at[to] = s->at[i];
-    }
-    ct_pages_unmap(s->at, s->room * sizeof *s->at);
-    *s = more;
-    return 0;
-}
-
-static void slots_clear(struct slots *s) {
-    if (s->at)
-        memset(s->at, 0, s->room * sizeof *s->at);
-}
 
 // ---- definitions ----------------------------------------------------------------------------
 
-// A definition: id and payload, whose length is written in front of it.
-// Small, because a host's thread may have a small stack; that of a stack is built elsewhere.
+// What a definition says about its id. Small, because a thread of the host may have a small stack;
+// the payload of a stack is built in static memory.
 struct payload {
     uint8_t bytes[192];
 };
 
-// All of it or nothing: half of a definition would spoil those behind it.
-static int define(enum ct_section kind, uint32_t id, const void *payload, size_t n) {
+// Puts a definition (id, length, payload) into the open chunk, or nothing at all: a part would make
+// all definitions after it unreadable. Returns 0, or -1: the chunk is full.
+static int put_definition(enum ct_section kind, uint32_t id, const void *payload, size_t n) {
     uint8_t head[20];
     struct ct_out o = {head, head + sizeof head, 0};
     ct_put_varint(&o, id);
     ct_put_varint(&o, n);
-    if (ct_staged_blocks_left() <
-        CT_STAGED_EVENT + 1 + (n + sizeof head) / sizeof((struct ct_stream_block *)0)->bytes)
+    if (ct_open_chunk_blocks_left() <
+        CT_OPEN_CHUNK_EVENT_BLOCKS + 1 +
+            (n + sizeof head) / sizeof((struct ct_stream_block *)0)->bytes)
         return -1;
-    if (ct_staged_define(kind, head, (size_t)(o.at - head)) || ct_staged_define(kind, payload, n))
+    if (ct_open_chunk_define(kind, head, (size_t)(o.at - head)) ||
+        ct_open_chunk_define(kind, payload, n))
         return -1;
     return 0;
 }
 
-static struct ct_out payload_begin(struct payload *p) {
+static struct ct_out begin_payload(struct payload *p) {
     return (struct ct_out){p->bytes, p->bytes + sizeof p->bytes, 0};
 }
 
-static int payload_define(struct payload *p, const struct ct_out *o, enum ct_section kind,
-                          uint32_t id) {
-    return o->bad ? -1 : define(kind, id, p->bytes, (size_t)(o->at - p->bytes));
+static int put_payload(struct payload *p, const struct ct_out *o, enum ct_section kind,
+                       uint32_t id) {
+    return o->bad ? -1 : put_definition(kind, id, p->bytes, (size_t)(o->at - p->bytes));
 }
 
-int ct_dictionary_is_full(void) {
+static int is_nearly_full(void) {
     return strings_used > STRINGS / 3 * 2 || frames_used > FRAMES / 4 * 3 ||
            nodes_used > NODES / 4 * 3 ||
            atomic_load(&string_texts.used) > string_texts.bytes / 4 * 3;
 }
 
-void ct_dictionary_begin(void) {
-    if (ct_dictionary_is_full()) {
-        ct_dictionary_forget_frames(); // they point into the strings
-        slots_clear(&string_slots);
+void ct_dictionary_request_generation(void) {
+    generation_is_requested = 1;
+}
+
+int ct_dictionary_wants_generation(void) {
+    return generation_is_requested || is_nearly_full();
+}
+
+void ct_dictionary_begin_generation(void) {
+    generation_is_requested = 0;
+    if (is_nearly_full()) {
+        ct_dictionary_forget_frames(); // frames point to strings
+        ct_hash_slots_clear(&string_slots);
         strings_used = 0;
         atomic_store(&string_texts.used, 0);
     }
-    slots_clear(&node_slots);
+    ct_hash_slots_clear(&node_slots);
     nodes_used = 0;
     generation++;
     next_string = next_module = next_frame = next_node = next_stack = next_thread = 0;
@@ -160,11 +147,11 @@ static uint32_t hash_of_string(uint32_t index) {
     return strings[index].hash;
 }
 
-// The kept string with this text, which is copied at its first use; NULL when the table is full.
-static struct string *string_of(const char *text, size_t n) {
+// The string with this text, which is copied at its first use; NULL if the table is full.
+static struct string *intern_string(const char *text, size_t n) {
     if (!strings && !(strings = ct_pages_map(STRINGS * sizeof *strings)))
         return NULL;
-    if (slots_room(&string_slots, strings_used, hash_of_string))
+    if (ct_hash_slots_reserve(&string_slots, strings_used, hash_of_string))
         return NULL;
     const uint32_t h = hash_text(text, n);
     uint32_t i = h & (string_slots.room - 1);
@@ -181,12 +168,12 @@ static struct string *string_of(const char *text, size_t n) {
     return &strings[strings_used - 1];
 }
 
-static uint32_t string_id(const char *text, size_t n) {
-    struct string *s = text && n <= CT_MAX_STRING ? string_of(text, n) : NULL;
+static uint32_t get_string_id(const char *text, size_t n) {
+    struct string *s = text && n <= CT_MAX_STRING ? intern_string(text, n) : NULL;
     if (!s)
         return 0;
     if (s->generation != generation) {
-        if (define(CT_SECTION_STRINGS, next_string + 1, text, n))
+        if (put_definition(CT_SECTION_STRINGS, next_string + 1, text, n))
             return 0;
         s->id = ++next_string;
         s->generation = generation;
@@ -194,24 +181,24 @@ static uint32_t string_id(const char *text, size_t n) {
     return s->id;
 }
 
-static __attribute__((noinline)) uint32_t name_define(uint32_t name) {
+static __attribute__((noinline)) uint32_t define_name(uint32_t name) {
     const char *text = ct_name_get_text(name);
     if (!text)
         return 0;
-    name_ids[name].id = string_id(text, strlen(text));
+    name_ids[name].id = get_string_id(text, strlen(text));
     name_ids[name].generation = generation;
     return name_ids[name].id;
 }
 
-static inline uint32_t file_name(uint32_t name) {
+static inline uint32_t get_name_id(uint32_t name) {
     return name < CT_NAME_IDS && name_ids[name].generation == generation ? name_ids[name].id
-                                                                         : name_define(name);
+                                                                         : define_name(name);
 }
 
 // ---- threads --------------------------------------------------------------------------------
 
-// The name that the thread has now; the one that it had at its first event if it is gone.
-static size_t thread_name(const struct ct_journal_thread *t, char *name, size_t size) {
+// The name of the thread now; if the thread has ended, its name at its first event.
+static size_t read_thread_name(const struct ct_journal_thread *t, char *name, size_t size) {
     char path[64];
     ct_print(path, sizeof path, "/proc/self/task/%u/comm", t->tid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -227,42 +214,42 @@ static size_t thread_name(const struct ct_journal_thread *t, char *name, size_t 
     return (size_t)n;
 }
 
-static __attribute__((noinline)) uint32_t thread_define(uint32_t number) {
+static __attribute__((noinline)) uint32_t define_thread(uint32_t number) {
     const struct ct_journal_thread *t = ct_ring_thread(number);
     const uint32_t i = number % THREAD_IDS;
     if (!t)
         return 0;
     char name[32];
     struct payload p;
-    struct ct_out o = payload_begin(&p);
+    struct ct_out o = begin_payload(&p);
     ct_put_varint(&o, t->tid);
-    ct_put_varint(&o, string_id(name, thread_name(t, name, sizeof name)));
-    if (payload_define(&p, &o, CT_SECTION_THREADS, next_thread + 1))
+    ct_put_varint(&o, get_string_id(name, read_thread_name(t, name, sizeof name)));
+    if (put_payload(&p, &o, CT_SECTION_THREADS, next_thread + 1))
         return 0;
     thread_ids[i].number = number;
     thread_ids[i].generation = generation;
     return thread_ids[i].id = ++next_thread;
 }
 
-static inline uint32_t file_thread(uint32_t number) {
+static inline uint32_t get_thread_id(uint32_t number) {
     const uint32_t i = number % THREAD_IDS;
     return thread_ids[i].number == number && thread_ids[i].generation == generation
                ? thread_ids[i].id
-               : thread_define(number);
+               : define_thread(number);
 }
 
 // ---- modules and frames ---------------------------------------------------------------------
 
-static uint32_t module_id(struct ct_loaded_module *m) {
+static uint32_t get_module_id(struct ct_loaded_module *m) {
     if (m && m->file_generation != generation) {
         struct payload p;
-        struct ct_out o = payload_begin(&p);
-        ct_put_varint(&o, string_id(m->path, strlen(m->path)));
+        struct ct_out o = begin_payload(&p);
+        ct_put_varint(&o, get_string_id(m->path, strlen(m->path)));
         ct_put_varint(&o, m->base);
         ct_put_varint(&o, m->start);
         ct_put_varint(&o, m->end);
         ct_put_text(&o, (const char *)m->build_id, m->build_id_bytes);
-        if (payload_define(&p, &o, CT_SECTION_MODULES, next_module + 1))
+        if (put_payload(&p, &o, CT_SECTION_MODULES, next_module + 1))
             return 0;
         m->file_id = ++next_module;
         m->file_generation = generation;
@@ -273,30 +260,30 @@ static uint32_t module_id(struct ct_loaded_module *m) {
 static void put_native(struct ct_out *o, const struct frame *f) {
     ct_put_varint(o, CT_FRAME_NATIVE);
     ct_put_varint(o, f->word);
-    ct_put_varint(o, module_id(f->module));
+    ct_put_varint(o, get_module_id(f->module));
     ct_put_varint(o, f->module ? f->word - f->module->base : 0);
-    ct_put_varint(o, f->state == FRAME_NAMED ? string_id(f->symbol, f->symbol_bytes) : 0);
+    ct_put_varint(o, f->state == FRAME_NAMED ? get_string_id(f->symbol, f->symbol_bytes) : 0);
     ct_put_varint(o, f->state == FRAME_NAMED ? f->symbol_offset : 0);
 }
 
-// The names of a Python frame. 0, or -1.
-static int text_of(uint64_t word, struct ct_code_name *t) {
+// File and function of a Python frame. Returns 0, or -1.
+static int read_code_name(uint64_t word, struct ct_code_name *t) {
     const struct ct_stack_entry *e = ct_stack_table_get(ct_frame_word_text(word));
     return e ? ct_code_name_parse(e->frame, e->frames, t) : -1;
 }
 
 static void put_python(struct ct_out *o, uint64_t word) {
     struct ct_code_name t = {0};
-    (void)text_of(word, &t);
+    (void)read_code_name(word, &t);
     ct_put_varint(o, CT_FRAME_PYTHON);
-    ct_put_varint(o, t.function_bytes ? string_id(t.function, t.function_bytes) : 0);
-    ct_put_varint(o, t.file_bytes ? string_id(t.file, t.file_bytes) : 0);
+    ct_put_varint(o, t.function_bytes ? get_string_id(t.function, t.function_bytes) : 0);
+    ct_put_varint(o, t.file_bytes ? get_string_id(t.file, t.file_bytes) : 0);
     ct_put_varint(o, ct_frame_word_line(word));
 }
 
-static int frame_define(struct frame *f, uint32_t id) {
+static int define_frame(struct frame *f, uint32_t id) {
     struct payload p;
-    struct ct_out o = payload_begin(&p);
+    struct ct_out o = begin_payload(&p);
     if (ct_frame_word_is_native(f->word)) {
         put_native(&o, f);
     } else if (ct_frame_word_text(f->word)) {
@@ -305,11 +292,11 @@ static int frame_define(struct frame *f, uint32_t id) {
         ct_put_varint(&o, CT_FRAME_END);
         ct_put_varint(&o, ct_frame_word_line(f->word));
     }
-    return payload_define(&p, &o, CT_SECTION_FRAMES, id);
+    return put_payload(&p, &o, CT_SECTION_FRAMES, id);
 }
 
 void ct_dictionary_forget_frames(void) {
-    slots_clear(&frame_slots);
+    ct_hash_slots_clear(&frame_slots);
     frames_used = frames_resolved_up_to = frames_unresolved = 0;
 }
 
@@ -321,10 +308,10 @@ static uint32_t hash_of_frame(uint32_t index) {
     return hash_word(frames[index].word);
 }
 
-static struct frame *frame_of(uint64_t word) {
+static struct frame *intern_frame(uint64_t word) {
     if (!frames && !(frames = ct_pages_map(FRAMES * sizeof *frames)))
         return NULL;
-    if (slots_room(&frame_slots, frames_used, hash_of_frame))
+    if (ct_hash_slots_reserve(&frame_slots, frames_used, hash_of_frame))
         return NULL;
     uint32_t i = hash_word(word) & (frame_slots.room - 1);
     for (; frame_slots.at[i]; i = (i + 1) & (frame_slots.room - 1))
@@ -343,12 +330,12 @@ static struct frame *frame_of(uint64_t word) {
     return f;
 }
 
-static uint32_t frame_id(uint64_t word) {
-    struct frame *f = frame_of(word);
+static uint32_t get_frame_id(uint64_t word) {
+    struct frame *f = intern_frame(word);
     if (!f)
         return 0;
     if (f->generation != generation) {
-        if (frame_define(f, next_frame + 1))
+        if (define_frame(f, next_frame + 1))
             return 0;
         f->id = ++next_frame;
         f->generation = generation;
@@ -366,7 +353,7 @@ static uint32_t hash_of_node(uint32_t index) {
     return hash_node(nodes[index].parent, nodes[index].frame);
 }
 
-static uint32_t node_id(uint32_t parent, uint32_t frame) {
+static uint32_t find_node_id(uint32_t parent, uint32_t frame) {
     if (!node_slots.room)
         return 0;
     const uint32_t mask = node_slots.room - 1;
@@ -378,10 +365,10 @@ static uint32_t node_id(uint32_t parent, uint32_t frame) {
     return 0;
 }
 
-// Keeps a node that is not kept yet. Where there is no room, those that branch off it are written again.
-static void node_keep(uint32_t parent, uint32_t frame, uint32_t id) {
+// Keeps a new node. If there is no room, the frames up to it are written again with the next stack.
+static void keep_node(uint32_t parent, uint32_t frame, uint32_t id) {
     if ((!nodes && !(nodes = ct_pages_map(NODES * sizeof *nodes))) || nodes_used == NODES ||
-        slots_room(&node_slots, nodes_used, hash_of_node))
+        ct_hash_slots_reserve(&node_slots, nodes_used, hash_of_node))
         return;
     uint32_t i = hash_node(parent, frame) & (node_slots.room - 1);
     while (node_slots.at[i])
@@ -390,12 +377,13 @@ static void node_keep(uint32_t parent, uint32_t frame, uint32_t id) {
     node_slots.at[i] = ++nodes_used;
 }
 
-// Writes the nodes that the tree lacks of these frames, outermost first, and the stack that ends with them. 0, or -1.
-static int branch_define(const uint32_t *ids, uint32_t n) {
+// Defines a stack of these frames, outermost first: the nodes that the tree lacks, and the stack,
+// which is the last node. Returns 0, or -1.
+static int define_branch(const uint32_t *ids, uint32_t n) {
     static uint8_t payload[32 + CT_MAX_STACK * 10];
     struct ct_out o = {payload, payload + sizeof payload, 0};
     uint32_t parent = 0, have = 0, before = 0;
-    for (uint32_t next; have < n && (next = node_id(parent, ids[have])); have++)
+    for (uint32_t next; have < n && (next = find_node_id(parent, ids[have])); have++)
         parent = next;
     ct_put_varint(&o, parent);
     ct_put_varint(&o, n - have);
@@ -405,30 +393,33 @@ static int branch_define(const uint32_t *ids, uint32_t n) {
         ct_put_varint(&o, ct_zigzag((uint64_t)ids[i] - before));
         before = ids[i];
     }
-    if (o.bad || define(CT_SECTION_STACKS, next_stack + 1, payload, (size_t)(o.at - payload)))
+    if (o.bad ||
+        put_definition(CT_SECTION_STACKS, next_stack + 1, payload, (size_t)(o.at - payload)))
         return -1;
     for (uint32_t i = have; i < n; i++) {
-        node_keep(parent, ids[i], ++next_node);
+        keep_node(parent, ids[i], ++next_node);
         parent = next_node;
     }
     return 0;
 }
 
-static __attribute__((noinline)) uint32_t stack_define(struct ct_stack_entry *e) {
+static __attribute__((noinline)) uint32_t define_stack(struct ct_stack_entry *e) {
     static uint32_t ids[CT_MAX_STACK];
     const uint32_t n = e->frames;
     for (uint32_t i = 0; i < n && n <= CT_MAX_STACK; i++)
-        if (!(ids[n - 1 - i] = frame_id(e->frame[i])))
+        if (!(ids[n - 1 - i] = get_frame_id(e->frame[i])))
             return 0;
-    if (n > CT_MAX_STACK || branch_define(ids, n))
+    if (n > CT_MAX_STACK || define_branch(ids, n))
         return 0;
     e->file_generation = generation;
     return e->file_id = ++next_stack;
 }
 
-static inline uint32_t file_stack(uint32_t stack) {
+static inline uint32_t get_stack_id(uint32_t stack) {
     struct ct_stack_entry *e = ct_stack_table_get(stack);
-    return !e ? 0 : e->file_generation == generation ? e->file_id : stack_define(e);
+    if (!e)
+        return 0;
+    return e->file_generation == generation ? e->file_id : define_stack(e);
 }
 
 // ---- events ---------------------------------------------------------------------------------
@@ -437,33 +428,33 @@ void ct_dictionary_map(struct ct_event *e) {
 #define MAP(field, to)                                  \
     if (CT_HAS(e, field) && !(e->field = to(e->field))) \
         e->present &= ~CT_BIT(field);
-    MAP(thread, file_thread)
-    MAP(api, file_name)
-    MAP(text, file_name)
-    MAP(stack, file_stack)
+    MAP(thread, get_thread_id)
+    MAP(api, get_name_id)
+    MAP(text, get_name_id)
+    MAP(stack, get_stack_id)
 #undef MAP
 }
 
 void ct_dictionary_prefetch(const struct ct_event *e) {
-    __asm__ volatile(""); // see ct_live_prefetch
+    __asm__ volatile(""); // gcc 12 drops calls of functions that only prefetch
     if (CT_HAS(e, stack))
         __builtin_prefetch(ct_stack_table_get(e->stack));
 }
 
 // ---- symbols --------------------------------------------------------------------------------
 
-size_t ct_dictionary_unresolved(void) {
+size_t ct_dictionary_count_unresolved(void) {
     return frames_unresolved;
 }
 
-int ct_dictionary_lost_frames(void) {
+int ct_dictionary_has_unmapped_frames(void) {
     for (uint32_t i = frames_resolved_up_to; i < frames_used; i++)
         if (frames[i].state == FRAME_NEW && !frames[i].module)
             return 1;
     return 0;
 }
 
-struct ct_loaded_module *ct_dictionary_wants(size_t *n) {
+struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *n) {
     for (; *n < frames_used; ++*n) {
         const struct frame *f = &frames[*n];
         if (f->state == FRAME_NEW && f->module && !f->module->symbols && !f->module->no_symbols)
@@ -472,23 +463,23 @@ struct ct_loaded_module *ct_dictionary_wants(size_t *n) {
     return NULL;
 }
 
-// A name for the frame, from its module's table.
-static void frame_resolve(struct frame *f) {
+// Looks up the frame's symbol in the table of its module.
+static void resolve_frame(struct frame *f) {
     static char name[CT_ELF_SYMBOLS_MAX_NAME + 1];
     const size_t n = f->module->symbols
                          ? ct_elf_symbols_find(f->module->symbols, f->word - 1 - f->module->base,
                                                name, &f->symbol_offset)
                          : 0;
-    const struct string *s = n ? string_of(name, n) : NULL;
+    const struct string *s = n ? intern_string(name, n) : NULL;
     f->state = s ? FRAME_NAMED : FRAME_NAMELESS;
     if (s) {
         f->symbol = s->text;
         f->symbol_bytes = s->bytes;
-        f->symbol_offset++; // from pc, not from pc - 1
+        f->symbol_offset++; // the look-up was for pc - 1
     }
 }
 
-void ct_dictionary_resolve(int final) {
+void ct_dictionary_resolve_frames(int final) {
     for (uint32_t i = frames_resolved_up_to; i < frames_used; i++) {
         struct frame *f = &frames[i];
         if (f->state != FRAME_NEW)
@@ -497,15 +488,15 @@ void ct_dictionary_resolve(int final) {
         if (!f->module)
             f->module = ct_loaded_modules_find(f->word - 1);
         if (f->module && (f->module->symbols || f->module->no_symbols))
-            frame_resolve(f);
+            resolve_frame(f);
         else if (final)
             f->state = FRAME_NAMELESS;
         if (f->state != FRAME_NEW)
             frames_unresolved--;
         if (f->generation == generation && (f->state == FRAME_NAMED || f->module != before))
-            (void)frame_define(f, f->id);
-        if (ct_staged_blocks_left() < CT_STAGED_RESERVE)
-            break; // the rest in the next chunk
+            (void)define_frame(f, f->id);
+        if (ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS)
+            break; // the rest goes into the next chunk
     }
     while (frames_resolved_up_to < frames_used && frames[frames_resolved_up_to].state != FRAME_NEW)
         frames_resolved_up_to++;
@@ -514,25 +505,26 @@ void ct_dictionary_resolve(int final) {
             ct_elf_symbols_close_file(ct_loaded_modules_get(i)->symbols);
 }
 
-// ---- for people -----------------------------------------------------------------------------
+// ---- callers -----------------------------------------------------------------------------
 
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-// CUDA's own libraries lie between every caller and the driver: they say nothing about who asked.
+// CUDA's libraries are between every caller and the driver: they do not say which code allocates.
 static int is_cuda(const char *path) {
     const char *base = base_name(path);
     return !strncmp(base, "libcuda", 7) || !strncmp(base, "libcutrace", 10);
 }
 
-// The frame that asked, as far as modules are known: where there is Python, the innermost line of it.
-static const struct frame *caller(uint32_t stack) {
+// The frame that called CUDA: the innermost Python line if there is one, else the innermost frame
+// outside of CUDA's libraries.
+static const struct frame *find_caller(uint32_t stack) {
     const struct ct_stack_entry *e = ct_stack_table_get(stack);
     const struct frame *native = NULL;
     for (uint32_t i = 0; e && i < e->frames; i++) {
-        const struct frame *f = frame_of(e->frame[i]);
+        const struct frame *f = intern_frame(e->frame[i]);
         if (f && !ct_frame_word_is_native(f->word) && ct_frame_word_text(f->word))
             return f;
         if (f && !native && f->module && *f->module->path && !is_cuda(f->module->path))
@@ -541,9 +533,9 @@ static const struct frame *caller(uint32_t stack) {
     return native;
 }
 
-static size_t python_caller(uint64_t word, char *out, size_t size) {
+static size_t format_python_caller(uint64_t word, char *out, size_t size) {
     struct ct_code_name t;
-    if (text_of(word, &t))
+    if (read_code_name(word, &t))
         return 0;
     const char *const end = t.file + t.file_bytes, *base = end;
     while (base > t.file && base[-1] != '/')
@@ -552,33 +544,33 @@ static size_t python_caller(uint64_t word, char *out, size_t size) {
                     (int)t.function_bytes, t.function);
 }
 
-size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size) {
-    const struct frame *f = caller(stack);
+size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size) {
+    const struct frame *f = find_caller(stack);
     if (!f)
         return 0;
     if (!ct_frame_word_is_native(f->word))
-        return python_caller(f->word, out, size);
+        return format_python_caller(f->word, out, size);
     if (f->state == FRAME_NAMED)
         return ct_print(out, size, "%.*s", (int)f->symbol_bytes, f->symbol);
     return ct_print(out, size, "%s+0x%lx", base_name(f->module->path), f->word - f->module->base);
 }
 
-struct ct_loaded_module *ct_dictionary_caller_wants(uint32_t stack) {
-    const struct frame *f = caller(stack);
+struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack) {
+    const struct frame *f = find_caller(stack);
     return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module
                                                                                        : NULL;
 }
 
-void ct_dictionary_forked(void) {
-    // Whatever was being written when the process was copied: start from nothing, in new memory.
+void ct_dictionary_reinit_child(void) {
+    // Another thread of the parent may have been writing to the tables: start with new memory.
     const uint32_t next = generation + 1;
     strings = NULL;
     string_texts = (struct ct_arena){.bytes = string_texts.bytes};
     frames = NULL;
     nodes = NULL;
-    string_slots = frame_slots = node_slots = (struct slots){NULL, 0};
+    string_slots = frame_slots = node_slots = (struct ct_hash_slots){NULL, 0};
     memset(thread_ids, 0, sizeof thread_ids);
     strings_used = frames_used = frames_resolved_up_to = frames_unresolved = 0;
     generation = next - 1;
-    ct_dictionary_begin();
+    ct_dictionary_begin_generation();
 }

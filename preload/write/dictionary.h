@@ -1,51 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dictionaries of the file: what the process's own numbers (names, stacks, threads) are called
-// in it. Drainer only.
-#ifndef CT_DICTIONARY_H
-#define CT_DICTIONARY_H
+// The dictionaries of the trace: ids for names, threads, modules, frames and stacks, in place of
+// the process's own numbers, and their definitions. Drain lock held.
+//
+// A generation of dictionaries begins at each restart point, and where the tables are nearly full:
+// ids count from 1 again, and each definition is written again at its next use.
+#ifndef CT_WRITE_DICTIONARY_H
+#define CT_WRITE_DICTIONARY_H
 
 #include <cutrace/format/format.h>
 
 #include "store/loaded_modules.h"
 
-// Starts a generation: every definition is made again when it is next used.
-void ct_dictionary_begin(void);
+// Begins a generation; the caller has it begin with a chunk.
+void ct_dictionary_begin_generation(void);
 
-// Whether the process's own tables are so full that a new generation should begin.
-int ct_dictionary_is_full(void);
+// Whether the next chunk must begin a generation: one was requested, or the tables are nearly full.
+int ct_dictionary_wants_generation(void);
+void ct_dictionary_request_generation(void);
 
-// Replaces the process's numbers in an event by ids in the file; a definition is put into the chunk that is being
-// filled (staged.h) where it is missing. What has no id loses its presence.
+// Replaces the process's numbers in an event by ids in the trace, and puts missing definitions into
+// the open chunk. A field for which there is no room becomes absent.
 void ct_dictionary_map(struct ct_event *e);
 
-// Fetches what ct_dictionary_map will look at. Call it some events ahead.
+// Prefetches the memory that ct_dictionary_map will read. To be called some events earlier.
 void ct_dictionary_prefetch(const struct ct_event *e);
 
 // ---- symbols --------------------------------------------------------------------------------
 
-// Frames that have neither a symbol nor the verdict that there is none.
-size_t ct_dictionary_unresolved(void);
+// Counts the native frames for which no symbol was looked up yet.
+size_t ct_dictionary_count_unresolved(void);
 
-// The next module, from *n on, that such frames are waiting for and whose symbols are not loaded.
-struct ct_loaded_module *ct_dictionary_wants(size_t *n);
+// The next module, from frame *frame on, that has such a frame and no symbol table yet; NULL: none.
+struct ct_loaded_module *ct_dictionary_next_unloaded_module(size_t *frame);
 
-// Whether such frames lie in no known module.
-int ct_dictionary_lost_frames(void);
+// Whether one of these frames lies in no known module.
+int ct_dictionary_has_unmapped_frames(void);
 
-// Resolves what can be resolved with the tables that are loaded and defines those frames again.
-// `final`: frames in no known module will never be resolved.
-void ct_dictionary_resolve(int final);
+// Resolves frames with the symbol tables that are loaded, and defines those frames again. With
+// `final`, frames that cannot be resolved stay without a symbol.
+void ct_dictionary_resolve_frames(int final);
 
-// All addresses may mean something else now.
+// Forgets all frames: after an unload, an address may be in another module.
 void ct_dictionary_forget_frames(void);
 
-// Best short name of where a stack comes from: a symbol, or module+0xoffset. Returns its length, or
-// 0.
-size_t ct_dictionary_caller(uint32_t stack, char *out, size_t size);
+// Writes the name of the function that called CUDA: a line of Python, a symbol, or module+0xoffset.
+// Returns its length, or 0.
+size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size);
 
-// The module whose symbols that name waits for, or NULL.
-struct ct_loaded_module *ct_dictionary_caller_wants(uint32_t stack);
+// The module whose symbol table would give that name; NULL: none is missing.
+struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack);
 
-void ct_dictionary_forked(void);
+void ct_dictionary_reinit_child(void);
 
 #endif

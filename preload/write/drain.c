@@ -1,13 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the rings into the file: events of all threads in the order of time, cut into chunks.
+// From the rings into the trace: events of all threads, merged in the order of time, are put into
+// the open chunk; a full or old chunk is built (compressed) and appended to the file or to the
+// memory chunks. Only the holder of the drain lock, the drainer, is in this file.
+//
+// Steps of a drain: 1 Append the built chunk, if the disk did not take it before. 2 Merge the
+// rings: copy a batch of events. 3 Put the batch into the open chunk. 4 Commit the open chunk (in
+// the journal: open[committed & 1]). 5 Release the batch's bytes in the rings (their tails). 6 If
+// the chunk is full or its deadline is over: build it, append it, begin the next one and commit
+// that.
+//
+// Invariants, for a reader of the file and the journal after a SIGKILL at any point:
+// D1 One thread drains: all functions here, and all that other headers call the drainer's, run
+//    under the drain lock.
+// D2 `drained_ns` of the commit divides the events: those up to it are in the open chunk or in
+//    chunks before it, later ones are in the rings. A reader ignores ring records up to drained_ns.
+// D3 A commit stands between two events of different times; otherwise no single time could divide
+//    them.
+// D4 Commit before release: a kill before 4 leaves the events in the rings and the old drained_ns;
+//    a kill between 4 and 5 leaves them in both places, and the reader ignores those in the rings.
+// D5 A chunk is built only when all of its records are committed. A kill before the append of 6 is
+//    complete leaves the journal's copy, from which the reader builds the chunk.
+// D6 Chunk numbers count by one. A kill between the append and the commit of 6 leaves chunk `seq`
+//    in both places: the reader takes the file's, and keeps drained_ns of the journal's. The stream
+//    blocks of a chunk are used again only after the commit that no longer names them
+//    (open_chunk.c).
+// D7 While a built chunk waits for the disk, nothing is put into the open chunk: its streams are
+//    that chunk.
+// D8 After the final chunk (CT_CHUNK_LAST) only FINAL drains append: what threads publish during
+//    the exit.
 #include "write/drain.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <cutrace/format/assert.h>
 
 #include "base/options.h"
 #include "base/pages.h"
@@ -20,98 +49,77 @@
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "store/trace_file.h"
+#include "write/amend.h"
 #include "write/checkpoint_writer.h"
 #include "write/dictionary.h"
+#include "write/drain_lock.h"
 #include "write/info_table.h"
 #include "write/live_state.h"
 #include "write/nvml.h"
 #include "write/oom_message.h"
+#include "write/oom_notice.h"
 #include "write/open_chunk.h"
 #include "write/process_info.h"
 #include "write/ring_merge.h"
 #include "write/symbolizer.h"
 
-#define BATCH 256u             // events that are taken out at a time: they stay in the cache
-#define AHEAD 8u               // events ahead of which memory is fetched
-#define CHUNK_RECORDS 65536u   // events of a chunk
-#define CHUNK_LEAST 1024u      // also in a file that is very small
-#define EXTRA_BYTES (6u << 20) // a part of a checkpoint, the history
-#define BODY_BYTES (EXTRA_BYTES + (2u << 20)) // the same, and what the journal's blocks hold
-#define INFO_NS UINT64_C(10000000000)         // INFO that has changed is written this often
-#define REFUSAL_NS UINT64_C(60000000000)      // and refusals are said this often
-#define UNKEPT_NS UINT64_C(250000000) // without a journal, an event stays in memory for so long
-#define UNKNOWN UINT64_MAX
+#define BATCH 256u        // events that are merged at a time: they stay in the cache
+#define PREFETCH_AHEAD 8u // memory is prefetched for the event that comes so many events later
+#define MAX_CHUNK_EVENTS 65536u
+#define MIN_CHUNK_EVENTS 1024u                // also in a very small file
+#define EXTRA_BYTES (6u << 20)                // the largest checkpoint part and the history
+#define BODY_BYTES (EXTRA_BYTES + (2u << 20)) // and what the journal's blocks hold
+#define BYTES_PER_EVENT 4u                    // compressed, about
+#define INFO_NS UINT64_C(10000000000)         // changed INFO is written this often
+// Without a journal file, this is how long an event stays in memory only.
+#define UNSAVED_NS UINT64_C(250000000)
 
-static _Atomic int lock;
-static _Atomic uint64_t due_ns; // w.due_ns, for who does not hold the lock; 1: at once
+// w.deadline_ns for threads that do not hold the lock; 1: now.
+static _Atomic uint64_t shared_deadline_ns;
 
 static struct {
     enum { CLOSED, OPEN, FAILED } file;
     uint64_t trace_id, parent_id;
-    uint64_t dict_seq;
+    uint64_t dict_seq; // the chunk that began the generation of dictionaries
     uint64_t lost, info_ns;
-    uint64_t chunk_records;         // of the chunk that is being filled: at most so many
-    uint64_t waiting;               // events that the state knows and the chunk does not yet have
-    uint64_t chunk_lost, chunk_own; // events that it says are lost; records of the recorder's own
-    uint64_t due_ns;    // when the chunk that is being filled goes to the file; 0: it is empty
-    int new_generation; // with the next chunk
-    int leaves_out;     // some allocations are not recorded: so are their give-backs
-    int hurry;          // a request was refused: the chunk goes to the file at once
-    _Atomic int flush;  // so does what lies on the shelf
-    int ended;
+    // Limit of records for the open chunk.
+    uint64_t chunk_records;
+    // Events that the live state has and the open chunk has not yet.
+    uint64_t waiting;
+    // Of the open chunk: events that its LOST records count, and records of the recorder's own.
+    uint64_t chunk_lost, chunk_own;
+    // When the open chunk must be in the file; 0: it is empty.
+    uint64_t deadline_ns;
+    // CUTRACE_MIN_SIZE or CUTRACE_SAMPLE: frees of unrecorded allocations are dropped.
+    int drops_unknown_frees;
+    // An allocation failed: the open chunk, and the memory chunks, go to the file at once.
+    int close_now;
+    _Atomic int flush_now;
+    int ended; // the final chunk is in the file
 
     struct ct_event *batch;
     size_t batch_n;
-    // Where the batch's next events look, by their place modulo the size.
-    uint64_t state_look[2 * AHEAD];
-    struct ct_encoder_probe columns_look[AHEAD];
+    // What was prefetched for the next events, by their index modulo the size.
+    uint64_t live_lines[2 * PREFETCH_AHEAD];
+    struct ct_encoder_probe probes[PREFETCH_AHEAD];
 
-    uint8_t *extra; // sections of a segment's first chunks, with their flags
+    // The open chunk's sections besides definitions and events (checkpoint part, history) and its
+    // flags for them.
+    uint8_t *extra;
     size_t extra_bytes;
     unsigned extra_flags;
+    // The built chunk; chunk_bytes is 0 unless it waits for the disk.
     uint8_t *chunk;
-    _Atomic size_t chunk_bytes; // of a chunk that is built and not in the file yet
+    _Atomic size_t chunk_bytes;
     struct ct_chunk head;
 
-    struct ct_event note;    // still to be put
-    struct ct_event refused; // the first one since the last line on stderr
-    uint64_t refused_said_ns;
+    struct ct_event note; // a NOTE for the next batch; no operation: none
 } w;
 
-// ---- the lock -------------------------------------------------------------------------------
-
-int ct_drain_try(struct ct_signal_guard *shield) {
-    int open = 0;
-    if (atomic_load_explicit(&lock, memory_order_relaxed)) // the shield is five system calls
-        return -EBUSY;
-    ct_signal_guard_enter(shield);
-    if (atomic_compare_exchange_strong_explicit(&lock, &open, 1, memory_order_acquire,
-                                                memory_order_relaxed))
-        return 0;
-    ct_signal_guard_leave(shield);
-    return -EBUSY;
-}
-
-int ct_drain_wait(struct ct_signal_guard *shield, unsigned ms) {
-    const struct timespec pause = {0, 200000};
-    for (unsigned i = 0; i <= ms * 5; i++) {
-        if (!ct_drain_try(shield))
-            return 0;
-        nanosleep(&pause, NULL);
-    }
-    return -EBUSY;
-}
-
-void ct_drain_leave(struct ct_signal_guard *shield) {
-    atomic_store_explicit(&lock, 0, memory_order_release);
-    ct_signal_guard_leave(shield);
-}
-
-// ---- chunks ---------------------------------------------------------------------------------
-
-static int buffers(void) {
+static int map_buffers(void) {
     if (!w.batch)
-        w.batch = ct_pages_map((BATCH + CT_JOURNAL_MAX_RINGS + 1 + AHEAD) * sizeof *w.batch);
+        w.batch =
+            ct_pages_map((BATCH + CT_JOURNAL_MAX_RINGS + 1 + PREFETCH_AHEAD) * sizeof *w.batch);
     if (!w.extra)
         w.extra = ct_pages_map(EXTRA_BYTES);
     if (!w.chunk)
@@ -120,75 +128,17 @@ static int buffers(void) {
 }
 
 int ct_drain_is_stuck(void) {
-    return w.chunk_bytes != 0 || w.flush;
+    return w.chunk_bytes != 0 || w.flush_now;
 }
 
-void ct_drain_new_generation(void) {
-    w.new_generation = 1;
+uint64_t ct_drain_deadline_ns(void) {
+    return atomic_load_explicit(&shared_deadline_ns, memory_order_relaxed);
 }
 
-uint64_t ct_drain_due_ns(void) {
-    return atomic_load_explicit(&due_ns, memory_order_relaxed);
-}
+// ---- notes ----------------------------------------------------------------------------------
 
-static void begin_generation(uint64_t seq) {
-    ct_dictionary_begin();
-    w.new_generation = 0;
-    w.dict_seq = seq;
-}
-
-// A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has made small, still
-// goes round in steps. An event takes about 4 bytes.
-static uint64_t chunk_records(void) {
-    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity()),
-                   fit = capacity / 16 / 4;
-    return !capacity || fit > CHUNK_RECORDS ? CHUNK_RECORDS : fit > CHUNK_LEAST ? fit : CHUNK_LEAST;
-}
-
-// The next chunk, empty but for what a segment begins with.
-static int begin_chunk(uint64_t seq, uint64_t first_event) {
-    const int segment = ct_segment_is_due();
-    struct ct_out o = {w.extra, w.extra + EXTRA_BYTES, 0};
-    if (segment || w.new_generation || ct_dictionary_is_full())
-        begin_generation(seq);
-    w.due_ns = w.chunk_lost = w.chunk_own = 0;
-    w.chunk_records = chunk_records();
-    const int rc = ct_staged_begin(seq, w.dict_seq, first_event);
-    if (rc)
-        return rc;
-    if (segment) {
-        ct_info_again();
-        ct_info_stage();
-        ct_segment_begin(seq, ct_state_live());
-        ct_state_is_summed(ct_segment_is_inexact() ? first_event : 0);
-    }
-    w.extra_flags =
-        ct_segment_sections(ct_state_live(), ct_state_readings(), ct_state_history(), &o);
-    w.extra_bytes = o.bad ? 0 : (size_t)(o.at - w.extra);
-    return 0;
-}
-
-// Builds the chunk from what was put into it.
-static int build_chunk(unsigned flags) {
-    struct ct_journal_open *now = ct_staged();
-    w.head = (struct ct_chunk){.flags = now->flags | flags | w.extra_flags,
-                               .seq = now->seq,
-                               .dict_seq = now->dict_seq,
-                               .first_event = now->first_event,
-                               .events = now->events,
-                               .t_first_ns = now->t_first_ns,
-                               .t_last_ns = now->t_last_ns,
-                               .trace_id = w.trace_id};
-    if (ct_chunk_encode_begin(ct_staged_bytes() + w.extra_bytes, (int)CT_OPTION_NUMBER(COMPRESS),
-                              w.chunk, ct_chunk_encode_bound(BODY_BYTES)))
-        return -ENOMEM;
-    ct_staged_put(w.extra, w.extra_bytes);
-    w.chunk_bytes = ct_chunk_encode_end(&w.head);
-    return w.chunk_bytes ? 0 : -ENOMEM;
-}
-
-// What the recorder itself has to say about the trace; NULL: nothing.
-static void put_note(const char *text) {
+// Puts a message of the recorder into the trace. NULL: no message.
+static void add_note(const char *text) {
     struct ct_event e = {.present = 0};
     if (!text || w.note.op)
         return;
@@ -197,254 +147,258 @@ static void put_note(const char *text) {
     w.note = e;
 }
 
-// The same, and on stderr.
-static void tell(const char *text) {
+// The same, and prints it on stderr.
+static void report_problem(const char *text) {
     char line[300];
     if (!text)
         return;
     ct_print(line, sizeof line, "cutrace: %s\n", text);
     if (!CT_OPTION_NUMBER(QUIET))
         ct_print_stderr(line);
-    put_note(text);
+    add_note(text);
 }
 
-// The chunk can never be in the file: too large for it, or no memory for the compressor. Its definitions are gone
-// as well.
+// ---- chunks ---------------------------------------------------------------------------------
+
+// A chunk is a sixteenth of the file at most, so that a small ring, or one that a full disk has
+// made small, is overwritten in small steps.
+static uint64_t choose_chunk_records(void) {
+    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity());
+    const uint64_t fit = capacity / 16 / BYTES_PER_EVENT;
+    if (!capacity || fit > MAX_CHUNK_EVENTS)
+        return MAX_CHUNK_EVENTS;
+    return fit > MIN_CHUNK_EVENTS ? fit : MIN_CHUNK_EVENTS;
+}
+
+static void begin_restart_point(uint64_t seq, uint64_t first_event) {
+    ct_info_mark_all_changed();
+    ct_info_put_changed();
+    ct_checkpoint_writer_begin(seq, ct_live_state_get_live());
+    ct_live_state_set_summed_before(ct_checkpoint_writer_is_inexact() ? first_event : 0);
+}
+
+// Begins the next chunk, which is empty except for a part of a checkpoint.
+static int begin_chunk(uint64_t seq, uint64_t first_event) {
+    const int is_restart_point = ct_checkpoint_writer_is_due();
+    struct ct_out o = {w.extra, w.extra + EXTRA_BYTES, 0};
+    if (is_restart_point || ct_dictionary_wants_generation()) {
+        ct_dictionary_begin_generation();
+        w.dict_seq = seq;
+    }
+    w.deadline_ns = w.chunk_lost = w.chunk_own = 0;
+    w.chunk_records = choose_chunk_records();
+    const int rc = ct_open_chunk_begin(seq, w.dict_seq, first_event);
+    if (rc)
+        return rc;
+    if (is_restart_point)
+        begin_restart_point(seq, first_event);
+    w.extra_flags = ct_checkpoint_writer_put_sections(
+        ct_live_state_get_live(), ct_live_state_get_readings(), ct_live_state_get_history(), &o);
+    w.extra_bytes = o.bad ? 0 : (size_t)(o.at - w.extra);
+    return 0;
+}
+
+// Builds the open chunk.
+static int build_chunk(unsigned flags) {
+    struct ct_journal_open *open = ct_open_chunk_get();
+    CT_ASSERT(ct_open_chunk_is_committed()); // D5
+    w.head = (struct ct_chunk){.flags = open->flags | flags | w.extra_flags,
+                               .seq = open->seq,
+                               .dict_seq = open->dict_seq,
+                               .first_event = open->first_event,
+                               .events = open->events,
+                               .t_first_ns = open->t_first_ns,
+                               .t_last_ns = open->t_last_ns,
+                               .trace_id = w.trace_id};
+    if (ct_chunk_encode_begin(ct_open_chunk_body_bytes() + w.extra_bytes,
+                              (int)CT_OPTION_NUMBER(COMPRESS), w.chunk,
+                              ct_chunk_encode_bound(BODY_BYTES)))
+        return -ENOMEM;
+    ct_open_chunk_encode(w.extra, w.extra_bytes);
+    w.chunk_bytes = ct_chunk_encode_end(&w.head);
+    return w.chunk_bytes ? 0 : -ENOMEM;
+}
+
+// Gives up a chunk that can never be in the file: it is too large for it, or the compressor got no
+// memory. Its definitions are lost with it, so a restart point follows.
 static int drop_chunk(void) {
-    const struct ct_journal_open *now = ct_staged();
-    atomic_fetch_add(&ct_ring_lost_without_ring, now->events - w.chunk_own + w.chunk_lost);
-    ct_segment_lost();
+    const struct ct_journal_open *open = ct_open_chunk_get();
+    atomic_fetch_add(&ct_ring_lost_without_ring, open->events - w.chunk_own + w.chunk_lost);
+    ct_checkpoint_writer_chunk_lost();
     w.chunk_bytes = 0;
-    return begin_chunk(now->seq, now->first_event);
+    return begin_chunk(open->seq, open->first_event);
 }
 
-static int take_all(void);
+static int drain_rings(void);
 
-// What lies on the shelf by now goes to the file; rings are emptied meanwhile. -errno: not all of it.
-static int flush_shelf(int take) {
+// Writes all memory chunks of now into the file. This may take long; with `drains_rings`, the rings
+// are emptied meanwhile. -errno: some chunks are not written.
+static int flush_memory_chunks(int drains_rings) {
     const uint64_t end = ct_memory_chunks_get_end();
     int rc;
-    while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN && (!take || !(rc = take_all())))
+    while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN &&
+           (!drains_rings || !(rc = drain_rings())))
         ;
-    put_note(ct_trace_file_take_error());
-    w.flush = rc != 0;
+    add_note(ct_trace_file_take_error());
+    w.flush_now = rc != 0;
     return rc;
 }
 
-// Puts the chunk that is built into the file, and begins the next one. One that the disk does not take is kept
-// for the next time, in the journal, too.
-static int push_chunk(void) {
+// Appends the built chunk, if there is one, and begins the next one. A chunk that the disk does not
+// take stays built (D7); its contents stay in the journal, too.
+static int append_chunk(void) {
     if (!w.chunk_bytes)
         return 0;
+    CT_ASSERT(w.head.seq == ct_open_chunk_get()->seq); // D6
     const int rc = ct_memory_chunks_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
-    put_note(ct_trace_file_take_error());
-    // On a disk that is full, a chunk that was begun before is too large for what is left; smaller ones will do.
+    add_note(ct_trace_file_take_error());
+    // On a full disk, a chunk that was begun earlier is too large for the space that remains;
+    // smaller ones fit.
     if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_trace_file_get_capacity() / 2))
         return drop_chunk();
     if (rc)
         return rc;
-    ct_segment_written(&w.head, w.chunk_bytes);
+    ct_checkpoint_writer_chunk_written(&w.head, w.chunk_bytes);
     w.chunk_bytes = 0;
     w.ended = (w.head.flags & CT_CHUNK_LAST) != 0;
-    if (w.ended && !flush_shelf(0))
+    if (w.ended && !flush_memory_chunks(0))
         (void)ct_trace_file_trim();
     return begin_chunk(w.head.seq + 1, w.head.first_event + w.head.events);
 }
 
-// Ends the chunk that is being filled. Until it is in the file, nothing is put anywhere.
 static int close_chunk(unsigned flags) {
-    w.hurry = 0;
-    return build_chunk(flags) ? drop_chunk() : push_chunk();
-}
-
-// ---- refusals -------------------------------------------------------------------------------
-
-static void note_refusal(const struct ct_event *e, uint64_t number) {
-    w.flush = w.hurry = 1;
-    if (e->op != CT_OP_BLOCK_OOM && !ct_is_refusal(e))
-        return;
-    ct_segment_keep(number);
-    if (ct_is_refusal(e) && !w.refused.op &&
-        (!w.refused_said_ns || e->t_ns - w.refused_said_ns > REFUSAL_NS))
-        w.refused = *e;
-}
-
-static void say_refusal(void) {
-    const struct ct_event *e = &w.refused;
-    char caller[200] = "", line[2048];
-    if (!e->op)
-        return;
-    w.refused_said_ns = e->t_ns;
-    if (!CT_OPTION_NUMBER(QUIET)) {
-        const int device = CT_HAS(e, device) ? e->device : -1;
-        if (CT_HAS(e, stack)) {
-            ct_name_caller(e->stack);
-            ct_dictionary_caller(e->stack, caller, sizeof caller);
-        }
-        const struct ct_refusal r = {
-            .device = device,
-            .bytes = CT_HAS(e, bytes) ? e->bytes : UNKNOWN,
-            .free = CT_HAS(e, free_bytes) ? e->free_bytes : UNKNOWN,
-            .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_device_total(device),
-            .tracked = device >= 0 ? ct_state_tracked(device) : UNKNOWN,
-            .process = ct_state_process_bytes(device),
-            .api = CT_HAS(e, api) ? ct_name_get_text(e->api) : NULL,
-            .caller = caller,
-            .path = ct_trace_file_get_path(),
-        };
-        ct_refusal_line(&r, line, sizeof line);
-        ct_print_stderr(line);
-    }
-    w.refused.op = 0;
+    w.close_now = 0;
+    return build_chunk(flags) ? drop_chunk() : append_chunk();
 }
 
 // ---- a batch --------------------------------------------------------------------------------
 
-// The event that an AMEND corrects, if it is in the same batch.
-static struct ct_event *amended(const struct ct_event *amend) {
-    size_t low = 0, high = w.batch_n;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (w.batch[middle].t_ns < amend->amends_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < w.batch_n && w.batch[low].t_ns == amend->amends_ns; low++)
-        if (w.batch[low].thread == amend->thread && w.batch[low].op != CT_OP_AMEND)
-            return &w.batch[low];
-    return NULL;
-}
-
-// Corrections of events that are still here are made here: the file then has neither the mistake
-// nor the AMEND. Its place in the batch stays, with no operation.
-static void apply_amends(void) {
-    for (size_t i = 0; i < w.batch_n; i++) {
-        const struct ct_event *e = &w.batch[i];
-        struct ct_event *target = e->op == CT_OP_AMEND ? amended(e) : NULL;
-        if (!target)
-            continue;
-        if (CT_HAS(e, result))
-            CT_SET(target, result, e->result);
-        if (CT_HAS(e, duration_ns))
-            CT_SET(target, duration_ns, e->duration_ns);
-        if (CT_HAS(e, stack))
-            CT_SET(target, stack, e->stack);
-        w.batch[i].op = 0;
-    }
-}
-
-// Whether the chunk should be closed before another batch is taken; and before another event: only where a
-// batch brings many new stacks.
+// Whether the open chunk must be closed before another batch.
 static int is_full(void) {
-    const uint64_t most = ct_memory_chunks_limit(ct_trace_file_get_capacity());
-    return ct_staged()->records >= w.chunk_records ||
-           ct_staged_blocks_left() < 2 * CT_STAGED_RESERVE ||
-           (most && ct_staged_definitions() >= most / 2);
+    const uint64_t capacity = ct_memory_chunks_limit(ct_trace_file_get_capacity());
+    return ct_open_chunk_get()->records >= w.chunk_records ||
+           ct_open_chunk_blocks_left() < 2 * CT_OPEN_CHUNK_RESERVE_BLOCKS ||
+           (capacity && ct_open_chunk_definition_bytes() >= capacity / 2);
 }
 
-static int is_quite_full(void) {
-    return ct_staged_blocks_left() < CT_STAGED_RESERVE;
+// Whether it must be closed before another event: where a batch brings many new stacks.
+static int is_full_inside_batch(void) {
+    return ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS;
 }
 
-// For others who look into the journal.
-static void tell_counters(void) {
+// Counters for readers of the journal.
+static void report_counters(void) {
     struct ct_journal *j = ct_journal_get();
-    atomic_store_explicit(&j->events, ct_staged()->first_event + ct_staged()->events,
+    atomic_store_explicit(&j->events,
+                          ct_open_chunk_get()->first_event + ct_open_chunk_get()->events,
                           memory_order_relaxed);
     atomic_store_explicit(&j->lost, w.lost, memory_order_relaxed);
     atomic_store_explicit(&j->bytes_written, ct_trace_file_get_written_bytes(),
                           memory_order_relaxed);
-    ct_state_tell(j);
+    ct_live_state_report(j);
 }
 
-// Losses, and what else is no call of the program.
-static void count_own(const struct ct_event *e) {
+static void note_failed_allocation(const struct ct_event *e, uint64_t number) {
+    w.flush_now = w.close_now = 1;
+    if (e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e))
+        ct_checkpoint_writer_protect_oom(number);
+    if (ct_event_is_oom(e))
+        ct_oom_notice_note(e);
+}
+
+static int is_own_record(const struct ct_event *e) {
+    return e->op == CT_OP_LOST || e->op == CT_OP_NOTE;
+}
+
+static void count_own_record(const struct ct_event *e) {
     const uint64_t lost = e->op == CT_OP_LOST ? e->count : 0;
     w.lost += lost;
     w.chunk_lost += lost;
     w.chunk_own++;
 }
 
-// Puts what is known of an event into the state and the dictionaries; the chunk gets it a little later, when what that
-// takes has been fetched.
+// Puts an event into the live state and the dictionaries. The chunk gets it a few events later,
+// when the memory for that is in the cache.
 static inline void put_event(size_t i) {
     struct ct_event *e = &w.batch[i];
-    const uint64_t number = ct_staged()->first_event + ct_staged()->events + w.waiting;
-    if (w.leaves_out && ct_state_is_left_out(e))
+    const struct ct_journal_open *open = ct_open_chunk_get();
+    const uint64_t number = open->first_event + open->events + w.waiting;
+    CT_ASSERT(!w.chunk_bytes);                                 // D7
+    CT_ASSERT(is_own_record(e) || e->t_ns > open->drained_ns); // D2
+    if (w.drops_unknown_frees && ct_live_state_is_unknown_free(e))
         e->op = 0;
     if (!e->op)
         return;
-    if (ct_is_failed_request(e))
-        note_refusal(e, number);
-    if (e->op == CT_OP_LOST || e->op == CT_OP_NOTE)
-        count_own(e);
-    ct_state_apply(e, number, w.state_look[i % (2 * AHEAD)]);
+    if (ct_event_is_failed_allocation(e))
+        note_failed_allocation(e, number);
+    if (is_own_record(e))
+        count_own_record(e);
+    ct_live_state_apply(e, number, w.live_lines[i % (2 * PREFETCH_AHEAD)]);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
-    w.columns_look[i % AHEAD] = ct_encoder_probe(ct_staged_columns(), e);
+    w.probes[i % PREFETCH_AHEAD] = ct_encoder_probe(ct_open_chunk_get_encoder(), e);
 }
 
-static inline void put_columns(size_t i) {
+static inline void put_into_chunk(size_t i) {
     const struct ct_event *e = &w.batch[i];
     if (!e->op)
         return;
     w.waiting -= e->op != CT_OP_AMEND;
-    if (ct_staged_event(e, &w.columns_look[i % AHEAD], e[1].t_ns))
-        atomic_fetch_add(&ct_ring_lost_without_ring,
-                         1); // more definitions at one time than a chunk holds
+    // Fails if the events of one time need more definitions than a chunk holds.
+    if (ct_open_chunk_put_event(e, &w.probes[i % PREFETCH_AHEAD], e[1].t_ns))
+        atomic_fetch_add(&ct_ring_lost_without_ring, 1);
 }
 
-// (Behind the end of the batch lie older events, which do no harm.)
-static inline void look(size_t i) {
+// (After the end of the batch lie older events; to prefetch for them does no harm.)
+static inline void prefetch_lines(size_t i) {
     ct_dictionary_prefetch(&w.batch[i]);
-    w.state_look[i % (2 * AHEAD)] = ct_state_look(&w.batch[i]);
+    w.live_lines[i % (2 * PREFETCH_AHEAD)] = ct_live_state_prefetch_line(&w.batch[i]);
 }
 
-static inline void fetch(size_t i) {
-    const size_t near = i + AHEAD / 2;
-    look(i + AHEAD);
+static inline void prefetch(size_t i) {
+    const size_t near = i + PREFETCH_AHEAD / 2;
+    prefetch_lines(i + PREFETCH_AHEAD);
     if (w.batch[near].op == CT_OP_FREE || w.batch[near].op == CT_OP_BLOCK_FREE)
-        ct_state_fetch(w.state_look[near % (2 * AHEAD)]);
+        ct_live_state_prefetch_slots(w.live_lines[near % (2 * PREFETCH_AHEAD)]);
 }
 
-// Puts the batch into the chunk. A chunk ends only between two events of different times: then one time tells
-// what has left the rings.
+// Puts the batch into the open chunk and commits it. Closes the chunk on the way where it is full,
+// but only between two events of different times (D3).
 static int put_batch(void) {
     size_t put = 0;
     int rc = 0;
-    apply_amends();
-    w.batch[w.batch_n].t_ns = 0; // what comes behind the last one is not known
-    w.leaves_out = CT_OPTION_NUMBER(MIN_SIZE) || CT_OPTION_NUMBER(SAMPLE) > 1;
-    for (size_t i = 0; i < AHEAD; i++)
-        look(i);
+    ct_amend_apply(w.batch, w.batch_n);
+    w.batch[w.batch_n].t_ns = 0; // the time after the last event is not known
+    w.drops_unknown_frees = CT_OPTION_NUMBER(MIN_SIZE) || CT_OPTION_NUMBER(SAMPLE) > 1;
+    for (size_t i = 0; i < PREFETCH_AHEAD; i++)
+        prefetch_lines(i);
     for (size_t i = 0; i < w.batch_n && !rc; i++) {
-        fetch(i);
-        if (is_quite_full() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
+        prefetch(i);
+        if (is_full_inside_batch() && (!i || w.batch[i].t_ns != w.batch[i - 1].t_ns)) {
             for (; put < i; put++)
-                put_columns(put);
-            ct_staged_commit(i ? w.batch[i - 1].t_ns : ct_staged()->drained_ns);
+                put_into_chunk(put);
+            ct_open_chunk_commit(i ? w.batch[i - 1].t_ns : ct_open_chunk_get()->drained_ns);
             if ((rc = close_chunk(0))) {
-                atomic_fetch_add(&ct_ring_lost_without_ring,
-                                 w.batch_n - i); // they are out of their rings
+                // Their bytes in the rings are released nevertheless.
+                atomic_fetch_add(&ct_ring_lost_without_ring, w.batch_n - i);
                 break;
             }
         }
         put_event(i);
-        if (i - put == AHEAD / 2)
-            put_columns(put++);
+        if (i - put == PREFETCH_AHEAD / 2)
+            put_into_chunk(put++);
     }
     for (; !rc && put < w.batch_n; put++)
-        put_columns(put);
+        put_into_chunk(put);
     if (w.batch_n) {
-        ct_state_gaps(w.batch[w.batch_n - 1].t_ns);
-        ct_staged_commit(w.batch[w.batch_n - 1].t_ns);
+        ct_live_state_sample_gaps(w.batch[w.batch_n - 1].t_ns);
+        ct_open_chunk_commit(w.batch[w.batch_n - 1].t_ns);
     }
     w.batch_n = 0;
     return rc;
 }
 
-static void put_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
+static void add_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
     struct ct_event e = {.present = 0};
     if (!count)
         return;
@@ -456,12 +410,12 @@ static void put_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
     w.batch[w.batch_n++] = e;
 }
 
-// Losses of threads that have not recorded anything since; otherwise they tell it themselves, in
-// its place.
-static int put_losses(uint64_t limit) {
+// Puts the note, and LOST records for threads that have recorded nothing since; other threads
+// report their losses before their next event.
+static int put_own_records(uint64_t t_ns) {
     int rc = 0;
     if (w.note.op) {
-        CT_SET(&w.note, t_ns, limit);
+        CT_SET(&w.note, t_ns, t_ns);
         w.batch[w.batch_n++] = w.note;
         w.note.op = 0;
     }
@@ -470,111 +424,129 @@ static int put_losses(uint64_t limit) {
         if (!atomic_load_explicit(&s->lost, memory_order_relaxed) ||
             atomic_load_explicit(&s->head, memory_order_acquire) != atomic_load(&s->tail))
             continue;
-        put_lost(atomic_exchange(&s->lost, 0), atomic_load(&s->thread), limit);
+        add_lost(atomic_exchange(&s->lost, 0), atomic_load(&s->thread), t_ns);
         if (w.batch_n >= BATCH)
             rc = put_batch();
     }
     if (!rc)
-        put_lost(atomic_exchange(&ct_ring_lost_without_ring, 0), 0, limit);
+        add_lost(atomic_exchange(&ct_ring_lost_without_ring, 0), 0, t_ns);
     return rc ? rc : put_batch();
 }
 
-static int put_info(enum ct_drain_how how) {
+// ---- a drain --------------------------------------------------------------------------------
+
+// Renews the recorder's own INFO. Returns whether INFO must be in the file after this drain.
+static int renew_info(enum ct_drain_how how) {
     const uint64_t now = ct_clock_read();
-    if (w.ended) // told at the end; what comes after it comes event by event
+    if (w.ended) // D8
         return 0;
     if (how < CT_DRAIN_INFO && now - w.info_ns < INFO_NS)
         return 0;
     w.info_ns = now;
     ct_info_refresh();
-    ct_info("recorder.lost_events", "%lu", w.lost);
-    ct_info("recorder.clock", "%s", ct_clock_get_source());
-    ct_info("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
-    ct_info("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
+    ct_info_set("recorder.lost_events", "%lu", w.lost);
+    ct_info_set("recorder.clock", "%s", ct_clock_get_source());
+    ct_info_set("recorder.stacks_full", "%lu", atomic_load(&ct_stack_table_dropped));
+    ct_info_set("recorder.bytes_written", "%lu", ct_trace_file_get_written_bytes());
     if (how == CT_DRAIN_FINAL)
-        ct_info("recorder.end", "exit");
+        ct_info_set("recorder.end", "exit");
     return how >= CT_DRAIN_INFO;
 }
 
-// Without a file, events are taken out all the same, and counted.
-static void discard(void) {
-    for (ct_merge_begin(); ct_merge_has_more(); ct_merge_done())
-        w.lost += ct_merge_take(w.batch, BATCH);
+// Without a file, events are drained all the same, and counted as lost.
+static void discard_events(void) {
+    for (ct_ring_merge_begin(); ct_ring_merge_has_more(); ct_ring_merge_release())
+        w.lost += ct_ring_merge_copy(w.batch, BATCH);
 }
 
-// Moves what is old enough from the rings into the chunk, and what fills it on into the file.
-static int take_all(void) {
+// Steps 2 to 6 for all events below the safe limit of this drain.
+static int drain_rings(void) {
     int rc = 0;
-    const uint64_t limit = ct_merge_begin();
-    while (ct_merge_has_more()) {
+    const uint64_t limit = ct_ring_merge_begin();
+    while (ct_ring_merge_has_more()) {
         if (is_full() && (rc = close_chunk(0)))
             return rc;
-        w.batch_n = ct_merge_take(w.batch, BATCH);
+        w.batch_n = ct_ring_merge_copy(w.batch, BATCH);
         rc = put_batch();
-        ct_merge_done();
+        ct_ring_merge_release(); // D4: after the commit
         if (rc)
             return rc;
     }
-    return limit ? put_losses(limit - 1) : 0; // what has the limit's own time is still in its ring
+    return limit ? put_own_records(limit - 1)
+                 : 0; // an event of the time `limit` is still in its ring
 }
 
-// Whether the chunk that is being filled should be in the file by now.
-static int is_due(enum ct_drain_how how, int info) {
+static uint64_t flush_interval_ns(void) {
+    if (ct_journal_is_file() || CT_OPTION_NUMBER(FLUSH_MS) < UNSAVED_NS)
+        return CT_OPTION_NUMBER(FLUSH_MS);
+    return UNSAVED_NS;
+}
+
+// Whether the open chunk must be closed now.
+static int must_close(enum ct_drain_how how, int info) {
     const uint64_t now = ct_clock_read();
-    if (!ct_staged()->records && !ct_staged_definitions() && !w.extra_bytes)
+    if (!ct_open_chunk_get()->records && !ct_open_chunk_definition_bytes() && !w.extra_bytes)
         return (how == CT_DRAIN_FINAL && !w.ended) || info;
-    if (!w.due_ns)
-        w.due_ns = now + (ct_journal_is_file() || CT_OPTION_NUMBER(FLUSH_MS) < UNKEPT_NS
-                              ? CT_OPTION_NUMBER(FLUSH_MS)
-                              : UNKEPT_NS);
-    return how != CT_DRAIN_EVENTS || info || w.hurry || ct_segment_is_busy() || now >= w.due_ns;
+    if (!w.deadline_ns)
+        w.deadline_ns = now + flush_interval_ns();
+    return how != CT_DRAIN_EVENTS || info || w.close_now || ct_checkpoint_writer_is_busy() ||
+           now >= w.deadline_ns;
 }
 
-void ct_drain(enum ct_drain_how how) {
-    // Behind the end comes only what is put there event by event.
-    if (w.ended && how != CT_DRAIN_FINAL)
+static void drain_and_close(enum ct_drain_how how) {
+    const int info = renew_info(how);
+    if (drain_rings())
         return;
-    if (w.file == CLOSED && ct_drain_open())
+    ct_info_put_changed();
+    ct_open_chunk_commit(ct_open_chunk_get()->drained_ns);
+    if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
+        w.flush_now = 1;
+    int rc = 0;
+    if (must_close(how, info))
+        rc = close_chunk(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0);
+    if (!rc && w.flush_now)
+        rc = flush_memory_chunks(how != CT_DRAIN_FINAL);
+    // Rings may still have events: one stays while another thread may yet publish an older one.
+    if (!rc && how == CT_DRAIN_FINAL && ct_rings_are_empty())
+        ct_journal_remove_file();
+}
+
+void ct_drain_run(enum ct_drain_how how) {
+    CT_ASSERT(ct_drain_lock_is_held());   // D1
+    if (w.ended && how != CT_DRAIN_FINAL) // D8
+        return;
+    if (w.file == CLOSED && ct_drain_open_trace())
         w.file = FAILED;
-    if (buffers())
+    if (map_buffers())
         return;
     if (w.file == FAILED) {
-        discard();
+        discard_events();
         return;
     }
     if (!w.note.op)
-        tell(ct_memory_budget_take_error());
-    if (push_chunk())
+        report_problem(ct_memory_budget_take_error());
+    if (append_chunk())
         return;
-    const int info = put_info(how);
-    if (!take_all()) {
-        ct_info_stage();
-        ct_staged_commit(ct_staged()->drained_ns);
-        if (how == CT_DRAIN_FLUSH || how == CT_DRAIN_FINAL)
-            w.flush = 1;
-        int rc = is_due(how, info) ? close_chunk(how == CT_DRAIN_FINAL ? CT_CHUNK_LAST : 0) : 0;
-        if (!rc && w.flush)
-            rc = flush_shelf(how != CT_DRAIN_FINAL);
-        // (An event stays in its ring while another thread may yet publish an older one.)
-        if (!rc && how == CT_DRAIN_FINAL && ct_rings_are_empty())
-            ct_journal_remove_file();
-    }
-    atomic_store_explicit(&due_ns, ct_segment_is_busy() ? 1 : w.due_ns, memory_order_relaxed);
-    tell_counters();
-    say_refusal();
+    drain_and_close(how);
+    atomic_store_explicit(&shared_deadline_ns, ct_checkpoint_writer_is_busy() ? 1 : w.deadline_ns,
+                          memory_order_relaxed);
+    report_counters();
+    ct_oom_notice_print();
 }
 
-static void tell_trouble(const char *trouble) {
+// ---- opening --------------------------------------------------------------------------------
+
+static void report_no_journal(const char *error) {
     char text[300];
     ct_print(text, sizeof text,
-             "no journal beside the trace: %s; a killed process loses its last %u ms%s", trouble,
-             (unsigned)(UNKEPT_NS / 1000000),
+             "no journal beside the trace: %s; a killed process loses its last %u ms%s", error,
+             (unsigned)(UNSAVED_NS / 1000000),
              ct_memory_budget_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
-    tell(text);
+    report_problem(text);
 }
 
 static int make_trace(void) {
-    if (buffers())
+    if (map_buffers())
         return -ENOMEM;
     int rc = ct_trace_file_open();
     if (rc)
@@ -583,12 +555,13 @@ static int make_trace(void) {
         w.trace_id = (ct_clock_read() ^ (uint64_t)getpid() << 40) * UINT64_C(0x9E3779B97F4A7C15);
     if ((rc = ct_journal_open(ct_trace_file_get_path(), w.trace_id, ct_name_get_text)))
         return rc;
-    if ((rc = ct_state_begin()))
+    if ((rc = ct_live_state_init()))
         return rc;
     return begin_chunk(0, 0);
 }
 
-int ct_drain_open(void) {
+int ct_drain_open_trace(void) {
+    CT_ASSERT(ct_drain_lock_is_held()); // D1
     if (w.file != CLOSED)
         return w.file == OPEN ? 0 : -EIO;
     const int rc = make_trace();
@@ -596,30 +569,31 @@ int ct_drain_open(void) {
     if (rc)
         return rc;
     if (ct_journal_get_error())
-        tell_trouble(ct_journal_get_error());
-    ct_process_info();
+        report_no_journal(ct_journal_get_error());
+    ct_process_info_publish();
     if (w.parent_id)
-        ct_info("process.parent_trace", "%016lx", w.parent_id);
-    ct_drain(CT_DRAIN_INFO);
+        ct_info_set("process.parent_trace", "%016lx", w.parent_id);
+    ct_drain_run(CT_DRAIN_INFO);
     return 0;
 }
 
 // ---- fork -----------------------------------------------------------------------------------
 
-void ct_drain_forked(void) {
+void ct_drain_reinit_child(void) {
     const uint64_t parent = w.file == OPEN ? w.trace_id : w.parent_id;
-    // The buffers are left to the parent's pages: what was being done with them is unknown.
+    // The buffers leak: another thread of the parent may have been writing to them.
     memset(&w, 0, sizeof w);
     w.parent_id = parent;
-    atomic_store(&lock, 0);
+    ct_drain_lock_reinit_child();
+    ct_oom_notice_reinit_child();
     ct_trace_file_reinit_child();
-    ct_merge_forked();
-    ct_state_forked();
-    ct_staged_forked();
-    ct_segment_forked();
+    ct_ring_merge_reinit_child();
+    ct_live_state_reinit_child();
+    ct_open_chunk_reinit_child();
+    ct_checkpoint_writer_reinit_child();
     ct_journal_reinit_child();
-    ct_dictionary_forked();
-    ct_naming_forked();
-    ct_info_forked();
-    ct_devices_forked();
+    ct_dictionary_reinit_child();
+    ct_symbolizer_reinit_child();
+    ct_info_reinit_child();
+    ct_nvml_reinit_child();
 }

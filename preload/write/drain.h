@@ -1,43 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the rings into the file: draining, and the thread that does it.
-#ifndef CT_WRITER_H
-#define CT_WRITER_H
+// Drains the rings into the trace. Drain lock held (drain_lock.h), unless a function says
+// otherwise.
+#ifndef CT_WRITE_DRAIN_H
+#define CT_WRITE_DRAIN_H
 
 #include <stdint.h>
 
-#include "base/signal_guard.h"
-
-// The drain lock. Everything that is "drainer only" in the other headers belongs to its holder.
-// Hooks only ever try it. Takes up the shield, too. Returns 0, or -EBUSY.
-int ct_drain_try(struct ct_signal_guard *shield);
-// Waits up to `ms` milliseconds for it; for the writer thread, exit and fork.
-int ct_drain_wait(struct ct_signal_guard *shield, unsigned ms);
-void ct_drain_leave(struct ct_signal_guard *shield);
-
 enum ct_drain_how {
-    CT_DRAIN_EVENTS, // into the chunk that is being filled; that into the file if it is time
-    CT_DRAIN_FLUSH,  // all of it into the file
-    CT_DRAIN_INFO,   // with INFO, whatever its age
-    CT_DRAIN_FINAL,  // marks the last chunk as the end
+    CT_DRAIN_EVENTS, // into the open chunk, which is closed at its deadline
+    CT_DRAIN_FLUSH,  // closes the open chunk, and all chunks go to the file
+    CT_DRAIN_INFO,   // closes the open chunk, with INFO of any age in it
+    CT_DRAIN_FINAL,  // both, and marks the last chunk as the end
 };
 
-// Takes what has been published out of the rings. Lock held.
-void ct_drain(enum ct_drain_how how);
+// Moves all events that are published from the rings into the trace. Opens the trace if it is not
+// open.
+void ct_drain_run(enum ct_drain_how how);
 
-// Opens the trace and writes its first chunk, if it is not open yet. Lock held. 0 or -errno.
-int ct_drain_open(void);
+// Opens the trace and writes its first chunk, if it is not open yet. Returns 0 or -errno.
+int ct_drain_open_trace(void);
 
-// The next chunk begins a new generation of dictionaries. Lock held.
-void ct_drain_new_generation(void);
-
-// Whether a chunk waits for the disk to take it.
+// Whether a chunk waits for the disk to take it. Any thread.
 int ct_drain_is_stuck(void);
 
-// When the chunk that is being filled should go to the file, on ct_clock_read; 0 if it is empty.
-// For the writer thread.
-uint64_t ct_drain_due_ns(void);
+// When the open chunk must be in the file (ct_clock_read); 0 if it is empty. Any thread.
+uint64_t ct_drain_deadline_ns(void);
 
-// A forked child, whose forking thread held the lock or not.
-void ct_drain_forked(void);
+// A forked child starts without a trace, whether or not the forking thread held the lock. Not under
+// the lock.
+void ct_drain_reinit_child(void);
 
 #endif

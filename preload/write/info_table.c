@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts for the INFO section: a bounded table of keys and values.
+// The table of INFO: an array of pairs and a hash table over their keys, under a spin lock.
 #include "write/info_table.h"
 
 #include <errno.h>
@@ -23,17 +23,19 @@ struct pair {
     uint32_t changed;
 };
 
-static struct pair pairs[PAIRS]; // in the order of their first use
-static uint16_t slots[PAIRS];    // index + 1 into pairs, by the hash of the key
+// In the order of first use.
+static struct pair pairs[PAIRS];
+// Index + 1 into pairs, by the hash of the key.
+static uint16_t slots[PAIRS];
 static uint32_t pairs_used, pairs_changed;
 static struct ct_arena texts = {.bytes = 4u << 20};
 static _Atomic int lock;
 #define SOURCES 4u
 static void (*_Atomic sources[SOURCES])(void);
 
-// A spin lock that gives up: its owner may be a thread that this one interrupted, or that a fork
-// left behind.
-static int lock_take(void) {
+// Gives up after a while: the owner may be the code that this signal handler interrupted, or a
+// thread that the fork left behind. Returns 0, or -EBUSY.
+static int enter_lock(void) {
     for (int i = 0; i < 2000; i++) {
         int open = 0;
         if (atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire,
@@ -45,11 +47,11 @@ static int lock_take(void) {
     return -EBUSY;
 }
 
-static void lock_leave(void) {
+static void leave_lock(void) {
     atomic_store_explicit(&lock, 0, memory_order_release);
 }
 
-static struct pair *find(const char *key) {
+static struct pair *find_or_add(const char *key) {
     uint32_t h = 2166136261u;
     for (const char *k = key; *k; k++)
         h = (h ^ (unsigned char)*k) * 16777619u;
@@ -64,7 +66,7 @@ static struct pair *find(const char *key) {
     return p;
 }
 
-static void set(struct pair *p, const char *value, size_t n) {
+static void set_value(struct pair *p, const char *value, size_t n) {
     if (p->value && p->bytes == n && !memcmp(p->value, value, n))
         return;
     if (n > p->room || !p->value) {
@@ -82,26 +84,27 @@ static void set(struct pair *p, const char *value, size_t n) {
     p->changed = 1;
 }
 
-void ct_info(const char *key, const char *format, ...) {
+void ct_info_set(const char *key, const char *format, ...) {
     char value[VALUE_BYTES];
     const int saved = errno;
     va_list arguments;
     va_start(arguments, format);
     const size_t n = ct_print_va(value, sizeof value, format, arguments);
     va_end(arguments);
-    if (!lock_take()) {
-        struct pair *p = find(key);
+    if (!enter_lock()) {
+        struct pair *p = find_or_add(key);
         if (p)
-            set(p, value, n);
-        lock_leave();
+            set_value(p, value, n);
+        leave_lock();
     }
     errno = saved;
 }
 
 int ct_info_add_source(void (*refresh)(void)) {
     for (unsigned i = 0; i < SOURCES; i++) {
-        void (*there)(void) = NULL;
-        if (atomic_compare_exchange_strong(&sources[i], &there, refresh) || there == refresh)
+        void (*registered)(void) = NULL;
+        if (atomic_compare_exchange_strong(&sources[i], &registered, refresh) ||
+            registered == refresh)
             return 0;
     }
     return -ENOSPC;
@@ -115,26 +118,26 @@ void ct_info_refresh(void) {
     }
 }
 
-void ct_info_stage(void) {
-    if (lock_take())
+void ct_info_put_changed(void) {
+    if (enter_lock())
         return;
     for (uint32_t i = 0; pairs_changed && i < pairs_used; i++) {
         struct pair *p = &pairs[i];
         static uint8_t pair[VALUE_BYTES + 512];
         struct ct_out o = {pair, pair + sizeof pair, 0};
-        if (!p->changed || ct_staged_blocks_left() < CT_STAGED_RESERVE)
+        if (!p->changed || ct_open_chunk_blocks_left() < CT_OPEN_CHUNK_RESERVE_BLOCKS)
             continue;
         ct_put_text(&o, p->key, strlen(p->key));
         ct_put_text(&o, p->value, p->bytes);
-        if (!o.bad && ct_staged_define(CT_SECTION_INFO, pair, (size_t)(o.at - pair)))
+        if (!o.bad && ct_open_chunk_define(CT_SECTION_INFO, pair, (size_t)(o.at - pair)))
             break;
         p->changed = 0;
         pairs_changed--;
     }
-    lock_leave();
+    leave_lock();
 }
 
-void ct_info_again(void) {
+void ct_info_mark_all_changed(void) {
     pairs_changed = 0;
     for (uint32_t i = 0; i < pairs_used; i++) {
         pairs[i].changed = pairs[i].value != NULL;
@@ -142,7 +145,7 @@ void ct_info_again(void) {
     }
 }
 
-void ct_info_forked(void) {
+void ct_info_reinit_child(void) {
     atomic_store(&lock, 0);
-    ct_info_again();
+    ct_info_mark_all_changed();
 }

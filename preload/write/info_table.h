@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts for the INFO section: a bounded table of keys and values (ct_info of recorder.h fills it).
-#ifndef CT_INFO_H
-#define CT_INFO_H
+// The table of INFO: keys and values about the process, its devices and the recorder. Of limited
+// size.
+#ifndef CT_WRITE_INFO_TABLE_H
+#define CT_WRITE_INFO_TABLE_H
 
-// Sets a fact, e.g. ("device.0.total_bytes", "85899345920"). Copies both. Bounded; setting a key again replaces its value.
-// May take a spin lock of the recorder: not for hot paths. Any thread.
-void ct_info(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Sets the value of a key, e.g. ("device.0.total_bytes", "85899345920"). Copies both. Takes a spin
+// lock: not for hot paths. Any thread.
+void ct_info_set(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Has `refresh` called before INFO is written, in any thread, so that it brings its facts up to date. The same function
-// is added once. Returns 0, or -ENOSPC.
+// Registers a function that sets its keys again before INFO is written; it may be called in any
+// thread. A function is registered once. Returns 0, or -ENOSPC.
 int ct_info_add_source(void (*refresh)(void));
 
-// Calls all sources.
+// Calls the registered functions.
 void ct_info_refresh(void);
 
-// Puts what has changed since the last time into the chunk that is being filled. What does not fit stays
-// for the next one. Drainer only.
-void ct_info_stage(void);
+// Puts values that have changed since the last time into the open chunk; those that do not fit,
+// into the next one. Drainer only.
+void ct_info_put_changed(void);
 
-// Everything is to be written again.
-void ct_info_again(void);
-void ct_info_forked(void);
+// All values will be written again. Drainer only.
+void ct_info_mark_all_changed(void);
+void ct_info_reinit_child(void);
 
 #endif

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of the process and its devices after what has been taken out of the rings: what is alive, what was read,
-// and the coarse curve of all that. Drain lock held.
+// The state of the process and its devices after the events that are drained: live objects,
+// readings of the devices, and the coarse history of both.
+//
+// Values of one cell of the history are gathered (least, most, last) and added to it once: before
+// the cell ends, before another reading is known, and before the history is read.
 #include "write/live_state.h"
 
 #include <errno.h>
@@ -12,31 +15,33 @@
 #include "write/nvml.h"
 #include "write/oom_message.h"
 
-#define ASK_BYTES ((uint64_t)16 << 20) // so much more or less is in use: NVML is asked at once
-#define GAPS_NS UINT64_C(10000000)     // gaps between addresses are looked for this often
+#define RESAMPLE_BYTES ((uint64_t)16 << 20) // after such a change, NVML is sampled at once
+#define GAPS_NS UINT64_C(10000000)          // gaps between addresses are recorded this often
 
 static struct {
     struct ct_live live;
     struct ct_readings readings;
     struct ct_address_map ranges;
     struct ct_history *history;
-    uint64_t gaps_ns; // when gaps were looked for
-    uint64_t
-        summed; // what events before this one made is known to a reader in sums only; 0: nothing is
+    uint64_t gaps_ns; // when gaps were recorded
+    // Objects of events before this one are known to a reader in sums only; 0: none are.
+    uint64_t summed_before;
     struct device {
-        uint64_t tracked, peak, refused;
-        // What the curves are still to be told of, all in one cell of theirs, which ends at until_ns (0: nothing).
+        uint64_t tracked, peak, ooms;
+        // Gathered for one cell of the history, which ends at until_ns; 0: nothing is.
         uint64_t t_ns, until_ns, events;
-        int moved;
-        uint64_t asked; // in use beyond what was tracked, when NVML was asked
+        int changed;
         struct ct_device_counts least, most, last;
+        // Used but not tracked, when NVML was sampled.
+        uint64_t sampled_untracked;
     } device[CT_MAX_DEVICES];
 } s;
 
-static _Atomic uint64_t asks_nvml; // a bit for each device; read without the lock
+// A bit for each device; read without the lock.
+static _Atomic uint64_t wants_nvml;
 _Static_assert(CT_MAX_DEVICES <= 64, "bits");
 
-static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
+static void *allocate(void *user, void *old, size_t old_bytes, size_t bytes) {
     (void)user;
     if (bytes)
         return ct_pages_map(bytes);
@@ -44,38 +49,38 @@ static void *memory(void *user, void *old, size_t old_bytes, size_t bytes) {
     return NULL;
 }
 
-static void placed(void *unused, const struct ct_object *object, const struct ct_traits *from,
-                   int sign) {
+static void update_address_map(void *unused, const struct ct_object *object,
+                               const struct ct_traits *from, int sign) {
     (void)unused;
     ct_address_map_update(&s.ranges, object, from, sign);
 }
 
-int ct_state_begin(void) {
+int ct_live_state_init(void) {
     if (!s.history && !(s.history = ct_pages_map(sizeof *s.history)))
         return -ENOMEM;
     struct ct_tentative *aside = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *aside);
-    ct_live_init(&s.live, memory, NULL);
+    ct_live_init(&s.live, allocate, NULL);
     s.live.tentative = aside;
     s.live.tentative_room = aside ? CT_JOURNAL_MAX_RINGS : 0;
-    ct_address_map_init(&s.ranges, memory, NULL);
-    s.live.address_changed = placed;
+    ct_address_map_init(&s.ranges, allocate, NULL);
+    s.live.address_changed = update_address_map;
     ct_history_begin(s.history, ct_clock_read());
     return 0;
 }
 
-// Tells the curves what happened: before their cell ends, before another reading is known, and before they are read. All
-// that they show rises with what is counted, so that its bounds are theirs.
-static void tell_curves(int device) {
+// Adds what was gathered to the history. All quantities of the history rise with these counts, so
+// the bounds of the counts give the bounds of the quantities.
+static void flush_to_history(int device) {
     struct device *d = &s.device[device];
     const struct ct_device_counts *const bounds[] = {&d->least, &d->most, &d->last};
     if (d->events)
         ct_history_count(s.history, d->t_ns, device, d->events, 0);
-    for (size_t i = 0; d->moved && i < 3; i++) {
+    for (size_t i = 0; d->changed && i < 3; i++) {
         const struct ct_quantities q = ct_quantities_of(bounds[i], &s.readings, device, NULL);
         ct_history_add(s.history, d->t_ns, device, &q);
     }
     d->until_ns = d->events = 0;
-    d->moved = 0;
+    d->changed = 0;
 }
 
 static inline void widen(uint64_t value, uint64_t *least, uint64_t *most) {
@@ -85,40 +90,41 @@ static inline void widen(uint64_t value, uint64_t *least, uint64_t *most) {
         *most = value;
 }
 
-static inline void move(struct device *d, const struct ct_device_counts *to) {
-    if (!d->moved)
+static inline void gather(struct device *d, const struct ct_device_counts *to) {
+    if (!d->changed)
         d->least = d->most = *to;
-    d->moved = 1;
+    d->changed = 1;
     widen(to->tracked, &d->least.tracked, &d->most.tracked);
     widen(to->reserved, &d->least.reserved, &d->most.reserved);
     widen(to->allocated, &d->least.allocated, &d->most.allocated);
     d->last = *to;
 }
 
-// The curves that are kept for ever get every value that the event brought.
+// Gathers the values after an event. The history keeps its bounds for ever, so no value may be left
+// out.
 static inline void note_history(const struct ct_event *e, int device) {
     struct device *d = &s.device[device];
     const struct ct_device_counts now = ct_device_counts_now(&s.live.device[device]);
     if (e->t_ns >= d->until_ns) {
-        tell_curves(device);
+        flush_to_history(device);
         ct_history_count(s.history, e->t_ns, device, 0, 0);
         d->until_ns = s.history->until_ns[device];
     }
     d->t_ns = e->t_ns;
     d->events++;
-    if (ct_is_refusal(e)) {
+    if (ct_event_is_oom(e)) {
         ct_history_count(s.history, e->t_ns, device, 0, 1);
-        d->refused++;
+        d->ooms++;
     }
     if (now.tracked == d->tracked && !CT_HAS(e, free_bytes))
         return;
     d->tracked = now.tracked;
     d->peak = now.tracked > d->peak ? now.tracked : d->peak;
-    move(d, &now);
+    gather(d, &now);
 }
 
-// Looking for gaps takes microseconds: not for each event, and not for each batch.
-void ct_state_gaps(uint64_t t_ns) {
+// To find gaps takes microseconds: too long for each event or each batch.
+void ct_live_state_sample_gaps(uint64_t t_ns) {
     if (t_ns - s.gaps_ns < GAPS_NS)
         return;
     s.gaps_ns = t_ns;
@@ -126,18 +132,18 @@ void ct_state_gaps(uint64_t t_ns) {
         const struct ct_device_usage *d = &s.readings.device[i];
         if (!d->seen)
             continue;
-        tell_curves(i);
-        const uint64_t total = d->total ? d->total : ct_device_total(i);
+        flush_to_history(i);
+        const uint64_t total = d->total ? d->total : ct_nvml_get_total_bytes(i);
         const struct ct_gaps gaps = ct_address_map_gaps(&s.ranges, i, total);
         const struct ct_quantities now = ct_quantities_now(&s.live, &s.readings, i, &gaps);
         ct_history_add(s.history, t_ns, i, &now);
     }
 }
 
-static void tell_device(struct ct_journal_device *to, const struct ct_device_usage *d, int i) {
+static void report_device(struct ct_journal_device *to, const struct ct_device_usage *d, int i) {
     atomic_store_explicit(&to->tracked, s.device[i].tracked, memory_order_relaxed);
     atomic_store_explicit(&to->peak, s.device[i].peak, memory_order_relaxed);
-    atomic_store_explicit(&to->ooms, s.device[i].refused, memory_order_relaxed);
+    atomic_store_explicit(&to->ooms, s.device[i].ooms, memory_order_relaxed);
     if (!d->last.known)
         return;
     atomic_store_explicit(&to->free_bytes, d->last.free, memory_order_relaxed);
@@ -145,57 +151,58 @@ static void tell_device(struct ct_journal_device *to, const struct ct_device_usa
     atomic_store_explicit(&to->sampled_ns, d->last.t_ns, memory_order_relaxed);
 }
 
-// Calls that give back do not say on which device, to cost no more than a clock read: what they give back
-// knows.
-static inline void describe(struct ct_event *e, const struct ct_object *given) {
-    if (e->op == CT_OP_FREE && ct_object_event(given) < s.summed)
-        ct_site_sum_describe(&s.live, given, e);
-    else if (!CT_HAS(e, device) && given->device != CT_NO_DEVICE)
-        CT_SET(e, device, (int)given->device);
+// A hook of a free does not ask for the device, because that would cost more than the rest of the
+// hook: the freed object knows it.
+static inline void describe(struct ct_event *e, const struct ct_object *freed) {
+    if (e->op == CT_OP_FREE && ct_object_event(freed) < s.summed_before)
+        ct_site_sum_describe(&s.live, freed, e);
+    else if (!CT_HAS(e, device) && freed->device != CT_NO_DEVICE)
+        CT_SET(e, device, (int)freed->device);
 }
 
-void ct_state_is_summed(uint64_t event) {
-    s.summed = event;
+void ct_live_state_set_summed_before(uint64_t event) {
+    s.summed_before = event;
 }
 
 static uint64_t untracked(const struct ct_reading *r) {
     return r->used > r->tracked ? r->used - r->tracked : 0;
 }
 
-// How "free" divides between this process and others is NVML's to say.
+// Only NVML knows how used memory divides between this process and others. If the untracked part
+// has changed much since its last sample, a new one is needed.
 static void compare_with_nvml(const struct ct_event *e, int device) {
     const struct ct_device_usage *d = &s.readings.device[device];
-    const uint64_t now = untracked(&d->last), asked = s.device[device].asked;
+    const uint64_t now = untracked(&d->last), sampled = s.device[device].sampled_untracked;
     if (CT_HAS(e, process_bytes))
-        s.device[device].asked = now;
-    const uint64_t apart = now > asked ? now - asked : asked - now;
+        s.device[device].sampled_untracked = now;
+    const uint64_t apart = now > sampled ? now - sampled : sampled - now;
     const uint64_t bit = UINT64_C(1) << device;
-    if (d->process_known && apart >= ASK_BYTES && !CT_HAS(e, process_bytes))
-        atomic_fetch_or(&asks_nvml, bit);
+    if (d->process_known && apart >= RESAMPLE_BYTES && !CT_HAS(e, process_bytes))
+        atomic_fetch_or(&wants_nvml, bit);
     else
-        atomic_fetch_and(&asks_nvml, ~bit);
+        atomic_fetch_and(&wants_nvml, ~bit);
 }
 
-int ct_state_asks_nvml(void) {
-    return atomic_load(&asks_nvml) != 0;
+int ct_live_state_wants_nvml(void) {
+    return atomic_load(&wants_nvml) != 0;
 }
 
-uint64_t ct_state_look(const struct ct_event *e) {
+uint64_t ct_live_state_prefetch_line(const struct ct_event *e) {
     return ct_slot_index_prefetch_line(&s.live, e);
 }
 
-void ct_state_fetch(uint64_t look) {
-    ct_slot_index_prefetch_slots(&s.live, look);
+void ct_live_state_prefetch_slots(uint64_t hash) {
+    ct_slot_index_prefetch_slots(&s.live, hash);
 }
 
-void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
-    const struct ct_found given = ct_live_find_freed(&s.live, e, look);
-    if (given.what)
-        describe(e, ct_found_object(&given));
-    ct_live_apply_at(&s.live, e, number, look, &given);
+void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
+    const struct ct_found freed = ct_live_find_freed(&s.live, e, hash);
+    if (freed.what)
+        describe(e, ct_found_object(&freed));
+    ct_live_apply_at(&s.live, e, number, hash, &freed);
     const int device = ct_event_device_index(e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
-        tell_curves(device);
+        flush_to_history(device);
     ct_readings_apply(&s.readings, &s.live, e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
         compare_with_nvml(e, device);
@@ -203,45 +210,46 @@ void ct_state_apply(struct ct_event *e, uint64_t number, uint64_t look) {
         note_history(e, device);
 }
 
-int ct_state_is_left_out(const struct ct_event *e) {
+int ct_live_state_is_unknown_free(const struct ct_event *e) {
     return e->op == CT_OP_FREE && !ct_live_find_freed(&s.live, e, ct_slot_index_hash_event(e)).what;
 }
 
-const struct ct_live *ct_state_live(void) {
+const struct ct_live *ct_live_state_get_live(void) {
     return &s.live;
 }
 
-const struct ct_readings *ct_state_readings(void) {
+const struct ct_readings *ct_live_state_get_readings(void) {
     return &s.readings;
 }
 
-const struct ct_history *ct_state_history(void) {
+const struct ct_history *ct_live_state_get_history(void) {
     for (int i = 0; i < CT_MAX_DEVICES; i++)
-        tell_curves(i);
+        flush_to_history(i);
     return s.history;
 }
 
-uint64_t ct_state_tracked(int device) {
+uint64_t ct_live_state_get_tracked_bytes(int device) {
     return ct_live_tracked(ct_live_device(&s.live, device));
 }
 
-// NVML is asked once a second: what it saw beyond the tracked bytes (contexts, code) stays, the tracked bytes
-// have moved on.
-uint64_t ct_state_process_bytes(int device) {
+// NVML is sampled once a second. What it saw beyond the tracked bytes (contexts, code) stays; the
+// tracked bytes have changed since.
+uint64_t ct_live_state_get_process_bytes(int device) {
     const struct ct_device_usage *d =
         device >= 0 && device < CT_MAX_DEVICES ? &s.readings.device[device] : NULL;
-    return d && d->process_known
-               ? ct_live_tracked(ct_live_device(&s.live, device)) + d->process_untracked
-               : UINT64_MAX;
+    if (!d || !d->process_known)
+        return UINT64_MAX;
+    return ct_live_tracked(ct_live_device(&s.live, device)) + d->process_untracked;
 }
 
-void ct_state_tell(struct ct_journal *j) {
+void ct_live_state_report(struct ct_journal *j) {
     for (int i = 0; i < CT_MAX_DEVICES; i++)
         if (s.readings.device[i].seen)
-            tell_device(&j->device[i], &s.readings.device[i], i);
+            report_device(&j->device[i], &s.readings.device[i], i);
 }
 
-void ct_state_forked(void) {
-    atomic_store(&asks_nvml, 0);
-    memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
+void ct_live_state_reinit_child(void) {
+    atomic_store(&wants_nvml, 0);
+    // Its memory leaks: another thread of the parent may have been writing to it.
+    memset(&s, 0, sizeof s);
 }

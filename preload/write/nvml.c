@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices as NVML sees them, from outside of the program's own contexts and threads.
+// Memory of the devices as NVML reports it.
 #define _GNU_SOURCE
 #include "write/nvml.h"
 
@@ -20,11 +20,11 @@
 #define DEVICES 64
 #define UNKNOWN UINT64_MAX
 #define PROCESSES 256
-#define REPEAT_NS UINT64_C(30000000000) // a value that does not change is recorded this often
+#define REPEAT_NS UINT64_C(30000000000) // a sample that does not change is recorded this often
 
 // NVML's types and functions, as the NVML API reference has them (docs.nvidia.com/deploy/nvml-api:
-// nvmlMemory_t, nvmlProcessInfo_t of version 2, nvmlReturn_t). Declared here because nvml.h comes
-// with the toolkit only, and the library must be built without it.
+// nvmlMemory_t, nvmlProcessInfo_t of version 2, nvmlReturn_t). Declared here, because nvml.h comes
+// with the CUDA toolkit, which must not be needed to build this library.
 typedef void *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
@@ -43,52 +43,57 @@ static struct {
     int (*processes)(nvml_device, unsigned *, struct nvml_process *);
     int (*index)(nvml_device, unsigned *);
 } nvml;
-static enum { NVML_UNTRIED, NVML_READY, NVML_ABSENT } nvml_state;
+static enum { NVML_NOT_LOADED, NVML_LOADED, NVML_ABSENT } nvml_state;
+
+enum { UNKNOWN_DEVICE, ADDING, ADDED };
 
 static struct device {
-    _Atomic int known;
+    _Atomic int state; // UNKNOWN_DEVICE, ADDING, ADDED
     unsigned char uuid[16];
     _Atomic uint64_t total;
-    // the writer thread's
+    // The writer thread's:
     nvml_device handle;
-    int looked_for;
-    uint64_t free_seen, process_seen, sampled_ns;
+    int has_searched;
+    uint64_t last_free, last_process, sampled_ns;
 } devices[DEVICES];
 static _Atomic int devices_n; // one more than the highest ordinal
 
-void ct_device(int ordinal, const unsigned char uuid[16], uint64_t total_bytes) {
+void ct_nvml_add_device(int ordinal, const unsigned char uuid[16], uint64_t total_bytes) {
     if (ordinal < 0 || ordinal >= DEVICES)
         return;
     struct device *d = &devices[ordinal];
-    int unknown = 0;
-    if (!atomic_compare_exchange_strong(&d->known, &unknown, 1))
+    int unknown = UNKNOWN_DEVICE;
+    if (!atomic_compare_exchange_strong(&d->state, &unknown, ADDING))
         return;
     memcpy(d->uuid, uuid, sizeof d->uuid);
     atomic_store(&d->total, total_bytes);
-    atomic_store_explicit(&d->known, 2, memory_order_release);
+    atomic_store_explicit(&d->state, ADDED, memory_order_release);
     int n = atomic_load(&devices_n);
     while (n <= ordinal && !atomic_compare_exchange_weak(&devices_n, &n, ordinal + 1))
         ;
 }
 
-static struct device *device(int ordinal) {
-    struct device *d = ordinal >= 0 && ordinal < DEVICES ? &devices[ordinal] : NULL;
-    return d && atomic_load_explicit(&d->known, memory_order_acquire) == 2 ? d : NULL;
+// NULL: no such device was added.
+static struct device *find_device(int ordinal) {
+    if (ordinal < 0 || ordinal >= DEVICES)
+        return NULL;
+    struct device *d = &devices[ordinal];
+    return atomic_load_explicit(&d->state, memory_order_acquire) == ADDED ? d : NULL;
 }
 
-int ct_devices_any(void) {
+int ct_nvml_has_devices(void) {
     return atomic_load_explicit(&devices_n, memory_order_relaxed) > 0;
 }
 
-uint64_t ct_device_total(int ordinal) {
-    struct device *d = device(ordinal);
+uint64_t ct_nvml_get_total_bytes(int ordinal) {
+    struct device *d = find_device(ordinal);
     return d && atomic_load(&d->total) ? atomic_load(&d->total) : UNKNOWN;
 }
 
 // ---- NVML -----------------------------------------------------------------------------------
 
-static int nvml_load(void) {
-    // A fork in the middle of dlopen would leave the child with the loader's locks taken.
+static int load_nvml(void) {
+    // A fork during dlopen would leave the child with locks of the loader held.
     if (ct_loader_gate_enter())
         return -EAGAIN;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -107,7 +112,7 @@ static int nvml_load(void) {
     return 0;
 }
 
-static void uuid_text(const char *kind, const unsigned char uuid[16], char *out) {
+static void format_uuid(const char *kind, const unsigned char uuid[16], char *out) {
     static const char hex[] = "0123456789abcdef";
     memcpy(out, kind, 4);
     out += 4;
@@ -120,41 +125,41 @@ static void uuid_text(const char *kind, const unsigned char uuid[16], char *out)
     *out = 0;
 }
 
-// By UUID, because NVML counts all devices of the machine and CUDA those that are visible. A slice
-// of a device (MIG) has its own.
+// By UUID, because NVML numbers all devices of the machine and CUDA only the visible ones. A MIG
+// slice of a device has its own UUID.
 static int find_handle(int ordinal, struct device *d) {
     char text[64], key[64];
     unsigned index;
-    if (!d->looked_for) {
-        d->looked_for = 1;
-        uuid_text("GPU-", d->uuid, text);
+    if (!d->has_searched) {
+        d->has_searched = 1;
+        format_uuid("GPU-", d->uuid, text);
         if (nvml.handle_by_uuid(text, &d->handle) != NVML_SUCCESS) {
-            uuid_text("MIG-", d->uuid, text);
+            format_uuid("MIG-", d->uuid, text);
             if (nvml.handle_by_uuid(text, &d->handle) != NVML_SUCCESS)
                 d->handle = NULL;
         }
         if (d->handle && nvml.index && nvml.index(d->handle, &index) == NVML_SUCCESS) {
             ct_print(key, sizeof key, "device.%d.nvml_index", ordinal);
-            ct_info(key, "%u", index);
+            ct_info_set(key, "%u", index);
         }
     }
     return d->handle ? 0 : -ENODEV;
 }
 
-// NVML tells process numbers of the machine. In a container ours is another one, and may be that of
-// somebody else's process.
-static int pids_are_the_machines(void) {
+// NVML reports process numbers of the initial PID namespace. In a container, getpid() returns
+// another number, which there may be that of another process.
+static int is_in_initial_pid_namespace(void) {
     char link[64];
     const ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
     return n > 0 && !strncmp(link, "pid:[4026531836]", 16); // PROC_PID_INIT_INO of the kernel
 }
 
-static uint64_t own_bytes(nvml_device handle) {
+static uint64_t read_own_bytes(nvml_device handle) {
     static struct nvml_process processes[PROCESSES];
     static int trusted = -1;
     unsigned n = PROCESSES;
     if (trusted < 0)
-        trusted = pids_are_the_machines();
+        trusted = is_in_initial_pid_namespace();
     if (!trusted || !nvml.processes || nvml.processes(handle, &n, processes) != NVML_SUCCESS)
         return UNKNOWN;
     for (unsigned i = 0; i < n && i < PROCESSES; i++)
@@ -168,15 +173,15 @@ static void sample(int ordinal, struct device *d, void (*record)(struct ct_event
     char key[64];
     if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
         return;
-    const uint64_t own = own_bytes(d->handle), now = ct_clock_read();
-    if (d->sampled_ns && memory.free == d->free_seen && own == d->process_seen &&
+    const uint64_t own = read_own_bytes(d->handle), now = ct_clock_read();
+    if (d->sampled_ns && memory.free == d->last_free && own == d->last_process &&
         now - d->sampled_ns < REPEAT_NS)
         return;
-    d->free_seen = memory.free;
-    d->process_seen = own;
+    d->last_free = memory.free;
+    d->last_process = own;
     d->sampled_ns = now;
     ct_print(key, sizeof key, "device.%d.nvml_total_bytes", ordinal);
-    ct_info(key, "%llu", memory.total);
+    ct_info_set(key, "%llu", memory.total);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
     CT_SET(&e, device, ordinal);
@@ -188,24 +193,24 @@ static void sample(int ordinal, struct device *d, void (*record)(struct ct_event
     record(&e);
 }
 
-int ct_devices_sample(void (*record)(struct ct_event *)) {
-    if (nvml_state == NVML_UNTRIED) {
-        const int rc = nvml_load();
+int ct_nvml_sample(void (*record)(struct ct_event *)) {
+    if (nvml_state == NVML_NOT_LOADED) {
+        const int rc = load_nvml();
         if (rc == -EAGAIN)
             return 0;
-        nvml_state = rc ? NVML_ABSENT : NVML_READY;
+        nvml_state = rc ? NVML_ABSENT : NVML_LOADED;
     }
     if (nvml_state == NVML_ABSENT)
         return -ENODEV;
     for (int i = 0; i < atomic_load(&devices_n); i++)
-        if (device(i))
-            sample(i, device(i), record);
+        if (find_device(i))
+            sample(i, find_device(i), record);
     return 0;
 }
 
-void ct_devices_forked(void) {
-    // The child's devices are told again by its own first calls; NVML's state was the parent's.
+void ct_nvml_reinit_child(void) {
+    // The child's own first calls add its devices again; a loaded NVML is valid in the parent only.
     memset(devices, 0, sizeof devices);
     atomic_store(&devices_n, 0);
-    nvml_state = NVML_UNTRIED;
+    nvml_state = NVML_NOT_LOADED;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line on stderr that says which allocation the driver refused.
+// The line on stderr about a failed allocation.
 #include "write/oom_message.h"
 
 #include "base/print.h"
@@ -18,7 +18,7 @@ static __attribute__((format(printf, 2, 3))) void add(struct line *l, const char
     va_end(arguments);
 }
 
-// A size on its own: in the unit that leaves at least one digit before the point.
+// A size on its own: in the largest unit that leaves a digit before the point.
 static void add_size(struct line *l, uint64_t bytes) {
     static const char *const units[] = {"GiB", "MiB", "KiB"};
     for (unsigned i = 0; i < 3; i++) {
@@ -31,53 +31,82 @@ static void add_size(struct line *l, uint64_t bytes) {
     add(l, "%lu B", bytes);
 }
 
-// The device's numbers share one unit, so that they can be added up while reading.
-static void add_device(struct line *l, const struct ct_refusal *r) {
-    const int large = r->total == UNKNOWN || r->total >> 30;
-    const double unit = large ? 1073741824.0 : 1048576.0;
-    const char *before = ": ";
-    if (r->free != UNKNOWN) {
-        add(l, ": free ");
-        if (large && r->free < UINT64_C(10) << 20) // too little to show in the unit of the rest
-            add_size(l, r->free);
-        else
-            add(l, "%.2f %s", (double)r->free / unit, large ? "GiB" : "MiB");
-        if (r->total != UNKNOWN)
-            add(l, " of %.2f%s", (double)r->total / unit,
-                large && r->free < UINT64_C(10) << 20 ? " GiB" : "");
-        before = ", ";
+static void add_request(struct line *l, const struct ct_oom *oom) {
+    if (oom->api)
+        add(l, "%.80s", oom->api);
+    else
+        add(l, "allocation");
+    if (oom->bytes != UNKNOWN) {
+        add(l, " of ");
+        add_size(l, oom->bytes);
     }
-    if (r->tracked != UNKNOWN) {
-        add(l, "%sthis process %.1f%s tracked", before, (double)r->tracked / unit,
-            r->free != UNKNOWN ? ""
-            : large            ? " GiB"
-                               : " MiB");
-        if (r->process != UNKNOWN && r->process >= r->tracked)
-            add(l, " + %.1f untracked", (double)(r->process - r->tracked) / unit);
-        before = ", ";
-    }
-    if (r->process != UNKNOWN && r->total != UNKNOWN && r->free != UNKNOWN &&
-        r->total >= r->free + r->process)
-        add(l, "%sothers %.1f", before, (double)(r->total - r->free - r->process) / unit);
+    add(l, " failed");
+    if (oom->caller && *oom->caller)
+        add(l, " (%.120s)", oom->caller);
 }
 
-size_t ct_refusal_line(const struct ct_refusal *r, char *out, size_t size) {
-    struct line l = {out, 0, size - 1};
-    add(&l, "cutrace: ");
-    if (r->device >= 0)
-        add(&l, "GPU %d ", r->device);
-    add(&l, "refused ");
-    if (r->bytes != UNKNOWN)
-        add_size(&l, r->bytes);
+// The device's numbers share one unit, so that a reader can add them up.
+struct unit {
+    double bytes;
+    const char *name;
+};
+
+static struct unit choose_unit(const struct ct_oom *oom) {
+    if (oom->total == UNKNOWN || oom->total >> 30)
+        return (struct unit){1073741824.0, "GiB"};
+    return (struct unit){1048576.0, "MiB"};
+}
+
+static void add_free(struct line *l, const struct ct_oom *oom, struct unit unit) {
+    // Below 10 MiB, GiB would show 0.00 or 0.01.
+    const int needs_own_unit = unit.bytes > 1048576.0 && oom->free < UINT64_C(10) << 20;
+    add(l, ": free ");
+    if (needs_own_unit)
+        add_size(l, oom->free);
     else
-        add(&l, "memory");
-    if (r->api)
-        add(&l, " to %.80s", r->api);
-    if (r->caller && *r->caller)
-        add(&l, " (%.120s)", r->caller);
-    add_device(&l, r);
-    if (r->path && *r->path)
-        add(&l, "; run: cutrace-report %.1000s", r->path);
+        add(l, "%.2f %s", (double)oom->free / unit.bytes, unit.name);
+    if (oom->total == UNKNOWN)
+        return;
+    add(l, " of %.2f", (double)oom->total / unit.bytes);
+    if (needs_own_unit)
+        add(l, " %s", unit.name);
+}
+
+static void add_process(struct line *l, const struct ct_oom *oom, struct unit unit) {
+    add(l, "%sthis process %.1f", oom->free == UNKNOWN ? ": " : ", ",
+        (double)oom->tracked / unit.bytes);
+    if (oom->free == UNKNOWN)
+        add(l, " %s", unit.name);
+    add(l, " tracked");
+    if (oom->process != UNKNOWN && oom->process >= oom->tracked)
+        add(l, " + %.1f untracked", (double)(oom->process - oom->tracked) / unit.bytes);
+}
+
+static void add_others(struct line *l, const struct ct_oom *oom, struct unit unit) {
+    add(l, ", others %.1f", (double)(oom->total - oom->free - oom->process) / unit.bytes);
+}
+
+static void add_device(struct line *l, const struct ct_oom *oom) {
+    const struct unit unit = choose_unit(oom);
+    if (oom->free != UNKNOWN)
+        add_free(l, oom, unit);
+    if (oom->tracked != UNKNOWN)
+        add_process(l, oom, unit);
+    if (oom->process != UNKNOWN && oom->total != UNKNOWN && oom->free != UNKNOWN &&
+        oom->total >= oom->free + oom->process)
+        add_others(l, oom, unit);
+}
+
+size_t ct_oom_message_format(const struct ct_oom *oom, char *out, size_t size) {
+    struct line l = {out, 0, size - 1}; // room for the newline
+    add(&l, "cutrace: ");
+    if (oom->device >= 0)
+        add(&l, "GPU %d ", oom->device);
+    add(&l, "out of memory: ");
+    add_request(&l, oom);
+    add_device(&l, oom);
+    if (oom->path && *oom->path)
+        add(&l, "; run: cutrace-report %.1000s", oom->path);
     out[l.at++] = '\n';
     out[l.at] = 0;
     return l.at;

@@ -1,39 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunk that is being filled: what is in it survives the process before it is in the file.
+// The open chunk: the one that is being filled. Events in, as columns; definitions in, as bytes; a
+// body out.
+//
+// Invariants:
+// O1 The journal has two headers. open[committed & 1] is valid and is not written to; a commit
+//    writes the other one and then increments `committed` (release). A kill at any point leaves one
+//    valid header.
+// O2 Bytes of a stream only grow. Those after the committed length (`used` of the last block) are
+//    not valid.
+// O3 The blocks of a chunk are used again only after a commit that does not name them.
 #include "write/open_chunk.h"
 
 #include <errno.h>
+
+#include <cutrace/format/assert.h>
 
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/chunk_encode.h"
 #include "store/journal.h"
+#include "write/drain_lock.h"
 
 static struct {
     struct ct_journal_open now;
     struct ct_encoder *columns;
     void *columns_memory;
     struct ct_out sections[CT_STREAM_COLUMNS];
-    uint64_t full[CT_STREAMS]; // bytes in the blocks before the last one
+    uint64_t full[CT_STREAMS]; // bytes in the blocks of a stream before its last one
     uint32_t blocks_used;
 } s;
 
-static struct ct_out *out_of(unsigned stream) {
+static struct ct_out *stream_out(unsigned stream) {
     return stream < CT_STREAM_COLUMNS ? &s.sections[stream]
                                       : &s.columns->stream[stream - CT_STREAM_COLUMNS];
 }
 
-static uint32_t used_of(unsigned stream) {
+static uint32_t last_block_bytes(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
-    return last ? (uint32_t)(out_of(stream)->at - ct_journal_get_block(last)->bytes) : 0;
+    return last ? (uint32_t)(stream_out(stream)->at - ct_journal_get_block(last)->bytes) : 0;
 }
 
-static uint64_t bytes_of(unsigned stream) {
-    return s.full[stream] + used_of(stream);
+static uint64_t stream_bytes(unsigned stream) {
+    return s.full[stream] + last_block_bytes(stream);
 }
 
-// Another block for a stream.
-static int more(unsigned stream) {
+// Appends a block to a stream. Returns 0, or -1: none is left.
+static int add_block(unsigned stream) {
     if (s.blocks_used == ct_journal_get()->blocks)
         return -1;
     const uint32_t i = ++s.blocks_used, before = s.now.stream[stream].last;
@@ -41,24 +53,24 @@ static int more(unsigned stream) {
     b->next = b->used = 0;
     if (before) {
         struct ct_stream_block *last = ct_journal_get_block(before);
-        last->used = used_of(stream);
+        last->used = last_block_bytes(stream);
         last->next = i;
         s.full[stream] += last->used;
     } else {
         s.now.stream[stream].first = i;
     }
     s.now.stream[stream].last = i;
-    *out_of(stream) = (struct ct_out){b->bytes, b->bytes + sizeof b->bytes, 0};
+    *stream_out(stream) = (struct ct_out){b->bytes, b->bytes + sizeof b->bytes, 0};
     return 0;
 }
 
-static int column_room(void *unused, unsigned column, struct ct_out *out) {
+static int add_column_block(void *unused, unsigned column, struct ct_out *out) {
     (void)unused;
     (void)out;
-    return more(CT_STREAM_COLUMNS + column);
+    return add_block(CT_STREAM_COLUMNS + column);
 }
 
-static int memory(void) {
+static int map_memory(void) {
     if (!s.columns)
         s.columns = ct_pages_map(sizeof *s.columns);
     if (!s.columns_memory)
@@ -69,20 +81,20 @@ static int memory(void) {
 static void begin_columns(void) {
     memset(s.columns->stream, 0, sizeof s.columns->stream);
     ct_encoder_begin(s.columns, s.columns_memory, CT_OPTION_NUMBER(TICK_NS));
-    s.columns->room = column_room;
+    s.columns->room = add_column_block;
 }
 
-struct ct_encoder *ct_staged_columns(void) {
+struct ct_encoder *ct_open_chunk_get_encoder(void) {
     return s.columns;
 }
 
-void ct_staged_columns_back(void) {
+void ct_open_chunk_reset_encoder(void) {
     begin_columns();
 }
 
-int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
+int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     const uint64_t drained_ns = s.now.drained_ns;
-    if (!ct_journal_get() || memory())
+    if (!ct_journal_get() || map_memory())
         return -ENOMEM;
     memset(&s.now, 0, sizeof s.now);
     memset(s.full, 0, sizeof s.full);
@@ -91,17 +103,16 @@ int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event) {
     s.now.seq = seq;
     s.now.dict_seq = dict_seq;
     s.now.first_event = first_event;
-    ct_staged_commit(drained_ns);
-    // The blocks of the chunk before are free only now: until here the commit named them.
-    s.blocks_used = 0;
+    ct_open_chunk_commit(drained_ns);
+    s.blocks_used = 0; // O3
     return 0;
 }
 
-int ct_staged_define(enum ct_section kind, const void *bytes, size_t n) {
+int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n) {
     const uint8_t *from = bytes;
-    struct ct_out *o = out_of(kind);
+    struct ct_out *o = stream_out(kind);
     while (n) {
-        if (o->at == o->end && more(kind))
+        if (o->at == o->end && add_block(kind))
             return -1;
         const size_t room = (size_t)(o->end - o->at), part = n < room ? n : room;
         memcpy(o->at, from, part);
@@ -112,9 +123,10 @@ int ct_staged_define(enum ct_section kind, const void *bytes, size_t n) {
     return 0;
 }
 
-int ct_staged_event(const struct ct_event *e, const struct ct_encoder_probe *at, uint64_t next_ns) {
+int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_encoder_probe *probe,
+                            uint64_t next_ns) {
     s.columns->next_ns = next_ns;
-    if (ct_encoder_put_probed(s.columns, e, at))
+    if (ct_encoder_put_probed(s.columns, e, probe))
         return -1;
     if (!s.now.t_first_ns)
         s.now.t_first_ns = e->t_ns;
@@ -127,28 +139,36 @@ int ct_staged_event(const struct ct_event *e, const struct ct_encoder_probe *at,
     return 0;
 }
 
-void ct_staged_commit(uint64_t drained_ns) {
+void ct_open_chunk_commit(uint64_t drained_ns) {
+    CT_ASSERT(ct_drain_lock_is_held());
     struct ct_journal *h = ct_journal_get();
     const uint64_t next = atomic_load_explicit(&h->committed, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < CT_STREAMS; i++)
-        s.now.stream[i].used = used_of(i);
+        s.now.stream[i].used = last_block_bytes(i);
     s.now.drained_ns = drained_ns;
-    h->open[next & 1] = s.now;
+    h->open[next & 1] = s.now; // O1
     atomic_store_explicit(&h->committed, next, memory_order_release);
 }
 
-struct ct_journal_open *ct_staged(void) {
+int ct_open_chunk_is_committed(void) {
+    const struct ct_journal *h = ct_journal_get();
+    const uint64_t committed = atomic_load_explicit(&h->committed, memory_order_relaxed);
+    const struct ct_journal_open *valid = &h->open[committed & 1];
+    return valid->seq == s.now.seq && valid->records == s.now.records;
+}
+
+struct ct_journal_open *ct_open_chunk_get(void) {
     return &s.now;
 }
 
-size_t ct_staged_definitions(void) {
+size_t ct_open_chunk_definition_bytes(void) {
     size_t n = 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
-        n += bytes_of(k);
+        n += stream_bytes(k);
     return n;
 }
 
-uint32_t ct_staged_blocks_left(void) {
+uint32_t ct_open_chunk_blocks_left(void) {
     return ct_journal_get()->blocks - s.blocks_used;
 }
 
@@ -169,28 +189,28 @@ static void put_stream(unsigned stream) {
     const uint32_t last = s.now.stream[stream].last;
     for (uint32_t i = s.now.stream[stream].first; i; i = ct_journal_get_block(i)->next) {
         const struct ct_stream_block *b = ct_journal_get_block(i);
-        ct_chunk_encode_put(b->bytes, i == last ? used_of(stream) : b->used);
+        ct_chunk_encode_put(b->bytes, i == last ? last_block_bytes(stream) : b->used);
         if (i == last)
             break;
     }
 }
 
-// What stands before the bytes of a column; before the first one, that is their number of records.
+// The head of a column. Before that of the first column stands the number of records.
 static size_t column_head(unsigned column, uint8_t head[CT_COLUMN_HEAD_BYTES]) {
     struct ct_out o = {head, head + CT_COLUMN_HEAD_BYTES, 0};
     if (column == CT_COLUMN_TEMPLATE)
         ct_put_varint(&o, s.now.records);
-    ct_encoder_put_column_head(&o, column, (uint32_t)bytes_of(CT_STREAM_COLUMNS + column));
+    ct_encoder_put_column_head(&o, column, (uint32_t)stream_bytes(CT_STREAM_COLUMNS + column));
     return (size_t)(o.at - head);
 }
 
-// Every record has something in the first column, so that all that have bytes have a place behind its head.
+// Every record has bytes in the first column, so its head comes first.
 static uint64_t columns_bytes(void) {
     uint8_t head[CT_COLUMN_HEAD_BYTES];
     uint64_t n = 0;
     for (unsigned c = 0; c < CT_COLUMNS; c++)
-        if (bytes_of(CT_STREAM_COLUMNS + c))
-            n += column_head(c, head) + bytes_of(CT_STREAM_COLUMNS + c);
+        if (stream_bytes(CT_STREAM_COLUMNS + c))
+            n += column_head(c, head) + stream_bytes(CT_STREAM_COLUMNS + c);
     return n;
 }
 
@@ -198,7 +218,7 @@ static void put_columns(void) {
     uint8_t head[CT_COLUMN_HEAD_BYTES];
     put_section_head(CT_SECTION_EVENTS, columns_bytes());
     for (unsigned c = 0; c < CT_COLUMNS; c++) {
-        if (!bytes_of(CT_STREAM_COLUMNS + c))
+        if (!stream_bytes(CT_STREAM_COLUMNS + c))
             continue;
         ct_chunk_encode_cut();
         ct_chunk_encode_put(head, column_head(c, head));
@@ -206,29 +226,30 @@ static void put_columns(void) {
     }
 }
 
-uint64_t ct_staged_bytes(void) {
+uint64_t ct_open_chunk_body_bytes(void) {
     uint64_t n = s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
-        n += bytes_of(k) ? SECTION_HEAD_BYTES + bytes_of(k) : 0;
+        n += stream_bytes(k) ? SECTION_HEAD_BYTES + stream_bytes(k) : 0;
     return n;
 }
 
-void ct_staged_put(const void *more_sections, size_t more_bytes) {
-    struct ct_in more = {more_sections, (const uint8_t *)more_sections + more_bytes, 0}, section;
+void ct_open_chunk_encode(const void *extra, size_t extra_bytes) {
+    struct ct_in in = {extra, (const uint8_t *)extra + extra_bytes, 0}, section;
     unsigned kind;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
-        if (bytes_of(k)) {
-            put_section_head((enum ct_section)k, bytes_of(k));
+        if (stream_bytes(k)) {
+            put_section_head((enum ct_section)k, stream_bytes(k));
             put_stream(k);
         }
-    for (const uint8_t *at = more.at; ct_section_next(&more, &kind, &section) > 0; at = more.at) {
+    for (const uint8_t *at = in.at; ct_section_next(&in, &kind, &section) > 0; at = in.at) {
         ct_chunk_encode_cut();
-        ct_chunk_encode_put(at, (size_t)(more.at - at));
+        ct_chunk_encode_put(at, (size_t)(in.at - at));
     }
     if (s.now.records)
         put_columns();
 }
 
-void ct_staged_forked(void) {
-    memset(&s, 0, sizeof s); // its memory is left alone: what was being done with it is unknown
+void ct_open_chunk_reinit_child(void) {
+    // Its memory leaks: another thread of the parent may have been writing to it.
+    memset(&s, 0, sizeof s);
 }

@@ -1,47 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunk that is being filled: what is in it survives the process before it is in the file. Drain lock held.
-//
-// Its bytes lie in the journal as the streams of cutrace/journal.h. What has been put since the last
-// commit does not count yet.
-#ifndef CT_STAGED_H
-#define CT_STAGED_H
+// The open chunk: the one that is being filled. Its bytes lie in the journal, as streams of blocks,
+// so that they survive the process. A reader sees what was put up to the last commit. Drain lock
+// held.
+#ifndef CT_WRITE_OPEN_CHUNK_H
+#define CT_WRITE_OPEN_CHUNK_H
 
 #include <cutrace/format/encode.h>
 #include <cutrace/format/journal.h>
 
-// One event needs at most this many blocks: a piece of every column, and a stack of a thousand new frames with their names
-// and the modules that they lie in. Without the definitions, which are left out where they do not fit:
-#define CT_STAGED_RESERVE 96u
-#define CT_STAGED_EVENT 56u
+// The blocks that one event needs at most: one for each column, and definitions of a stack of a
+// thousand new frames with their names and modules.
+#define CT_OPEN_CHUNK_RESERVE_BLOCKS 96u
+// The same without definitions, which are left out if they do not fit.
+#define CT_OPEN_CHUNK_EVENT_BLOCKS 56u
 
-// Begins an empty chunk, and commits that. 0, or -ENOMEM.
-int ct_staged_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event);
+// Begins an empty chunk, and commits it. Returns 0, or -ENOMEM.
+int ct_open_chunk_begin(uint64_t seq, uint64_t dict_seq, uint64_t first_event);
 
-// Adds to the section of definitions of a kind, INFO to THREADS. 0, or -1: the chunk is full.
-int ct_staged_define(enum ct_section kind, const void *bytes, size_t n);
+// Appends to a section of definitions (INFO to THREADS). Returns 0, or -1: the chunk is full.
+int ct_open_chunk_define(enum ct_section kind, const void *bytes, size_t n);
 
-// Adds an event, whose numbers are the file's. `at`: where it looks into the encoder's tables; next_ns: the time of the one
-// behind it, if that is known, else 0. 0, or -1: the chunk is full.
-int ct_staged_event(const struct ct_event *e, const struct ct_encoder_probe *at, uint64_t next_ns);
+// Appends an event, whose numbers are ids of the trace. `probe`: what the encoder looked up for it.
+// next_ns: the time of the next event, 0 if it is not known. Returns 0, or -1: the chunk is full.
+int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_encoder_probe *probe,
+                            uint64_t next_ns);
 
-// All that was put counts from now on; events up to drained_ns have left the rings.
-void ct_staged_commit(uint64_t drained_ns);
+// Makes all that was put valid for readers, in one step with drained_ns: events up to that time are
+// ignored in the rings.
+void ct_open_chunk_commit(uint64_t drained_ns);
 
-// What is in it. Definitions: bytes of sections before the events.
-struct ct_journal_open *ct_staged(void);
-size_t ct_staged_definitions(void);
-uint32_t ct_staged_blocks_left(void);
+// Whether all events that were put are committed: for assertions.
+int ct_open_chunk_is_committed(void);
 
-// Puts the body into the chunk that is being built (chunk.h): definitions, `more` (whole sections that lie elsewhere), events.
-// Bytes of the first and the last.
-void ct_staged_put(const void *more, size_t more_bytes);
-uint64_t ct_staged_bytes(void);
+// The header of the open chunk; bytes of its definitions; blocks that it may still use.
+struct ct_journal_open *ct_open_chunk_get(void);
+size_t ct_open_chunk_definition_bytes(void);
+uint32_t ct_open_chunk_blocks_left(void);
 
-// Lends the chunk's encoder, as long as it has no events: for records that do not belong to its events. The borrower sets
-// `room`, and gives it back.
-struct ct_encoder *ct_staged_columns(void);
-void ct_staged_columns_back(void);
+// Puts the body into the chunk that is being built (chunk_encode.h): definitions, then `extra`
+// (whole sections from elsewhere), then events.
+void ct_open_chunk_encode(const void *extra, size_t extra_bytes);
 
-void ct_staged_forked(void);
+// Bytes of that body without `extra`.
+uint64_t ct_open_chunk_body_bytes(void);
+
+// The chunk's encoder. While the chunk has no events, a checkpoint may encode its records with it:
+// it sets `room`, and resets the encoder afterwards.
+struct ct_encoder *ct_open_chunk_get_encoder(void);
+void ct_open_chunk_reset_encoder(void);
+
+void ct_open_chunk_reinit_child(void);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trace says about the process and its machine, and what it keeps quiet about.
+// INFO about the process and its machine, without anything private.
 //
-// A trace is made to be shown to strangers. Recorded are therefore only the program's base name,
-// arguments that are known to steer memory with values that are a number or a word, and environment
-// variables of the CUDA stack. Never: the working folder, user and host names, addresses, and
+// Users show traces to strangers. So only these are recorded: the program's base name, arguments
+// that are known to influence memory if their value is a number or a word, and environment
+// variables of the CUDA stack. Never the working folder, user and host names, addresses, and
 // anything that looks like a secret or a path.
 #define _GNU_SOURCE
 #include "write/process_info.h"
@@ -35,7 +35,8 @@ extern char **environ;
 
 // ---- arguments ------------------------------------------------------------------------------
 
-// Options that say how much memory a model server or a training run takes. '_' counts as '-'.
+// Options that determine how much memory a model server or a training run allocates. '_' equals
+// '-'.
 static const char *const known_options[] = {
     "async-scheduling",
     "batch-size",
@@ -109,7 +110,7 @@ static int is_option(const char *given, size_t n) {
     return 0;
 }
 
-// A number or one short word: nothing that could be a path, an address or a key.
+// A number or one short word, which cannot be a path, an address or a key.
 static int is_harmless(const char *value) {
     const size_t n = strlen(value);
     if (!n || n > 24 || *value == '.')
@@ -120,12 +121,12 @@ static int is_harmless(const char *value) {
     return 1;
 }
 
-static size_t add(char *out, size_t at, size_t size, const char *text, size_t n) {
+static size_t append(char *out, size_t at, size_t size, const char *text, size_t n) {
     return at + ct_print(out + at, size - at, "%s%.*s", at ? " " : "", (int)n, text);
 }
 
-// The harmless part of the arguments, which stand one behind the other, each with its NUL.
-static size_t harmless_arguments(const char *at, const char *end, char *out, size_t size) {
+// Copies the harmless arguments. [at, end) has all of them, each with its NUL.
+static size_t copy_harmless_arguments(const char *at, const char *end, char *out, size_t size) {
     size_t used = 0;
     for (const char *next; at < end; at = next) {
         next = at + strlen(at) + 1;
@@ -135,17 +136,17 @@ static size_t harmless_arguments(const char *at, const char *end, char *out, siz
         const size_t n = equals ? (size_t)(equals - name) : strlen(name);
         if (!is_option(name, n) || (equals && !is_harmless(equals + 1)))
             continue;
-        used = add(out, used, size, at, strlen(at));
+        used = append(out, used, size, at, strlen(at));
         if (!equals && next < end && *next != '-' && is_harmless(next)) {
-            used = add(out, used, size, next, strlen(next));
+            used = append(out, used, size, next, strlen(next));
             next += strlen(next) + 1;
         }
     }
     return used;
 }
 
-static void arguments_info(void) {
-    static char given[16384], out[3500]; // the caller holds the drain lock
+static void publish_arguments(void) {
+    static char given[16384], out[3500]; // under the drain lock
     size_t n = ct_read_file("/proc/self/cmdline", given, sizeof given - 1);
     given[n] = 0;
     if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_OFF || !n)
@@ -154,10 +155,10 @@ static void arguments_info(void) {
     if (CT_OPTION_NUMBER(ARGV) == CT_ARGV_OF_FULL) {
         size_t used = 0;
         for (const char *at = given; at < given + n; at += strlen(at) + 1)
-            used = add(out, used, sizeof out, at, strlen(at));
-        ct_info("process.argv", "%s", out);
-    } else if (first < given + n && harmless_arguments(first, given + n, out, sizeof out)) {
-        ct_info("process.argv", "%s", out);
+            used = append(out, used, sizeof out, at, strlen(at));
+        ct_info_set("process.argv", "%s", out);
+    } else if (first < given + n && copy_harmless_arguments(first, given + n, out, sizeof out)) {
+        ct_info_set("process.argv", "%s", out);
     }
 }
 
@@ -195,20 +196,25 @@ static int is_known_variable(const char *name, size_t n) {
             (ends(name, n, "ALLOC_CONF") || ends(name, n, "_MEMORY_CACHING")));
 }
 
-// Whether the user named it: NAME or PREFIX_*, separated by commas.
+static int matches(const char *name, size_t n, const char *pattern, size_t length) {
+    if (length && pattern[length - 1] == '*')
+        return n >= length - 1 && !memcmp(name, pattern, length - 1);
+    return n == length && !memcmp(name, pattern, n);
+}
+
+// Whether CUTRACE_ENV_ALLOW names it: NAME or PREFIX_*, separated by commas.
 static int is_asked_for(const char *name, size_t n) {
     for (const char *at = CT_OPTION_TEXT(ENV_ALLOW); at && *at;) {
         const size_t length = strcspn(at, ",");
-        if (length && at[length - 1] == '*' ? n >= length - 1 && !memcmp(name, at, length - 1)
-                                            : n == length && !memcmp(name, at, n))
+        if (matches(name, n, at, length))
             return 1;
         at += length + (at[length] == ',');
     }
     return 0;
 }
 
-// Paths hold user names, and addresses say where a machine is.
-static const char *tame(const char *name, size_t n, const char *value) {
+// The value, or what replaces it: paths contain user names, and addresses identify machines.
+static const char *hide_private(const char *name, size_t n, const char *value) {
     size_t dots = 0, colons = 0;
     for (const char *c = value; *c; c++) {
         dots += *c == '.' && isdigit((unsigned char)c[1]);
@@ -222,7 +228,7 @@ static const char *tame(const char *name, size_t n, const char *value) {
     return value;
 }
 
-static void environment_info(void) {
+static void publish_environment(void) {
     for (char *const *e = environ; e && *e; e++) {
         const char *equals = strchr(*e, '=');
         const size_t n = equals ? (size_t)(equals - *e) : 0;
@@ -233,58 +239,58 @@ static void environment_info(void) {
         if (!asked && (!is_known_variable(*e, n) || is_secret(*e, n)))
             continue;
         ct_print(key, sizeof key, "process.env.%.*s", (int)n, *e);
-        ct_info(key, "%.1000s", asked ? equals + 1 : tame(*e, n, equals + 1));
+        ct_info_set(key, "%.1000s", asked ? equals + 1 : hide_private(*e, n, equals + 1));
     }
 }
 
-// ---- the rest -------------------------------------------------------------------------------
+// ---- process, host and options ----------------------------------------------------------------
 
-static uint64_t now(clockid_t clock) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// Start of the process on CLOCK_MONOTONIC. The kernel tells it in ticks of CLOCK_BOOTTIME.
-static uint64_t start_ns(void) {
+// Start of the process on CLOCK_MONOTONIC. The kernel reports it in ticks of CLOCK_BOOTTIME.
+static uint64_t find_start_ns(void) {
     const long hertz = sysconf(_SC_CLK_TCK);
     const uint64_t since_boot = hertz > 0 ? ct_process_id_read_start_ticks((unsigned)getpid()) *
                                                 (1000000000u / (uint64_t)hertz)
                                           : 0;
-    const uint64_t awake = now(CLOCK_MONOTONIC), asleep = now(CLOCK_BOOTTIME) - awake;
+    const uint64_t awake = read_clock(CLOCK_MONOTONIC), asleep = read_clock(CLOCK_BOOTTIME) - awake;
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 
-static void options_info(void) {
+static void publish_options(void) {
     for (int i = 0; i < CT_OPTIONS; i++) {
         char key[64];
-        // The pattern may hold a path.
+        // The pattern of the trace may contain a path.
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW)
             continue;
         ct_print(key, sizeof key, "option.%s", ct_options_get_name((enum ct_option)i));
-        ct_info(key, "%s", ct_options[i].text);
+        ct_info_set(key, "%s", ct_options[i].text);
     }
 }
 
-void ct_process_info(void) {
+void ct_process_info_publish(void) {
     char name[65];
     struct utsname host;
     ct_process_id_get_program_name(name, sizeof name);
-    ct_info("cutrace.version", "%s", CT_VERSION);
-    ct_info("process.pid", "%d", (int)getpid());
-    ct_info("process.ppid", "%d", (int)getppid());
-    ct_info("process.exe", "%s", name);
-    ct_info("process.start_ns", "%lu", start_ns());
-    arguments_info();
-    environment_info();
-    options_info();
+    ct_info_set("cutrace.version", "%s", CT_VERSION);
+    ct_info_set("process.pid", "%d", (int)getpid());
+    ct_info_set("process.ppid", "%d", (int)getppid());
+    ct_info_set("process.exe", "%s", name);
+    ct_info_set("process.start_ns", "%lu", find_start_ns());
+    publish_arguments();
+    publish_environment();
+    publish_options();
     if (!uname(&host)) {
-        ct_info("host.name_hash", "%016lx", ct_xxh64(host.nodename, strlen(host.nodename)));
-        ct_info("host.kernel", "%s", host.release);
+        ct_info_set("host.name_hash", "%016lx", ct_xxh64(host.nodename, strlen(host.nodename)));
+        ct_info_set("host.kernel", "%s", host.release);
     }
-    ct_info("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
-    const uint64_t before = now(CLOCK_MONOTONIC), wall = now(CLOCK_REALTIME),
-                   after = now(CLOCK_MONOTONIC);
-    ct_info("clock.monotonic_ns", "%lu", before + (after - before) / 2);
-    ct_info("clock.realtime_ns", "%lu", wall);
+    ct_info_set("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
+    const uint64_t before = read_clock(CLOCK_MONOTONIC), wall = read_clock(CLOCK_REALTIME),
+                   after = read_clock(CLOCK_MONOTONIC);
+    ct_info_set("clock.monotonic_ns", "%lu", before + (after - before) / 2);
+    ct_info_set("clock.realtime_ns", "%lu", wall);
 }

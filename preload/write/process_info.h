@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trace says about the process and its machine, and what it keeps quiet about.
-#ifndef CT_PROCESS_H
-#define CT_PROCESS_H
+// INFO about the process and its machine, without anything private.
+#ifndef CT_WRITE_PROCESS_INFO_H
+#define CT_WRITE_PROCESS_INFO_H
 
-// Sets the facts (FORMAT.md, section 4) through ct_info. Reads /proc; not for hot paths.
-void ct_process_info(void);
+// Sets the keys process.*, host.*, option.* and clock.* (FORMAT.md, section 4). Reads /proc: not
+// for hot paths. Drain lock held.
+void ct_process_info_publish(void);
 
 #endif

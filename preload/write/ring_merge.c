@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of all rings in the order of time.
+// Merges the rings with a heap: the ring with the oldest event is at its top. The head of ring.c
+// says why no event is missed.
 #include "write/ring_merge.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "store/journal.h"
 #include "store/ring.h"
 
-#define STEP 16u // bytes, by which a record is copied
+#define STEP 16u // bytes that are copied at a time
 
 struct source {
     uint64_t t_ns; // of the next event
@@ -20,17 +21,19 @@ struct source {
 static struct {
     struct source *sources; // a heap by time
     size_t n;
-    uint64_t limit;
+    uint64_t limit; // only older events are merged
 } m;
 
-// The time of the source behind the first one; UINT64_MAX: there is none.
-static uint64_t second_time(void) {
+// The time of the second source in the order of time; UINT64_MAX: there is none.
+static uint64_t get_second_time(void) {
     const struct source *s = m.sources;
-    return m.n < 2 ? UINT64_MAX : m.n == 2 || s[1].t_ns <= s[2].t_ns ? s[1].t_ns : s[2].t_ns;
+    if (m.n < 2)
+        return UINT64_MAX;
+    return m.n == 2 || s[1].t_ns <= s[2].t_ns ? s[1].t_ns : s[2].t_ns;
 }
 
-// Puts a source in the place `at` or one below it.
-static inline void heap_down(size_t at, struct source down) {
+// Puts a source at index `at` of the heap, or below it.
+static inline void sift_down(size_t at, struct source down) {
     struct source *const s = m.sources;
     for (size_t child; (child = 2 * at + 1) < m.n; at = child) {
         if (child + 1 < m.n && s[child + 1].t_ns < s[child].t_ns)
@@ -42,8 +45,8 @@ static inline void heap_down(size_t at, struct source down) {
     s[at] = down;
 }
 
-// The time before which every event is published. See the head of ring.c.
-static uint64_t safe_limit(void) {
+// The time before which every event is published (ring.c, invariant R5). 0: not known now.
+static uint64_t find_safe_limit(void) {
     const uint64_t now = ct_clock_read();
     uint64_t limit = now;
     atomic_store(&ct_ring_watermark, now);
@@ -57,71 +60,71 @@ static uint64_t safe_limit(void) {
 }
 
 // The time of the ring's next event; UINT64_MAX: there is none.
-static uint64_t next_time(struct ct_ring *r) {
+static uint64_t peek_time(struct ct_ring *r) {
     return r->taken == r->end ? UINT64_MAX : ct_ring_record(r, &r->taken)->t_ns;
 }
 
-uint64_t ct_merge_begin(void) {
-    m.limit = safe_limit();
+uint64_t ct_ring_merge_begin(void) {
+    m.limit = find_safe_limit();
     m.n = 0;
     if (!m.sources && !(m.sources = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *m.sources)))
         return 0;
     for (struct ct_ring *r = ct_rings(); r && m.n < CT_JOURNAL_MAX_RINGS; r = r->next) {
         r->end = atomic_load_explicit(&r->shared->head, memory_order_acquire);
         r->taken = atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
-        const uint64_t t_ns = next_time(r);
+        const uint64_t t_ns = peek_time(r);
         if (t_ns < m.limit)
             m.sources[m.n++] = (struct source){t_ns, r};
     }
     for (size_t i = m.n / 2; i-- > 0;)
-        heap_down(i, m.sources[i]);
+        sift_down(i, m.sources[i]);
     return m.limit;
 }
 
-int ct_merge_has_more(void) {
+int ct_ring_merge_has_more(void) {
     return m.n != 0;
 }
 
-// Copies a record, of 16 bytes at least, in steps of which the last two may overlap.
-static inline void copy(uint8_t *to, const uint8_t *from, size_t bytes) {
+// Copies a record of at least 16 bytes, in steps; the last two may overlap.
+static inline void copy_record(uint8_t *to, const uint8_t *from, size_t bytes) {
     for (size_t i = 0; i + STEP < bytes; i += STEP)
         memcpy(to + i, from + i, STEP);
     memcpy(to + bytes - STEP, from + bytes - STEP, STEP);
 }
 
-// Takes the next event of a ring. Returns the time of the one behind it.
-static inline uint64_t take_one(struct ct_ring *r, struct ct_event *e) {
+// Copies the next event of a ring. Returns the time of the ring's event after it.
+static inline uint64_t copy_event(struct ct_ring *r, struct ct_event *e) {
     const struct ct_event *record = ct_ring_record(r, &r->taken);
     const size_t bytes = ct_journal_record_bytes(record->present);
-    copy((uint8_t *)e, (const uint8_t *)record, bytes);
+    copy_record((uint8_t *)e, (const uint8_t *)record, bytes);
     r->taken += bytes;
-    return next_time(r);
+    return peek_time(r);
 }
 
-size_t ct_merge_take(struct ct_event *batch, size_t most) {
+size_t ct_ring_merge_copy(struct ct_event *batch, size_t most) {
     size_t n = 0;
     // A ring has one event of a time at most.
     while (m.n && (n < most ||
                    (m.sources[0].t_ns == batch[n - 1].t_ns && n < most + CT_JOURNAL_MAX_RINGS))) {
         struct source first = m.sources[0];
-        const uint64_t second_ns = second_time();
+        const uint64_t second_ns = get_second_time();
         do {
-            first.t_ns = take_one(first.ring, &batch[n++]);
+            first.t_ns = copy_event(first.ring, &batch[n++]);
         } while (n < most && first.t_ns < m.limit && first.t_ns <= second_ns);
         if (first.t_ns < m.limit)
-            heap_down(0, first);
+            sift_down(0, first);
         else if (--m.n)
-            heap_down(0, m.sources[m.n]);
+            sift_down(0, m.sources[m.n]);
     }
     return n;
 }
 
-void ct_merge_done(void) {
+void ct_ring_merge_release(void) {
     for (struct ct_ring *r = ct_rings(); r; r = r->next)
         if (r->taken != atomic_load_explicit(&r->shared->tail, memory_order_relaxed))
             atomic_store_explicit(&r->shared->tail, r->taken, memory_order_release);
 }
 
-void ct_merge_forked(void) {
+void ct_ring_merge_reinit_child(void) {
     memset(&m, 0, sizeof m);
 }

@@ -1,38 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for addresses: which objects the loader has loaded, and their symbols. Beside the drain lock, which is taken only
-// to look up and to put down; one thread at a time.
+// Finds symbols for the frames of stacks: which objects the loader has loaded, and their symbol
+// tables.
+//
+// Invariants:
+// S1 One thread at a time is the resolver (`resolving`). Only the resolver loads and frees symbol
+//    tables.
+// S2 The resolver takes the drain lock, never the other way round: a thread that holds the drain
+//    lock only tries to become the resolver (ct_symbolizer_resolve_caller).
+// S3 Frames, and the tables that modules point to, change under the drain lock only.
 #include "write/symbolizer.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <time.h>
 
+#include <cutrace/format/assert.h>
+
 #include "base/clock.h"
 #include "store/elf_symbols.h"
 #include "store/loaded_modules.h"
 #include "write/dictionary.h"
-#include "write/drain.h"
+#include "write/drain_lock.h"
 
-#define QUICK_SYMBOLS 32768u // entries of a symbol table that are read within a millisecond or two
-// How long tables stay behind the last new address. New ones come in bursts, and now and then as long as a program
-// runs: to read the largest ones again takes 20 to 40 ms.
-#define TABLES_STAY_NS UINT64_C(2000000000)
+#define LOCK_MS 1000u
+// Entries of a symbol table that are read within two milliseconds.
+#define QUICK_SYMBOLS 32768u
+// How long tables stay loaded after the last new address. New addresses come in bursts, also late
+// in a program, and to read the largest tables again takes 20 to 40 ms.
+#define IDLE_NS UINT64_C(2000000000)
 
 static _Atomic int resolving;
+static _Atomic uint64_t tables_deadline_ns; // when tables are freed; 0: none is loaded
 
-// What the last look found. Lock held.
-static void take_modules(void) {
-    if (!ct_loaded_modules_merge())
-        return;
-    ct_dictionary_forget_frames(); // addresses may mean something else now
-    ct_drain_new_generation();
+// ---- the resolver -----------------------------------------------------------------------------
+
+static int try_resolver(void) {
+    int free_now = 0;
+    return atomic_compare_exchange_strong(&resolving, &free_now, 1) ? 0 : -EBUSY;
 }
 
-static int resolver_enter(unsigned ms) {
+static int enter_resolver(unsigned ms) {
     const struct timespec pause = {0, 1000000};
     for (unsigned i = 0; i <= ms; i++) {
-        int free_now = 0;
-        if (atomic_compare_exchange_strong(&resolving, &free_now, 1))
+        if (!try_resolver())
             return 0;
         if (i < ms)
             nanosleep(&pause, NULL);
@@ -40,150 +50,177 @@ static int resolver_enter(unsigned ms) {
     return -EBUSY;
 }
 
-static void resolver_leave(void) {
+static void leave_resolver(void) {
     atomic_store(&resolving, 0);
 }
 
-// The loader's list. Between resolver_enter and resolver_leave.
-static int look_at_modules(void) {
+// ---- modules ----------------------------------------------------------------------------------
+
+// Takes over the result of the last scan. Drain lock held.
+static void merge_modules(void) {
+    CT_ASSERT(ct_drain_lock_is_held()); // S3
+    if (!ct_loaded_modules_merge())
+        return;
+    ct_dictionary_forget_frames(); // an address may be in another module now
+    ct_dictionary_request_generation();
+}
+
+// Resolver only.
+static int rescan_modules(void) {
     struct ct_signal_guard shield;
     const int changed = ct_loaded_modules_scan();
     if (changed <= 0)
         return changed;
-    if (ct_drain_wait(&shield, 1000))
+    if (ct_drain_lock_wait(&shield, LOCK_MS))
         return -EBUSY;
-    take_modules();
-    ct_drain_leave(&shield);
+    merge_modules();
+    ct_drain_lock_release(&shield);
     return 1;
 }
 
-int ct_look_at_modules(void) {
-    if (resolver_enter(1000))
+int ct_symbolizer_rescan_modules(void) {
+    if (enter_resolver(LOCK_MS))
         return -EBUSY;
-    const int changed = look_at_modules();
-    resolver_leave();
+    const int changed = rescan_modules();
+    leave_resolver();
     return changed;
 }
 
-// ---- symbol tables --------------------------------------------------------------------------
+// ---- symbol tables ----------------------------------------------------------------------------
 
-static _Atomic uint64_t tables_due_ns; // when they go; 0: there is none
-
-static void tables_used(void) {
-    atomic_store(&tables_due_ns, ct_clock_read() + TABLES_STAY_NS);
+static void postpone_deadline(void) {
+    atomic_store(&tables_deadline_ns, ct_clock_read() + IDLE_NS);
 }
 
-uint64_t ct_naming_due_ns(void) {
-    return atomic_load(&tables_due_ns);
+uint64_t ct_symbolizer_deadline_ns(void) {
+    return atomic_load(&tables_deadline_ns);
 }
 
-static void drop_tables(void) {
+// Drain lock held.
+static void free_tables(void) {
     struct ct_loaded_module *m;
+    CT_ASSERT(ct_drain_lock_is_held() && atomic_load(&resolving)); // S1, S3
     for (size_t i = 0; (m = ct_loaded_modules_get(i)); i++) {
         ct_elf_symbols_free(m->symbols);
         m->symbols = NULL;
     }
 }
 
-// Before another table is read: those that are there and the largest that can come stay within 64 MiB. What goes can
-// be read again. Lock held.
-static void make_room(void) {
+// Frees all tables if, with the largest one that may come next, they would exceed 64 MiB. They can
+// be loaded again. Drain lock held.
+static void make_room_for_table(void) {
     size_t total = 0;
     struct ct_loaded_module *m;
     for (size_t i = 0; (m = ct_loaded_modules_get(i)); i++)
         total += m->symbols ? ct_elf_symbols_get_bytes(m->symbols) : 0;
     if (total > CT_ELF_SYMBOLS_MAX_BYTES)
-        drop_tables();
+        free_tables();
 }
 
-void ct_naming_tidy(void) {
+void ct_symbolizer_free_idle_tables(void) {
     struct ct_signal_guard shield;
-    const uint64_t due = ct_naming_due_ns();
-    if (!due || ct_clock_read() < due || resolver_enter(0))
+    const uint64_t deadline = ct_symbolizer_deadline_ns();
+    if (!deadline || ct_clock_read() < deadline || enter_resolver(0))
         return;
-    if (ct_drain_wait(&shield, 1000) == 0) {
-        drop_tables();
-        atomic_store(&tables_due_ns, 0);
-        ct_drain_leave(&shield);
+    if (ct_drain_lock_wait(&shield, LOCK_MS) == 0) {
+        free_tables();
+        atomic_store(&tables_deadline_ns, 0);
+        ct_drain_lock_release(&shield);
     }
-    resolver_leave();
+    leave_resolver();
 }
 
-// Loads the next table that is wanted and uses it. Returns 0 when there is none left.
-static int load_one(size_t *at) {
+static struct ct_elf_symbols *load_table(const struct ct_loaded_module *m, size_t most_symbols) {
+    if (*m->path != '/')
+        return NULL;
+    return ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, most_symbols);
+}
+
+// Loads the next table that frames wait for, without the drain lock, and resolves those frames.
+// Returns 0 if there is no further table.
+static int load_next_table(size_t *frame) {
     struct ct_signal_guard shield;
-    if (ct_drain_wait(&shield, 1000))
+    if (ct_drain_lock_wait(&shield, LOCK_MS))
         return 0;
-    struct ct_loaded_module *m = ct_dictionary_wants(at);
+    struct ct_loaded_module *m = ct_dictionary_next_unloaded_module(frame);
     if (m)
-        make_room();
-    ct_drain_leave(&shield);
+        make_room_for_table();
+    ct_drain_lock_release(&shield);
     if (!m)
         return 0;
-    struct ct_elf_symbols *symbols =
-        *m->path == '/'
-            ? ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, CT_ELF_SYMBOLS_NO_LIMIT)
-            : NULL;
-    if (ct_drain_wait(&shield, 1000)) {
+    struct ct_elf_symbols *symbols = load_table(m, CT_ELF_SYMBOLS_NO_LIMIT);
+    if (ct_drain_lock_wait(&shield, LOCK_MS)) {
         ct_elf_symbols_free(symbols);
         return 0;
     }
     m->symbols = symbols;
     m->no_symbols = !symbols;
-    tables_used();
-    ct_dictionary_resolve(0);
-    ct_drain_leave(&shield);
+    postpone_deadline();
+    ct_dictionary_resolve_frames(0);
+    ct_drain_lock_release(&shield);
     return 1;
 }
 
-int ct_resolve_symbols(unsigned ms) {
+// ---- frames -----------------------------------------------------------------------------------
+
+// Resolves with the tables that are loaded. Returns 0, or -EBUSY.
+static int resolve_frames(int final) {
     struct ct_signal_guard shield;
-    size_t at = 0;
-    int changed = 0;
-    if (resolver_enter(ms))
+    if (ct_drain_lock_wait(&shield, LOCK_MS))
         return -EBUSY;
-    if (ct_drain_wait(&shield, 1000) == 0) {
-        const size_t unresolved = ct_dictionary_unresolved();
-        const int lost = ct_dictionary_lost_frames();
-        ct_drain_leave(&shield);
-        const int looked = lost ? look_at_modules() : 1; // frames lie outside of what is known
-        changed = lost && looked > 0;
-        if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
-            ct_dictionary_resolve(0); // finds the modules
-            ct_drain_leave(&shield);
-        }
-        while (unresolved && load_one(&at))
-            ;
-        if (unresolved && looked >= 0 && ct_drain_wait(&shield, 1000) == 0) {
-            ct_dictionary_resolve(1);
-            ct_drain(CT_DRAIN_EVENTS);
-            ct_drain_leave(&shield);
-        }
-    }
-    resolver_leave();
-    return changed;
+    ct_dictionary_resolve_frames(final);
+    ct_drain_lock_release(&shield);
+    return 0;
 }
 
-// Only what is known already, or is found in a moment: the rest of the stack can wait.
-void ct_name_caller(uint32_t stack) {
-    int free_now = 0;
-    if (!atomic_compare_exchange_strong(&resolving, &free_now, 1))
+// Resolver only.
+static int resolve_all(int *modules_changed) {
+    struct ct_signal_guard shield;
+    size_t frame = 0;
+    if (ct_drain_lock_wait(&shield, LOCK_MS))
+        return 0;
+    const size_t unresolved = ct_dictionary_count_unresolved();
+    const int unmapped = ct_dictionary_has_unmapped_frames();
+    ct_drain_lock_release(&shield);
+    const int scanned = unmapped ? rescan_modules() : 0;
+    *modules_changed = scanned > 0;
+    if (!unresolved)
+        return 0;
+    if (scanned >= 0)
+        (void)resolve_frames(0); // assigns modules to frames
+    while (load_next_table(&frame))
+        ;
+    return scanned >= 0 && !resolve_frames(1);
+}
+
+int ct_symbolizer_resolve(unsigned ms, int *modules_changed) {
+    *modules_changed = 0;
+    if (enter_resolver(ms))
+        return -EBUSY;
+    const int defined = resolve_all(modules_changed);
+    leave_resolver();
+    return defined;
+}
+
+void ct_symbolizer_resolve_caller(uint32_t stack) {
+    CT_ASSERT(ct_drain_lock_is_held());
+    if (try_resolver()) // S2
         return;
-    if (ct_dictionary_lost_frames() && ct_loaded_modules_scan() > 0)
-        take_modules();
-    ct_dictionary_resolve(0);
-    struct ct_loaded_module *m = ct_dictionary_caller_wants(stack);
+    if (ct_dictionary_has_unmapped_frames() && ct_loaded_modules_scan() > 0)
+        merge_modules();
+    ct_dictionary_resolve_frames(0);
+    struct ct_loaded_module *m = ct_dictionary_find_caller_module(stack);
     if (m && *m->path == '/')
-        m->symbols = ct_elf_symbols_load(m->path, m->build_id, m->build_id_bytes, QUICK_SYMBOLS);
+        m->symbols = load_table(m, QUICK_SYMBOLS);
     if (m && m->symbols) {
-        tables_used();
-        ct_dictionary_resolve(0);
+        postpone_deadline();
+        ct_dictionary_resolve_frames(0);
     }
-    resolver_leave();
+    leave_resolver();
 }
 
-void ct_naming_forked(void) {
-    resolver_leave();
-    atomic_store(&tables_due_ns, 0);
+void ct_symbolizer_reinit_child(void) {
+    leave_resolver();
+    atomic_store(&tables_deadline_ns, 0);
     ct_loaded_modules_reinit_child();
 }

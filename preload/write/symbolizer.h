@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for addresses: which objects the loader has loaded, and their symbols.
-#ifndef CT_NAMING_H
-#define CT_NAMING_H
+// Finds symbols for the frames of stacks: which objects the loader has loaded, and their symbol
+// tables. One thread at a time is the resolver; it takes the drain lock only to look up frames and
+// to store results, not while it reads a file.
+#ifndef CT_WRITE_SYMBOLIZER_H
+#define CT_WRITE_SYMBOLIZER_H
 
 #include <stdint.h>
 
-// Takes over the loader's list of objects if it has changed. Lock not held. Returns 1 if it has, 0 if not, or -EBUSY.
-int ct_look_at_modules(void);
+// Takes over the loader's list of objects if it has changed. Drain lock not held. Returns 1 if it
+// has, 0 if not, or -EBUSY.
+int ct_symbolizer_rescan_modules(void);
 
-// Gives symbols to the frames that have none. Lock not held; one thread at a time, others wait for
-// it up to `ms` milliseconds. Returns 1 if it took over a changed list of objects on the way, else 0, or -EBUSY.
-int ct_resolve_symbols(unsigned ms);
+// Resolves the frames that have no symbol yet and defines them in the open chunk. Drain lock not
+// held; waits up to `ms` milliseconds for another resolver. Sets *modules_changed if it took over a
+// changed list of objects. Returns 1 if frames were defined, which the next drain commits; 0; or
+// -EBUSY.
+int ct_symbolizer_resolve(unsigned ms, int *modules_changed);
 
-// Names the caller of a stack, if that takes no more than a moment. Drain lock held.
-void ct_name_caller(uint32_t stack);
+// Resolves the caller of a stack, if that takes a few milliseconds at most. Drain lock held.
+void ct_symbolizer_resolve_caller(uint32_t stack);
 
-// Symbol tables stay for a while behind the last new address. The time (of ct_clock_read) from which on tidy gives them back; 0: there
-// are none. Lock not held.
-uint64_t ct_naming_due_ns(void);
-void ct_naming_tidy(void);
+// Symbol tables stay loaded for a while after the last new address. The deadline (of ct_clock_read)
+// after which ct_symbolizer_free_idle_tables frees them; 0: no table is loaded. Drain lock not
+// held.
+uint64_t ct_symbolizer_deadline_ns(void);
+void ct_symbolizer_free_idle_tables(void);
 
-void ct_naming_forked(void);
+void ct_symbolizer_reinit_child(void);
 
 #endif

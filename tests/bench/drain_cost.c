@@ -4,7 +4,7 @@
 //
 // Events are put into the rings as the threads of a program would do it, some thousands at a time, and drained. Prints the
 // drainer's processor time for an event, and the longest drain. Where other programs disturb times, instructions tell:
-//   valgrind --tool=callgrind --toggle-collect=ct_drain build/tests/bench/drain_cost peer 300000 2
+//   valgrind --tool=callgrind --toggle-collect=ct_drain_run build/tests/bench/drain_cost peer 300000 2
 #include <pthread.h>
 #include <time.h>
 
@@ -15,6 +15,7 @@
 #include "store/ring.h"
 #include "store/stack_table.h"
 #include "write/drain.h"
+#include "write/drain_lock.h"
 
 #include "streams.h"
 
@@ -141,12 +142,12 @@ static uint64_t cpu_ns(void) {
 
 static uint64_t drain(enum ct_drain_how how) {
     struct ct_signal_guard shield;
-    if (ct_drain_try(&shield))
+    if (ct_drain_lock_try(&shield))
         fail("locked");
     const uint64_t start = cpu_ns();
-    ct_drain(how);
+    ct_drain_run(how);
     const uint64_t end = cpu_ns();
-    ct_drain_leave(&shield);
+    ct_drain_lock_release(&shield);
     return end - start;
 }
 

@@ -30,7 +30,7 @@ class Life:
         return self
 
     def lines(self):
-        return [line for line in self.err.splitlines() if " refused " not in line]
+        return [line for line in self.err.splitlines() if " out of memory: " not in line]
 
     def trace(self):
         found = [p for p in glob.glob(os.path.join(glob.escape(self.place), "trace.*.zst")) if os.path.getsize(p)]

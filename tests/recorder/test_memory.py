@@ -347,7 +347,7 @@ def small(size, action):
 
 def told(h, words):
     """On stderr, in one line, and in the trace."""
-    lines = [line for line in said(h.where).splitlines() if " refused " not in line]
+    lines = [line for line in said(h.where).splitlines() if " out of memory: " not in line]
     notes = [n for n in h.notes() if "CUTRACE_MEMORY" in n]
     if words is None:
         return [] if not lines and not notes else [f"said: {lines}, notes: {notes}"]

@@ -129,7 +129,7 @@ static void keeps_errno(void **state) {
     CT_SET(&e, text, ct_name_intern_format("%d", 1));
     ct_publish(&e); // the first one opens a file
     ct_publish(&e);
-    ct_info("key", "%d", 1);
+    ct_info_set("key", "%d", 1);
     const int flushed = ct_publish_flush();
     assert_true(flushed == 0 || flushed == -EBUSY); // (the writer thread may be at it)
     assert_int_equal(errno, 4321);

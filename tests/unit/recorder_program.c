@@ -28,6 +28,7 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/symbolizer.h"
 
@@ -334,7 +335,7 @@ static void python(unsigned n, unsigned how) {
 static void library(const char *name, const char *function) {
     some(NULL, 1, 0x100000);
     flush();
-    (void)ct_resolve_symbols(1000); // of these stacks nothing is left to do
+    (void)ct_name_pending_resolve(1000); // of these stacks nothing is left to do
     void *there = dlopen(name, RTLD_NOW);
     const uint64_t frame = there ? (uintptr_t)dlsym(there, function) + 1 : 1;
     struct ct_event e = {.present = 0};
@@ -342,8 +343,8 @@ static void library(const char *name, const char *function) {
     CT_SET(&e, stack, ct_stack_table_intern(&frame, 1));
     ct_publish(&e);
     flush();
-    ct_look_at_modules();
-    (void)ct_resolve_symbols(1000);
+    ct_symbolizer_rescan_modules();
+    (void)ct_name_pending_resolve(1000);
 }
 
 // Stacks that never were: frame k of stack i is 16 * ((7 * i + 131 * k * k) % 20011) + 0x5000,
@@ -538,7 +539,7 @@ static long writer_switches(void) {
 
 // Until symbol tables are there, or are gone; who started this ends it if that never comes.
 static void wait_for_tables(int there) {
-    while ((ct_naming_due_ns() != 0) != there)
+    while ((ct_symbolizer_deadline_ns() != 0) != there)
         wait_ms(10);
 }
 
@@ -594,7 +595,7 @@ static void device(void) {
     CT_SET(&e, result, 0);
     ct_publish(&e);
     // Only now, so that NVML is asked when the allocation is there.
-    ct_device(1, uuid, UINT64_C(80) << 30);
+    ct_nvml_add_device(1, uuid, UINT64_C(80) << 30);
     CT_SET(&wake, op, CT_OP_NOTE);
     ct_publish(&wake);
     wait_ms(1700);
@@ -607,7 +608,7 @@ static void device(void) {
 // Readings of how much is free: as NVML says, and `mib` less a little later.
 static void device_moves(unsigned mib) {
     struct ct_event e = {.present = 0};
-    ct_device(1, uuid, UINT64_C(80) << 30);
+    ct_nvml_add_device(1, uuid, UINT64_C(80) << 30);
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
     CT_SET(&e, device, 1);
     CT_SET(&e, free_bytes, UINT64_C(10) << 30);

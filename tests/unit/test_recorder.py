@@ -276,7 +276,7 @@ def a_refused_allocation_survives_what_follows_at_once():
 @test
 def a_refused_allocation_is_said_and_in_the_trace():
     run = Run("refuse-and-die", 100, 500, status=-signal.SIGKILL)
-    line = re.fullmatch(r"cutrace: GPU 0 refused 1\.00 GiB to cuMemAlloc_v2( \([^)]*\))?: this process "
+    line = re.fullmatch(r"cutrace: GPU 0 out of memory: cuMemAlloc_v2 of 1\.00 GiB failed( \([^)]*\))?: this process "
                         r"[\d.]+ GiB tracked; run: cutrace-report (\S+)\n", run.stderr)
     assert line and line[2] == os.path.join(run.folder, "t.zst"), run.stderr
     os.unlink(os.path.join(run.folder, "t.zst.journal"))  # the trace is passed on without it
@@ -587,7 +587,7 @@ def memory_is_sampled_through_nvml():
     assert e.get("process_bytes") == (5 << 30 if trusted else None)
     assert trace.info["device.1.nvml_total_bytes"] == str(80 << 30) and trace.info["device.1.nvml_index"] == "5"
     known = " + 2.0 untracked, others 73.0" if trusted else ""
-    assert run.stderr == ("cutrace: GPU 1 refused 3.00 GiB to cudaMalloc: free 2.00 GiB of 80.00, this process 3.0 tracked"
+    assert run.stderr == ("cutrace: GPU 1 out of memory: cudaMalloc of 3.00 GiB failed: free 2.00 GiB of 80.00, this process 3.0 tracked"
                           f"{known}; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
     for env in ({"CUTRACE_NVML": "0", "LD_LIBRARY_PATH": folder}, {"NVML_REFUSES": "1", "LD_LIBRARY_PATH": folder}, {}):
         run = Run("device", env=env)

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line on stderr about a failed allocation has what is known and leaves out the rest.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "write/oom_message.h"
+
+#define GIB(x) ((uint64_t)((x)*1073741824.0))
+#define UNKNOWN UINT64_MAX
+
+static const struct ct_oom nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+                                      UNKNOWN, NULL,    NULL,    NULL};
+
+static void is(const struct ct_oom *r, const char *want) {
+    char line[2048];
+    const size_t n = ct_oom_message_format(r, line, sizeof line);
+    assert_string_equal(line, want);
+    assert_int_equal(n, strlen(want));
+}
+
+static void everything_known(void **state) {
+    (void)state;
+    const struct ct_oom r = {.device = 0,
+                             .bytes = GIB(2.3),
+                             .free = GIB(1.17),
+                             .total = GIB(79.15),
+                             .tracked = GIB(74.2),
+                             .process = GIB(77.1),
+                             .api = "cudaMalloc",
+                             .caller = "model_runner",
+                             .path = "/x/t.zst"};
+    is(&r,
+       "cutrace: GPU 0 out of memory: cudaMalloc of 2.30 GiB failed (model_runner): free 1.17 GiB of 79.15, "
+       "this process 74.2 tracked + 2.9 untracked, others 0.9; run: cutrace-report /x/t.zst\n");
+}
+
+static void parts_unknown(void **state) {
+    (void)state;
+    is(&nothing, "cutrace: out of memory: allocation failed\n");
+    struct ct_oom r = nothing;
+    r.device = 3;
+    r.bytes = 5 << 20;
+    r.api = "cuMemCreate";
+    is(&r, "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed\n");
+    r.tracked = GIB(1.5);
+    is(&r,
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: this process 1.5 GiB tracked\n");
+    r.free = GIB(0.5);
+    is(&r,
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB, this process 1.5 tracked\n");
+    r.total = GIB(4);
+    is(&r,
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked\n");
+    r.process = GIB(1); // less than what is tracked: another moment, so no difference is shown
+    is(&r,
+       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked, "
+       "others 2.5\n");
+    r = nothing;
+    r.bytes = 700;
+    r.free = 1 << 20;
+    r.total = GIB(8);
+    r.path = "t";
+    is(&r,
+       "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 8.00 GiB; run: cutrace-report t\n");
+    r.total = 512 << 20;
+    is(&r,
+       "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00; run: cutrace-report t\n");
+}
+
+static void long_texts_are_cut(void **state) {
+    char text[5000], line[2048];
+    (void)state;
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    struct ct_oom r = nothing;
+    r.api = r.caller = r.path = text;
+    const size_t n = ct_oom_message_format(&r, line, sizeof line);
+    assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
+}
+
+static void which_events(void **state) {
+    struct ct_event e = {.present = 0};
+    (void)state;
+    CT_SET(&e, op, CT_OP_ALLOC);
+    assert_false(ct_event_is_oom(&e));
+    CT_SET(&e, result, 0);
+    assert_false(ct_event_is_oom(&e));
+    CT_SET(&e, result, 2);
+    assert_true(ct_event_is_oom(&e));
+    CT_SET(&e, result, 201); // no context: failed, but not for want of memory
+    assert_true(ct_event_is_failed_allocation(&e));
+    assert_false(ct_event_is_oom(&e));
+    CT_SET(&e, result, 2);
+    CT_SET(&e, op, CT_OP_CREATE);
+    assert_true(ct_event_is_oom(&e));
+    CT_SET(&e, op, CT_OP_FREE);
+    assert_false(ct_event_is_oom(&e));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_known),
+        cmocka_unit_test(parts_unknown),
+        cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(which_events),
+    };
+    return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
+}
