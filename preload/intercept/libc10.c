@@ -154,17 +154,10 @@ static void add_copies(void) {
     }
 }
 
-static int count_loaded(struct dl_phdr_info *info, size_t size, void *loaded) {
-    (void)size;
-    *(uint64_t *)loaded = info->dlpi_adds;
-    return 1;
-}
-
 void ct_libc10_rescan(void) {
     const int saved = errno;
-    uint64_t loaded = 0;
     if (!ct_loader_gate_enter()) {
-        (void)dl_iterate_phdr(count_loaded, &loaded);
+        const uint64_t loaded = ct_loaded_modules_count_loads();
         if (atomic_load(&rescanned_at) != loaded && !atomic_exchange(&changing, 1)) {
             add_copies();
             atomic_store(&rescanned_at, loaded);

@@ -149,7 +149,7 @@ static __attribute__((destructor)) void finish_at_exit(void) {
         return;
     const int saved = errno;
     ct_wakeup_stop();
-    ct_writer_thread_record_notes();
+    ct_writer_thread_finish_notes();
     (void)drain_here(CT_DRAIN_EVENTS);
     (void)ct_name_pending_resolve(2000);
     // What is published after this drain has looked is put into the file by the thread that publishes it.

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/loader_gate.h"
 #include "base/options.h"
@@ -130,14 +128,13 @@ static void reinit_bare_child(void) {
 }
 
 static void set_up_watch(void) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    _Atomic int *mark = ct_pages_map(page);
-    if (mark && !madvise(mark, page, MADV_WIPEONFORK)) {
+    _Atomic int *mark = ct_pages_wiped_on_fork();
+    if (mark) {
         atomic_store(mark, 1);
         alive = mark;
     }
-    if (!atomic_exchange(&has_handlers,
-                         1)) // another thread may have done it and lost its core since
+    // Another thread may have registered them and lost its core since.
+    if (!atomic_exchange(&has_handlers, 1))
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     ct_capture_init();
 }

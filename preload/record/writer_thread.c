@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/wait.h"
 #include "record/rescan.h"
 #include "record/wakeup.h"
 #include "stack/python_find.h"
@@ -48,10 +49,19 @@ static void record_note(uint32_t text) {
     record(&e);
 }
 
-void ct_writer_thread_record_notes(void) {
+static _Atomic int noting; // threads that have taken a note and may not have published it
+
+static void record_notes(void) {
+    atomic_fetch_add(&noting, 1);
     const uint32_t note = ct_python_take_note();
     if (note)
         record_note(note);
+    atomic_fetch_sub(&noting, 1);
+}
+
+void ct_writer_thread_finish_notes(void) {
+    record_notes();
+    (void)ct_wait_while(&noting, 1);
 }
 
 static int something_is_published(void) {
@@ -80,7 +90,7 @@ static enum ct_drain_how read_control(void) {
 static void work(void) {
     struct ct_signal_guard shield;
     const enum ct_drain_how how = read_control();
-    ct_writer_thread_record_notes();
+    record_notes();
     if (ct_drain_lock_wait(&shield, 1000))
         return;
     ct_drain_run(how);
@@ -124,6 +134,7 @@ __attribute__((constructor)) static void make_main_key(void) {
 }
 
 void ct_writer_thread_after_fork(void) {
+    atomic_store(&noting, 0);
     watch_this_thread();
 }
 

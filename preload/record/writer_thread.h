@@ -6,8 +6,9 @@
 // Starts the thread. Returns 0, or -errno: then the threads that publish drain the rings themselves.
 int ct_writer_thread_start(void);
 
-// Records what other parts of the library want noted in the trace. The writer thread calls it, and the exit.
-void ct_writer_thread_record_notes(void);
+// At the exit: records what other parts of the library want noted in the trace, and waits, for a bounded time, until a
+// note that the writer thread is recording is published.
+void ct_writer_thread_finish_notes(void);
 
 // A forked child, whose main thread is the calling one.
 void ct_writer_thread_after_fork(void);

@@ -12,13 +12,10 @@
 //
 // Python frames are walked at each capture (python_walk.h). The hash of the Python frames and the
 // id of the native stack together find the merged stack. Only a new one is merged (merge_python.h).
-#define _GNU_SOURCE // dl_iterate_phdr
 #include "stack/capture.h"
 
 #include <errno.h>
-#include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cutrace/format/assert.h>
 
@@ -419,26 +416,19 @@ void ct_capture_init(void) {
     ct_rule_init();
     check_every = CT_OPTION_NUMBER(CHECK_STACKS);
     ct_loaded_modules_on_unload(ct_capture_forget_code);
-    _Atomic uint32_t *page = ct_pages_map(PAGE);
-    if (page && !madvise(page, PAGE, MADV_WIPEONFORK))
+    _Atomic uint32_t *page = ct_pages_wiped_on_fork();
+    if (page)
         atomic_store(&current_epoch, page);
     begin_epoch();
 }
 
-static int read_load_count(struct dl_phdr_info *info, size_t size, void *loaded) {
-    (void)size;
-    *(uint64_t *)loaded = info->dlpi_adds;
-    return 1;
-}
-
 void ct_capture_rescan(void) {
     static _Atomic uint64_t scanned;
-    uint64_t loaded = 0;
     const uint32_t wanted = (uint32_t)CT_OPTION_NUMBER(STACKS);
     if ((wanted != CT_STACKS_OF_BOTH && wanted != CT_STACKS_OF_PYTHON) ||
         atomic_load(&with_python) || ct_loader_gate_enter())
         return;
-    (void)dl_iterate_phdr(read_load_count, &loaded);
+    const uint64_t loaded = ct_loaded_modules_count_loads();
     ct_loader_gate_leave();
     if (atomic_load(&scanned) == loaded)
         return;

@@ -10,10 +10,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/membarrier.h"
 #include "base/wait.h"
 #include "stack/python_check.h"
 
@@ -32,9 +32,8 @@ static struct ct_py_method_definition close_definition = {"cutrace", close_gate,
 
 // The closing thread's part of G2.
 static void fence_all_threads(void) {
-    enum { MEMBARRIER_PRIVATE_EXPEDITED = 1 << 3 };
     const struct timespec pause = {0, 1000000};
-    if (syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0))
+    if (ct_membarrier_all_threads())
         nanosleep(&pause, NULL); // no store takes that long to become visible
 }
 

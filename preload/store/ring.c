@@ -28,7 +28,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,6 +36,7 @@
 #include <cutrace/format/hot.h>
 
 #include "base/arena.h"
+#include "base/membarrier.h"
 #include "base/pages.h"
 #include "store/journal.h"
 
@@ -58,16 +58,7 @@ static __thread struct {
 
 // ---- fences ---------------------------------------------------------------------------------
 
-// Since Linux 4.14 (linux/membarrier.h, which older headers lack).
-enum { MEMBARRIER_PRIVATE_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED = 1 << 4 };
-static _Atomic int drainer_fences;
-
-static int membarrier(int command) {
-    const int saved = errno;
-    const long rc = syscall(SYS_membarrier, command, 0, 0);
-    errno = saved;
-    return (int)rc;
-}
+static _Atomic int drainer_fences; // the drainer can make all threads execute a fence
 
 static void (*_Atomic open_journal)(void);
 
@@ -76,12 +67,12 @@ void ct_rings_set_open(void (*open)(void)) {
 }
 
 void ct_rings_init(void) {
-    atomic_store(&drainer_fences, !membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED));
+    atomic_store(&drainer_fences, !ct_membarrier_register());
 }
 
 int ct_rings_fence(void) {
     if (!atomic_load_explicit(&drainer_fences, memory_order_relaxed) ||
-        !membarrier(MEMBARRIER_PRIVATE_EXPEDITED))
+        !ct_membarrier_all_threads())
         return 0;
     // Forbidden since (seccomp). Threads that are publishing now still rely on it: take nothing this time.
     atomic_store(&drainer_fences, 0);
@@ -189,6 +180,7 @@ static __attribute__((noinline)) struct ct_ring *claim_ring(void) {
         // The previous owner may have been ended while it published or captured.
         atomic_store_explicit(&r->shared->announced, CT_JOURNAL_IDLE, memory_order_release);
         atomic_store_explicit(&r->unwinding, 0, memory_order_release);
+        atomic_store_explicit(&r->in_python, 0, memory_order_release);
         r->claim = (uint32_t)(me >> 32);
         atomic_store_explicit(&r->shared->thread, thread_number(tid), memory_order_relaxed);
         self.ring = r;

@@ -41,6 +41,8 @@ def written_down(done):
             devices = collections.defaultdict(list)
             with open(os.path.join(done.folder, name), encoding="ascii") as f:
                 for line in f:
+                    if not line.endswith("\n"):
+                        break  # SIGKILL came while it was written
                     op, device, ptr, size, allocated, reserved, tid = line.split()
                     devices[int(device)].append((op, int(ptr, 16) or None, int(size), int(allocated), int(reserved), int(tid)))
             out[int(name.split(".")[1])] = devices
