@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Publishes events into the ring of the calling thread, and deals with what follows: a full ring, a failed allocation,
-// the exit of the process.
+// Publishes events into the ring of the calling thread, and deals with what follows: a full ring, a
+// failed allocation, the exit of the process.
 #include "record/publish.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include "write/name_pending.h"
 #include "write/oom_message.h"
 
-// How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other threads run between two
-// tries, until FULL_TRIES are done, at most FULL_MOST_NS.
+// How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other
+// threads run between two tries, until FULL_TRIES are done, at most FULL_MOST_NS.
 #define FULL_NS UINT64_C(100000000)
 #define FULL_TRIES 1000u
 #define FULL_MOST_NS UINT64_C(1000000000)
@@ -29,8 +29,8 @@
 
 // ---- choosing -------------------------------------------------------------------------------
 
-// True once in n calls of the thread, at random: every allocation has the same chance, whatever the program's
-// rhythm, and none depends on another. (xorshift64*, Vigna 2016.)
+// True once in n calls of the thread, at random: every allocation has the same chance, whatever the
+// program's rhythm, and none depends on another. (xorshift64*, Vigna 2016.)
 CT_COLD int is_drawn(uint64_t n) {
     static __thread uint64_t state;
     if (!state) { // the seeds of threads that begin in succession differ little: mix them (splitmix64)
@@ -57,11 +57,11 @@ int ct_publish_wants(const struct ct_event *e) {
 
 // Drains in this thread, unless another one is draining.
 static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
-    struct ct_signal_guard shield;
-    if (ct_drain_lock_try(&shield))
+    struct ct_signal_guard guard;
+    if (ct_drain_lock_try(&guard))
         return -EBUSY;
     ct_drain_run(how);
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     return 0;
 }
 
@@ -69,10 +69,10 @@ static int may_wait(uint64_t waited_ns, unsigned tries) {
     return waited_ns < FULL_NS || (tries < FULL_TRIES && waited_ns < FULL_MOST_NS);
 }
 
-// Ring full: drain it here, or yield to the thread that is draining. The wait also covers a thread that lost its core
-// while it published: nothing newer than its event can be taken out before it goes on. Events that come faster than they
-// can be written are held back, not lost, within the bounds above. While nothing at all can be taken out, later events
-// do not wait again.
+// Ring full: drain it here, or yield to the thread that is draining. The wait also covers a thread
+// that lost its core while it published: nothing newer than its event can be taken out before it
+// goes on. Events that come faster than they can be written are held back, not lost, within the
+// bounds above. While nothing at all can be taken out, later events do not wait again.
 static __attribute__((noinline)) void publish_slow(struct ct_event *event, int rc) {
     static _Atomic int waiting_was_useless;
     const uint64_t start_ns = ct_clock_read();
@@ -92,16 +92,18 @@ static __attribute__((noinline)) void publish_slow(struct ct_event *event, int r
         ct_ring_count_lost(1);
 }
 
-// The journal is about to be removed, or is. What a thread has published is in the file before its call returns, however
-// soon the kernel ends the thread then. Other threads may have to finish publishing first.
+// The journal is about to be removed, or is. What a thread has published is in the file before its
+// call returns, however soon the kernel ends the thread then. Other threads may have to finish
+// publishing first.
 static void drain_at_exit(int (*is_done)(void)) {
     const uint64_t until = ct_clock_read() + EXIT_NS;
     while ((drain_here(CT_DRAIN_FINAL) || !is_done()) && ct_clock_read() < until)
         sched_yield();
 }
 
-// A failed allocation is in the journal like every event and survives what follows; the writer thread is woken to put
-// it into the trace and to print the line on stderr. Without that thread, and at the exit, this thread does it.
+// A failed allocation is in the journal like every event and survives what follows; the writer
+// thread is woken to put it into the trace and to print the line on stderr. Without that thread,
+// and at the exit, this thread does it.
 static __attribute__((noinline)) void flush_after_publish(void) {
     if (ct_tracing_is_exiting())
         drain_at_exit(ct_ring_is_empty);
@@ -152,7 +154,8 @@ static __attribute__((destructor)) void finish_at_exit(void) {
     ct_writer_thread_finish_notes();
     (void)drain_here(CT_DRAIN_EVENTS);
     (void)ct_name_pending_resolve(2000);
-    // What is published after this drain has looked is put into the file by the thread that publishes it.
+    // What is published after this drain has looked is put into the file by the thread that
+    // publishes it.
     ct_tracing_begin_exit();
     drain_at_exit(ct_rings_are_empty);
     errno = saved;

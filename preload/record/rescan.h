@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks again at what the loader has loaded: for a Python interpreter, and for whatever the hooks wait for (PyTorch's
-// allocator). Takes the loader's lock, so the writer thread does it, and the first event of a process.
+// Looks again at what the loader has loaded: for a Python interpreter, and for whatever the hooks
+// wait for (PyTorch's allocator). Takes the loader's lock, so the writer thread does it, and the
+// first event of a process.
 #ifndef CT_RESCAN_H
 #define CT_RESCAN_H
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moments of a traced process: reading the options, opening the trace at the first event, and starting over in a
-// forked child.
+// The moments of a traced process: reading the options, opening the trace at the first event, and
+// starting over in a forked child.
 //
-// A fork that goes through the C library runs the atfork handlers below. A child of a bare clone(2) runs none; it is
-// recognised by a page that the kernel clears in every child (MADV_WIPEONFORK), which ct_tracing_is_on looks at.
+// A fork that goes through the C library runs the atfork handlers below. A child of a bare clone(2)
+// runs none; it is recognised by a page that the kernel clears in every child (MADV_WIPEONFORK),
+// which ct_tracing_is_on looks at.
 #define _GNU_SOURCE
 #include "record/tracing.h"
 
@@ -50,15 +51,15 @@ static _Atomic int
 // ---- forks ----------------------------------------------------------------------------------
 
 static struct {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     int drain, loader, stacks; // 0: held
 } held;
 static _Atomic int forking;
 // This thread's fork holds them. Two threads may fork at a time; the second one holds nothing.
 static __thread int holds;
 
-// What the child needs must not be in another thread's hands while the process is copied. All waits are bounded: if
-// another thread does not let go, the child starts from what it can trust.
+// What the child needs must not be in another thread's hands while the process is copied. All waits
+// are bounded: if another thread does not let go, the child starts from what it can trust.
 static void before_fork(void) {
     const int saved = errno;
     int not_forking = 0;
@@ -66,7 +67,7 @@ static void before_fork(void) {
         return;
     held.stacks = ct_unwind_hold();
     held.loader = ct_loader_gate_close();
-    held.drain = ct_drain_lock_wait(&held.shield, 20);
+    held.drain = ct_drain_lock_wait(&held.guard, 20);
     errno = saved;
 }
 
@@ -74,7 +75,7 @@ static void after_fork_in_parent(void) {
     if (!holds)
         return;
     if (!held.drain)
-        ct_drain_lock_release(&held.shield);
+        ct_drain_lock_release(&held.guard);
     if (!held.loader)
         ct_loader_gate_open();
     ct_unwind_release();
@@ -113,12 +114,13 @@ static void after_fork_in_child(void) {
     if (loader_is_busy)
         (void)ct_loader_gate_close(); // the loader is not asked again
     if (holds && !held.drain)
-        ct_signal_guard_leave(&held.shield);
+        ct_signal_guard_leave(&held.guard);
     errno = saved;
 }
 
-// A forked child whose atfork handlers did not run. The C library's did not run either: its heap and the loader may be
-// locked for ever. So no thread may be created here (it calls malloc), and dl_iterate_phdr is not called.
+// A forked child whose atfork handlers did not run. The C library's did not run either: its heap
+// and the loader may be locked for ever. So no thread may be created here (it calls malloc), and
+// dl_iterate_phdr is not called.
 static void reinit_bare_child(void) {
     if (ct_unwind_is_busy() || ct_loader_gate_is_busy())
         ct_capture_disable();
@@ -208,11 +210,11 @@ int ct_tracing_is_on(void) {
 // ---- the first event --------------------------------------------------------------------------
 
 static void open_trace(void) {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     ct_rings_init();
-    if (!ct_drain_lock_try(&shield)) {
+    if (!ct_drain_lock_try(&guard)) {
         (void)ct_drain_open_trace();
-        ct_drain_lock_release(&shield);
+        ct_drain_lock_release(&guard);
     }
     atomic_store_explicit(&opened, OPEN, memory_order_release);
     if (!atomic_load(&exiting) && !atomic_load(&is_bare))

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moments of a traced process: whether tracing is on, the first event, and forks. The exit is publish.c's.
+// The moments of a traced process: whether tracing is on, the first event, and forks. The exit is
+// publish.c's.
 //
-// Thread rules: every function may be called from any thread at any time, also inside fork, dlopen and exit. None of them
-// exits, allocates from the host's heap, changes errno or raises a signal. All waits are bounded (base/wait.h).
+// Thread rules: every function may be called from any thread at any time, also inside fork, dlopen
+// and exit. None of them exits, allocates from the host's heap, changes errno or raises a signal.
+// All waits are bounded (base/wait.h).
 #ifndef CT_TRACING_H
 #define CT_TRACING_H
 
@@ -19,7 +21,8 @@ int ct_tracing_is_open(void);
 // Whether the writer thread runs. Without it, the threads that publish drain the rings themselves.
 int ct_tracing_has_writer(void);
 
-// The process is about to end: from now on each thread drains what it publishes. No writer thread is started any more.
+// The process is about to end: from now on each thread drains what it publishes. No writer thread
+// is started any more.
 void ct_tracing_begin_exit(void);
 int ct_tracing_is_exiting(void);
 

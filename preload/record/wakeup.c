@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The futex on which the writer thread sleeps. It lies in the journal, so that another process can wake the thread;
-// hence the futex is not a private one.
+// The futex on which the writer thread sleeps. It lies in the journal, so that another process can
+// wake the thread; hence the futex is not a private one.
 #define _GNU_SOURCE
 #include "record/wakeup.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wakes the writer thread. Any thread at any time; errno is kept, nothing blocks but ct_wakeup_wait.
+// Wakes the writer thread. Any thread at any time; errno is kept, nothing blocks but
+// ct_wakeup_wait.
 #ifndef CT_WAKEUP_H
 #define CT_WAKEUP_H
 
@@ -15,15 +16,16 @@ enum {
     CT_WAKEUP_STOP = CT_WAKE_STOP
 };
 
-// The writer thread sleeps: a producer that publishes must call ct_wakeup_notice. Set by the writer thread only.
+// The writer thread sleeps: a producer that publishes must call ct_wakeup_notice. Set by the writer
+// thread only.
 extern _Atomic int ct_wakeup_is_needed;
 
 void ct_wakeup_notice(void);
 void ct_wakeup_hurry(void);
 void ct_wakeup_stop(void);
 
-// Waits until something beyond `ignored` is asked for, or for `ns` nanoseconds (UINT64_MAX: without end). Returns what is
-// asked for. The writer thread only.
+// Waits until something beyond `ignored` is asked for, or for `ns` nanoseconds (UINT64_MAX: without
+// end). Returns what is asked for. The writer thread only.
 uint32_t ct_wakeup_wait(uint32_t ignored, uint64_t ns);
 
 // Forgets what was asked for, except a stop. The writer thread only.

@@ -29,7 +29,7 @@
 #include "write/symbolizer.h"
 
 #define SAMPLE_NS UINT64_C(1000000000)
-#define HASTE_NS UINT64_C(50000000) // between two questions that a reading brought up
+#define HASTE_NS UINT64_C(50000000) // between two NVML samples that a reading asked for
 #define NAP_NS UINT64_C(250000000)
 #define RETRY_NS UINT64_C(1000000000)
 #define STACK_BYTES (512u << 10)
@@ -87,15 +87,15 @@ static enum ct_drain_how read_control(void) {
     return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
 }
 
-static void work(void) {
-    struct ct_signal_guard shield;
+static void drain_and_name(void) {
+    struct ct_signal_guard guard;
     const enum ct_drain_how how = read_control();
     record_notes();
-    if (ct_drain_lock_wait(&shield, 1000))
+    if (ct_drain_lock_wait(&guard, 1000))
         return;
     ct_drain_run(how);
     const size_t unresolved = ct_dictionary_count_unresolved();
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     if (how == CT_DRAIN_FLUSH) {
         atomic_fetch_and(&ct_journal_get()->control, ~(uint32_t)CT_CONTROL_FLUSH);
         atomic_fetch_add(&ct_journal_get()->flushes, 1);
@@ -107,7 +107,8 @@ static void work(void) {
 }
 
 // ---- a process without its main thread --------------------------------------------------------
-// main may leave by pthread_exit; glibc then ends the process with its last thread, which must not be ours.
+// The main thread may end by pthread_exit. glibc then ends the process with its last thread, which
+// must not be this one.
 
 // Weak: glibc before 2.34 has them in libpthread, as it has pthread_exit.
 #pragma weak pthread_key_create
@@ -115,13 +116,13 @@ static void work(void) {
 static pthread_key_t main_key;
 static _Atomic int main_left;
 
-static void main_leaves(void *unused) {
+static void note_main_left(void *unused) {
     (void)unused;
     atomic_store(&main_left, 1);
     ct_wakeup_hurry();
 }
 
-// By the constructor the main thread of the process, by a fork that of the child.
+// Called in the main thread: by the constructor, and in a forked child.
 static void watch_this_thread(void) {
     atomic_store(&main_left, 0);
     if (pthread_setspecific)
@@ -129,7 +130,7 @@ static void watch_this_thread(void) {
 }
 
 __attribute__((constructor)) static void make_main_key(void) {
-    if (pthread_key_create && pthread_setspecific && !pthread_key_create(&main_key, main_leaves))
+    if (pthread_key_create && pthread_setspecific && !pthread_key_create(&main_key, note_main_left))
         watch_this_thread();
 }
 
@@ -138,8 +139,8 @@ void ct_writer_thread_after_fork(void) {
     watch_this_thread();
 }
 
-// Whether only the main thread, which has left or is about to, and this one remain: /proc counts a folder
-// for each thread.
+// Whether only this thread remains, and the main thread, which is ending: /proc/self/task has a
+// folder for each thread.
 static int is_last(void) {
     struct stat tasks;
     return atomic_load(&main_left) && !stat("/proc/self/task", &tasks) && tasks.st_nlink <= 2 + 2;
@@ -147,20 +148,24 @@ static int is_last(void) {
 
 // ---- the thread -------------------------------------------------------------------------------
 
-// How long it may sleep if nobody asks for anything.
+// How long the thread may sleep if it is not woken.
 static uint64_t idle_ns(int nvml) {
     uint64_t ns = nvml && ct_nvml_has_devices() ? SAMPLE_NS : FOREVER;
-    const uint64_t dues[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns()},
-                   now = ct_clock_read();
-    for (size_t i = 0; i < 2; i++)
-        if (dues[i])
-            ns = dues[i] <= now ? 0 : dues[i] - now < ns ? dues[i] - now : ns;
+    const uint64_t deadlines[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns()};
+    const uint64_t now = ct_clock_read();
+    for (size_t i = 0; i < 2; i++) {
+        if (!deadlines[i])
+            continue;
+        const uint64_t left = deadlines[i] > now ? deadlines[i] - now : 0;
+        if (left < ns)
+            ns = left;
+    }
     if (ct_drain_is_stuck())
         ns = RETRY_NS;
     return atomic_load(&main_left) && ns > ALONE_NS ? ALONE_NS : ns;
 }
 
-static void *writer(void *unused) {
+static void *run(void *unused) {
     uint64_t sample_ns = ct_clock_read();
     int nvml = CT_OPTION_NUMBER(NVML) != 0;
     (void)unused;
@@ -170,15 +175,15 @@ static void *writer(void *unused) {
     for (uint32_t asked = CT_WAKEUP_HURRY; !(asked & CT_WAKEUP_STOP) && !is_last();) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
-        work();
-        const uint64_t due =
+        drain_and_name();
+        const uint64_t deadline =
             ct_live_state_wants_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
-        if (nvml && ct_nvml_has_devices() && ct_clock_read() >= due) {
+        if (nvml && ct_nvml_has_devices() && ct_clock_read() >= deadline) {
             nvml = ct_nvml_sample(record) == 0;
             sample_ns = ct_clock_read() + SAMPLE_NS;
         }
-        // As long as there is something at each look, nobody has to say so. Else a producer that publishes does, from here
-        // on, or is seen by the second look.
+        // While busy, the thread polls and needs no wakeup. When it finds nothing, it asks for one
+        // first and looks again: a producer that published before the request is seen here.
         if (!busy) {
             atomic_store(&ct_wakeup_is_needed, 1);
             busy = something_is_published();
@@ -186,7 +191,7 @@ static void *writer(void *unused) {
         const uint64_t ns = idle_ns(nvml);
         asked = busy ? CT_WAKEUP_NOTICE : ct_wakeup_wait(0, ns);
         atomic_store(&ct_wakeup_is_needed, 0);
-        // A little later there is more of it.
+        // A notice is rarely alone: wait a moment and drain more at once.
         if (asked == CT_WAKEUP_NOTICE)
             asked = ct_wakeup_wait(CT_WAKEUP_NOTICE, ns < NAP_NS ? ns : NAP_NS);
         ct_wakeup_forget();
@@ -195,23 +200,23 @@ static void *writer(void *unused) {
 }
 
 int ct_writer_thread_start(void) {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     pthread_attr_t attributes;
     pthread_t thread;
     if (ct_journal_get())
         ct_wakeup_use_journal(ct_journal_get());
-    ct_signal_guard_enter(&shield); // the thread inherits the blocked signals
+    ct_signal_guard_enter(&guard); // the thread inherits the blocked signals
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    int rc = pthread_create(&thread, &attributes, writer, NULL);
-    if (rc == EINVAL) { // a program with much thread-local storage
+    int rc = pthread_create(&thread, &attributes, run, NULL);
+    if (rc == EINVAL) { // the program has much thread-local storage: STACK_BYTES is too small
         pthread_attr_destroy(&attributes);
         pthread_attr_init(&attributes);
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        rc = pthread_create(&thread, &attributes, writer, NULL);
+        rc = pthread_create(&thread, &attributes, run, NULL);
     }
     pthread_attr_destroy(&attributes);
-    ct_signal_guard_leave(&shield);
+    ct_signal_guard_leave(&guard);
     return -rc;
 }

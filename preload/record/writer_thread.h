@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer thread: drains the rings, names the addresses of stacks, samples the devices through NVML.
+// The writer thread: drains the rings, names the addresses of stacks, samples the devices through
+// NVML.
 #ifndef CT_WRITER_THREAD_H
 #define CT_WRITER_THREAD_H
 
-// Starts the thread. Returns 0, or -errno: then the threads that publish drain the rings themselves.
+// Starts the thread. Returns 0, or -errno: then the threads that publish drain the rings
+// themselves.
 int ct_writer_thread_start(void);
 
-// At the exit: records what other parts of the library want noted in the trace, and waits, for a bounded time, until a
-// note that the writer thread is recording is published.
+// At the exit: records what other parts of the library want noted in the trace, and waits, for a
+// bounded time, until a note that the writer thread is recording is published.
 void ct_writer_thread_finish_notes(void);
 
 // A forked child, whose main thread is the calling one.

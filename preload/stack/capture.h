@@ -24,8 +24,8 @@ void ct_capture_set_prepare(int (*prepare)(void));
 void ct_capture_init(void);
 
 // Looks for a Python interpreter, if there was none yet and something was loaded since the last
-// scan. Takes the loader's lock; not between ct_loader_gate_enter and leave. Called at the start, by the
-// writer thread, and by a capture that has met new code.
+// scan. Takes the loader's lock; not between ct_loader_gate_enter and leave. Called at the start,
+// by the writer thread, and by a capture that has met new code.
 void ct_capture_rescan(void);
 
 // A shared object was unloaded: what is known of its addresses is void.

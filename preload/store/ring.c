@@ -1,28 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ring of events for each thread that records: the thread puts events in, the holder of the drain lock takes them out.
+// One ring of events for each thread that records: the thread puts events in, the holder of the
+// drain lock takes them out.
 //
 // The drainer takes all events in the order of their times without stopping a thread.
-//   A thread publishes:  1 announced = a bound for the event's time   2 fence   3 t = clock
-//                        4 write the record   5 head += record (release)   6 announced = CT_JOURNAL_IDLE
-//   The drainer takes:   1 watermark = T = clock   2 fence   3 limit = min(T, announced of all rings)
-//                        4 read all heads   5 take the events with t < limit
+//   A thread publishes:          The drainer takes events out:
+//   1 announced = a time bound   1 watermark = T = clock
+//   2 fence                      2 fence
+//   3 t = clock                  3 limit = min(T, announced of all rings)
+//   4 write the record           4 read all heads
+//   5 head += record (release)   5 take the events with t < limit
+//   6 announced = IDLE
 //
 // Invariants:
 // R1 `announced` is at most the time of the event that is being published, or CT_JOURNAL_IDLE.
 // R2 Times in one ring increase strictly; `last_ns` is the time of the newest record.
-// R3 Only the owner moves `head`; only the drainer moves `tail`; tail <= head <= tail + size of the ring.
-// R4 The record is whole before `head` covers it. A record lies in one piece: one that does not fit before the end
-//    of the ring starts at its beginning, and a word 0 marks the gap.
+// R3 Only the owner moves `head`, only the drainer moves `tail`, and
+//    tail <= head <= tail + size of the ring.
+// R4 The record is whole before `head` covers it. A record lies in one piece: one that does not fit
+//    before the end of the ring starts at its beginning, and a word 0 marks the gap.
 // R5 After a drain with `limit`, no event with t < limit is published any more.
 //
-// Why R5 holds: let t < limit <= T. The thread has read its clock (3) before the drainer read T (1), so it had announced
-// (1) before that. With both fences, the drainer sees either the announcement, and then limit <= bound <= t contradicts
-// t < limit, or what the thread stored after it published: then head, read later (4), covers the event. An event that was
-// timed earlier, by ct_ring_now, announces that time and looks at the watermark afterwards: the drainer sees the
-// announcement, or the thread sees the watermark and times the event again. tests/model/ring.pml checks this with spin.
+// Why R5 holds: let t < limit <= T. The thread has read its clock (3) before the drainer read T
+// (1), so it had announced (1) before that. With both fences, the drainer sees either the
+// announcement, and then limit <= bound <= t contradicts t < limit, or what the thread stored after
+// it published: then head, read later (4), covers the event. An event that was timed earlier, by
+// ct_ring_now, announces that time and looks at the watermark afterwards: the drainer sees the
+// announcement, or the thread sees the watermark and times the event again. tests/model/ring.pml
+// checks this with spin.
 //
-// The fences are sequentially consistent stores and loads on both sides. Where the kernel has membarrier(2), the drainer
-// makes all threads of the process execute one, and a thread needs only a compiler fence.
+// The fences are sequentially consistent stores and loads on both sides. Where the kernel has
+// membarrier(2), the drainer makes all threads of the process execute one, and a thread needs only
+// a compiler fence.
 #include "store/ring.h"
 
 #include <errno.h>
@@ -74,7 +82,8 @@ int ct_rings_fence(void) {
     if (!atomic_load_explicit(&drainer_fences, memory_order_relaxed) ||
         !ct_membarrier_all_threads())
         return 0;
-    // Forbidden since (seccomp). Threads that are publishing now still rely on it: take nothing this time.
+    // Forbidden since (seccomp). Threads that are publishing now still rely on it: take nothing
+    // this time.
     atomic_store(&drainer_fences, 0);
     return -EAGAIN;
 }
@@ -128,7 +137,8 @@ static int thread_has_ended(uint32_t tid) {
     return syscall(SYS_tgkill, getpid(), tid, 0) == -1 && errno == ESRCH;
 }
 
-// Takes over a ring whose thread has ended. The claim number in `owner` makes a recycled tid another owner.
+// Takes over a ring whose thread has ended. The claim number in `owner` makes a recycled tid
+// another owner.
 static struct ct_ring *reuse_ring(uint64_t me) {
     int probes = 64; // each is a system call
     for (struct ct_ring *r = ct_rings(); r && probes; r = r->next) {
@@ -200,8 +210,8 @@ struct ct_ring *ct_ring_claim(void) {
     return r ? r : claim_ring();
 }
 
-// Whether `wanted` bytes would overwrite records that are not taken out yet. Reads the tail, whose cache line the drainer
-// writes, only when the room that it showed last is used up.
+// Whether `wanted` bytes would overwrite records that are not taken out yet. Reads the tail, whose
+// cache line the drainer writes, only when the room that it showed last is used up.
 static int is_full(struct ct_ring *r, uint64_t head, uint64_t wanted) {
     if (__builtin_expect(head + wanted <= r->room_until, 1))
         return 0;
@@ -209,8 +219,8 @@ static int is_full(struct ct_ring *r, uint64_t head, uint64_t wanted) {
     return head + wanted > r->room_until;
 }
 
-// The fields that few events have. Absent ones are cleared: the journal outlives the process, and nothing that lay in
-// this memory before may get into it.
+// The fields that few events have. Absent ones are cleared: the journal outlives the process, and
+// nothing that lay in this memory before may get into it.
 CT_COLD void copy_rare_fields(struct ct_event *to, const struct ct_event *from) {
 #define CT_FIELD(number, member, ctype, coding, json)        \
     if (offsetof(struct ct_event, member) >= CT_RECORD_LONG) \
@@ -218,8 +228,8 @@ CT_COLD void copy_rare_fields(struct ct_event *to, const struct ct_event *from) 
 #include <cutrace/format/events.def>
 }
 
-// Field by field: a wide load of fields that were stored one by one a moment ago would wait for all of the stores (no
-// store forwarding).
+// Field by field: a wide load of fields that were stored one by one a moment ago would wait for all
+// of the stores (no store forwarding).
 static inline void copy_record(struct ct_event *to, const struct ct_event *from, uint32_t bytes) {
     to->present = from->present;
     to->t_ns = from->t_ns;
@@ -350,7 +360,8 @@ uint64_t ct_ring_announced_bound(struct ct_ring *ring) {
     // Publishing takes tens of nanoseconds, unless the thread loses its core meanwhile.
     for (int i = 0; i < 200 && bound != CT_JOURNAL_IDLE; i++)
         bound = atomic_load(&ring->shared->announced);
-    // A thread that was cancelled or killed while it published must not hold up the others for ever.
+    // A thread that was cancelled or killed while it published must not hold up the others for
+    // ever.
     const uint32_t tid = (uint32_t)atomic_load(&ring->shared->owner);
     if (bound != CT_JOURNAL_IDLE && tid && thread_has_ended(tid))
         bound = CT_JOURNAL_IDLE;

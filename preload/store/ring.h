@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ring of events for each thread that records: the thread puts events in, the holder of the drain lock (the drainer)
-// takes them out. Rings lie in the journal (cutrace/format/journal.h has their layout), so that they outlive the process.
-// Any thread at any time, unless a function is said to be the drainer's.
+// One ring of events for each thread that records: the thread puts events in, the holder of the
+// drain lock (the drainer) takes them out. Rings lie in the journal (cutrace/format/journal.h has
+// their layout), so that they outlive the process. Any thread at any time, unless a function is
+// said to be the drainer's.
 #ifndef CT_RING_H
 #define CT_RING_H
 
@@ -39,8 +40,8 @@ void ct_rings_set_open(void (*open)(void));
 // CLOCK_MONOTONIC in ns, strictly increasing within a thread, never 0.
 uint64_t ct_ring_now(void);
 
-// Drainer: after this, what a thread did before it read a clock below the caller's newest watermark is visible. Returns
-// 0, or -EAGAIN: not this time.
+// Drainer: after this, what a thread did before it read a clock below the caller's newest watermark
+// is visible. Returns 0, or -EAGAIN: not this time.
 int ct_rings_fence(void);
 
 // All rings, newest first. Rings are never taken out (only a forked child starts a new list).
@@ -53,8 +54,8 @@ struct ct_ring *ct_ring_claim(void);
 struct ct_ring *ct_ring_claimed(void);
 
 // Publishes an event of the calling thread, times it if it has no time, and sets its thread.
-// Returns 0; 1 if it filled another quarter of the ring; -ENOSPC if the ring is full, -ENOMEM if there
-// is none, -EBUSY in a signal handler that interrupted this very function.
+// Returns 0; 1 if it filled another quarter of the ring; -ENOSPC if the ring is full, -ENOMEM if
+// there is none, -EBUSY in a signal handler that interrupted this very function.
 int ct_ring_publish(struct ct_event *event);
 
 // Counts n events of the calling thread as lost.
@@ -70,13 +71,14 @@ extern _Atomic uint64_t ct_ring_watermark;
 int ct_ring_is_empty(void);
 int ct_rings_are_empty(void);
 
-// Drainer: a bound for the time of the event that the ring's thread is publishing, CT_JOURNAL_IDLE if it publishes none.
+// Drainer: a bound for the time of the event that the ring's thread is publishing, CT_JOURNAL_IDLE
+// if it publishes none.
 uint64_t ct_ring_announced_bound(struct ct_ring *ring);
 
 // ---- taking out -----------------------------------------------------------------------------
 
-// The record at byte *at of the ring, whose head is known to be further on; moves *at over a gap at the
-// end. Only the fields that are present may be read, and only until the tail moves on.
+// The record at byte *at of the ring, whose head is known to be further on; moves *at over a gap at
+// the end. Only the fields that are present may be read, and only until the tail moves on.
 static inline const struct ct_event *ct_ring_record(const struct ct_ring *r, uint64_t *at) {
     const struct ct_event *e = (const void *)(r->data + (*at & r->mask));
     if (e->present)
@@ -90,8 +92,8 @@ void ct_rings_reinit_child(void);
 
 // ---- threads by number ----------------------------------------------------------------------
 
-// A thread by its number (from 1), or NULL if it is not known, or not any more. Numbers are given in the order of first
-// events and are used once, so that a recycled tid is another thread.
+// A thread by its number (from 1), or NULL if it is not known, or not any more. Numbers are given
+// in the order of first events and are used once, so that a recycled tid is another thread.
 const struct ct_journal_thread *ct_ring_thread(uint32_t number);
 
 #endif

@@ -11,33 +11,33 @@
 
 static _Atomic int locked;
 
-int ct_drain_lock_try(struct ct_signal_guard *shield) {
+int ct_drain_lock_try(struct ct_signal_guard *guard) {
     int open = 0;
     // Look first: the guard below costs five system calls.
     if (atomic_load_explicit(&locked, memory_order_relaxed))
         return -EBUSY;
-    ct_signal_guard_enter(shield);
+    ct_signal_guard_enter(guard);
     if (atomic_compare_exchange_strong_explicit(&locked, &open, 1, memory_order_acquire,
                                                 memory_order_relaxed))
         return 0;
-    ct_signal_guard_leave(shield);
+    ct_signal_guard_leave(guard);
     return -EBUSY;
 }
 
-int ct_drain_lock_wait(struct ct_signal_guard *shield, unsigned ms) {
+int ct_drain_lock_wait(struct ct_signal_guard *guard, unsigned ms) {
     const struct timespec pause = {0, 200000};
     for (unsigned i = 0; i <= ms * 5; i++) {
-        if (!ct_drain_lock_try(shield))
+        if (!ct_drain_lock_try(guard))
             return 0;
         nanosleep(&pause, NULL);
     }
     return -EBUSY;
 }
 
-void ct_drain_lock_release(struct ct_signal_guard *shield) {
+void ct_drain_lock_release(struct ct_signal_guard *guard) {
     CT_ASSERT(ct_drain_lock_is_held());
     atomic_store_explicit(&locked, 0, memory_order_release);
-    ct_signal_guard_leave(shield);
+    ct_signal_guard_leave(guard);
 }
 
 int ct_drain_lock_is_held(void) {

@@ -11,13 +11,13 @@
 #include "base/signal_guard.h"
 
 // Locks without waiting. Returns 0, or -EBUSY.
-int ct_drain_lock_try(struct ct_signal_guard *shield);
+int ct_drain_lock_try(struct ct_signal_guard *guard);
 
 // Waits up to `ms` milliseconds for the lock: for the writer thread, exit and fork. Returns 0, or
 // -EBUSY.
-int ct_drain_lock_wait(struct ct_signal_guard *shield, unsigned ms);
+int ct_drain_lock_wait(struct ct_signal_guard *guard, unsigned ms);
 
-void ct_drain_lock_release(struct ct_signal_guard *shield);
+void ct_drain_lock_release(struct ct_signal_guard *guard);
 
 // Whether any thread holds the lock: for assertions.
 int ct_drain_lock_is_held(void);

@@ -8,14 +8,14 @@
 #include "write/symbolizer.h"
 
 int ct_name_pending_resolve(unsigned ms) {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     int modules_changed;
     const int rc = ct_symbolizer_resolve(ms, &modules_changed);
     if (rc < 0)
         return rc;
-    if (rc > 0 && !ct_drain_lock_wait(&shield, 1000)) {
+    if (rc > 0 && !ct_drain_lock_wait(&guard, 1000)) {
         ct_drain_run(CT_DRAIN_EVENTS);
-        ct_drain_lock_release(&shield);
+        ct_drain_lock_release(&guard);
     }
     return modules_changed;
 }

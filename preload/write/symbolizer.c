@@ -67,14 +67,14 @@ static void merge_modules(void) {
 
 // Resolver only.
 static int rescan_modules(void) {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     const int changed = ct_loaded_modules_scan();
     if (changed <= 0)
         return changed;
-    if (ct_drain_lock_wait(&shield, LOCK_MS))
+    if (ct_drain_lock_wait(&guard, LOCK_MS))
         return -EBUSY;
     merge_modules();
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     return 1;
 }
 
@@ -118,14 +118,14 @@ static void make_room_for_table(void) {
 }
 
 void ct_symbolizer_free_idle_tables(void) {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     const uint64_t deadline = ct_symbolizer_deadline_ns();
     if (!deadline || ct_clock_read() < deadline || enter_resolver(0))
         return;
-    if (ct_drain_lock_wait(&shield, LOCK_MS) == 0) {
+    if (ct_drain_lock_wait(&guard, LOCK_MS) == 0) {
         free_tables();
         atomic_store(&tables_deadline_ns, 0);
-        ct_drain_lock_release(&shield);
+        ct_drain_lock_release(&guard);
     }
     leave_resolver();
 }
@@ -139,17 +139,17 @@ static struct ct_elf_symbols *load_table(const struct ct_loaded_module *m, size_
 // Loads the next table that frames wait for, without the drain lock, and resolves those frames.
 // Returns 0 if there is no further table.
 static int load_next_table(size_t *frame) {
-    struct ct_signal_guard shield;
-    if (ct_drain_lock_wait(&shield, LOCK_MS))
+    struct ct_signal_guard guard;
+    if (ct_drain_lock_wait(&guard, LOCK_MS))
         return 0;
     struct ct_loaded_module *m = ct_dictionary_next_unloaded_module(frame);
     if (m)
         make_room_for_table();
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     if (!m)
         return 0;
     struct ct_elf_symbols *symbols = load_table(m, CT_ELF_SYMBOLS_NO_LIMIT);
-    if (ct_drain_lock_wait(&shield, LOCK_MS)) {
+    if (ct_drain_lock_wait(&guard, LOCK_MS)) {
         ct_elf_symbols_free(symbols);
         return 0;
     }
@@ -157,7 +157,7 @@ static int load_next_table(size_t *frame) {
     m->no_symbols = !symbols;
     postpone_deadline();
     ct_dictionary_resolve_frames(0);
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     return 1;
 }
 
@@ -165,23 +165,23 @@ static int load_next_table(size_t *frame) {
 
 // Resolves with the tables that are loaded. Returns 0, or -EBUSY.
 static int resolve_frames(int final) {
-    struct ct_signal_guard shield;
-    if (ct_drain_lock_wait(&shield, LOCK_MS))
+    struct ct_signal_guard guard;
+    if (ct_drain_lock_wait(&guard, LOCK_MS))
         return -EBUSY;
     ct_dictionary_resolve_frames(final);
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     return 0;
 }
 
 // Resolver only.
 static int resolve_all(int *modules_changed) {
-    struct ct_signal_guard shield;
+    struct ct_signal_guard guard;
     size_t frame = 0;
-    if (ct_drain_lock_wait(&shield, LOCK_MS))
+    if (ct_drain_lock_wait(&guard, LOCK_MS))
         return 0;
     const size_t unresolved = ct_dictionary_count_unresolved();
     const int unmapped = ct_dictionary_has_unmapped_frames();
-    ct_drain_lock_release(&shield);
+    ct_drain_lock_release(&guard);
     const int scanned = unmapped ? rescan_modules() : 0;
     *modules_changed = scanned > 0;
     if (!unresolved)
