@@ -58,10 +58,10 @@ static void update_address_map(void *unused, const struct ct_object *object,
 int ct_live_state_init(void) {
     if (!s.history && !(s.history = ct_pages_map(sizeof *s.history)))
         return -ENOMEM;
-    struct ct_tentative *aside = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *aside);
+    struct ct_tentative *tentative = ct_pages_map(CT_JOURNAL_MAX_RINGS * sizeof *tentative);
     ct_live_init(&s.live, allocate, NULL);
-    s.live.tentative = aside;
-    s.live.tentative_room = aside ? CT_JOURNAL_MAX_RINGS : 0;
+    s.live.tentative = tentative;
+    s.live.tentative_room = tentative ? CT_JOURNAL_MAX_RINGS : 0;
     ct_address_map_init(&s.ranges, allocate, NULL);
     s.live.address_changed = update_address_map;
     ct_history_begin(s.history, ct_clock_read());
