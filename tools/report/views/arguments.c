@@ -179,9 +179,11 @@ static int set_value(struct ct_arguments *o, enum argument a, const char *value)
 
 static int set_argument(struct ct_arguments *o, enum argument a, const char *value) {
     int *flag = find_flag(o, a);
-    if (flag)
+    if (flag) {
         *flag = 1;
-    return flag ? 0 : set_value(o, a, value);
+        return 0;
+    }
+    return value ? set_value(o, a, value) : -1;
 }
 
 // Finds an option by its long name, or by its letter if `name` is NULL; -1: there is none.
