@@ -9,4 +9,5 @@ check-torch: check
 
 ifeq ($(SAN)$(CROSS),)
 BENCHES += tests/bench/torch.py
+bench: sim
 endif
