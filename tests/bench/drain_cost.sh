@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures what an event costs behind the rings: order, state, columns, compressor, file.
+# Measures the cost of an event after the rings: order, state, columns, compressor, file.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${CUTRACE_BUILD:-$root/build}

@@ -10,7 +10,7 @@ $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools -Itools/report $< $(LDFLAGS_ALL) $(ZSTD_LIBS) -lm -o $@
 
-# ---------------------------------------------------------------- what comes behind the rings
+# ---------------------------------------------------------------- the writer, after the rings
 DRAIN_COST := $(BUILD)/tests/bench/drain_cost
 BENCHES += tests/bench/drain_cost.sh
 TESTS += $(DRAIN_COST)
@@ -65,7 +65,7 @@ BENCHES += tests/bench/peer.py
 TESTS += $(PEER_PROGRAMS)
 bench: $(PEER_PROGRAMS)
 endif
-# As programs are that want no overhead: without frame pointers.
+# Like programs that avoid overhead: without frame pointers.
 PEER_CFLAGS = $(CFLAGS_ALL) $(CUDA_CFLAGS) $(DEPFLAGS) -fomit-frame-pointer
 
 $(BENCH)/stub/libcuda.so.1: tests/bench/stub_driver.c
@@ -79,7 +79,7 @@ $(BENCH)/peer_work: $(BENCH)/peer_work.o $(BENCH)/peer_path.o $(BENCH)/stub/libc
 	$(CC) $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/stub' $^ -o $@
 $(BENCH)/peer_start: $(BENCH)/peer_start.o
 	$(CC) $(LDFLAGS_ALL) $^ -o $@
-# What any preload costs: a library with nothing in it.
+# The cost of any preload: an empty library.
 $(BENCH)/libempty.so: tests/bench/module.mk
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -x c /dev/null -o $@

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures stacks of Python frames in every interpreter that is here, with their peer: PyGILState_Ensure and the C API.
+# Measures Python stack walks in every installed interpreter, against PyGILState_Ensure and the C API.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${CUTRACE_BUILD:-$root/build}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures cutrace-report on synthetic traces of 10 million events, the driver's and PyTorch's blocks: time, events a second and memory.
+# Measures cutrace-report on synthetic traces of 10 million events, with the driver's and PyTorch's blocks: time, events
+# per second and memory.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${CUTRACE_BUILD:-$root/build}

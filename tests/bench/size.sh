@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures bytes per event of synthetic streams, with their peer: the same events as heaptrack's text by zstd -3.
+# Measures bytes per event of synthetic streams, against the same events as heaptrack's text under zstd -3.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${CUTRACE_BUILD:-$root/build}

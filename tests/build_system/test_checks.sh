@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The checks themselves: the test runner, the layer check and the hook-table check must notice planted faults.
+# The checks themselves: the test runner, the layer check and the hook-table check find planted faults.
 set -u
 
 root=${CUTRACE_ROOT:?run by make check}

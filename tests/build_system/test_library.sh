@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the built files may ask of a machine they are copied to, and what the library shows to its host.
+# What the built files require of a machine that they are copied to, and which symbols the library shows to its host.
 set -u
 
 build=${CUTRACE_BUILD:?run by make check}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small model server, as far as its memory goes: weights, a key/value cache, requests that come
-// and go, and a cache of prefixes that only grows, until the device refuses.
+// The memory of a small model server: weights, a key/value cache, requests that come and go, and a
+// cache of prefixes that only grows, until the device is out of memory.
 //
-// It reaches the driver by dlopen and dlsym, so that the same program runs on a GPU and on the simulated
-// driver. Sizes follow from what is free at the start. Exit status 3: out of memory, as intended.
+// It reaches the driver by dlopen and dlsym, to run on a GPU and on the simulated driver alike.
+// Sizes follow from the free memory at the start. Exit status 3: out of memory, as intended.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Mutated traces and journals, always the same ones: the report ends without a crash (and, in a build with SAN=, without a finding).
+# Mutated traces and journals, the same in every run: the report ends without a crash, and in a SAN= build without a
+# sanitizer finding.
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${CUTRACE_BUILD:-$root/build}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A framework that is not PyTorch at work: frameworks.py NAME. The last line: what it says that it holds.
+"""A framework that is not PyTorch at work: frameworks.py NAME. Its last line: the memory that it reports.
 
 Exit status 77: it is not installed, or cannot use this GPU; stderr says why.
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's own ledger: what it asked for and what it got, one JSON object a line, by write(2).
-// Times: before a call that takes memory, after one that gives it back, so that the trace's time lies
-// on the other side of it. Needs no CUDA header.
+// A program's own ledger: its requests and their results, one JSON object a line, by write(2).
+// Times are read before an allocation and after a free, so that the trace's time lies on the other
+// side. Needs no CUDA header.
 #ifndef GPU_LEDGER_H
 #define GPU_LEDGER_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are on this machine, and how programs are compiled and run on it."""
+"""Paths on this machine; compiles and runs programs on it."""
 import glob
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""death: what a trace still says when the process was killed."""
+"""death: what a trace has after the process was killed."""
 import os
 import signal
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""look-ups: what the driver hands out, under which names, and what the runtime really calls."""
+"""look-ups: which functions the driver returns, under which names, and which of them the runtime calls."""
 import functools
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch: what the trace says equals PyTorch's own statistics, however it gets its memory."""
+"""torch: the trace equals PyTorch's own statistics, in every mode of its allocator."""
 import functools
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-check on the simulated driver: everything passes, and each check fails on a planted fault. Prints TAP."""
+"""gpu-check on the simulated driver: every check passes, and each one fails on a planted fault. Prints TAP."""
 import glob
 import json
 import os

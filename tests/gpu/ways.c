@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes and gives back memory of every kind through the driver API, and writes its own ledger:
+// Allocates and frees memory of every kind through the driver API, and writes its own ledger:
 //   ways WAY [ipc]     WAY as in tests/interception/load.c
 //   ways_elf [ipc]     linked to libcuda.so.1
-// After each step it reads the free memory. A function that this driver lacks leaves its step out.
+// After each step it reads the free memory. It skips the steps whose function this driver lacks.
 #define _GNU_SOURCE
 #include "../interception/cu.h"
 

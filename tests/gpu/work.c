@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocates and frees: to be timed, or to be killed.
-//   work loop PAIRS     that many pairs of each kind behind the first ones; prints what they took
+//   work loop PAIRS     a few first pairs, then PAIRS pairs of each kind; prints their time
 //   work busy           for ever, about a thousand calls a second, with a ledger
 //   work busy-two       the same in two processes of one group
-//   work refused        is refused once, and is gone at once
+//   work refused        one allocation fails, and the process dies at once
 #define _GNU_SOURCE
 #include "../interception/cu.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for the driver where there is none.
+// Looks up driver functions on a machine without the driver.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

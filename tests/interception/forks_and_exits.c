@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways in which processes multiply and end.
+// Forks and ends processes in every way.
 #define _GNU_SOURCE
 #include "cu.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is killed in the middle: killed_midway refused (a refusal, then SIGKILL at once), killed_midway flushed (waits first).
+// Kills itself in the middle of its work: killed_midway refused (an allocation fails, then SIGKILL
+// at once), killed_midway flushed (waits for the writer first).
 #include "cu.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks like torch_memory_saver's preload: cudaMalloc and cudaFree are taken over by virtual memory, so that
-// they can be paused; what it does not want goes on by RTLD_NEXT. It is linked to the driver.
+// Looks like torch_memory_saver's preload: it serves cudaMalloc and cudaFree from virtual memory,
+// which can be paused, and passes other calls on by RTLD_NEXT. It is linked to the driver.
 #define _GNU_SOURCE
 #include "cu.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in front of the resolvers and writes down what they answer: name@version, and the library of the answer.
+// Interposes the resolvers and logs their results: name@version, and the library of the address.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host's own interposer, of the C library and of the driver. dlsym(RTLD_NEXT) must find what comes
-// after this library, also if dlsym is ours.
+// A host's own interposer, of the C library and of the driver. dlsym(RTLD_NEXT) must find the
+// symbol after this library, also if dlsym is libcutrace.so's.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

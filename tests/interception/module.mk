@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs that reach the driver in every way there is, and what is preloaded beside us.
+# Programs that reach the driver in every way, and libraries that are preloaded beside libcutrace.so.
 
 WAYS := $(BUILD)/tests/interception
 CXX ?= g++
@@ -18,14 +18,14 @@ WAYS_RUNTIME := runtime runtime_static libplugin12.so libplugin13.so libplugin_s
 WAYS_NVCC := $(firstword $(wildcard $(CUDA_INC)/../bin/nvcc $(CUDA_HOME)/bin/nvcc))
 WAYS_RUNTIME += $(if $(WAYS_NVCC),nvcc_shared nvcc_static)
 
-# NVIDIA's own runtime, where the toolkit is.
+# NVIDIA's own runtime, if the toolkit is installed.
 WAYS_CUDART := $(firstword $(foreach d,$(CUDA_INC)/../lib64 $(CUDA_INC)/../lib,$(if $(wildcard $(d)/libcudart.so \
     $(d)/libcudart_static.a),$(d))))
 WAYS_RUNTIME += $(if $(WAYS_CUDART),cudart_shared cudart_static)
 
 WAYS_PROGRAMS := driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
-ifeq ($(SAN)$(CROSS),) # a sanitised library cannot be preloaded, a foreign one not be run like this
+ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
 TESTS += $(WAYS_PROGRAMS:%=$(WAYS)/%)
 endif
 
@@ -86,7 +86,7 @@ $(WAYS)/versioned/libcuda.so.1: $(SIM_DRIVER_OBJECTS)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,--version-script=$(@D)/map \
 	    -o $@ $(SIM_DRIVER_OBJECTS) -ldl
 
-# ---- the runtime: our stand-in, shared, static and by nvcc
+# ---- the stand-in runtime: shared, static and by nvcc
 WAYS_STATIC_CUDART := $(BUILD)/sim/libsimcudart.a -Wl,--exclude-libs,libsimcudart.a
 
 $(WAYS)/driver_entry: $(WAYS)/driver.o $(WAYS)/load.o $(WAYS)/scenarios.o $(BUILD)/sim/libcudart.so.13

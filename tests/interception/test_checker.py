@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The checker itself: it must see every way in which a trace can differ from the ledger."""
+"""The ledger checker finds every way in which a trace can differ from the ledger."""
 import copy
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's runtime, shared and static, on a machine without a device: hooks are installed, nothing changes."""
+"""NVIDIA's runtime, shared and static, without a device: the hooks are installed, and nothing else changes."""
 import collections
 import os
 import re

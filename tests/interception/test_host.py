@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The host is sacred: programs behave as without the library, and those without CUDA do not notice it."""
+"""Programs behave as without the library, and programs without CUDA do not notice it."""
 import os
 import re
 import subprocess

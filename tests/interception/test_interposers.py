@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: libjemalloc libtcmalloc
-"""Other preloaded libraries, before us and after us: the chain works, no call is counted twice."""
+"""Other preloaded libraries, before and after libcutrace.so: the chain works, and no call is counted twice."""
 import ctypes.util
 import glob
 import os

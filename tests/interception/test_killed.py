@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL in the middle: what was flushed is in the trace, and the trace is valid."""
+"""SIGKILL in the middle: the trace is valid and has every event that was flushed."""
 import os
 import random
 import signal

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is not covered, as tests that document it (README.md lists the rest). One that fails is good news."""
+"""Calls that the library does not see, as tests (README.md lists the rest). A failure means that one is seen after
+all."""
 
 import os
 import sys

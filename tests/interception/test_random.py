@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random sequences of calls, valid and invalid, against the ledger: 100,000 in check-long, a sample else."""
+"""Random sequences of valid and invalid calls, against the ledger: 100,000 in check-long, fewer otherwise."""
 import os
 import sys
 

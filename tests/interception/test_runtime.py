@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime API, by our stand-in for it: events carry the name that the program called, once."""
+"""The runtime API, by the stand-in: each event carries the name that the program called, once."""
 import json
 import os
 import sys

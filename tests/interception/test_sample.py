@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A part of the allocations is recorded (CUTRACE_SAMPLE, CUTRACE_MIN_SIZE): which part, what goes with it, and that every
-report says so. The truth is the driver's ledger, which knows them all."""
+"""Sampling (CUTRACE_SAMPLE, CUTRACE_MIN_SIZE): which allocations and frees are recorded, and that every report names
+the sample. The truth is the driver's ledger, which has every call."""
 import collections
 import json
 import math

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of tests/recorder share: starting, killing, judging, seeds. TAP and cases are those of tests/interception."""
+"""What the suites of tests/recorder share: they start, kill and judge programs, with seeds. TAP and cases come from
+ways.py."""
 import ctypes
 import glob
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be readable after a process died: every call that had returned, at most one more for each thread.
+"""What must be readable after a process died: every call that had returned, and at most one more for each thread.
 
-The truth is the simulated driver's binary ledger (SIM_LEDGER_MAP), which outlives the process at any instruction and
-knows for each thread which of its calls had come back. A call that was under way may be in the trace or not.
+The truth is the simulated driver's binary ledger (SIM_LEDGER_MAP), which survives a kill at any instruction and knows
+for each thread which of its calls had returned. A call that was under way may be in the trace or not.
 """
 import bisect
 import json

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # optional: spin
-# Checks the model of the rings' protocol (ring.pml) exhaustively with spin, and that it finds each planted fault.
-# CUTRACE_FULL=1: the larger worlds, too (a few minutes and 2 GiB of memory).
+# Checks the model of the rings' protocol (ring.pml) exhaustively with spin, and that spin finds each planted fault.
+# CUTRACE_FULL=1: also larger models (a few minutes and 2 GiB of memory).
 set -u
 
 root=${CUTRACE_ROOT:?run by make check}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes and gives back device memory, and writes down every call in a log of its own, for traces that go round many times:
+// Allocates and frees device memory and logs every call, for traces that wrap many times:
 //   alloc_free_logged THREADS CALLS SLOTS LOG [REFUSED]
-// Threads share SLOTS addresses and make CALLS calls each. One request in REFUSED is refused (0: none). LOG.TID of a thread is an
-// array of 16 bytes for each call: its return (CLOCK_MONOTONIC, ns), and address << 16 | size / 512 << 2 | failed << 1 | taken.
+// Threads share SLOTS addresses and make CALLS calls each. One allocation in REFUSED fails (0:
+// none). LOG.TID of a thread is an array of 16 bytes for each call: the time of its return
+// (CLOCK_MONOTONIC, ns), and address << 16 | size / 512 << 2 | failed << 1 | allocation.
 #include "worker.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the driver through ctypes: ctypes_calls.py STATEMENT makes some, and runs the statement. Imported by model_server.py."""
+"""Driver calls through ctypes: ctypes_calls.py STATEMENT makes some, then runs the statement. For model_server.py."""
 import ctypes
 import os  # noqa: F401 (for the statement)
 import sys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes some calls in two threads, and ends in the way that is named: exit_kinds KIND [ARGUMENT]
+// Makes some calls in two threads, and then ends in the given way: exit_kinds KIND [ARGUMENT]
 #include "worker.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that multiply: fork_kinds KIND [N]. A child of a process that has used CUDA cannot use it: its calls fail, and
-// are recorded. What is printed says what the calls returned.
+// Processes that fork: fork_kinds KIND [N]. A child of a process that has used CUDA cannot use it:
+// its calls fail, and are recorded. The program prints the results of its calls.
 #include "worker.h"
 
 #include <pthread.h>

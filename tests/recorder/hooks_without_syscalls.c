@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks that must make no system call and take no memory: hooks_without_syscalls [PLANT]
-// After a warm-up, a thread makes 100,000 calls under a filter that traps every system call of this thread, with an
-// allocator that does not let it in. Only waking the writer is let through, and counted. PLANT (syscall, malloc) does
-// what is forbidden. Prints how often the writer was woken.
+// Hooks that must make no system call and allocate no memory: hooks_without_syscalls [PLANT] After
+// a warm-up, a thread makes 100,000 calls under a filter that traps each of its system calls, with
+// an allocator that rejects it. Only the system call that wakes the writer is allowed and counted.
+// PLANT (syscall, malloc) breaks a rule. Prints how often the writer was woken.
 #include "worker.h"
 
 #include <dirent.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded: system calls on the trace and its journal fail.
-//   FAULT_CALLS=fallocate,pwrite   which     FAULT_ERRNO=28   how
-//   FAULT_AFTER=3                  so many succeed first      FAULT_FOR=2   then so many fail (0: all)
+// A library to preload that makes system calls on the trace and its journal fail.
+//   FAULT_CALLS=fallocate,pwrite   the calls that fail       FAULT_ERRNO=28   their error
+//   FAULT_AFTER=3                  number that succeed first
+//   FAULT_FOR=2                    number that fail then (0: all)
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a worker that meets trouble, and what it may cost: what test_faults.py and test_quota.py share."""
+"""One run of a worker that meets a fault, and what the fault may cost: shared by test_faults.py and test_quota.py."""
 import glob
 import os
 import subprocess

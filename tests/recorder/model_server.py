@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine and its workers, as model servers start them: model_server.py fork|spawn|forkserver HOW-THEY-END.
 
-API server -> engine -> two workers, all through multiprocessing. Ends: close (they are asked to), kill (the engine kills
-its workers, as an executor does), group (the server kills everybody), wait (until somebody else does).
+API server -> engine -> two workers, all through multiprocessing. Ends: close (they are asked to), kill (the engine
+kills its workers, as an executor does), group (the server kills its group), wait (until another process kills them).
 """
 import multiprocessing
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs that are killed, fork, or run into trouble. Each is one source that opens the driver itself.
+# Programs that are killed, fork or meet faults. Each has one source and opens the driver itself.
 
 DEATH := $(BUILD)/tests/recorder
 DEATH_CFLAGS = $(filter-out -Iinclude,$(CFLAGS_ALL)) $(CUDA_CFLAGS) $(DEPFLAGS)
@@ -7,7 +7,7 @@ DEATH_PROGRAMS := $(patsubst tests/recorder/%.c,$(DEATH)/%,$(filter-out tests/re
 DEATH_LIBRARIES := $(patsubst tests/recorder/%.c,$(DEATH)/%.so,$(wildcard tests/recorder/lib*.c))
 DEATH_STUB := $(DEATH)/stub/libcuda.so.1
 
-ifeq ($(SAN)$(CROSS),) # a sanitised library cannot be preloaded, a foreign one not be run like this
+ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
 TESTS += $(DEATH_PROGRAMS) $(DEATH_LIBRARIES) $(DEATH_STUB)
 endif
 

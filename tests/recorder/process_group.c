@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A parent without CUDA and its workers, in one group: process_group PROCESSES ARGUMENTS-OF-WORKER...
+// A parent without CUDA and its workers in one process group: process_group PROCESSES
+// ARGUMENTS-OF-WORKER...
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

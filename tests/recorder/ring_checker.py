@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace that went round, by FORMAT.md alone, against the log that its program (alloc_free_logged) wrote of every call.
+"""A trace that has wrapped, read by FORMAT.md alone, against the program's own log of every call (alloc_free_logged).
 
-Three things must be equal: each event that is left to its call; what is alive, object by object, at each checkpoint that is left and at
-the end; the history to a computation from the log. Nothing here is shared with the C sources, and nothing with the driver.
+Three comparisons must agree: each event that is left with its call; the live objects at each checkpoint that is left
+and at the end with those of the log; the history with a computation from the log. The checker shares no code with the C
+sources or the driver.
 """
 import array
 import bisect

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stops a program between two of its instructions, again and again: stops_between_instructions MARK STOPS PROGRAM ARGUMENTS...
-// The program runs until one of its threads makes its MARKth call of getpid (the simulated driver's ledger makes two in
-// each call), or, with a MARK below 0, until its thread "cutrace" wakes up for the -MARKth time. Then this thread is
-// stepped while all others stand still. At each of STOPS stops a line "stop N" is written, and a line is read: "gN" goes
-// on by N instructions, anything else kills the program. Files are then what SIGKILL at that instruction leaves.
+// Stops a program between two of its instructions, many times:
+//   stops_between_instructions MARK STOPS PROGRAM ARGUMENTS...
+// The program runs until one of its threads makes its MARKth call of getpid (the simulated driver's
+// ledger makes two in each driver call), or, with a negative MARK, until its thread "cutrace" wakes
+// up for the -MARKth time. Then this thread is single-stepped while all others stand still. At each
+// of STOPS stops it writes a line "stop N" and reads a line: "gN" continues by N instructions,
+// anything else kills the program. The files are then what SIGKILL at that instruction leaves.
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>

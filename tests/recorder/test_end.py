@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The other ways to die: nothing that had returned is lost, and the exit status is the program's own."""
+"""All ends of a process but SIGKILL: no returned call is lost, and the exit status is the program's own."""
 import glob
 import os
 import signal

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trouble with disks, limits and refused calls, provoked for real: the host does not notice, says one line at most for
-each trouble, and what was recorded is readable."""
+"""Full disks, limits and failing system calls, all provoked for real: the host does not notice, the recorder prints at
+most one line for each fault, and recorded events stay readable."""
 import glob
 import os
 import resource

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that multiply: each has its own trace, whole, and writes nobody else's files."""
+"""Processes that fork: each writes a complete trace of its own, and no other process's files."""
 import hashlib
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After a warm-up, 100,000 hooks make no system call and take no memory; the writer is woken now and then."""
+"""After a warm-up, 100,000 hooks make no system call and allocate no memory, except to wake the writer now and then."""
 import os
 import sys
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the dead: it sees every loss and every invention, and forgives only what was under way."""
+"""The judge of killed processes: it finds every lost and invented call, and tolerates only calls that were under
+way."""
 import os
 import struct
 import sys

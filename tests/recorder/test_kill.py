@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL at random points, of a process or of its whole group: nothing that had returned is lost.
+"""SIGKILL at random points, of a process or of its whole group: no returned call is lost.
 
-DEATH_SEED repeats a run's choices, DEATH_KILLS=N sets the number of kills of each case.
+DEATH_SEED repeats the choices of a run, DEATH_KILLS=N sets the number of kills of each case.
 """
 import multiprocessing
 import os

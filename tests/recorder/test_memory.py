@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CUTRACE_MEMORY=1: the trace's file is written when a request is refused, at the exit and when it is asked for, and at no
-other time; what a killed process leaves in memory is as good. (SIGKILL at random points is in test_kill.py.)"""
+"""CUTRACE_MEMORY=1: the trace's file is written when an allocation fails, at the exit and on request, and at no other
+time. What a killed process leaves in memory is as complete. (SIGKILL at random points is in test_kill.py.)"""
 import json
 import os
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: mkfs.btrfs
-"""A quota that is used up while the trace is written: the host does not notice, and it is said once."""
+"""A disk quota that runs out while the trace is written: the host does not notice, and the recorder reports it once."""
 import glob
 import os
 import shutil

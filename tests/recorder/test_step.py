@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL between two instructions: a thread is stepped through the recorder, and what the files hold at each stop is
-what a kill there would leave. The other threads stand still, so that nothing else puts it right."""
+"""SIGKILL between two instructions: a thread is single-stepped through the recorder. At each stop the files hold what a
+kill there would leave. The other threads stand still, so that none of them repairs the files."""
 import os
 import random
 import select

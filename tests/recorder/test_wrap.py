@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Traces that go round many times: state at each checkpoint that is left and at the end, and the history, are what the program's own
-log of every call says (ring_checker.py). With CUTRACE_FULL=1 it is 50 million events in a file of 16 MiB."""
+"""Traces that wrap many times: the state at each checkpoint that is left, the final state and the history agree with
+the program's own log of every call (ring_checker.py). With CUTRACE_FULL=1: 50 million events in a file of 16 MiB."""
 import glob
 import json
 import os

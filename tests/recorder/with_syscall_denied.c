@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program in which one system call is refused: with_syscall_denied CALL ERRNO PROGRAM ARGUMENTS...
+// Runs a program in which one system call fails: with_syscall_denied CALL ERRNO PROGRAM
+// ARGUMENTS...
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

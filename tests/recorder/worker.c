@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes and gives back device memory until somebody ends it:
+// Allocates and frees device memory until another process kills it:
 //   worker THREADS MICROSECONDS SLOTS CALLS [SEED]
-// Threads share SLOTS addresses (one may give back what another took), pause MICROSECONDS between calls, and stop after
-// CALLS calls each (0: never). Some requests are refused and some give-backs fail. SLOTS above 1000 are filled first.
-// A single thread prints what it got in the end. WORKER_REFUSALS=N: one request in N is refused (500; 0: none).
-// WORKER_FILES=1: there is no file descriptor left from the first call on;
-// =2: after half of the calls. WORKER_PAUSE: it tells on stdout that the half is done, and waits for stdin.
+// Threads share SLOTS addresses (one may free what another allocated), pause MICROSECONDS between
+// calls, and stop after CALLS calls each (0: never). Some allocations and some frees fail. SLOTS
+// above 1000 are filled first. A single thread prints its results at the end.
+// WORKER_REFUSALS=N: one allocation in N fails (500; 0: none).
+// WORKER_FILES=1: no file descriptor is left from the first call on; =2: after half of the calls.
+// WORKER_PAUSE: after half of the calls, prints a line and waits for stdin.
 #include "worker.h"
 
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver as these programs reach it: opened at run time, as workers do. `returned` tells the simulated driver's ledger
-// that the thread's last call has come back, so that it must be in the trace from then on.
+// The driver as these programs reach it: opened at run time, as workers do. `returned` reports to
+// the simulated driver's ledger that the thread's last call has returned: from then on the trace
+// must have it.
 #ifndef DEATH_WORKER_H
 #define DEATH_WORKER_H
 

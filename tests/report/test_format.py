@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The format: the worked example of FORMAT.md, versions, and everything that can be wrong with a file.
+"""The format: the worked example of FORMAT.md, versions, and every kind of damaged file.
 
-Whatever a file holds, cutrace-report ends with 0 (and says in one line what is missing) or with 3 and one
-line that names the file and the place; it never crashes, and what it prints stays valid.
+Whatever a file holds, cutrace-report exits with 0 (and prints one line about what is missing) or with 3 (and prints one
+line with the file and the offset). It never crashes, and its output stays valid.
 """
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What every view says about the golden traces, compared with texts that were read and found right.
+"""Every view of the golden traces, compared with outputs that were reviewed by hand.
 
-`test_golden.py --update` writes the texts anew; read the difference before committing it.
+`test_golden.py --update` rewrites the outputs; review the difference before you commit it.
 """
 import os
 import re

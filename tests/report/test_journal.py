@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The journal beside a trace: what it holds is reported and sealed, whatever state its process left it in."""
+"""The journal beside a trace: its contents are reported and sealed, whatever state its process left it in."""
 import json
 import mmap
 import multiprocessing

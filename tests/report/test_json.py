@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON contract: tools/report/views/JSON.md against what the program writes for the golden traces."""
+"""The JSON contract: tools/report/views/JSON.md against the program's output for the golden traces."""
 import json
 import os
 import re

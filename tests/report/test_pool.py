@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's pools: frag and summary against a second implementation that keeps plain lists and sorts them.
 
-The model was written from FORMAT.md, JSON.md and POOL.md; it shares no code and no data structure with the report. The
-events come from a small caching allocator with streams, on several devices, with segments of all kinds; some calls are missing
-from the trace, and some of what is in it cannot be.
+The model was written from FORMAT.md, JSON.md and POOL.md. It shares no code and no data structure with the report. The
+events come from a small caching allocator with streams, on several devices, with segments of all kinds. Some calls are
+missing from the trace, and some of its events are impossible.
 """
 import json
 import os

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random sequences of events: summary, top, oom and frag against a replay in Python that keeps plain lists.
 
-The model here was written from FORMAT.md and JSON.md; it shares no code and no data structure with the report.
+The model was written from FORMAT.md and JSON.md. It shares no code and no data structure with the report.
 """
 import json
 import os

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Traces whose file is a ring: what was overwritten, what was kept, and that the state is exact all the same."""
+"""Traces whose file has wrapped: which events were overwritten, which are left, and that the state is exact
+nevertheless."""
 import json
 import os
 import random

@@ -3,8 +3,8 @@
 # optional: nvcc
 """The simulated driver and the stand-in runtime against rules written by hand; prints TAP.
 
-Each case runs in a process of its own, for the parameters are read once, and what it leaves in the ledger is checked
-for order and for overlapping allocations."""
+Each case runs in its own process, because the driver reads its parameters once. Then its ledger is checked for order
+and for overlapping allocations."""
 import ctypes as C
 import json
 import os

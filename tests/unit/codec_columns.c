@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed columns: what goes in comes out, rounded as FORMAT.md says, wherever a block is cut and whatever memory it gets.
+// Packed columns: decoding returns what was encoded, rounded as FORMAT.md says, wherever a block is
+// cut and whatever memory it gets.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

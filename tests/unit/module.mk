@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Unit tests in C (cmocka, TAP): preload_*.c link the recording half of the library, report_*.c the report without
-# its main, state_*.c and codec_*.c nothing: what they test is headers that both sides share. Programs that a Python test drives are *_program.c; they lie one folder deeper, so that they are no suites.
+# Unit tests in C (cmocka, TAP). preload_*.c link the recording half of the library, and report_*.c the report without
+# its main. state_*.c and codec_*.c link nothing: they test headers that both sides share. *_program.c are programs that
+# a Python test drives; they are built one folder deeper, so that they are not taken for suites.
 
 UNIT_DIR := $(BUILD)/tests/unit
 UNIT_PRELOAD := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/preload_*.c))

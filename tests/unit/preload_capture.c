@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taking stacks: the same answer from memory, by rules and by libunwind; threads, signals, forks, and what is forgotten.
+// Capturing stacks: from memory, by rules and by libunwind with the same result; threads, signals,
+// forks, and invalidated caches.
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>

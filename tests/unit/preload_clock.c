@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock: never backwards and near CLOCK_MONOTONIC, with this machine's counter and with a simulated one that does
-// what counters do when a machine sleeps, moves or is adjusted.
+// The clock never goes backwards and stays near CLOCK_MONOTONIC, with this machine's counter and
+// with a simulated one that behaves as counters do when a machine sleeps, moves or is adjusted.
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

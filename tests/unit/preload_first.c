@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first calls of several threads: who comes while another thread is just reading the options waits for it, however long
-// that one is without a core, and its call is recorded like all others.
+// The first calls of several threads: while one thread reads the options, the others wait for it,
+// however long it is without a core, and their calls are recorded like all others.
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging of native and Python frames: the inputs are taken apart from a stack that is made up as a person would read it,
-// which is then the expected answer.
+// Merging of native and Python frames: each input is derived from a made-up merged stack, which is
+// also the expected result.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

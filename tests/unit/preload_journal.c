@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names in the journal: whoever may publish an event with a name has it there first, whatever the other threads have
-// come to. Read here by words of cutrace/journal.h alone.
+// Names in the journal: a name is in the journal before any thread publishes an event with it,
+// whatever state the other threads are in. Reads it by cutrace/format/journal.h alone.
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line on stderr about a failed allocation has what is known and leaves out the rest.
+// The line on stderr about a failed allocation has all known figures and leaves out the unknown
+// ones.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace file as a ring: after every part of every system call it is a valid .zst and has lost no chunk that it
-// should have. The file is a simulated one here, whose writes can be cut and can fail; real ones are killed, filled,
-// truncated and deleted at the end.
+// The trace file as a ring: after every part of every system call it is a valid .zst and has each
+// chunk that it should have. The file is simulated here, and its writes can be cut and can fail.
+// Real files are killed, filled, truncated and deleted at the end.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shelf: a ring of finished chunks in the journal's file. Read here by words of cutrace/journal.h alone, after each step, while
-// it is written, and after kills: there are always whole chunks, the newest ones, without a gap.
+// The ring of finished chunks in the journal's file. It is read by cutrace/format/journal.h alone,
+// after each step, during writes and after kills: it always has whole chunks, the newest ones,
+// without a gap.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>

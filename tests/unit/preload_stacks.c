@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks: one id for one stack whoever is first, a bounded table, and unwinding that survives strange frames.
+// The stack table: one id for each stack, whichever thread is first; a bounded size; and unwinding
+// that survives odd frames.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

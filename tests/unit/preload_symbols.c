@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names from symbol tables: against nm, and against files that are broken or change.
+// Names from symbol tables: against nm, and with files that are damaged or change.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Demangling: names that are known, c++filt over a library's worth of them, and names that are made to hurt.
+// Demangling: known names, c++filt over a library's worth of names, and hostile names.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

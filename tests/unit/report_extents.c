@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of extents against a map with a byte for each address.
+// The tree of address ranges, against a map with a byte for each address.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

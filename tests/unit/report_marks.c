@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is put aside at a mark is what was live there: against copies of everything made at each mark.
+// Totals set aside at a candidate peak, against full copies of the live state at each of them.
 #include "state_model.h"
 
 #include "analyze/peak_totals.h"

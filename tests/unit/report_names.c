@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames that come first without and then with their symbols, generations of ids, labels and demangling.
+// Frames that come first without and then with their symbols, generations of ids, labels and
+// demangling.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

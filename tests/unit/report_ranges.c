@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gaps that ranges.h keeps at hand are those that the report finds by sorting, where blocks are not shared.
+// The gaps that ranges.h maintains, against those that the report finds by sorting, without shared
+// blocks.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

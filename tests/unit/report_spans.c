@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of addresses in their order, against an array that says of each address to which range it belongs.
+// Ordered address ranges, against an array that has the range of each address.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and times as text and back, and what is left of strings that a terminal must not see.
+// Sizes and times as text and back, and strings without what a terminal must not receive.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state as records and back: exact, also when it is taken piece by piece while it goes on.
+// The state as checkpoint records and back: exact, also when it is written part by part while
+// events go on.
 #include "state_model.h"
 
 #include <cutrace/model/checkpoint.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coarse curve: against one made from all samples at once, coded and back, and damaged on the way.
+// The coarse history: against one made from all samples at once, encoded and decoded, and damaged
+// on the way.
 #include "state_model.h"
 
 #include <cutrace/model/history.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is alive: against a plain second implementation, in bounded memory, and without memory.
+// The live state: against a plain second implementation, in bounded memory, and when memory runs
+// out.
 #include "state_model.h"
 
 static void is_what_an_array_would_hold(void **state) {

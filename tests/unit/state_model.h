@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of the state: random events, and what is alive by the plainest means (an array, sums made afresh).
+// For the tests of the state: random events, and the live objects by the plainest means (an array,
+// and sums computed anew each time).
 #ifndef STATE_MODEL_H
 #define STATE_MODEL_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose memory "free" lost: figures of an H100 (tests/gpu/results, driver 580), and of one that two processes share.
+// Which memory left "free": figures of an H100 (tests/gpu/results, driver 580), and of a device
+// that two processes share.
 #include "state_model.h"
 
 #include <cutrace/model/live.h>

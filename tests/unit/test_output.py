@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The trace file of whole processes: crash loops with CUTRACE_KEEP, and a file that goes round."""
+"""The trace file of whole processes: crash loops with CUTRACE_KEEP, and a file that wraps."""
 import os
 import signal
 import subprocess

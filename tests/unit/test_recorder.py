@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder as a whole: recorder_program's own account against the trace, read by an independent reader."""
+"""The whole recorder: the log of recorder_program against its trace, read by an independent reader."""
 import collections
 import itertools
 import json

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that does nothing at all: no lock, no system call, no memory. What happens in a call is the tracer's doing.
+// A driver that does nothing: no lock, no system call, no memory. Every effect of a
+// call comes from the tracer.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <stdatomic.h>

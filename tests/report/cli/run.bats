@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# cutrace run: what it sets, what it leaves, and that it is invisible otherwise. The library here is an empty
-# stand-in: this is about the launcher.
+# cutrace run: the environment that it sets, the files that it leaves, and that it is invisible otherwise. An empty
+# library stands in for libcutrace.so: these cases test the launcher.
 # shellcheck disable=SC2016,SC2086,SC2209 # single quotes on purpose, words to be split, PAGER=cat
 
 setup() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cutrace ctl: what it finds, says and sets, with a stand-in for the recorder: a process that maps a journal and answers."""
+"""cutrace ctl: what it finds, prints and sets. A process that maps a journal and answers stands in for the recorder."""
 import os
 import re
 import shutil

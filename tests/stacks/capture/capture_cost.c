@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the capture of a stack costs: thread CPU time, median of 9, for ct_capture_stack and for unw_backtrace with the same table
-// behind it.
+// Measures the cost of capturing a stack: thread CPU time, median of 9, for ct_capture_stack and
+// for unw_backtrace followed by the same stack table.
 //
 // Usage: capture_cost    prints ns per capture
 #include <stdint.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library to preload that takes the stack at each allocation of a program, and leaves at the end what became of it.
+// A library to preload that captures the stack at each allocation of a program, and reports the
+// results at the end.
 //
 // CAPTURE_REPORT   folder: a file for each process, with "name number" lines
-// CAPTURE_MOST     captures at most (0: as many as there are allocations)
+// CAPTURE_MOST     largest number of captures (0: one for each allocation)
 // CAPTURE_FAULT    the fault to plant (enum in capture.h)
-// CAPTURE_STOP     each so many captures, capture_stop is called with the stack's words, for a debugger (0: never)
-// CAPTURE_GLIBC    compare one stack in so many with glibc's backtrace(), which unwinds by libgcc (0: none)
+// CAPTURE_STOP=N   every Nth capture calls capture_stop with the stack's words (0: none), for gdb
+// CAPTURE_GLIBC=N  every Nth stack is compared with glibc's backtrace(), by libgcc (0: none)
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

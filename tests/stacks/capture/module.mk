@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A library that takes the stack at each allocation of a program, and programs with frames of all kinds.
+# A library that captures the stack at each allocation of a program, and programs with frames of all kinds.
 
 CAPTURE := $(BUILD)/tests/stacks/capture
 CAPTURE_FLAGS_O0 := -O0 -fno-omit-frame-pointer

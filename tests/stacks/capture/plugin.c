@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that is loaded where another one has been: the same code but for the size of its frames.
+// A library that is loaded at another one's old address: the same code with frames of another size.
 #include <string.h>
 
 void plugin_call(void (*back)(void), int n);

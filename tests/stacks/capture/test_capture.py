@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: clang gdb
-"""Stacks of real programs, each compared with a full unwinding: none may differ, and a planted fault must be seen."""
+"""Stacks of real programs, each compared with full unwinding: all are equal, and a planted fault is found."""
 import glob
 import os
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in which the library's frames are compared with Python's: cases.py NAME STACKS. Each prints its counts."""
+"""Programs that compare the library's frames with Python's: cases.py NAME STACKS. Each prints its counts."""
 import atexit
 import contextlib
 import ctypes

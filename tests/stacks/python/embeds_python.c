@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that has Python inside, and that takes GPU memory before it has it, while it has it, after it has ended it, and
-// with it once more: embeds_python LIBPYTHON LIBCUDA local|global
+// A program that embeds Python, and allocates GPU memory before Python's start, while it runs,
+// after its end and after its second start: embeds_python LIBPYTHON LIBCUDA local|global
 //
-// The sizes tell the allocations apart: 1 without Python yet, 2 and 3 from Python (with the GIL, without it), 4 from C called by
-// a thread without Python while there is one, 5 after the end, 6 from Python after its second start, 7 from C in the main thread.
+// The sizes tell the allocations apart: 1 before Python, 2 and 3 from Python (with the GIL, without
+// it), 4 from C in a thread without Python while Python runs, 5 after the end, 6 from Python after
+// its second start, 7 from C in the main thread.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something that looks like an interpreter and is none: of the version that FAKE_VERSION says, with frames that lead
-// nowhere.
+// A library that looks like an interpreter and is none: its version is FAKE_VERSION, and its frames
+// lead nowhere.
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library for tests that walks the Python frames of its caller: what the recorder does in a hook, without a driver.
+// A test library that walks the Python frames of its caller, as the recorder does in a hook,
+// without a driver.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with an interpreter in it that is not in the global scope, begun and ended several times:
-// local_interpreter LIBPYTHON SCRIPT TIMES. The script calls here(), which allocates as many bytes as it returns.
+// A program with an interpreter outside the global scope, initialized and finalized several times:
+// local_interpreter LIBPYTHON SCRIPT TIMES. The script calls here(), which allocates as many bytes
+// as it returns.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocates from Python frames that call each other directly and through C, and writes down how, for each allocation:
+"""Allocates from Python frames that call each other directly and through C, and logs how, for each allocation:
 merged.py OUT SEED ALLOCATIONS LIBCUDA
 
 A line of OUT is a JSON object: bytes (of the allocation, its name), frames ([function, file, line], innermost first, as
-sys._getframe has them) and ways (how each but the last was called by the next: "direct" or what of C lies between)."""
+sys._getframe has them) and ways (how the next frame called this one: "direct", or the C code between them)."""
 import ctypes
 import functools
 import json

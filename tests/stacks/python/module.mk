@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# A library that walks the Python frames of its caller, libraries that only look like an interpreter, and programs around one.
+# A library that walks the Python frames of its caller, libraries that only look like an interpreter, and programs that
+# embed one.
 
 PYTHON_TESTS := $(BUILD)/tests/stacks/python
-ifeq ($(SAN)$(CROSS),) # a sanitised library cannot be loaded, a foreign one not be run like this
+ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be loaded, a foreign one cannot be run like this
 TESTS += $(addprefix $(PYTHON_TESTS)/,libwalk.so libfake_interpreter.so libfake_interpreter_little.so embeds_python local_interpreter)
-else ifneq ($(findstring address,$(SAN)),) # but here, where the program loads the sanitizer first
+else ifneq ($(findstring address,$(SAN)),) # except where the program loads the sanitizer first
 TESTS += $(PYTHON_TESTS)/libwalk.so
 endif
 
-# With glibc 2.28's versions of functions, as the library that it stands for: other interpreters bring their own libc.
+# Linked to glibc 2.28's symbol versions, like libcutrace.so: other interpreters bring their own libc.
 $(PYTHON_TESTS)/libwalk.so: tests/stacks/python/libwalk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(PRELOAD_CFLAGS) $(DEPFLAGS) $(PRELOAD_TLS) -Ipreload -shared -o $@ $< \

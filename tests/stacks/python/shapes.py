@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways in which Python code comes to a call into a library. Each calls `here` wherever a stack is of interest.
+"""Ways in which Python code calls into a library. Each calls `here` at every point whose stack is tested.
 
-Runs in all interpreters from 3.9 on; what newer ones have in addition stands in strings."""
+Runs in all interpreters from 3.9 on; code for newer ones is kept in strings."""
 import asyncio
 import concurrent.futures
 import contextlib

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: python3.*
-"""The Python frames that the library finds without the GIL, in each interpreter that is here, against the
-interpreter's own, frame by frame and line by line: test_frames.py [WORD]..."""
+"""The Python frames that the library finds without the GIL, in each installed interpreter, against the interpreter's
+own, frame by frame and line by line: test_frames.py [WORD]..."""
 import os
 import subprocess
 import sys

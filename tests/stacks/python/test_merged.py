@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: python3.*
-"""Stacks of libcutrace.so in each interpreter that is here: Python frames as the interpreter itself has them, between
-them the native frames of the C that was called, and nothing of either left out: test_merged.py [WORD]...
-"""
+"""Stacks of libcutrace.so in each installed interpreter: the interpreter's own Python frames, between them the native
+frames of the C code that they called, and no frame of either missing: test_merged.py [WORD]..."""
 import json
 import os
 import re

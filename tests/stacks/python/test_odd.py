@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: python3.*
-"""Interpreters that are not what they seem, and those inside other programs: test_odd.py [WORD]..."""
+"""Libraries that only look like an interpreter, and interpreters inside other programs: test_odd.py [WORD]..."""
 import ast
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: python3.*
-"""Traces of Python programs: the Python frames of each event against those that the program wrote down in the same place,
-in each interpreter that is here: test_traces.py [WORD]..."""
+"""Traces of Python programs: the Python frames of each event against those that the program noted at the same point, in
+each installed interpreter: test_traces.py [WORD]..."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program to be traced: each of its allocations has a size of its own, and Python's own frames are written down beside
+"""A program to be traced: each of its allocations has a different size, and the program logs Python's own frames beside
 it: traced.py TRUTH STACKS [gil]. A line of the file: [bytes, [[function, file, line], ...]]."""
 import ctypes
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames that the library finds against those that Python tells itself, taken in the same place.
+"""The frames that the library finds, against those that Python itself reports at the same point.
 
 Runs in all interpreters from 3.9 on."""
 import ctypes

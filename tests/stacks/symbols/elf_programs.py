@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs to look places up in, the truth about them, and traces whose frames lie in them."""
+"""Programs with known source locations, and traces whose frames lie in them."""
 import os
 import random
 import re

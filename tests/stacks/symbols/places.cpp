@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What debug information has to be read from: functions inlined several levels deep, templates, lambdas, unnamed namespaces, functions within
-// functions, cold parts.
+// Functions whose debug information is hard to read: inlined several levels deep, templates, lambdas, unnamed
+// namespaces, functions within functions, cold parts.
 #include <algorithm>
 #include <cstdio>
 #include <map>

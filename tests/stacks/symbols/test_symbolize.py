@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: clang++ dwz libdebuginfod
-"""Places in the source: against addr2line, with files that are elsewhere, others, damaged or missing; and the traces that symbolize writes."""
+"""Source locations: against addr2line, with debug files that are elsewhere, of another build, damaged or missing; and
+the traces that symbolize writes."""
 import glob
 import http.server
 import json

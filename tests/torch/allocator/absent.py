@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Empty libraries in place of those of NVIDIA's that PyTorch is linked to and that are not here (cuBLAS, cuDNN, NCCL, ...).
+"""Empty libraries in place of NVIDIA's that PyTorch is linked to and that are not installed (cuBLAS, cuDNN, NCCL, ...).
 
-Their functions are the names that the wheel's own libraries leave undefined. Each returns 1, which is an error in all of these
-interfaces: what needs one of them fails, as it would on a machine where the library does not work, and all else runs. The
-stand-in runtime's missing functions are among them."""
+Their functions are the names that the wheel's own libraries leave undefined. Each returns 1, which is an error in all
+of these interfaces: code that needs one of them fails, as on a machine where the library does not work, and all other
+code runs. The functions that the stand-in runtime lacks are among them."""
 import collections
 import os
 import re

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the caching allocator of a real libc10_cuda.so with a random mix of requests and writes down what the allocator itself
-// says of its memory, one line of JSON for each of many quiet moments.
+// Drives the caching allocator of a real libc10_cuda.so with a random mix of requests, and logs the allocator's own
+// figures, one line of JSON for each of many quiet moments.
 //
 // Usage: caching TRUTH NAME=VALUE...         (the names: struct options)
-//   A moment is marked by a call of cudaMalloc of this program's own, of `marker` bytes, which no segment has. `blocks` is how
-//   often the allocator was asked up to then: [allocations, frees, refusals]; `profiler` how often PyTorch's profiler heard of it.
+//   The program's own cudaMalloc call of `marker` bytes marks a moment; no segment has this size. `blocks` counts the
+//   requests up to then: [allocations, frees, failures]; `profiler` counts the reports to PyTorch's profiler.
 //   segments: [address, bytes, stream, large, expandable, [pool], [[bytes, state, requested]...]], where the state is 2 for a
-//   block that is handed out, 1 for one that was given back and still waits for a stream, 0 for a free one.
-//   With `host`, a moment has the page-locked host memory, too: [pieces, bytes].
+//   allocated block, 1 for one that was freed and still waits for a stream, 0 for a free one.
+//   With `host`, a moment also has the page-locked host memory: [blocks, bytes].
 //   With `peer`, the program does nothing but share blocks with a child, which it forks before all else; both write what is
 //   shared at two moments, the child into TRUTH.peer: [address, bytes] of each, where bytes 0 are not known.
 //

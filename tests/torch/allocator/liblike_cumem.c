@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocator for one of PyTorch's memory pools, as vLLM's cumem is one: driver calls of its own, and a sleep that gives
-// the memory back under its blocks while their addresses stay.
+// An allocator for one of PyTorch's memory pools, like vLLM's cumem: it calls the driver itself,
+// and its sleep frees the memory of live blocks while their addresses stay reserved.
 #include <cuda.h>
 #include <stddef.h>
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch's own caching allocator. What it needs is fetched and built by the suites themselves (wheels.py), for it takes a
-# network: without one they say so and are skipped.
+# PyTorch's own caching allocator. The suites themselves fetch and build what they need (wheels.py), because that takes
+# a network: without one they are skipped, with that reason.
 
 .PHONY: check-torch
 check-torch: CUTRACE_FULL := 1

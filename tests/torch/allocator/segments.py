@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments and blocks out of the events of a trace, told one after the other by `cutrace-report dump --json`.
-
-The obvious way, and no code of the recorder or the report: what was taken from the driver, what was handed out of it, and of
-each what is still there. A segment is driver memory that has held a block; of mappings, those that lie side by side in one
-reservation are one."""
+"""Segments and blocks from the events of `cutrace-report dump --json`, in the plainest way, without code of the
+recorder or the report: which memory the driver allocated, which blocks lie in it, and which of both are live. A segment
+is driver memory that has held a block. Mappings side by side in one reservation are one segment."""
 import bisect
 import collections
 

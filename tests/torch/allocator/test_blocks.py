@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own caching allocator, out of its wheels, under the library: segments, blocks and totals that the trace makes,
-against the allocator's own at random moments. test_blocks.py [WORD]... runs the cases whose names have all the words."""
+"""The real caching allocator from PyTorch's wheels, under the library: segments, blocks and totals of the trace,
+against the allocator's own at random moments. test_blocks.py [WORD]... runs the cases whose names have all the
+words."""
 import collections
 import functools
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's memory that is no block of its caching allocator: other ways to allocate, memory of another process, host memory.
+"""PyTorch's memory outside its caching allocator's blocks: other allocators, memory of another process, host memory.
 test_others.py [WORD]... runs the cases whose names have all the words."""
 import collections
 import functools

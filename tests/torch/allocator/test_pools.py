@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `frag` and `summary` say of PyTorch's pools, against the allocator's own snapshots of itself at some of the moments.
+"""The figures of `frag` and `summary` on PyTorch's pools, against the allocator's own snapshots at some of the moments.
 test_pools.py [WORD]... runs the cases whose names have all the words."""
 import json
 import os

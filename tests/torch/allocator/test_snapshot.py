@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: node
-"""`cutrace-report export --format=torch` of the real allocator's work, against what the allocator's own snapshot() said at the
-same moments, and by the rules of PyTorch's viewer. test_snapshot.py [WORD]... runs the cases whose names have all the words."""
+"""`cutrace-report export --format=torch` of the real allocator's work, against the allocator's own snapshot() at the
+same moments, and by the rules of PyTorch's viewer. test_snapshot.py [WORD]... runs the cases whose names have all the
+words."""
 import functools
 import glob
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real PyTorch in Python on the simulated driver: the Python stack of every allocation against torch's own history, the line
-that each tensor was made in, and its segments and blocks."""
+"""Real PyTorch in Python on the simulated driver: the Python stack of every allocation against torch's own history, the
+line that made each tensor, and its segments and blocks."""
 import collections
 import functools
 import json

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's wheels ask of the loader, against what the library and the stand-in runtime export; and the fetching of them."""
+"""The names that PyTorch's wheels import, against those that the library and the stand-in runtime export; and the
+download of the wheels."""
 import functools
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caching allocators of PyTorch's wheels: fetched, and a program built on each."""
+"""Fetches the caching allocators of PyTorch's wheels, and builds a program on each."""
 import fcntl
 import os
 import platform

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for PyTorch's libc10.so: its reports to the profiler, under their real names, count how they are called.
+// A stand-in for PyTorch's libc10.so: it exports the reports to the profiler under their real names, and counts their
+// calls.
 #include "c10.h"
 
 #include <atomic>

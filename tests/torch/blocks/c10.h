@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stand-ins for libc10.so and libc10_cuda.so share: declared as PyTorch does, so that the compiler makes the names.
+// Declarations shared by the stand-ins for libc10.so and libc10_cuda.so, as in PyTorch, so that the
+// compiler mangles the names alike.
 #ifndef BLOCKS_C10_H
 #define BLOCKS_C10_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for PyTorch's libc10_cuda.so: a caching allocator that takes segments from the runtime, splits them into
-// blocks, and reports under its mutex. What it reports it writes into a ledger of its own, report by report, behind it.
+// blocks, and reports under its mutex. After each report it writes the report into its own ledger.
 #include "c10.h"
 
 #include <cuda_runtime_api.h>

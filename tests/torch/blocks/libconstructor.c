@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library whose constructor takes a block.
+// A library whose constructor allocates a block.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

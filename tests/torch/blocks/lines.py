@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Takes and gives back blocks from lines that a test knows: lines.py LIBC10_CUDA.
+# Allocates and frees blocks from lines that a test knows: lines.py LIBC10_CUDA.
 import ctypes
 import sys
 import threading

@@ -5,7 +5,8 @@ BLOCKS := $(BUILD)/tests/torch/blocks
 CXX ?= g++
 BLOCKS_CXXFLAGS = -std=c++17 -O2 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -pthread -fvisibility=hidden \
     $(CUDA_CFLAGS) $(DEPFLAGS)
-# The second pair is for a process with two: a library that goes by another name, or the loader would take the first for it.
+# The second pair is for a process with two allocators: its library has another name, so that the loader does not
+# take it for the first.
 BLOCKS_PROGRAMS := first/libc10_cuda.so second/libc10_cuda.so uses_allocator libconstructor.so
 
 ifeq ($(SAN)$(CROSS),) # as in tests/interception

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks of PyTorch's allocator, by stand-ins for its libraries: the trace against the allocator's own ledger.
 
-libc10_cuda.so's stand-in writes every report down behind the call, under the mutex under which it reports. So the events of a
-device, in the order of the trace, are the lines of that ledger.
+The stand-in for libc10_cuda.so writes a ledger line after each report, under the mutex under which it reports. The
+events of a device, in the order of the trace, are therefore the lines of that ledger.
 """
 import collections
 import json

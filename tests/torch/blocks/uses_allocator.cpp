@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the stand-ins as Python opens libtorch (RTLD_LOCAL) and uses the allocator. First argument: what to do.
+// Opens the stand-ins as Python opens libtorch (RTLD_LOCAL) and uses the allocator. The first argument names the case.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a snapshot must say, from the lines of `cutrace-report dump --json`: slowly, with nothing but dictionaries and loops.
+"""The expected snapshot, from the lines of `cutrace-report dump --json`: slow, with nothing but dictionaries and loops.
 
-For traces in which every event tells the truth (nothing was lost, no address is taken twice).
+For traces without lost events, in which no address is allocated twice.
 """
 OURS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "alloc", "free_requested", "free_completed", "oom")
 NOT_ITS_OWN = {"foreign", "multicast", "deferred"}

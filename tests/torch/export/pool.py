@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of processes with a caching allocator, which here is a small one of the same rules as PyTorch's.
+"""Traces of processes with a small caching allocator that has the rules of PyTorch's.
 
-Segments of 2 MiB for what is small and of 20 MiB or more for what is large, best fit, blocks are split and joined; or one
-reserved range per device that grows by mappings (expandable). What does not fit into the device is asked for twice, after
-everything that is unused was given back, and then reported.
+Small blocks get segments of 2 MiB, large ones of 20 MiB or more, by best fit; blocks are split and merged. Or each
+device has one reserved range that grows by mappings (expandable). A request that does not fit is tried again after all
+unused memory was freed, and is then reported as out of memory.
 """
 import os
 import random

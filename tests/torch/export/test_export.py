@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: node chromium
-"""export --format=torch: against an independent reading of the trace, by the rules of PyTorch's viewer, and by PyTorch's own module."""
+"""export --format=torch: against an independent reader of the trace, by the rules of PyTorch's viewer, and by PyTorch's
+own module."""
 import base64
 import contextlib
 import importlib.util

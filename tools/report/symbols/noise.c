@@ -62,20 +62,20 @@ static void print_rows(FILE *out, size_t from, enum ct_noise_subject subject) {
 }
 
 void ct_noise_print_document(FILE *out) {
-    fputs(
-        "# Frames that views leave out\n\n"
-        "Between a line of a program and the driver are many frames that do not name the code that "
-        "asked for memory. `cutrace-report` leaves them\n"
-        "out of text, says how many, and names a call site by the innermost frame that is left; "
-        "`--all-frames` shows them. JSON has all frames,\n"
-        "and marks these as `hidden`. A frame without a name (of a stripped library) names a call "
-        "site only if no other frame does.\n\n"
-        "`cutrace-report --noise` prints this page from `noise.def`. A pattern begins or ends with * "
-        "where any text may stand. Modules are compared\n"
-        "by the base names of their files, functions as views show them (without what compilers "
-        "append, such as `.cold`), Python files by their\n"
-        "whole paths.\n",
-        out);
+    fputs("# Frames that views leave out\n\n"
+          "Many frames between a line of a program and the driver do not name the code that asked "
+          "for memory. `cutrace-report`\n"
+          "leaves these frames out of text and prints their number. The innermost frame that is "
+          "left names a call site.\n"
+          "`--all-frames` shows all frames. JSON has all frames, and marks the ones left out as "
+          "`hidden`. A frame without a name\n"
+          "(of a stripped library) names a call site only if no other frame does.\n\n"
+          "`cutrace-report --noise` prints this page from `noise.def`. A pattern begins or ends "
+          "with * where any text may stand.\n"
+          "Modules are compared by the base names of their files, functions as views show them "
+          "(without what compilers append, such\n"
+          "as `.cold`), Python files by their whole paths.\n",
+          out);
     unsigned group = 0;
     for (size_t i = 0; i < ROWS; i++) {
         if (rows[i].pattern)
