@@ -225,7 +225,7 @@ def full_gpu():
     crossing = summary["crossing"]
     memory, pool = crossing["memory"], summary["devices"][0]["pool"]["crossing"]
     expect(crossing["requested_bytes"] == 24 << 20 and not crossing["recovered"] and crossing["reason"] == "not-enough-free",
-           f"{crossing['requested_bytes']}, {crossing['recovered']}, {crossing['why']}")
+           f"{crossing['requested_bytes']}, {crossing['recovered']}, {crossing['reason']}")
     expect(memory["free_bytes"] == last["free"] and not memory["inferred"], f"{memory}, {last}")
     expect((pool["reserved_bytes"], pool["allocated_bytes"]) == (last["reserved"], last["allocated"]), f"{pool}, {last}")
     expect(pool["unreconciled_bytes"] == 0 and pool["largest_free_bytes"] < 24 << 20, f"{pool}")
