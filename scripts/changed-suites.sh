@@ -25,7 +25,7 @@ for file; do
     case $file in
     *.md | LICENSE) ;;
     tests/*/test_*.py | tests/*/test_*.sh | tests/*.bats) if [ -e "$file" ]; then echo "${file##*/}"; fi ;;
-    tests/unit/*_program.c) echo test_recorder output ;;
+    tests/unit/*_program.c | tests/unit/recorder_runs.py) echo test_recorder output ;;
     tests/unit/*.c) if [ -e "$file" ]; then basename "$file" .c; fi ;;
     tests/*)
         folder=${file#tests/}

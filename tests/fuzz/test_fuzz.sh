@@ -27,7 +27,7 @@ echo 1..3
 fuzz 1 traces "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 journals "$last.journal"
-PYTHONDONTWRITEBYTECODE=1 python3 - "$root/tests/torch/export" "$last.pool" <<'END'
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$root/tests/torch/export" "$last.pool" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
 import pool

@@ -1,33 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu-check on the simulated driver: every check passes, and each one fails on a planted fault. Prints TAP."""
+"""gpu-check on the simulated driver: every check passes, and each one fails on a planted fault."""
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from tap import BUILD, ROOT, Skip, case, main  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.dirname(os.path.dirname(HERE))
-BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 SCRIPT = os.path.join(ROOT, "scripts", "gpu-check.sh")
 FOLDER = tempfile.mkdtemp(prefix="gpu-check-test.")
 sys.dont_write_bytecode = True
 os.environ.update(CUTRACE_BUILD=BUILD, GPU_CHECK_SIMULATED="1")
 os.environ["GPU_CHECK_WORK"] = os.path.join(FOLDER, "work")  # programs are compiled once
-sys.path.insert(0, HERE)
-
-_cases = []
-
-
-def case(name):
-    def register(function):
-        _cases.append((name, function))
-        return function
-    return register
-
 
 def run(*arguments, **env):
     """(exit status, stdout, {check: result})."""
@@ -253,10 +243,9 @@ def usage():
 @case("without a GPU: exit status 77 and the reason")
 def no_gpu():
     if os.path.exists("/dev/nvidiactl"):
-        return "there is a GPU here"
+        raise Skip("there is a GPU here")
     rc, out, _ = run("--out", os.path.join(FOLDER, "none"))
     expect(rc == 77 and "no GPU here: " in out, f"{rc}: {out}")
-    return None
 
 
 # ---- the pack ----------------------------------------------------------------------------------------------
@@ -292,22 +281,7 @@ def large_pack():
     expect(rc == 1 and "are the limit" in out, f"{rc}: {out}")
 
 
-def main():
-    import shutil
-    cases = [c for c in _cases if len(sys.argv) < 2 or any(w in c[0] for w in sys.argv[1:])]
-    print(f"1..{len(cases)}", flush=True)
-    failed = 0
-    for i, (name, function) in enumerate(cases, 1):
-        try:
-            skip, problem = function(), None
-        except Exception as e:
-            skip, problem = None, str(e) if isinstance(e, AssertionError) else traceback.format_exc()
-        failed += problem is not None
-        print(f"{'not ok' if problem is not None else 'ok'} {i} - {name}{f' # SKIP {skip}' if skip else ''}", flush=True)
-        for line in (problem or "").splitlines():
-            print(f"# {line}", flush=True)
+try:
+    main()
+finally:
     shutil.rmtree(FOLDER, ignore_errors=True)
-    sys.exit(failed > 0)
-
-
-main()

@@ -6,6 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from tap import Skip, case, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 PARTS = "device async host arrays entry reset errors".split()

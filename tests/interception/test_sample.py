@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from tap import case, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 SIGMAS = 6  # a fair draw is further off once in 500 million times, one that favours anything by far more

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites of tests/recorder share: they start, kill and judge programs, with seeds. TAP and cases come from
-ways.py."""
+"""What the suites of tests/recorder share: they start, kill and judge programs, with seeds."""
 import ctypes
 import glob
 import os
@@ -10,32 +9,29 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import judge  # noqa: E402
-import ways  # noqa: E402
-from ways import BUILD, FULL, HANG, LIBRARY, REPORT, ROOT, Skip, folder, main  # noqa: E402, F401
+import judge
+import tap
+import ways
+from tap import BUILD, FULL, LIBRARY, REPORT, ROOT, Skip  # noqa: F401
+from ways import HANG, folder
 
 HERE = os.path.join(ROOT, "tests/recorder")
 SEED = int(os.environ.get("DEATH_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
-def case(name):
-    """As in tests/interception. On a machine that is busy elsewhere the writer may be without a core until a ring is full; then
-    events are counted as lost, as documented. Such a run decides nothing: it is made once more, at most twice."""
-    def register(function):
-        def decide():
-            for _ in range(3):
-                problems = list(function() or [])
-                if not any("events are counted as lost" in str(p) for p in problems):
-                    break
-                print("# events were lost: once more", flush=True)
-            return problems
-        ways.case(name)(decide)
-        return function
-    return register
+def undisturbed(function):
+    """Calls a case's function, again if events were lost, at most three times.
+
+    On a busy machine the writer may have no core until a ring is full. Then the recorder counts events as lost, as
+    documented, and the run decides nothing."""
+    for _ in range(3):
+        problems = list(function() or [])
+        if not any("events are counted as lost" in str(p) for p in problems):
+            break
+        tap.note("events were lost: once more")
+    return problems
 
 
 def program(name):
@@ -185,5 +181,6 @@ class Mounted:
 
 
 def end():
-    print(f"# DEATH_SEED={SEED}", flush=True)
-    main()
+    """Runs the cases."""
+    tap.note(f"DEATH_SEED={SEED}")
+    tap.main(undisturbed)

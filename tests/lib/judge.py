@@ -6,13 +6,11 @@ for each thread which of its calls had returned. A call that was under way may b
 """
 import bisect
 import json
-import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import check_ledger  # noqa: E402
-from check_ledger import differences, is_give, number, show  # noqa: E402
+import check_ledger
+from check_ledger import differences, is_give, number, show
 
 
 class Trace:

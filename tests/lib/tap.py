@@ -1,28 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TAP output for tests in Python, and running cutrace-report."""
+"""The cases of a suite in Python and their TAP, where things are built, and running cutrace-report.
+
+Nothing else in tests/ prints TAP. A suite registers functions with @case("what holds") and ends with main().
+"""
 import os
 import subprocess
 import sys
 import traceback
 
-BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(os.path.dirname(__file__), "..", "..", "build")
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.join(os.path.dirname(__file__), "..", "..")
+ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
 FULL = bool(os.environ.get("CUTRACE_FULL"))
+LIBRARY = os.path.join(BUILD, "libcutrace.so")
 REPORT = os.path.join(BUILD, "cutrace-report")
+SIM = os.path.join(BUILD, "sim")
 PLAIN = {k: v for k, v in os.environ.items()
          if not k.startswith(("CUTRACE_", "LC_", "LANG")) and k not in ("NO_COLOR", "COLUMNS")}
 PLAIN["LC_ALL"] = "C.UTF-8"
+PROBLEMS, LETTERS, LINES = 12, 3000, 40  # shown of a failed case: problems, letters of each, lines of a traceback
 
-_tests = []
+_cases = []
+_after = []
 
 
 class Skip(Exception):
-    """Not tried, and why."""
+    """Raised by a case that cannot run here; the text says why."""
 
 
-def test(function):
-    _tests.append(function)
+def case(name):
+    """Registers a function as the case of this name, which says what holds.
+
+    The case fails by an exception or by a list of problems that it returns. A text that it returns is added to the name
+    in its result: what was counted, for instance.
+    """
+    def register(function):
+        _cases.append((name, function))
+        return function
+    return register
+
+
+def after_case(function):
+    """Registers a function that is called after each case, with whether the case passed."""
+    _after.append(function)
     return function
+
+
+def note(text):
+    """Prints lines that are no result."""
+    print("".join(f"# {line}\n" for line in str(text).splitlines()), end="", flush=True)
+
+
+def skip_all(reason):
+    """Ends a suite that cannot run here."""
+    print(f"1..0 # SKIP {reason}", flush=True)
+    sys.exit(0)
+
+
+def _call(function):
+    return function()
+
+
+def _outcome(name, function, run):
+    """The name that the result has, the problems, and why the case was skipped."""
+    try:
+        found = run(function)
+        if isinstance(found, str):
+            return f"{name}: {found}", [], None
+        return name, [str(p)[:LETTERS] for p in found or []], None
+    except Skip as reason:
+        return name, [], str(reason)
+    except Exception:  # pylint: disable=broad-except
+        return name, ["\n".join(traceback.format_exc().splitlines()[-LINES:])], None
+
+
+def main(run=_call):
+    """Runs the cases, or those whose names have one of the words of the command line, and ends the process.
+
+    `run` calls a case's function, and returns what that returned.
+    """
+    words = [w for w in sys.argv[1:] if not w.startswith("--")]
+    chosen = [c for c in _cases if not words or any(w in c[0] for w in words)]
+    print(f"1..{len(chosen)}", flush=True)
+    failed, process = 0, os.getpid()
+    for number, (name, function) in enumerate(chosen, 1):
+        title, problems, skipped = _outcome(name, function, run)
+        if os.getpid() != process:  # a child of the case came back: the results are its parent's
+            note("\n".join(problems))
+            os._exit(1)
+        failed += bool(problems)
+        title += "" if skipped is None else f" # SKIP {skipped}"
+        print(f"{'not ok' if problems else 'ok'} {number} - {title}", flush=True)
+        for problem in problems[:PROBLEMS]:
+            note(problem)
+        for follow in _after:
+            follow(not problems)
+    sys.exit(failed > 0)
 
 
 def report(*args, data=None, env=None):
@@ -40,21 +112,3 @@ def equal(got, want, what=""):
 def check(condition, what=""):
     if not condition:
         raise AssertionError(what)
-
-
-def main():
-    bad = 0
-    print("1..%d" % len(_tests), flush=True)
-    for number, function in enumerate(_tests, 1):
-        name = (function.__doc__ or function.__name__.replace("_", " ")).strip().split("\n")[0]
-        try:
-            function()
-            print("ok %d - %s" % (number, name), flush=True)
-        except Skip as reason:
-            print("ok %d - %s # SKIP %s" % (number, name, reason), flush=True)
-        except Exception:  # pylint: disable=broad-except
-            bad += 1
-            print("not ok %d - %s" % (number, name))
-            for line in traceback.format_exc().splitlines():
-                print("# " + line, flush=True)
-    sys.exit(1 if bad else 0)

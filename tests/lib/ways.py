@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs under the preload library and the simulated driver; prints TAP."""
+"""Runs programs under the preload library and the simulated driver."""
 import gc
 import glob
 import json
@@ -7,25 +7,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import traceback
 
 import check_ledger
+import tap
+from tap import BUILD, FULL, LIBRARY, REPORT, ROOT, SIM  # noqa: F401
 
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
-BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
-FULL = bool(os.environ.get("CUTRACE_FULL"))
-LIBRARY = os.path.join(BUILD, "libcutrace.so")
-REPORT = os.path.join(BUILD, "cutrace-report")
-SIM = os.path.join(BUILD, "sim")
 PROGRAMS = os.path.join(BUILD, "tests/interception")
 HANG = 300  # a guard, no measure
 gc.disable()  # lists of a hundred thousand events, none of them a cycle: it would take more time than all else
-
-
-class Skip(Exception):
-    """Raised by a case that cannot run here; the text says why."""
 
 
 class Done:
@@ -94,6 +84,14 @@ def folder():
     return path
 
 
+@tap.after_case
+def _remove_folders(passed):
+    """What a failed case left stays if WAYS_KEEP is set."""
+    if passed or not os.environ.get("WAYS_KEEP"):
+        while _folders:
+            shutil.rmtree(_folders.pop(), ignore_errors=True)
+
+
 def program(name):
     path = os.path.join(PROGRAMS, name)
     if not os.path.exists(path):
@@ -141,39 +139,3 @@ def same_as_without(done, *command, **kw):
     return [f"{what} differs: with {a!r:.600}, without {b!r:.600}"
             for what, a, b in (("exit status", done.rc, plain.rc), ("stdout", done.out, plain.out),
                                ("stderr", done.err, plain.err)) if a != b]
-
-
-# ---- TAP ----------------------------------------------------------------------------------------
-
-_cases = []
-
-
-def case(name):
-    """Registers a function that returns a list of problems (or None)."""
-    def register(function):
-        _cases.append((name, function))
-        return function
-    return register
-
-
-def main():
-    only = sys.argv[1:]
-    cases = [c for c in _cases if not only or any(w in c[0] for w in only)]
-    print(f"1..{len(cases)}", flush=True)
-    failed = 0
-    for i, (name, function) in enumerate(cases, 1):
-        try:
-            problems = function() or []
-            note = ""
-        except Skip as e:
-            problems, note = [], f" # SKIP {e}"
-        except Exception:
-            problems, note = [traceback.format_exc()], ""
-        failed += bool(problems)
-        print(f"{'not ok' if problems else 'ok'} {i} - {name.replace('#', '')}{note}", flush=True)
-        for p in problems[:12]:
-            print("".join(f"# {line}\n" for line in str(p)[:3000].splitlines()), end="", flush=True)
-        if not problems or not os.environ.get("WAYS_KEEP"):
-            while _folders:
-                shutil.rmtree(_folders.pop(), ignore_errors=True)
-    sys.exit(failed > 0)

@@ -4,6 +4,7 @@ import glob
 import os
 import subprocess
 
+import tap
 from death import *
 
 CALLS = 20000  # of a single worker: enough for several chunks
@@ -71,7 +72,7 @@ def readable(life, needed=False):
         return ["there is no trace"] if needed else []
     problems, counts = judge.part(REPORT, path, life.ledger()) if life.ledger() else ([], None)
     if os.environ.get("WAYS_KEEP"):
-        print(f"# {life.place}: in the trace, lost, in the ledger: {counts}; said: {life.lines()}")
+        tap.note(f"{life.place}: in the trace, lost, in the ledger: {counts}; said: {life.lines()}")
     return problems + accepted(path)
 
 

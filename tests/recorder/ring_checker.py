@@ -10,11 +10,8 @@ import bisect
 import collections
 import glob
 import itertools
-import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-import read_trace  # noqa: E402
+import read_trace
 
 CLOCK_NS = 1000  # how far the recorder's clock may be from the program's
 SEGMENT, FIRST, LAST, INEXACT = 4, 1, 2, 4

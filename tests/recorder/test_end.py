@@ -9,6 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from tap import case  # noqa: E402
 
 # Whoever starts us may ignore some (nohup does), and what a process ignores its children ignore.
 for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):

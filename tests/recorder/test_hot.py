@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from tap import Skip, case  # noqa: E402
 
 STUB = os.path.join(BUILD, "tests/recorder/stub")
 

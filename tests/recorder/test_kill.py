@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from tap import case, note  # noqa: E402
 
 KILLS = int(os.environ.get("DEATH_KILLS") or 0)
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
@@ -130,8 +131,7 @@ def campaign(name):
     with multiprocessing.Pool(min(n, os.cpu_count() or 1)) as pool:
         done = list(pool.imap_unordered(kill_safely, tasks))
     turned = sum(t for _, _, t in done)
-    print(f"# {name}: {n} kills, {sum(made for _, made, _ in done)} calls" +
-          (f", {turned} files had gone round" if turned else ""), flush=True)
+    note(f"{name}: {n} kills, {sum(made for _, made, _ in done)} calls" + (f", {turned} files had gone round" if turned else ""))
     bad = [x for problems, _, _ in done for x in problems]
     if "CUTRACE_MAX_SIZE" in env and not turned:
         bad.append("no file went round: nothing was tested")

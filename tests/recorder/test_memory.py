@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from tap import Skip, case  # noqa: E402
 
 CUTRACE = os.path.join(BUILD, "cutrace")
 HERE_MEMORY = {"CUTRACE_MEMORY": "1", "CUTRACE_FLUSH_MS": "10", "CUTRACE_QUIET": None}

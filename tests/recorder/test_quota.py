@@ -12,6 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
 from life import *  # noqa: E402,F403
+from tap import Skip, case  # noqa: E402
 
 
 class Quota:

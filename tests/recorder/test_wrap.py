@@ -13,6 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import ring_checker  # noqa: E402
 from death import *  # noqa: E402,F403
+from tap import case, note  # noqa: E402
 
 CALLS, SIZE = (50_000_000, "16M") if FULL else (2_000_000, "1M")
 # Failures on the way, so that checkpoints come between a give-back and its failure, too.
@@ -39,7 +40,7 @@ def churned(threads, slots, refused=0, **env):
         where, path = live_once(threads, slots, refused, env)
         if path:
             break
-        print("# events were lost: once more", flush=True)
+        note("events were lost: once more")
         shutil.rmtree(where)
     else:
         return ["events are lost every time"], {}
@@ -55,7 +56,7 @@ def churned(threads, slots, refused=0, **env):
             problems.append(f"{summary['trace']}")
     if done["checkpoints"] < 3:
         problems.append(f"only {done['checkpoints']} checkpoints are left: nothing was tested")
-    print(f"# {threads} threads, {slots} slots: {dict(done)} in {ran:.0f} s, judged in {time.monotonic() - started - ran:.0f} s", flush=True)
+    note(f"{threads} threads, {slots} slots: {dict(done)} in {ran:.0f} s, judged in {time.monotonic() - started - ran:.0f} s")
     return problems, done
 
 

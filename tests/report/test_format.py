@@ -19,7 +19,7 @@ import example  # noqa: E402
 import traces  # noqa: E402
 from mktrace import (FIELDS, OPS, Trace, chunk, columns, entry, info_section, packed_columns, raw_zstd_frame,  # noqa: E402
                      section, varint, xxh64, zstd_frame)
-from tap import FULL, PLAIN, REPORT, ROOT, check, equal, main, report, test  # noqa: E402
+from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 
@@ -63,9 +63,8 @@ def small(compress=raw_zstd_frame, **flush):
     return t
 
 
-@test
+@case("the worked example of FORMAT.md decodes to what it says")
 def worked_example():
-    """the worked example of FORMAT.md decodes to what it says"""
     with open(os.path.join(ROOT, "include/cutrace/format/FORMAT.md"), encoding="utf-8") as f:
         page = f.read()
     listing = page[page.index("## 6."):].split("```")[1]
@@ -89,18 +88,16 @@ def worked_example():
     equal((got[1]["op"], got[1]["result"], got[1]["ptr"]), ("free", 700, "0x7f0000000000"))
 
 
-@test
+@case("zstd -t and zstd -dc accept what the builder writes, stored and compressed")
 def zstd_accepts():
-    """zstd -t and zstd -dc accept what the builder writes, stored and compressed"""
     for compress in (raw_zstd_frame, zstd_frame):
         data = small(compress).bytes()
         subprocess.run(["zstd", "-tq", write(data)], check=True)
         equal(len(events(data)[1]), 3)
 
 
-@test
+@case("the builder's XXH64 gives the published values")
 def xxh64_of_the_builder():
-    """the builder's XXH64 gives the published values"""
     equal(xxh64(b""), 0xEF46DB3751D8E999)
     equal(xxh64(b"abc"), 0x44BC2CF5AD770999)
     equal(xxh64(b"0123456789abcdef" * 10), int(subprocess.run(
@@ -109,9 +106,8 @@ def xxh64_of_the_builder():
         else xxh64(b"0123456789abcdef" * 10))
 
 
-@test
+@case("a trace cut at any byte: what is whole before the cut is reported")
 def truncated_everywhere():
-    """a trace cut at any byte: what is whole before the cut is reported"""
     t = small()
     data, first = t.bytes(), len(t.out[0])
     step = 1 if FULL else 3
@@ -130,9 +126,8 @@ def truncated_everywhere():
                       "cut at %d" % n)
 
 
-@test
+@case("one bit flipped at any byte never crashes the report")
 def flipped_everywhere():
-    """one bit flipped at any byte never crashes the report"""
     data = small().bytes()
     for n in range(0, len(data), 1 if FULL else 2):
         for bit in range(8) if FULL else (n % 8,):
@@ -141,9 +136,8 @@ def flipped_everywhere():
             sane(bytes(bad), "bit %d of byte %d" % (bit, n))
 
 
-@test
+@case("a chunk whose prefix has one wrong bit anywhere is not believed")
 def flipped_prefix():
-    """a chunk whose prefix has one wrong bit anywhere is not believed"""
     first, second = small().out
     for n in range(8, 104):
         bad = bytearray(second)
@@ -153,26 +147,23 @@ def flipped_prefix():
         check(b"offset %d" % len(first) in err, err)
 
 
-@test
+@case("a newer version is refused by naming both versions")
 def newer_version():
-    """a newer version is refused by naming both versions"""
     for data in (small(version=4).bytes(), chunk(0, b"", version=7)):
         code, _, err = sane(data, "version", (3,))
         check(re.search(rb"version [47]\b.* 3\b", err), err)
 
 
-@test
+@case("a longer header of the same version is read, its new fields are skipped")
 def longer_header():
-    """a longer header of the same version is read, its new fields are skipped"""
     t = Trace()
     t.event("note", 5, text="hello")
     t.flush(last=True, header_extra=b"new field ")
     equal([e["text"] for e in events(t.bytes())[1]], ["hello"])
 
 
-@test
+@case("unknown sections, columns, operations, frame kinds and longer dictionary entries are skipped")
 def unknown_kinds():
-    """unknown sections, columns, operations, frame kinds and longer dictionary entries are skipped"""
     body = section(99, b"whatever") + section(2, entry(1, b"name")) + section(6, entry(1, varint(5) + varint(0) + b"\x07\x08"))
     body += section(4, entry(1, varint(9) + b"????")) + section(5, entry(1, varint(1) + varint(2)))
     record = columns([{"t_ns": 10, "op": 77, "api": 1, "thread": 1, "stack": 1}])
@@ -182,9 +173,8 @@ def unknown_kinds():
     equal((got[0]["op"], got[0]["api"], got[0]["tid"]), ("unknown-77", "name", 5))
 
 
-@test
+@case("a chunk with an unknown required flag is passed over with a warning")
 def required_flag():
-    """a chunk with an unknown required flag is passed over with a warning"""
     t = small(flags=0x10001)
     code, d, err = sane(t.bytes(), "flag")
     equal((code, d["trace"]["events"]), (0, 2))
@@ -193,9 +183,8 @@ def required_flag():
     equal((code, d["trace"]["complete"]), (0, True))
 
 
-@test
+@case("chunks in any order, doubled, missing, and of another trace")
 def order_and_foreign():
-    """chunks in any order, doubled, missing, and of another trace"""
     t = small()
     other = Trace(trace_id=99)
     other.event("alloc", 1, ptr=5, bytes=1 << 30, device=0)
@@ -211,9 +200,8 @@ def order_and_foreign():
     equal((d["trace"]["wrapped"], d["trace"]["events"]), (True, 1))
 
 
-@test
+@case("frames that other tools put into a file are passed over; garbage between chunks costs nothing else")
 def skippable_frames():
-    """frames that other tools put into a file are passed over; garbage between chunks costs nothing else"""
     a, b = small().out
     free = struct.pack("<II", 0x184D2A50, 24) + bytes(24)
     equal(len(events(a + free + b)[1]), 3)
@@ -223,9 +211,8 @@ def skippable_frames():
         check(b"offset %d" % len(a) in err, err)
 
 
-@test
+@case("sizes that lie: nothing is allocated or decompressed on a file's word")
 def bombs():
-    """sizes that lie: nothing is allocated or decompressed on a file's word"""
     huge = zstd_frame(bytes(64 << 20)) if FULL else zstd_frame(bytes(1 << 20))
     cases = {
         "raw_bytes says 2**63": chunk(0, b"x" * 100, raw_bytes=1 << 63),
@@ -243,9 +230,8 @@ def bombs():
     sane(chunk(0, b"", compress=lambda b: body, raw_bytes=1 << 20), "zeros", (3,))
 
 
-@test
+@case("bodies whose inside is wrong: counts, lengths, ids and codings")
 def malformed_bodies():
-    """bodies whose inside is wrong: counts, lengths, ids and codings"""
     def column(number, coding, data):
         return varint(number) + varint(coding) + struct.pack("<I", len(data)) + data
     bodies = [
@@ -274,9 +260,8 @@ def malformed_bodies():
             check(code == 0, "body %d: %s exits %d %r" % (i, view, code, err))
 
 
-@test
+@case("fields with the largest values keep every view alive")
 def extreme_values():
-    """fields with the largest values keep every view alive"""
     t = Trace()
     top = (1 << 64) - 1
     for op in list(OPS) + [0, 200]:
@@ -299,9 +284,8 @@ def extreme_values():
                     json.loads(line)
 
 
-@test
+@case("ids mean what their generation says, and definitions may be replaced or come late")
 def dictionary_generations():
-    """ids mean what their generation says, and definitions may be replaced or come late"""
     t = Trace()
     t.event("note", 1, text="first")
     t.flush()
@@ -323,9 +307,8 @@ def dictionary_generations():
                              "inlined": [], "end": None, "hidden": False}])
 
 
-@test
+@case("an AMEND corrects the event of its own thread, before or behind it in the file")
 def amendments():
-    """an AMEND corrects the event of its own thread, before or behind it in the file"""
     t = Trace()
     t.event("free", 1000, tid=1, ptr=1)
     t.event("free", 1000, tid=2, ptr=2)
@@ -338,9 +321,8 @@ def amendments():
           [(1, None, None), (2, 700, None), (1, None, 77)])
 
 
-@test
+@case("stacks that share frames are the same, written flat and as a tree, also behind a new generation and a lost chunk")
 def stacks_in_all_versions():
-    """stacks that share frames are the same, written flat and as a tree, also behind a new generation and a lost chunk"""
     rng = random.Random(5)
     tops = [("f%d" % i, "/lib/x.so", 0x1000 + i) for i in range(6)] + [("g", "/m/a.py", n) for n in range(6)]
     pool = [[rng.choice(tops) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
@@ -377,9 +359,8 @@ def stacks_in_all_versions():
     check(said[0] == said[1] == said[2], "the versions differ")
 
 
-@test
+@case("a trace of 400 MB of frames in stacks that share nearly all of them takes memory for what it holds")
 def deep_stacks_cost_their_bytes():
-    """a trace of 400 MB of frames in stacks that share nearly all of them takes memory for what it holds"""
     body = section(4, b"".join(entry(i, varint(0) + varint(0x1000 + i) + varint(0) * 4) for i in (1, 2)))
     trunk = entry(1, varint(0) + varint(4000) + varint(1) + varint(2) + b"\0" * 3999)
     twigs = b"".join(entry(2 + i, varint(4000 - i % 50) + varint(1) + varint(5000 + i) + varint(4)) for i in range(100000))
@@ -393,9 +374,8 @@ def deep_stacks_cost_their_bytes():
         check(usage.ru_maxrss < 200 << 10, "%s: %d KiB" % (view, usage.ru_maxrss))
 
 
-@test
+@case("stacks that cannot be are malformed, those that refer to nothing have unknown frames; never a crash")
 def malformed_stacks():
-    """stacks that cannot be are malformed, those that refer to nothing have unknown frames; never a crash"""
     frames = section(4, entry(1, varint(0) + varint(0x999) + varint(0) * 4))
     event = section(7, columns([{"t_ns": 5, "op": 2, "stack": 1, "bytes": 1, "ptr": 1}]))
 
@@ -427,9 +407,8 @@ def packed_trace(tick_ns=100):
     return t
 
 
-@test
+@case("random events say the same in plain and in packed columns")
 def packed_is_plain():
-    """random events say the same in plain and in packed columns"""
     rng = random.Random(7)
     for _ in range(20 if FULL else 4):
         both, at = [Trace(), packed_trace(1)], 10**9
@@ -456,9 +435,8 @@ def packed_is_plain():
         equal(packed, plain)
 
 
-@test
+@case("times are rounded down to ticks, durations too; neighbours in a tick stay apart and in order")
 def rounded_times():
-    """times are rounded down to ticks, durations too; neighbours in a tick stay apart and in order"""
     t = packed_trace()
     for at in (1040, 2010, 2050, 2099, 2100, 16390, 1 << 40, (1 << 40) + 70001):
         t.event("note", at, text="x", duration_ns=777)
@@ -467,9 +445,8 @@ def rounded_times():
           [(at, 700) for at in (1040, 2010, 2050, 2099, 2100, 16300, (1 << 40) // 100 * 100, (1 << 40) + 70001)])
 
 
-@test
+@case("an AMEND names a time to the nanosecond; an event whose time was rounded down is found by it")
 def amendments_of_rounded_times():
-    """an AMEND names a time to the nanosecond; an event whose time was rounded down is found by it"""
     t = packed_trace()
     times = (500, 1040, 2010, 2050, 3070, 16390, 20000)
     for at in times:
@@ -502,9 +479,8 @@ def amendments_of_rounded_times():
     equal([(e["t_ns"], e["result"]) for e in events(t.bytes())[1]], [(500, None), (1000, 4), (2040, None)])
 
 
-@test
+@case("packed columns whose codes lead nowhere")
 def malformed_packed_columns():
-    """packed columns whose codes lead nowhere"""
     def block(records, **named):
         out = varint(records)
         for name, data in named.items():
@@ -553,9 +529,8 @@ def malformed_packed_columns():
         equal(report("check", write(data))[0], 0 if body in good else 3, "body %d: check" % i)
 
 
-@test
+@case("files that are no traces, folders, and what cannot be opened: one line and 3")
 def not_a_trace():
-    """files that are no traces, folders, and what cannot be opened: one line and 3"""
     for data in (b"", b"\x00" * 200, b"hello world\n" * 30, zstd_frame(b"some text")):
         sane(data, repr(data[:10]), (3,))
     for path in (os.path.join(FOLDER, "missing.zst"), FOLDER):
@@ -563,9 +538,8 @@ def not_a_trace():
         equal((code, out, err.count(b"\n")), (3, b"", 1), path)
 
 
-@test
+@case("a trace from a pipe and from a redirected file is the same as from its path")
 def standard_input():
-    """a trace from a pipe and from a redirected file is the same as from its path"""
     data = traces.refused()
     path = write(data)
     want = report("top", path)[1]
@@ -575,9 +549,8 @@ def standard_input():
     equal(done.stdout, want * 2)
 
 
-@test
+@case("several traces: each is reported, a bad one does not hide the others")
 def several_traces():
-    """several traces: each is reported, a bad one does not hide the others"""
     a, bad = write(traces.refused(), "a.zst"), write(b"nothing", "bad.zst")
     code, out, err = report("summary", a, bad, a)
     equal((code, len(re.findall(rb"out of memory at \S+ s: \S+ 4.30 GiB", out)), err.count(b"\n")), (3, 2, 1))

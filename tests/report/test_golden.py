@@ -67,17 +67,15 @@ def make(build):
     if name in ("ringed", "python", "pools", "blocks"):  # says how large it is; have what only version 3 has
         versions = {name: build}
 
-    def same_bytes():
+    @tap.case("%s: the builder still writes the committed traces of all versions" % name)
+    def _():
         for trace, write in versions.items():
             expect(os.path.join(GOLDEN, "traces", trace + ".zst"), write())
-    same_bytes.__doc__ = "%s: the builder still writes the committed traces of all versions" % name
-    tap.test(same_bytes)
     for view in VIEWS:
-        def one(view=view):
+        @tap.case("%s: %s" % (name, " ".join(view)))
+        def _(view=view):
             for trace in versions:
                 view_is(name, trace, view)
-        one.__doc__ = "%s: %s" % (name, " ".join(view))
-        tap.test(one)
 
 
 for builder in traces.ALL:

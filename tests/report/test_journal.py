@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import mkjournal  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, chunk, entry, text, varint  # noqa: E402
-from tap import FULL, REPORT, ROOT, check, equal, main, report, test  # noqa: E402
+from tap import FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:
     VERSION = int(re.search(r"CT_FORMAT_VERSION (\d+)", head_file.read()).group(1))
@@ -74,9 +74,8 @@ def brief(events):
     return [(e["event"], e["op"], e["t_ns"], int(e["ptr"], 16) if e["ptr"] else None, e["bytes"]) for e in events]
 
 
-@test
+@case("the generator's offsets are the C structures'")
 def layout():
-    """the generator's offsets are the C structures'"""
     program = os.path.join(FOLDER, "layout")
     source = r"""
 #include <cutrace/format/journal.h>
@@ -94,9 +93,8 @@ int main(void) {
                 mkjournal.EVENT_BYTES, 24 + 8 + 64, mkjournal.layout_hash(), mkjournal.SHELF])
 
 
-@test
+@case("every event of the open chunk and of the rings is there, in order, with its names, stack and thread")
 def folded():
-    """every event of the open chunk and of the rings is there, in order, with its names, stack and thread"""
     write(begun().bytes(), left().bytes())
     events, err = dump()
     equal(err, b"")
@@ -137,9 +135,8 @@ def with_stacks(*make):
     return [frames_of(e) for e in got]
 
 
-@test
+@case("Python frames have the names of their texts, frames are shared, and ends say why")
 def python_frames():
-    """Python frames have the names of their texts, frames are shared, and ends say why"""
     lib = 0x7F0000000000
 
     def deep(j):
@@ -159,9 +156,8 @@ def python_frames():
     equal((len(got[3]), got[4]), (4096, got[3]))
 
 
-@test
+@case("words that refer to nothing, texts that are none and stacks beyond all bounds: never a crash, never a wrong name")
 def impossible_words():
-    """words that refer to nothing, texts that are none and stacks beyond all bounds: never a crash, never a wrong name"""
     nameless = [(None, None, 7, None, None)]
 
     def of_text(make):
@@ -176,9 +172,8 @@ def impossible_words():
     equal([len(s) for s in got[7:]], [1, 2, 0, 0, 0])
 
 
-@test
+@case("a small journal cannot be made to hold many large texts by letting them lie upon each other")
 def texts_that_overlap():
-    """a small journal cannot be made to hold many large texts by letting them lie upon each other"""
     both = 4090 << 32 | 1000  # as a hash, as a length in words and as the lengths of two names
 
     def words(j):
@@ -190,9 +185,8 @@ def texts_that_overlap():
     check(all(len(f[0]) == 1000 for f in named) and len(named) < 20, "%d frames have names" % len(named))
 
 
-@test
+@case("without its journal the trace is reported with a warning that says what may be missing")
 def without():
-    """without its journal the trace is reported with a warning that says what may be missing"""
     t = begun()
     for options, data in (((), None), (("--no-journal",), left().bytes())):
         write(t.bytes(), data)
@@ -209,18 +203,16 @@ def without():
     equal(dump()[1], b"")
 
 
-@test
+@case("standard input has no journal, and that is said")
 def standard_input():
-    """standard input has no journal, and that is said"""
     write(begun().bytes(), left().bytes())
     code, out, err = report("dump", "--json", "-", data=read(TRACE))
     equal((code, out.count(b"\n")), (0, 3))
     check(VERSION < 2 or b"may be missing" in err, err)
 
 
-@test
+@case("if the trace has the open chunk already, only what is younger is taken from the rings")
 def chunk_is_there():
-    """if the trace has the open chunk already, only what is younger is taken from the rings"""
     t = begun()
     j = left()
     write(t.bytes(), j.bytes())
@@ -236,9 +228,8 @@ def chunk_is_there():
     equal((code, d["trace"]["clean_end"], d["trace"]["events"], err), (0, True, 5, b""))
 
 
-@test
+@case("a journal whose trace is missing, empty or cut inside the open chunk still tells all it has")
 def trace_is_missing():
-    """a journal whose trace is missing, empty or cut inside the open chunk still tells all it has"""
     j = left(seq=0, first_event=0)
     for data in (None, b""):
         write(data, j.bytes())
@@ -255,9 +246,8 @@ def trace_is_missing():
         equal(summary()[1]["trace"]["complete"], True, "cut at %d" % n)
 
 
-@test
+@case("an event that was being recorded when the process died is counted and told")
 def torn():
-    """an event that was being recorded when the process died is counted and told"""
     j = left()
     j.rings[1].announced = 2020
     write(begun().bytes(), j.bytes())
@@ -267,9 +257,8 @@ def torn():
     equal(report("check", TRACE)[0], 0)
 
 
-@test
+@case("events that found their ring full are told as lost")
 def lost():
-    """events that found their ring full are told as lost"""
     j = left()
     j.rings[0].lost = 77
     write(begun().bytes(), j.bytes())
@@ -278,9 +267,8 @@ def lost():
     equal(dump()[0][-1]["op"], "lost")
 
 
-@test
+@case("more events than a chunk holds, in rings that are full, are merged in the order of time")
 def many():
-    """more events than a chunk holds, in rings that are full, are merged in the order of time"""
     j = Journal(seq=1, first_event=3, drained_ns=1500, ring_data=1 << 23)
     stamps = []
     for r in range(3):
@@ -303,9 +291,8 @@ def many():
     check(read(TRACE) == want, "the same bytes")
 
 
-@test
+@case("a journal of another trace, another version or another layout is refused in one line, and the trace reported alone")
 def foreign():
-    """a journal of another trace, another version or another layout is refused in one line, and the trace reported alone"""
     other, newer, different = left(trace_id=99), left(), left()
     newer.version, different.hash = 5, 1
     for what, j, words in (("trace", other, b"another trace"), ("version", newer, b"version 5, this program reads 4"),
@@ -319,9 +306,8 @@ def foreign():
         check(read(JOURNAL) == j.bytes(), what)
 
 
-@test
+@case("a journal cut at every 64th byte: never a crash, never less than the trace alone")
 def truncated():
-    """a journal cut at every 64th byte: never a crash, never less than the trace alone"""
     data = left(blocks=32).bytes()
     write(begun().bytes(), data)
     step = 64 if FULL else 64 * 7
@@ -334,9 +320,8 @@ def truncated():
         check(err.count(b"\n") <= 1, "cut at %d: %r" % (n, err))
 
 
-@test
+@case("offsets, counts and chains that lie: a line or less events, never a crash, a hang or a lot of memory")
 def hostile():
-    """offsets, counts and chains that lie: a line or less events, never a crash, a hang or a lot of memory"""
     good = left(blocks=32)
     data = good.bytes()
     open_at = mkjournal.OPEN + mkjournal.OPEN_BYTES  # open[1] counts
@@ -366,9 +351,8 @@ def hostile():
 STREAMS_TRIED = 12
 
 
-@test
+@case("a chain of blocks that leads back to itself ends")
 def loops():
-    """a chain of blocks that leads back to itself ends"""
     j = left(blocks=32)
     j.streams[2] = j.streams[2] + entry(91, b"x" * 3000) + entry(92, b"y" * 3000)
     data = bytearray(j.bytes())
@@ -383,9 +367,8 @@ def loops():
         check(b"blocks is impossible" in err and err.count(b"\n") == 1, err)
 
 
-@test
+@case("while the process runs it is said that it is still recording, and a seal is refused")
 def running():
-    """while the process runs it is said that it is still recording, and a seal is refused"""
     j = left()
     j.alive()
     j.rings[0].announced = 2030
@@ -403,9 +386,8 @@ def running():
     equal((brief(dump()[0]), os.path.exists(JOURNAL)), (WANT, False))
 
 
-@test
+@case("another process that has the pid now is not the one that recorded")
 def recycled_pid():
-    """another process that has the pid now is not the one that recorded"""
     j = left()
     j.alive()
     j.process_start -= 1
@@ -441,9 +423,8 @@ def put(j, shelved, size=2 * mkjournal.PAGE, at=0):
     return j
 
 
-@test
+@case("chunks of the shelf that the trace does not have are its chunks, wherever they lie in the ring")
 def shelf():
-    """chunks of the shelf that the trace does not have are its chunks, wherever they lie in the ring"""
     c = chunks()
     write(b"".join(c), behind().bytes())
     want = dump()
@@ -463,9 +444,8 @@ def shelf():
     equal(dump(), want)
 
 
-@test
+@case("a chunk that is on the shelf and still the open one counts once; a clean end on the shelf is one")
 def shelf_and_open():
-    """a chunk that is on the shelf and still the open one counts once; a clean end on the shelf is one"""
     c = chunks()
     write(b"".join(c), Journal(seq=4, dict_seq=0, first_event=9, drained_ns=1500).bytes())
     want = brief(dump()[0])
@@ -484,9 +464,8 @@ def shelf_and_open():
     equal((d["clean_end"], d["complete"], d["events"], read(TRACE) == t.bytes()), (True, True, 4, True))
 
 
-@test
+@case("what has fallen off the shelf was overwritten: no loss, and the state behind it is exact from the next segment on")
 def shelf_went_round():
-    """what has fallen off the shelf was overwritten: no loss, and the state behind it is exact from the next segment on"""
     t = begun()
     for n in range(1, 7):
         checkpoint = None
@@ -513,9 +492,8 @@ def shelf_went_round():
         sealed_as_folded(b"".join(c[:in_file]), put(Journal(**end), c[first:]).bytes())
 
 
-@test
+@case("a seal that was interrupted at any byte is done again, to the same bytes")
 def shelf_seal_interrupted():
-    """a seal that was interrupted at any byte is done again, to the same bytes"""
     c, j = chunks(), put(behind(), chunks()[1:]).bytes()
     write(c[0], j)
     equal(report("seal", TRACE)[0], 0)
@@ -550,9 +528,8 @@ def turn(j, pieces):
                 words[head_at] = head
 
 
-@test
+@case("chunks that are overwritten while they are read do not count, all others are whole")
 def shelf_alive():
-    """chunks that are overwritten while they are read do not count, all others are whole"""
     t = Trace()
     for n in range(100):
         t.restart()
@@ -585,9 +562,8 @@ def shelf_alive():
     check(chunks_ > 5 * looks, "%d events in %d looks" % (chunks_, looks))
 
 
-@test
+@case("a shelf that lies: a line or less events, never a crash, a hang or a lot of memory")
 def shelf_hostile():
-    """a shelf that lies: a line or less events, never a crash, a hang or a lot of memory"""
     c = chunks()
     good = put(behind(blocks=32), c[1:], at=mkjournal.PAGE)
     data = good.bytes()
@@ -624,9 +600,8 @@ def sealed_as_folded(t, j):
     equal(dump()[1], b"")
 
 
-@test
+@case("seal writes into the trace what was reported from the journal, and removes that")
 def seal():
-    """seal writes into the trace what was reported from the journal, and removes that"""
     sealed_as_folded(begun().bytes(), left().bytes())
     once = read(TRACE)
     code, out, err = report("seal", TRACE)
@@ -647,9 +622,8 @@ def half_written():
     return t, whole
 
 
-@test
+@case("a chunk that was cut is replaced by the one from the journal; a trace that is missing comes to be")
 def seal_of_cut():
-    """a chunk that was cut is replaced by the one from the journal; a trace that is missing comes to be"""
     t, whole = half_written()
     for n in range(len(whole) - 7, len(t.bytes()) - 16, 11):
         sealed_as_folded(t.bytes()[:n], left().bytes())
@@ -659,9 +633,8 @@ def seal_of_cut():
     equal(len(dump()[0]), 6)
 
 
-@test
+@case("seal -o writes another file and leaves both as they are")
 def seal_to():
-    """seal -o writes another file and leaves both as they are"""
     t, j = begun().bytes(), left().bytes()
     write(t, j)
     other = os.path.join(FOLDER, "other.zst")
@@ -674,9 +647,8 @@ def seal_to():
     equal((code, err.count(b"\n")), (5, 1))
 
 
-@test
+@case("a seal that was interrupted at any byte is done again, to the same bytes")
 def seal_interrupted():
-    """a seal that was interrupted at any byte is done again, to the same bytes"""
     t, j = begun().bytes(), left()
     j.rings[0].lost = 5
     j = j.bytes()
@@ -692,9 +664,8 @@ def seal_interrupted():
     equal(len(dump()[0]), 10, "before the journal is removed")
 
 
-@test
+@case("a seal that finds no room leaves trace and journal as they were")
 def seal_on_full_disk():
-    """a seal that finds no room leaves trace and journal as they were"""
     t, whole = half_written()
     for data in (whole, t.bytes()[:len(whole) + 50]):
         j = left().bytes()
@@ -708,9 +679,8 @@ def seal_on_full_disk():
             check(read(TRACE) == data and read(JOURNAL) == j, "room %d" % room)
 
 
-@test
+@case("nothing to seal: a whole trace is left alone; one without a clean end and without a journal is not whole")
 def seal_without():
-    """nothing to seal: a whole trace is left alone; one without a clean end and without a journal is not whole"""
     t = begun()
     write(t.bytes())
     code, _, err = report("seal", TRACE)

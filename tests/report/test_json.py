@@ -10,7 +10,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
-from tap import ROOT, check, equal, main, report, test  # noqa: E402
+from tap import ROOT, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "timeline", "frag", "info", "check")
@@ -46,9 +46,8 @@ def read(view, path, *more):
     return json.loads(out)
 
 
-@test
+@case("every key that any view writes is on the page, and every key on the page is written")
 def every_key_is_documented():
-    """every key that any view writes is on the page, and every key on the page is written"""
     found = {}
     for path in FILES:
         for view in VIEWS:
@@ -73,9 +72,8 @@ def every_key_is_documented():
     check(not unused, "on the page, but never written: %r" % unused)
 
 
-@test
+@case("the keys of a view do not depend on the trace")
 def same_keys_always():
-    """the keys of a view do not depend on the trace"""
     def same(value, path):
         if isinstance(value, dict):
             equal(seen.setdefault(path, list(value)), list(value), path)
@@ -91,9 +89,8 @@ def same_keys_always():
             same({k: v for k, v in read(view, path).items() if k != "crossing"}, view)
 
 
-@test
+@case("dump: the contract's keys, types and order of events")
 def dump_contract():
-    """dump: the contract's keys, types and order of events"""
     contract = ["event", "t_ns", "tid", "device", "api", "op", "ptr", "bytes", "result", "duration_ns", "stack"]
     ops = set(OPS) - {"amend"}
     for path in FILES:
@@ -118,9 +115,8 @@ def dump_contract():
                     equal(list(i), ["name", "file", "line"])
 
 
-@test
+@case("summary: the contract's keys")
 def summary_contract():
-    """summary: the contract's keys"""
     for path in FILES:
         d = read("summary", path)
         check(set(d) >= {"trace", "process", "devices", "ooms", "crossing", "live_at_crossing"})
@@ -138,9 +134,8 @@ def summary_contract():
             equal(sum(h["count"] for h in d["live_at_crossing"]), d["crossing"]["live_allocations"])
 
 
-@test
+@case("crossing: the last OOM without a successful retry, else the first one, recovered")
 def crossing_rules():
-    """crossing: the last OOM without a successful retry, else the first one, recovered"""
     d = read("summary", FILES[0])
     equal((d["crossing"]["event"], d["crossing"]["recovered"]), (165, False))
     d = read("summary", FILES[1])
@@ -154,9 +149,8 @@ def crossing_rules():
     equal((d["crossing"]["event"], d["crossing"]["reason"]), (3, "host-memory"))
 
 
-@test
+@case("the summary names what contexts, modules and limits took, and leaves out what took nothing")
 def what_is_not_allocations_is_named():
-    """the summary names what contexts, modules and limits took, and leaves out what took nothing"""
     def said(**costs):
         t = Trace()
         traces.begin(t)
@@ -179,9 +173,8 @@ def what_is_not_allocations_is_named():
     equal(said(), "")
 
 
-@test
+@case("a site is the line of the program, not JAX's, XLA's or CuPy's")
 def layers_of_frameworks_are_hidden():
-    """a site is the line of the program, not JAX's, XLA's or CuPy's"""
     t = Trace()
     traces.begin(t)
     for at, layers in enumerate(([("__pyx_f_4cupy_4cuda_6memory_alloc", "/x/memory.so"), ("empty", "/x/cupy/_creation/basic.py", 34)],
@@ -197,9 +190,8 @@ def layers_of_frameworks_are_hidden():
     check(b"cupy" not in out and b"tsl" not in out and b"jax" not in out, out.decode())
 
 
-@test
+@case("info says how many names a process looked up, and --json which; other keys that begin alike stay as they are")
 def look_ups_are_counted_as_text():
-    """info says how many names a process looked up, and --json which; other keys that begin alike stay as they are"""
     t = Trace()
     traces.begin(t)
     names = {"way.resolved.cuMemAlloc_v2": "3", "unwrapped.cuInit.0": "1", "unwrapped.cuInit.2000": "2"}

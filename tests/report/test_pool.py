@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, zstd_frame  # noqa: E402
-from tap import FULL, check, equal, main, report, test  # noqa: E402
+from tap import FULL, case, check, equal, main, report  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 FOLDER = tempfile.mkdtemp()
@@ -663,9 +663,8 @@ def wrapped(seed, n):
     same_end(model, path, "wrapped seed %d" % seed)
 
 
-@test
+@case("runs of some thousand events: all figures at the end and at random moments, curves, peaks, refusals, requests")
 def short_runs():
-    """runs of some thousand events: all figures at the end and at random moments, curves, peaks, refusals, requests"""
     requests, retries = {o: dict.fromkeys(("not_enough_free", "fragmented", "fit_unused"), 0) for o in ("growth_causes", "oom_causes")}, 0
     named = refused = 0
     for seed in range(20 if FULL else 6):
@@ -683,9 +682,8 @@ def short_runs():
     check(retries > sum(requests["oom_causes"].values()), "some of %d retries succeeded" % retries)
 
 
-@test
+@case("the largest free block is exact only where no stream was created and nothing of that is missing")
 def bounds():
-    """the largest free block is exact only where no stream was created and nothing of that is missing"""
     events = Allocator(random.Random(3), 1, 0).run(200)
     for info, last, bound in (({}, True, True), ({"hook.cuMemAlloc_v2.calls": "7"}, True, False),
                               ({"hook.cuMemAlloc_v2.calls": "7"}, False, True),
@@ -703,9 +701,8 @@ def bounds():
             equal("largest at most" in text, bound, view)
 
 
-@test
+@case("where PyTorch was told to do without blocks, frag says so")
 def settings():
-    """where PyTorch was told to do without blocks, frag says so"""
     for info, want in (({}, None), ({"process.env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, None),
                        ({"process.env.PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "backend:cudaMallocAsync"),
                        ({"process.env.PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}, "backend:cudaMallocAsync"),
@@ -720,9 +717,8 @@ def settings():
         equal(("PyTorch has no blocks: " + (want or "") in text), want is not None, info)
 
 
-@test
+@case("what the driver refused is recovered by what the driver grants, what PyTorch refused by a block")
 def recoveries():
-    """what the driver refused is recovered by what the driver grants, what PyTorch refused by a block"""
     t = trace_with()
     driver = {"device": 0, "bytes": 10 * M, "space": "device", "api": "cudaMalloc", "tid": 1}
     totals = {"device": 0, "bytes": 10 * M, "tid": 1, "allocated_bytes": 0, "reserved_bytes": 0}
@@ -739,9 +735,8 @@ def recoveries():
           [("alloc", "unknown", 4), ("block-oom", "unknown", 2), ("alloc", "unknown", 4), ("block-oom", "pool-limit", None)])
 
 
-@test
+@case("of more than a thousand segments and a thousand call sites: who pins which, each segment counted once")
 def many_of_both():
-    """of more than a thousand segments and a thousand call sites: who pins which, each segment counted once"""
     rng, t, rows, held = random.Random(11), trace_with(), {}, {}
     for i in range(1100):
         t.event("alloc", 10**9 + i * 100, device=0, bytes=2 * M, ptr=0x7000000000 + i * 4 * M, space="device", result=0)
@@ -763,16 +758,14 @@ def many_of_both():
     equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["held_by"]}, rows)
 
 
-@test
+@case("traces that begin with a checkpoint")
 def checkpoints():
-    """traces that begin with a checkpoint"""
     for seed in range(40 if FULL else 8):
         wrapped(seed, 2100)
 
 
-@test
+@case("a million events, in runs of 50 thousand (short: one of 20 thousand), at random moments")
 def long_run():
-    """a million events, in runs of 50 thousand (short: one of 20 thousand), at random moments"""
     for seed in range(100, 120 if FULL else 101):
         whole(seed, 50000 if FULL else 20000, 4, details=False)
 

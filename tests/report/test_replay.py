@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import Trace  # noqa: E402
-from tap import FULL, check, equal, main, report, test  # noqa: E402
+from tap import FULL, case, check, equal, main, report  # noqa: E402
 
 K, M, G = 1 << 10, 1 << 20, 1 << 30
 FOLDER = tempfile.mkdtemp()
@@ -275,16 +275,14 @@ def budgeted(events, d, budget, seed):
     equal(d["crossing"], None, "seed %d budget %d" % (seed, budget))
 
 
-@test
+@case("random sequences of events give the numbers of the model")
 def random_sequences():
-    """random sequences of events give the numbers of the model"""
     for seed in range(400 if FULL else 40):
         compare(seed, 40 if seed % 2 else 600)
 
 
-@test
+@case("the random sequences reach what they are to test")
 def model_is_exercised():
-    """the random sequences reach what they are to test"""
     rng = random.Random(1)
     events = generate(rng, 3000)
     write(rng, events)

@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history  # noqa: E402
-from tap import FULL, check, equal, main, report, test  # noqa: E402
+from tap import FULL, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 K = 1 << 10
@@ -126,9 +126,8 @@ def sites(path, *more):
     return sorted((s["site"], s["live_bytes"], s["live_count"]) for s in top["sites"] if s["live_bytes"])
 
 
-@test
+@case("with event 0 there and no gap, checkpoints change nothing")
 def event_zero_is_there():
-    """with event 0 there and no gap, checkpoints change nothing"""
     p = Program(1, 30, 5)
     path = write(p.trace.out)
     d = read("summary", path)
@@ -137,9 +136,8 @@ def event_zero_is_there():
           (False, 0, True, None))
 
 
-@test
+@case("every suffix that holds a whole checkpoint has the exact state")
 def suffixes():
-    """every suffix that holds a whole checkpoint has the exact state"""
     p = Program(2, 30, 6)
     whole = write(p.trace.out, "whole.zst")
     want, want_sites = state(read("summary", whole)), sites(whole)
@@ -158,9 +156,8 @@ def suffixes():
         check(b"events 0 to %d were overwritten" % (segment * EVENTS - 1) in text, text)
 
 
-@test
+@case("exact_from is where the last part of the checkpoint stands; the state is right at every moment from there on")
 def exact_from():
-    """exact_from is where the last part of the checkpoint stands; the state is right at every moment from there on"""
     p = Program(3, 18, 6)
     whole, path = write(p.trace.out, "whole.zst"), write(p.trace.out[7:])
     t = read("summary", path)["trace"]
@@ -171,9 +168,8 @@ def exact_from():
         equal(state(read("summary", path, "--to", to)), state(read("summary", whole, "--to", to)), "at event %d" % e["event"])
 
 
-@test
+@case("the surroundings of a refused allocation stand alone before the gap, with the exact state of then")
 def kept_surroundings():
-    """the surroundings of a refused allocation stand alone before the gap, with the exact state of then"""
     p = Program(4, 40, 5, refusals={(8, 20), (37, 3)})
     whole, path = write(p.trace.out, "whole.zst"), write(p.trace.out[5:10] + p.trace.out[33:])
     a, b = read("oom", whole), read("oom", path)
@@ -194,9 +190,8 @@ def kept_surroundings():
     equal(state(read("summary", path)), state(read("summary", whole)))
 
 
-@test
+@case("behind a gap nothing is carried on, whatever follows")
 def no_checkpoint():
-    """behind a gap nothing is carried on, whatever follows"""
     p = Program(10, 10, 5)
     t = p.trace
     t.seq += 7
@@ -208,9 +203,8 @@ def no_checkpoint():
     equal((state(d), d["trace"]["exact"], d["trace"]["overwritten_events"]), ((3, 1), False, 100))
 
 
-@test
+@case("a chunk that is damaged in the middle of a segment is a loss, also in a ring; the next checkpoint mends the state")
 def a_hole():
-    """a chunk that is damaged in the middle of a segment is a loss, also in a ring; the next checkpoint mends the state"""
     p = Program(5, 30, 6)
     whole = write(p.trace.out, "whole.zst")
     out = p.trace.out
@@ -224,9 +218,8 @@ def a_hole():
     equal((t["missing_chunks"], t["exact"], t["overwritten_events"]), (1, False, 0))
 
 
-@test
+@case("a checkpoint of totals by call site has their sums and says that it is not exact")
 def totals():
-    """a checkpoint of totals by call site has their sums and says that it is not exact"""
     p = Program(6, 12, 6, inexact={6})
     path, whole = write(p.trace.out[6:7]), write(p.trace.out[:7], "whole.zst")
     t = read("summary", path)["trace"]
@@ -239,9 +232,8 @@ def totals():
     check(abs(got - want) < 900 * K, "%d, %d" % (got, want))
 
 
-@test
+@case("the timeline goes back to the start of the process, by the history where events were overwritten")
 def coarse():
-    """the timeline goes back to the start of the process, by the history where events were overwritten"""
     p = Program(8, 40, 5, refusals={(8, 20), (12, 5), (37, 3)})
     whole, path = write(p.trace.out, "whole.zst"), write(p.trace.out[5:10] + p.trace.out[30:])
     a, b = read("timeline", whole), read("timeline", path)
@@ -268,9 +260,8 @@ def coarse():
     equal(read("summary", whole)["devices"][0]["history_peak_bytes"], None)
 
 
-@test
+@case("a history that is none is told as damage, and everything else is reported")
 def malformed_history():
-    """a history that is none is told as damage, and everything else is reported"""
     for data in (b"", b"\xff" * 30, history(500, 4000, [(0, 1, 1, 0, {4: (0, 5, 3)})])[:-1], history(500, 0, []),
                  history(500, 1 << 63, [(0, 1, 1, 0, {})]), history(500, 4000, [(99, 1, 1, 0, {})])):
         p = Program(9, 6, 6)
@@ -281,9 +272,8 @@ def malformed_history():
         check(code == 0 and b"malformed" in err, err)
 
 
-@test
+@case("every view of a ring ends well, in any order of its chunks")
 def every_view():
-    """every view of a ring ends well, in any order of its chunks"""
     p = Program(7, 24, 6, refusals={(7, 1)})
     for name, chunks in (("ring", p.trace.out[20:] + p.trace.out[6:9] + p.trace.out[13:20]), ("rest", p.trace.out[13:17])):
         path = write(chunks, name + ".zst")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: nvcc
-"""The simulated driver and the stand-in runtime against rules written by hand; prints TAP.
+"""The simulated driver and the stand-in runtime against rules written by hand.
 
 Each case runs in its own process, because the driver reads its parameters once. Then its ledger is checked for order
 and for overlapping allocations."""
@@ -17,28 +17,26 @@ import sys
 import tempfile
 import threading
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from driver import *  # noqa: E402,F403
+from tap import ROOT, SIM, Skip, case, main, skip_all  # noqa: E402
 
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
-BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
-SIM = os.path.join(BUILD, "sim")
 CUDA_INC = os.environ.get("CUDA_INC") or "/usr/local/cuda/include"
 CUDA_LIB = "/usr/local/cuda/lib64"
 HANG = 500  # a guard, no measure
 
-CASES = []
+_alone = {}
 
 
-class Skip(Exception):
-    pass
+def alone(**environment):
+    """The function runs in a process of its own, with these parameters; @ is a folder."""
+    def wrap(function):
+        _alone[function.__name__] = function
 
-
-def case(**environment):
-    def add(function):
-        CASES.append((function, environment))
-        return function
-    return add
+        def run():
+            return problems_alone(function.__name__, environment)
+        return run
+    return wrap
 
 
 def eq(got, wanted, what=""):
@@ -74,7 +72,8 @@ def compile_c(folder, name, source, *flags):
 
 # ---- devices, contexts ----------------------------------------------------------------------------------------
 
-@case(SIM_DEVICES="2", SIM_MEM_MB="512,256")
+@case("nothing works before cuInit")
+@alone(SIM_DEVICES="2", SIM_MEM_MB="512,256")
 def nothing_works_before_cuInit():
     d = Driver()
     count = C.c_int()
@@ -89,7 +88,8 @@ def nothing_works_before_cuInit():
     eq(d.value("cuDriverGetVersion", kind=C.c_int), 13000)
 
 
-@case(SIM_PARAMS="@/parameters", SIM_CTX_MB="10")
+@case("parameters from a file")
+@alone(SIM_PARAMS="@/parameters", SIM_CTX_MB="10")
 def parameters_from_a_file():
     with open(os.environ["SIM_PARAMS"], "w") as f:
         f.write("# measured\nSIM_MEM_MB 300 # and so on\nSIM_CTX_MB 20\n")
@@ -98,14 +98,16 @@ def parameters_from_a_file():
     eq(d.info(), (290 * MB, 300 * MB))
 
 
-@case(SIM_DEVICES="0")
+@case("no device")
+@alone(SIM_DEVICES="0")
 def no_device():
     d = Driver()
     eq(d.cuInit(0), NO_DEVICE)
     eq(d.alloc(1)[0], NOT_INIT)
 
 
-@case(SIM_CTX_MB="64")
+@case("the primary context is counted")
+@alone(SIM_CTX_MB="64")
 def the_primary_context_is_counted():
     d = Driver()
     d.cuInit(0)
@@ -126,7 +128,8 @@ def the_primary_context_is_counted():
     eq([e["op"] for e in ledger() if "context" in e["op"]], ["context-create", "context-destroy", "context-create"])
 
 
-@case()
+@case("destroying a context ends its memory but no pool and no vmm memory")
+@alone()
 def destroying_a_context_ends_its_memory_but_no_pool_and_no_vmm_memory():
     d = Driver()
     d.cuInit(0)
@@ -149,7 +152,8 @@ def destroying_a_context_ends_its_memory_but_no_pool_and_no_vmm_memory():
     eq(d.alloc(1)[0], BAD_CONTEXT if d.value("cuCtxGetCurrent") == 0 else DESTROYED)
 
 
-@case()
+@case("resetting the device ends everything of the context and the pools")
+@alone()
 def resetting_the_device_ends_everything_of_the_context_and_the_pools():
     d = Driver()
     ctx = d.start()
@@ -163,7 +167,8 @@ def resetting_the_device_ends_everything_of_the_context_and_the_pools():
     eq(d.cuMemFree_v2(a), INVALID)
 
 
-@case()
+@case("a stack of contexts per thread")
+@alone()
 def a_stack_of_contexts_per_thread():
     d = Driver()
     d.cuInit(0)
@@ -180,7 +185,8 @@ def a_stack_of_contexts_per_thread():
     eq(d.cuCtxPushCurrent_v2(0x1234), BAD_CONTEXT)
 
 
-@case(SIM_MEM_MB="256", SIM_CTX_MB="200")
+@case("a context that does not fit is refused")
+@alone(SIM_MEM_MB="256", SIM_CTX_MB="200")
 def a_context_that_does_not_fit_is_refused():
     d = Driver()
     d.start()
@@ -189,7 +195,8 @@ def a_context_that_does_not_fit_is_refused():
     eq(ledger()[-1]["result"], OOM)
 
 
-@case()
+@case("green contexts retain the primary context")
+@alone()
 def green_contexts_retain_the_primary_context():
     d = Driver()
     d.cuInit(0)
@@ -208,7 +215,8 @@ def green_contexts_retain_the_primary_context():
     eq(ledger()[-1]["free"], total)  # it was the last reference to the primary context
 
 
-@case()
+@case("limits take memory")
+@alone()
 def limits_take_memory():
     d = Driver()
     d.start()
@@ -222,7 +230,8 @@ def limits_take_memory():
     eq(ops()[-4:], ["limit"] * 4)
 
 
-@case()
+@case("a child after fork has no cuda")
+@alone()
 def a_child_after_fork_has_no_cuda():
     d = Driver()
     d.start()
@@ -235,7 +244,8 @@ def a_child_after_fork_has_no_cuda():
 
 # ---- device memory ---------------------------------------------------------------------------------------------
 
-@case()
+@case("memory is counted by the chunk and addresses are used again")
+@alone()
 def memory_is_counted_by_the_chunk_and_addresses_are_used_again():
     d = Driver()
     d.start()
@@ -254,7 +264,8 @@ def memory_is_counted_by_the_chunk_and_addresses_are_used_again():
     eq(d.take(3 * MB) in (a, big), True, "first fit gives an address that was free'd")
 
 
-@case()
+@case("what cannot be freed")
+@alone()
 def what_cannot_be_freed():
     d = Driver()
     d.start()
@@ -269,7 +280,8 @@ def what_cannot_be_freed():
        [("free", 0), ("free", 1), ("free", 1), ("free", 0), ("free", 1), ("alloc", 1)])
 
 
-@case(SIM_MEM_MB="256", SIM_CTX_MB="56")
+@case("an allocation over capacity is refused")
+@alone(SIM_MEM_MB="256", SIM_CTX_MB="56")
 def an_allocation_over_capacity_is_refused():
     d = Driver()
     d.start()
@@ -286,7 +298,8 @@ def an_allocation_over_capacity_is_refused():
     eq(d.alloc(1 << 63)[0], OOM)
 
 
-@case()
+@case("pitch and managed")
+@alone()
 def pitch_and_managed():
     d = Driver()
     d.start()
@@ -309,7 +322,8 @@ def pitch_and_managed():
     eq(d.cuMemFree_v2(m), SUCCESS)
 
 
-@case(SIM_DEVICES="2", SIM_MEM_MB="256,128")
+@case("two devices")
+@alone(SIM_DEVICES="2", SIM_MEM_MB="256,128")
 def two_devices():
     d = Driver()
     a = d.start(0)
@@ -326,7 +340,8 @@ def two_devices():
     eq(d.cuMemFree_v2(q), SUCCESS)
 
 
-@case()
+@case("copies are done")
+@alone()
 def copies_are_done():
     d = Driver()
     d.start()
@@ -342,7 +357,8 @@ def copies_are_done():
     eq(back.value, b"xxxxx")
 
 
-@case()
+@case("old abis fail and are no allocation")
+@alone()
 def old_abis_fail_and_are_no_allocation():
     d = Driver()
     d.start()
@@ -351,7 +367,8 @@ def old_abis_fail_and_are_no_allocation():
     eq(ops(), ["context-create"])
 
 
-@case()
+@case("host memory is real")
+@alone()
 def host_memory_is_real():
     d = Driver()
     d.start()
@@ -376,7 +393,8 @@ def host_memory_is_real():
 THRESHOLD, RESERVED, RESERVED_HIGH, USED, USED_HIGH = 4, 5, 6, 7, 8
 
 
-@case()
+@case("a pool reserves and gives back at a synchronise")
+@alone()
 def a_pool_reserves_and_gives_back_at_a_synchronise():
     d = Driver()
     d.start()
@@ -408,7 +426,8 @@ def a_pool_reserves_and_gives_back_at_a_synchronise():
     eq(d.cuMemPoolDestroy(pool), INVALID)
 
 
-@case()
+@case("a destroyed pool lives until its last allocation is freed")
+@alone()
 def a_destroyed_pool_lives_until_its_last_allocation_is_freed():
     d = Driver()
     d.start()
@@ -424,7 +443,8 @@ def a_destroyed_pool_lives_until_its_last_allocation_is_freed():
     eq(d.cuMemPoolDestroy(pool), INVALID)
 
 
-@case(SIM_MEM_MB="128", SIM_CTX_MB="64")
+@case("a pool on a full device grows by less and then fails")
+@alone(SIM_MEM_MB="128", SIM_CTX_MB="64")
 def a_pool_on_a_full_device_grows_by_less_and_then_fails():
     d = Driver()
     d.start()
@@ -437,7 +457,8 @@ def a_pool_on_a_full_device_grows_by_less_and_then_fails():
     d.value("cuMemAllocAsync", 20 * MB, 0)  # what the pool has cached makes room
 
 
-@case()
+@case("the current pool and a maximum size")
+@alone()
 def the_current_pool_and_a_maximum_size():
     d = Driver()
     d.start()
@@ -450,7 +471,8 @@ def the_current_pool_and_a_maximum_size():
     eq(d.value("cuDeviceGetMemPool", 0), d.value("cuDeviceGetDefaultMemPool", 0))
 
 
-@case()
+@case("per thread streams")
+@alone()
 def per_thread_streams():
     d = Driver()
     d.start()
@@ -469,7 +491,8 @@ def mapped(d, size=4 * MB):
     return va, h
 
 
-@case()
+@case("memory goes with the last of handle and mapping")
+@alone()
 def memory_goes_with_the_last_of_handle_and_mapping():
     d = Driver()
     d.start()
@@ -492,7 +515,8 @@ def memory_goes_with_the_last_of_handle_and_mapping():
     eq(ledger()[-1]["free"], start)  # the unmap was the free
 
 
-@case()
+@case("what vmm refuses")
+@alone()
 def what_vmm_refuses():
     d = Driver()
     d.start()
@@ -522,7 +546,8 @@ def what_vmm_refuses():
     eq(d.value("cuMemAddressReserve", 4 * MB, 0, va, 0), va)
 
 
-@case()
+@case("vmm memory needs no context and host memory no device")
+@alone()
 def vmm_memory_needs_no_context_and_host_memory_no_device():
     d = Driver()
     d.cuInit(0)
@@ -533,7 +558,8 @@ def vmm_memory_needs_no_context_and_host_memory_no_device():
     eq((d.cuMemRelease(h), d.cuMemRelease(host)), (SUCCESS, SUCCESS))
 
 
-@case()
+@case("a descriptor is a reference")
+@alone()
 def a_descriptor_is_a_reference():
     d = Driver()
     d.start()
@@ -555,7 +581,8 @@ def a_descriptor_is_a_reference():
     eq(d.cuMemExportToShareableHandle(fd, unshared, 1, 0), INVALID)
 
 
-@case(SIM_DEVICES="2")
+@case("multicast keeps its members")
+@alone(SIM_DEVICES="2")
 def multicast_keeps_its_members():
     d = Driver()
     d.start()
@@ -575,7 +602,8 @@ def multicast_keeps_its_members():
 
 # ---- arrays, external memory -------------------------------------------------------------------------------------
 
-@case()
+@case("arrays are padded by row")
+@alone()
 def arrays_are_padded_by_row():
     d = Driver()
     d.start()
@@ -597,7 +625,8 @@ def arrays_are_padded_by_row():
     eq(d.cuArrayCreate_v2(C.c_uint64(), ArrayDesc(0, 1, 0x20, 1)), INVALID)
 
 
-@case()
+@case("external memory belongs to others")
+@alone()
 def external_memory_belongs_to_others():
     d = Driver()
     d.start()
@@ -622,7 +651,8 @@ def stream(d, flags=1):
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 
 
-@case()
+@case("an allocation in a capture breaks it")
+@alone()
 def an_allocation_in_a_capture_breaks_it():
     d = Driver()
     d.start()
@@ -643,7 +673,8 @@ def an_allocation_in_a_capture_breaks_it():
     eq(d.cuStreamBeginCapture_v2(0, GLOBAL), 900)
 
 
-@case()
+@case("capture modes and other threads")
+@alone()
 def capture_modes_and_other_threads():
     d = Driver()
     ctx = d.start()
@@ -662,7 +693,8 @@ def capture_modes_and_other_threads():
     eq(seen, [0, 900])
 
 
-@case()
+@case("a thread may choose what captures forbid")
+@alone()
 def a_thread_may_choose_what_captures_forbid():
     d = Driver()
     ctx = d.start()
@@ -693,7 +725,8 @@ def a_thread_may_choose_what_captures_forbid():
     eq(d.cuThreadExchangeStreamCaptureMode(C.c_int(7)), INVALID)
 
 
-@case()
+@case("the legacy stream cannot be used beside the capture of a blocking stream")
+@alone()
 def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream():
     d = Driver()
     d.start()
@@ -707,7 +740,8 @@ def the_legacy_stream_cannot_be_used_beside_the_capture_of_a_blocking_stream():
     eq(d.cuStreamEndCapture(s, g), SUCCESS)
 
 
-@case()
+@case("captured allocations are graph memory")
+@alone()
 def captured_allocations_are_graph_memory():
     d = Driver()
     d.start()
@@ -740,7 +774,8 @@ def captured_allocations_are_graph_memory():
     eq(d.free(), start)
 
 
-@case()
+@case("a graph may leave its memory to the program")
+@alone()
 def a_graph_may_leave_its_memory_to_the_program():
     d = Driver()
     d.start()
@@ -760,7 +795,8 @@ def a_graph_may_leave_its_memory_to_the_program():
     eq(d.cuGraphAddMemFreeNode(n, g, None, 0, 0x1000), INVALID)
 
 
-@case()
+@case("asking for free memory in a capture is counted")
+@alone()
 def asking_for_free_memory_in_a_capture_is_counted():
     d = Driver()
     d.start()
@@ -775,7 +811,8 @@ def asking_for_free_memory_in_a_capture_is_counted():
     eq(ops().count("violation"), 1)
 
 
-@case()
+@case("capture forks and joins by events")
+@alone()
 def capture_forks_and_joins_by_events():
     d = Driver()
     d.start()
@@ -802,7 +839,8 @@ def capture_forks_and_joins_by_events():
 
 # ---- code --------------------------------------------------------------------------------------------------------
 
-@case()
+@case("lazy code takes memory at its first function")
+@alone()
 def lazy_code_takes_memory_at_its_first_function():
     d = Driver()
     d.start()
@@ -827,7 +865,8 @@ def lazy_code_takes_memory_at_its_first_function():
     eq(ops()[1:], ["module-load", "module-unload", "module-load", "module-unload", "module-load"])
 
 
-@case(CUDA_MODULE_LOADING="EAGER")
+@case("eager code takes memory at once")
+@alone(CUDA_MODULE_LOADING="EAGER")
 def eager_code_takes_memory_at_once():
     d = Driver()
     d.start()
@@ -838,7 +877,8 @@ def eager_code_takes_memory_at_once():
 
 # ---- several processes ---------------------------------------------------------------------------------------------
 
-@case(SIM_SHM="@/shm")
+@case("processes share the device")
+@alone(SIM_SHM="@/shm")
 def processes_share_the_device():
     d = Driver()
     d.start()
@@ -862,7 +902,8 @@ def processes_share_the_device():
     eq(nvml.processes(), {os.getpid(): 64 * MB})
 
 
-@case(SIM_SHM="@/shm")
+@case("ipc between two processes")
+@alone(SIM_SHM="@/shm")
 def ipc_between_two_processes():
     d = Driver()
     d.start()
@@ -910,7 +951,8 @@ class Nvml:
         return {infos[i].pid: infos[i].used for i in range(n.value)}
 
 
-@case(SIM_NEIGHBOUR_MB="100", SIM_MEM_MB="512")
+@case("nvml sees what the driver has")
+@alone(SIM_NEIGHBOUR_MB="100", SIM_MEM_MB="512")
 def nvml_sees_what_the_driver_has():
     nvml = Nvml()
     eq(nvml.memory(), (512 * MB, 412 * MB, 100 * MB))
@@ -929,14 +971,16 @@ def nvml_sees_what_the_driver_has():
     eq((nvml.lib.nvmlSystemGetCudaDriverVersion_v2(C.byref(version)), version.value), (0, 13000))
 
 
-@case(SIM_NVML="refused")
+@case("nvml may refuse")
+@alone(SIM_NVML="refused")
 def nvml_may_refuse():
     Nvml(init=4)
 
 
 # ---- resolver -------------------------------------------------------------------------------------------------------
 
-@case()
+@case("look ups give the newest abi that was asked for")
+@alone()
 def look_ups_give_the_newest_abi_that_was_asked_for():
     d = Driver()
     for name, version, flags, export in [
@@ -962,7 +1006,8 @@ def look_ups_give_the_newest_abi_that_was_asked_for():
     eq(out.value, d.address("cuMemAlloc_v2"))
 
 
-@case(SIM_GETPROC_ALIAS="1")
+@case("look ups may give addresses that are no exports")
+@alone(SIM_GETPROC_ALIAS="1")
 def look_ups_may_give_addresses_that_are_no_exports():
     d = Driver()
     d.start()
@@ -990,7 +1035,8 @@ RecordEvent|WaitEvent|GetId)|cuLibrary(EnumerateKernels|GetKernelCount|GetUnifie
 cuCheckpointProcessGetRestoreThreadId|cuCheckpointOperationComplete|cuMemGetLocationInfo|cuStreamBeginCaptureToCig(_ptsz)?""".replace("\n", "")
 
 
-@case()
+@case("everything of cuda h that touches memory is exported")
+@alone()
 def everything_of_cuda_h_that_touches_memory_is_exported():
     out = subprocess.run(["nm", "-D", "--defined-only", os.path.join(SIM, "libcuda.so.1")], capture_output=True,
                          text=True, check=True).stdout
@@ -1008,7 +1054,8 @@ def everything_of_cuda_h_that_touches_memory_is_exported():
 
 # ---- scripted behaviour ------------------------------------------------------------------------------------------------
 
-@case(SIM_FAIL="cuMemAlloc_v2:2:2,cuMemFree_v2:1-2:1,cuCtxSynchronize:*:700")
+@case("failures by script")
+@alone(SIM_FAIL="cuMemAlloc_v2:2:2,cuMemFree_v2:1-2:1,cuCtxSynchronize:*:700")
 def failures_by_script():
     d = Driver()
     d.start()
@@ -1024,7 +1071,8 @@ def failures_by_script():
     d.take(100)
 
 
-@case(SIM_REENTRANT="1")
+@case("the driver may call itself")
+@alone(SIM_REENTRANT="1")
 def the_driver_may_call_itself():
     d = Driver()
     d.cuInit(0)
@@ -1035,7 +1083,8 @@ def the_driver_may_call_itself():
         ("cuMemAlloc_v2", 0)])
 
 
-@case(SIM_LATENCY_NS="cuMemFree_v2:20000000")
+@case("the ledger is in the order of the driver")
+@alone(SIM_LATENCY_NS="cuMemFree_v2:20000000", SIM_MEM_MB="65536")
 def the_ledger_is_in_the_order_of_the_driver():
     d = Driver()
     ctx = d.start()
@@ -1058,10 +1107,6 @@ def the_ledger_is_in_the_order_of_the_driver():
         t.start()
     for t in threads:
         t.join()
-
-
-test_memory = {"SIM_MEM_MB": "65536"}
-CASES[-1][1].update(test_memory)
 
 
 # ---- runtimes ----------------------------------------------------------------------------------------------------------
@@ -1105,7 +1150,8 @@ def stand_in(folder, static):
     return compile_c(folder, "shared", PROGRAM, "-L", SIM, "-l:libcudart.so.13")
 
 
-@case(SIM_LOG="@/log")
+@case("the stand in runtime makes the recorded look ups")
+@alone(SIM_LOG="@/log")
 def the_stand_in_runtime_makes_the_recorded_look_ups():
     for static in (False, True):
         log = os.environ["SIM_LOG"]
@@ -1122,7 +1168,8 @@ def the_stand_in_runtime_makes_the_recorded_look_ups():
             eq(re.findall(r" (\w) cudaMalloc$", symbols, re.M), ["t"])
 
 
-@case()
+@case("two stand in runtimes in one process")
+@alone()
 def two_stand_in_runtimes_in_one_process():
     d = Driver()
     for path in ("libcudart.so.13", "libcudart.so.12"):
@@ -1132,7 +1179,8 @@ def two_stand_in_runtimes_in_one_process():
     eq(d.info()[1] - d.free(), 66 * MB)
 
 
-@case()
+@case("a stream writes a word")
+@alone()
 def a_stream_writes_a_word():
     d = Driver()
     d.start()
@@ -1146,7 +1194,8 @@ def a_stream_writes_a_word():
     eq(C.string_at(p, 16), struct.pack("<4I", 0, 44, 88, 0))
 
 
-@case(SIM_DEVICES="2", SIM_MEM_MB="512,256")
+@case("what pytorch asks of a runtime")
+@alone(SIM_DEVICES="2", SIM_MEM_MB="512,256")
 def what_pytorch_asks_of_a_runtime():
     d = Driver()
     for path, properties, size, processors, bus in (("libcudart.so.13", "cudaGetDeviceProperties", 1008, 384, 568),
@@ -1188,7 +1237,8 @@ def what_pytorch_asks_of_a_runtime():
     assert d
 
 
-@case(SIMRT_HIDDEN="1", LD_PRELOAD="")
+@case("a hidden runtime does not call dlsym")
+@alone(SIMRT_HIDDEN="1", LD_PRELOAD="")
 def a_hidden_runtime_does_not_call_dlsym():
     folder = os.environ["CASE_DIR"]
     spy = compile_c(folder, "spy.so", """
@@ -1211,7 +1261,8 @@ void *dlsym(void *h, const char *n)
         eq(out.split(), wanted)
 
 
-@case()
+@case("look ups go on through the resolver that a look up returned")
+@alone()
 def look_ups_go_on_through_the_resolver_that_a_look_up_returned():
     folder = os.environ["CASE_DIR"]
     spy = compile_c(folder, "spy.so", """
@@ -1269,17 +1320,20 @@ def real_runtime(static):
     eq(look_ups(log), recorded())
 
 
-@case(SIM_DEVICES="0", SIM_LOG="@/log")
+@case("the real shared runtime without a device")
+@alone(SIM_DEVICES="0", SIM_LOG="@/log")
 def the_real_shared_runtime_without_a_device():
     real_runtime(static=False)
 
 
-@case(SIM_DEVICES="0", SIM_LOG="@/log")
+@case("the real static runtime without a device")
+@alone(SIM_DEVICES="0", SIM_LOG="@/log")
 def the_real_static_runtime_without_a_device():
     real_runtime(static=True)
 
 
-@case()
+@case("an nvcc program runs on the stand in runtime")
+@alone()
 def an_nvcc_program_runs_on_the_stand_in_runtime():
     folder = os.environ["CASE_DIR"]
     source = os.path.join(folder, "k.cu")
@@ -1324,50 +1378,38 @@ def check_ledger(path):
     return seqs
 
 
-def run_case(name):
-    for function, _ in CASES:
-        if function.__name__ == name:
-            try:
-                function()
-            except Skip as e:
-                print(e)
-                sys.exit(77)
+def problems_alone(name, environment):
+    """Runs a function in a process of its own; the problems of the function and of its ledgers."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("SIM_", "SIMRT_", "CUDA_MODULE"))}
+        env.update(LD_LIBRARY_PATH=SIM, SIM_LEDGER=folder + "/ledger.%p", CASE_DIR=folder)
+        env.update({k: v.replace("@", folder) for k, v in environment.items()})
+        try:
+            r = subprocess.run([sys.executable, os.path.abspath(__file__), "--alone", name], env=env, text=True,
+                               capture_output=True, timeout=HANG)
+        except subprocess.TimeoutExpired:
+            return [f"still running after {HANG} s"]
+        if r.returncode == 77:
+            raise Skip(r.stdout.splitlines()[0])
+        output = r.stdout + r.stderr + f"exit status {r.returncode}"
+        if r.returncode:
+            return [output]
+        try:
+            for path in os.listdir(folder):
+                if path.startswith("ledger."):
+                    check_ledger(os.path.join(folder, path))
+        except AssertionError as e:
+            return [output + f"\nledger: {e}"]
+    return []
 
 
-def main():
-    if len(sys.argv) > 1:
-        return run_case(sys.argv[1])
-    if not os.path.exists(os.path.join(SIM, "libcuda.so.1")):
-        print("1..0 # SKIP the simulated driver is not built")
-        return
-    failed = False
-    print(f"1..{len(CASES)}")
-    for number, (function, environment) in enumerate(CASES, 1):
-        name = function.__name__.replace("_", " ")
-        with tempfile.TemporaryDirectory() as folder:
-            env = {k: v for k, v in os.environ.items() if not k.startswith(("SIM_", "SIMRT_", "CUDA_MODULE"))}
-            env.update(LD_LIBRARY_PATH=SIM, SIM_LEDGER=folder + "/ledger.%p", CASE_DIR=folder)
-            env.update({k: v.replace("@", folder) for k, v in environment.items()})
-            try:
-                r = subprocess.run([sys.executable, os.path.abspath(__file__), function.__name__], env=env, text=True,
-                                   capture_output=True, timeout=HANG)
-                status, output = r.returncode, r.stdout + r.stderr + f"exit status {r.returncode}"
-            except subprocess.TimeoutExpired:
-                status, output = 1, f"still running after {HANG} s"
-            try:
-                for path in os.listdir(folder):
-                    if status == 0 and path.startswith("ledger."):
-                        check_ledger(os.path.join(folder, path))
-            except AssertionError as e:
-                status, output = 1, output + f"\nledger: {e}"
-        if status == 77:
-            print(f"ok {number} - {name} # SKIP {output.splitlines()[0]}", flush=True)
-        else:
-            print(f"{'ok' if status == 0 else 'not ok'} {number} - {name}", flush=True)
-        if status not in (0, 77):
-            failed = True
-            print("".join(f"# {line}\n" for line in output.splitlines()), flush=True)
-    sys.exit(failed)
-
-
-main()
+if sys.argv[1:2] == ["--alone"]:
+    try:
+        _alone[sys.argv[2]]()
+    except Skip as e:
+        print(e)
+        sys.exit(77)
+elif not os.path.exists(os.path.join(SIM, "libcuda.so.1")):
+    skip_all("the simulated driver is not built")
+else:
+    main()

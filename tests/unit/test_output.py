@@ -7,11 +7,9 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import test_recorder  # noqa: E402
-from test_recorder import PROGRAM, Run, by_thread, lost, ordered, test  # noqa: E402
-
-test_recorder.TESTS.clear()
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from recorder_runs import PROGRAM, Run, by_thread, lost, ordered  # noqa: E402
+from tap import case, main  # noqa: E402
 
 
 def crash_loop(folder, keep, processes, parallel, pattern="t.%p.zst"):
@@ -31,7 +29,7 @@ def traces(folder):
                   key=lambda f: os.stat(os.path.join(folder, f)).st_mtime_ns)
 
 
-@test
+@case("a crash loop keeps the newest")
 def a_crash_loop_keeps_the_newest():
     folder = tempfile.mkdtemp()
     with open(os.path.join(folder, "t.notes.zst"), "w") as f:
@@ -47,7 +45,7 @@ def a_crash_loop_keeps_the_newest():
     assert not orphans, orphans
 
 
-@test
+@case("processes side by side leave those that run")
 def processes_side_by_side_leave_those_that_run():
     folder = tempfile.mkdtemp()
     crash_loop(folder, 2, 20, 4)
@@ -56,14 +54,14 @@ def processes_side_by_side_leave_those_that_run():
     assert len(traces(folder)) == 1
 
 
-@test
+@case("numbered names are used again")
 def numbered_names_are_used_again():
     folder = tempfile.mkdtemp()
     crash_loop(folder, 2, 20, 1, "t.zst")
     assert len(traces(folder)) == 2 and set(traces(folder)) <= {"t.zst", "t.zst.1", "t.zst.2"}, traces(folder)
 
 
-@test
+@case("a file that goes round stays within its size")
 def a_file_that_goes_round_stays_within_its_size():
     run = Run("threads", 2, 600000, env={"CUTRACE_MAX_SIZE": "1M"})
     trace = run.trace(ring=True)
@@ -91,5 +89,4 @@ def exact_since_the_first(told, got, losses):
     assert set(there) <= {e[0] for e in window}
 
 
-if __name__ == "__main__":
-    sys.exit(test_recorder.main())
+main()

@@ -12,114 +12,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
-
-ROOT = os.environ.get("CUTRACE_ROOT", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
-BUILD = os.environ.get("CUTRACE_BUILD", os.path.join(ROOT, "build"))
-REPORT = os.path.join(BUILD, "cutrace-report")
-PROGRAM = os.path.join(BUILD, "tests", "unit", "programs", "recorder_program")
-FULL = bool(os.environ.get("CUTRACE_FULL"))
-OPS = {2: "alloc", 3: "free"}
-TESTS = []
+from recorder_runs import PROGRAM, Run, by_thread, equal, lost, ordered, replays  # noqa: E402
+from tap import FULL, REPORT, Skip, case, main  # noqa: E402
 
 
-class Skip(Exception):
-    pass
-
-
-def test(f):
-    TESTS.append(f)
-    return f
-
-
-class Run:
-    """One run of the program in a folder of its own."""
-
-    def __init__(self, *arguments, env=None, status=0, output="t.zst", before=(), preexec=None, folder=None):
-        self.folder = folder or tempfile.mkdtemp()
-        e = {k: v for k, v in os.environ.items() if not k.startswith("CUTRACE_") and k != "LD_PRELOAD"}
-        # The account is kept to the nanosecond.
-        e.update(CUTRACE_OUTPUT=os.path.join(self.folder, output), CUTRACE_TICK_NS="1")
-        e["TSAN_OPTIONS"] = e.get("TSAN_OPTIONS", "") + " die_after_fork=0"
-        e.update(env or {})
-        p = subprocess.run([*before, PROGRAM, *map(str, arguments)], cwd=self.folder, env=e, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, timeout=500, preexec_fn=preexec)
-        self.stderr = p.stderr.decode()
-        self.stdout = p.stdout.decode()
-        assert p.returncode == status, f"exit status {p.returncode}\n{self.stderr}"
-        self.account = collections.defaultdict(list)  # tid -> events of this thread
-        for line in self.stdout.splitlines():
-            if re.fullmatch(r"[-\d ]+", line) and line.count(" ") == 5:
-                tid, t, op, ptr, size, result = map(int, line.split())
-                self.account[tid].append((t, OPS[op], ptr, size, result))
-
-    def files(self):
-        return sorted(f for f in os.listdir(self.folder) if ".zst" in f and not f.endswith(".journal"))
-
-    def trace(self, name="t.zst", ring=False):
-        path = os.path.join(self.folder, name)
-        subprocess.run(["zstd", "-tq", path], check=True)
-        if os.path.exists(path + ".journal"):  # of a process that was killed
-            subprocess.run([REPORT, "seal", path], check=True, stdout=subprocess.DEVNULL)
-        return read_trace.Trace(path, ring)
-
-
-def by_thread(trace):
-    out = collections.defaultdict(list)
-    for e in trace.amended():
-        if e["op"] in OPS.values():
-            out[e["thread"]["tid"]].append((e["t_ns"], e["op"], e.get("ptr", 0), e.get("bytes", 0), e.get("result", 0)))
-    return out
-
-
-def lost(trace):
-    n = collections.Counter()
-    for e in trace.events:
-        if e["op"] == "lost":
-            n[e["thread"]["tid"] if "thread" in e else 0] += e["count"]
-    return n
-
-
-def equal(run, trace, amends_may_be_lost=False):
-    """Every event of the account is in the trace, in the thread's order, or counted as lost."""
-    got, gone = by_thread(trace), lost(trace)
-    assert sum(map(len, run.account.values())) > 0
-    for tid, told in run.account.items():
-        told_by_time = dict((e[0], e) for e in told)
-        differing = sum(told_by_time.get(e[0]) != e for e in got[tid])
-        missing = len(told) - len(got[tid])
-        assert trace.orphans[tid] <= gone[tid], f"thread {tid}: {trace.orphans[tid]} amend what is not there, {gone[tid]} lost"
-        assert missing + differing <= gone[tid], f"thread {tid}: {missing} missing, {differing} differ, {gone[tid]} lost"
-        if not gone[tid]:
-            assert got[tid] == told
-        times = [e[0] for e in got[tid]]
-        assert all(a < b for a, b in zip(times, times[1:])), "times of a thread do not increase"
-    assert set(got) <= set(run.account)
-
-
-def ordered(trace):
-    times = [e["t_ns"] for e in trace.events]
-    assert all(a <= b for a, b in zip(times, times[1:])), "the stream is not in the order of time"
-
-
-def replays(trace):
-    """No address is taken while it is taken, or given back while it is not."""
-    live = set()
-    for e in trace.amended():
-        if e.get("result", 0) != 0 or "ptr" not in e:
-            continue
-        if e["op"] == "alloc":
-            assert e["ptr"] not in live, f"{e['ptr']:x} taken twice at {e['t_ns']}"
-            live.add(e["ptr"])
-        elif e["op"] == "free":
-            assert e["ptr"] in live, f"{e['ptr']:x} given back twice at {e['t_ns']}"
-            live.remove(e["ptr"])
-
-
-@test
+@case("one thread is recorded completely")
 def one_thread_is_recorded_completely():
     run = Run("allocs", 5000)
     trace = run.trace()
@@ -128,7 +28,7 @@ def one_thread_is_recorded_completely():
     assert trace.info["recorder.end"] == "exit" and trace.info["recorder.lost_events"] == "0"
 
 
-@test
+@case("threads that share addresses come in the driver's order")
 def threads_that_share_addresses_come_in_the_driver_s_order():
     for round_number in range(20 if FULL else 4):
         run = Run("threads", 2 + round_number % 7, 20000, env={"CUTRACE_FLUSH_MS": "10"})
@@ -139,7 +39,7 @@ def threads_that_share_addresses_come_in_the_driver_s_order():
             replays(trace)
 
 
-@test
+@case("a thread and a visitor come in the driver's order")
 def a_thread_and_a_visitor_come_in_the_driver_s_order():
     run = Run("visits", 400 if FULL else 60)
     trace = run.trace()
@@ -149,7 +49,7 @@ def a_thread_and_a_visitor_come_in_the_driver_s_order():
     replays(trace)
 
 
-@test
+@case("slow threads lose nothing")
 def slow_threads_lose_nothing():
     run = Run("threads", 8, 800)
     trace = run.trace()
@@ -159,7 +59,7 @@ def slow_threads_lose_nothing():
     replays(trace)
 
 
-@test
+@case("failed give backs are amended")
 def failed_give_backs_are_amended():
     run = Run("threads", 2, 3000, env={"CUTRACE_FLUSH_MS": "10"})
     failed = sum(e[4] == 1 for t in run.account.values() for e in t)
@@ -169,7 +69,7 @@ def failed_give_backs_are_amended():
     assert failed > 10 and len(trace.amends) < failed / 2
 
 
-@test
+@case("times are rounded to ticks")
 def times_are_rounded_to_ticks():
     """Down, in order, distinguishably, and so that corrections find their events."""
     for what, tick in itertools.product((("allocs", 5000), ("threads", 2, 5000), ("late-amend",)), (10, 100)):
@@ -195,7 +95,7 @@ def times_are_rounded_to_ticks():
         assert rounded > 1000 or what == ("late-amend",) or tick > 10, rounded
 
 
-@test
+@case("an amendment after the chunk is a record")
 def an_amendment_after_the_chunk_is_a_record():
     run = Run("late-amend")
     trace = run.trace()
@@ -210,7 +110,7 @@ def left_over(path):
     return summary["trace"]["overwritten_events"], tuple(summary["devices"][0][k] for k in ("live_allocations", "live_bytes"))
 
 
-@test
+@case("a give back that fails long after is in every checkpoint")
 def a_give_back_that_fails_long_after_is_in_every_checkpoint():
     """What was given back then is alive, also for who reads from a checkpoint that was made before the failure was known."""
     want = 25, sum(1000 + i for i in range(1, 50, 2))
@@ -223,7 +123,7 @@ def a_give_back_that_fails_long_after_is_in_every_checkpoint():
         shutil.rmtree(run.folder)
 
 
-@test
+@case("threads that end hand their rings on")
 def threads_that_end_hand_their_rings_on():
     run = Run("short-threads", 300)
     trace = run.trace()
@@ -231,7 +131,7 @@ def threads_that_end_hand_their_rings_on():
     assert len(run.account) == 300
 
 
-@test
+@case("stacks are named")
 def stacks_are_named():
     trace = Run("allocs", 100).trace()
     names = [f["symbol"] for f in trace.stack(trace.events[-1])]
@@ -246,14 +146,14 @@ def stacks_are_named():
     assert not any("stack" in e for e in off.events)
 
 
-@test
+@case("a library that others have seen meanwhile has names")
 def a_library_that_others_have_seen_meanwhile_has_names():
     trace = Run("library", "libresolv.so.2", "ns_sprintrr").trace()
     (frame,) = trace.stack(trace.events[-1])
     assert (frame["symbol"], os.path.basename(frame["module"]["path"])[:9]) == ("ns_sprintrr", "libresolv"), frame
 
 
-@test
+@case("symbol tables are given back")
 def symbol_tables_are_given_back():
     before, after = map(int, Run("tables").stdout.split()[-2:])
     # The program's own table is 16 bytes a function, and the C library's.
@@ -261,7 +161,7 @@ def symbol_tables_are_given_back():
     assert 0 < after <= before - int(functions) * 16 // 1024, (before, after, functions)
 
 
-@test
+@case("a refused allocation survives what follows at once")
 def a_refused_allocation_survives_what_follows_at_once():
     for n in (0, 1, 100, 9000):
         run = Run("refuse-and-die", n, status=-signal.SIGKILL)
@@ -273,7 +173,7 @@ def a_refused_allocation_survives_what_follows_at_once():
         assert "recorder.end" not in trace.info
 
 
-@test
+@case("a refused allocation is said and in the trace")
 def a_refused_allocation_is_said_and_in_the_trace():
     run = Run("refuse-and-die", 100, 500, status=-signal.SIGKILL)
     line = re.fullmatch(r"cutrace: GPU 0 out of memory: cuMemAlloc_v2 of 1\.00 GiB failed( \([^)]*\))?: this process "
@@ -284,13 +184,13 @@ def a_refused_allocation_is_said_and_in_the_trace():
     assert Run("refuse-and-die", 1, 500, status=-signal.SIGKILL, env={"CUTRACE_QUIET": "1"}).stderr == ""
 
 
-@test
+@case("events are on disk after the flush interval")
 def events_are_on_disk_after_the_flush_interval():
     run = Run("wait-and-die", 1000, 800, status=-signal.SIGKILL, env={"CUTRACE_FLUSH_MS": "100"})
     equal(run, run.trace())
 
 
-@test
+@case("a program may exit while threads record")
 def a_program_may_exit_while_threads_record():
     for i in range(20 if FULL else 3):
         run = Run("exit-while", 3, 5 * i)
@@ -299,7 +199,7 @@ def a_program_may_exit_while_threads_record():
         assert trace.heads[-1]["flags"] & 1
 
 
-@test
+@case("events after the end are kept")
 def events_after_the_end_are_kept():
     run = Run("late", 300)
     trace = run.trace()
@@ -309,7 +209,7 @@ def events_after_the_end_are_kept():
     assert len(trace.heads) > 300  # each was written at once
 
 
-@test
+@case("a full ring is drained or counted")
 def a_full_ring_is_drained_or_counted():
     # The writer sleeps for a minute: the producers drain for themselves.
     run = Run("threads", 1, 100000, env={"CUTRACE_FLUSH_MS": "60000"})
@@ -318,7 +218,7 @@ def a_full_ring_is_drained_or_counted():
     assert not lost(trace)
 
 
-@test
+@case("dictionaries begin anew every 16 mib")
 def dictionaries_begin_anew_every_16_mib():
     trace = Run("stacks", 14000, env={"CUTRACE_STACK_MEMORY": "128M", "CUTRACE_MAX_SIZE": "48M"}).trace()
     assert sum(h["raw"] for h in trace.heads) > 16 << 20
@@ -342,7 +242,7 @@ def python_stack(i):
             yield "f%d%s" % (v % 100, "0" * (1 if v % 17 else 4000)), "/m/file%d.py" % (v % 10), v * 10
 
 
-@test
+@case("python frames and ends are kept")
 def python_frames_and_ends_are_kept():
     # On the way through the drainer, and, of a process that is killed at once, through the fold of its journal.
     for die in (0, 1):
@@ -354,7 +254,7 @@ def python_frames_and_ends_are_kept():
         assert len({e["stack"][1] for e in trace.events}) > 800  # nodes: what is compared differs
 
 
-@test
+@case("a refusal names the innermost line of python")
 def a_refusal_names_the_innermost_line_of_python():
     for n in (16, 17, 18, 40):
         function, file, line = next(f for f in python_stack(n - 1) if isinstance(f, tuple))
@@ -362,7 +262,7 @@ def a_refusal_names_the_innermost_line_of_python():
         assert f"({os.path.basename(file)}:{line} {function[:30]}" in stderr, (n, function[:30], stderr)
 
 
-@test
+@case("a full table of stacks is counted")
 def a_full_table_of_stacks_is_counted():
     trace = Run("stacks", 2000, env={"CUTRACE_STACK_MEMORY": "1M"}).trace()
     without = sum("stack" not in e for e in trace.events)
@@ -370,7 +270,7 @@ def a_full_table_of_stacks_is_counted():
     assert trace.info["recorder.stacks_full"] == str(without)
 
 
-@test
+@case("a file that may not grow loses no chunk and says so")
 def a_file_that_may_not_grow_loses_no_chunk_and_says_so():
     run = Run("limit", 500000, 100)
     trace = run.trace(ring=True)
@@ -385,7 +285,7 @@ def a_file_that_may_not_grow_loses_no_chunk_and_says_so():
     assert by_thread(trace)[next(iter(run.account))][-100:] == run.account[next(iter(run.account))][-100:]
 
 
-@test
+@case("a full disk is survived")
 def a_full_disk_is_survived():
     if os.geteuid() != 0:
         raise Skip("needs root to mount a small file system")
@@ -404,7 +304,7 @@ def a_full_disk_is_survived():
         subprocess.run(["umount", folder], check=True)
 
 
-@test
+@case("a forked child has a file of its own")
 def a_forked_child_has_a_file_of_its_own():
     run = Run("fork", 50, output="t.%p.zst")
     traces = [run.trace(f) for f in run.files()]
@@ -418,14 +318,14 @@ def a_forked_child_has_a_file_of_its_own():
     assert [f["symbol"] for f in child.stack(child.events[0])][0] in ("record_alloc", None)
 
 
-@test
+@case("a child made behind the c library's back too")
 def a_child_made_behind_the_c_library_s_back_too():
     run = Run("clone", output="t.%p.zst")
     traces = [run.trace(f) for f in run.files()]
     assert sorted(len(t.events) for t in traces) == [5, 7]
 
 
-@test
+@case("a storm of forks ends")
 def a_storm_of_forks_ends():
     run = Run("fork-storm", 1000 if FULL else 60, 3, output="t.%p.zst")
     files = run.files()
@@ -440,7 +340,7 @@ def a_storm_of_forks_ends():
     shutil.rmtree(run.folder)
 
 
-@test
+@case("a closed descriptor never writes into the host's file")
 def a_closed_descriptor_never_writes_into_the_host_s_file():
     folder = tempfile.mkdtemp()
     victim = os.path.join(folder, "victim")
@@ -449,7 +349,7 @@ def a_closed_descriptor_never_writes_into_the_host_s_file():
     equal(run, run.trace())
 
 
-@test
+@case("signal handlers may record")
 def signal_handlers_may_record():
     run = Run("signals", 300000)
     trace = run.trace()
@@ -459,14 +359,14 @@ def signal_handlers_may_record():
     assert handled > 10 and recorded + sum(lost(trace).values()) == 300000 + handled
 
 
-@test
+@case("nothing happens without an event")
 def nothing_happens_without_an_event():
     run = Run("nothing")
     assert run.files() == [] and run.stderr == ""
     assert Run("allocs", 5, status=7, env={"CUTRACE": "0"}).files() == []
 
 
-@test
+@case("the file is private and new")
 def the_file_is_private_and_new():
     run = Run("allocs", 5)
     assert stat.S_IMODE(os.stat(os.path.join(run.folder, "t.zst")).st_mode) == 0o600
@@ -481,7 +381,7 @@ def the_file_is_private_and_new():
     assert os.path.isdir(os.path.join(deep.folder, "a"))
 
 
-@test
+@case("an unwritable target has a substitute")
 def an_unwritable_target_has_a_substitute():
     tmp = tempfile.mkdtemp()
     run = Run("allocs", 5, env={"CUTRACE_OUTPUT": "/proc/nowhere/x.%p.zst", "TMPDIR": tmp})
@@ -491,7 +391,7 @@ def an_unwritable_target_has_a_substitute():
     assert len(read_trace.Trace(os.path.join(tmp, name)).events) == 5
 
 
-@test
+@case("secrets stay out")
 def secrets_stay_out():
     canary = "cAnArY"
     run = Run("allocs", 5, "--gpu-memory-utilization", "0.9", "--api-key", canary, "--max_model_len=4096",
@@ -512,7 +412,7 @@ def secrets_stay_out():
     assert "process.argv" not in Run("allocs", 5, "--dtype", "half", env={"CUTRACE_ARGV": "off"}).trace().info
 
 
-@test
+@case("options are checked and told")
 def options_are_checked_and_told():
     run = Run("allocs", 5, env={"CUTRACE_STAKS": "off", "CUTRACE_STACK_DEPTH": "9999", "CUTRACE_COMPRESS": "3"})
     assert sorted(run.stderr.splitlines()) == [
@@ -560,7 +460,7 @@ def nvml():
     return folder
 
 
-@test
+@case("a reading that differs makes it ask nvml before its time")
 def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
     """Who holds what is known soon after it changed, not a second later."""
     if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
@@ -573,7 +473,7 @@ def a_reading_that_differs_makes_it_ask_nvml_before_its_time():
     assert len(readings) == 2 and asked[0] < readings[1] < asked[1], (readings, asked)  # its time would be behind the end
 
 
-@test
+@case("memory is sampled through nvml")
 def memory_is_sampled_through_nvml():
     folder = nvml()
     run = Run("device", env={"LD_LIBRARY_PATH": folder})
@@ -595,13 +495,13 @@ def memory_is_sampled_through_nvml():
         assert run.stderr.endswith(f"3.0 tracked; run: cutrace-report {run.folder}/t.zst\n"), run.stderr
 
 
-@test
+@case("an idle process costs nothing")
 def an_idle_process_costs_nothing():
     word, before, more = Run("idle", 3000).stdout.split()
     assert int(before) > 0 and int(more) == 0, (before, more)
 
 
-@test
+@case("the host's heap is not touched")
 def the_host_s_heap_is_not_touched():
     """Calls of malloc and its like while events are recorded, counted by gdb-free means: an interposer."""
     source = r"""
@@ -631,26 +531,4 @@ def the_host_s_heap_is_not_touched():
     assert many - few < 20, (few, many)  # the start of the writer thread, which a short run may not see
 
 
-def main():
-    failed = 0
-    print(f"1..{len(TESTS)}")
-    wanted = sys.argv[1:]
-    for number, f in enumerate(TESTS, 1):
-        name = f.__name__.replace("_s_", "'s_").replace("_", " ")
-        if wanted and f.__name__ not in wanted:
-            print(f"ok {number} - {name} # SKIP not asked for")
-            continue
-        try:
-            f()
-            print(f"ok {number} - {name}", flush=True)
-        except Skip as e:
-            print(f"ok {number} - {name} # SKIP {e}", flush=True)
-        except Exception:
-            failed += 1
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-            print(f"not ok {number} - {name}", flush=True)
-    return failed != 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import mkjournal  # noqa: E402
 from mkjournal import Journal  # noqa: E402
-from tap import BUILD, PLAIN, check, equal, main, report, test  # noqa: E402
+from tap import BUILD, PLAIN, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(dir="/tmp")  # where another user may go, too
 TRACE = os.path.join(FOLDER, "t.zst")
@@ -101,9 +101,8 @@ class Recorder:
         return self.process.stdout.readline().decode().strip()
 
 
-@test
+@case("status prints the counters, by pid, by trace and by journal")
 def status():
-    """status prints the counters, by pid, by trace and by journal"""
     with Recorder() as r:
         for name in (r.pid, TRACE, JOURNAL):
             code, out, err = ctl(name, "status")
@@ -116,9 +115,8 @@ def status():
         equal(word(WANTED), 0, "status changes nothing")
 
 
-@test
+@case("off and on set and clear their bit, and wake the recorder")
 def switches():
-    """off and on set and clear their bit, and wake the recorder"""
     with Recorder() as r:
         equal(ctl(r.pid, "off")[0], 0)
         equal(r.asked(), "asked %d" % OFF)
@@ -130,9 +128,8 @@ def switches():
         equal(word(CONTROL), 0)
 
 
-@test
+@case("flush waits until it is done, and says so if nobody answers")
 def flush():
-    """flush waits until it is done, and says so if nobody answers"""
     with Recorder() as r:
         equal(ctl(r.pid, "flush")[0], 0)
         equal(r.asked(), "asked %d" % FLUSH)
@@ -143,9 +140,8 @@ def flush():
         check("not answered" in err, err)
 
 
-@test
+@case("a process that dies meanwhile is no endless wait")
 def flush_of_dying():
-    """a process that dies meanwhile is no endless wait"""
     with Recorder(answers=False) as r:
         waiting = subprocess.Popen([CUTRACE, "ctl", str(r.pid), "flush"], stderr=subprocess.PIPE)
         r.asked()
@@ -155,9 +151,8 @@ def flush_of_dying():
         equal((waiting.returncode, b"has ended" in err), (3, True), err)
 
 
-@test
+@case("no such process, not traced, ended, no journal, another version: one line and 3")
 def nobody():
-    """no such process, not traced, ended, no journal, another version: one line and 3"""
     last = int(open("/proc/sys/kernel/pid_max", encoding="utf-8").read())
     check("no process" in ctl(last, "status")[2])
     equal(ctl(last, "status")[0], 3)
@@ -182,9 +177,8 @@ def nobody():
         equal(ctl(TRACE, "status")[0], 3)
 
 
-@test
+@case("a journal that may not be written: 5 for what changes it, status may work")
 def not_allowed():
-    """a journal that may not be written: 5 for what changes it, status may work"""
     if os.geteuid() == 0:
         user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     else:
@@ -203,18 +197,16 @@ def not_allowed():
             equal((done.returncode, done.stderr.count(b"\n")), (5, 1), done.stderr)
 
 
-@test
+@case("wrong usage: one line and 2; help names the requests")
 def usage():
-    """wrong usage: one line and 2; help names the requests"""
     for args in ((), (1,), (1, "jump"), (1, "on", "off"), ("on",)):
         equal(ctl(*args)[0], 2, args)
     out = subprocess.run([CUTRACE, "ctl", "--help"], stdout=subprocess.PIPE, check=True).stdout.decode()
     check("on|off|flush|status" in out, out)
 
 
-@test
+@case("the library itself answers: status, flush, off and on")
 def a_real_recorder():
-    """the library itself answers: status, flush, off and on"""
     folder = tempfile.mkdtemp()
     trace = os.path.join(folder, "t.zst")
     here = os.path.abspath(BUILD)
@@ -253,9 +245,8 @@ def a_real_recorder():
     shutil.rmtree(folder)
 
 
-@test
+@case("the journal is found by what the process maps, also under another name and when it was deleted")
 def mapped_elsewhere():
-    """the journal is found by what the process maps, also under another name and when it was deleted"""
     with Recorder() as r:
         os.rename(JOURNAL, JOURNAL + ".moved.journal")
         equal(ctl(r.pid, "status")[0], 0)

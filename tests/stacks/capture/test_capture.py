@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # optional: clang gdb
 """Stacks of real programs, each compared with full unwinding: all are equal, and a planted fault is found."""
+import functools
 import glob
 import os
 import random
@@ -11,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
-BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
-FULL = bool(os.environ.get("CUTRACE_FULL"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from tap import BUILD, FULL, ROOT, Skip, case, main, note  # noqa: E402
+
 PROGRAMS = os.path.join(BUILD, "tests/stacks/capture")
 HANG = 500  # a guard, no measure
 SLOT, FRAME_POINTER = 1, 2  # faults, as in capture.h
@@ -65,7 +66,7 @@ total = {}  # of the programs that every machine has
 def clean(command, least, everywhere=True, **how):
     """Every stack was compared, and none differed; most of them were recalled or walked."""
     counts = run(command, **how)
-    print("#", " ".join(f"{k} {v}" for k, v in sorted(counts.items())))
+    note(" ".join(f"{k} {v}" for k, v in sorted(counts.items())))
     for name, value in counts.items() if everywhere else ():
         total[name] = total.get(name, 0) + value
     assert counts["captures"] >= least, counts
@@ -107,10 +108,9 @@ def case_python(allocator):
 
 def case_compiler(name):
     if not shutil.which(name):
-        return f"no {name}"
+        raise Skip(f"no {name}")
     with tempfile.TemporaryDirectory() as folder:
         clean([name, "-O2", "-c", source(folder), "-o", os.path.join(folder, "o")], 50000, name == "gcc", most=120000 * TIMES)
-    return None
 
 
 def case_fault(kind, fault):
@@ -124,7 +124,7 @@ def case_fault(kind, fault):
 def case_glibc(command, least, **how):
     """One in seven is compared with what glibc's backtrace() finds by libgcc; no frame is cut off."""
     counts = run(command, check=0, CAPTURE_GLIBC="7", CUTRACE_STACK_DEPTH="4000", CUTRACE_STACKS="native", **how)
-    print("#", " ".join(f"{k} {v}" for k, v in sorted(counts.items())))
+    note(" ".join(f"{k} {v}" for k, v in sorted(counts.items())))
     assert counts["compared"] >= least and not counts["different"], counts
 
 
@@ -136,7 +136,7 @@ def case_glibc_fault():
 
 def case_gdb(kind, fault):
     if not shutil.which("gdb"):
-        return "no gdb"
+        raise Skip("no gdb")
     with tempfile.TemporaryDirectory() as folder:
         settings = dict(LD_PRELOAD=os.path.join(PROGRAMS, "libcapture.so"), CAPTURE_REPORT=folder, CAPTURE_STOP="37",
                         CAPTURE_FAULT=fault, CUTRACE_QUIET="1", CUTRACE_OUTPUT=f"{folder}/%p.zst")
@@ -149,7 +149,6 @@ def case_gdb(kind, fault):
         assert found, (done.stdout + done.stderr)[-2000:]
         same, different = map(int, found.groups())
         assert same + different >= 100 and bool(different) == bool(fault), done.stdout[-2000:]
-    return None
 
 
 def case_unchecked():
@@ -163,7 +162,7 @@ def case_one_in_n():
 
 
 def case_total():
-    print(f"# {total['checks']} comparisons, {total['mismatches']} mismatches")
+    note(f"{total['checks']} comparisons, {total['mismatches']} mismatches")
     assert total["checks"] > 1000000
 
 
@@ -185,19 +184,6 @@ CASES += [(f"as gdb has it, {k}", case_gdb, k, 0) for k in KINDS] + [("gdb sees 
 CASES += [("nothing is compared by default", case_unchecked), ("one in ten is compared", case_one_in_n)]
 
 
-def main():
-    print(f"1..{len(CASES)}")
-    failed = 0
-    for n, (name, function, *arguments) in enumerate(CASES, 1):
-        try:
-            skip = function(*arguments)
-            print(f"ok {n} - {name}" + (f" # SKIP {skip}" if skip else ""), flush=True)
-        except Exception as e:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {n} - {name}")
-            print("\n".join(f"# {line}" for line in f"{type(e).__name__}: {e}".splitlines()), flush=True)
-    return failed != 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+for _name, _function, *_arguments in CASES:
+    case(_name)(functools.partial(_function, *_arguments))
+main()

@@ -3,26 +3,23 @@
 # optional: python3.*
 """The Python frames that the library finds without the GIL, in each installed interpreter, against the interpreter's
 own, frame by frame and line by line: test_frames.py [WORD]..."""
+import functools
 import os
 import subprocess
 import sys
 import tempfile
-import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import tap  # noqa: E402
+from tap import BUILD, FULL, ROOT, Skip  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-ROOT = os.environ.get("CUTRACE_ROOT") or os.path.realpath(os.path.join(HERE, "../../.."))
-BUILD = os.environ.get("CUTRACE_BUILD") or os.path.join(ROOT, "build")
-FULL = bool(os.environ.get("CUTRACE_FULL"))
 DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build/deps")
 LIBRARY = os.path.join(BUILD, "tests/stacks/python/libwalk.so")
 FETCH = os.path.join(ROOT, "scripts/fetch-pythons.sh")
 HANG = 600 if FULL else 300  # a guard, no measure
 STACKS = 110000 if FULL else 1000
 SUITES = ("bullseye", "trixie", "sid", "packages")
-
-
-class Skip(Exception):
-    """The text says why."""
 
 
 def fetch():
@@ -99,26 +96,6 @@ def cases_of(interpreter, found):
     return [c for c in cases if c[0] not in UNSANITIZED and "ld-linux" not in interpreter[2][0]]
 
 
-def run_all(todo, skipped=()):
-    """TAP of (title, function, arguments...), whose function returns what is to be said, and of what is skipped, with why."""
-    if sys.argv[1:]:
-        todo = [t for t in todo if any(word in t[0] for word in sys.argv[1:])]
-    print(f"1..{len(todo) + len(skipped)}", flush=True)
-    failed = number = 0
-    for number, (title, function, *how) in enumerate(todo, 1):
-        try:
-            print(f"ok {number} - {title}: {function(*how)}", flush=True)
-        except Skip as e:
-            print(f"ok {number} - {title} # SKIP {e}", flush=True)
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            lines = traceback.format_exc().splitlines()[-40:]
-            print(f"not ok {number} - {title}\n" + "".join(f"# {x}\n" for x in lines), end="", flush=True)
-    for number, (title, why) in enumerate(skipped, number + 1):
-        print(f"ok {number} - {title} # SKIP {why}", flush=True)
-    sys.exit(failed > 0)
-
-
 def skipped_suites():
     for suite in SUITES:
         path = f"{DEPS}/pythons/{suite}.skipped"
@@ -127,13 +104,20 @@ def skipped_suites():
                 yield suite, f.read().strip()
 
 
+def skip(reason):
+    raise Skip(reason)
+
+
 def main():
     fetch()
     found = interpreters()
-    run_all([(f"{version} {kind}: {name}", several, command, ".".join(version.split(".")[:2]), name,
-              STACKS // part if part else 0, times)
-             for version, kind, command in found for name, part, times in cases_of((version, kind, command), found)],
-            list(skipped_suites()))
+    for version, kind, command in found:
+        for name, part, times in cases_of((version, kind, command), found):
+            tap.case(f"{version} {kind}: {name}")(functools.partial(
+                several, command, ".".join(version.split(".")[:2]), name, STACKS // part if part else 0, times))
+    for suite, reason in skipped_suites():
+        tap.case(suite)(functools.partial(skip, reason))
+    tap.main()
 
 
 if __name__ == "__main__":

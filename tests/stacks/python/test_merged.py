@@ -3,15 +3,19 @@
 # optional: python3.*
 """Stacks of libcutrace.so in each installed interpreter: the interpreter's own Python frames, between them the native
 frames of the C code that they called, and no frame of either missing: test_merged.py [WORD]..."""
+import functools
 import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 
-from test_frames import BUILD, FULL, HERE, HANG, Skip, fetch, interpreters, run_all
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import tap  # noqa: E402
+from tap import BUILD, FULL, LIBRARY, REPORT, Skip  # noqa: E402
+from test_frames import HANG, HERE, fetch, interpreters  # noqa: E402
 
-LIBRARY, REPORT = os.path.join(BUILD, "libcutrace.so"), os.path.join(BUILD, "cutrace-report")
 ALLOCATIONS = 20000 if FULL else 400
 SEED = "7"
 # What lies between two Python frames, where the symbols of the interpreter are there to tell.
@@ -180,11 +184,13 @@ CASES = {"whole": whole, "lost": lost, "python only": python_only, "cut": cut, "
 
 def main():
     if "san-" in BUILD:
-        print("1..0 # SKIP a sanitised library cannot be preloaded")
-        return
+        tap.skip_all("a sanitised library cannot be preloaded")
     fetch()
-    run_all([(f"{version} {kind}: {name}", case, tuple(map(int, version.split(".")[:2])), command)
-             for version, kind, command in interpreters() for name, case in CASES.items()])
+    for version, kind, command in interpreters():
+        for name, function in CASES.items():
+            tap.case(f"{version} {kind}: {name}")(functools.partial(
+                function, tuple(map(int, version.split(".")[:2])), command))
+    tap.main()
 
 
 if __name__ == "__main__":

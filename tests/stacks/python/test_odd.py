@@ -5,25 +5,17 @@
 import ast
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import traceback
 
-import test_frames
-from test_frames import BUILD, HANG, HERE
-from test_traces import LIBRARY, REPORT, SIM, python_frames
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import test_frames  # noqa: E402
+from tap import BUILD, LIBRARY, REPORT, SIM, case, main  # noqa: E402
+from test_frames import HANG, HERE  # noqa: E402
+from test_traces import python_frames  # noqa: E402
 
 PROGRAMS = os.path.join(BUILD, "tests/stacks/python")
-CASES = []
-
-
-def case(name):
-    def register(function):
-        CASES.append((name, function))
-        return function
-    return register
 
 
 def traced(*command, before=(), **env):
@@ -86,23 +78,7 @@ def embedded(version, command):
             assert size < begun or found[size] == want, (size, found[size], want)
 
 
-def main():
-    for version, kind, command in test_frames.interpreters():
-        if kind == "shared" and len(command) == 1:
-            embedded(version, command)
-    todo = [c for c in CASES if not sys.argv[1:] or any(word in c[0] for word in sys.argv[1:])]
-    print(f"1..{len(todo)}", flush=True)
-    failed = 0
-    for number, (title, function) in enumerate(todo, 1):
-        try:
-            function()
-            print(f"ok {number} - {title}", flush=True)
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {title}\n" +
-                  re.sub("^", "# ", traceback.format_exc()[-3000:].strip(), flags=re.M), flush=True)
-    sys.exit(failed > 0)
-
-
-if __name__ == "__main__":
-    main()
+for _version, _kind, _command in test_frames.interpreters():
+    if _kind == "shared" and len(_command) == 1:
+        embedded(_version, _command)
+main()

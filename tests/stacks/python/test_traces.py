@@ -3,18 +3,19 @@
 # optional: python3.*
 """Traces of Python programs: the Python frames of each event against those that the program noted at the same point, in
 each installed interpreter: test_traces.py [WORD]..."""
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-import test_frames
-from test_frames import BUILD, DEPS, FULL, HANG, HERE
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import tap  # noqa: E402
+import test_frames  # noqa: E402
+from tap import FULL, LIBRARY, REPORT, SIM  # noqa: E402
+from test_frames import HANG, HERE  # noqa: E402
 
-SIM = os.path.join(BUILD, "sim")
-LIBRARY = os.path.join(BUILD, "libcutrace.so")
-REPORT = os.path.join(BUILD, "cutrace-report")
 STACKS = 20000 if FULL else 300
 LAST = 1 << 21  # as in traced.py
 
@@ -131,26 +132,20 @@ def native_only(command):
 CASES = (both, with_the_gil, python_only, native_only)
 
 
+def events_of(function, command):
+    """Fails by the problems that were found, or says how many events there were."""
+    wrong, trace = function(command)
+    return wrong or f"{len(trace.allocations)} events"
+
+
 def main():
     test_frames.fetch()
     found = test_frames.interpreters()
-    todo = [(f"{version} {kind}: {case.__doc__}", case, command)
-            for version, kind, command in found
-            for case in (CASES if FULL or (version, kind, command) in test_frames.one_of_each(found) else CASES[:1])
-            if not sys.argv[1:] or any(word in f"{version} {kind} {case.__name__}" for word in sys.argv[1:])]
-    print(f"1..{len(todo)}", flush=True)
-    failed = 0
-    for number, (title, case, command) in enumerate(todo, 1):
-        try:
-            wrong, trace = case(command)
-            title += f": {len(trace.allocations)} events"
-        except Exception as e:  # pylint: disable=broad-except
-            wrong = [f"{type(e).__name__} {e}"]
-        failed += bool(wrong)
-        print(f"{'not ok' if wrong else 'ok'} {number} - {title}", flush=True)
-        for w in wrong[:8]:
-            print("".join(f"# {line}\n" for line in w[:2000].splitlines()), end="", flush=True)
-    sys.exit(failed > 0)
+    for one in found:
+        version, kind, command = one
+        for function in CASES if FULL or one in test_frames.one_of_each(found) else CASES[:1]:
+            tap.case(f"{version} {kind}: {function.__doc__}")(functools.partial(events_of, function, command))
+    tap.main()
 
 
 if __name__ == "__main__":

@@ -5,12 +5,10 @@ import random
 import re
 import struct
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-import read_trace  # noqa: E402
-from mktrace import Trace, text, varint  # noqa: E402
-from tap import ROOT, report  # noqa: E402
+import read_trace
+from mktrace import Trace, text, varint
+from tap import ROOT, report
 
 SOURCE = os.path.join(ROOT, "tests/stacks/symbols/places.cpp")
 

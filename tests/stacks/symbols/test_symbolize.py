@@ -14,11 +14,11 @@ import sys
 import tempfile
 import threading
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 from elf_programs import (Frames, SOURCE, addr2line, addresses, build, build_id, corrupt, demangled, places, run, symbolize,  # noqa: E402
                           trace_of)
 import read_trace  # noqa: E402
-from tap import BUILD, FULL, ROOT, Skip, check, equal, main, report, test  # noqa: E402
+from tap import BUILD, FULL, ROOT, Skip, case, check, equal, main, report  # noqa: E402
 
 WORK = tempfile.mkdtemp()
 COUNT = 20000 if FULL else 3000
@@ -75,7 +75,7 @@ def compare(found, truth):
     check(names > sum(map(len, truth.values())) * 19 // 20, "too few names")
 
 
-@test
+@case("lines and inlined functions are those of addr2line")
 def lines_and_inlined_functions_are_those_of_addr2line():
     path = program()
     wanted = addresses(path, COUNT)
@@ -83,14 +83,14 @@ def lines_and_inlined_functions_are_those_of_addr2line():
     compare(looked_up(path, wanted), addr2line(path, wanted))
 
 
-@test
+@case("lines of a shared library too")
 def lines_of_a_shared_library_too():
     path = program("libplaces.so", "-shared", "-fPIC")
     wanted = addresses(path, COUNT)
     compare(looked_up(path, wanted), addr2line(path, wanted))
 
 
-@test
+@case("dwarf 5 says the same")
 def dwarf_5_says_the_same():
     # addr2line before binutils 2.41 misreads it: the truth is what DWARF 4 says of the same code.
     old, new = program(), build(at("dwarf5"), "-gdwarf-5")
@@ -101,7 +101,7 @@ def dwarf_5_says_the_same():
     equal(base(looked_up(build(at("packed"), "-gdwarf-5", "-gz"), wanted)), first, "compressed")
 
 
-@test
+@case("files of clang which have no table of addresses")
 def files_of_clang_which_have_no_table_of_addresses():
     if not shutil.which("clang++"):
         raise Skip("no clang++ here")
@@ -132,7 +132,7 @@ def without(options, path, wanted, word, **keywords):
         equal(a.read(), b.read(), "a trace that learns nothing")
 
 
-@test
+@case("separate debug files")
 def separate_debug_files():
     path, debug = separated("separate")
     wanted = addresses(path, 300)
@@ -157,7 +157,7 @@ def separate_debug_files():
     equal(looked_up(path, wanted, options=["--debug-dir", at("paths")]), truth, "by path")
 
 
-@test
+@case("what dwz moved into a shared file")
 def what_dwz_moved_into_a_shared_file():
     if not shutil.which("dwz"):
         raise Skip("no dwz here")
@@ -178,7 +178,7 @@ def what_dwz_moved_into_a_shared_file():
     without([], one, wanted, b"no debug information")
 
 
-@test
+@case("a sysroot")
 def a_sysroot():
     path = program()
     wanted = addresses(path, 300)
@@ -194,7 +194,7 @@ def a_sysroot():
     equal(looked_up(path, wanted, options=["--sysroot", at("root")], **kept), truth, "debug files under it")
 
 
-@test
+@case("never another build id")
 def never_another_build_id():
     path = program()
     wanted = addresses(path, 300)
@@ -210,7 +210,7 @@ def never_another_build_id():
     without(["--debug-dir", at("liar")], path, wanted, b"its build-id differs", identity=bytes(other), recorded="/nowhere/x")
 
 
-@test
+@case("what is no elf file")
 def what_is_no_elf_file():
     wanted, identity = [0x1000, 0x2000], b"\x11" * 20
     os.mkfifo(at("fifo"))
@@ -222,7 +222,7 @@ def what_is_no_elf_file():
         without([], path, wanted, b"not here" if len(path) < 4096 else b"0 of 0", identity=identity)
 
 
-@test
+@case("damaged files end no program")
 def damaged_files_end_no_program():
     path = program()
     wanted, trace, out = addresses(path, 60), at("damaged.zst"), at("damaged.out.zst")
@@ -263,7 +263,7 @@ def sections(path):
     return result
 
 
-@test
+@case("everything else stays")
 def everything_else_stays():
     path = program()
     wanted = addresses(path, 2000)
@@ -290,7 +290,7 @@ def said(result, path):
     return result[0], result[1].replace(path.encode(), b"-")
 
 
-@test
+@case("traces of all kinds are copied")
 def traces_of_all_kinds_are_copied():
     # Rings, damage, several generations: where nothing is learned, every byte stays.
     for trace in sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
@@ -300,7 +300,7 @@ def traces_of_all_kinds_are_copied():
             equal(a.read(), b.read(), trace)
 
 
-@test
+@case("damage and free space stay where they are")
 def damage_and_free_space_stay_where_they_are():
     path = program()
     wanted = addresses(path, 400)
@@ -330,7 +330,7 @@ def without_offsets(result, path):
     return result[0], {k: [d["what"] for d in v] if k == "damage" else v for k, v in document.items()}
 
 
-@test
+@case("the trace of a killed process with its journal")
 def the_trace_of_a_killed_process_with_its_journal():
     path = os.path.join(BUILD, "tests/unit/programs/recorder_program")
     env = {k: v for k, v in os.environ.items() if not k.startswith("CUTRACE_")}
@@ -352,7 +352,7 @@ def the_trace_of_a_killed_process_with_its_journal():
     check(any(os.path.basename(place[1]) == "recorder_program.c" for p in places(out).values() for place in p), places(out))
 
 
-@test
+@case("views say the same with the files here as with lines in the trace")
 def views_say_the_same_with_the_files_here_as_with_lines_in_the_trace():
     path = program()
     wanted = addresses(path, 300)
@@ -380,7 +380,7 @@ def refused(status, word, *arguments, **keywords):
     check(error.startswith(b"cutrace-report: ") and error.count(b"\n") == 1 and word in error, error)
 
 
-@test
+@case("what cannot be written is one clear line")
 def what_cannot_be_written_is_one_clear_line():
     path = program()
     trace = trace_of(path, addresses(path, 3000), at("in.zst"))
@@ -406,7 +406,7 @@ def what_cannot_be_written_is_one_clear_line():
     equal(os.listdir(folder), ["out.zst"], "left behind")
 
 
-@test
+@case("without elfutils only lines are missing")
 def without_elfutils_only_lines_are_missing():
     path = program()
     trace = trace_of(path, addresses(path, 10), at("plain.zst"))
@@ -420,7 +420,7 @@ def without_elfutils_only_lines_are_missing():
     check(report("--version")[1].splitlines()[1].startswith(b"lines: elfutils 0."))
 
 
-@test
+@case("servers are asked only on request")
 def servers_are_asked_only_on_request():
     path, debug = separated("served")
     wanted = addresses(path, 100)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's memory outside its caching allocator's blocks: other allocators, memory of another process, host memory.
-test_others.py [WORD]... runs the cases whose names have all the words."""
+test_others.py [WORD]... runs the cases whose names contain one of the words."""
 import collections
 import functools
 import glob
@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-import test_blocks  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import tap  # noqa: E402
 import wheels  # noqa: E402
-from test_blocks import HANG, LIBRARY, Run, check_ledger, ready, tap  # noqa: E402
+from test_blocks import HANG, LIBRARY, Run, check_ledger, ready  # noqa: E402
 from test_pools import view  # noqa: E402
 
 OPERATIONS, MOMENTS = (20000, 40) if tap.FULL else (1500, 12)
@@ -229,13 +229,11 @@ def cases():
     yield f"{version}, expandable segments", check_sharing, functools.partial(check_sharing, version, "expandable_segments:True")
 
 
-def main(words):
+def main():
     for version, function, run in cases():
-        name = f"PyTorch {version}: {function.__doc__}"
-        if all(w in name for w in words):
-            test_blocks.add(name, run)
+        tap.case(f"PyTorch {version}: {function.__doc__}")(run)
     tap.main()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

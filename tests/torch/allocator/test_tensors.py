@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../../lib")]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
 import test_blocks  # noqa: E402
 import wheels  # noqa: E402
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 LIBRARY = os.path.join(tap.BUILD, "libcutrace.so")
 PROGRAM = os.path.join(HERE, "tensors.py")
 MAY_FETCH = tap.FULL or os.environ.get("CI") == "true"
@@ -139,10 +139,7 @@ for name, chosen, checks in (("", ("", ""), (check_history, check_lines, check_s
                               (check_history, check_lines, check_segments)),
                              ("Python 3.12: ", ("", "3.12"), (check_history, check_lines))):
     for check in checks:
-        def one(function=check, how=chosen):
-            function(*how)
-        one.__doc__ = name + check.__doc__
-        tap.test(one)
-tap.test(check_sleep)
+        tap.case(name + check.__doc__)(functools.partial(check, *chosen))
+tap.case(check_sleep.__doc__)(check_sleep)
 if __name__ == "__main__":
     tap.main()

@@ -12,11 +12,11 @@ import sys
 import tempfile
 import urllib.request
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../../lib")]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
 import wheels  # noqa: E402
 
+HERE = os.path.dirname(os.path.realpath(__file__))
 LIBRARY = os.path.join(tap.BUILD, "libcutrace.so")
 REPORTS = re.compile(r"_ZN3c10\d+report(MemoryUsage|OutOfMemory)ToProfiler")
 MEMORY = re.compile(r"cuda(Malloc|Free|Host|Ipc|MemPool(Create|Destroy|TrimTo|Im|Ex)|GetDriverEntryPoint|.*Graph.*Mem(Alloc|Free))|dlsym")
@@ -124,18 +124,11 @@ def check_newest():
         raise tap.Skip(f"it has {newest} by now: scripts/fetch-torch.py --pin {newest}")
 
 
-def add(name, function):
-    def test():
-        function()
-    test.__doc__ = name
-    tap.test(test)
-
-
 for one in wheels.versions():
     for check in (check_reports, check_memory, check_runtime):
-        add(f"PyTorch {one}: {check.__doc__}", functools.partial(check, one))
+        tap.case(f"PyTorch {one}: {check.__doc__}")(functools.partial(check, one))
 for check in (check_ways, check_no_network, check_wrong_pin):
-    add(check.__doc__, check)
+    tap.case(check.__doc__)(check)
 if tap.FULL:  # not in CI: PyPI moves on, and that is no fault of this tree
-    add(check_newest.__doc__, check_newest)
+    tap.case(check_newest.__doc__)(check_newest)
 tap.main()

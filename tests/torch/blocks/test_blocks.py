@@ -16,7 +16,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import check_ledger  # noqa: E402
 import ways  # noqa: E402
-from ways import BUILD, REPORT, case, folder, main  # noqa: E402
+from tap import BUILD, REPORT, case, main  # noqa: E402
+from ways import folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(BUILD, "tests/torch/blocks")

@@ -5,12 +5,9 @@ Small blocks get segments of 2 MiB, large ones of 20 MiB or more, by best fit; b
 device has one reserved range that grows by mappings (expandable). A request that does not fit is tried again after all
 unused memory was freed, and is then reported as out of memory.
 """
-import os
 import random
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns
 
 K, M, G, S = 1 << 10, 1 << 20, 1 << 30, 10**9
 CUDA = [("cuMemAlloc_v2", "/usr/lib/libcuda.so.1"), ("cudaMalloc", "/opt/cuda/libcudart.so.13")]

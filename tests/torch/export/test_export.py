@@ -18,14 +18,15 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../../lib"), os.path.join(HERE, "../allocator")]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../allocator"))
 import model  # noqa: E402
 import pool  # noqa: E402
 import traces  # noqa: E402
 import wheels  # noqa: E402
-from tap import FULL, PLAIN, REPORT, Skip, check, equal, main, report, test  # noqa: E402
+from tap import FULL, PLAIN, REPORT, Skip, case, check, equal, main, report  # noqa: E402
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = tempfile.mkdtemp()
 VIEWER = os.path.join(HERE, "viewer.js")
 REAL_NS, MONOTONIC_NS = 1795000000 * 10**9, 50 * 10**9
@@ -135,9 +136,8 @@ def process(seed, steps, **keywords):
     return save("process%d%s.zst" % (seed, keywords.get("expandable", "")), p.done())
 
 
-@test
+@case("every entry, segment, block, frame, time and category is what an independent reading of the events gives")
 def against_the_dump():
-    """every entry, segment, block, frame, time and category is what an independent reading of the events gives"""
     refusals = outside = mapped = 0
     for seed in range(12 if FULL else 4):
         for expandable in (False, True):
@@ -152,9 +152,8 @@ def against_the_dump():
     check(refusals > 50 and outside > 50 and mapped > 20, (refusals, outside, mapped))
 
 
-@test
+@case("the viewer's way backwards finds each entry's place, down to nothing; its totals are the report's")
 def the_viewer_can_go_back():
-    """the viewer's way backwards finds each entry's place, down to nothing; its totals are the report's"""
     node()
     for seed in range(10, 30 if FULL else 16):
         path = process(seed, 900, devices=1 + seed % 2, expandable=seed % 4 > 1, capacity=96 << 20)
@@ -173,9 +172,8 @@ def the_viewer_can_go_back():
             equal(mine["segment_bytes"], d["live_bytes"], "what summary says is live at the end")
 
 
-@test
+@case("events in any order, as where others were lost: the viewer still finds each entry's place")
 def whatever_was_lost():
-    """events in any order, as where others were lost: the viewer still finds each entry's place"""
     node()
     for seed in range(200 if FULL else 40):
         path = save("chaos.zst", pool.chaos(seed, 300))
@@ -183,9 +181,8 @@ def whatever_was_lost():
             view(export(path, *options)[2])
 
 
-@test
+@case("by default it ends at the last refusal, with PyTorch's own report behind the driver's; blocks that are there before are told")
 def the_windows_end():
-    """by default it ends at the last refusal, with PyTorch's own report behind the driver's; blocks that are there before are told"""
     p = pool.Process(5, capacity=64 << 20)
     big = p.pools[0].malloc(40 << 20, pool.C10 + pool.SITES[0])
     check(p.pools[0].malloc(30 << 20, pool.C10 + pool.SITES[1]) is None)
@@ -205,9 +202,8 @@ def the_windows_end():
     check(actions.index("snapshot") >= 2, actions)
 
 
-@test
+@case("behind a gap the window begins with the checkpoint, and never reaches over the gap")
 def a_ring():
-    """behind a gap the window begins with the checkpoint, and never reaches over the gap"""
     path = save("ringed.zst", traces.ringed())
     events = events_of(path)
     numbers = [e["event"] for e in events]
@@ -224,9 +220,8 @@ def a_ring():
     equal(said["devices"][0]["segment_bytes"], said["devices"][0]["live_bytes"])
 
 
-@test
+@case("segments and blocks that a checkpoint restores are told, also where only the flag says that memory has held a block")
 def blocks_of_a_checkpoint():
-    """segments and blocks that a checkpoint restores are told, also where only the flag says that memory has held a block"""
     t = pool.Versioned()
     t.seq = 7
     t.restart()
@@ -250,9 +245,8 @@ def blocks_of_a_checkpoint():
     equal(said["devices"][0]["torch_segment_bytes"], 4 << 20)
 
 
-@test
+@case("pickletools reads it: protocol 2, nothing but the viewer's opcodes, batches of at most 1000, integers of at most 8 bytes")
 def opcodes():
-    """pickletools reads it: protocol 2, nothing but the viewer's opcodes, batches of at most 1000, integers of at most 8 bytes"""
     p = pool.Process(31, capacity=4 << 30)
     for _ in range(3000):
         p.pools[0].malloc(4096, pool.C10 + pool.SITES[0])
@@ -282,9 +276,8 @@ def opcodes():
     for_viewer(out)
 
 
-@test
+@case("frames that PyTorch's tools would leave out by a part of their name are shown, and look the same")
 def names_that_the_viewer_leaves_out():
-    """frames that PyTorch's tools would leave out by a part of their name are shown, and look the same"""
     module, _ = memory_viz()[-1]
     path = process(3, 200)
     _, snapshot, _ = export(path, "--events=all")
@@ -314,9 +307,8 @@ def memory_viz():
     return found
 
 
-@test
+@case("torch.cuda._memory_viz: stats, trace, segments, memory, compare and the plots take it, and its totals are the report's")
 def pytorchs_own_module():
-    """torch.cuda._memory_viz: stats, trace, segments, memory, compare and the plots take it, and its totals are the report's"""
     for module, version in memory_viz():
         for seed, expandable in ((1, False), (2, True)):
             path = process(seed, 500, expandable=expandable, capacity=48 << 20)
@@ -347,9 +339,8 @@ def pytorchs_own_module():
                       {b["address"] for s in snapshot["segments"] for b in s["blocks"] if b["state"] == "active_allocated"})
 
 
-@test
+@case("a page in a browser reads it, and shows the same totals")
 def in_a_browser():
-    """a page in a browser reads it, and shows the same totals"""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not browser:
         raise Skip("no chromium is installed")
@@ -371,9 +362,8 @@ def in_a_browser():
     equal([(v["segments"], v["reserved"]) for v in found], [(d["segments"], d["segment_bytes"]) for d in said["devices"]])
 
 
-@test
+@case("allocator_settings has what the process said of PyTorch, and what the file shows")
 def settings():
-    """allocator_settings has what the process said of PyTorch, and what the file shows"""
     said, snapshot, _ = export(process(2, 200), "--events=50")
     s = snapshot["allocator_settings"]
     equal((s["torch.version"], s["PYTORCH_CUDA_ALLOC_CONF"]), ("2.9.1", "max_split_size_mb:128"))
@@ -389,9 +379,8 @@ def begun():
     return t, {"device": 0, "context": 1, "result": 0}, iter(range(51 * 10**9, 52 * 10**9, 1000))
 
 
-@test
+@case("host memory, memory of others and unmapped objects are not shown; several mappings and managed memory are")
 def what_is_not_memory_of_the_device():
-    """host memory, memory of others and unmapped objects are not shown; several mappings and managed memory are"""
     t, common, at = begun()
     t.event("alloc", next(at), ptr=0x1000000, bytes=4096, space="host", **common)
     t.event("alloc", next(at), ptr=0x2000000, bytes=8192, space="managed", **common)
@@ -407,9 +396,8 @@ def what_is_not_memory_of_the_device():
     equal((said["devices"][0]["live_bytes"], said["devices"][0]["segment_bytes"]), (8192 + (6 << 20), 8192 + (2 << 20)))
 
 
-@test
+@case("a mapping that ends beside memory that is none is not joined to it by the viewer, which would then not find that any more")
 def mappings_beside_other_memory():
-    """a mapping that ends beside memory that is none is not joined to it by the viewer, which would then not find that any more"""
     node()
     t, common, at = begun()
     t.event("create", next(at), handle=1, bytes=2 << 20, space="device", **common)
@@ -424,9 +412,8 @@ def mappings_beside_other_memory():
     view(export(save("beside.zst", t.bytes()))[2])
 
 
-@test
+@case("names that are no UTF-8, or long, come through; so do traces without any block, of any kind")
 def text_that_is_none():
-    """names that are no UTF-8, or long, come through; so do traces without any block, of any kind"""
     for build in traces.ALL:
         path = save(build.__name__ + ".zst", build())
         for options in ((), ("--events=all",), ("--all-frames",)):
@@ -436,18 +423,16 @@ def text_that_is_none():
                 check(not any(not f["name"] for e in t for f in e["frames"]), "a frame without a name")
 
 
-@test
+@case("the viewer takes every file that the tests before have made")
 def every_file_of_these_tests():
-    """the viewer takes every file that the tests before have made"""
     node()
     check(len(_kept) > 20, len(_kept))
     for path in _kept:
         view(path)
 
 
-@test
+@case("one file for each trace; nothing is replaced without --force; nothing half-written stays; exit codes")
 def files_and_errors():
-    """one file for each trace; nothing is replaced without --force; nothing half-written stays; exit codes"""
     folder = tempfile.mkdtemp()
     path = process(1, 100)
     two = [shutil.copy(path, os.path.join(folder, name)) for name in ("a.zst", "b.trace")]
