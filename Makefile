@@ -57,8 +57,6 @@ WERROR ?= $(if $(filter true,$(CI)),1,0)
 WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wwrite-strings -Wpointer-arith -Wformat=2 -Wstrict-prototypes \
     -Wmissing-prototypes -Wold-style-definition -Wundef $(if $(filter 1,$(WERROR)),-Werror)
 OPTIMISE := $(if $(DEBUG),-O0,$(if $(COVERAGE),-O1,-O2)) -g -fno-omit-frame-pointer
-# gcc 11 (Ubuntu 22.04's) forgets that a callee changes what a pointer leads to: wrong code in tools/report/replay/range_tree.c.
-OPTIMISE += $(if $(filter 11.% 11,$(shell $(CC) -dumpversion)),$(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-modref))
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined))
 COV_FLAGS := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 # Overridable from outside: CFLAGS and LDFLAGS are the packager's.
