@@ -108,7 +108,7 @@ plan() { # LEG MAKE-ARGUMENTS...
     fi
 }
 
-# As one who has set up by `setup.sh build`: no other command is in PATH, no Python but the system's, no library beside the others.
+# The suites as a newcomer has them after `setup.sh build`: PATH has no other command, and only the system's Python and libraries are found.
 plan_newcomer() {
     local suite
     if ! scripts/newcomer-path.sh "$work/bin" 2>"$log"; then

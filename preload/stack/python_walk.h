@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python frames of the calling thread, read from its interpreter's memory: without the GIL,
 // without a lock, without a call into Python that allocates or counts references. Any thread may
-// walk at any time, whoever holds the GIL.
+// walk at any time, no matter which thread holds the GIL.
 //
 // Safe: nothing that a walk follows can go away meanwhile.
 // P1. A walk follows the calling thread's own chain of frames, from its own PyThreadState. Only the

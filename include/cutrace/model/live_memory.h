@@ -28,7 +28,7 @@ enum ct_kind {
     CT_KIND_IPC,        // ipc-open: key is the address; has refs
     CT_KIND_RESERVED,   // reserve: key is the address
     CT_KIND_POOL,     // key is the pool; bytes handed out, link the bytes reserved as last sampled
-    CT_KIND_SITE_SUM, // allocations of a call site of which only the sum is known: link is how many
+    CT_KIND_SITE_SUM, // the sum of the allocations of a call site: link is their number
     CT_KIND_BLOCK,    // block-alloc: key is the address; lies inside another object's memory
     CT_KINDS_END,
     // What a slot can hold besides objects.

@@ -426,5 +426,5 @@ int main(void) {
         TEST(labels),
         TEST(noise_is_what_the_table_says),
     };
-    return cmocka_run_group_tests_name("report_names", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("report_call_sites", tests, NULL, NULL);
 }

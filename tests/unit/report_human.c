@@ -155,5 +155,5 @@ int main(void) {
         cmocka_unit_test(times_and_counts),
         cmocka_unit_test(cleaning),
     };
-    return cmocka_run_group_tests_name("report_text", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("report_human", tests, NULL, NULL);
 }
