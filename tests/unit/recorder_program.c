@@ -4,6 +4,7 @@
 //
 // Usage: recorder_program WHAT [NUMBER...]; the account goes to standard output, one line for each
 // event that was recorded: "tid t_ns op ptr bytes result" (decimal), in the order of each thread.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -517,24 +518,31 @@ static void signals(unsigned rounds) {
     printf("handled %d\n", atomic_load(&in_handler));
 }
 
-// How often the writer thread was scheduled, or -1.
-static long writer_switches(void) {
-    char path[64], line[256];
-    for (int i = 1; i < 8; i++) { // the threads of this program have neighbouring numbers
-        snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)getpid() + i);
-        FILE *f = fopen(path, "r");
-        long n = -1;
-        int ours = 0;
-        while (f && fgets(line, sizeof line, f)) {
-            ours |= !strcmp(line, "Name:\tcutrace\n");
-            (void)sscanf(line, "voluntary_ctxt_switches: %ld", &n);
-        }
-        if (f)
-            fclose(f);
-        if (ours)
-            return n;
+// How often the thread of this number was scheduled if it is the writer thread, else -1.
+static long switches_of_writer(const char *thread) {
+    char path[300], line[256];
+    int is_writer = 0;
+    long n = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        is_writer |= !strcmp(line, "Name:\tcutrace\n");
+        (void)sscanf(line, "voluntary_ctxt_switches: %ld", &n);
     }
-    return -1;
+    if (f)
+        fclose(f);
+    return is_writer ? n : -1;
+}
+
+// How often the writer thread was scheduled, or -1 if there is none.
+static long writer_switches(void) {
+    long n = -1;
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *e; threads && n < 0 && (e = readdir(threads));)
+        n = switches_of_writer(e->d_name);
+    if (threads)
+        closedir(threads);
+    return n;
 }
 
 // Until symbol tables are there, or are gone; who started this ends it if that never comes.
