@@ -121,7 +121,7 @@ plan_newcomer() {
     # shellcheck disable=SC2046 # a list
     built=gcc PATH=$work/bin HOME=$work/home PYENV_ROOT=/nonexistent CUTRACE_DEPS=$work/deps \
         CUTRACE_WITHOUT="libjemalloc libtcmalloc libdebuginfod" \
-        plan newcomer SUITES="$(grep -rlE '^# optional: ' tests | tr '\n' ' ')"
+        plan newcomer SUITES="$(grep -rIlE '^# optional: ' tests | tr '\n' ' ')"
 }
 
 plan_lint() { # NAME PARTS...

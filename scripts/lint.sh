@@ -41,7 +41,7 @@ tidy() { # FOLDER...
 }
 # A suite that runs less without an optional tool says so, for .ci/run runs it without one, too.
 optional() {
-    grep -rlE "shutil\.which|command -v|CUTRACE_WITHOUT|test_frames\.(fetch|interpreters)|^ *fetch\(\)" tests \
+    grep -rIlE "shutil\.which|command -v|CUTRACE_WITHOUT|test_frames\.(fetch|interpreters)|^ *fetch\(\)" tests \
         --include='test_*' --include='*.bats' | xargs grep -L '^# optional: ' | grep . && return 1
     return 0
 }
