@@ -12,8 +12,8 @@
 #include <cutrace/format/format.h>
 #include <cutrace/format/hot.h>
 
-// The pairs of words that are compared, each by its first field: op to result; device to
-// allocated_bytes, of which only the device can be asked for; context to flags; stream and pool.
+// The pairs of words that are compared, each named by its first field: op to result; device to
+// allocated_bytes (a mask can only select the device there); context to flags; stream and pool.
 #define CT_MATCH_PAIRS(X) X(op) X(device) X(context) X(stream)
 
 _Static_assert(offsetof(struct ct_event, result) + 4 == offsetof(struct ct_event, op) + 16 &&
