@@ -222,10 +222,6 @@ void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protec
     ct_file_ring_protect(first_seq, last_seq, which);
 }
 
-uint64_t ct_trace_file_get_oldest_seq(void) {
-    return ct_file_ring_get_oldest_seq();
-}
-
 uint64_t ct_trace_file_get_written_bytes(void) {
     return ct_file_ring_get_written_bytes();
 }

@@ -33,9 +33,6 @@ int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned fla
 // longer range first.
 void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which);
 
-// From this seq on, all chunks up to the newest are in the file.
-uint64_t ct_trace_file_get_oldest_seq(void);
-
 // Bytes of all chunks ever written, and of the file.
 uint64_t ct_trace_file_get_written_bytes(void);
 uint64_t ct_trace_file_get_size(void);
