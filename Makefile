@@ -167,12 +167,10 @@ all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
 # A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
 TESTS ?=
 JOBS ?= $(shell nproc)
-# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator. The thread sanitizer
-# has nothing to say of a test without threads.
-SUITES_THREADS := $(patsubst tests/unit/%.c,unit/%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
-SUITES ?= $(if $(CROSS),unit test_library.sh emulated.sh,$(if $(findstring thread,$(SAN)),$(SUITES_THREADS) \
+# A sanitised library cannot be preloaded into an ordinary program, nor a foreign one run without its emulator.
+SUITES ?= $(if $(CROSS),unit test_library.sh emulated.sh,$(if $(findstring thread,$(SAN)),$(UNIT_THREADED:%=unit/%) \
     test_recorder.py test_output.py,$(if $(SAN),unit test_frames.py)))
-build-tests: all $(TESTS)
+build-tests: $(if $(SAN),$(BUILD)/cutrace-report,all) $(TESTS)
 # What is compiled against CUDA's own headers (CUDA_INC); everything else is the same with any of them.
 build-cuda: $(BUILD)/libcutrace.so $(filter sim $(addprefix $(BUILD)/tests/,interception/% torch/blocks/% recorder/%),$(TESTS))
 RUN_SUITES = CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) CUTRACE_FULL=$(CUTRACE_FULL) JOBS=$(JOBS) \

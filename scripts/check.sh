@@ -87,8 +87,8 @@ build.clang := BUILD=build/clang CC=clang CFLAGS=-g0 build-tests
 build.asan := SAN=address,undefined build-tests
 build.tsan := SAN=thread build-tests
 build.aarch64 := CROSS=aarch64-linux-gnu build-tests
-build.cuda-12 := BUILD=build/cuda-12 CUDA_INC=$(cat "$work/include.12") CFLAGS=-g0 build-cuda
-build.cuda-newest := BUILD=build/cuda-newest CUDA_INC=$(cat "$work/include.newest") CFLAGS=-g0 build-cuda
+build.cuda-12 := BUILD=build/cuda-12 CUDA_INC=$(cat "$work/include.12") DEBUG=1 CFLAGS=-g0 build-cuda
+build.cuda-newest := BUILD=build/cuda-newest CUDA_INC=$(cat "$work/include.newest") DEBUG=1 CFLAGS=-g0 build-cuda
 .PHONY: all \$(legs)
 all: \$(legs)
 \$(legs):

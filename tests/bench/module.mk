@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Measurements (`make bench`): scripts that print lines for people. TESTS keeps their programs compiling.
+# Measurements (`make bench`): scripts that print lines for people. Each section adds its programs to BENCH_PROGRAMS.
 
 BENCH_TRACES := $(BUILD)/tests/bench/make_trace $(BUILD)/tests/bench/size
 BENCHES += tests/bench/report.sh tests/bench/export.sh tests/bench/size.sh
-TESTS += $(BENCH_TRACES)
-bench: $(BENCH_TRACES)
+BENCH_PROGRAMS += $(BENCH_TRACES)
 
 $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
@@ -13,8 +12,7 @@ $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
 # ---------------------------------------------------------------- the writer, after the rings
 DRAIN_COST := $(BUILD)/tests/bench/drain_cost
 BENCHES += tests/bench/drain_cost.sh
-TESTS += $(DRAIN_COST)
-bench: $(DRAIN_COST)
+BENCH_PROGRAMS += $(DRAIN_COST)
 
 $(DRAIN_COST): private LDFLAGS_ALL += -Wl,--wrap=ct_writer_thread_start
 $(DRAIN_COST): tests/bench/drain_cost.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
@@ -24,8 +22,7 @@ $(DRAIN_COST): tests/bench/drain_cost.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/prelo
 # ---------------------------------------------------------------- names of functions
 SYMBOLS_BENCH := $(BUILD)/tests/bench/symbols
 BENCHES += tests/bench/symbols.py
-TESTS += $(SYMBOLS_BENCH)
-bench: $(SYMBOLS_BENCH)
+BENCH_PROGRAMS += $(SYMBOLS_BENCH)
 
 $(SYMBOLS_BENCH): tests/bench/symbols.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 	@mkdir -p $(@D)
@@ -33,11 +30,8 @@ $(SYMBOLS_BENCH): tests/bench/symbols.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/prelo
 
 # ---------------------------------------------------------------- frames of Python
 PYTHON_WALK := $(BUILD)/tests/bench/libpython_walk.so
-ifeq ($(SAN)$(CROSS),)
 BENCHES += tests/bench/python.sh
-TESTS += $(PYTHON_WALK)
-bench: $(PYTHON_WALK)
-endif
+BENCH_PROGRAMS += $(PYTHON_WALK)
 
 # (with optimisation at link time, as libcutrace.so)
 $(PYTHON_WALK): tests/bench/python_walk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
@@ -47,11 +41,8 @@ $(PYTHON_WALK): tests/bench/python_walk.c $(PRELOAD_RECORDING_OBJS) $(BUILD)/pre
 
 # ---------------------------------------------------------------- blocks of PyTorch's allocator
 BLOCKS_REPORT := $(BUILD)/tests/bench/libblocks_report.so
-ifeq ($(SAN)$(CROSS),)
 BENCHES += tests/bench/blocks.py
-TESTS += $(BLOCKS_REPORT)
-bench: $(BLOCKS_REPORT)
-endif
+BENCH_PROGRAMS += $(BLOCKS_REPORT)
 
 $(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/torch/blocks/first/libc10.so
 	@mkdir -p $(@D)
@@ -60,11 +51,8 @@ $(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/torch/blocks/first/
 # ---------------------------------------------------------------- against heaptrack, on the same work
 BENCH := $(BUILD)/tests/bench
 PEER_PROGRAMS := $(BENCH)/peer_work $(BENCH)/peer_start $(BENCH)/libempty.so
-ifeq ($(SAN)$(CROSS),)
 BENCHES += tests/bench/peer.py
-TESTS += $(PEER_PROGRAMS)
-bench: $(PEER_PROGRAMS)
-endif
+BENCH_PROGRAMS += $(PEER_PROGRAMS)
 # Like programs that avoid overhead: without frame pointers.
 PEER_CFLAGS = $(CFLAGS_ALL) $(CUDA_CFLAGS) $(DEPFLAGS) -fomit-frame-pointer
 
@@ -83,5 +71,13 @@ $(BENCH)/peer_start: $(BENCH)/peer_start.o
 $(BENCH)/libempty.so: tests/bench/module.mk
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -x c /dev/null -o $@
+
+# ---------------------------------------------------------------- only what is shipped is measured
+ifeq ($(SAN)$(CROSS),)
+TESTS += $(BENCH_PROGRAMS) # (so that they keep compiling)
+bench: $(BENCH_PROGRAMS)
+else
+BENCHES :=
+endif
 
 -include $(wildcard $(BENCH)/*.d)

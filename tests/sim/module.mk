@@ -9,7 +9,9 @@ SIM_DRIVER := param shared call ledger ledger_map fail object space device conte
     copy checkpoint pointer old_abi errors resolver
 SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
 
+ifeq ($(SAN),) # no sanitized program loads it
 TESTS += sim
+endif
 .PHONY: sim
 sim: $(addprefix $(SIM_OUT)/,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 \
     libcudart.so libsimcudart.a)

@@ -8,7 +8,14 @@ UNIT_PRELOAD := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/pr
 UNIT_REPORT := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/report_*.c))
 UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/state_*.c tests/unit/codec_*.c))
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c))
+
+# The thread sanitizer has nothing to say of a test without threads.
+UNIT_THREADED := $(patsubst tests/unit/%.c,%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
+ifneq ($(findstring thread,$(SAN)),)
+TESTS += $(UNIT_THREADED:%=$(UNIT_DIR)/%) $(UNIT_PROGRAMS)
+else
 TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_STATE) $(UNIT_PROGRAMS)
+endif
 
 UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
 
