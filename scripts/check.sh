@@ -40,7 +40,6 @@ result() { # STATUS NAME [LOG]: one result of its own
 # The failed results in the output of suites, each with the first lines of what it says of itself.
 remember() {
     awk '
-        /^again/ { print; said = 0; next }
         /^not ok/ { print; said = 0; next }
         /^  [|] not ok/ { print "    " substr($0, 5); said = 1; next }
         /^  [|] #/ { if (said && said++ < 8) print "    " substr($0, 5); next }
@@ -141,7 +140,7 @@ fi
 if [ -z "$ci" ]; then
     suites make -s -j"$jobs" check
 else
-    export WERROR=1 CUTRACE_HANG=1800 CUTRACE_AGAIN=1
+    export WERROR=1 CUTRACE_HANG=1800
     mkdir "$work/plan"
     announce "builds"
     make -s deps >"$log" 2>&1 || result 1 "dependencies" "$log"

@@ -10,7 +10,6 @@
 #   without test_ and extension (test_recorder.py, recorder, 'preload_*'); without any, all run.
 #   Environment: CUTRACE_BUILD, CUTRACE_ROOT (set by make check), CUTRACE_FULL=1, JOBS,
 #   CUTRACE_HANG=600 seconds for one suite (a guard against hangs, not a measure of speed),
-#   CUTRACE_AGAIN=1 runs a suite that failed beside others once more, alone; that result counts,
 #   CUTRACE_RUN a command before compiled tests (the emulator of a cross build).
 #
 # A suite is a program that prints TAP: build/tests/unit/*, and *.bats, test_*.py and test_*.sh in a folder of tests/ or one below
@@ -166,26 +165,10 @@ longest_first() { # PLAN
         }' | sort -s -t "$(printf '\t')" -k 1,1nr | cut -f 2-
 }
 
-# A suite that failed is run once more, alone, and the line "again" says so. Its first report stays in the output.
-run_again() {
-    local line leg suite tag bad again=0
-    while IFS= read -r line <&3; do
-        leg=${line%%$'\t'*} suite=${line#*$'\t'}
-        tag=$leg.$(name_of "$suite")
-        if read -r _ bad _ <"$work/${tag//\//_}.count" && [ "$bad" != 0 ]; then
-            again=$((again + 1))
-            echo "again  ${leg:+$leg: }$(name_of "$suite"): it failed beside others, and is run alone"
-            "$0" --one "$work" "$line" </dev/null
-        fi
-    done 3<"$work/ordered" 2>/dev/null
-    [ "$again" = 0 ] || echo "again  $again suite(s) needed a second run, which counts; each is a fault to mend"
-}
-
 run_plan() {
     local suite leg tag ok bad skip seconds passed=0 failed=0 skipped=0
     longest_first "$work/plan" >"$work/ordered"
     xargs -r -d '\n' -n 1 -P "$jobs" "$0" --one "$work" <"$work/ordered"
-    [ -z "${CUTRACE_AGAIN:-}" ] || run_again
 
     # A suite whose runner died itself has no count: it is a failure too.
     while IFS='|' read -r leg suite; do

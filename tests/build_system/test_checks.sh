@@ -62,18 +62,6 @@ suite bad <<<'echo 1..1; echo ok 1 - a; kill -9 $$'
 expect_failure "a suite that is killed" "exit status 137"
 suite bad <<<'echo 1..1; echo ok 1 - a; exec sleep 1000'
 expect_failure "a suite that hangs" "hang guard" 1
-# Run again: "flaky" fails at its first run only.
-suite bad <<<'echo 1..1; echo not ok 1 - always; exit 1'
-suite flaky <<<"echo 1..1; if [ -f $work/once ]; then echo ok 1 - a; else touch $work/once; echo not ok 1 - a; exit 1; fi"
-out=$(CUTRACE_AGAIN=1 runner 100)
-check "a suite that fails is run again if that is asked for, and what it then says counts" "$(
-    [ "$(tail -n 1 <<<"$out")" = "2 passed, 1 failed, 1 skipped" ] || echo "$out"
-    [ "$(grep -c '^again  x/test_[a-z]*.sh: it failed' <<<"$out")" = 2 ] || echo "$out"
-    grep -q '^  | not ok 1 - a$' <<<"$out" || echo "the first failure is not shown")"
-rm "$work/once"
-out=$(CUTRACE_AGAIN='' runner 100)
-check "and else not" "$([ "$(tail -n 1 <<<"$out")" = "1 passed, 2 failed, 1 skipped" ] || echo "$out")"
-rm "$fake"/tests/x/test_{bad,flaky}.sh
 suite bad <<<'echo 1..1; echo ok 1 - a'
 chmod -x "$fake/tests/x/test_bad.sh"
 expect_failure "a suite that cannot be executed" "is not executable"
