@@ -195,13 +195,18 @@ static void report_truncation(void) {
              ct_file_ring_get_size());
 }
 
-int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+// Finds the file, and what other programs did to it. Returns 0 or -errno.
+static int check_file(void) {
     struct stat st;
     int rc = check_descriptor(&st);
     if (!rc && (rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size)) > 0)
         report_truncation();
-    int error = -rc;
-    if (rc >= 0) {
+    return rc < 0 ? rc : 0;
+}
+
+int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+    int rc = check_file(), error = -rc;
+    if (!rc) {
         rc = ct_file_ring_append(fd, chunk, n, seq, flags);
         error = ct_file_ring_get_growth_error() ? ct_file_ring_get_growth_error() : -rc;
     }
@@ -210,12 +215,19 @@ int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned fla
     return rc;
 }
 
+int ct_trace_file_put_provisional(const void *chunk, size_t n) {
+    const int rc = check_file();
+    return rc ? rc : ct_file_ring_put_provisional(fd, chunk, n);
+}
+
+void ct_trace_file_drop_provisional(void) {
+    if (!check_file())
+        (void)ct_file_ring_drop_provisional(fd);
+}
+
 int ct_trace_file_trim(void) {
-    struct stat st;
-    int rc = check_descriptor(&st);
-    if (!rc)
-        rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size);
-    return rc < 0 ? rc : ct_file_ring_trim(fd);
+    const int rc = check_file();
+    return rc ? rc : ct_file_ring_trim(fd);
 }
 
 void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {
