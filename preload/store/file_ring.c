@@ -74,7 +74,7 @@
 
 _Static_assert(GRAIN % WORD == 0 && PAGE % GRAIN == 0 && GROW_BYTES % PAGE == 0, "");
 
-#define VERSIONS_SHARE 16u             // versions take this part of a bounded file at most
+#define VERSIONS_SHARE 16u // versions take this part of a bounded file at most
 
 // A part of the file. FREE: one frame of free space. LOOSE: several such frames. CHUNKS: a run of
 // chunks. PROVISIONAL: one provisional chunk.

@@ -17,8 +17,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import example  # noqa: E402
 import traces  # noqa: E402
-from mktrace import (FIELDS, OPS, Trace, chunk, columns, entry, info_section, packed_columns, raw_zstd_frame,  # noqa: E402
-                     section, varint, xxh64, zstd_frame)
+from mktrace import (FIELDS, OPS, PROVISIONAL, Trace, chunk, columns, entry, info_section,  # noqa: E402
+                     packed_columns, raw_zstd_frame, section, varint, xxh64, zstd_frame)
 from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -194,10 +194,44 @@ def order_and_foreign():
     code, d, err = sane(a + other.bytes() + b, "foreign")
     equal((d["trace"]["events"], d["trace"]["complete"], err), (3, True, b""))
     code, d, err = sane(a + b + a, "doubled")
+    equal((d["trace"]["events"], d["trace"]["complete"], err), (3, True, b""))
+    again = Trace()
+    again.event("note", 1, text="another one")
+    again.flush()
+    code, d, err = sane(a + b + again.bytes(), "the same number again")
     equal((d["trace"]["events"], d["trace"]["complete"]), (3, False))
     check(b"occurred before" in err, err)
     code, d, err = sane(b, "only the end")
     equal((d["trace"]["wrapped"], d["trace"]["events"]), (True, 1))
+
+
+def versions():
+    """Chunk 0; chunk 1 with one, two and three events as it was written before it was complete; chunk 1 complete."""
+    out = []
+    for n in (1, 2, 3, 4):
+        t = Trace()
+        t.event("alloc", 1, ptr=4096, bytes=4096, device=0)
+        t.flush()
+        for i in range(n):
+            t.event("alloc", 10 + i, ptr=0x10000 * (i + 1), bytes=8192, device=0, stack=[("f%d" % i, "/opt/app")])
+        t.flush(last=n == 4, **({"flags": PROVISIONAL} if n < 4 else {}))
+        out.append(t.out[1])
+    return t.out[0], out
+
+
+@case("of the chunks with a number the complete one counts, else the longest provisional one, wherever they are")
+def provisional():
+    first, (one, two, three, complete) = versions()
+    for parts, want, whole in (([one], 2, False), ([one, two], 3, False), ([two, one], 3, False), ([two, three], 4, False),
+                               ([one, three, two], 4, False), ([complete], 5, True), ([complete, three], 5, True),
+                               ([three, complete], 5, True), ([two, three, complete], 5, True), ([three, complete, complete], 5, True)):
+        for data in (first + b"".join(parts), b"".join(parts) + first):
+            code, d, err = sane(data, "provisional")
+            found = events(data)[1]
+            equal((len(found), d["trace"]["events"], d["trace"]["complete"], d["trace"]["damaged_places"]),
+                  (want, want, whole, 0), str(parts))
+            equal([e["event"] for e in found], list(range(want)))
+            equal([e["t_ns"] for e in found], [1, 10, 11, 12, 13][:want])
 
 
 @case("frames that other tools put into a file are passed over; garbage between chunks costs nothing else")

@@ -44,7 +44,7 @@ struct seen {
     uint64_t seq[MANY]; // in the order of the file
     size_t chunks;
     uint64_t bytes; // of chunks
-    int twice; // chunks that are there once more
+    int twice;      // chunks that are there once more
     // Provisional chunks apart.
     uint64_t version_seq[16], version_raw[16];
     size_t versions;
@@ -713,7 +713,8 @@ static void versions_cost_no_space_and_three_more_writes(void **state) {
             size_t all = 8 + random_below(8 * KIB);
             for (int k = 3; k >= 0; k--) {
                 body[i][k] = all;
-                all = round < 10 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1) : 8 + random_below(all - 7);
+                all = round < 10 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1)
+                                 : 8 + random_below(all - 7);
             }
         }
         for (int with = 0; with < 2; with++) {
