@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,6 +112,20 @@ static __attribute__((format(printf, 1, 2))) void print_unless_quiet(const char 
     ct_print_stderr(line);
 }
 
+// The host may have put a file of its own in the place of stderr, or a pipe that nobody reads: then
+// it says nothing.
+static void announce(void) {
+    char file[64];
+    struct stat st;
+    struct pollfd pipe = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (!*CT_OPTION_TEXT(ANNOUNCE) || fstat(STDERR_FILENO, &st) || poll(&pipe, 1, 0) != 1 ||
+        !(pipe.revents & POLLOUT))
+        return;
+    ct_print(file, sizeof file, "%lu:%lu", (unsigned long)st.st_dev, (unsigned long)st.st_ino);
+    if (strcmp(file, CT_OPTION_TEXT(ANNOUNCE)) == 0)
+        print_unless_quiet("cutrace: writing %s\n", path);
+}
+
 static uint64_t get_bound(void) {
     const uint64_t asked = CT_OPTION_NUMBER(MAX_SIZE);
     return asked && asked < MIN_BOUND ? MIN_BOUND : asked;
@@ -146,6 +161,7 @@ int ct_trace_file_open(void) {
     *error_text = 0;
     ct_file_ring_reset(get_bound());
     set_path(file);
+    announce();
     return 0;
 }
 
