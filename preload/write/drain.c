@@ -486,6 +486,8 @@ static void share_deadline(void) {
         deadline = first;
     if (ct_checkpoint_writer_is_busy())
         deadline = 1;
+    if (w.ended) // D9: no drain would meet it
+        deadline = 0;
     atomic_store_explicit(&shared_deadline_ns, deadline, memory_order_relaxed);
 }
 
