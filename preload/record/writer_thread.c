@@ -94,6 +94,7 @@ static void drain_and_name(void) {
     if (ct_drain_lock_wait(&guard, 1000))
         return;
     ct_drain_run(how);
+    ct_drain_update_file();
     const size_t unresolved = ct_dictionary_count_unresolved();
     ct_drain_lock_release(&guard);
     if (how == CT_DRAIN_FLUSH) {

@@ -27,6 +27,12 @@
 //       makes room.
 //   R7  The restart chunk that the chunk being appended depends on, and all chunks since, are not
 //       overwritten.
+//   R8  A provisional chunk is a version of the chunk that is appended next. Versions lie behind
+//       s.next, with nothing but free space between them, a newer one behind an older one. A
+//       version becomes free space only after a newer one, or the chunk itself, is committed.
+//   R9  So the chunk itself goes in front of its newest version if it fits there. If not, it is
+//       first put behind that version like one more, but so far back that it fits in front then. A
+//       file that has no room for that keeps the free space in front: the chunk goes behind.
 //
 // Each step keeps R1, also when it is cut in the midst:
 //   cover   Writes one word at p: the header of a frame that ends where the last frame to be
@@ -68,13 +74,15 @@
 
 _Static_assert(GRAIN % WORD == 0 && PAGE % GRAIN == 0 && GROW_BYTES % PAGE == 0, "");
 
+#define VERSIONS_SHARE 16u // versions take this part of a bounded file at most
+
 // A part of the file. FREE: one frame of free space. LOOSE: several such frames. CHUNKS: a run of
-// chunks.
+// chunks. PROVISIONAL: one provisional chunk.
 struct span {
     uint64_t at, bytes;
     uint64_t first, last; // seq of its chunks
     unsigned flags;       // of its first chunk
-    enum { FREE, LOOSE, CHUNKS } kind;
+    enum { FREE, LOOSE, CHUNKS, PROVISIONAL } kind;
 };
 
 struct seq_range {
@@ -157,17 +165,17 @@ static void join_neighbours(uint64_t limit) {
     s.spans = n;
 }
 
-// Makes room for the two spans that an append can add. Spans grow to about a thousandth of the
+// Makes room for the four spans that an append can add. Spans grow to about a thousandth of the
 // file, and further only if that is not enough.
 static int make_list_room(void) {
     uint64_t limit = s.end / 1024;
-    if (s.spans + 2 <= SPANS)
+    if (s.spans + 4 <= SPANS)
         return 1;
     for (; s.spans > SPANS / 2 && limit < FRAME_MAX; limit = limit * 2 + 1)
         join_neighbours(limit);
-    if (s.spans + 2 > SPANS)
+    if (s.spans + 4 > SPANS)
         join_neighbours(FRAME_MAX);
-    return s.spans + 2 <= SPANS;
+    return s.spans + 4 <= SPANS;
 }
 
 // ---- protected chunks -------------------------------------------------------------------------
@@ -373,44 +381,121 @@ static int advance_next(int fd, uint64_t n) {
     return 0;
 }
 
-// Makes span s.next one frame of free space of at least n bytes. -EAGAIN: the file could not grow,
-// and will not try again before RETRY_NS have passed.
-static int make_room(int fd, uint64_t n) {
+// Makes span i one frame of free space of at least n bytes. -EAGAIN: the file could not grow.
+static int make_room(int fd, size_t i, uint64_t n) {
     uint64_t room = 0;
-    size_t to = s.next;
+    size_t to = i;
     for (; to < s.spans && room < n; to++)
         room += s.span[to].bytes;
     if (room < n) {
         const int rc = grow(fd, n - room);
         if (rc) {
-            s.growth_ns = ct_clock_read() + RETRY_NS;
             s.growth_error = -rc;
             return -EAGAIN;
         }
         to = s.spans;
     }
-    return cover(fd, s.next, to);
+    return cover(fd, i, to);
 }
 
-static int write_and_commit(int fd, const struct span *chunk, const uint8_t *data) {
-    CT_ASSERT(s.span[s.next].kind == FREE && s.span[s.next].bytes >= chunk->bytes);
-    const uint64_t rest = s.span[s.next].bytes - chunk->bytes;
-    uint64_t first_word;
-    memcpy(&first_word, data, WORD);
-    int rc = write_at(fd, chunk->at + WORD, data + WORD, (size_t)chunk->bytes - WORD);
+// Puts a chunk into span i, which is free space, behind its first `gap` bytes.
+static int write_and_commit(int fd, size_t i, uint64_t gap, const struct span *chunk,
+                            const uint8_t *data) {
+    const uint64_t start = s.span[i].at, at = start + gap;
+    CT_ASSERT(s.span[i].kind == FREE && s.span[i].bytes >= gap + chunk->bytes);
+    const uint64_t rest = s.span[i].bytes - gap - chunk->bytes;
+    struct span spans[3] = {
+        {start, gap, 0, 0, 0, FREE}, *chunk, {at + chunk->bytes, rest, 0, 0, 0, FREE}};
+    uint64_t word = free_header(gap ? gap : WORD);
+    spans[1].at = at;
+    int rc = write_at(fd, at + WORD, data + WORD, (size_t)chunk->bytes - WORD);
     if (!rc && rest)
-        rc = write_word(fd, chunk->at + chunk->bytes, free_header(rest));
-    return rc ? rc : write_word(fd, chunk->at, first_word);
+        rc = write_word(fd, at + chunk->bytes, free_header(rest));
+    if (!rc && gap)
+        rc = write_at(fd, at, data, WORD);
+    else
+        memcpy(&word, data, WORD);
+    if (rc || (rc = write_word(fd, start, word)))
+        return rc;
+    replace_spans(i, i + 1, gap ? spans : spans + 1, 1u + (gap != 0) + (rest != 0));
+    s.written += chunk->bytes;
+    return 0;
 }
 
-int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
-    int rc;
+// ---- versions of the chunk that is appended next ------------------------------------------------
+
+static uint64_t get_place(size_t i) {
+    return i < s.spans ? s.span[i].at : s.end;
+}
+
+// The newest version; s.spans: there is none (R8).
+static size_t find_version(void) {
+    size_t found = s.spans;
+    for (size_t i = s.next; i < s.spans; i++) {
+        if (s.span[i].kind == PROVISIONAL)
+            found = i;
+        else if (s.span[i].kind != FREE)
+            break;
+    }
+    return found;
+}
+
+// Where the next version goes.
+static size_t find_version_place(void) {
+    const size_t newest = find_version();
+    return newest < s.spans ? newest + 1 : s.next;
+}
+
+// Puts a version behind the others, at least `distance` bytes behind the start of s.next.
+static int put_version(int fd, const uint8_t *data, uint64_t n, uint64_t distance) {
+    const size_t i = find_version_place();
+    const uint64_t least = get_place(s.next) + distance, at = get_place(i);
+    const uint64_t gap = least > at ? least - at : 0;
+    const struct span version = {.bytes = n, .kind = PROVISIONAL};
+    int rc = fits(i, gap + n) ? make_room(fd, i, gap + n) : -ENOSPC;
+    rc = rc ? rc : write_and_commit(fd, i, gap, &version, data);
+    if (!rc && i + (gap != 0) > s.next)
+        (void)cover(fd, s.next, i + (gap != 0)); // if it fails, the next version covers it, too
     s.growth_error = 0;
-    s.required_plus_1 = flags & CT_CHUNK_RESTART ? 0 : s.restart_plus_1;
-    if (n % CT_CHUNK_ALIGN || n <= WORD)
-        return -EINVAL;
-    if (n > FRAME_MAX || n > s.bound)
-        return -EFBIG;
+    return rc == -EAGAIN ? -ENOSPC : rc;
+}
+
+// Makes free space of all versions. `*first` becomes the span with the first of them and the free
+// space in front of it; it is unchanged if there are none.
+static int cover_versions(int fd, size_t *first) {
+    for (size_t i = s.spans; i-- > 0;) {
+        size_t from = i;
+        if (s.span[i].kind != PROVISIONAL)
+            continue;
+        while (from && s.span[from - 1].kind == FREE)
+            from--;
+        const int rc = cover(fd, from, i + 1);
+        if (rc)
+            return rc;
+        s.next -= s.next > i ? i - from : 0;
+        *first = i = from;
+    }
+    return 0;
+}
+
+int ct_file_ring_put_provisional(int fd, const void *data, size_t n) {
+    const uint64_t most = s.growth_ns ? s.end : s.bound;
+    CT_ASSERT(n % CT_CHUNK_ALIGN == 0 && n > WORD); // R2
+    s.required_plus_1 = s.restart_plus_1;
+    if (!make_list_room())
+        return -ENOMEM;
+    const uint64_t versions = get_place(find_version_place()) - get_place(s.next);
+    return versions + n > most / VERSIONS_SHARE ? -ENOSPC : put_version(fd, data, n, 0);
+}
+
+int ct_file_ring_drop_provisional(int fd) {
+    return cover_versions(fd, &s.next);
+}
+
+// ---- appending ----------------------------------------------------------------------------------
+
+static int append(int fd, const uint8_t *data, size_t n, uint64_t seq, unsigned flags) {
+    int rc;
     if (s.growth_ns && ct_clock_read() >= s.growth_ns)
         s.growth_ns = 0;
     do {
@@ -418,20 +503,43 @@ int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsign
             return -ENOMEM;
         rc = make_fit(n);
         rc = rc ? rc : advance_next(fd, n);
-        rc = rc ? rc : make_room(fd, n);
+        rc = rc ? rc : make_room(fd, s.next, n);
+        if (rc == -EAGAIN) // it will not try again before that time
+            s.growth_ns = ct_clock_read() + RETRY_NS;
     } while (rc == -EAGAIN);
-    if (rc)
+    const struct span chunk = {rc ? 0 : s.span[s.next].at, n, seq, seq, flags, CHUNKS};
+    if (rc || (rc = write_and_commit(fd, s.next, 0, &chunk, data)))
         return rc;
-    struct span spans[2] = {{s.span[s.next].at, n, seq, seq, flags, CHUNKS},
-                            {s.span[s.next].at + n, s.span[s.next].bytes - n, 0, 0, 0, FREE}};
-    if ((rc = write_and_commit(fd, &spans[0], data)))
-        return rc;
-    replace_spans(s.next, s.next + 1, spans, spans[1].bytes ? 2 : 1);
     s.next++;
-    s.written += n;
     if (flags & CT_CHUNK_RESTART)
         s.restart_plus_1 = seq + 1;
     return 0;
+}
+
+// Makes sure that the chunk does not overwrite its newest version (R9).
+static void step_over_versions(int fd, const uint8_t *data, size_t n) {
+    if (get_place(find_version()) - get_place(s.next) < n &&
+        (!make_list_room() || put_version(fd, data, n, n)))
+        s.next = find_version_place();
+}
+
+int ct_file_ring_append(int fd, const void *data, size_t n, uint64_t seq, unsigned flags) {
+    size_t first;
+    s.growth_error = 0;
+    s.required_plus_1 = flags & CT_CHUNK_RESTART ? 0 : s.restart_plus_1;
+    if (n % CT_CHUNK_ALIGN || n <= WORD)
+        return -EINVAL;
+    if (n > FRAME_MAX || n > s.bound)
+        return -EFBIG;
+    if (find_version() == s.spans)
+        return append(fd, data, n, seq, flags);
+    step_over_versions(fd, data, n);
+    int rc = append(fd, data, n, seq, flags);
+    if (rc == -EFBIG && !ct_file_ring_drop_provisional(fd)) // they take the room that it needs
+        rc = append(fd, data, n, seq, flags);
+    else if (!rc)
+        (void)cover_versions(fd, &first);
+    return rc;
 }
 
 // ---- what other programs did to the file --------------------------------------------------------

@@ -14,10 +14,19 @@ enum ct_protected { CT_PROTECTED_FIRST_OOM, CT_PROTECTED_LAST_OOM, CT_PROTECTED_
 void ct_file_ring_reset(uint64_t bound);
 
 // Puts a chunk of n bytes (a multiple of 8) into the file and overwrites the oldest chunks where it
-// must. Returns 0, or -errno: the chunk is not in the file, and the file is as valid as before.
-// -EFBIG: the chunk is larger than the bound, or fits only where the restart chunk that it depends
-// on lies.
+// must. Returns 0, or -errno: the chunk is not in the file, or only in place of its provisional
+// one, and the file is as valid as before. -EFBIG: the chunk is larger than the bound, or fits only
+// where the restart chunk that it depends on lies.
 int ct_file_ring_append(int fd, const void *chunk, size_t n, uint64_t seq, unsigned flags);
+
+// Puts a provisional chunk, a version of the chunk that is appended next, into the file. It
+// replaces the version before, and is replaced by the next one or by the chunk itself, always after
+// that is complete. Returns 0, or -errno: there is no room that it could take, and the version
+// before stays. It takes none from protected chunks nor from those that the open chunk depends on.
+int ct_file_ring_put_provisional(int fd, const void *chunk, size_t n);
+
+// Removes the provisional chunk: the chunk itself will not come. Returns 0 or -errno.
+int ct_file_ring_drop_provisional(int fd);
 
 // The error that kept the file from growing during the last append, or 0. That append may have
 // succeeded all the same.
@@ -37,7 +46,7 @@ void ct_file_ring_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protect
 // From this seq on, all chunks up to the newest are in the file.
 uint64_t ct_file_ring_get_oldest_seq(void);
 
-// Bytes of all chunks ever written.
+// Bytes of all chunks ever written, provisional ones included.
 uint64_t ct_file_ring_get_written_bytes(void);
 
 // Bytes of the file.

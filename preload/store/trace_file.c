@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,6 +112,20 @@ static __attribute__((format(printf, 1, 2))) void print_unless_quiet(const char 
     ct_print_stderr(line);
 }
 
+// The host may have put a file of its own in the place of stderr, or a pipe that nobody reads: then
+// it says nothing.
+static void announce(void) {
+    char file[64];
+    struct stat st;
+    struct pollfd pipe = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (!*CT_OPTION_TEXT(ANNOUNCE) || fstat(STDERR_FILENO, &st) || poll(&pipe, 1, 0) != 1 ||
+        !(pipe.revents & POLLOUT))
+        return;
+    ct_print(file, sizeof file, "%lu:%lu", (unsigned long)st.st_dev, (unsigned long)st.st_ino);
+    if (strcmp(file, CT_OPTION_TEXT(ANNOUNCE)) == 0)
+        print_unless_quiet("cutrace: writing %s\n", path);
+}
+
 static uint64_t get_bound(void) {
     const uint64_t asked = CT_OPTION_NUMBER(MAX_SIZE);
     return asked && asked < MIN_BOUND ? MIN_BOUND : asked;
@@ -146,6 +161,7 @@ int ct_trace_file_open(void) {
     *error_text = 0;
     ct_file_ring_reset(get_bound());
     set_path(file);
+    announce();
     return 0;
 }
 
@@ -195,13 +211,18 @@ static void report_truncation(void) {
              ct_file_ring_get_size());
 }
 
-int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+// Finds the file, and what other programs did to it. Returns 0 or -errno.
+static int check_file(void) {
     struct stat st;
     int rc = check_descriptor(&st);
     if (!rc && (rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size)) > 0)
         report_truncation();
-    int error = -rc;
-    if (rc >= 0) {
+    return rc < 0 ? rc : 0;
+}
+
+int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags) {
+    int rc = check_file(), error = -rc;
+    if (!rc) {
         rc = ct_file_ring_append(fd, chunk, n, seq, flags);
         error = ct_file_ring_get_growth_error() ? ct_file_ring_get_growth_error() : -rc;
     }
@@ -210,12 +231,19 @@ int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned fla
     return rc;
 }
 
+int ct_trace_file_put_provisional(const void *chunk, size_t n) {
+    const int rc = check_file();
+    return rc ? rc : ct_file_ring_put_provisional(fd, chunk, n);
+}
+
+void ct_trace_file_drop_provisional(void) {
+    if (!check_file())
+        (void)ct_file_ring_drop_provisional(fd);
+}
+
 int ct_trace_file_trim(void) {
-    struct stat st;
-    int rc = check_descriptor(&st);
-    if (!rc)
-        rc = ct_file_ring_adopt_size(fd, (uint64_t)st.st_size);
-    return rc < 0 ? rc : ct_file_ring_trim(fd);
+    const int rc = check_file();
+    return rc ? rc : ct_file_ring_trim(fd);
 }
 
 void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which) {

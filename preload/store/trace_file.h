@@ -12,7 +12,8 @@
 
 // Removes old traces as CUTRACE_KEEP says, then creates the file that CUTRACE_OUTPUT names. If that
 // name is taken, appends .1, .2, ... to it; if its folder cannot be written, uses $TMPDIR or /tmp.
-// Returns 0 or -errno. Reports on stderr what differs from CUTRACE_OUTPUT.
+// Returns 0 or -errno. Reports on stderr what differs from CUTRACE_OUTPUT, and the file's path if
+// CUTRACE_ANNOUNCE asks for it.
 int ct_trace_file_open(void);
 
 // The absolute path of the open trace; "" if there is none.
@@ -26,6 +27,14 @@ const char *ct_trace_file_get_path(void);
 // error of each kind on stderr.
 int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned flags);
 
+// Puts a provisional chunk into the file: the chunk that is appended next, as far as it goes. It
+// replaces the one before. Returns 0, or -errno: there is no room for it. Reports no error, because
+// nothing is lost.
+int ct_trace_file_put_provisional(const void *chunk, size_t n);
+
+// Removes the provisional chunk: what it was a part of is given up.
+void ct_trace_file_drop_provisional(void);
+
 // Protects chunks first_seq .. last_seq, also future ones, from being overwritten. A call replaces
 // the range that an earlier call gave for `which`; first_seq > last_seq removes it. first_seq is a
 // restart chunk: without it a reader cannot use the chunks behind it. At most half of the file is
@@ -33,7 +42,7 @@ int ct_trace_file_append(const void *chunk, size_t n, uint64_t seq, unsigned fla
 // longer range first.
 void ct_trace_file_protect(uint64_t first_seq, uint64_t last_seq, enum ct_protected which);
 
-// Bytes of all chunks ever written, and of the file.
+// Bytes of all chunks ever written, provisional ones included, and of the file.
 uint64_t ct_trace_file_get_written_bytes(void);
 uint64_t ct_trace_file_get_size(void);
 

@@ -26,7 +26,10 @@
 //    (open_chunk.c).
 // D7 While a built chunk waits for the disk, nothing is put into the open chunk: its streams are
 //    that chunk.
-// D8 After the final chunk (CT_CHUNK_LAST) only FINAL drains append: what threads publish during
+// D8 The file may have a provisional copy of the open chunk (CT_CHUNK_PROVISIONAL). All of its
+//    records are committed before, so the journal has them, too, until the chunk itself is in the
+//    file: a reader takes the journal's copy, or, without a journal, the provisional one.
+// D9 After the final chunk (CT_CHUNK_LAST) only FINAL drains append: what threads publish during
 //    the exit.
 #include "write/drain.h"
 
@@ -55,11 +58,13 @@
 #include "write/drain_lock.h"
 #include "write/info_table.h"
 #include "write/live_state.h"
+#include "write/notes.h"
 #include "write/nvml.h"
 #include "write/oom_message.h"
 #include "write/oom_notice.h"
 #include "write/open_chunk.h"
 #include "write/process_info.h"
+#include "write/provisional.h"
 #include "write/ring_merge.h"
 #include "write/symbolizer.h"
 
@@ -112,8 +117,6 @@ static struct {
     uint8_t *chunk;
     _Atomic size_t chunk_bytes;
     struct ct_chunk head;
-
-    struct ct_event note; // a NOTE for the next batch; no operation: none
 } w;
 
 static int map_buffers(void) {
@@ -133,29 +136,6 @@ int ct_drain_is_stuck(void) {
 
 uint64_t ct_drain_deadline_ns(void) {
     return atomic_load_explicit(&shared_deadline_ns, memory_order_relaxed);
-}
-
-// ---- notes ----------------------------------------------------------------------------------
-
-// Puts a message of the recorder into the trace. NULL: no message.
-static void add_note(const char *text) {
-    struct ct_event e = {.present = 0};
-    if (!text || w.note.op)
-        return;
-    CT_SET(&e, op, CT_OP_NOTE);
-    CT_SET(&e, text, ct_name_intern_format("%s", text));
-    w.note = e;
-}
-
-// The same, and prints it on stderr.
-static void report_problem(const char *text) {
-    char line[300];
-    if (!text)
-        return;
-    ct_print(line, sizeof line, "cutrace: %s\n", text);
-    if (!CT_OPTION_NUMBER(QUIET))
-        ct_print_stderr(line);
-    add_note(text);
 }
 
 // ---- chunks ---------------------------------------------------------------------------------
@@ -186,6 +166,7 @@ static int begin_chunk(uint64_t seq, uint64_t first_event) {
         w.dict_seq = seq;
     }
     w.deadline_ns = w.chunk_lost = w.chunk_own = 0;
+    ct_provisional_begin_chunk();
     w.chunk_records = choose_chunk_records();
     const int rc = ct_open_chunk_begin(seq, w.dict_seq, first_event);
     if (rc)
@@ -200,22 +181,10 @@ static int begin_chunk(uint64_t seq, uint64_t first_event) {
 
 // Builds the open chunk.
 static int build_chunk(unsigned flags) {
-    struct ct_journal_open *open = ct_open_chunk_get();
     CT_ASSERT(ct_open_chunk_is_committed()); // D5
-    w.head = (struct ct_chunk){.flags = open->flags | flags | w.extra_flags,
-                               .seq = open->seq,
-                               .dict_seq = open->dict_seq,
-                               .first_event = open->first_event,
-                               .events = open->events,
-                               .t_first_ns = open->t_first_ns,
-                               .t_last_ns = open->t_last_ns,
-                               .trace_id = w.trace_id};
-    if (ct_chunk_encode_begin(ct_open_chunk_body_bytes() + w.extra_bytes,
-                              (int)CT_OPTION_NUMBER(COMPRESS), w.chunk,
-                              ct_chunk_encode_bound(BODY_BYTES)))
-        return -ENOMEM;
-    ct_open_chunk_encode(w.extra, w.extra_bytes);
-    w.chunk_bytes = ct_chunk_encode_end(&w.head);
+    w.head = (struct ct_chunk){.flags = flags | w.extra_flags, .trace_id = w.trace_id};
+    w.chunk_bytes = ct_open_chunk_build(&w.head, w.extra, w.extra_bytes, w.chunk,
+                                        ct_chunk_encode_bound(BODY_BYTES));
     return w.chunk_bytes ? 0 : -ENOMEM;
 }
 
@@ -225,6 +194,7 @@ static int drop_chunk(void) {
     const struct ct_journal_open *open = ct_open_chunk_get();
     atomic_fetch_add(&ct_ring_lost_without_ring, open->events - w.chunk_own + w.chunk_lost);
     ct_checkpoint_writer_chunk_lost();
+    ct_trace_file_drop_provisional();
     w.chunk_bytes = 0;
     return begin_chunk(open->seq, open->first_event);
 }
@@ -239,7 +209,7 @@ static int flush_memory_chunks(int drains_rings) {
     while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN &&
            (!drains_rings || !(rc = drain_rings())))
         ;
-    add_note(ct_trace_file_take_error());
+    ct_notes_add(ct_trace_file_take_error());
     w.flush_now = rc != 0;
     return rc;
 }
@@ -251,7 +221,7 @@ static int append_chunk(void) {
         return 0;
     CT_ASSERT(w.head.seq == ct_open_chunk_get()->seq); // D6
     const int rc = ct_memory_chunks_append(w.chunk, w.chunk_bytes, w.head.seq, w.head.flags);
-    add_note(ct_trace_file_take_error());
+    ct_notes_add(ct_trace_file_take_error());
     // On a full disk, a chunk that was begun earlier is too large for the space that remains;
     // smaller ones fit.
     if (rc == -EFBIG || (rc == -ENOSPC && w.chunk_bytes > ct_trace_file_get_capacity() / 2))
@@ -414,11 +384,7 @@ static void add_lost(uint64_t count, uint32_t thread, uint64_t t_ns) {
 // report their losses before their next event.
 static int put_own_records(uint64_t t_ns) {
     int rc = 0;
-    if (w.note.op) {
-        CT_SET(&w.note, t_ns, t_ns);
-        w.batch[w.batch_n++] = w.note;
-        w.note.op = 0;
-    }
+    w.batch_n += ct_notes_take(&w.batch[w.batch_n], t_ns);
     for (struct ct_ring *r = ct_rings(); r && !rc; r = r->next) {
         struct ct_journal_ring *s = r->shared;
         if (!atomic_load_explicit(&s->lost, memory_order_relaxed) ||
@@ -438,7 +404,7 @@ static int put_own_records(uint64_t t_ns) {
 // Renews the recorder's own INFO. Returns whether INFO must be in the file after this drain.
 static int renew_info(enum ct_drain_how how) {
     const uint64_t now = ct_clock_read();
-    if (w.ended) // D8
+    if (w.ended) // D9
         return 0;
     if (how < CT_DRAIN_INFO && now - w.info_ns < INFO_NS)
         return 0;
@@ -511,9 +477,37 @@ static void drain_and_close(enum ct_drain_how how) {
         ct_journal_remove_file();
 }
 
+// Shares the time at which the next drain must be.
+static void share_deadline(void) {
+    const uint64_t first = ct_provisional_plan(
+        ct_open_chunk_get()->records + ct_open_chunk_definition_bytes(), flush_interval_ns());
+    uint64_t deadline = w.deadline_ns;
+    if (first && (!deadline || first < deadline))
+        deadline = first;
+    if (ct_checkpoint_writer_is_busy())
+        deadline = 1;
+    if (w.ended) // D9: no drain would meet it
+        deadline = 0;
+    atomic_store_explicit(&shared_deadline_ns, deadline, memory_order_relaxed);
+}
+
+void ct_drain_update_file(void) {
+    CT_ASSERT(ct_drain_lock_is_held()); // D1
+    if (w.file != OPEN || w.ended || w.chunk_bytes || !ct_provisional_is_due())
+        return;
+    CT_ASSERT(ct_open_chunk_is_committed()); // D8
+    struct ct_chunk head = {.flags = CT_CHUNK_PROVISIONAL | w.extra_flags, .trace_id = w.trace_id};
+    const size_t n = ct_open_chunk_build(&head, w.extra, w.extra_bytes, w.chunk,
+                                         ct_chunk_encode_bound(BODY_BYTES));
+    if (n)
+        (void)ct_trace_file_put_provisional(w.chunk, n);
+    ct_provisional_note_written();
+    share_deadline();
+}
+
 void ct_drain_run(enum ct_drain_how how) {
     CT_ASSERT(ct_drain_lock_is_held());   // D1
-    if (w.ended && how != CT_DRAIN_FINAL) // D8
+    if (w.ended && how != CT_DRAIN_FINAL) // D9
         return;
     if (w.file == CLOSED && ct_drain_open_trace())
         w.file = FAILED;
@@ -523,13 +517,12 @@ void ct_drain_run(enum ct_drain_how how) {
         discard_events();
         return;
     }
-    if (!w.note.op)
-        report_problem(ct_memory_budget_take_error());
+    if (!ct_notes_has())
+        ct_notes_report(ct_memory_budget_take_error());
     if (append_chunk())
         return;
     drain_and_close(how);
-    atomic_store_explicit(&shared_deadline_ns, ct_checkpoint_writer_is_busy() ? 1 : w.deadline_ns,
-                          memory_order_relaxed);
+    share_deadline();
     report_counters();
     ct_oom_notice_print();
 }
@@ -542,7 +535,7 @@ static void report_no_journal(const char *error) {
              "no journal beside the trace: %s; a killed process loses its last %u ms%s", error,
              (unsigned)(UNSAVED_NS / 1000000),
              ct_memory_budget_take_error() ? ", and CUTRACE_MEMORY is not in force" : "");
-    report_problem(text);
+    ct_notes_report(text);
 }
 
 static int make_trace(void) {
@@ -584,6 +577,8 @@ void ct_drain_reinit_child(void) {
     // The buffers leak: another thread of the parent may have been writing to them.
     memset(&w, 0, sizeof w);
     w.parent_id = parent;
+    ct_notes_reinit_child();
+    ct_provisional_begin_chunk();
     ct_drain_lock_reinit_child();
     ct_oom_notice_reinit_child();
     ct_trace_file_reinit_child();

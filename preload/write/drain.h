@@ -20,10 +20,15 @@ void ct_drain_run(enum ct_drain_how how);
 // Opens the trace and writes its first chunk, if it is not open yet. Returns 0 or -errno.
 int ct_drain_open_trace(void);
 
+// Puts the open chunk into the file as it stands, if it is time for that (write/provisional.h). For
+// the writer thread, after a drain.
+void ct_drain_update_file(void);
+
 // Whether a chunk waits for the disk to take it. Any thread.
 int ct_drain_is_stuck(void);
 
-// When the open chunk must be in the file (ct_clock_read); 0 if it is empty. Any thread.
+// When the open chunk, or a provisional copy of it, must be in the file (ct_clock_read); 0: nothing
+// is new in it. Any thread.
 uint64_t ct_drain_deadline_ns(void);
 
 // A forked child starts without a trace, whether or not the forking thread held the lock. Not under

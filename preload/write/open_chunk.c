@@ -226,14 +226,14 @@ static void put_columns(void) {
     }
 }
 
-uint64_t ct_open_chunk_body_bytes(void) {
+static uint64_t body_bytes(void) {
     uint64_t n = s.now.records ? SECTION_HEAD_BYTES + columns_bytes() : 0;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
         n += stream_bytes(k) ? SECTION_HEAD_BYTES + stream_bytes(k) : 0;
     return n;
 }
 
-void ct_open_chunk_encode(const void *extra, size_t extra_bytes) {
+static void encode_body(const void *extra, size_t extra_bytes) {
     struct ct_in in = {extra, (const uint8_t *)extra + extra_bytes, 0}, section;
     unsigned kind;
     for (unsigned k = CT_SECTION_INFO; k <= CT_SECTION_THREADS; k++)
@@ -247,6 +247,23 @@ void ct_open_chunk_encode(const void *extra, size_t extra_bytes) {
     }
     if (s.now.records)
         put_columns();
+}
+
+size_t ct_open_chunk_build(struct ct_chunk *head, const void *extra, size_t extra_bytes,
+                           uint8_t *out, size_t room) {
+    *head = (struct ct_chunk){.flags = s.now.flags | head->flags,
+                              .seq = s.now.seq,
+                              .dict_seq = s.now.dict_seq,
+                              .first_event = s.now.first_event,
+                              .events = s.now.events,
+                              .t_first_ns = s.now.t_first_ns,
+                              .t_last_ns = s.now.t_last_ns,
+                              .trace_id = head->trace_id};
+    if (ct_chunk_encode_begin(body_bytes() + extra_bytes, (int)CT_OPTION_NUMBER(COMPRESS), out,
+                              room))
+        return 0;
+    encode_body(extra, extra_bytes);
+    return ct_chunk_encode_end(head);
 }
 
 void ct_open_chunk_reinit_child(void) {

@@ -37,12 +37,11 @@ struct ct_journal_open *ct_open_chunk_get(void);
 size_t ct_open_chunk_definition_bytes(void);
 uint32_t ct_open_chunk_blocks_left(void);
 
-// Puts the body into the chunk that is being built (chunk_encode.h): definitions, then `extra`
-// (whole sections from elsewhere), then events.
-void ct_open_chunk_encode(const void *extra, size_t extra_bytes);
-
-// Bytes of that body without `extra`.
-uint64_t ct_open_chunk_body_bytes(void);
+// Builds the chunk, as far as it goes now, in `out`: definitions, then `extra` (whole sections from
+// elsewhere), then events. `head` has the flags and the trace id; the rest of it is filled in.
+// Returns its bytes; 0: the compressor has failed.
+size_t ct_open_chunk_build(struct ct_chunk *head, const void *extra, size_t extra_bytes,
+                           uint8_t *out, size_t room);
 
 // The chunk's encoder. While the chunk has no events, a checkpoint may encode its records with it:
 // it sets `room`, and resets the encoder afterwards.

@@ -25,7 +25,7 @@ FIELDS = {
 FLAGS = {name: 1 << i for i, name in enumerate(
     "runtime captured async array deferred multicast foreign primary green reset nvml graph derived segment".split())}
 SPACES = {"device": 1, "managed": 2, "host": 3}
-LAST, AMENDS, SEGMENT, SEALED = 1, 2, 4, 8
+LAST, AMENDS, SEGMENT, SEALED, PROVISIONAL = 1, 2, 4, 8, 16
 FIRST_PART, LAST_PART, INEXACT = 1, 2, 4  # of a checkpoint
 
 

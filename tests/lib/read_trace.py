@@ -129,7 +129,23 @@ def chunks(data):
             raise Bad(f"filler at {at}")
         at += 8 + length
         found.append((f, raw))
-    return sorted(found, key=lambda chunk: chunk[0]["seq"])
+    return replaced(found)
+
+
+PROVISIONAL = 16
+
+
+def replaced(found):
+    """One chunk for each number: the complete one, else the longest provisional one."""
+    best = {}
+    for f, raw in found:
+        rank = (not f["flags"] & PROVISIONAL, f["raw"])
+        before = best.get(f["seq"])
+        if before and rank == before[0] and rank[0] and before[2] != raw:
+            raise Bad(f"chunk {f['seq']} is there twice")
+        if not before or rank > before[0]:
+            best[f["seq"]] = (rank, f, raw)
+    return [(f, raw) for _, (_, f, raw) in sorted(best.items())]
 
 
 SHAPE = "op api result device context stream pool space flags".split()

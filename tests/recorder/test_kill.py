@@ -21,6 +21,7 @@ KILLS = int(os.environ.get("DEATH_KILLS") or 0)
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
          "CUTRACE_TICK_NS": "1"}  # much on the disk for an event
 MEMORY = {"CUTRACE_MEMORY": "1"}
+OFTEN = {"CUTRACE_FLUSH_MS": "40", "CUTRACE_UPDATE_MS": "10"}  # of chunks that are not complete yet
 # name: (arguments of worker, calls at most before the kill, environment, kills by default, kills of a full run)
 CASES = {
     "1 thread, full rate": ("worker 1 0 64 0", 12000, {}, 9, 150),
@@ -30,10 +31,13 @@ CASES = {
     "2 threads, 1 call a millisecond": ("worker 2 1000 64 0", 300, {}, 4, 60),
     "8 threads, 1 call a millisecond": ("worker 8 1000 64 0", 1200, {}, 4, 60),
     "chunks all the time": ("worker 2 20 64 0", 8000, {"CUTRACE_FLUSH_MS": "10"}, 6, 100),
+    "provisional chunks all the time": ("worker 2 200 64 0", 3000, OFTEN, 6, 100),
     "many chunks, rings that go round": ("worker 2 0 64 0", 80000, {"CUTRACE_STACKS": "off"}, 2, 30),
     "calls of all kinds": ("random", 6000, {}, 4, 60),
     "a group of processes": ("process_group 4 2 0 64 0", 8000, {}, 4, 60),
     "the file goes round": ("worker 2 0 4000 0", 360000, SMALL, 2, 60),
+    "the file goes round, with provisional chunks":
+        ("worker 8 100 4000 0", 200000, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 2, 60),
     "checkpoints of many allocations": ("worker 2 0 20000 0", 360000, SMALL, 2, 60),
     "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 6, 100),
     "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 4, 60),

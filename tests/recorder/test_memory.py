@@ -161,7 +161,7 @@ def _():
         problems = [] if after[0] > 1000 and left < 0.002 else [f"written: {before}, {after}; still in memory: {left} MiB"]
         shutil.copy(h.path, h.path + ".copy")
         problems += accepted(h.path + ".copy")
-        events = judge.Trace(REPORT, h.path + ".copy").calls
+        events = judge.Trace(REPORT, h.path + ".copy", may_lack=True).calls
         problems += [] if len(events) > 5000 else [f"{len(events)} calls are in the file"]
         h.tell("some(1000)")
         time.sleep(0.2)
@@ -181,7 +181,7 @@ def _():
         first = h.file()
         problems = [] if before[0] == 0 else ["it was written before"]
         shutil.copy(h.path, h.path + ".copy")
-        calls = judge.Trace(REPORT, h.path + ".copy").calls
+        calls = judge.Trace(REPORT, h.path + ".copy", may_lack=True).calls
         problems += accepted(h.path + ".copy")
         if not any(e["bytes"] == 1 << 50 for e in calls) or len(calls) < 30000:
             problems.append(f"the file has {len(calls)} calls, with the refused one or not")
@@ -432,7 +432,7 @@ def _():
             os.symlink(target, link)
             for command in ("check", "dump", "seal"):
                 r = report(command, h.path)
-                want = (3,) if command == "seal" else (0,)
+                want = (3,) if command == "seal" else (4,)
                 if r.returncode not in want or r.stderr.count("\n") != 1 or "trace.zst.journal" not in r.stderr + target:
                     problems.append(f"{command} with {target}: exit {r.returncode}: {r.stderr[:300]}")
             r = subprocess.run([CUTRACE, "ctl", h.path, "status"], capture_output=True, text=True, timeout=HANG)

@@ -15,7 +15,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mkjournal  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
-from mktrace import FIRST_PART, LAST_PART, Trace, chunk, entry, text, varint  # noqa: E402
+from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, Trace, chunk, entry, text, varint  # noqa: E402
 from tap import FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 with open(os.path.join(ROOT, "include/cutrace/format/format.h"), encoding="utf-8") as head_file:
@@ -40,10 +40,10 @@ def read(path):
         return f.read()
 
 
-def dump(*options):
+def dump(*options, status=0):
     """The events by what they mean, without what only numbers them in the file."""
     code, out, err = report("dump", "--json", *options, TRACE)
-    equal(code, 0, err)
+    equal(code, status, err)
     return [json.loads(line) for line in out.splitlines()], err
 
 
@@ -185,30 +185,105 @@ def texts_that_overlap():
     check(all(len(f[0]) == 1000 for f in named) and len(named) < 20, "%d frames have names" % len(named))
 
 
-@case("without its journal the trace is reported with a warning that says what may be missing")
+TEXTS = ("summary", "oom", "top", "timeline", "frag", "dump", "info", "check")
+
+
+def first_lines(*options, data=None, name=TRACE):
+    """Of all views, as text. The exit code is 4 exactly if the line says INCOMPLETE."""
+    found = set()
+    for view in TEXTS:
+        code, out, err = report(view, *options, name, data=data)
+        line = out.splitlines()[0] if out else b""
+        equal((code, err), (4 if line.startswith(b"INCOMPLETE: ") else 0, b""), view)
+        found.add(line)
+    return found
+
+
+def only(found):
+    (one,) = found
+    return one.decode()
+
+
+@case("without its journal every view of the trace begins with INCOMPLETE: since when, and what to do; exit code 4")
 def without():
     t = begun()
-    for options, data in (((), None), (("--no-journal",), left().bytes())):
-        write(t.bytes(), data)
-        events, err = dump(*options)
-        equal(len(events), 3)
-        if VERSION >= 2:  # there was no journal before
-            equal(err.count(b"\n"), 1, err)
-            check(re.search(rb"warning: .*t\.zst.*journal.*may be missing", err), err)
-        code, d, _ = summary(*options)
-        equal((d["trace"]["complete"], d["trace"]["truncated"]), (False, True))
+    line = "INCOMPLETE: no clean end, and what happened after +0.000 s is unknown: "
+    write(t.bytes())
+    equal(only(first_lines()), f"{line}{TRACE}.journal is not here; put it beside the trace")
+    write(t.bytes(), left().bytes())
+    equal(only(first_lines("--no-journal")), f"{line}{TRACE}.journal was not read; omit --no-journal")
+    equal(only(first_lines(data=read(TRACE), name="-")), line + "standard input has no journal; name the file")
+    check(all(not x.startswith(b"INCOMPLETE") for x in first_lines()), "with its journal nothing is missing")
     t.event("note", 5000, text="end")
     t.flush(last=True)
     write(t.bytes())
-    equal(dump()[1], b"")
+    check(all(not x.startswith(b"INCOMPLETE") for x in first_lines()), "after a clean end nothing is missing")
 
 
-@case("standard input has no journal, and that is said")
-def standard_input():
-    write(begun().bytes(), left().bytes())
-    code, out, err = report("dump", "--json", "-", data=read(TRACE))
-    equal((code, out.count(b"\n")), (0, 3))
-    check(VERSION < 2 or b"may be missing" in err, err)
+@case("what is missing from a trace without its journal, in JSON")
+def without_json():
+    t = begun()
+    for options, data, reason in (((), None, "journal_missing"), (("--no-journal",), left().bytes(), "journal_not_read"),
+                                  ((), b"no journal", "journal_unusable"), ((), left(trace_id=7).bytes(), "journal_unusable")):
+        write(t.bytes(), data)
+        events, err = dump(*options, status=4)
+        equal((len(events), err.count(b"\n")), (3, 1), err)
+        if VERSION >= 2 and reason != "journal_unusable":  # there was no journal before
+            check(re.search(rb"warning: .*t\.zst.*journal.*may be missing", err), err)
+        code, d, _ = summary(*options)
+        equal((code, d["trace"]["complete"], d["trace"]["truncated"]), (4, False, True))
+        equal(d["trace"]["incomplete"], {"reason": reason, "known_until_ns": 1002})
+    whole, j = t.bytes(), left()
+    write(whole[:-40])
+    t.flush()
+    write(t.bytes()[:-100])
+    equal(summary()[1]["trace"]["incomplete"], {"reason": "cut", "known_until_ns": 1002})
+    for at_end in (False, True):
+        if at_end:
+            j.alive()
+        write(whole, j.bytes())
+        code, d, _ = summary()
+        equal((code, d["trace"]["incomplete"], d["trace"]["running"]), (0, None, at_end))
+
+
+@case("a trace of a killed process without any event: nothing is known, and nothing is concluded")
+def nothing_is_known():
+    t = Trace()
+    t.version = VERSION
+    t.info = {"process.pid": "42", "device.0.total_bytes": str(1 << 30)}
+    t.flush()
+    write(t.bytes())
+    line = f"INCOMPLETE: no clean end, no event, and nothing is known of GPU memory: {TRACE}.journal is not here; put it beside the trace"
+    equal(only(first_lines()), line)
+    for view in ("summary", "oom", "top", "timeline", "frag"):
+        for more in ((), ("--capacity=1GiB",), ("--device=0",), ("--from=0", "--to=1")):
+            equal(report(view, *more, TRACE), (4, line.encode() + b"\n", b""), view)
+            code, out, _ = report(view, "--json", *more, TRACE)
+            d = json.loads(out)
+            own = {k: v for k, v in d.items() if k not in ("schema", "file", "process", "start_ns", "trace", "budget_bytes")}
+            equal((code, set(own.values()), d["trace"]["incomplete"]), (4, {None}, {"reason": "journal_missing", "known_until_ns": None}))
+    want = {view: list(json.loads(report(view, "--json", TRACE)[1])) for view in ("summary", "oom", "top", "timeline", "frag")}
+    write(begun().bytes())
+    equal({view: list(json.loads(report(view, "--json", TRACE)[1])) for view in want}, want, "the same keys as always")
+    write(t.bytes(), left(seq=1, first_event=0).bytes())
+    check(all(not x.startswith(b"INCOMPLETE") for x in first_lines()), "with its journal")
+
+
+@case("that there was no OOM, and no allocation, is said of the part that is there")
+def up_to_there():
+    t = Trace()
+    t.version = VERSION
+    t.info = {"process.start_ns": "500"}
+    t.event("note", 2000000500, text="begun")
+    t.flush()
+    for last, until in ((False, b" up to +2.000 s"), (True, b"")):
+        if last:
+            t.flush(last=True)
+        write(t.bytes())
+        for view, text in (("summary", b"No GPU memory was allocated, and no OOM occurred"), ("oom", b"No OOM occurred"),
+                           ("top", b"No GPU memory was allocated"), ("frag", b"No GPU memory was allocated"),
+                           ("timeline", b"No GPU memory was allocated")):
+            check(text + until + b"\n" in report(view, TRACE)[1], "%s %s" % (view, last))
 
 
 @case("if the trace has the open chunk already, only what is younger is taken from the rings")
@@ -298,7 +373,7 @@ def foreign():
     for what, j, words in (("trace", other, b"another trace"), ("version", newer, b"version 5, this program reads 4"),
                            ("layout", different, b"other events")):
         write(begun().bytes(), j.bytes())
-        events, err = dump()
+        events, err = dump(status=4)
         equal((len(events), err.count(b"\n")), (3, 1), what)
         check(b"t.zst.journal" in err and words in err, err)
         code, _, err = report("seal", TRACE)
@@ -315,7 +390,7 @@ def truncated():
         with open(JOURNAL, "wb") as f:
             f.write(data[:n])
         code, d, err = summary()
-        equal(code, 0, "cut at %d: %r" % (n, err))
+        equal(code, 4 if d["trace"]["incomplete"] else 0, "cut at %d: %r" % (n, err))
         check(3 <= d["trace"]["events"] <= 9, "cut at %d: %r" % (n, d["trace"]))
         check(err.count(b"\n") <= 1, "cut at %d: %r" % (n, err))
 
@@ -343,7 +418,7 @@ def hostile():
         struct.pack_into(form, bad, at, v)
         write(begun().bytes(), bytes(bad))
         code, out, err = report("check", "--json", TRACE)
-        check(code in (0, 3), "%d = %d: %d %r" % (at, v, code, err))
+        check(code in (0, 3, 4), "%d = %d: %d %r" % (at, v, code, err))
         check(json.loads(out)["events"] >= 3, "%d = %d: %r" % (at, v, out))
         check(err.count(b"\n") <= 1, err)
 
@@ -362,7 +437,7 @@ def loops():
         for i in range(32):
             struct.pack_into("<I", data, 2 * mkjournal.PAGE + i * mkjournal.BLOCK + 4, used)
         write(begun().bytes(), bytes(data))
-        events, err = dump()
+        events, err = dump(status=4)
         equal(len(events), 3)
         check(b"blocks is impossible" in err and err.count(b"\n") == 1, err)
 
@@ -397,6 +472,34 @@ def recycled_pid():
     j.boot_id = b"another boot of t"[:16]
     write(begun().bytes(), j.bytes())
     equal(summary()[1]["trace"]["running"], False)
+
+
+def with_provisional(events, flags):
+    """The trace of begun() and a version of the chunk that left() has as its open one."""
+    t = begun()
+    for i in range(events):
+        t.event("alloc", 1100 + i, ptr=0x700000 + i * K, bytes=K, device=0, result=0, space="device")
+    t.flush(flags=flags)
+    return t.bytes()
+
+
+@case("a provisional chunk counts only where the journal has not its chunk, and never twice")
+def provisional():
+    write(begun().bytes(), left().bytes())
+    want = dump()
+    for n in (1, 2):
+        write(with_provisional(n, PROVISIONAL), left().bytes())
+        equal(dump(), want, "%d events" % n)
+        sealed_as_folded(with_provisional(n, PROVISIONAL), left().bytes())
+        write(with_provisional(n, PROVISIONAL), None)
+        equal(len(dump(status=4)[0]), 3 + n)
+    # Of a living process, what is read later may be newer: the file.
+    many = with_provisional(20, PROVISIONAL)
+    j = left()
+    j.alive()
+    write(many, j.bytes())
+    found = brief(dump()[0])
+    equal(len([e for e in found if e[1] == "alloc" and e[3] and e[3] >= 0x700000]), 20)
 
 
 # ---- the shelf ---------------------------------------------------------------------------------------
@@ -577,7 +680,7 @@ def shelf_hostile():
         struct.pack_into("<Q", bad, place, v)
         write(c[0], bytes(bad))
         code, out, err = report("check", "--json", TRACE)
-        check(code in (0, 3), "%d = %d: %d %r" % (place, v, code, err))
+        check(code in (0, 3, 4), "%d = %d: %d %r" % (place, v, code, err))
         check(3 <= json.loads(out)["events"] <= 15, "%d = %d: %r" % (place, v, out))
         check(err.count(b"\n") <= 1, err)
     for n in range(at, at + good.shelf.size, 64 if FULL else 640):

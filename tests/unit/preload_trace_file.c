@@ -44,6 +44,10 @@ struct seen {
     uint64_t seq[MANY]; // in the order of the file
     size_t chunks;
     uint64_t bytes; // of chunks
+    int twice;      // chunks that are there once more
+    // Provisional chunks apart.
+    uint64_t version_seq[16], version_raw[16];
+    size_t versions;
 };
 
 static uint32_t u32(const uint8_t *at) {
@@ -90,6 +94,12 @@ static const char *read_chunk(const uint8_t *at, size_t n, struct seen *seen, ui
         return "a damaged filler";
     *know = (uint32_t)head.body_bytes;
     *bytes = CT_PREFIX_BYTES + head.body_bytes + 8 + u32(filler + 4);
+    if (head.flags & CT_CHUNK_PROVISIONAL) {
+        assert_true(seen->versions < 16);
+        seen->version_seq[seen->versions] = head.seq;
+        seen->version_raw[seen->versions++] = head.raw_bytes;
+        return NULL;
+    }
     assert_true(seen->chunks < MANY);
     seen->seq[seen->chunks++] = head.seq;
     seen->bytes += *bytes;
@@ -99,7 +109,7 @@ static const char *read_chunk(const uint8_t *at, size_t n, struct seen *seen, ui
 // NULL, or what is wrong with the file.
 static const char *read_file(const uint8_t *file, size_t n, struct seen *seen) {
     const char *wrong = NULL;
-    seen->chunks = 0;
+    seen->chunks = seen->versions = 0;
     seen->bytes = 0;
     for (size_t at = 0, bytes; at < n && !wrong; at += bytes) {
         if (n - at < 8)
@@ -137,6 +147,7 @@ static struct {
     size_t size, disk, block; // the disk ends, at a multiple of `block`
     unsigned faults;          // of 1000 calls
     uint64_t now;
+    uint64_t written;   // bytes of all calls
     void (*look)(void); // after each part of each call
 } file = {.fd = -1};
 
@@ -182,6 +193,7 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t offset) {
         return __real_pwrite(fd, data, n, offset);
     const size_t at = (size_t)offset, whole = taken(at, n);
     assert_true(at <= file.size && at + n <= FILE_BYTES);
+    file.written += whole;
     for (size_t i = 0, part; i < whole; i += part) {
         const size_t to_page = 4096 - (at + i) % 4096;
         const size_t to_source_page = 4096 - ((uintptr_t)data + i) % 4096;
@@ -228,6 +240,7 @@ static void new_file(uint64_t bound) {
     file.block = 4096;
     file.faults = 0;
     file.now = 1;
+    file.written = 0;
     file.look = NULL;
     ct_file_ring_reset(bound);
 }
@@ -239,6 +252,9 @@ static struct {
     uint8_t there[MANY], ever_pinned[MANY], was_put[MANY];
     uint64_t pin_first[CT_PROTECTED_RANGES], pin_last[CT_PROTECTED_RANGES];
     uint64_t parts; // of calls that were looked at
+    // The newest version of the chunk `next` that is in the file, by its size; 0: there is none.
+    uint64_t version;
+    int had_faults;
 } model;
 
 static struct seen seen;
@@ -297,6 +313,26 @@ static size_t chunk_of(uint8_t *chunk, uint64_t seq, size_t body, unsigned flags
     return n;
 }
 
+// What was in the file of the chunk that is being put is there, and a version counts only as long as its chunk is not.
+static void look_at_versions(void) {
+    uint64_t newest = now[model.next] ? UINT64_MAX : 0;
+    for (size_t i = 0; i < seen.versions; i++) {
+        const uint64_t seq = seen.version_seq[i];
+        assert_true(seq == model.next || (seq < model.next && now[seq]));
+        if (seq == model.next && seen.version_raw[i] > newest)
+            newest = seen.version_raw[i];
+    }
+    if (newest < model.version)
+        fail_msg("chunk %lu, part %lu: a version of %lu bytes is gone", (unsigned long)model.next,
+                 (unsigned long)model.parts, (unsigned long)model.version);
+}
+
+// The chunk that replaces its versions may be there twice, after a fault also later.
+static int is_twice(uint64_t seq) {
+    model.had_faults |= file.faults != 0;
+    return model.had_faults || (seq == model.next && model.version);
+}
+
 // The file as it would be found after a kill: valid, with every chunk once, and none missing but the oldest.
 static void look(void) {
     const char *wrong = read_file(file.bytes, file.size, &seen);
@@ -305,12 +341,15 @@ static void look(void) {
         fail_msg("chunk %lu, part %lu: %s", (unsigned long)model.next, (unsigned long)model.parts,
                  wrong);
     memset(now, 0, model.next + 1);
+    seen.twice = 0;
     for (size_t i = 0; i < seen.chunks; i++) {
         const uint64_t seq = seen.seq[i];
         assert_true(seq <= model.next && (seq == model.next || model.there[seq]));
-        assert_false(now[seq]);
+        assert_false(now[seq] && !is_twice(seq));
+        seen.twice += now[seq];
         now[seq] = 1;
     }
+    look_at_versions();
     int kept = 0; // a chunk that may be overwritten was kept: no younger one may be missing
     for (uint64_t seq = 0; seq < model.next; seq++) {
         if (!model.there[seq]) // gone before
@@ -330,13 +369,40 @@ static int put(size_t body, unsigned flags) {
     const size_t n = chunk_of(chunk, model.next, body, flags);
     const int rc = ct_file_ring_append(file.fd, chunk, n, model.next, flags);
     look();
-    assert_int_equal(now[model.next], !rc);
+    assert_true(now[model.next] ? !rc || model.version || file.faults : rc != 0);
     if (!rc) {
         model.there[model.next] = 1;
         model.ever_pinned[model.next] |= (uint8_t)is_pinned(model.next);
         model.next++;
+        model.version = 0;
     }
     return rc;
+}
+
+// A version of the chunk that is put next.
+static int put_version(size_t body) {
+    static uint8_t chunk[1 << 20];
+    const size_t n = chunk_of(chunk, model.next, body, CT_CHUNK_PROVISIONAL);
+    const int rc = ct_file_ring_put_provisional(file.fd, chunk, n);
+    look();
+    assert_false(now[model.next]);
+    if (!rc)
+        model.version = body & ~(size_t)7;
+    return rc;
+}
+
+// Versions of a chunk and then the chunk, each as large as the one before or larger. Returns how often the chunk failed.
+static int put_in_versions(size_t most, unsigned flags, int *versions) {
+    int failed = 0;
+    size_t body = random_below(most / 2) + 8;
+    for (size_t i = random_below(4); i > 0; i--) {
+        *versions += !put_version(body);
+        if (random_below(4))
+            body += random_below(most - body);
+    }
+    while (put(body, flags)) // as the recorder does
+        failed++;
+    return failed;
 }
 
 static void pin(uint64_t first, uint64_t last, enum ct_protected which) {
@@ -569,6 +635,117 @@ static void faults_leave_a_valid_file(void **state) {
         file.faults = 0;
         assert_int_equal(put(100, 0), 0);
         oldest_is_told();
+    }
+}
+
+// ---- provisional chunks -----------------------------------------------------------------------
+
+// With every part of every call looked at, in files of all sizes, with a disk that ends.
+static void a_version_stays_until_a_newer_one_is_there(void **state) {
+    (void)state;
+    for (int round = 0; round < 12; round++) {
+        const uint64_t bound = round % 4 ? (128 + random_below(256)) * KIB : 0;
+        int versions = 0;
+        new_model(bound);
+        file.disk = round % 3 == 2 ? (60 + random_below(100)) * KIB : FILE_BYTES;
+        file.block = 512;
+        file.look = look;
+        for (int i = 0; i < 300; i++) {
+            file.now += UINT64_C(7000000000);
+            assert_int_equal(put_in_versions(4 * KIB, i % 7 ? 0 : CT_CHUNK_RESTART, &versions), 0);
+            oldest_is_told();
+            assert_int_equal(seen.versions + (size_t)seen.twice, 0);
+            assert_true(!bound || file.size <= bound);
+        }
+        assert_true(versions > 100);
+    }
+}
+
+static void a_version_takes_nothing_that_is_needed(void **state) {
+    (void)state;
+    int versions = 0, refused = 0;
+    for (int round = 0; round < 10; round++) {
+        const uint64_t bound = 256 * KIB;
+        new_model(bound);
+        file.look = look;
+        for (int i = 0; i < 300; i++) {
+            if (i == 100) // all that is there up to the bound is protected, but for half of it
+                pin(model.next - 30, model.next + 10, CT_PROTECTED_FIRST_OOM);
+            if (i % 100 == 50) { // more than its share
+                refused += put_version(bound / 16 + 8) == -ENOSPC;
+                model.version = 0;
+                assert_int_equal(ct_file_ring_drop_provisional(file.fd), 0);
+            }
+            assert_int_equal(put_in_versions(4 * KIB, i % 9 ? 0 : CT_CHUNK_RESTART, &versions), 0);
+            oldest_is_told();
+        }
+        for (uint64_t seq = 70; seq <= 110; seq++) // 41 chunks of 2 KiB: less than half of the file
+            assert_true(now[seq]);
+    }
+    assert_true(versions > 1000);
+    assert_int_equal(refused, 30);
+    // What comes next in the file is the restart chunk that all others depend on.
+    new_model(64 * KIB);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(put(1000, i ? 0 : CT_CHUNK_RESTART), 0);
+    assert_int_equal(put(1000, CT_CHUNK_RESTART), 0);
+    while (!put(1000, 0))
+        ;
+    assert_true(now[20] && !now[19]);
+    assert_int_equal(put_version(1000), -EFBIG);
+    assert_true(now[20] && now[model.next - 1]);
+}
+
+static void faults_lose_no_version(void **state) {
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        int failed = 0, versions = 0;
+        new_model(round % 2 ? 128 * KIB : 0);
+        file.block = 512;
+        file.look = look;
+        file.faults = 50;
+        for (int i = 0; i < 400; i++) {
+            file.now += UINT64_C(7000000000);
+            failed += put_in_versions(4 * KIB, i % 3 ? 0 : CT_CHUNK_RESTART, &versions);
+        }
+        assert_true(failed > 20 && versions > 200);
+        file.faults = 0;
+        assert_int_equal(put(100, 0), 0);
+        oldest_is_told();
+    }
+}
+
+// Sizes as of chunks that grow at one rate, and at random. The truth is a run without versions.
+static void versions_cost_no_space_and_three_more_writes(void **state) {
+    (void)state;
+    static size_t body[300][4];
+    for (int round = 0; round < 20; round++) {
+        uint64_t written[2], chunks[2], size[2], most = 0;
+        for (int i = 0; i < 300; i++) {
+            size_t all = 8 + random_below(8 * KIB);
+            for (int k = 3; k >= 0; k--) {
+                body[i][k] = all;
+                all = round < 10 ? 8 + (all - 8) * (size_t)(k) / (size_t)(k + 1)
+                                 : 8 + random_below(all - 7);
+            }
+        }
+        for (int with = 0; with < 2; with++) {
+            new_model(0);
+            for (int i = 0; i < 300; i++) {
+                for (int k = 0; with && k < 3; k++)
+                    assert_int_equal(put_version(body[i][k]), 0);
+                assert_int_equal(put(body[i][3], 0), 0);
+                most = file.size > most ? file.size : most;
+            }
+            written[with] = file.written;
+            chunks[with] = ct_file_ring_get_written_bytes();
+            assert_int_equal(ct_file_ring_trim(file.fd), 0);
+            size[with] = file.size;
+        }
+        assert_int_equal(size[0], size[1]);
+        assert_true(most <= size[0] + 4 * (8 * KIB + 200));
+        assert_true(chunks[1] > 2 * chunks[0] && chunks[1] <= 4 * chunks[0]);
+        assert_true(written[1] <= 4 * written[0]);
     }
 }
 
@@ -884,6 +1061,10 @@ int main(void) {
         cmocka_unit_test(a_full_disk_shrinks_the_ring),
         cmocka_unit_test(a_chunk_that_never_fits_changes_nothing),
         cmocka_unit_test(faults_leave_a_valid_file),
+        cmocka_unit_test(a_version_stays_until_a_newer_one_is_there),
+        cmocka_unit_test(a_version_takes_nothing_that_is_needed),
+        cmocka_unit_test(faults_lose_no_version),
+        cmocka_unit_test(versions_cost_no_space_and_three_more_writes),
         cmocka_unit_test(what_others_cut_off_is_given_up),
         cmocka_unit_test(a_clean_end_gives_the_rest_back),
         cmocka_unit_test(a_killed_writer_leaves_a_valid_file),

@@ -10,8 +10,7 @@ enum ct_exit_code {
     CT_EXIT_OK = 0,
     CT_EXIT_USAGE = 2,
     CT_EXIT_BAD_TRACE = 3,
-    CT_EXIT_INCOMPLETE =
-        4, // the trace was analysed, parts of it are missing, and --strict was given
+    CT_EXIT_INCOMPLETE = 4, // the end of the trace is missing; with --strict: anything is
     CT_EXIT_OUTPUT = 5,
 };
 

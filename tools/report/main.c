@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "symbols/noise.h"
 #include "symbols/source_locations.h"
+#include "views/document.h"
 #include "views/progress.h"
 #include "views/trace_state.h"
 
@@ -25,7 +26,7 @@ static int check_end(const struct ct_trace *t, struct ct_error *e) {
     if (t->journal_found < 0)
         return ct_error_set(e, CT_EXIT_OK, "warning: %.500s; the trace is reported without it",
                             t->journal_error.text);
-    if (t->ended || t->sealed || t->running || t->index.chunks[t->index.count - 1].head.version < 2)
+    if (!t->incomplete || t->index.chunks[t->index.count - 1].head.version < 2)
         return 0; // (version 1 had no journal)
     if (strcmp(name, "-") == 0)
         return ct_error_set(
@@ -36,12 +37,17 @@ static int check_end(const struct ct_trace *t, struct ct_error *e) {
     return ct_error_set(
         e, CT_EXIT_OK,
         "warning: %s: no clean end, and its journal %s%s was %s: the last events may be "
-        "missing, up to 65536 and those that each thread had just recorded",
+        "missing",
         name, name, CT_JOURNAL_SUFFIX, t->no_journal ? "not read" : "not found");
 }
 
-// Warns in one line if the trace is damaged or incomplete.
-static void warn_incomplete(const struct ct_trace *t) {
+static int is_about_trace(enum ct_command command) {
+    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize;
+}
+
+// Warns in one line if the trace is damaged or incomplete, unless the view's first line says it.
+static void warn_incomplete(const struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
     struct ct_error e;
     const struct ct_index *x = &t->index;
     if (x->damages) {
@@ -55,21 +61,23 @@ static void warn_incomplete(const struct ct_trace *t) {
                      "warning: %s: %" PRIu64 " chunks are missing; the rest is reported",
                      t->source.name, x->missing);
         ct_terminal_warn(e.text);
-    } else if (check_end(t, &e)) {
+    } else if ((t->journal_found < 0 || v->options->json || !is_about_trace(v->options->command)) &&
+               check_end(t, &e)) {
         ct_terminal_warn(e.text);
     }
 }
 
-// Every view begins with the warning that its figures are estimates. The JSON of dump has events
-// only, so there the warning goes to stderr.
-static void print_estimate(struct ct_view *v) {
+// Every view begins with what restricts all that it says: the end of the trace is missing, its
+// figures are estimates. The JSON of dump has events only, so there the warning goes to stderr.
+static void print_restrictions(struct ct_view *v) {
     char text[400];
-    if (v->options->command == CT_COMMAND_seal || v->options->command == CT_COMMAND_symbolize)
+    if (!is_about_trace(v->options->command))
         return;
-    if (!v->options->json)
+    if (!v->options->json) {
+        ct_trace_state_print_incomplete(v);
         ct_trace_state_print_estimate(v);
-    else if (v->options->command == CT_COMMAND_dump &&
-             ct_trace_state_estimate(v->trace, text, sizeof text))
+    } else if (v->options->command == CT_COMMAND_dump &&
+               ct_trace_state_estimate(v->trace, text, sizeof text))
         ct_terminal_warn(text);
 }
 
@@ -88,6 +96,12 @@ static int shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_info &&
            command != CT_COMMAND_check && command != CT_COMMAND_seal &&
            command != CT_COMMAND_symbolize;
+}
+
+static int print_view(struct ct_view *v) {
+    if (ct_trace_state_is_unknown(v->trace) && ct_document_print_unknown(v))
+        return CT_EXIT_OK;
+    return views[v->options->command](v);
 }
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
@@ -113,11 +127,12 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
             sites.in_text = sites.in_json = o->demangling;
         set_range(&v);
         if (o->command != CT_COMMAND_seal)
-            warn_incomplete(&trace);
-        print_estimate(&v);
-        status = views[o->command](&v);
+            warn_incomplete(&v);
+        print_restrictions(&v);
+        status = print_view(&v);
         ct_call_sites_free(&sites);
-        if (!status && o->strict && !ct_trace_is_intact(&trace))
+        if (!status && is_about_trace(o->command) &&
+            (trace.incomplete || (o->strict && !ct_trace_is_intact(&trace))))
             status = CT_EXIT_INCOMPLETE;
     }
     ct_progress_clear();

@@ -6,11 +6,13 @@
 // The variables set here stay in the environment, so that the children of the program are traced,
 // too.
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/version.h"
@@ -160,17 +162,26 @@ static char *make_absolute(const char *pattern) {
 }
 
 static void set_output(const char *asked) {
-    const char *set = getenv("CUTRACE_OUTPUT"), *quiet = getenv("CUTRACE_QUIET");
+    const char *set = getenv("CUTRACE_OUTPUT");
     if (asked || !set || !*set) {
         char *path = make_absolute(asked ? asked : default_output());
         if (setenv("CUTRACE_OUTPUT", path, 1))
             fail(OWN_FAILURE, "cannot set CUTRACE_OUTPUT: %s", strerror(errno));
         free(path);
     }
-    set = getenv("CUTRACE_OUTPUT");
-    if (set && (!quiet || !*quiet || strcmp(quiet, "0") == 0))
-        fprintf(stderr, "cutrace: writing traces to %s%s\n", set,
-                strstr(set, "%p") ? " (%e program, %p process)" : "");
+}
+
+// Lets each process that records say where, on this program's stderr: a program that never uses
+// CUDA has no trace.
+static void set_announcement(void) {
+    char file[64];
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st))
+        return;
+    (void)snprintf(file, sizeof file, "%" PRIu64 ":%" PRIu64, (uint64_t)st.st_dev,
+                   (uint64_t)st.st_ino);
+    if (setenv("CUTRACE_ANNOUNCE", file, 1))
+        fail(OWN_FAILURE, "cannot set CUTRACE_ANNOUNCE: %s", strerror(errno));
 }
 
 static int is_option(const char *argument, const char *letter, const char *word) {
@@ -216,6 +227,7 @@ _Noreturn static void run(char **command, const char *output) {
     char *library = find_library();
     set_preload(library);
     set_output(output);
+    set_announcement();
     execvp(command[0], command);
     const int code = errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
     fail(code, "%s: %s", command[0], strerror(errno));

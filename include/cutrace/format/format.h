@@ -38,7 +38,8 @@
 #define CT_CHUNK_AMENDS 0x2u // the chunk holds AMEND records
 #define CT_CHUNK_RESTART \
     0x4u // a reader can begin here: new dictionaries, all INFO, HISTORY, CHECKPOINT
-#define CT_CHUNK_SEALED 0x8u // made from the journal of a process that was killed
+#define CT_CHUNK_SEALED 0x8u       // made from the journal of a process that was killed
+#define CT_CHUNK_PROVISIONAL 0x10u // the chunk was not complete: another one may replace it
 #define CT_CHUNK_REQUIRED 0xFFFF0000u
 
 // Little-endian, naturally aligned, 96 bytes. Times are ns on CLOCK_MONOTONIC.

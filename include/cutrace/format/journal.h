@@ -32,7 +32,8 @@
 //   0. Chunks of the chunk ring whose numbers the trace file lacks are chunks of the trace.
 //   1. o = open[committed & 1]. If the trace has the chunk o.seq, it has the contents of o's
 //      streams: ignore the streams, but not o.drained_ns. Otherwise the streams, cut at their
-//      `used`, are the sections of chunk o.seq.
+//      `used`, are the sections of chunk o.seq. (A provisional chunk is none in this sense: the
+//      streams have all of it.)
 //   2. From each ring take the records with t_ns > o.drained_ns, in the order of time; the others
 //      were drained. Their numbers are the process's own: `api` and `text` are names, `stack` is a
 //      stack's place, `thread` a thread's number.

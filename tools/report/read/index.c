@@ -128,11 +128,24 @@ void ct_index_scan(struct ct_index *x, const struct ct_source *source, uint64_t 
     }
 }
 
+// Of chunks with the same number the one that counts comes first: the complete one, else the newest
+// provisional one, which is the longest.
 static int compare_seq(const void *a, const void *b) {
     const struct ct_index_chunk *x = a, *y = b;
+    const uint32_t x_provisional = x->head.flags & CT_CHUNK_PROVISIONAL,
+                   y_provisional = y->head.flags & CT_CHUNK_PROVISIONAL;
     if (x->head.seq != y->head.seq)
         return x->head.seq < y->head.seq ? -1 : 1;
+    if (x_provisional != y_provisional)
+        return x_provisional < y_provisional ? -1 : 1;
+    if (x_provisional && x->head.raw_bytes != y->head.raw_bytes)
+        return x->head.raw_bytes > y->head.raw_bytes ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+// Whether a chunk is there because a process was killed while it replaced it by `other`.
+static int is_replaced(const struct ct_chunk *c, const struct ct_chunk *other) {
+    return c->flags & CT_CHUNK_PROVISIONAL || memcmp(c, other, sizeof *c) == 0;
 }
 
 static int compare_id(const void *a, const void *b) {
@@ -245,7 +258,8 @@ static void find_gaps(struct ct_index *x) {
     }
 }
 
-// Sorts the chunks of the trace by seq; drops those of other traces, and duplicates.
+// Sorts the chunks of the trace by seq; drops those of other traces, duplicates, and provisional
+// chunks that were replaced.
 static void sort_chunks(struct ct_index *x) {
     x->trace_id = ct_index_trace_id(x);
     x->wrapped = !x->damages;
@@ -258,8 +272,9 @@ static void sort_chunks(struct ct_index *x) {
         if (c->head.trace_id != x->trace_id) {
             x->foreign++;
         } else if (kept && x->chunks[kept - 1].head.seq == c->head.seq) {
-            ct_index_add_damage(x, c->offset, c->body + c->head.body_bytes - c->offset,
-                                "chunk whose number occurred before");
+            if (!is_replaced(&c->head, &x->chunks[kept - 1].head))
+                ct_index_add_damage(x, c->offset, c->body + c->head.body_bytes - c->offset,
+                                    "chunk whose number occurred before");
         } else {
             x->chunks[kept++] = *c;
         }

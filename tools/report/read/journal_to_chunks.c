@@ -273,6 +273,19 @@ static void remove_leftovers(struct ct_journal_contents *j, struct ct_index *x) 
     x->count = kept;
 }
 
+// Removes the provisional chunks of the open chunk from the index: the journal has all of it. (That
+// of a living process may have been read before the file was.)
+static void remove_provisional(const struct ct_journal_contents *j, struct ct_index *x) {
+    size_t kept = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        const struct ct_chunk *c = &x->chunks[i].head;
+        if (!(c->flags & CT_CHUNK_PROVISIONAL) || c->trace_id != j->head.trace_id ||
+            c->seq != j->open.seq || c->events > j->open.events)
+            x->chunks[kept++] = x->chunks[i];
+    }
+    x->count = kept;
+}
+
 static struct ct_chunk find_newest(const struct ct_index *x, uint64_t trace_id) {
     struct ct_chunk newest = {0}; // version 0: none
     for (size_t i = 0; i < x->count; i++)
@@ -296,6 +309,7 @@ int ct_journal_to_chunks(struct ct_journal_contents *j, struct ct_index *x, uint
                             j->file.name, j->head.trace_id);
     if (!j->alive)
         remove_leftovers(j, x);
+    remove_provisional(j, x);
     struct ct_chunk newest = find_newest(x, j->head.trace_id);
     append_memory_chunks(&f, x, &newest);
     const struct ct_chunk *last = newest.version ? &newest : NULL;

@@ -218,6 +218,7 @@ static void summarize(struct ct_trace *t) {
     t->ended = last && !last->bad && last->head.flags & CT_CHUNK_LAST;
     t->sealed = last && !last->bad && last->head.flags & CT_CHUNK_SEALED && !t->index.cut;
     t->running = t->journal_found > 0 && t->journal.alive && !t->ended;
+    t->incomplete = !t->ended && !t->sealed && !t->running;
     (void)ct_definitions_info_number(&t->definitions, "journal.torn_events", &t->torn);
     // Time 0 is the start of the process. The trace reports it on the clock of the events; ignore
     // an implausible value.

@@ -33,6 +33,7 @@ struct ct_trace {
     int ended;         // the process ended in good order, and the last chunk is here
     int sealed;        // the process was killed, and everything up to that is here
     int running;       // the process still records
+    int incomplete;    // none of these: the end of the trace is missing
     uint64_t torn;     // events that were being recorded when the process was killed
 
     // A ring file.

@@ -51,8 +51,8 @@ void ct_arguments_print_help(FILE *out) {
                        argument ? "=" : "", argument ? argument : "");
         fprintf(out, "  %-32s %s\n", left, arguments[i].help);
     }
-    fputs("\nexit codes: 0 done, 2 wrong usage, 3 not a readable trace, 4 incomplete (--strict), "
-          "5 cannot write\n",
+    fputs("\nexit codes: 0 done, 2 wrong usage, 3 not a readable trace, 4 the end of the trace is "
+          "missing\n(--strict: or anything else), 5 cannot write\n",
           out);
 }
 

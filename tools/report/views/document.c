@@ -3,6 +3,7 @@
 #include "views/document.h"
 
 #include "views/event_names.h"
+#include "views/trace_state.h"
 
 void ct_document_add_device(struct ct_json *j, const char *key, int device) {
     ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
@@ -59,6 +60,30 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     ct_json_close(j, '}');
 }
 
+int ct_document_print_unknown(const struct ct_view *v) {
+    static const char *const keys[CT_COMMANDS][7] = {
+        [CT_COMMAND_summary] = {"devices", "host_bytes", "ooms", "crossing", "live_at_crossing",
+                                "live_at_peak"},
+        [CT_COMMAND_oom] = {"ooms", "crossing"},
+        [CT_COMMAND_top] = {"devices"},
+        [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
+        [CT_COMMAND_frag] = {"without_blocks", "devices", "shared", "host"},
+    };
+    const char *const *key = keys[v->options->command];
+    const struct ct_scan nothing = {.events = 0};
+    struct ct_json json = {.out = v->out}, *j = &json;
+    if (!*key || !v->options->json)
+        return *key != NULL;
+    ct_document_begin(j, v);
+    ct_document_add_trace(j, v, &nothing);
+    if (v->options->command == CT_COMMAND_summary)
+        ct_json_number_or_null(j, "budget_bytes", v->options->capacity != 0, v->options->capacity);
+    for (; *key; key++)
+        ct_json_null(j, *key);
+    ct_document_end(j);
+    return 1;
+}
+
 static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *key,
                      const char *fact) {
     const struct ct_string *s = ct_definitions_info(&t->definitions, fact);
@@ -87,7 +112,20 @@ static void add_retained(struct ct_json *j, const struct ct_trace *t) {
     ct_json_close(j, ']');
 }
 
+static void add_incomplete(struct ct_json *j, const struct ct_trace *t) {
+    const char *reason = ct_trace_state_missing(t);
+    if (!reason) {
+        ct_json_null(j, "incomplete");
+        return;
+    }
+    ct_json_open(j, "incomplete", '{');
+    ct_json_text(j, "reason", reason);
+    ct_json_number_or_null(j, "known_until_ns", t->events != 0, t->t_last_ns);
+    ct_json_close(j, '}');
+}
+
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
+    add_incomplete(j, t);
     ct_json_bool(j, "clean_end", t->ended);
     ct_json_bool(j, "running", t->running);
     ct_json_number(j, "torn_events", t->torn);

@@ -16,6 +16,9 @@ void ct_document_begin(struct ct_json *j, const struct ct_view *v);
 void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v, const char *file);
 void ct_document_end(struct ct_json *j);
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s);
+// Prints the document of the command for a trace of which nothing is known: the command's own keys
+// are null. Returns 0 if the command is about other things.
+int ct_document_print_unknown(const struct ct_view *v);
 // Adds the keys of the recording.
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t);
 // Adds an OOM; `key` is NULL in a list. `budget`: it crossed the budget of --capacity.

@@ -10,6 +10,7 @@
 #include "views/frag_pool.h"
 #include "views/label.h"
 #include "views/pool_json.h"
+#include "views/trace_state.h"
 
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };
 
@@ -322,7 +323,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
         if (h->device[d] >= 0)
             print_device(v, s, h, d);
     if (!h->devices)
-        fputs("No GPU memory was allocated\n", v->out);
+        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     if (h->device[CT_MAX_DEVICES] < 0)
         print_unknown_device(v, s);
     print_host(v, s);

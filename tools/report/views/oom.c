@@ -5,6 +5,7 @@
 #include "views/document.h"
 #include "views/pool_text.h"
 #include "views/print.h"
+#include "views/trace_state.h"
 
 static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_crossing) {
     char api[100] = "PyTorch", result[30] = "";
@@ -62,7 +63,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s) {
     for (size_t i = 0; i < s->oom_count; i++)
         recovered += (size_t)s->ooms[i].recovered;
     if (!s->oom_count) {
-        fputs("No OOM occurred\n", v->out);
+        fprintf(v->out, "No OOM occurred%s\n", ct_trace_state_until(v).text);
         return;
     }
     fprintf(v->out, "%zu OOM%s, %zu of them followed by a successful retry of the same size\n",

@@ -76,12 +76,13 @@ static void print_quiet_verdict(struct summary *s) {
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     fputs(v->terminal->bold, v->out);
     if (!d || !d->peak_known) {
-        fputs("No GPU memory was allocated, and no OOM occurred", v->out);
+        fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s",
+                ct_trace_state_until(v).text);
     } else {
         if (v->options->capacity)
             fprintf(v->out, "Nothing exceeded %s. ", ct_label_size(v, v->options->capacity).text);
         else
-            fputs("No OOM occurred. ", v->out);
+            fprintf(v->out, "No OOM occurred%s. ", ct_trace_state_until(v).text);
         fprintf(v->out, "%s: %s", ct_label_device(s->device).text,
                 ct_label_size(v, d->peak_bytes).text);
         if (s->capacity.bytes)

@@ -158,7 +158,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s) {
         print_plot(v, s, d);
     }
     if (!any) {
-        fputs("No GPU memory was allocated\n", v->out);
+        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     } else if (v->trace->overwritten_events) {
         fputs(ct_coarse_history_exists(v->trace) ? "~ from the coarse history: " : "", v->out);
         ct_trace_state_print_overwritten(v);

@@ -6,6 +6,7 @@
 #include "analyze/live_at.h"
 #include "views/document.h"
 #include "views/print.h"
+#include "views/trace_state.h"
 
 // In `more` of struct ct_site_group.
 enum { END_BYTES, END_COUNT, TOTAL_BYTES, TOTAL_COUNT };
@@ -152,7 +153,7 @@ int ct_view_top(struct ct_view *v) {
         ct_json_close(j, ']');
         ct_document_end(j);
     } else if (!any) {
-        fputs("No GPU memory was allocated\n", v->out);
+        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     }
     return CT_EXIT_OK;
 }

@@ -3,6 +3,9 @@
 #include "views/trace_state.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+#include <cutrace/format/journal.h>
 
 #include "base/utf8.h"
 #include "views/label.h"
@@ -66,6 +69,70 @@ int ct_trace_state_print_torn(struct ct_view *v) {
         fprintf(v->out, "%" PRIu64 " event%s being recorded when the process died", n,
                 n == 1 ? " was" : "s were");
     return n != 0;
+}
+
+const char *ct_trace_state_missing(const struct ct_trace *t) {
+    if (!t->incomplete)
+        return NULL;
+    if (t->index.cut)
+        return "cut";
+    if (strcmp(t->source.name, "-") == 0)
+        return "standard_input";
+    if (t->no_journal)
+        return "journal_not_read";
+    return t->journal_found ? "journal_unusable" : "journal_missing";
+}
+
+int ct_trace_state_is_unknown(const struct ct_trace *t) {
+    return t->incomplete && !t->events;
+}
+
+struct ct_human_text ct_trace_state_until(const struct ct_view *v) {
+    struct ct_human_text until = {""};
+    if (v->trace->incomplete)
+        (void)snprintf(until.text, sizeof until.text, " up to %.30s",
+                       ct_label_time(v, v->trace->t_last_ns).text);
+    return until;
+}
+
+static void print_name(struct ct_view *v) {
+    const char *name = v->trace->source.name;
+    ct_utf8_print_sanitized(v->out, name, strlen(name));
+}
+
+// How to get what is missing.
+static void print_remedy(struct ct_view *v, const char *missing) {
+    if (strcmp(missing, "cut") == 0) {
+        fprintf(v->out, "the file is cut at offset %" PRIu64 "; get the whole file",
+                v->trace->index.cut_at);
+        return;
+    }
+    if (strcmp(missing, "standard_input") == 0) {
+        fputs("standard input has no journal; name the file", v->out);
+        return;
+    }
+    print_name(v);
+    if (strcmp(missing, "journal_not_read") == 0)
+        fputs(CT_JOURNAL_SUFFIX " was not read; omit --no-journal", v->out);
+    else if (strcmp(missing, "journal_unusable") == 0)
+        fputs(CT_JOURNAL_SUFFIX " cannot be used", v->out);
+    else
+        fputs(CT_JOURNAL_SUFFIX " is not here; put it beside the trace", v->out);
+}
+
+void ct_trace_state_print_incomplete(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    const char *missing = ct_trace_state_missing(t);
+    if (!missing)
+        return;
+    fprintf(v->out, "%sINCOMPLETE: no clean end, ", v->terminal->bold);
+    if (t->events)
+        fprintf(v->out,
+                "and what happened after %s is unknown: ", ct_label_time(v, t->t_last_ns).text);
+    else
+        fputs("no event, and nothing is known of GPU memory: ", v->out);
+    print_remedy(v, missing);
+    fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
 const char *ct_trace_state_end(const struct ct_trace *t) {

@@ -16,6 +16,17 @@ int ct_trace_state_print_overwritten(struct ct_view *v);
 // Prints "1 event was being recorded when the process died". Returns 0 and prints nothing if none
 // was.
 int ct_trace_state_print_torn(struct ct_view *v);
+// Why the end of an incomplete trace is missing, as JSON has it: "cut", "standard_input",
+// "journal_not_read" (--no-journal), "journal_unusable", "journal_missing". NULL: it is not.
+const char *ct_trace_state_missing(const struct ct_trace *t);
+// Prints that as the line INCOMPLETE, with what is missing, since when, and how to get it; or
+// nothing.
+void ct_trace_state_print_incomplete(struct ct_view *v);
+// " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not
+// happen.
+struct ct_human_text ct_trace_state_until(const struct ct_view *v);
+// Whether the trace is incomplete and has no event: no question about memory has an answer.
+int ct_trace_state_is_unknown(const struct ct_trace *t);
 // How the recording ended, or NULL if it ended well.
 const char *ct_trace_state_end(const struct ct_trace *t);
 // Prints the line that says whether the trace is complete.
