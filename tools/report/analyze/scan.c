@@ -190,11 +190,50 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
 
 // ---- the pass -----------------------------------------------------------------------------------
 
+// The memory that an event allocated, if it did.
+static struct ct_new_memory find_new_memory(const struct ct_event *e) {
+    struct ct_new_memory m = {.thread = CT_HAS(e, thread) ? e->thread : 0};
+    if (e->op == CT_OP_ALLOC && CT_HAS(e, ptr) && CT_HAS(e, bytes)) {
+        m.known = 1;
+        m.start = e->ptr;
+        m.bytes = e->bytes;
+    } else if (e->op == CT_OP_CREATE && CT_HAS(e, handle)) {
+        m.known = 1;
+        m.handle = e->handle;
+    }
+    return m;
+}
+
+// A VMM object gets its address after it was created.
+static void note_mapping(struct ct_scan *s, const struct ct_event *e) {
+    for (int d = 0; d < CT_DEVICES; d++) {
+        struct ct_new_memory *m = &s->device[d].peak_memory;
+        if (!m->known || !m->handle || m->handle != (CT_HAS(e, handle) ? e->handle : 0))
+            continue;
+        m->start = CT_HAS(e, ptr) ? e->ptr : 0;
+        m->bytes = CT_HAS(e, ptr) && CT_HAS(e, bytes) ? e->bytes : 0;
+    }
+}
+
+// Whether an event is the block for which the memory of the peak was allocated: the thread's next
+// event of a block, if it lies there.
+static int completes_peak(struct ct_device_scan *d, const struct ct_event *e, uint64_t live) {
+    const struct ct_new_memory m = d->peak_memory;
+    if (!m.known || !ct_op_is_block(e->op) || m.thread != (CT_HAS(e, thread) ? e->thread : 0))
+        return 0;
+    d->peak_memory.known = 0;
+    if (e->op != CT_OP_BLOCK_ALLOC || live != d->peak_bytes || !CT_HAS(e, ptr) || !CT_HAS(e, bytes))
+        return 0;
+    return e->ptr < m.start ? m.start - e->ptr < e->bytes && m.bytes : e->ptr - m.start < m.bytes;
+}
+
 static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, uint64_t number) {
     struct ct_device_scan *d = &s->device[index];
     const uint64_t live = s->end.live.device[index].live_bytes;
     const struct ct_reading *last = &s->end.readings.device[index].last;
-    if (!d->peak_known || live > d->peak_bytes) {
+    const int is_higher = !d->peak_known || live > d->peak_bytes;
+    if (is_higher || completes_peak(d, e, live)) {
+        d->peak_memory = is_higher ? find_new_memory(e) : (struct ct_new_memory){.known = 0};
         d->peak_bytes = live;
         d->peak_event = number;
         d->peak_t_ns = e->t_ns;
@@ -304,6 +343,8 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
         before = describe(s, e, number);
     before_event(s, e, number, index, counts);
     ct_replay_apply(&s->end, e, number);
+    if (e->op == CT_OP_MAP)
+        note_mapping(s, e);
     behind_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);

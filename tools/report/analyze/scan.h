@@ -27,10 +27,21 @@ struct ct_oom_event {
     uint32_t earlier;                 // the previous OOM of the same size without a retry, + 1
 };
 
+// Memory of the driver, and the thread that allocated it.
+struct ct_new_memory {
+    int known;
+    uint32_t thread;
+    uint64_t start, bytes; // 0 bytes: not mapped yet
+    uint64_t handle;
+};
+
 struct ct_device_scan {
     int seen;
-    uint64_t peak_bytes, peak_event, peak_t_ns; // of live_bytes, in the range
+    // Of live_bytes, in the range. The block for which the memory was allocated belongs to the same
+    // moment: then the event is that of the block.
+    uint64_t peak_bytes, peak_event, peak_t_ns;
     int peak_known;
+    struct ct_new_memory peak_memory; // that led to the peak; whose block is to come
     struct ct_torch_pool_totals pool_at_peak, pool_at_end;
     uint64_t used_peak, used_peak_t_ns; // of the whole device, as read
     int used_peak_known;
