@@ -21,14 +21,28 @@ static int is_wanted(const struct ct_scan *s, int index) {
     return s->request.device < 0 || s->request.device == index;
 }
 
-static struct ct_stack_total *total_of(struct ct_scan *s, uint32_t stack) {
-    if (stack >= s->stack_count) {
-        const size_t before = s->stack_count;
-        s->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-        s->stacks = ct_heap_resize(s->stacks, s->stack_count, sizeof *s->stacks);
-        memset(s->stacks + before, 0, (s->stack_count - before) * sizeof *s->stacks);
+// ---- totals by stack ----------------------------------------------------------------------------
+
+// Adds to what a stack has allocated, or subtracts from it.
+static void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+                      int sign) {
+    struct ct_stack_totals *t = &s->totals[kind];
+    if (o->stack >= t->count) {
+        const size_t before = t->count;
+        t->count = before * 2 > o->stack + 1u ? before * 2 : o->stack + 64u;
+        t->list = ct_heap_resize(t->list, t->count, sizeof *t->list);
+        memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
     }
-    return &s->stacks[stack];
+    t->list[o->stack].bytes += sign < 0 ? 0 - o->bytes : o->bytes;
+    t->list[o->stack].count += (uint64_t)(int64_t)sign;
+}
+
+// Adds to what a stack holds, or subtracts from it.
+static void add_live(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+                     int sign) {
+    const uint64_t number = ct_object_allocations(&s->end.live, o);
+    ct_peak_totals_add(&s->device[ct_device_to_index(o->device)].totals, kind, o->stack,
+                       sign < 0 ? 0 - o->bytes : o->bytes, sign < 0 ? 0 - number : number);
 }
 
 static void live_changed(void *user, const struct ct_object *o, int sign) {
@@ -37,20 +51,38 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
     s->changed_device = index;
     if (!is_wanted(s, index))
         return;
-    uint64_t bytes = o->bytes, number = ct_object_allocations(&s->end.live, o);
-    if (sign < 0) {
-        bytes = 0 - bytes;
-        number = 0 - number;
-    }
-    struct ct_stack_total *t = total_of(s, o->stack);
-    t->live_bytes += bytes;
-    t->live_count += number;
-    ct_peak_totals_add(&s->device[index].totals, o->stack, bytes, number);
+    const int is_segment = o->kind == CT_KIND_HANDLE && o->segment;
+    add_live(s, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, o, sign);
     if (sign > 0 && s->in_range) {
-        t->total_bytes += o->bytes;
-        t->total_count++;
+        add_total(s, CT_HOLDING_ALLOCATION, o, sign);
         s->device[index].allocations++;
     }
+}
+
+static void block_changed(void *user, const struct ct_object *o, int sign) {
+    struct ct_scan *s = user;
+    if (!is_wanted(s, ct_device_to_index(o->device)))
+        return;
+    add_live(s, CT_HOLDING_BLOCK, o, sign);
+    if (sign > 0 && s->in_range && ct_object_event(o) == s->event)
+        add_total(s, CT_HOLDING_BLOCK, o, sign);
+}
+
+// An allocation or a VMM object becomes a segment, or is none any more.
+static void segment_changed(void *user, const struct ct_object *o, int sign) {
+    struct ct_scan *s = user;
+    const uint64_t number = ct_object_event(o);
+    if (!is_wanted(s, ct_device_to_index(o->device)) || !ct_object_is_counted(&s->end.live, o))
+        return;
+    add_live(s, CT_HOLDING_SEGMENT, o, sign);
+    add_live(s, CT_HOLDING_ALLOCATION, o, -sign);
+    // What has once been a segment was allocated as one, also after it is unmapped. What a
+    // checkpoint restored was not counted as allocated.
+    if (sign < 0 || !s->in_range || ct_live_traits(&s->end.live, o)->was_segment ||
+        o->t_ns < s->request.from_ns || number < s->known_event)
+        return;
+    add_total(s, CT_HOLDING_SEGMENT, o, +1);
+    add_total(s, CT_HOLDING_ALLOCATION, o, -1);
 }
 
 // ---- OOMs ---------------------------------------------------------------------------------------
@@ -342,6 +374,7 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     if (has_budget)
         before = describe(s, e, number);
     before_event(s, e, number, index, counts);
+    s->event = number;
     ct_replay_apply(&s->end, e, number);
     if (e->op == CT_OP_MAP)
         note_mapping(s, e);
@@ -382,7 +415,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     memset(s, 0, sizeof *s);
     s->request = *request;
     ct_replay_init(&s->end, live_changed, s);
-    s->end.tiles = request->points != 0;
+    s->end.tiles = request->points || request->blocks;
+    s->end.watch = (struct ct_segment_watch){block_changed, segment_changed, s};
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
@@ -393,8 +427,10 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         e = ct_replay_next(&s->end, t, &number);
         if (!e || e->t_ns > request->to_ns)
             break;
-        if (s->end.resets != resets)
+        if (s->end.resets != resets) {
+            s->known_event = number;
             skip_gap(s, e);
+        }
         scan_event(s, e, number);
     }
     ct_replay_stop(&s->end);
@@ -406,17 +442,12 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     for (int d = 0; d < CT_DEVICES && request->columns; d++)
         if (s->plot[d])
             plot(s, d, request->columns - 1);
-    if (t->definitions.stack_count > s->stack_count) {
-        s->stacks = ct_heap_resize(s->stacks, t->definitions.stack_count, sizeof *s->stacks);
-        memset(s->stacks + s->stack_count, 0,
-               (t->definitions.stack_count - s->stack_count) * sizeof *s->stacks);
-        s->stack_count = t->definitions.stack_count;
-    }
 }
 
 void ct_scan_free(struct ct_scan *s) {
     free(s->ooms);
-    free(s->stacks);
+    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++)
+        free(s->totals[kind].list);
     for (int d = 0; d < CT_DEVICES; d++)
         free(s->plot[d]);
     for (int d = 0; d < CT_DEVICES; d++)
