@@ -419,8 +419,8 @@ static inline void ct_checkpoint_restore(struct ct_live *l, unsigned kind, uint6
     if (!own.flags)
         own.present &= ~CT_BIT(flags);
     struct ct_object *o = ct_live_add(l, kind, key, &own, CT_HAS(e, event) ? e->event : 0);
-    if (o)
-        o->segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT;
+    if (o && CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT)
+        o->segment = 1;
     if (o && (kind == CT_KIND_HANDLE || kind == CT_KIND_IPC)) {
         ct_live_traits(l, o)->refs = CT_HAS(e, refs) ? e->refs : 1;
         ct_live_traits(l, o)->maps = CT_HAS(e, count) ? (uint32_t)e->count : 0;

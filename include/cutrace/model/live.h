@@ -263,7 +263,7 @@ CT_HOT void ct_live_set_reported(struct ct_live *l, const struct ct_event *e) {
 }
 
 CT_HOT void ct_live_free_block(struct ct_live *l, const struct ct_found *f) {
-    const struct ct_object *o = &f->what->object;
+    struct ct_object *o = &f->what->object;
     ct_slot_index_erase(l, f);
     l->of_kind[CT_KIND_BLOCK]--;
     ct_object_count(l, o, CT_KIND_BLOCK, ct_live_traits(l, o), -1);

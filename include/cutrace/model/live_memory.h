@@ -58,7 +58,9 @@ struct ct_object {
     uint32_t traits;    // slot of its struct ct_traits
     uint32_t event_low; // number of the event that created it: ct_object_event()
     uint16_t event_high : 15;
-    uint16_t segment : 1; // ADDRESS, MAPPING: a PyTorch segment, because it has held a block
+    // ADDRESS, MAPPING: a PyTorch segment, because it has held a block. The report also sets it:
+    // HANDLE: it is mapped into a segment; BLOCK: it lies in segments (torch_pool.h).
+    uint16_t segment : 1;
     uint8_t kind;
     int8_t device; // or CT_NO_DEVICE
 };
@@ -73,7 +75,7 @@ struct ct_traits {
     uint32_t maps; // HANDLE
     uint16_t space;
     uint8_t kind;
-    uint8_t reserved;
+    uint8_t was_segment; // HANDLE: has been mapped into a segment (set by the report)
 };
 
 union ct_slot {
@@ -161,7 +163,7 @@ struct ct_live {
     void *user;
     // Called when a block joins or leaves, or what blocks lie in: addresses, mappings and
     // reservations. May be NULL.
-    void (*region_changed)(void *region_user, const struct ct_object *object,
+    void (*region_changed)(void *region_user, struct ct_object *object,
                            const struct ct_traits *from, int sign);
     void *region_user;
     struct ct_live_device device[CT_MAX_DEVICES + 1]; // the last one: device unknown

@@ -41,7 +41,7 @@ static inline uint64_t ct_object_allocations(const struct ct_live *l, const stru
 
 // Adds the object to the totals (+1) or subtracts it (-1). The caller mostly knows the kind at
 // compile time.
-CT_HOT void ct_object_count(struct ct_live *l, const struct ct_object *o, unsigned kind,
+CT_HOT void ct_object_count(struct ct_live *l, struct ct_object *o, unsigned kind,
                             const struct ct_traits *traits, int sign) {
     const uint64_t bytes = sign < 0 ? 0 - o->bytes : o->bytes;
     if (l->address_changed && kind == CT_KIND_ADDRESS)
@@ -149,7 +149,7 @@ static inline void ct_live_pool_draw(struct ct_live *l, const struct ct_object *
 }
 
 // ct_object_count for an address, with its pool.
-CT_HOT void ct_object_count_address(struct ct_live *l, const struct ct_object *o,
+CT_HOT void ct_object_count_address(struct ct_live *l, struct ct_object *o,
                                     const struct ct_traits *traits, int sign) {
     ct_object_count(l, o, CT_KIND_ADDRESS, traits, sign);
     if (traits->flags & CT_FLAG_ASYNC && traits->space == CT_SPACE_DEVICE)
@@ -158,7 +158,7 @@ CT_HOT void ct_object_count_address(struct ct_live *l, const struct ct_object *o
 
 // Removes an object from the index and the totals. Its slot stays.
 CT_HOT void ct_object_withdraw(struct ct_live *l, const struct ct_found *f) {
-    const struct ct_object *o = &f->what->object;
+    struct ct_object *o = &f->what->object;
     const struct ct_traits *traits = ct_live_traits(l, o);
     ct_slot_index_erase(l, f); // first, because the calls below may move entries
     l->of_kind[o->kind]--;

@@ -2,41 +2,92 @@
 // Sums the live objects of a replay by stack.
 #include "analyze/live_at.h"
 
-static int counts_for(const struct ct_live *l, const struct ct_object *o, int device) {
-    return ct_object_is_counted(l, o) && (device < 0 || device == ct_device_to_index(o->device));
+const char *ct_holding_kind_name(enum ct_holding_kind kind) {
+    static const char *const names[] = {"allocation", "block", "segment", "idle"};
+    return names[kind];
 }
 
 static int compare_holdings(const void *a, const void *b) {
     const struct ct_holding *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-void ct_live_at_sort(struct ct_live_totals *t) {
+struct ct_holding ct_live_at_find_idle(const struct ct_replay *r, int device) {
+    struct ct_holding idle = {.kind = CT_HOLDING_IDLE};
+    for (int d = device < 0 ? 0 : device; d < (device < 0 ? CT_DEVICES : device + 1); d++)
+        for (unsigned c = 0; c < CT_TORCH_POOL_CLASSES; c++) {
+            idle.bytes += r->pool.device[d].free[c].bytes;
+            idle.count += r->pool.device[d].free[c].count;
+        }
+    return idle;
+}
+
+// Removes the holdings of a kind.
+static void drop_kind(struct ct_live_totals *t, enum ct_holding_kind kind) {
+    size_t n = 0;
+    for (size_t i = 0; i < t->holding_count; i++)
+        if (t->holdings[i].kind != kind)
+            t->holdings[n++] = t->holdings[i];
+    t->holding_count = n;
+}
+
+void ct_live_at_arrange(struct ct_live_totals *t, struct ct_holding idle,
+                        enum ct_holding_rows rows) {
+    uint64_t bytes[CT_HOLDING_STACKS] = {0}, count[CT_HOLDING_STACKS] = {0};
+    for (size_t i = 0; i < t->holding_count; i++) {
+        bytes[t->holdings[i].kind] += t->holdings[i].bytes;
+        count[t->holdings[i].kind] += t->holdings[i].count;
+    }
+    t->bytes = bytes[CT_HOLDING_ALLOCATION] + bytes[CT_HOLDING_SEGMENT];
+    t->count = count[CT_HOLDING_ALLOCATION] + count[CT_HOLDING_SEGMENT];
+    // Where a free of a block was lost, blocks overlap and do not add up to their segments.
+    if (bytes[CT_HOLDING_BLOCK] + idle.bytes != bytes[CT_HOLDING_SEGMENT])
+        rows = CT_ROWS_BY_SEGMENT;
+    t->rows = rows;
+    drop_kind(t, rows == CT_ROWS_BY_BLOCK ? CT_HOLDING_SEGMENT : CT_HOLDING_BLOCK);
+    if (rows == CT_ROWS_BY_BLOCK && idle.bytes) {
+        size_t capacity = t->holding_count;
+        CT_HEAP_GROW(t->holdings, t->holding_count, capacity);
+        t->holdings[t->holding_count++] = idle;
+    }
     if (t->holding_count)
         qsort(t->holdings, t->holding_count, sizeof *t->holdings, compare_holdings);
 }
 
-static void sum_holdings(struct ct_live_totals *t, const struct ct_live *l, int device) {
-    struct ct_map position = {0}; // stack -> its holding's position, + 1
+// Finds out whether an object counts for a device, and as what.
+static int classify(const struct ct_replay *r, const struct ct_object *o, int device,
+                    enum ct_holding_kind *kind) {
+    if (device >= 0 && device != ct_device_to_index(o->device))
+        return 0;
+    if (o->kind == CT_KIND_BLOCK) {
+        *kind = CT_HOLDING_BLOCK;
+        return r->pool.on && o->segment;
+    }
+    *kind = ct_torch_pool_is_segment(&r->pool, o) ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION;
+    return ct_object_is_counted(&r->live, o);
+}
+
+static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, int device) {
+    struct ct_map position = {0}; // stack and kind -> the holding's position, + 1
     size_t capacity = 0;
-    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (!o || !counts_for(l, o, device))
+    enum ct_holding_kind kind;
+    for (uint32_t i = 0; i < ct_live_slot_count(&r->live); i++) {
+        const struct ct_object *o = ct_live_object_at(&r->live, i);
+        if (!o || !classify(r, o, device, &kind))
             continue;
-        uint64_t *at = ct_map_add(&position, o->stack);
+        uint64_t *at = ct_map_add(&position, (uint64_t)kind << 32 | o->stack);
         if (!*at) {
             CT_HEAP_GROW(t->holdings, t->holding_count, capacity);
-            t->holdings[t->holding_count++] = (struct ct_holding){.stack = o->stack};
+            t->holdings[t->holding_count++] = (struct ct_holding){.kind = kind, .stack = o->stack};
             *at = t->holding_count;
         }
         t->holdings[*at - 1].bytes += o->bytes;
-        t->holdings[*at - 1].count += ct_object_allocations(l, o);
-        t->bytes += o->bytes;
-        t->count += ct_object_allocations(l, o);
+        t->holdings[*at - 1].count += ct_object_allocations(&r->live, o);
     }
-    ct_live_at_sort(t);
     ct_map_free(&position);
 }
 
@@ -60,9 +111,11 @@ struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int d
     return pools;
 }
 
-void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int device) {
+void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int device,
+                     enum ct_holding_rows rows) {
     *t = (struct ct_live_totals){0};
-    sum_holdings(t, &r->live, device);
+    sum_holdings(t, r, device);
+    ct_live_at_arrange(t, ct_live_at_find_idle(r, device), rows);
     t->pools = ct_live_at_list_mempools(&r->live, device, &t->pool_count);
     t->host_bytes = r->live.host_bytes;
     if (device >= 0)
@@ -75,10 +128,11 @@ void ct_live_at_before(struct ct_live_totals *t, struct ct_trace *trace, uint64_
     const struct ct_event *e;
     uint64_t number;
     ct_replay_init(&replay, NULL, NULL);
+    replay.tiles = 1;
     ct_trace_rewind(trace);
     while ((e = ct_replay_next(&replay, trace, &number)) && number < event)
         ct_replay_apply(&replay, e, number);
-    ct_live_at_read(t, &replay, device);
+    ct_live_at_read(t, &replay, device, CT_ROWS_BY_BLOCK);
     ct_replay_free(&replay);
 }
 

@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is live at one event: by stack, in the device's memory split, and in CUDA's memory pools.
+// POOL.md ("Who holds the memory") has the rule for memory of PyTorch's pools.
 #ifndef CT_LIVE_AT_H
 #define CT_LIVE_AT_H
 
 #include "read/trace.h"
 #include "replay/replay.h"
 
-// What the allocations of one stack hold.
+enum ct_holding_kind {
+    CT_HOLDING_ALLOCATION,               // allocations of the driver that are no segments
+    CT_HOLDING_BLOCK,                    // PyTorch's blocks in segments
+    CT_HOLDING_SEGMENT,                  // segments, by the stack that called the driver
+    CT_HOLDING_STACKS,                   // so far: those that have a stack
+    CT_HOLDING_IDLE = CT_HOLDING_STACKS, // what no block covers of the segments; without a stack
+};
+
+// What one stack holds, in objects of one kind.
 struct ct_holding {
+    enum ct_holding_kind kind;
     uint32_t stack;
-    uint64_t bytes, count;
+    uint64_t bytes, count; // idle: number of free blocks
+};
+
+// How segments are divided among the rows.
+enum ct_holding_rows {
+    CT_ROWS_BY_BLOCK,   // into blocks and what is idle
+    CT_ROWS_BY_SEGMENT, // not at all
 };
 
 // A memory pool of CUDA's.
@@ -22,7 +38,8 @@ struct ct_mempool_usage {
 struct ct_live_totals {
     struct ct_holding *holdings; // the most bytes first
     size_t holding_count;
-    uint64_t bytes, count; // of all holdings
+    enum ct_holding_rows rows;
+    uint64_t bytes, count; // of the driver's allocations; the holdings add up to these bytes
     struct ct_breakdown split;
     struct ct_mempool_usage *pools;
     size_t pool_count;
@@ -30,15 +47,22 @@ struct ct_live_totals {
 };
 
 // Reads the present state of a replay. `device`: an index, or -1 for all devices (then `split`
-// stays empty).
-void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int device);
+// stays empty). Rows are by block only if the replay has followed the blocks.
+void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int device,
+                     enum ct_holding_rows rows);
 // Replays the trace up to just before an event, and reads the state there.
 void ct_live_at_before(struct ct_live_totals *t, struct ct_trace *trace, uint64_t event,
                        int device);
+// The free blocks of a device's segments as a holding; -1 for all devices.
+struct ct_holding ct_live_at_find_idle(const struct ct_replay *r, int device);
+// Turns holdings of all kinds that have stacks into rows that do not overlap, sorted, and sets
+// `bytes` and `count`. `idle`: as found at the same event.
+void ct_live_at_arrange(struct ct_live_totals *t, struct ct_holding idle,
+                        enum ct_holding_rows rows);
+const char *ct_holding_kind_name(enum ct_holding_kind kind);
 // Lists the memory pools of a device, -1 for all. The caller frees the list.
 struct ct_mempool_usage *ct_live_at_list_mempools(const struct ct_live *l, int device,
                                                   size_t *count);
-void ct_live_at_sort(struct ct_live_totals *t); // sorts the holdings
 void ct_live_at_free(struct ct_live_totals *t);
 
 #endif

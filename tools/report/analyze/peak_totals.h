@@ -1,47 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copy-on-write totals by stack at candidate peaks: a device's highest peak so far and its last
-// OOM. Only the end of the trace shows which candidate mattered; with its totals kept, the trace
-// need not be read again.
+// Copy-on-write totals by stack and kind at candidate moments: a device's highest peak so far and
+// its last OOM. Only the end of the trace shows which candidate mattered; with its totals kept, the
+// trace need not be read again.
 #ifndef CT_PEAK_TOTALS_H
 #define CT_PEAK_TOTALS_H
 
 #include "analyze/live_at.h"
 
-enum ct_totals_kind { CT_TOTALS_AT_PEAK, CT_TOTALS_AT_OOM, CT_TOTALS_KINDS };
+enum ct_totals_moment { CT_TOTALS_AT_PEAK, CT_TOTALS_AT_OOM, CT_TOTALS_MOMENTS };
 
-// One cache line. A saved total is valid if its `generation` is the candidate's; otherwise the
-// stack has not changed since the candidate was captured.
+// Of one stack and kind, in one cache line. A saved total is valid if its `generation` is the
+// candidate's; otherwise the stack has not changed since the candidate was captured.
 struct ct_stack_at_peak {
     uint64_t bytes, count; // now
     struct {
         uint64_t generation, bytes, count;
-    } saved[CT_TOTALS_KINDS];
+    } saved[CT_TOTALS_MOMENTS];
 };
 _Static_assert(sizeof(struct ct_stack_at_peak) == 64, "one cache line");
 
 // The candidates of one device.
 struct ct_peak_totals {
-    struct ct_stack_at_peak *stacks; // by stack id
-    size_t stack_count;
+    struct ct_stacks_at_peak {
+        struct ct_stack_at_peak *list; // by stack id
+        size_t count;
+    } kind[CT_HOLDING_STACKS];
     struct {
         uint64_t generation; // number of captures; 0: none yet
         uint64_t event;
+        struct ct_holding idle;
         struct ct_breakdown split;
         uint64_t host_bytes;
         struct ct_mempool_usage *pools;
         size_t pool_count;
-    } candidate[CT_TOTALS_KINDS];
+    } candidate[CT_TOTALS_MOMENTS];
 };
 
 // Adds to the present totals of a stack; what was freed is added as the two's complement.
-void ct_peak_totals_add(struct ct_peak_totals *p, uint32_t stack, uint64_t bytes, uint64_t count);
-// Captures the state behind an event of a device (an index) as the new candidate of its kind.
-void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_kind kind,
+void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
+                        uint64_t bytes, uint64_t count);
+// Captures the state behind an event of a device (an index) as its new candidate.
+void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,
                             const struct ct_replay *r, int device, uint64_t event);
 // Returns 1 and the candidate's totals (at a peak without memory pools), or 0 if it was not
 // captured at that event.
-int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_kind kind, uint64_t event,
-                       struct ct_live_totals *totals);
+int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment moment, uint64_t event,
+                       enum ct_holding_rows rows, struct ct_live_totals *totals);
 void ct_peak_totals_free(struct ct_peak_totals *p);
 
 #endif

@@ -21,14 +21,28 @@ static int is_wanted(const struct ct_scan *s, int index) {
     return s->request.device < 0 || s->request.device == index;
 }
 
-static struct ct_stack_total *total_of(struct ct_scan *s, uint32_t stack) {
-    if (stack >= s->stack_count) {
-        const size_t before = s->stack_count;
-        s->stack_count = before * 2 > stack + 1u ? before * 2 : stack + 64u;
-        s->stacks = ct_heap_resize(s->stacks, s->stack_count, sizeof *s->stacks);
-        memset(s->stacks + before, 0, (s->stack_count - before) * sizeof *s->stacks);
+// ---- totals by stack ----------------------------------------------------------------------------
+
+// Adds to what a stack has allocated, or subtracts from it.
+static void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+                      int sign) {
+    struct ct_stack_totals *t = &s->totals[kind];
+    if (o->stack >= t->count) {
+        const size_t before = t->count;
+        t->count = before * 2 > o->stack + 1u ? before * 2 : o->stack + 64u;
+        t->list = ct_heap_resize(t->list, t->count, sizeof *t->list);
+        memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
     }
-    return &s->stacks[stack];
+    t->list[o->stack].bytes += sign < 0 ? 0 - o->bytes : o->bytes;
+    t->list[o->stack].count += (uint64_t)(int64_t)sign;
+}
+
+// Adds to what a stack holds, or subtracts from it.
+static void add_live(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+                     int sign) {
+    const uint64_t number = ct_object_allocations(&s->end.live, o);
+    ct_peak_totals_add(&s->device[ct_device_to_index(o->device)].totals, kind, o->stack,
+                       sign < 0 ? 0 - o->bytes : o->bytes, sign < 0 ? 0 - number : number);
 }
 
 static void live_changed(void *user, const struct ct_object *o, int sign) {
@@ -37,20 +51,38 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
     s->changed_device = index;
     if (!is_wanted(s, index))
         return;
-    uint64_t bytes = o->bytes, number = ct_object_allocations(&s->end.live, o);
-    if (sign < 0) {
-        bytes = 0 - bytes;
-        number = 0 - number;
-    }
-    struct ct_stack_total *t = total_of(s, o->stack);
-    t->live_bytes += bytes;
-    t->live_count += number;
-    ct_peak_totals_add(&s->device[index].totals, o->stack, bytes, number);
+    const int is_segment = o->kind == CT_KIND_HANDLE && o->segment;
+    add_live(s, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, o, sign);
     if (sign > 0 && s->in_range) {
-        t->total_bytes += o->bytes;
-        t->total_count++;
+        add_total(s, CT_HOLDING_ALLOCATION, o, sign);
         s->device[index].allocations++;
     }
+}
+
+static void block_changed(void *user, const struct ct_object *o, int sign) {
+    struct ct_scan *s = user;
+    if (!is_wanted(s, ct_device_to_index(o->device)))
+        return;
+    add_live(s, CT_HOLDING_BLOCK, o, sign);
+    if (sign > 0 && s->in_range && ct_object_event(o) == s->event)
+        add_total(s, CT_HOLDING_BLOCK, o, sign);
+}
+
+// An allocation or a VMM object becomes a segment, or is none any more.
+static void segment_changed(void *user, const struct ct_object *o, int sign) {
+    struct ct_scan *s = user;
+    const uint64_t number = ct_object_event(o);
+    if (!is_wanted(s, ct_device_to_index(o->device)) || !ct_object_is_counted(&s->end.live, o))
+        return;
+    add_live(s, CT_HOLDING_SEGMENT, o, sign);
+    add_live(s, CT_HOLDING_ALLOCATION, o, -sign);
+    // What has once been a segment was allocated as one, also after it is unmapped. What a
+    // checkpoint restored was not counted as allocated.
+    if (sign < 0 || !s->in_range || ct_live_traits(&s->end.live, o)->was_segment ||
+        o->t_ns < s->request.from_ns || number < s->known_event)
+        return;
+    add_total(s, CT_HOLDING_SEGMENT, o, +1);
+    add_total(s, CT_HOLDING_ALLOCATION, o, -1);
 }
 
 // ---- OOMs ---------------------------------------------------------------------------------------
@@ -190,11 +222,50 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
 
 // ---- the pass -----------------------------------------------------------------------------------
 
+// The memory that an event allocated, if it did.
+static struct ct_new_memory find_new_memory(const struct ct_event *e) {
+    struct ct_new_memory m = {.thread = CT_HAS(e, thread) ? e->thread : 0};
+    if (e->op == CT_OP_ALLOC && CT_HAS(e, ptr) && CT_HAS(e, bytes)) {
+        m.known = 1;
+        m.start = e->ptr;
+        m.bytes = e->bytes;
+    } else if (e->op == CT_OP_CREATE && CT_HAS(e, handle)) {
+        m.known = 1;
+        m.handle = e->handle;
+    }
+    return m;
+}
+
+// A VMM object gets its address after it was created.
+static void note_mapping(struct ct_scan *s, const struct ct_event *e) {
+    for (int d = 0; d < CT_DEVICES; d++) {
+        struct ct_new_memory *m = &s->device[d].peak_memory;
+        if (!m->known || !m->handle || m->handle != (CT_HAS(e, handle) ? e->handle : 0))
+            continue;
+        m->start = CT_HAS(e, ptr) ? e->ptr : 0;
+        m->bytes = CT_HAS(e, ptr) && CT_HAS(e, bytes) ? e->bytes : 0;
+    }
+}
+
+// Whether an event is the block for which the memory of the peak was allocated: the thread's next
+// event of a block, if it lies there.
+static int completes_peak(struct ct_device_scan *d, const struct ct_event *e, uint64_t live) {
+    const struct ct_new_memory m = d->peak_memory;
+    if (!m.known || !ct_op_is_block(e->op) || m.thread != (CT_HAS(e, thread) ? e->thread : 0))
+        return 0;
+    d->peak_memory.known = 0;
+    if (e->op != CT_OP_BLOCK_ALLOC || live != d->peak_bytes || !CT_HAS(e, ptr) || !CT_HAS(e, bytes))
+        return 0;
+    return e->ptr < m.start ? m.start - e->ptr < e->bytes && m.bytes : e->ptr - m.start < m.bytes;
+}
+
 static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, uint64_t number) {
     struct ct_device_scan *d = &s->device[index];
     const uint64_t live = s->end.live.device[index].live_bytes;
     const struct ct_reading *last = &s->end.readings.device[index].last;
-    if (!d->peak_known || live > d->peak_bytes) {
+    const int is_higher = !d->peak_known || live > d->peak_bytes;
+    if (is_higher || completes_peak(d, e, live)) {
+        d->peak_memory = is_higher ? find_new_memory(e) : (struct ct_new_memory){.known = 0};
         d->peak_bytes = live;
         d->peak_event = number;
         d->peak_t_ns = e->t_ns;
@@ -303,7 +374,10 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     if (has_budget)
         before = describe(s, e, number);
     before_event(s, e, number, index, counts);
+    s->event = number;
     ct_replay_apply(&s->end, e, number);
+    if (e->op == CT_OP_MAP)
+        note_mapping(s, e);
     behind_event(s, e, index);
     if (counts)
         count_event(s, e, number, index, has_budget ? &before : NULL);
@@ -341,7 +415,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     memset(s, 0, sizeof *s);
     s->request = *request;
     ct_replay_init(&s->end, live_changed, s);
-    s->end.tiles = request->points != 0;
+    s->end.tiles = request->points || request->blocks;
+    s->end.watch = (struct ct_segment_watch){block_changed, segment_changed, s};
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
@@ -352,8 +427,10 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         e = ct_replay_next(&s->end, t, &number);
         if (!e || e->t_ns > request->to_ns)
             break;
-        if (s->end.resets != resets)
+        if (s->end.resets != resets) {
+            s->known_event = number;
             skip_gap(s, e);
+        }
         scan_event(s, e, number);
     }
     ct_replay_stop(&s->end);
@@ -365,17 +442,12 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     for (int d = 0; d < CT_DEVICES && request->columns; d++)
         if (s->plot[d])
             plot(s, d, request->columns - 1);
-    if (t->definitions.stack_count > s->stack_count) {
-        s->stacks = ct_heap_resize(s->stacks, t->definitions.stack_count, sizeof *s->stacks);
-        memset(s->stacks + s->stack_count, 0,
-               (t->definitions.stack_count - s->stack_count) * sizeof *s->stacks);
-        s->stack_count = t->definitions.stack_count;
-    }
 }
 
 void ct_scan_free(struct ct_scan *s) {
     free(s->ooms);
-    free(s->stacks);
+    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++)
+        free(s->totals[kind].list);
     for (int d = 0; d < CT_DEVICES; d++)
         free(s->plot[d]);
     for (int d = 0; d < CT_DEVICES; d++)

@@ -27,10 +27,21 @@ struct ct_oom_event {
     uint32_t earlier;                 // the previous OOM of the same size without a retry, + 1
 };
 
+// Memory of the driver, and the thread that allocated it.
+struct ct_new_memory {
+    int known;
+    uint32_t thread;
+    uint64_t start, bytes; // 0 bytes: not mapped yet
+    uint64_t handle;
+};
+
 struct ct_device_scan {
     int seen;
-    uint64_t peak_bytes, peak_event, peak_t_ns; // of live_bytes, in the range
+    // Of live_bytes, in the range. The block for which the memory was allocated belongs to the same
+    // moment: then the event is that of the block.
+    uint64_t peak_bytes, peak_event, peak_t_ns;
     int peak_known;
+    struct ct_new_memory peak_memory; // that led to the peak; whose block is to come
     struct ct_torch_pool_totals pool_at_peak, pool_at_end;
     uint64_t used_peak, used_peak_t_ns; // of the whole device, as read
     int used_peak_known;
@@ -40,9 +51,14 @@ struct ct_device_scan {
     struct ct_peak_totals totals; // by stack, at the peak and at the last OOM
 };
 
+// What a stack has allocated in the range.
 struct ct_stack_total {
-    uint64_t live_bytes, live_count;
-    uint64_t total_bytes, total_count; // of all allocations in the range
+    uint64_t bytes, count;
+};
+
+struct ct_stack_totals {
+    struct ct_stack_total *list; // by stack id
+    size_t count;
 };
 
 struct ct_plot_column {
@@ -58,7 +74,8 @@ struct ct_scan_request {
     uint64_t capacity; // the budget; 0 = none
     unsigned columns;  // 0 = no plot
     uint64_t columns_from, columns_to;
-    unsigned points; // of the pools' curves; 0 = PyTorch's blocks are not analysed
+    unsigned points; // of the pools' curves; 0 = PyTorch's pools are not analysed
+    int blocks;      // follow PyTorch's blocks, even if points is 0
 };
 
 struct ct_scan {
@@ -67,10 +84,9 @@ struct ct_scan {
     struct ct_device_scan device[CT_DEVICES];
     struct ct_oom_event *ooms;
     size_t oom_count, oom_capacity;
-    struct ct_stack_total *stacks; // by stack id
-    size_t stack_count;
-    struct ct_plot_column *plot[CT_DEVICES]; // NULL for devices not seen
-    struct ct_replay end;                    // the state behind the last event of the range
+    struct ct_stack_totals totals[CT_HOLDING_STACKS]; // by kind
+    struct ct_plot_column *plot[CT_DEVICES];          // NULL for devices not seen
+    struct ct_replay end; // the state behind the last event of the range
     struct ct_pool_curve curve;
     struct ct_pool_growths growths;
     struct ct_sharing sharing;
@@ -78,8 +94,10 @@ struct ct_scan {
     struct ct_map unrecovered; // key of a request -> its last OOM without a retry, + 1
     unsigned column[CT_DEVICES];
     int in_range;
-    int changed_device; // of the last change of what is live
-    int driver_failed;  // for the thread of the present event, since its last block
+    uint64_t event;       // the present one
+    uint64_t known_event; // the first event after the last gap
+    int changed_device;   // of the last change of what is live
+    int driver_failed;    // for the thread of the present event, since its last block
 };
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);

@@ -6,21 +6,33 @@
 
 enum { MAX_DEPTH = 6, LABEL = 1200 };
 
-static int has_label(const void *owner, uint32_t id, const void *key) {
+static int is_group(const void *owner, uint32_t id, const void *key) {
     const struct ct_site_groups *g = owner;
-    return g->list && strcmp(g->list[id - 1].label, key) == 0;
+    const struct ct_site_group *wanted = key;
+    return g->list && g->list[id - 1].kind == wanted->kind &&
+           strcmp(g->list[id - 1].label, wanted->label) == 0;
+}
+
+void ct_site_groups_label(struct ct_call_sites *s, enum ct_holding_kind kind, uint32_t stack,
+                          char *to, size_t size) {
+    if (kind == CT_HOLDING_IDLE)
+        (void)snprintf(to, size, "idle in PyTorch's pool");
+    else
+        ct_call_sites_label(s, stack, to, size);
 }
 
 struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
-                                         uint32_t stack) {
+                                         enum ct_holding_kind kind, uint32_t stack) {
     char label[LABEL];
-    ct_call_sites_label(s, stack, label, sizeof label);
+    ct_site_groups_label(s, kind, stack, label, sizeof label);
+    const struct ct_site_group wanted = {.kind = kind, .label = label};
     const size_t length = strlen(label);
     CT_ASSERT(g->set.count == g->count); // not sorted yet
-    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length), has_label, g, label);
+    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length) ^ ct_hash_mix(kind),
+                                    is_group, g, &wanted);
     if (!*slot) {
         CT_HEAP_GROW(g->list, g->count, g->capacity);
-        g->list[g->count] = (struct ct_site_group){.stack = stack};
+        g->list[g->count] = (struct ct_site_group){.kind = kind, .stack = stack};
         g->list[g->count].label = ct_heap_resize(NULL, length + 1, 1);
         memcpy(g->list[g->count].label, label, length + 1);
         *slot = (uint32_t)++g->count;
@@ -69,8 +81,8 @@ void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, 
             continue;
         for (size_t i = 0; i < n; i++) {
             char label[LABEL];
-            ct_call_sites_label(s, h[i].stack, label, sizeof label);
-            if (strcmp(label, groups.list[g].label) == 0)
+            ct_site_groups_label(s, h[i].kind, h[i].stack, label, sizeof label);
+            if (h[i].kind == groups.list[g].kind && strcmp(label, groups.list[g].label) == 0)
                 stacks[count++] = h[i].stack;
         }
         tell_apart(s, stacks, count);
@@ -83,7 +95,7 @@ void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
                           const struct ct_holding *h, size_t n) {
     *g = (struct ct_site_groups){0};
     for (size_t i = 0; i < n; i++) {
-        struct ct_site_group *group = ct_site_groups_get(g, s, h[i].stack);
+        struct ct_site_group *group = ct_site_groups_get(g, s, h[i].kind, h[i].stack);
         group->bytes += h[i].bytes;
         group->count += h[i].count;
         group->stacks++;
@@ -95,7 +107,8 @@ static int compare_groups(const void *a, const void *b) {
     const struct ct_site_group *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return strcmp(x->label, y->label);
+    const int order = strcmp(x->label, y->label);
+    return order ? order : (int)x->kind - (int)y->kind;
 }
 
 void ct_site_groups_sort(struct ct_site_groups *g) {

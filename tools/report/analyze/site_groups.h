@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holdings summed by call site: the label of the first frame of a stack that is not hidden.
+// Holdings summed by kind and call site: the label of the first frame of a stack that is not
+// hidden.
 #ifndef CT_SITE_GROUPS_H
 #define CT_SITE_GROUPS_H
 
@@ -7,6 +8,7 @@
 #include "symbols/call_sites.h"
 
 struct ct_site_group {
+    enum ct_holding_kind kind;
     char *label;
     uint32_t stack; // the first stack that was added
     uint64_t stacks, bytes, count;
@@ -23,9 +25,12 @@ struct ct_site_groups {
 // own allocation function), lets the labels of those stacks show as many callers as it takes to
 // tell them apart.
 void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *holdings, size_t n);
-// Returns the group of a stack, a new one if need be; valid until the next call.
+// Returns the group of a stack and kind, a new one if need be; valid until the next call.
 struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
-                                         uint32_t stack);
+                                         enum ct_holding_kind kind, uint32_t stack);
+// The label of a holding: that of its call site, or what it is if it has none.
+void ct_site_groups_label(struct ct_call_sites *s, enum ct_holding_kind kind, uint32_t stack,
+                          char *to, size_t size);
 // Makes sorted groups of holdings. Where the holdings are sorted too, a group's `stack` is the one
 // that holds the most.
 void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,

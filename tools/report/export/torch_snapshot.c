@@ -188,8 +188,7 @@ static void address_changed(struct ct_torch_snapshot *s, const struct ct_object 
     }
 }
 
-static void tile_changed(void *user, const struct ct_object *o, const struct ct_traits *from,
-                         int sign) {
+static void tile_changed(void *user, struct ct_object *o, const struct ct_traits *from, int sign) {
     struct ct_torch_snapshot *s = user;
     if (o->kind == CT_KIND_ADDRESS) {
         address_changed(s, o, from, sign);
@@ -276,7 +275,7 @@ static void write_before(struct ct_torch_snapshot *s, uint64_t t_ns) {
     if (n)
         qsort(all, n, sizeof *all, compare_age);
     for (size_t i = 0; i < n; i++) {
-        const struct ct_object *o = ct_live_object_at(l, all[i].slot);
+        struct ct_object *o = ct_live_object_at(l, all[i].slot);
         tile_changed(s, o, ct_live_traits(l, o), +1);
     }
     free(all);

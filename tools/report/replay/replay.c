@@ -48,9 +48,13 @@ void ct_replay_free(struct ct_replay *r) {
     memset(r, 0, sizeof *r);
 }
 
+static void begin_pool(struct ct_replay *r) {
+    ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count, &r->watch);
+}
+
 static void apply_block(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
     if (!r->pool.on)
-        ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+        begin_pool(r);
     ct_live_apply(&r->live, e, number);
     ct_torch_pool_reported(&r->pool, &r->live, CT_HAS(e, device) ? e->device : CT_NO_DEVICE);
 }
@@ -60,6 +64,8 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
         apply_block(r, e, number);
     else
         ct_live_apply(&r->live, e, number);
+    if (r->pool.on && e->op == CT_OP_MAP && CT_HAS(e, ptr))
+        ct_torch_pool_note_mapping(&r->pool, e->ptr);
     ct_readings_apply(&r->readings, &r->live, e);
 }
 
@@ -119,6 +125,7 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
 // ---- checkpoints --------------------------------------------------------------------------------
 
 static void reset_state(struct ct_replay *r) {
+    ct_torch_pool_forget(&r->pool);
     r->live.region_changed = NULL;
     ct_torch_pool_free(&r->pool);
     ct_checkpoint_begin_restore(&r->live, &r->readings);
@@ -128,7 +135,7 @@ static void reset_state(struct ct_replay *r) {
 static void restore_object(struct ct_replay *r, const struct ct_event *e) {
     const int is_segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr);
     if (r->tiles && !r->pool.on && (is_segment || e->op == CT_OP_BLOCK_ALLOC))
-        ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count);
+        begin_pool(r);
     ct_checkpoint_apply(&r->live, &r->readings, e);
     if (r->pool.on && is_segment)
         ct_torch_pool_restore_segment(&r->pool, e->ptr,

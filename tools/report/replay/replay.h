@@ -17,6 +17,7 @@ struct ct_replay {
     struct ct_live live;
     struct ct_readings readings;
     int tiles; // set before the first event: replay the blocks of PyTorch's pools, too,
+    struct ct_segment_watch watch; // likewise, zero if nobody watches
     struct ct_torch_pool pool;
     uint8_t *foreign; // ... with this: see ct_torch_segments_foreign_stacks
     size_t foreign_count;

@@ -95,6 +95,19 @@ const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_p
     return p->regions[found.mark].held ? &p->regions[found.mark] : NULL;
 }
 
+// Whether all of a block lies in regions.
+static int covers_block(void *user, const struct ct_object *o) {
+    struct ct_torch_pool *p = user;
+    const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
+    for (uint64_t from = o->key, next; from < end;) {
+        const uint32_t at = find_region(p, from, &next);
+        if (at == CT_TORCH_POOL_NO_REGION)
+            return 0;
+        from = p->regions[at].start + p->regions[at].bytes;
+    }
+    return o->bytes != 0;
+}
+
 void ct_torch_pool_prefetch(const struct ct_torch_pool *p, uint64_t address, int stage) {
     const uint32_t recent = p->recent[(address >> 23) % (sizeof p->recent / sizeof *p->recent)];
     const struct ct_torch_region *r = recent < p->region_count ? &p->regions[recent] : NULL;
@@ -169,6 +182,10 @@ static void make_segment(struct ct_torch_pool *p, struct ct_torch_region *r, uns
     p->device[device].seen |= device != CT_MAX_DEVICES;
     add_free_block(p, r, r->start, r->start + r->bytes);
     count_region(p, r, +1);
+    if (r->maps)
+        ct_segment_members_add_mappings(&p->members, r->start, r->start + r->bytes);
+    else
+        ct_segment_members_add_allocation(&p->members, r->start);
 }
 
 // Moves blocks that were allocated before their memory from "outside" into a region.
@@ -183,6 +200,7 @@ static void adopt_blocks(struct ct_torch_pool *p, uint32_t at, uint64_t start, u
             make_segment(p, r, d);
             set_free_bytes(p, r, r->free - ct_range_tree_remove(free_tree(p, r), from, to));
             (void)ct_range_tree_remove(&p->device[d].outside, from, to);
+            ct_segment_members_move_blocks(&p->members, from, to, covers_block, p);
         }
 }
 
@@ -199,6 +217,7 @@ static uint64_t abandon_blocks(struct ct_torch_pool *p, const struct ct_torch_re
         if (any)
             used_to = at.start > from ? at.start : from;
         (void)ct_range_tree_add(outside, from, used_to, 0, UINT64_MAX);
+        ct_segment_members_move_blocks(&p->members, from, used_to, NULL, NULL);
         if (!any)
             break;
         const uint64_t to = at.start + at.bytes < end ? at.start + at.bytes : end;
@@ -240,8 +259,10 @@ static void remove_allocation(struct ct_torch_pool *p, const struct ct_object *o
     if (!r || r->maps || r->start != o->key)
         return;
     count_region(p, r, -1);
-    if (r->held)
+    if (r->held) {
         (void)abandon_blocks(p, r, r->start, r->start + r->bytes);
+        ct_segment_members_drop_allocation(&p->members, o);
+    }
     remove_region(p, at);
 }
 
@@ -347,8 +368,15 @@ static void remove_mapping(struct ct_torch_pool *p, const struct ct_object *o) {
     count_region(p, &p->regions[at], +1);
 }
 
-static void add_block(struct ct_torch_pool *p, const struct ct_object *o) {
+static void end_mapping(struct ct_torch_pool *p, const struct ct_object *o,
+                        const struct ct_traits *from) {
+    remove_mapping(p, o);
+    ct_segment_members_drop_mapping(&p->members, from->link);
+}
+
+static void add_block(struct ct_torch_pool *p, struct ct_object *o) {
     const int device = ct_device_to_index(o->device);
+    int inside = o->bytes != 0;
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     p->device[device].seen = 1;
     for (uint64_t from = o->key, next; from < end;) {
@@ -360,12 +388,15 @@ static void add_block(struct ct_torch_pool *p, const struct ct_object *o) {
             set_free_bytes(p, r, r->free - ct_range_tree_remove(free_tree(p, r), from, to));
         } else {
             (void)ct_range_tree_add(&p->device[device].outside, from, to, 0, UINT64_MAX);
+            inside = 0;
         }
         from = to;
     }
+    ct_segment_members_set_block(&p->members, o, inside);
 }
 
-static void remove_block(struct ct_torch_pool *p, const struct ct_object *o) {
+static void remove_block(struct ct_torch_pool *p, struct ct_object *o) {
+    ct_segment_members_set_block(&p->members, o, 0);
     const int device = ct_device_to_index(o->device);
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     for (uint64_t from = o->key, next; from < end;) {
@@ -385,8 +416,7 @@ static void remove_block(struct ct_torch_pool *p, const struct ct_object *o) {
 
 // ---- events of live.h -----------------------------------------------------------------------------------------
 
-static void apply_object(void *user, const struct ct_object *o, const struct ct_traits *from,
-                         int sign) {
+static void apply_object(void *user, struct ct_object *o, const struct ct_traits *from, int sign) {
     struct ct_torch_pool *p = user;
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     struct ct_tree_range there;
@@ -407,7 +437,7 @@ static void apply_object(void *user, const struct ct_object *o, const struct ct_
         if (sign > 0)
             add_mapping(p, o, from);
         else
-            remove_mapping(p, o);
+            end_mapping(p, o, from);
         break;
     case CT_KIND_RESERVED:
         if (sign < 0)
@@ -422,17 +452,18 @@ static void apply_object(void *user, const struct ct_object *o, const struct ct_
 }
 
 void ct_torch_pool_begin(struct ct_torch_pool *p, struct ct_live *l, const uint8_t *foreign,
-                         size_t count) {
+                         size_t count, const struct ct_segment_watch *watch) {
     // Reservations first: they say which mappings belong together.
     static const uint8_t order[] = {CT_KIND_RESERVED, CT_KIND_ADDRESS, CT_KIND_MAPPING};
     ct_torch_pool_free(p);
     p->on = 1;
+    p->members = (struct ct_segment_members){.live = l, .watch = *watch};
     p->foreign = foreign;
     p->foreign_count = foreign ? count : 0;
     p->free_region = CT_TORCH_POOL_NO_REGION;
     for (unsigned k = 0; k < sizeof order; k++)
         for (uint32_t i = 0, left = l->of_kind[order[k]]; left && i < ct_live_slot_count(l); i++) {
-            const struct ct_object *o = ct_live_object_at(l, i);
+            struct ct_object *o = ct_live_object_at(l, i);
             if (!o || o->kind != order[k])
                 continue;
             apply_object(p, o, ct_live_traits(l, o), +1);
@@ -448,6 +479,31 @@ void ct_torch_pool_reported(struct ct_torch_pool *p, const struct ct_live *l, in
     p->device[d].unreconciled =
         (int64_t)(l->device[d].reported_reserved - p->device[d].segment_bytes);
     p->device[d].own_reported = p->device[d].own_bytes;
+}
+
+void ct_torch_pool_note_mapping(struct ct_torch_pool *p, uint64_t address) {
+    uint64_t next;
+    const uint32_t at = find_region(p, address, &next);
+    if (at != CT_TORCH_POOL_NO_REGION && p->regions[at].held)
+        ct_segment_members_add_mappings(&p->members, address, address + 1);
+}
+
+int ct_torch_pool_is_segment(const struct ct_torch_pool *p, const struct ct_object *o) {
+    if (!p->on || o->kind != CT_KIND_ADDRESS)
+        return p->on && o->kind == CT_KIND_HANDLE && o->segment;
+    const struct ct_torch_region *r = ct_torch_pool_find_segment(p, o->key);
+    return r && !r->maps && r->start == o->key;
+}
+
+void ct_torch_pool_forget(struct ct_torch_pool *p) {
+    const struct ct_live *l = p->members.live;
+    for (uint32_t i = 0; p->on && i < ct_live_slot_count(l); i++) {
+        struct ct_object *o = ct_live_object_at(l, i);
+        if (o && o->kind == CT_KIND_BLOCK)
+            ct_segment_members_set_block(&p->members, o, 0);
+        else if (o && ct_torch_pool_is_segment(p, o))
+            ct_segment_members_drop_allocation(&p->members, o);
+    }
 }
 
 void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, int device) {
@@ -468,8 +524,10 @@ void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live 
         const uint32_t at = find_region(p, o->key, &next);
         const struct ct_object *handle =
             ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
-        if (at != CT_TORCH_POOL_NO_REGION && p->regions[at].held && handle)
-            make_segment(p, &p->regions[at], ct_device_to_index(handle->device));
+        if (at == CT_TORCH_POOL_NO_REGION || !p->regions[at].held || !handle)
+            continue;
+        make_segment(p, &p->regions[at], ct_device_to_index(handle->device));
+        ct_segment_members_add_mappings(&p->members, o->key, o->key + 1);
     }
 }
 

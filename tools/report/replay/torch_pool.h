@@ -11,6 +11,7 @@
 #include <cutrace/model/readings.h>
 
 #include "replay/range_tree.h"
+#include "replay/segment_members.h"
 
 // The class of a segment follows from its size when PyTorch allocated it.
 enum ct_torch_pool_class {
@@ -66,7 +67,8 @@ struct ct_torch_pool_device {
 };
 
 struct ct_torch_pool {
-    int on;                        // a block was seen
+    int on; // a block was seen
+    struct ct_segment_members members;
     struct ct_range_tree memory;   // marked with the region's index
     struct ct_range_tree reserved; // reservations
     struct ct_torch_region *regions;
@@ -82,12 +84,16 @@ struct ct_torch_pool {
 // Starts to follow the live objects, beginning with those of now. `foreign`: for `count` stacks,
 // whether a MemPool's own allocator called the driver, or NULL; stays the caller's.
 void ct_torch_pool_begin(struct ct_torch_pool *p, struct ct_live *l, const uint8_t *foreign,
-                         size_t count);
+                         size_t count, const struct ct_segment_watch *watch);
+// Before all objects are removed: none of them is a segment or lies in one any more.
+void ct_torch_pool_forget(struct ct_torch_pool *p);
 void ct_torch_pool_free(struct ct_torch_pool *p);
 // Prefetches what a block at the address needs; see ct_range_tree_prefetch.
 void ct_torch_pool_prefetch(const struct ct_torch_pool *p, uint64_t address, int stage);
 // To be called after ct_live_apply of an event of a block, which reports PyTorch's totals.
 void ct_torch_pool_reported(struct ct_torch_pool *p, const struct ct_live *l, int device);
+// To be called after an event that mapped memory at an address: only then its handle is known.
+void ct_torch_pool_note_mapping(struct ct_torch_pool *p, uint64_t address);
 // From a checkpoint: the memory at an address is a segment.
 void ct_torch_pool_restore_segment(struct ct_torch_pool *p, uint64_t address, int device);
 // After a checkpoint, in which mappings precede the handles that know their device.
@@ -96,6 +102,8 @@ void ct_torch_pool_assign_devices(struct ct_torch_pool *p, const struct ct_live 
 // The segment at an address, or NULL.
 const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_pool *p,
                                                          uint64_t address);
+// Whether an allocation or a VMM object is a segment, or is mapped into one.
+int ct_torch_pool_is_segment(const struct ct_torch_pool *p, const struct ct_object *o);
 enum ct_torch_pool_class ct_torch_pool_region_class(const struct ct_torch_region *r);
 struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
                                                  const struct ct_live *l, int device);

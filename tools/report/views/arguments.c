@@ -92,6 +92,8 @@ static int *find_flag(struct ct_arguments *o, enum argument a) {
         return &o->force;
     case ARG_ALL_FRAMES:
         return &o->all_frames;
+    case ARG_SEGMENTS:
+        return &o->segments;
     case ARG_NOISE:
         return &o->noise;
     case ARG_LICENSES:
@@ -248,6 +250,8 @@ static int check_output(const struct ct_arguments *o, struct ct_error *error) {
     if ((o->output || o->force) && !writes)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "--output and --force are for the commands seal, symbolize and export");
+    if (o->segments && o->command != CT_COMMAND_top)
+        return ct_error_set(error, CT_EXIT_USAGE, "--segments is for the command top");
     if (o->events && o->command != CT_COMMAND_export)
         return ct_error_set(error, CT_EXIT_USAGE, "--events is for the command export");
     if (o->output && strcmp(o->output, "-") == 0)

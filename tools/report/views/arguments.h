@@ -21,6 +21,7 @@ enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 struct ct_arguments {
     enum ct_command command;
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
+    int segments;
     const char *output;      // NULL = not given
     uint64_t capacity;       // 0 = not given
     int device;              // -1 = all

@@ -201,7 +201,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     struct ct_live_totals end;
     const struct ct_address_layout layout =
         ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
-    ct_live_at_read(&end, &s->end, d);
+    ct_live_at_read(&end, &s->end, d, CT_ROWS_BY_SEGMENT);
     fprintf(v->out, "%s%s at the end%s: %s in %s allocation%s\n", v->terminal->bold,
             ct_label_device(d).text, v->terminal->reset, ct_label_size(v, end.bytes).text,
             ct_human_count(end.count).text, ct_human_plural(end.count));
@@ -297,7 +297,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     struct ct_live_totals end;
     const struct ct_address_layout layout =
         ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
-    ct_live_at_read(&end, &s->end, d);
+    ct_live_at_read(&end, &s->end, d, CT_ROWS_BY_SEGMENT);
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
     ct_json_number(j, "live_bytes", end.bytes);

@@ -234,12 +234,19 @@ static void print_memory(struct summary *s) {
                 m->moved_on ? "inferred: the last reading and what was tracked since" : "");
 }
 
+// Returns PyTorch's pool at the crossing, or at the peak.
+static const struct ct_torch_pool_totals *pool_of(const struct summary *s) {
+    return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
+}
+
 static void print_live(struct summary *s, const char *when, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_site_groups groups;
-    fprintf(v->out, "%slive %s%s: %s in %s allocation%s\n", v->terminal->bold, when,
+    const int has_blocks = pool_of(s)->known && s->live.rows == CT_ROWS_BY_BLOCK;
+    fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, when,
             v->terminal->reset, ct_label_size(v, s->live.bytes).text,
-            ct_human_count(s->live.count).text, ct_human_plural(s->live.count));
+            ct_human_count(s->live.count).text, ct_human_plural(s->live.count),
+            has_blocks ? ", PyTorch's by block" : "");
     if (!s->live.count)
         return;
     ct_site_groups_refine(v->sites, s->live.holdings, s->live.holding_count);
@@ -299,11 +306,6 @@ static void print_overwritten(struct summary *s) {
                 ct_human_plural(past.ooms - ooms));
     if (higher || past.ooms > ooms)
         putc('\n', v->out);
-}
-
-// Returns PyTorch's pool at the crossing, or at the peak.
-static const struct ct_torch_pool_totals *pool_of(const struct summary *s) {
-    return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
 }
 
 // Returns the rows of call sites that leave the text at most 24 lines.
@@ -402,8 +404,9 @@ static void add_holdings(struct ct_json *j, struct summary *s, const char *key, 
         const struct ct_holding *h = &s->live.holdings[i];
         if (s->v->options->top && i >= s->v->options->top)
             break;
-        ct_call_sites_label(s->v->sites, h->stack, label, sizeof label);
+        ct_site_groups_label(s->v->sites, h->kind, h->stack, label, sizeof label);
         ct_json_open(j, NULL, '{');
+        ct_json_text(j, "kind", ct_holding_kind_name(h->kind));
         ct_json_number(j, "bytes", h->bytes);
         ct_json_number(j, "count", h->count);
         ct_json_text(j, "site", label);
@@ -441,10 +444,12 @@ static void print_json(struct summary *s) {
 static void read_live(struct summary *s) {
     const struct ct_device_scan *d = &s->scan.device[s->device];
     if (!s->crossing)
-        (void)ct_peak_totals_get(&d->totals, CT_TOTALS_AT_PEAK, d->peak_event, &s->live);
+        (void)ct_peak_totals_get(&d->totals, CT_TOTALS_AT_PEAK, d->peak_event, CT_ROWS_BY_BLOCK,
+                                 &s->live);
     // The crossing is the last OOM, unless a later retry of that one succeeded or there is a
     // budget.
-    else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, &s->live))
+    else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, CT_ROWS_BY_BLOCK,
+                                 &s->live))
         ct_live_at_before(&s->live, s->v->trace, s->crossing->event, s->device);
 }
 

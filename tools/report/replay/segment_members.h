@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which live objects belong to PyTorch's segments: the allocations and VMM objects that are their
+// memory, and the blocks that lie in them.
+//
+// An allocation is a segment from its first block on; a VMM object is one while it is mapped into a
+// segment. A block belongs to segments if all of it lies in memory whose allocation was recorded.
+#ifndef CT_SEGMENT_MEMBERS_H
+#define CT_SEGMENT_MEMBERS_H
+
+#include <cutrace/model/live.h>
+
+// Whom to tell. A function may be NULL.
+struct ct_segment_watch {
+    // A block joins (+1) or leaves (-1) the blocks that lie in segments.
+    void (*block_changed)(void *user, const struct ct_object *block, int sign);
+    // An allocation or a VMM object becomes a segment (+1), or is none any more (-1): before an
+    // allocation is freed, and when the last mapping of a VMM object ends.
+    void (*segment_changed)(void *user, const struct ct_object *object, int sign);
+    void *user;
+};
+
+struct ct_segment_members {
+    struct ct_live *live;
+    struct ct_segment_watch watch;
+};
+
+void ct_segment_members_set_block(const struct ct_segment_members *m, struct ct_object *block,
+                                  int inside);
+// The allocation at an address becomes a segment.
+void ct_segment_members_add_allocation(const struct ct_segment_members *m, uint64_t address);
+// An allocation or a VMM object is no segment any more.
+void ct_segment_members_drop_allocation(const struct ct_segment_members *m,
+                                        const struct ct_object *o);
+// The VMM objects of the adjacent mappings in [start, end), the first of which begins at `start`,
+// become segments.
+void ct_segment_members_add_mappings(const struct ct_segment_members *m, uint64_t start,
+                                     uint64_t end);
+// A mapping of a VMM object ends.
+void ct_segment_members_drop_mapping(const struct ct_segment_members *m, uint64_t handle);
+// The memory below the blocks in [start, end) came or went: asks `lies_inside` of each of them;
+// NULL: none does any more.
+void ct_segment_members_move_blocks(const struct ct_segment_members *m, uint64_t start,
+                                    uint64_t end,
+                                    int (*lies_inside)(void *user, const struct ct_object *block),
+                                    void *user);
+
+#endif
