@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import incidents  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, zstd_frame  # noqa: E402
 from tap import FULL, case, check, equal, main, report  # noqa: E402
 
@@ -204,7 +205,7 @@ class Requests:
     def see(self, model, e, number, details):
         calls = self.since.setdefault(e["tid"], [])
         if e["op"] in TAKES:
-            if e["op"] != "create" or e["result"]:
+            if e.get("space") != "host" and (e["op"] != "create" or e["result"]):
                 small_large = model.figures(model.device(e)) if model.seen else None
                 e = {**e, "device": model.device(e)}
                 calls.append((number, e, small_large, details and json.loads(json.dumps(model.__dict__, default=list))))
@@ -212,7 +213,7 @@ class Requests:
         if not e["op"].startswith("block"):
             return
         self.since[e["tid"]] = []
-        if e["op"] == "block-free" or not model.seen and e["op"] == "block-alloc":
+        if e["op"] == "block-free":
             return
         calls = [c for c in calls if c[1]["result"] in (0, 2)]
         got = []
@@ -226,7 +227,10 @@ class Requests:
             if c["op"] == "alloc":
                 break
         refused = []
-        while calls and calls[-1][1]["result"] and calls[-1][1]["device"] == e["device"]:
+        # (PyTorch repeats the same call: of the size that it got, or of one that has room for the block)
+        size = got[0][1]["bytes"] if got else calls[-1][1]["bytes"] if calls else 0
+        big_enough = got or calls and (calls[-1][1]["op"] == "create" or size >= e["bytes"])
+        while big_enough and calls and calls[-1][1]["result"] and (calls[-1][1]["device"], calls[-1][1]["bytes"]) == (e["device"], size):
             refused.insert(0, calls.pop())
         if e["op"] == "block-alloc":
             low, high = (got[0][1]["ptr"], got[-1][1]["ptr"] + got[-1][1]["bytes"]) if got else (0, 0)
@@ -553,14 +557,7 @@ def whole(seed, n, moments, details=True):
         requests.see(model, e, number, details)
         model.apply(e, number)
         if e.get("result") == 2 or e["op"] == "block-oom":
-            refusals.append({"event": number, "key": (e["op"][:5], e["device"], e["bytes"]), "then": model.figures(e["device"]),
-                             "device": e["device"], "recovered": False})
-        if e["op"] in TAKES + ("block-alloc",) and not e.get("result"):
-            for r in refusals:
-                device = e.get("device")
-                same_kind = r["key"] == (e["op"][:5], device, e["bytes"]) or \
-                    "block" not in (r["key"][0], e["op"][:5]) and r["key"][1:] == (device, e["bytes"])
-                r["recovered"] |= same_kind and e.get("space") != "host"
+            refusals.append({"event": number, "then": model.figures(e["device"]), "device": e["device"]})
         if e["op"] in TAKES and not e.get("result"):
             d = model.device(e)
             live = model.live_bytes(d)
@@ -580,8 +577,12 @@ def whole(seed, n, moments, details=True):
     same_end(model, path, "seed %d" % seed)
 
     summary = read("summary", path)
-    lasting = [r for r in refusals if not r["recovered"]]
-    crossing = lasting[-1] if lasting else refusals[0] if refusals else None
+    found = incidents.find(events)
+    equal([(i["event"], i["parts"], i["outcome"], i["pytorch"], i["recovered"]) for i in summary["incidents"]],
+          [(i["head"], i["parts"], "retried" if i["retried"] else "failed", i["pytorch"], i["recovered"]) for i in found], "seed %d" % seed)
+    equal(sorted(p for i in found for p in i["parts"]), [r["event"] for r in refusals], "seed %d" % seed)
+    equal(sum(d["retries"] or 0 for d in summary["devices"]), sum(i["pytorch"] for i in found), "seed %d: PyTorch's incidents" % seed)
+    crossing = next((r for r in refusals if r["event"] == incidents.crossing(found, events)), None)
     equal((summary["crossing"] or {}).get("event"), crossing and crossing["event"], "seed %d crossing" % seed)
     for device in summary["devices"]:
         d = device["ordinal"]

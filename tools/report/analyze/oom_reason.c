@@ -19,7 +19,7 @@ static void round_request(struct ct_oom_reason *reason, const struct ct_oom_even
 
 struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget) {
     struct ct_oom_reason reason = {.kind = CT_OOM_REASON_UNKNOWN};
-    if (!ct_scan_is_device_memory(o)) {
+    if (!ct_incidents_is_device_memory(o)) {
         reason.kind =
             o->op == CT_OP_RESERVE ? CT_OOM_REASON_ADDRESS_SPACE : CT_OOM_REASON_HOST_MEMORY;
         return reason;

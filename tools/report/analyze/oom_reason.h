@@ -3,7 +3,7 @@
 #ifndef CT_OOM_REASON_H
 #define CT_OOM_REASON_H
 
-#include "analyze/scan.h"
+#include "analyze/incidents.h"
 
 enum ct_oom_reason_kind {
     CT_OOM_REASON_UNKNOWN,         // free memory was not read

@@ -87,14 +87,19 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
     ct_replay_stop(r);
 }
 
-static int is_despite_free(const struct ct_oom_event *o, int device) {
-    return o->device == device && ct_oom_reason_find(o, 0).kind == CT_OOM_REASON_ENOUGH_FREE;
+// Returns the head of an incident of a device that had enough free memory, or NULL.
+static const struct ct_oom_event *find_despite_free(const struct ct_scan *s, size_t incident,
+                                                    int device) {
+    const struct ct_oom_event *o = ct_incidents_head(&s->incidents, incident);
+    const int despite =
+        o->device == device && ct_oom_reason_find(o, 0).kind == CT_OOM_REASON_ENOUGH_FREE;
+    return despite ? o : NULL;
 }
 
 static size_t count_despite_free(const struct ct_scan *s, int device) {
     size_t n = 0;
-    for (size_t i = 0; i < s->oom_count; i++)
-        n += (size_t)is_despite_free(&s->ooms[i], device);
+    for (size_t k = 0; k < s->incidents.count; k++)
+        n += find_despite_free(s, k, device) != NULL;
     return n;
 }
 
@@ -183,9 +188,9 @@ static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
     }
     fprintf(v->out, "  %sOOMs             %zu despite enough free memory in total:%s\n",
             v->terminal->red, n, v->terminal->reset);
-    for (size_t i = s->oom_count; i-- > 0 && shown < most;) {
-        const struct ct_oom_event *o = &s->ooms[i];
-        if (!is_despite_free(o, device))
+    for (size_t k = s->incidents.count; k-- > 0 && shown < most;) {
+        const struct ct_oom_event *o = find_despite_free(s, k, device);
+        if (!o)
             continue;
         shown++;
         fprintf(v->out, "    %s event %" PRIu64 ": requested %s, free %s\n",
@@ -306,9 +311,9 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     add_mempools(j, &end);
     add_shared(j, s, d);
     ct_json_open(j, "ooms_despite_free", '[');
-    for (size_t i = 0; i < s->oom_count; i++)
-        if (is_despite_free(&s->ooms[i], d))
-            ct_document_add_oom(j, v, NULL, &s->ooms[i], 0);
+    for (size_t k = 0; k < s->incidents.count; k++)
+        if (find_despite_free(s, k, d))
+            ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0);
     ct_json_close(j, ']');
     add_history(j, h, d);
     ct_frag_pool_add_json(v, j, s, &h->requests[d], d);
