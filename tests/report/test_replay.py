@@ -252,7 +252,7 @@ def compare(seed, n):
             equal([site["live_bytes"], site["live_count"]], live, "seed %d top" % seed)
         equal({k: v for k, v in got.items() if v[1]},
               {k[1]: v for k, v in taken.items() if k[0] == device["ordinal"]}, "seed %d taken" % seed)
-    for device in read("frag")["devices"]:
+    for device in read("frag", "--at=end")["devices"]:
         f = device["address_layout"]
         objects = [o for o in model.objects if o["device"] == device["ordinal"]]
         equal((f["gaps"], f["gap_bytes"], f["gap_max_bytes"]), gaps(objects), "seed %d frag" % seed)

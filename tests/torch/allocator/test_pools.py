@@ -42,7 +42,7 @@ def compare(run, moments, streams, whole=True, retries=None):
     seen = 0
     for truth in moments:
         t = at[truth["marker"]] - start
-        pools = {d["ordinal"]: d["pool"] for d in view("frag", run.trace, "--to=%d.%09d" % divmod(t, 10**9))["devices"]}
+        pools = {d["ordinal"]: d["pool"] for d in view("frag", run.trace, "--at=end", "--to=%d.%09d" % divmod(t, 10**9))["devices"]}
         for device in truth["devices"]:
             if not sum(device["blocks"]):
                 continue

@@ -13,6 +13,20 @@ static int is_oom(const struct ct_event *e) {
            (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_trace_op_acquires(e->op));
 }
 
+static int is_request_for_memory(const struct ct_event *e) {
+    switch (e->op) {
+    case CT_OP_ALLOC:
+    case CT_OP_CREATE:
+    case CT_OP_MAP:
+    case CT_OP_GRAPH_ALLOC:
+    case CT_OP_BLOCK_ALLOC:
+    case CT_OP_BLOCK_OOM:
+        return !CT_HAS(e, space) || e->space != CT_SPACE_HOST;
+    default:
+        return 0;
+    }
+}
+
 static int is_wanted(const struct ct_scan *s, int index) {
     return s->request.device < 0 || s->request.device == index;
 }
@@ -218,7 +232,7 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
 static void behind_event(struct ct_scan *s, const struct ct_event *e, int index) {
     const struct ct_scan_request *q = &s->request;
     if (s->end.pool.on)
-        ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns);
+        ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns, is_request_for_memory(e));
     if (s->changed_device != index && s->in_range && is_wanted(s, s->changed_device) &&
         q->columns && e->t_ns >= q->columns_from)
         plot(s, s->changed_device, column_of(q, e->t_ns));
@@ -320,6 +334,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     }
     ct_replay_stop(&s->end);
     ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
+    ct_pool_curve_finish(&s->curve);
     for (int d = 0; d < CT_DEVICES; d++)
         s->device[d].pool_at_end = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
     if (s->end.resets)
