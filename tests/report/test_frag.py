@@ -62,7 +62,7 @@ def one_figure():
 @case("a full GPU: what it says of the driver and of the pool can both be true")
 def two_levels():
     lines = text("frag", FULL_GPU).splitlines()
-    check("  driver           no OOM although the device had enough free memory" in lines, lines)
+    check("  driver           no call failed although the device had enough free memory" in lines, lines)
     (pool,) = [line for line in lines if line.startswith("  pool OOM ")]
     check("in its segments 0 not enough free, 1 fragmented" in pool, pool)
     check(not any(line.startswith("  OOM") for line in lines), "no line without a level")
@@ -76,7 +76,7 @@ def the_default_moment():
         moment, crossing = frag["moment"], summary["crossing"]
         kinds.add(moment["what"])
         if crossing:
-            equal(moment, {"what": "oom", "event": crossing["event"], "t_ns": crossing["t_ns"]}, path)
+            equal(moment, {"what": "oom", "device": crossing["device"], "event": crossing["event"], "t_ns": crossing["t_ns"]}, path)
         else:
             peak = max(summary["devices"], key=lambda d: d["peak_bytes"])
             equal((moment["what"], moment["t_ns"]), ("peak", peak["peak_t_ns"]), path)
@@ -130,6 +130,37 @@ def teardown():
                     check(p["worst"] is None or p["worst_t_ns"] <= asked[d["ordinal"]], "%s %s: %r" % (view, path, p))
                     behind += p["worst"] is None
     check(behind > 30, "traces end with frees: %d instants" % behind)
+
+
+@case("a retry that failed although enough was free counts for the driver, whatever its incident ended in; devices are named")
+def despite_free():
+    t = Trace()
+    t.info = {"process.start_ns": "0", "device.0.total_bytes": str(1 << 30), "device.1.total_bytes": str(1 << 30)}
+    common = {"api": "cuMemAlloc_v2", "space": "device", "tid": 1}
+    t.event("alloc", S, device=1, ptr=0x7000000000, bytes=M, result=0, **common)
+    for i, free in enumerate((10 * M, 300 * M, 20 * M)):
+        t.event("alloc", 2 * S + i, device=0, bytes=200 * M, result=2, free_bytes=free, total_bytes=1 << 30, **common)
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "despite.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    zero, one = read("frag", path)["devices"]
+    equal([[o["event"] for o in d["ooms_despite_free"]] for d in (zero, one)], [[2], []])
+    check("  driver           1 OOM although the device had enough free memory in total:\n" in text("frag", path), text("frag", path))
+    check("GPU 0 at the OOM, +2.000 s: 0 B" in text("frag", path) and "GPU 1 at the OOM of GPU 0, +2.000 s: 1.00 MiB" in text("frag", path))
+
+
+@case("where free memory is not known, nothing is said about whether it was enough")
+def unknown_free():
+    t = Trace()
+    t.info = {"process.start_ns": "0"}
+    t.event("alloc", S, device=0, tid=1, bytes=200 * M, result=2, api="cuMemAlloc_v2", space="device")
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "unknown.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    check("1 OOM, where the device's free memory is not known\n" in text("frag", path), text("frag", path))
+    check("although" not in text("frag", path), text("frag", path))
 
 
 @case("what is freed at the end is no worst moment, but what lies idle before a later request is")

@@ -342,7 +342,7 @@ def all_recovered():
     s.block(30 * M)
     path = tell(s, [([a], a, True, True, True), (b, b[1], True, False, True)], b[1])
     check("; a request of this size succeeded " in text("summary", path), text("summary", path))
-    check("1 incident, 1 followed by a success of the same size (1 more recovered by PyTorch retrying)" in text("oom", path))
+    check("1 incident, followed by a success of the same size (1 more recovered by PyTorch retrying)" in text("oom", path))
 
 
 @case("a call in another thread that gets the same size is no retry of PyTorch's")

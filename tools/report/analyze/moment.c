@@ -13,12 +13,12 @@ struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *
     const struct ct_device_scan *d = device >= 0 ? &s->device[device] : NULL;
     const uint64_t end = end_of(s, t);
     if (kind == CT_MOMENT_TIME)
-        return (struct ct_moment){kind, UINT64_MAX, t_ns < end ? t_ns : end};
+        return (struct ct_moment){kind, -1, UINT64_MAX, t_ns < end ? t_ns : end};
     if (kind == CT_MOMENT_OOM && crossing)
-        return (struct ct_moment){kind, crossing->event, crossing->t_ns};
+        return (struct ct_moment){kind, crossing->device, crossing->event, crossing->t_ns};
     if (kind != CT_MOMENT_END && d && d->peak_known)
-        return (struct ct_moment){CT_MOMENT_PEAK, d->peak_event, d->peak_t_ns};
-    return (struct ct_moment){CT_MOMENT_END, UINT64_MAX, end};
+        return (struct ct_moment){CT_MOMENT_PEAK, device, d->peak_event, d->peak_t_ns};
+    return (struct ct_moment){CT_MOMENT_END, -1, UINT64_MAX, end};
 }
 
 void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,

@@ -107,29 +107,32 @@ static void go_to_moment(struct ct_view *v, struct samples *h, struct ct_scan *s
     ct_moment_replay(&h->moment, &s->end, &s->sharing, v->trace);
 }
 
-// Returns "at the OOM", "at the peak", "at the end", or "" for a time.
-static const char *describe_moment(const struct ct_moment *m) {
-    static const char *const words[] = {" at the OOM", " at the peak", " at the end", ""};
-    return words[m->kind];
-}
-
-// Returns the head of an incident of a device that had enough free memory, or NULL.
+// Returns the last call of an incident that failed although the device had enough free memory, or
+// NULL.
 static const struct ct_oom_event *find_despite_free(const struct ct_scan *s, size_t incident,
                                                     int device) {
-    const struct ct_oom_event *o = ct_incidents_head(&s->incidents, incident);
-    const int despite =
-        o->device == device && ct_oom_reason_find(o, 0).kind == CT_OOM_REASON_ENOUGH_FREE;
-    return despite ? o : NULL;
+    return ct_oom_reason_find_call(&s->incidents, incident, device, CT_OOM_REASON_ENOUGH_FREE);
 }
 
-static size_t count_despite_free(const struct ct_scan *s, int device) {
+// Counts the incidents of a device with a call that failed for a reason.
+static size_t count_incidents(const struct ct_scan *s, int device, enum ct_oom_reason_kind kind) {
     size_t n = 0;
     for (size_t k = 0; k < s->incidents.count; k++)
-        n += find_despite_free(s, k, device) != NULL;
+        n += ct_oom_reason_find_call(&s->incidents, k, device, kind) != NULL;
     return n;
 }
 
 // ---- text ---------------------------------------------------------------------------------------
+
+// Prints " at the OOM, +5.944 s" behind a device (-1: behind something of no device).
+static void print_moment(struct ct_view *v, const struct ct_moment *m, int device) {
+    static const char *const words[] = {" at the OOM", " at the peak", " at the end", ""};
+    fputs(words[m->kind], v->out);
+    if (m->device >= 0 && m->device != device)
+        fprintf(v->out, " of %s", ct_label_device(m->device).text);
+    fprintf(v->out, "%s %s", m->kind == CT_MOMENT_TIME ? " at" : ",",
+            ct_label_time(v, m->t_ns).text);
+}
 
 static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
@@ -191,9 +194,11 @@ static void print_host(struct ct_view *v, const struct ct_scan *s, const struct 
     size_t n;
     char name[100];
     struct ct_host_memory *list = ct_host_memory_list(&v->trace->definitions, &s->end.live, &n);
-    if (n)
-        fprintf(v->out, "%spage-locked host memory%s, %s%s\n", v->terminal->bold,
-                describe_moment(m), ct_label_time(v, m->t_ns).text, v->terminal->reset);
+    if (n) {
+        fprintf(v->out, "%spage-locked host memory", v->terminal->bold);
+        print_moment(v, m, -1);
+        fprintf(v->out, "%s\n", v->terminal->reset);
+    }
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
             ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
@@ -206,12 +211,19 @@ static void print_host(struct ct_view *v, const struct ct_scan *s, const struct 
 }
 
 static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
-    size_t n = count_despite_free(s, device), shown = 0;
+    const size_t n = count_incidents(s, device, CT_OOM_REASON_ENOUGH_FREE);
+    const size_t unknown = count_incidents(s, device, CT_OOM_REASON_UNKNOWN);
     const unsigned most = v->options->top ? v->options->top : 5;
-    if (!n) {
-        fputs("  driver           no OOM although the device had enough free memory\n", v->out);
+    size_t shown = 0;
+    if (unknown)
+        fprintf(v->out,
+                "  driver           %zu OOM%s, where the device's free memory is not known\n",
+                unknown, ct_human_plural(unknown));
+    else if (!n)
+        fputs("  driver           no call failed although the device had enough free memory\n",
+              v->out);
+    if (!n)
         return;
-    }
     fprintf(
         v->out,
         "  %sdriver           %zu OOM%s although the device had enough free memory in total:%s\n",
@@ -234,9 +246,9 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     const struct ct_address_layout layout =
         ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
     ct_live_at_read(&now, &s->end, d);
-    fprintf(v->out, "%s%s%s, %s%s: %s in %s allocation%s\n", v->terminal->bold,
-            ct_label_device(d).text, describe_moment(&h->moment),
-            ct_label_time(v, h->moment.t_ns).text, v->terminal->reset,
+    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(d).text);
+    print_moment(v, &h->moment, d);
+    fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
             ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
             ct_human_plural(now.count));
     print_layout(v, &layout);
@@ -368,6 +380,8 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
 static void add_moment(struct ct_json *j, const struct ct_moment *m) {
     ct_json_open(j, "moment", '{');
     ct_json_text(j, "what", ct_moment_kind_name(m->kind));
+    ct_json_number_or_null(j, "device", m->device >= 0 && m->device < CT_MAX_DEVICES,
+                           (uint64_t)m->device);
     ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
     ct_json_number(j, "t_ns", m->t_ns);
     ct_json_close(j, '}');

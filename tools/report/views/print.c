@@ -155,7 +155,9 @@ void ct_print_incident_counts(struct ct_view *v, const struct ct_incidents *n) {
         return;
     }
     fprintf(v->out, "%zu incident%s", c.failed, ct_human_plural(c.failed));
-    if (c.recovered_later)
+    if (c.recovered_later && c.failed == 1)
+        fputs(", followed by a success of the same size", v->out);
+    else if (c.recovered_later)
         fprintf(v->out, ", %zu followed by a success of the same size", c.recovered_later);
     if (c.retried)
         fprintf(v->out, " (%zu more recovered by PyTorch %s)", c.retried, how);

@@ -145,7 +145,7 @@ static void print_reason(struct summary *s) {
     ct_print_oom_reason(v, c, &w);
     print_memory_elsewhere(s, &w);
     putc('\n', v->out);
-    if (s->scan.incidents.oom_count > 1 && !budget) {
+    if (s->scan.incidents.count > 1 && !budget) {
         fputs("  OOMs       ", v->out);
         ct_print_incident_counts(v, &s->scan.incidents);
         putc('\n', v->out);
