@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import incidents  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, Trace, packed_columns, zstd_frame  # noqa: E402
 from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
 
@@ -268,7 +269,7 @@ class Requests:
     def see(self, model, e, number, details):
         calls = self.since.setdefault(e["tid"], [])
         if e["op"] in TAKES:
-            if e["op"] != "create" or e["result"]:
+            if e.get("space") != "host" and (e["op"] != "create" or e["result"]):
                 small_large = model.figures(model.device(e)) if model.seen else None
                 e = {**e, "device": model.device(e)}
                 calls.append((number, e, small_large, details and json.loads(json.dumps(model.__dict__, default=list))))
@@ -276,7 +277,7 @@ class Requests:
         if not e["op"].startswith("block"):
             return
         self.since[e["tid"]] = []
-        if e["op"] == "block-free" or not model.seen and e["op"] == "block-alloc":
+        if e["op"] == "block-free":
             return
         calls = [c for c in calls if c[1]["result"] in (0, 2)]
         got = []
@@ -290,7 +291,10 @@ class Requests:
             if c["op"] == "alloc":
                 break
         refused = []
-        while calls and calls[-1][1]["result"] and calls[-1][1]["device"] == e["device"]:
+        # (PyTorch repeats the same call: of the size that it got, or of one that has room for the block)
+        size = got[0][1]["bytes"] if got else calls[-1][1]["bytes"] if calls else 0
+        big_enough = got or calls and (calls[-1][1]["op"] == "create" or size >= e["bytes"])
+        while big_enough and calls and calls[-1][1]["result"] and (calls[-1][1]["device"], calls[-1][1]["bytes"]) == (e["device"], size):
             refused.insert(0, calls.pop())
         if e["op"] == "block-alloc":
             low, high = (got[0][1]["ptr"], got[-1][1]["ptr"] + got[-1][1]["bytes"]) if got else (0, 0)
@@ -598,7 +602,7 @@ def same_end(model, path, what, *more):
     """Everything that frag, summary and top say of the last moment."""
     seen = same_holders(model, path, what, *more)
     DIVIDED.update(seen)
-    for d in read("frag", path, *more)["devices"]:
+    for d in read("frag", path, "--at=end", *more)["devices"]:
         want = model.figures(d["ordinal"])
         here = "%s device %d" % (what, d["ordinal"])
         same_figures(d["pool"], want, here, FRAG)
@@ -640,7 +644,7 @@ def whole(seed, n, moments, details=True):
     stops = sorted(rng.sample(range(n), moments))
     first, span = events[0]["t_ns"], events[-1]["t_ns"] - events[0]["t_ns"]
     instants = [first + span * (i + 1) // POINTS for i in range(POINTS)]
-    curve, worst, state = [], [], {}
+    curve, worst, state, settled = [], [], {}, {}  # settled: up to the last request of a device, (stretch, worst)
     peaks, refusals, coming, completed = {}, [], {}, 0
     devices = range(1 + seed % 3)
     for number, e in enumerate(events):
@@ -651,14 +655,7 @@ def whole(seed, n, moments, details=True):
         requests.see(model, e, number, details)
         model.apply(e, number)
         if e.get("result") == 2 or e["op"] == "block-oom":
-            refusals.append({"event": number, "key": (e["op"][:5], e["device"], e["bytes"]), "then": model.figures(e["device"]),
-                             "device": e["device"], "recovered": False})
-        if e["op"] in TAKES + ("block-alloc",) and not e.get("result"):
-            for r in refusals:
-                device = e.get("device")
-                same_kind = r["key"] == (e["op"][:5], device, e["bytes"]) or \
-                    "block" not in (r["key"][0], e["op"][:5]) and r["key"][1:] == (device, e["bytes"])
-                r["recovered"] |= same_kind and e.get("space") != "host"
+            refusals.append({"event": number, "then": model.figures(e["device"]), "device": e["device"]})
         if e["op"] in TAKES and not e.get("result"):
             d = model.device(e)
             live = model.live_bytes(d)
@@ -678,6 +675,8 @@ def whole(seed, n, moments, details=True):
             f = model.figures(d)
             if f:
                 state[d] = max(state.get(d, 0), f["free_bytes"] - f["largest_free_bytes"])
+                if e["op"] in TAKES + ("block-alloc", "block-oom") and e.get("space") != "host":
+                    settled[d] = len(curve), state[d]
         if number in stops:
             same_end(model, path, "seed %d event %d" % (seed, number), at(e["t_ns"]))
     while len(curve) < POINTS:
@@ -687,8 +686,12 @@ def whole(seed, n, moments, details=True):
     same_end(model, path, "seed %d" % seed)
 
     summary = read("summary", path)
-    lasting = [r for r in refusals if not r["recovered"]]
-    crossing = lasting[-1] if lasting else refusals[0] if refusals else None
+    found = incidents.find(events)
+    equal([(i["event"], i["parts"], i["outcome"], i["pytorch"], i["recovered"]) for i in summary["incidents"]],
+          [(i["head"], i["parts"], "retried" if i["retried"] else "failed", i["pytorch"], i["recovered"]) for i in found], "seed %d" % seed)
+    equal(sorted(p for i in found for p in i["parts"]), [r["event"] for r in refusals], "seed %d" % seed)
+    equal(sum(d["retries"] or 0 for d in summary["devices"]), sum(i["pytorch"] for i in found), "seed %d: PyTorch's incidents" % seed)
+    crossing = next((r for r in refusals if r["event"] == incidents.crossing(found, events)), None)
     equal((summary["crossing"] or {}).get("event"), crossing and crossing["event"], "seed %d crossing" % seed)
     for device in summary["devices"]:
         d = device["ordinal"]
@@ -697,14 +700,15 @@ def whole(seed, n, moments, details=True):
         equal((device["peak_bytes"], device["peak_t_ns"]), (peaks[d][0], peaks[d][2]), what)
         same_figures(device["pool"]["crossing"], crossing["then"] if crossing and crossing["device"] == d else None, what + " crossing")
         points = {p["t_ns"]: p for p in device["fragmentation"]}
-        for t, f, w in zip(instants, curve, worst):
+        last, at_last = settled.get(d, (-1, None))
+        for i, (t, f, w) in enumerate(zip(instants, curve, worst)):
             if f[d] is None:
                 check(t not in points, what)
                 continue
             same_figures(points[t], f[d], "%s at %d" % (what, t))
             if details:
-                p = points[t]["worst"]
-                equal(p["free_bytes"] - p["largest_free_bytes"], w[d], "%s worst before %d" % (what, t))
+                p, want = points[t]["worst"], w[d] if i < last else at_last if i == last else None
+                equal(p and p["free_bytes"] - p["largest_free_bytes"], want, "%s worst before %d" % (what, t))
     for device in read("top", path)["devices"]:
         want, divided = peaks[device["ordinal"]][3]
         equal(device["peak_t_ns"], peaks[device["ordinal"]][2])
@@ -712,7 +716,7 @@ def whole(seed, n, moments, details=True):
             equal(columns(device["sites"], "peak"), sums(want), "seed %d device %d at the peak" % (seed, device["ordinal"]))
     check(n < 1000 or completed, "seed %d: a peak was completed by its block" % seed)
     named = 0
-    for device in read("frag", path)["devices"]:
+    for device in read("frag", path, "--at=end")["devices"]:
         d, pool = device["ordinal"], device["pool"]
         want = requests.counts.get(d, no_requests())
         what = "seed %d device %d requests" % (seed, d)
@@ -873,7 +877,7 @@ def many_of_both():
             row[1] += 1
             row[2] += 2 * M - 512 * len(sites)
     t.flush(last=True)
-    pool = read("frag", save(t, "many.zst"))["devices"][0]["pool"]
+    pool = read("frag", save(t, "many.zst"), "--at=end")["devices"][0]["pool"]
     equal(pool["held_segment_count"], len(held))
     equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["held_by"]}, rows)
 

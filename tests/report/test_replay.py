@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import incidents  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import FULL, case, check, equal, main, report  # noqa: E402
 
@@ -233,9 +234,11 @@ def compare(seed, n):
     equal([(r["event"], r["requested_bytes"], r["recovered"], r["recovered_event"]) for r in d["ooms"]],
           [(r["event"], r["bytes"], r["recovered"] is not None, r["recovered"]) for r in ooms], "seed %d" % seed)
     if ooms:
-        lasting = [r for r in ooms if r["recovered"] is None]
-        crossing = lasting[-1] if lasting else ooms[0]
-        equal((d["crossing"]["event"], d["crossing"]["recovered"]), (crossing["event"], not lasting))
+        found = incidents.find(events)
+        equal([(i["event"], i["parts"], i["recovered"], i["outcome"], i["pytorch"]) for i in d["incidents"]],
+              [(i["head"], i["parts"], i["recovered"], "failed", False) for i in found], "seed %d" % seed)
+        crossing = next(r for r in ooms if r["event"] == incidents.crossing(found, events))
+        equal((d["crossing"]["event"], d["crossing"]["recovered"]), (crossing["event"], crossing["recovered"] is not None))
         equal({(r["stack"][0]["name"] if r["stack"] else None): [r["bytes"], r["count"]] for r in d["live_at_crossing"]},
               by_stack(crossing["live"]), "seed %d live at crossing" % seed)
     else:
@@ -249,13 +252,13 @@ def compare(seed, n):
             equal([site["live_bytes"], site["live_count"]], live, "seed %d top" % seed)
         equal({k: v for k, v in got.items() if v[1]},
               {k[1]: v for k, v in taken.items() if k[0] == device["ordinal"]}, "seed %d taken" % seed)
-    for device in read("frag")["devices"]:
+    for device in read("frag", "--at=end")["devices"]:
         f = device["address_layout"]
         objects = [o for o in model.objects if o["device"] == device["ordinal"]]
         equal((f["gaps"], f["gap_bytes"], f["gap_max_bytes"]), gaps(objects), "seed %d frag" % seed)
-        equal({r["event"] for r in device["ooms_despite_free"]},
-              {r["event"] for r in ooms if r["device"] == device["ordinal"]
-               and -(-r["bytes"] // (2 * M)) * 2 * M <= r["free"]}, "seed %d" % seed)
+        despite = {r["event"] for r in ooms if r["device"] == device["ordinal"] and -(-r["bytes"] // (2 * M)) * 2 * M <= r["free"]}
+        equal([r["event"] for r in device["ooms_despite_free"]],
+              [max(despite & set(i["parts"])) for i in incidents.find(events) if despite & set(i["parts"])], "seed %d" % seed)
     budget = rng.randrange(1, max(2, peaks.get(0, (2, 0))[0] + 50 * M))
     budgeted(events, read("summary", "--capacity=%d" % budget, "--device=0"), budget, seed)
 

@@ -21,8 +21,8 @@ OPERATIONS, MOMENTS = (20000, 40) if tap.FULL else (1500, 12)
 
 
 def until(trace, t_ns):
-    """The option that ends a view at an event."""
-    return "--to=%d.%09d" % divmod(t_ns - view("frag", trace)["start_ns"], 10**9)
+    """The option that makes an event the moment of frag."""
+    return "--at=%d.%09d" % divmod(t_ns - view("frag", trace)["start_ns"], 10**9)
 
 
 def text(name, trace, *more):

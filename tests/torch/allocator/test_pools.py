@@ -33,6 +33,13 @@ def figures(truth):
             "block_bytes": sum(b[1] for b in handed), "idle_segments": len(idle), "idle_bytes": sum(idle), "outside_segments_bytes": 0}
 
 
+def check_incidents(found, device, retries):
+    """An incident for each OutOfMemoryError, and for each retry that the report counts (check_retries: PyTorch's)."""
+    of_device = {o["event"] for o in found["ooms"] if o["device"] == device["device"]}
+    mine = [i["outcome"] for i in found["incidents"] if i["pytorch"] and i["event"] in of_device]
+    tap.equal((mine.count("failed"), len(mine)), (device["ooms"], retries), "incidents of PyTorch's on device %d" % device["device"])
+
+
 def compare(run, moments, streams, whole=True, retries=None):
     """At each of the moments; whole: nothing of the trace is missing, so that all refusals can be counted. Notes retries:
     [ours, the allocator's, whether ours is a bound]."""
@@ -42,7 +49,9 @@ def compare(run, moments, streams, whole=True, retries=None):
     seen = 0
     for truth in moments:
         t = at[truth["marker"]] - start
-        pools = {d["ordinal"]: d["pool"] for d in view("frag", run.trace, "--to=%d.%09d" % divmod(t, 10**9))["devices"]}
+        to = "--to=%d.%09d" % divmod(t, 10**9)
+        pools = {d["ordinal"]: d["pool"] for d in view("frag", run.trace, "--at=end", to)["devices"]}
+        found = view("oom", run.trace, to)
         for device in truth["devices"]:
             if not sum(device["blocks"]):
                 continue
@@ -50,6 +59,7 @@ def compare(run, moments, streams, whole=True, retries=None):
             tap.equal({k: pool[k] for k in want}, want, "moment %d, device %d" % (truth["marker"], device["device"]))
             if whole:
                 tap.equal(sum(pool["oom_causes"].values()), device["ooms"], "refused")
+                check_incidents(found, device, pool["retries"])
                 retries.append((pool["retries"], device["retries"], pool["retries_is_bound"]))
             states = [b for s in device["segments"] for b in blocks_of(s)]
             largest = max([b[1] for b in states if b[2] == FREE], default=0)

@@ -119,7 +119,7 @@ def check_sleep():
         start = view("frag", trace)[0]["start_ns"]
         for number, said in enumerate(moments):
             t = times[said["marker"]] - start
-            (device,) = view("frag", trace, f"--to={t // 10**9}.{t % 10**9:09}")[0]["devices"]
+            (device,) = view("frag", trace, f"--at={t // 10**9}.{t % 10**9:09}")[0]["devices"]
             pool, foreign = device["pool"], [s["total_size"] for s in said["segments"] if any(s["segment_pool_id"])]
             asleep = number == 1
             tap.check(len(foreign) == 4, f"{foreign}")

@@ -110,7 +110,7 @@ def the_end_of_it(done, more=0, wrapped=True):
 def alive_at_the_end(done):
     """Blocks by the ledger against what the report has from checkpoint and events: their number and bytes; and all segments."""
     (path,), (want,), out = done.traces.values(), written_down(done).values(), []
-    r = subprocess.run([REPORT, "frag", "--json", path], capture_output=True, text=True, check=True)
+    r = subprocess.run([REPORT, "frag", "--at=end", "--json", path], capture_output=True, text=True, check=True)
     pools = {d["ordinal"]: d["pool"] for d in json.loads(r.stdout)["devices"]}
     for device, all_reports in want.items():
         alive = {}

@@ -3,6 +3,8 @@
 
 For traces without lost events, in which no address is allocated twice.
 """
+import incidents
+
 OURS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "alloc", "free_requested", "free_completed", "oom")
 NOT_ITS_OWN = {"foreign", "multicast", "deferred"}
 
@@ -77,6 +79,7 @@ class State:
 def expected(events, first, last):
     """(traces by device, final segments) of the window from event `first` to `last`, both included."""
     state, log, before = State(), [], None
+    heads = {i["head"] for i in incidents.find(events, [e["event"] for e in events]) if not i["retried"]}
     for e in events:
         if e["event"] > last:
             break
@@ -84,7 +87,7 @@ def expected(events, first, last):
             before = list(state.regions.values()) + list(state.blocks.values())
         changes = state.apply(e)
         if before is not None:
-            refused = e["op"] == "block-oom" or (e["result"] == 2 and e["op"] in ("alloc", "create") and e["space"] != "host")
+            refused = e["event"] in heads and incidents.of_device(e)
             log.append((e, changes, refused))
     if before is None:
         before = list(state.regions.values()) + list(state.blocks.values())

@@ -19,7 +19,7 @@ static void round_request(struct ct_oom_reason *reason, const struct ct_oom_even
 
 struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget) {
     struct ct_oom_reason reason = {.kind = CT_OOM_REASON_UNKNOWN};
-    if (!ct_scan_is_device_memory(o)) {
+    if (!ct_incidents_is_device_memory(o)) {
         reason.kind =
             o->op == CT_OP_RESERVE ? CT_OOM_REASON_ADDRESS_SPACE : CT_OOM_REASON_HOST_MEMORY;
         return reason;
@@ -44,6 +44,18 @@ struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget
     else
         reason.kind = CT_OOM_REASON_ENOUGH_FREE;
     return reason;
+}
+
+const struct ct_oom_event *ct_oom_reason_find_call(const struct ct_incidents *n, size_t incident,
+                                                   int device, enum ct_oom_reason_kind kind) {
+    const struct ct_oom_event *found = NULL;
+    for (uint32_t at = n->list[incident].first + 1; at; at = n->ooms[at - 1].next_part) {
+        const struct ct_oom_event *o = &n->ooms[at - 1];
+        if (o->device == device && o->op != CT_OP_BLOCK_OOM &&
+            ct_oom_reason_find(o, 0).kind == kind)
+            found = o;
+    }
+    return found;
 }
 
 const char *ct_oom_reason_name(enum ct_oom_reason_kind kind) {

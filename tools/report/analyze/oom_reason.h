@@ -3,7 +3,7 @@
 #ifndef CT_OOM_REASON_H
 #define CT_OOM_REASON_H
 
-#include "analyze/scan.h"
+#include "analyze/incidents.h"
 
 enum ct_oom_reason_kind {
     CT_OOM_REASON_UNKNOWN,         // free memory was not read
@@ -25,6 +25,10 @@ struct ct_oom_reason {
 
 // `budget`: the event crossed the limit of --capacity, not the device's.
 struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget);
+// Returns the last call of an incident on a device that failed for a reason, or NULL. PyTorch's own
+// report is no call.
+const struct ct_oom_event *ct_oom_reason_find_call(const struct ct_incidents *n, size_t incident,
+                                                   int device, enum ct_oom_reason_kind kind);
 const char *ct_oom_reason_name(enum ct_oom_reason_kind kind); // for JSON
 
 #endif

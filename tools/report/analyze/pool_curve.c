@@ -39,6 +39,7 @@ static void record_instant(struct ct_pool_curve *c, const struct ct_replay *r, i
         return;
     p[1].worst = p->figures; // the next stretch begins in this state
     p[1].worst_ns = p->t_ns;
+    c->request[device].outdated = 1;
 }
 
 void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, uint64_t t_ns) {
@@ -51,16 +52,42 @@ void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, u
     }
 }
 
+static void note_request(struct ct_pool_curve_request *q, const struct ct_pool_curve_point *p,
+                         unsigned point) {
+    if (q->outdated) {
+        q->worst = p->worst;
+        q->worst_ns = p->worst_ns;
+    }
+    q->outdated = 0;
+    q->point = point + 1;
+}
+
 void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device,
-                          uint64_t t_ns) {
+                          uint64_t t_ns, int is_request) {
     if (c->passed >= c->points || t_ns < c->from_ns || !r->pool.device[device].seen)
         return;
     struct ct_pool_curve_point *p = &points_of(c, device)[c->passed];
-    if (p->worst.known &&
-        ct_torch_pool_scattered(&r->pool, device) <= p->worst.free.bytes - p->worst.free.largest)
-        return;
-    p->worst = ct_torch_pool_totals(&r->pool, &r->live, device);
-    p->worst_ns = t_ns;
+    if (!p->worst.known ||
+        ct_torch_pool_scattered(&r->pool, device) > p->worst.free.bytes - p->worst.free.largest) {
+        p->worst = ct_torch_pool_totals(&r->pool, &r->live, device);
+        p->worst_ns = t_ns;
+        c->request[device].outdated = 1;
+    }
+    if (is_request)
+        note_request(&c->request[device], p, c->passed);
+}
+
+void ct_pool_curve_finish(struct ct_pool_curve *c) {
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_pool_curve_request *q = &c->request[d];
+        struct ct_pool_curve_point *points = c->devices[d];
+        if (points && q->point && q->outdated) {
+            points[q->point - 1].worst = q->worst;
+            points[q->point - 1].worst_ns = q->worst_ns;
+        }
+        for (unsigned i = q->point; points && i < c->points; i++)
+            points[i].worst.known = 0;
+    }
 }
 
 void ct_pool_curve_free(struct ct_pool_curve *c) {

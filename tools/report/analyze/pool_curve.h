@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's pool over time: its figures at evenly spread instants, and the most fragmented state
-// between each two of them.
+// between each two of them. After a device's last request for memory, no state is the worst: free
+// memory that nothing asks for any more obstructs nothing.
 #ifndef CT_POOL_CURVE_H
 #define CT_POOL_CURVE_H
 
@@ -11,7 +12,16 @@
 struct ct_pool_curve_point {
     uint64_t t_ns; // the instant
     struct ct_torch_pool_totals figures;
-    // Since the instant before: the state with the most free bytes outside the largest free block.
+    // Since the instant before: the state with the most free bytes outside the largest free block;
+    // not known behind the last request.
+    uint64_t worst_ns;
+    struct ct_torch_pool_totals worst;
+};
+
+// The last request for memory of a device, and the worst state of its point up to then.
+struct ct_pool_curve_request {
+    unsigned point; // + 1; 0: there was no request
+    int outdated;   // the point has got a worse state since
     uint64_t worst_ns;
     struct ct_torch_pool_totals worst;
 };
@@ -22,6 +32,7 @@ struct ct_pool_curve {
     unsigned passed;                                 // number of instants that lie in the past
     uint64_t next_ns;                                // the first instant that does not
     struct ct_pool_curve_point *devices[CT_DEVICES]; // NULL: no block was seen
+    struct ct_pool_curve_request request[CT_DEVICES];
 };
 
 void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_ns, unsigned points);
@@ -29,9 +40,11 @@ void ct_pool_curve_init(struct ct_pool_curve *c, uint64_t from_ns, uint64_t to_n
 // with UINT64_MAX.
 void ct_pool_curve_advance(struct ct_pool_curve *c, const struct ct_replay *r, uint64_t t_ns);
 // Updates the worst state. Call it behind an event that may have changed the pool of a device (an
-// index).
+// index). `is_request`: it asked for memory of the device.
 void ct_pool_curve_update(struct ct_pool_curve *c, const struct ct_replay *r, int device,
-                          uint64_t t_ns);
+                          uint64_t t_ns, int is_request);
+// To be called at the end: forgets the worst states behind the last requests.
+void ct_pool_curve_finish(struct ct_pool_curve *c);
 void ct_pool_curve_free(struct ct_pool_curve *c);
 
 #endif

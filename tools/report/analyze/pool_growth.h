@@ -4,8 +4,7 @@
 #ifndef CT_POOL_GROWTH_H
 #define CT_POOL_GROWTH_H
 
-#include "replay/replay.h"
-#include "replay/torch_pool.h"
+#include "analyze/driver_requests.h"
 
 enum ct_growth_cause {
     CT_GROWTH_NOT_ENOUGH_FREE, // the request exceeds all free memory of its class
@@ -26,15 +25,6 @@ struct ct_pool_growth {
     uint8_t driver_failed; // the driver had no memory for it at first
 };
 
-// What a thread has asked the driver for since its last event of a block.
-struct ct_driver_request {
-    int open, device;
-    uint64_t before_event;
-    uint64_t start, end; // the memory obtained; 0: none yet
-    int maps, failed;    // it is mapped memory; a call ran out of memory
-    struct ct_free_blocks of_class[CT_TORCH_POOL_CLASSES];
-};
-
 struct ct_pool_growth_counts {
     uint64_t grown[CT_GROWTH_CAUSES], ooms[CT_GROWTH_CAUSES];
     uint64_t retries; // requests for which PyTorch freed its cached segments and asked again
@@ -45,20 +35,16 @@ struct ct_pool_growth_counts {
 enum { CT_POOL_GROWTHS_LISTED = 4096 };
 
 struct ct_pool_growths {
-    struct ct_driver_request *requests; // by thread
-    size_t thread_count;
     struct ct_pool_growth *list; // the fragmented ones and all OOMs, in the order of events
     size_t count, capacity;
     uint64_t left_out;
     struct ct_pool_growth_counts device[CT_DEVICES];
 };
 
-// Call it before an event is applied. `counts`: the event is in the range and on a wanted device.
-void ct_pool_growth_update(struct ct_pool_growths *g, const struct ct_replay *r,
-                           const struct ct_event *e, uint64_t number, int counts);
+// Counts a request whose outcome is the event `e`, a block-alloc or block-oom.
+void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_request *q,
+                          const struct ct_event *e, uint64_t number);
 void ct_pool_growth_free(struct ct_pool_growths *g);
-// Whether the driver has run out of memory for the event's thread since the thread's last block.
-int ct_pool_growth_driver_failed(const struct ct_pool_growths *g, const struct ct_event *e);
 // Picks the requests of a device (an index) with the most free bytes outside the largest free
 // block, OOMs first: at most `most`, in the order of events. The caller frees the list.
 struct ct_pool_growth *ct_pool_growth_pick_worst(const struct ct_pool_growths *g, int device,

@@ -8,13 +8,23 @@
 
 enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
 
-int ct_scan_is_device_memory(const struct ct_oom_event *o) {
-    return o->space != CT_SPACE_HOST && o->op != CT_OP_REGISTER && o->op != CT_OP_RESERVE;
-}
-
 static int is_oom(const struct ct_event *e) {
     return e->op == CT_OP_BLOCK_OOM ||
            (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_trace_op_acquires(e->op));
+}
+
+static int is_request_for_memory(const struct ct_event *e) {
+    switch (e->op) {
+    case CT_OP_ALLOC:
+    case CT_OP_CREATE:
+    case CT_OP_MAP:
+    case CT_OP_GRAPH_ALLOC:
+    case CT_OP_BLOCK_ALLOC:
+    case CT_OP_BLOCK_OOM:
+        return !CT_HAS(e, space) || e->space != CT_SPACE_HOST;
+    default:
+        return 0;
+    }
 }
 
 static int is_wanted(const struct ct_scan *s, int index) {
@@ -106,50 +116,22 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.live_bytes = live->live_bytes;
     o.live_allocations = live->live_allocations;
     o.split = ct_replay_split(&s->end, index);
-    o.driver_failed = s->driver_failed;
+    o.driver_failed = s->of_event && s->of_event->failed;
     o.pool = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     return o;
 }
 
-// A failed request and its retry have the same key: the same size, kind of memory and device, and
-// both made to the driver or both to PyTorch.
-static uint64_t request_key(const struct ct_oom_event *o) {
-    const uint64_t of_block = o->op == CT_OP_BLOCK_OOM || o->op == CT_OP_BLOCK_ALLOC;
-    return ct_hash_mix(o->bytes) ^ (uint64_t)(o->device + 1) << 2 ^ of_block << 1 ^
-           (uint64_t)ct_scan_is_device_memory(o);
-}
-
 static void add_oom(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    CT_HEAP_GROW(s->ooms, s->oom_count, s->oom_capacity);
-    struct ct_oom_event *o = &s->ooms[s->oom_count++];
-    *o = describe(s, e, number);
-    ct_peak_totals_capture(&s->device[o->device].totals, CT_TOTALS_AT_OOM, &s->end, o->device,
+    const struct ct_oom_event o = describe(s, e, number);
+    ct_peak_totals_capture(&s->device[o.device].totals, CT_TOTALS_AT_OOM, &s->end, o.device,
                            number);
-    if (!o->bytes_known)
-        return;
-    uint64_t *last = ct_map_add(&s->unrecovered, request_key(o));
-    o->earlier = (uint32_t)*last;
-    *last = s->oom_count;
+    ct_incidents_add(&s->incidents, &o, s->of_event);
 }
 
-// A successful request recovers all earlier OOMs with its key.
-static void recover_ooms(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    if (!s->unrecovered.count || !CT_HAS(e, bytes) || !ct_trace_op_acquires(e->op))
-        return;
-    const struct ct_oom_event like = {.op = e->op,
-                                      .space = CT_HAS(e, space) ? e->space : 0,
-                                      .device = ct_event_device_index(e),
-                                      .bytes = e->bytes};
-    uint64_t *last = ct_map_find(&s->unrecovered, request_key(&like));
-    if (!last)
-        return;
-    for (uint64_t at = *last; at; at = s->ooms[at - 1].earlier) {
-        struct ct_oom_event *o = &s->ooms[at - 1];
-        o->recovered = 1;
-        o->recovered_event = number;
-        o->recovered_t_ns = e->t_ns;
-    }
-    *last = 0;
+static void note_success(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
+    ct_incidents_note_success(&s->incidents, e, number);
+    if (e->op == CT_OP_BLOCK_ALLOC && s->of_event && s->of_event->incident)
+        ct_incidents_note_retry(&s->incidents, s->of_event);
 }
 
 static const struct ct_oom_event *find_over_budget(const struct ct_scan *s) {
@@ -163,21 +145,7 @@ static const struct ct_oom_event *find_over_budget(const struct ct_scan *s) {
 const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
     if (s->request.capacity)
         return find_over_budget(s);
-    // Memory of a device counts before host memory and address space.
-    for (int of_device = 1; of_device >= 0; of_device--) {
-        const struct ct_oom_event *first = NULL;
-        for (size_t i = s->oom_count; i-- > 0;) {
-            const struct ct_oom_event *o = &s->ooms[i];
-            if (ct_scan_is_device_memory(o) != of_device)
-                continue;
-            if (!o->recovered)
-                return o;
-            first = o;
-        }
-        if (first)
-            return first;
-    }
-    return NULL;
+    return ct_incidents_find_crossing(&s->incidents);
 }
 
 // ---- plot ---------------------------------------------------------------------------------------
@@ -308,14 +276,14 @@ static void plot_freed(struct ct_scan *s, const struct ct_event *e, int index) {
         plot(s, device, column_of(&s->request, e->t_ns));
 }
 
-// Analyses PyTorch's pools before an event is applied.
+// Analyses PyTorch's pools before an event is applied. The very first request may fail, or be
+// retried.
 static void update_pools(struct ct_scan *s, const struct ct_event *e, uint64_t number, int counts) {
-    const int of_block = e->op >= CT_OP_BLOCK_ALLOC && e->op <= CT_OP_BLOCK_OOM;
-    if (!s->end.pool.on && !of_block && !is_oom(e)) // (the very first request may fail)
-        return;
-    s->driver_failed = is_oom(e) && ct_pool_growth_driver_failed(&s->growths, e);
-    ct_pool_curve_advance(&s->curve, &s->end, e->t_ns);
-    ct_pool_growth_update(&s->growths, &s->end, e, number, counts);
+    const int is_outcome = e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_OOM;
+    if (s->end.pool.on || is_outcome || is_oom(e))
+        ct_pool_curve_advance(&s->curve, &s->end, e->t_ns);
+    if (counts && is_outcome && s->of_event)
+        ct_pool_growth_count(&s->growths, s->of_event, e, number);
 }
 
 static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t number, int index,
@@ -325,6 +293,7 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
         plot(s, index, column_of(q, e->t_ns));
     plot_freed(s, e, index);
     s->changed_device = index;
+    s->of_event = ct_driver_requests_follow(&s->requests, &s->end, e, number);
     if (q->points)
         update_pools(s, e, number, counts);
     if (e->op == CT_OP_EXPORT)
@@ -334,7 +303,7 @@ static void before_event(struct ct_scan *s, const struct ct_event *e, uint64_t n
 static void behind_event(struct ct_scan *s, const struct ct_event *e, int index) {
     const struct ct_scan_request *q = &s->request;
     if (s->end.pool.on)
-        ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns);
+        ct_pool_curve_update(&s->curve, &s->end, index, e->t_ns, is_request_for_memory(e));
     if (s->changed_device != index && s->in_range && is_wanted(s, s->changed_device) &&
         q->columns && e->t_ns >= q->columns_from)
         plot(s, s->changed_device, column_of(q, e->t_ns));
@@ -356,13 +325,9 @@ static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t nu
     if (is_oom(e))
         add_oom(s, e, number);
     else if (!CT_HAS(e, result) || e->result == 0)
-        recover_ooms(s, e, number);
-    if (q->columns && e->t_ns >= q->columns_from) {
-        const unsigned c = column_of(q, e->t_ns);
-        plot(s, index, c);
-        if (is_oom(e))
-            s->plot[index][c].ooms++;
-    }
+        note_success(s, e, number);
+    if (q->columns && e->t_ns >= q->columns_from)
+        plot(s, index, column_of(q, e->t_ns));
 }
 
 static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
@@ -371,6 +336,7 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     const int counts = s->in_range && is_wanted(s, index);
     const int has_budget = counts && s->request.capacity;
     struct ct_oom_event before; // if has_budget
+    s->of_event = NULL;
     if (has_budget)
         before = describe(s, e, number);
     before_event(s, e, number, index, counts);
@@ -383,8 +349,18 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
         count_event(s, e, number, index, has_budget ? &before : NULL);
 }
 
-// After a gap in the events: the columns up to the present event stay empty.
+static void plot_incidents(struct ct_scan *s) {
+    for (size_t k = 0; k < s->incidents.count; k++) {
+        const struct ct_oom_event *o = ct_incidents_head(&s->incidents, k);
+        if (o->t_ns >= s->request.columns_from && s->plot[o->device])
+            s->plot[o->device][column_of(&s->request, o->t_ns)].ooms++;
+    }
+}
+
+// After a gap in the events: no call repeats one before the gap, and the columns up to the present
+// event stay empty.
 static void skip_gap(struct ct_scan *s, const struct ct_event *e) {
+    ct_driver_requests_free(&s->requests);
     if (!s->request.columns || e->t_ns < s->request.columns_from)
         return;
     for (int d = 0; d < CT_DEVICES; d++)
@@ -435,6 +411,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     }
     ct_replay_stop(&s->end);
     ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
+    ct_pool_curve_finish(&s->curve);
     for (int d = 0; d < CT_DEVICES; d++)
         s->device[d].pool_at_end = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
     if (s->end.resets)
@@ -442,17 +419,20 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     for (int d = 0; d < CT_DEVICES && request->columns; d++)
         if (s->plot[d])
             plot(s, d, request->columns - 1);
+    ct_incidents_finish(&s->incidents);
+    if (request->columns)
+        plot_incidents(s);
 }
 
 void ct_scan_free(struct ct_scan *s) {
-    free(s->ooms);
     for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++)
         free(s->totals[kind].list);
     for (int d = 0; d < CT_DEVICES; d++)
         free(s->plot[d]);
     for (int d = 0; d < CT_DEVICES; d++)
         ct_peak_totals_free(&s->device[d].totals);
-    ct_map_free(&s->unrecovered);
+    ct_incidents_free(&s->incidents);
+    ct_driver_requests_free(&s->requests);
     ct_pool_curve_free(&s->curve);
     ct_pool_growth_free(&s->growths);
     ct_sharing_free(&s->sharing);

@@ -4,28 +4,11 @@
 #ifndef CT_SCAN_H
 #define CT_SCAN_H
 
+#include "analyze/incidents.h"
 #include "analyze/peak_totals.h"
 #include "analyze/pool_curve.h"
 #include "analyze/pool_growth.h"
 #include "analyze/sharing.h"
-
-// An event that crossed capacity: a failed allocation, or the first event over a budget of the
-// user's.
-struct ct_oom_event {
-    uint64_t event, t_ns;
-    int device; // index; CT_MAX_DEVICES = unknown
-    uint32_t api, op, space, stack, thread, flags;
-    int32_t result;
-    int bytes_known, reading_known;
-    uint64_t bytes, free, total;
-    uint64_t live_bytes, live_allocations;
-    struct ct_breakdown split; // of the device at the event
-    int recovered;             // a retry of the same size succeeded later
-    uint64_t recovered_event, recovered_t_ns;
-    int driver_failed;                // of a block-oom: the driver had run out of memory before
-    struct ct_torch_pool_totals pool; // of the device at the event
-    uint32_t earlier;                 // the previous OOM of the same size without a retry, + 1
-};
 
 // Memory of the driver, and the thread that allocated it.
 struct ct_new_memory {
@@ -64,8 +47,8 @@ struct ct_stack_totals {
 struct ct_plot_column {
     int live_known, used_known;
     uint64_t live_min, live_max, used_min, used_max;
-    uint32_t ooms;
-    int coarse; // from the coarse history
+    uint32_t ooms; // incidents, by their heads; from the coarse history: failed calls
+    int coarse;    // from the coarse history
 };
 
 struct ct_scan_request {
@@ -82,8 +65,7 @@ struct ct_scan {
     struct ct_scan_request request;
     uint64_t events, lost, ops[CT_OPS_END];
     struct ct_device_scan device[CT_DEVICES];
-    struct ct_oom_event *ooms;
-    size_t oom_count, oom_capacity;
+    struct ct_incidents incidents;
     struct ct_stack_totals totals[CT_HOLDING_STACKS]; // by kind
     struct ct_plot_column *plot[CT_DEVICES];          // NULL for devices not seen
     struct ct_replay end; // the state behind the last event of the range
@@ -91,21 +73,19 @@ struct ct_scan {
     struct ct_pool_growths growths;
     struct ct_sharing sharing;
     // Working state of the pass.
-    struct ct_map unrecovered; // key of a request -> its last OOM without a retry, + 1
+    struct ct_driver_requests requests;
+    struct ct_driver_request *of_event; // the request that the present event belongs to, or NULL
     unsigned column[CT_DEVICES];
     int in_range;
     uint64_t event;       // the present one
     uint64_t known_event; // the first event after the last gap
     int changed_device;   // of the last change of what is live
-    int driver_failed;    // for the thread of the present event, since its last block
 };
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);
 void ct_scan_free(struct ct_scan *s);
 // Returns the crossing of capacity, or NULL. With a budget: the first event over it. Otherwise the
-// last OOM without a later successful retry, or else the first OOM.
+// head of an incident, see ct_incidents_find_crossing.
 const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s);
-// Whether device memory was asked for, as opposed to host memory and address space.
-int ct_scan_is_device_memory(const struct ct_oom_event *o);
 
 #endif

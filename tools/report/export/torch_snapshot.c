@@ -6,7 +6,6 @@
 #include <cutrace/format/assert.h>
 #include <inttypes.h>
 
-#include "analyze/scan.h"
 #include "analyze/site_groups.h"
 #include "export/torch_snapshot_write.h"
 
@@ -223,14 +222,10 @@ static void describe_oom(const struct ct_torch_snapshot *s, const struct ct_even
                        (int)api->length, api->at, e->result, unknown);
 }
 
-static void write_oom(struct ct_torch_snapshot *s, const struct ct_event *e) {
-    const struct ct_oom_event of = {.op = e->op, .space = CT_HAS(e, space) ? e->space : 0};
+static void write_oom(struct ct_torch_snapshot *s, const struct ct_event *e, uint64_t number) {
     const int index = ct_event_device_index(e);
-    const int is_oom =
-        e->op == CT_OP_BLOCK_OOM || (CT_HAS(e, result) && e->result == 2 &&
-                                     ct_trace_op_acquires(e->op) && ct_scan_is_device_memory(&of));
     char text[300];
-    if (!s->out || !is_oom || !is_wanted(s, index))
+    if (!s->out || !ct_map_find(&s->ooms, number) || !is_wanted(s, index))
         return;
     const struct ct_breakdown split = ct_replay_split(s->replay, index);
     uint64_t free_bytes = 0;
@@ -323,7 +318,7 @@ static void replay_window(struct ct_torch_snapshot *s, struct ct_trace *t, struc
         }
         s->event = e;
         if (s->began)
-            write_oom(s, e);
+            write_oom(s, e, number);
         ct_replay_apply(r, e, number);
     }
     s->event = NULL;
@@ -403,6 +398,7 @@ void ct_torch_snapshot_free(struct ct_torch_snapshot *s) {
     ct_range_list_free(&s->regions);
     ct_range_list_free(&s->blocks);
     ct_map_free(&s->held);
+    ct_map_free(&s->ooms);
     ct_map_free(&s->frames);
     ct_map_free(&s->frame);
     ct_map_free(&s->file);

@@ -41,7 +41,8 @@ struct ct_torch_snapshot {
     struct ct_call_sites *sites;
     int device; // only this one; -1: all
     struct ct_export_window window;
-    const char *note; // applies to all figures; may be NULL
+    const char *note;   // applies to all figures; may be NULL
+    struct ct_map ooms; // the events that are shown as an OOM; freed by ct_torch_snapshot_free
     uint64_t entries;
     struct ct_export_shown shown[CT_DEVICES];
     // Results of ct_torch_snapshot_prepare.

@@ -142,6 +142,14 @@ static int set_events(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
+// "oom|peak|end" are the first kinds of a moment; everything else is a time.
+static int set_at(struct ct_arguments *o, const char *value) {
+    const int choice = find_choice(value, "oom|peak|end");
+    o->have_at = 1;
+    o->at = choice < 0 ? CT_MOMENT_TIME : (enum ct_moment_kind)choice;
+    return choice < 0 ? ct_human_parse_duration(value, &o->at_ns) : 0;
+}
+
 static int set_value(struct ct_arguments *o, enum argument a, const char *value) {
     unsigned long number = 0;
     switch (a) {
@@ -158,6 +166,8 @@ static int set_value(struct ct_arguments *o, enum argument a, const char *value)
     case ARG_TO:
         o->have_to = 1;
         return ct_human_parse_duration(value, &o->to_ns);
+    case ARG_AT:
+        return set_at(o, value);
     case ARG_TOP:
         if (parse_whole(value, 1000000, &number) || !number)
             return -1;
@@ -254,6 +264,8 @@ static int check_output(const struct ct_arguments *o, struct ct_error *error) {
         return ct_error_set(error, CT_EXIT_USAGE, "--segments is for the command top");
     if (o->events && o->command != CT_COMMAND_export)
         return ct_error_set(error, CT_EXIT_USAGE, "--events is for the command export");
+    if (o->have_at && o->command != CT_COMMAND_frag)
+        return ct_error_set(error, CT_EXIT_USAGE, "--at is for the command frag");
     if (o->output && strcmp(o->output, "-") == 0)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "--output=-: the result must be a file; name one");

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "analyze/moment.h"
 #include "base/error.h"
 #include "base/human.h"
 #include "symbols/demangle.h"
@@ -27,6 +28,9 @@ struct ct_arguments {
     int device;              // -1 = all
     uint64_t from_ns, to_ns; // since the start
     int have_from, have_to;
+    int have_at;
+    enum ct_moment_kind at;
+    uint64_t at_ns;  // of CT_MOMENT_TIME, since the start
     unsigned top;    // 0 = the default of the view
     uint64_t events; // 0 = not given, UINT64_MAX = all
     int have_demangling;

@@ -61,13 +61,13 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
 }
 
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][7] = {
-        [CT_COMMAND_summary] = {"devices", "host_bytes", "ooms", "crossing", "live_at_crossing",
-                                "live_at_peak"},
-        [CT_COMMAND_oom] = {"ooms", "crossing"},
+    static const char *const keys[CT_COMMANDS][8] = {
+        [CT_COMMAND_summary] = {"devices", "host_bytes", "ooms", "incidents", "crossing",
+                                "live_at_crossing", "live_at_peak"},
+        [CT_COMMAND_oom] = {"ooms", "incidents", "crossing"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
-        [CT_COMMAND_frag] = {"without_blocks", "devices", "shared", "host"},
+        [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "host"},
     };
     const char *const *key = keys[v->options->command];
     const struct ct_scan nothing = {.events = 0};
@@ -146,6 +146,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     const char *op = ct_event_names_op(o->op);
     ct_json_open(j, key, '{');
     ct_json_number(j, "event", o->event);
+    ct_json_number_or_null(j, "incident", !budget, o->incident);
     ct_json_number(j, "t_ns", o->t_ns);
     ct_document_add_device(j, "device", o->device);
     if (o->api)
@@ -167,6 +168,39 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_document_add_memory(j, "memory", &o->split);
     ct_call_sites_json_stack(j, v->sites, "stack", o->stack);
     ct_json_close(j, '}');
+}
+
+static void add_incident(struct ct_json *j, const struct ct_incidents *n, size_t k) {
+    const struct ct_incident *i = &n->list[k];
+    const struct ct_oom_event *head = ct_incidents_head(n, k);
+    ct_json_open(j, NULL, '{');
+    ct_json_number(j, "event", head->event);
+    ct_json_text(j, "outcome", i->retried ? "retried" : "failed");
+    ct_json_bool(j, "pytorch", i->by_pytorch);
+    ct_json_bool(j, "freed_before_retry", i->retried && i->freed);
+    ct_json_bool(j, "recovered", i->recovered);
+    ct_json_number_or_null(j, "recovered_event", i->recovered, head->recovered_event);
+    ct_json_open(j, "parts", '[');
+    for (uint32_t at = i->first + 1; at; at = n->ooms[at - 1].next_part)
+        ct_json_number(j, NULL, n->ooms[at - 1].event);
+    ct_json_close(j, ']');
+    ct_json_close(j, '}');
+}
+
+void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_incidents *n,
+                               const struct ct_oom_event *crossing) {
+    ct_json_open(j, "ooms", '[');
+    for (size_t i = 0; i < n->oom_count; i++)
+        ct_document_add_oom(j, v, NULL, &n->ooms[i], 0);
+    ct_json_close(j, ']');
+    ct_json_open(j, "incidents", '[');
+    for (size_t k = 0; k < n->count; k++)
+        add_incident(j, n, k);
+    ct_json_close(j, ']');
+    if (crossing)
+        ct_document_add_oom(j, v, "crossing", crossing, v->options->capacity != 0);
+    else
+        ct_json_null(j, "crossing");
 }
 
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c) {

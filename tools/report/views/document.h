@@ -24,6 +24,9 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t);
 // Adds an OOM; `key` is NULL in a list. `budget`: it crossed the budget of --capacity.
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget);
+// Adds the OOMs, the incidents that they are parts of, and the crossing (NULL: there is none).
+void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_incidents *n,
+                               const struct ct_oom_event *crossing);
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);

@@ -30,30 +30,8 @@ struct part {
     const struct ct_view *v;
     const struct ct_oom_event *crossing;
     uint64_t first, last; // events in the range
-    uint64_t oom;         // the last event of the OOM
-    int some, oom_known;
-    int settled; // the outcome of the crossing is known
+    int some, oom_known;  // there are any; the crossing is among them
 };
-
-// PyTorch reports a block-oom right behind the failures of the driver, in the same thread. Where a
-// limit of PyTorch's own fails the request, the block-oom is all there is.
-static void note_oom(struct part *p, const struct ct_event *e, uint64_t number) {
-    const struct ct_oom_event *c = p->crossing;
-    const int device = p->v->options->device;
-    if (c && number == c->event) {
-        p->oom = number;
-        p->oom_known = 1;
-    }
-    if (c && (number < c->event || p->settled || !CT_HAS(e, thread) || e->thread != c->thread))
-        return;
-    if (c && e->op == CT_OP_BLOCK_ALLOC)
-        p->settled = 1;
-    if (e->op != CT_OP_BLOCK_OOM || (device >= 0 && ct_event_device_index(e) != device))
-        return;
-    p->settled = c != NULL;
-    p->oom = number;
-    p->oom_known = 1;
-}
 
 static void find_part(struct part *p, struct ct_trace *t) {
     const struct ct_view *v = p->v;
@@ -76,7 +54,16 @@ static void find_part(struct part *p, struct ct_trace *t) {
             continue;
         p->some = 1;
         p->last = number;
-        note_oom(p, &e, number);
+        p->oom_known |= p->crossing && number == p->crossing->event;
+    }
+}
+
+// PyTorch has one entry for each OutOfMemoryError, and none where its retry succeeded.
+static void choose_ooms(struct ct_torch_snapshot *to, const struct ct_incidents *n) {
+    for (size_t k = 0; k < n->count; k++) {
+        const struct ct_oom_event *head = ct_incidents_head(n, k);
+        if (!n->list[k].retried && ct_incidents_is_device_memory(head))
+            *ct_map_add(&to->ooms, head->event) = 1;
     }
 }
 
@@ -93,12 +80,13 @@ static void choose_window(struct export *x) {
     ct_scan_run(&s, v->trace, &request);
     p.crossing = ct_scan_find_crossing(&s);
     find_part(&p, v->trace);
-    ct_scan_free(&s);
+    choose_ooms(&x->snapshot, &s.incidents);
     x->oom_known = p.oom_known;
-    x->oom = p.oom;
+    x->oom = p.crossing ? p.crossing->event : 0;
+    ct_scan_free(&s);
     // The window ends with the OOM, unless all events or those of a range are asked for.
     if (p.oom_known && !(ranged && !o->events) && o->events != UINT64_MAX)
-        p.last = p.oom;
+        p.last = x->oom;
     if (p.last - p.first >= most)
         p.first = p.last - most + 1;
     if (!p.some) // only the state at that time

@@ -27,6 +27,7 @@ struct samples {
     int devices;
     uint64_t capacity[CT_DEVICES];
     struct ct_frag_requests requests[CT_DEVICES];
+    struct ct_moment moment; // of everything else
 };
 
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
@@ -55,8 +56,14 @@ static uint64_t instant_of(const struct samples *h, uint64_t from, uint64_t to, 
     return from + (uint64_t)((unsigned __int128)span * (i + 1) / h->count);
 }
 
-// Samples the state at `count` instants, evenly spread over the range; the last one is its end. The
-// scan's replay is used anew, so that only one is in memory; it ends in the same state.
+// Starts the scan's replay anew, so that only one is in memory.
+static void restart_replay(struct ct_replay *r) {
+    ct_replay_free(r);
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1;
+}
+
+// Samples the state at `count` instants, evenly spread over the range; the last one is its end.
 static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
     struct ct_replay *r = &s->end;
@@ -72,9 +79,7 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
         h->capacity[d] = ct_capacity_find(t, r, d).bytes;
     }
     h->list = ct_heap_alloc_zeroed((size_t)h->devices * h->count, sizeof *h->list);
-    ct_replay_free(r);
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
+    restart_replay(r);
     ct_trace_rewind(v->trace);
     while ((e = ct_replay_next(r, v->trace, &number)) && e->t_ns <= v->to_ns) {
         for (; at < h->count && e->t_ns > instant_of(h, from, to, at); at++)
@@ -88,18 +93,47 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
     ct_replay_stop(r);
 }
 
-static int is_despite_free(const struct ct_oom_event *o, int device) {
-    return o->device == device && ct_oom_reason_find(o, 0).kind == CT_OOM_REASON_ENOUGH_FREE;
+// Chooses the moment, and leaves the scan's replay and sharing in the state of it. The samples end
+// with the range.
+static void go_to_moment(struct ct_view *v, struct samples *h, struct ct_scan *s) {
+    const struct ct_arguments *o = v->options;
+    h->moment = ct_moment_find(s, v->trace, o->have_at ? o->at : CT_MOMENT_OOM,
+                               ct_view_scan_main_device(v, s), v->trace->start_ns + o->at_ns);
+    if (o->have_at && h->moment.kind != o->at)
+        ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
+    if (h->moment.kind == CT_MOMENT_END)
+        return;
+    restart_replay(&s->end);
+    ct_sharing_free(&s->sharing);
+    ct_moment_replay(&h->moment, &s->end, &s->sharing, v->trace);
 }
 
-static size_t count_despite_free(const struct ct_scan *s, int device) {
+// Returns the last call of an incident that failed although the device had enough free memory, or
+// NULL.
+static const struct ct_oom_event *find_despite_free(const struct ct_scan *s, size_t incident,
+                                                    int device) {
+    return ct_oom_reason_find_call(&s->incidents, incident, device, CT_OOM_REASON_ENOUGH_FREE);
+}
+
+// Counts the incidents of a device with a call that failed for a reason.
+static size_t count_incidents(const struct ct_scan *s, int device, enum ct_oom_reason_kind kind) {
     size_t n = 0;
-    for (size_t i = 0; i < s->oom_count; i++)
-        n += (size_t)is_despite_free(&s->ooms[i], device);
+    for (size_t k = 0; k < s->incidents.count; k++)
+        n += ct_oom_reason_find_call(&s->incidents, k, device, kind) != NULL;
     return n;
 }
 
 // ---- text ---------------------------------------------------------------------------------------
+
+// Prints " at the OOM, +5.944 s" behind a device (-1: behind something of no device).
+static void print_moment(struct ct_view *v, const struct ct_moment *m, int device) {
+    static const char *const words[] = {" at the OOM", " at the peak", " at the end", ""};
+    fputs(words[m->kind], v->out);
+    if (m->device >= 0 && m->device != device)
+        fprintf(v->out, " of %s", ct_label_device(m->device).text);
+    fprintf(v->out, "%s %s", m->kind == CT_MOMENT_TIME ? " at" : ",",
+            ct_label_time(v, m->t_ns).text);
+}
 
 static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
@@ -157,13 +191,15 @@ static void print_unknown_device(struct ct_view *v, const struct ct_scan *s) {
     print_shared(v, s, CT_MAX_DEVICES);
 }
 
-static void print_host(struct ct_view *v, const struct ct_scan *s) {
+static void print_host(struct ct_view *v, const struct ct_scan *s, const struct ct_moment *m) {
     size_t n;
     char name[100];
     struct ct_host_memory *list = ct_host_memory_list(&v->trace->definitions, &s->end.live, &n);
-    if (n)
-        fprintf(v->out, "%spage-locked host memory at the end%s\n", v->terminal->bold,
-                v->terminal->reset);
+    if (n) {
+        fprintf(v->out, "%spage-locked host memory", v->terminal->bold);
+        print_moment(v, m, -1);
+        fprintf(v->out, "%s\n", v->terminal->reset);
+    }
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
             ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
@@ -176,17 +212,26 @@ static void print_host(struct ct_view *v, const struct ct_scan *s) {
 }
 
 static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
-    size_t n = count_despite_free(s, device), shown = 0;
+    const size_t n = count_incidents(s, device, CT_OOM_REASON_ENOUGH_FREE);
+    const size_t unknown = count_incidents(s, device, CT_OOM_REASON_UNKNOWN);
     const unsigned most = v->options->top ? v->options->top : 5;
-    if (!n) {
-        fputs("  OOMs             none despite enough free memory\n", v->out);
+    size_t shown = 0;
+    if (unknown)
+        fprintf(v->out,
+                "  driver           %zu OOM%s, where the device's free memory is not known\n",
+                unknown, ct_human_plural(unknown));
+    else if (!n)
+        fputs("  driver           no call failed although the device had enough free memory\n",
+              v->out);
+    if (!n)
         return;
-    }
-    fprintf(v->out, "  %sOOMs             %zu despite enough free memory in total:%s\n",
-            v->terminal->red, n, v->terminal->reset);
-    for (size_t i = s->oom_count; i-- > 0 && shown < most;) {
-        const struct ct_oom_event *o = &s->ooms[i];
-        if (!is_despite_free(o, device))
+    fprintf(
+        v->out,
+        "  %sdriver           %zu OOM%s although the device had enough free memory in total:%s\n",
+        v->terminal->red, n, ct_human_plural(n), v->terminal->reset);
+    for (size_t k = s->incidents.count; k-- > 0 && shown < most;) {
+        const struct ct_oom_event *o = find_despite_free(s, k, device);
+        if (!o)
             continue;
         shown++;
         fprintf(v->out, "    %s event %" PRIu64 ": requested %s, free %s\n",
@@ -198,18 +243,20 @@ static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
 static void print_device(struct ct_view *v, const struct ct_scan *s, const struct samples *h,
                          int d) {
     const struct sample *samples = &h->list[(unsigned)h->device[d] * h->count];
-    struct ct_live_totals end;
+    struct ct_live_totals now;
     const struct ct_address_layout layout =
         ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
-    ct_live_at_read(&end, &s->end, d, CT_ROWS_BY_SEGMENT);
-    fprintf(v->out, "%s%s at the end%s: %s in %s allocation%s\n", v->terminal->bold,
-            ct_label_device(d).text, v->terminal->reset, ct_label_size(v, end.bytes).text,
-            ct_human_count(end.count).text, ct_human_plural(end.count));
+    ct_live_at_read(&now, &s->end, d, CT_ROWS_BY_SEGMENT);
+    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(d).text);
+    print_moment(v, &h->moment, d);
+    fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
+            ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
+            ct_human_plural(now.count));
     print_layout(v, &layout);
-    print_mempools(v, &end);
+    print_mempools(v, &now);
     print_shared(v, s, d);
     print_ooms(v, s, d);
-    ct_frag_pool_print(v, s, &h->requests[d], d);
+    ct_frag_pool_print(v, s, &h->requests[d], d, h->moment.t_ns);
     fprintf(v->out, "  %sover time %12s %12s %8s %12s %12s%s\n", v->terminal->dim, "allocated",
             "gaps", "number", "largest", "free (about)", v->terminal->reset);
     for (unsigned i = 0; i < h->count; i++) {
@@ -219,7 +266,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
                 ct_human_count(p->layout.gaps).text, ct_label_size(v, p->layout.gap_max).text,
                 p->split.used_known ? ct_label_size(v, p->split.free).text : "-");
     }
-    ct_live_at_free(&end);
+    ct_live_at_free(&now);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -294,27 +341,27 @@ static void add_history(struct ct_json *j, const struct samples *h, int d) {
 
 static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                        const struct samples *h, int d) {
-    struct ct_live_totals end;
+    struct ct_live_totals now;
     const struct ct_address_layout layout =
         ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
-    ct_live_at_read(&end, &s->end, d, CT_ROWS_BY_SEGMENT);
+    ct_live_at_read(&now, &s->end, d, CT_ROWS_BY_SEGMENT);
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
-    ct_json_number(j, "live_bytes", end.bytes);
+    ct_json_number(j, "live_bytes", now.bytes);
     ct_json_open(j, "address_layout", '{');
     add_layout(j, &layout);
     ct_json_close(j, '}');
-    add_mempools(j, &end);
+    add_mempools(j, &now);
     add_shared(j, s, d);
     ct_json_open(j, "ooms_despite_free", '[');
-    for (size_t i = 0; i < s->oom_count; i++)
-        if (is_despite_free(&s->ooms[i], d))
-            ct_document_add_oom(j, v, NULL, &s->ooms[i], 0);
+    for (size_t k = 0; k < s->incidents.count; k++)
+        if (find_despite_free(s, k, d))
+            ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0);
     ct_json_close(j, ']');
     add_history(j, h, d);
     ct_frag_pool_add_json(v, j, s, &h->requests[d], d);
     ct_json_close(j, '}');
-    ct_live_at_free(&end);
+    ct_live_at_free(&now);
 }
 
 static void print_text(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
@@ -326,9 +373,19 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     if (h->device[CT_MAX_DEVICES] < 0)
         print_unknown_device(v, s);
-    print_host(v, s);
+    print_host(v, s, &h->moment);
     if (without_blocks)
         fprintf(v->out, "PyTorch has no blocks: %s\n", without_blocks);
+}
+
+static void add_moment(struct ct_json *j, const struct ct_moment *m) {
+    ct_json_open(j, "moment", '{');
+    ct_json_text(j, "what", ct_moment_kind_name(m->kind));
+    ct_json_number_or_null(j, "device", m->device >= 0 && m->device < CT_MAX_DEVICES,
+                           (uint64_t)m->device);
+    ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
+    ct_json_number(j, "t_ns", m->t_ns);
+    ct_json_close(j, '}');
 }
 
 static void print_json(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
@@ -336,6 +393,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
     const char *without_blocks = ct_torch_settings_without_blocks(v->trace);
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
+    add_moment(j, &h->moment);
     if (without_blocks)
         ct_json_text(j, "without_blocks", without_blocks);
     else
@@ -366,6 +424,7 @@ int ct_view_frag(struct ct_view *v) {
     for (int d = 0; d < CT_DEVICES; d++)
         ct_frag_pool_choose_requests(&h.requests[d], &s.growths, d, request_count(v->options));
     replay_samples(v, &h, &s);
+    go_to_moment(v, &h, &s);
     if (v->options->json)
         print_json(v, &s, &h);
     else

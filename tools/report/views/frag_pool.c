@@ -65,8 +65,14 @@ static void print_segment_kinds(struct ct_view *v, const struct ct_scan *s, int 
     free(list);
 }
 
-static void print_figures(struct ct_view *v, const struct ct_scan *s, int device) {
-    const struct ct_torch_pool_totals *f = &s->device[device].pool_at_end;
+static void print_class(struct ct_view *v, const char *class, const struct ct_free_blocks *f) {
+    fprintf(v->out, "    %s requests %12s  in %s free block%s, largest %s\n", class,
+            ct_label_size(v, f->bytes).text, ct_human_count(f->ranges).text,
+            ct_human_plural(f->ranges), ct_pool_text_largest(v, f->largest).text);
+}
+
+static void print_figures(struct ct_view *v, const struct ct_scan *s, int device,
+                          const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  PyTorch          %12s  reserved; %s of it in %s block%s\n",
             f->reported ? ct_label_size(v, f->reserved).text : "-",
             f->reported ? ct_label_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
@@ -93,10 +99,8 @@ static void print_figures(struct ct_view *v, const struct ct_scan *s, int device
             ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
             ct_human_plural(f->free.ranges), ct_pool_text_largest(v, f->free.largest).text,
             ct_pool_text_fragmentation(f).text);
-    const struct ct_free_blocks *small = &f->of_class[CT_TORCH_POOL_SMALL];
-    fprintf(v->out, "    small requests %12s  in %s free block%s, largest %s\n",
-            ct_label_size(v, small->bytes).text, ct_human_count(small->ranges).text,
-            ct_human_plural(small->ranges), ct_pool_text_largest(v, small->largest).text);
+    print_class(v, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
+    print_class(v, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
     fprintf(v->out, "  idle             %12s  in %s segment%s without blocks: could be freed\n",
             ct_label_size(v, f->idle_bytes).text, ct_human_count(f->idle_segments).text,
             ct_human_plural(f->idle_segments));
@@ -156,7 +160,9 @@ static void print_request(struct ct_view *v, const struct ct_frag_request *n) {
             ct_label_size(v, g->requested).text, g->oom ? "OOM" : "requested");
     if (!g->oom)
         fprintf(v->out, ", grew by %s", ct_label_size(v, g->obtained).text);
-    fprintf(v->out, "; %s was free, largest %s; ", ct_label_size(v, g->free.bytes).text,
+    fprintf(v->out, "; before it, %s was free for %s requests, largest %s; ",
+            ct_label_size(v, g->free.bytes).text,
+            g->class == CT_TORCH_POOL_SMALL ? "small" : "large",
             ct_pool_text_largest(v, g->free.largest).text);
     ct_print_label(v, label, 80);
     putc('\n', v->out);
@@ -169,7 +175,7 @@ static void print_causes(struct ct_view *v, const char *what, const uint64_t n[C
         n[CT_GROWTH_NOT_ENOUGH_FREE] + n[CT_GROWTH_FRAGMENTED] + n[CT_GROWTH_FIT_UNUSED];
     fprintf(
         v->out,
-        "  %-16s %12s  time%s: %s not enough free, %s fragmented, %s large enough block unused\n",
+        "  %-16s %12s  time%s in all: in its segments %s not enough free, %s fragmented, %s large enough block unused\n",
         what, ct_human_count(all).text, ct_human_plural(all),
         ct_human_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
         ct_human_count(n[CT_GROWTH_FRAGMENTED]).text, ct_human_count(n[CT_GROWTH_FIT_UNUSED]).text);
@@ -178,13 +184,13 @@ static void print_causes(struct ct_view *v, const char *what, const uint64_t n[C
 static void print_requests(struct ct_view *v, const struct ct_scan *s,
                            const struct ct_frag_requests *q, int device) {
     const struct ct_pool_growth_counts *c = &s->growths.device[device];
-    print_causes(v, "grew", c->grown);
+    print_causes(v, "pool grew", c->grown);
     if (c->ooms[CT_GROWTH_NOT_ENOUGH_FREE] || c->ooms[CT_GROWTH_FRAGMENTED] ||
         c->ooms[CT_GROWTH_FIT_UNUSED])
-        print_causes(v, "OOM", c->ooms);
+        print_causes(v, "pool OOM", c->ooms);
     if (c->retries)
         fprintf(v->out,
-                "  retries          %12s  request%s for which PyTorch freed its cached segments\n",
+                "  pool retries     %12s  request%s for which PyTorch freed its cached segments\n",
                 ct_pool_text_retries(v, c).text, ct_human_plural(c->retries));
     for (size_t i = 0; i < q->count; i++)
         print_request(v, &q->list[i]);
@@ -241,15 +247,17 @@ static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int de
 }
 
 void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
-                        const struct ct_frag_requests *q, int device) {
-    const struct ct_trace *t = v->trace;
+                        const struct ct_frag_requests *q, int device, uint64_t t_ns) {
+    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&s->end.pool, &s->end.live, device);
     struct ct_held_segments held;
+    if (f.known) {
+        print_figures(v, s, device, &f);
+        ct_held_segments_find(&held, &s->end, device);
+        print_holders(v, &held, t_ns);
+        ct_held_segments_free(&held);
+    }
     if (!s->device[device].pool_at_end.known)
         return;
-    print_figures(v, s, device);
-    ct_held_segments_find(&held, &s->end, device);
-    print_holders(v, &held, v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns);
-    ct_held_segments_free(&held);
     print_requests(v, s, q, device);
     if (s->curve.devices[device])
         print_curve(v, &s->curve, device);
@@ -388,7 +396,9 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
 
 void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                            const struct ct_frag_requests *q, int device) {
-    const struct ct_torch_pool_totals *f = &s->device[device].pool_at_end;
+    const struct ct_torch_pool_totals figures =
+        ct_torch_pool_totals(&s->end.pool, &s->end.live, device);
+    const struct ct_torch_pool_totals *f = &figures;
     const int bound = ct_torch_settings_limit_reuse(v->trace);
     if (!f->known) {
         ct_json_null(j, "pool");

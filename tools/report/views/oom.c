@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oom: every failed allocation, with the free memory and whether a retry succeeded.
+// oom: every incident, with the free memory, the failed calls that are its parts, and its outcome.
 #include <inttypes.h>
 
 #include "views/document.h"
@@ -7,17 +7,22 @@
 #include "views/print.h"
 #include "views/trace_state.h"
 
-static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_crossing) {
+// Prints "event 7  cudaMalloc  4.30 GiB  result 2".
+static void print_call(struct ct_view *v, const struct ct_oom_event *o) {
     char api[100] = "PyTorch", result[30] = "";
     if (o->op != CT_OP_BLOCK_OOM) {
         ct_label_api(v, o->api, api, sizeof api);
         (void)snprintf(result, sizeof result, "  result %d", o->result);
     }
-    fprintf(v->out, "%s%s%s  %s  event %" PRIu64 "  %s  %s%s%s\n",
-            is_crossing ? v->terminal->red : v->terminal->bold, ct_label_time(v, o->t_ns).text,
-            v->terminal->reset, ct_label_device(o->device).text, o->event, api,
-            o->bytes_known ? ct_label_size(v, o->bytes).text : "-", result,
-            is_crossing ? "  <- crossed capacity" : "");
+    fprintf(v->out, "event %" PRIu64 "  %s  %s%s", o->event, api,
+            o->bytes_known ? ct_label_size(v, o->bytes).text : "-", result);
+}
+
+static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_crossing) {
+    fprintf(v->out, "%s%s%s  %s  ", is_crossing ? v->terminal->red : v->terminal->bold,
+            ct_label_time(v, o->t_ns).text, v->terminal->reset, ct_label_device(o->device).text);
+    print_call(v, o);
+    fputs(is_crossing ? "  <- crossed capacity\n" : "\n", v->out);
 }
 
 static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
@@ -33,7 +38,39 @@ static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
                 m->moved_on ? " (inferred)" : "", ct_label_size(v, m->total).text);
 }
 
-static void print_oom(struct ct_view *v, const struct ct_oom_event *o, int is_crossing) {
+// Prints the failed calls of an incident besides its head.
+static void print_parts(struct ct_view *v, const struct ct_incidents *n,
+                        const struct ct_incident *i) {
+    const char *label = "parts";
+    for (uint32_t at = i->first + 1; at; at = n->ooms[at - 1].next_part) {
+        if (at - 1 == i->head)
+            continue;
+        fprintf(v->out, "\n    %-8s %s  ", label, ct_label_time(v, n->ooms[at - 1].t_ns).text);
+        print_call(v, &n->ooms[at - 1]);
+        label = "";
+    }
+}
+
+static void print_outcome(struct ct_view *v, const struct ct_incident *i,
+                          const struct ct_oom_event *head) {
+    const struct ct_human_text later = ct_human_duration(head->recovered_t_ns - head->t_ns);
+    if (i->retried)
+        fprintf(
+            v->out,
+            "\n    outcome  recovered: PyTorch %s, and its retry succeeded %s later, event %" PRIu64,
+            i->freed ? "freed memory" : "asked again", later.text, head->recovered_event);
+    else if (i->recovered)
+        fprintf(v->out,
+                "\n    outcome  failed; a request of this size succeeded %s later, event %" PRIu64,
+                later.text, head->recovered_event);
+    else
+        fputs("\n    outcome  failed; no later request of this size succeeded", v->out);
+    putc('\n', v->out);
+}
+
+static void print_incident(struct ct_view *v, const struct ct_incidents *n, size_t k,
+                           int is_crossing) {
+    const struct ct_oom_event *o = ct_incidents_head(n, k);
     const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
     print_head(v, o, is_crossing);
     fputs("    reason   ", v->out);
@@ -49,44 +86,32 @@ static void print_oom(struct ct_view *v, const struct ct_oom_event *o, int is_cr
         ct_print_stack(v, o->stack, 8, 13);
     else
         putc('-', v->out);
-    if (o->recovered)
-        fprintf(v->out, "\n    retry    succeeded %s later, event %" PRIu64,
-                ct_human_duration(o->recovered_t_ns - o->t_ns).text, o->recovered_event);
-    else
-        fputs("\n    retry    none of this size succeeded", v->out);
-    putc('\n', v->out);
+    print_parts(v, n, &n->list[k]);
+    print_outcome(v, &n->list[k], o);
 }
 
 static void print_text(struct ct_view *v, const struct ct_scan *s) {
+    const struct ct_incidents *n = &s->incidents;
     const struct ct_oom_event *crossing = v->options->capacity ? NULL : ct_scan_find_crossing(s);
-    size_t recovered = 0;
-    for (size_t i = 0; i < s->oom_count; i++)
-        recovered += (size_t)s->ooms[i].recovered;
-    if (!s->oom_count) {
+    if (!n->count) {
         fprintf(v->out, "No OOM occurred%s\n", ct_trace_state_until(v).text);
         return;
     }
-    fprintf(v->out, "%zu OOM%s, %zu of them followed by a successful retry of the same size\n",
-            s->oom_count, ct_human_plural(s->oom_count), recovered);
+    ct_print_incident_counts(v, n);
+    putc('\n', v->out);
     const size_t most = v->options->top ? v->options->top : SIZE_MAX;
-    for (size_t i = 0; i < s->oom_count; i++)
-        if (s->oom_count - i <= most || &s->ooms[i] == crossing)
-            print_oom(v, &s->ooms[i], &s->ooms[i] == crossing);
+    for (size_t k = 0; k < n->count; k++) {
+        const int is_crossing = ct_incidents_head(n, k) == crossing;
+        if (n->count - k <= most || is_crossing)
+            print_incident(v, n, k, is_crossing);
+    }
 }
 
 static void print_json(struct ct_view *v, const struct ct_scan *s) {
     struct ct_json json = {.out = v->out}, *j = &json;
-    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
-    ct_json_open(j, "ooms", '[');
-    for (size_t i = 0; i < s->oom_count; i++)
-        ct_document_add_oom(j, v, NULL, &s->ooms[i], 0);
-    ct_json_close(j, ']');
-    if (crossing)
-        ct_document_add_oom(j, v, "crossing", crossing, v->options->capacity != 0);
-    else
-        ct_json_null(j, "crossing");
+    ct_document_add_incidents(j, v, &s->incidents, ct_scan_find_crossing(s));
     ct_document_end(j);
 }
 

@@ -53,7 +53,7 @@ void ct_pool_json_add_curve(struct ct_json *j, const struct ct_pool_curve *c, in
         ct_json_open(j, NULL, '{');
         ct_json_number(j, "t_ns", p->t_ns);
         ct_pool_json_add_figures(j, &p->figures, bound);
-        ct_json_number(j, "worst_t_ns", p->worst_ns);
+        ct_json_number_or_null(j, "worst_t_ns", p->worst.known, p->worst_ns);
         ct_pool_json_add_pool(j, "worst", &p->worst, bound);
         ct_json_close(j, '}');
     }

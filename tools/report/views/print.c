@@ -146,6 +146,23 @@ void ct_print_oom_reason(struct ct_view *v, const struct ct_oom_event *o,
     }
 }
 
+void ct_print_incident_counts(struct ct_view *v, const struct ct_incidents *n) {
+    const struct ct_incident_counts c = ct_incidents_count(n);
+    const char *how = c.freed == c.retried ? "freeing memory and retrying" : "retrying";
+    if (!c.failed) {
+        fprintf(v->out, "%zu incident%s, recovered by PyTorch %s", c.retried,
+                ct_human_plural(c.retried), how);
+        return;
+    }
+    fprintf(v->out, "%zu incident%s", c.failed, ct_human_plural(c.failed));
+    if (c.recovered_later && c.failed == 1)
+        fputs(", followed by a success of the same size", v->out);
+    else if (c.recovered_later)
+        fprintf(v->out, ", %zu followed by a success of the same size", c.recovered_later);
+    if (c.retried)
+        fprintf(v->out, " (%zu more recovered by PyTorch %s)", c.retried, how);
+}
+
 void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
                           unsigned rows) {
     uint64_t bytes = 0, count = 0;

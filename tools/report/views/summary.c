@@ -66,7 +66,9 @@ static void print_oom_verdict(struct summary *s) {
         fprintf(v->out, ", free %s of %s", ct_label_size(v, reason.free).text,
                 s->capacity.bytes ? ct_label_size(v, s->capacity.bytes).text : "-");
     if (c->recovered)
-        fprintf(v->out, "; a retry succeeded %s later",
+        fprintf(v->out, "; %s succeeded %s later",
+                s->scan.incidents.list[c->incident].retried ? "PyTorch's retry"
+                                                            : "a request of this size",
                 ct_human_duration(c->recovered_t_ns - c->t_ns).text);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
@@ -144,12 +146,11 @@ static void print_reason(struct summary *s) {
     ct_print_oom_reason(v, c, &w);
     print_memory_elsewhere(s, &w);
     putc('\n', v->out);
-    size_t recovered = 0;
-    for (size_t i = 0; i < s->scan.oom_count; i++)
-        recovered += (size_t)s->scan.ooms[i].recovered;
-    if (s->scan.oom_count > 1 && !budget)
-        fprintf(v->out, "  OOMs       %zu in all, %zu followed by a successful retry\n",
-                s->scan.oom_count, recovered);
+    if (s->scan.incidents.count > 1 && !budget) {
+        fputs("  OOMs       ", v->out);
+        ct_print_incident_counts(v, &s->scan.incidents);
+        putc('\n', v->out);
+    }
 }
 
 static void print_share(struct summary *s, const char *name, uint64_t bytes, const char *note) {
@@ -288,23 +289,33 @@ static void print_next(struct summary *s) {
             strcmp(command, "frag") == 0 ? "" : "frag, ", v->terminal->reset);
 }
 
-// Prints a higher peak and more OOMs in the overwritten period, which the events do not show.
+// Returns how many calls failed on a device, of those that the recorder counts in the coarse
+// history. It does not know incidents.
+static uint64_t count_failed_calls(const struct ct_incidents *n, int device) {
+    uint64_t calls = 0;
+    for (const struct ct_oom_event *o = n->ooms; o < n->ooms + n->oom_count; o++)
+        calls += o->device == device &&
+                 (o->op == CT_OP_ALLOC || o->op == CT_OP_CREATE || o->op == CT_OP_GRAPH_ALLOC);
+    return calls;
+}
+
+// Prints a higher peak and more failed calls in the overwritten period, which the events do not
+// show.
 static void print_overwritten(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_coarse_summary past = ct_coarse_history_summarize(v->trace, s->device);
     const struct ct_device_scan *d = &s->scan.device[s->device];
-    uint64_t ooms = 0;
-    for (size_t i = 0; i < s->scan.oom_count; i++)
-        ooms += s->scan.ooms[i].device == s->device;
+    const uint64_t calls = count_failed_calls(&s->scan.incidents, s->device);
+    const uint64_t more = past.ooms > calls ? past.ooms - calls : 0;
     const int higher = past.known && past.peak_bytes > d->peak_bytes;
     if (higher)
         fprintf(v->out, "overwritten: %s allocated on %s at about %s (coarse)",
                 ct_label_size(v, past.peak_bytes).text, ct_label_device(s->device).text,
                 ct_label_time(v, past.peak_ns + past.peak_width_ns / 2).text);
-    if (past.ooms > ooms)
-        fprintf(v->out, "%s%" PRIu64 " OOM%s", higher ? ", " : "overwritten: ", past.ooms - ooms,
-                ct_human_plural(past.ooms - ooms));
-    if (higher || past.ooms > ooms)
+    if (more)
+        fprintf(v->out, "%s%" PRIu64 " call%s out of memory", higher ? ", " : "overwritten: ", more,
+                ct_human_plural(more));
+    if (higher || more)
         putc('\n', v->out);
 }
 
@@ -428,14 +439,7 @@ static void print_json(struct summary *s) {
             add_device(j, s, d);
     ct_json_close(j, ']');
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
-    ct_json_open(j, "ooms", '[');
-    for (size_t i = 0; i < s->scan.oom_count; i++)
-        ct_document_add_oom(j, s->v, NULL, &s->scan.ooms[i], 0);
-    ct_json_close(j, ']');
-    if (s->crossing)
-        ct_document_add_oom(j, s->v, "crossing", s->crossing, budget);
-    else
-        ct_json_null(j, "crossing");
+    ct_document_add_incidents(j, s->v, &s->scan.incidents, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     add_holdings(j, s, "live_at_peak", s->crossing == NULL);
     ct_document_end(j);

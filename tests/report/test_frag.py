@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The moment that frag describes: against PyTorch's own figures of a full GPU, the other views, and the events."""
+import glob
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from mktrace import Trace, packed_columns  # noqa: E402
+from tap import ROOT, case, check, equal, main, report  # noqa: E402
+
+M, S = 1 << 20, 10**9
+FOLDER = tempfile.mkdtemp()
+RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
+(FULL_GPU,) = [p for p in RECORDED if p.endswith("/exhausted.zst")]
+POOL = ("reserved_bytes", "allocated_bytes", "free_bytes", "free_blocks", "largest_free_bytes", "unreconciled_bytes")
+
+
+def read(view, path, *more, warns=False):
+    code, out, err = report(view, "--json", *more, path)
+    equal((code, bool(err)), (0, warns), (view, more, err))
+    return json.loads(out)
+
+
+def text(view, path, *more):
+    return report(view, *more, path)[1].decode()
+
+
+def events_of(path):
+    return [json.loads(line) for line in report("dump", "--json", path)[1].splitlines()]
+
+
+@case("a full GPU: frag describes what PyTorch held when it gave up, not what was left after the program")
+def the_failure():
+    with open(FULL_GPU[:-4] + ".jsonl") as f:
+        refused = [p for p in map(json.loads, f) if p.get("name") == "refused"][-1]
+    pool = read("frag", FULL_GPU)["devices"][0]["pool"]
+    equal((pool["reserved_bytes"], pool["allocated_bytes"]), (refused["reserved"], refused["allocated"]))
+    equal(pool["segment_bytes"] - pool["block_bytes"], pool["free_bytes"])
+    check(pool["idle_bytes"] < 24 * M, "PyTorch had given back what was idle: %d" % pool["idle_bytes"])
+    equal(pool["idle_bytes"] + pool["held_free_bytes"], pool["free_bytes"])
+    check("78.46 GiB  in 264 segments without blocks" not in text("frag", FULL_GPU))
+    check("GPU 0 at the OOM, +5.944 s" in text("frag", FULL_GPU), text("frag", FULL_GPU))
+
+
+@case("a full GPU: summary, oom and frag give one figure for the free memory; a part of it is labelled")
+def one_figure():
+    for view in ("summary", "oom", "frag"):
+        check("542.52 MiB" in text(view, FULL_GPU), view)
+    for view in ("summary", "oom"):
+        check("541.58 MiB" not in text(view, FULL_GPU), view)
+    lines = [line for line in text("frag", FULL_GPU).splitlines() if "541.58 MiB" in line]
+    equal(len(lines), 2, lines)
+    check(all("large requests" in line for line in lines), lines)
+    pool = read("frag", FULL_GPU)["devices"][0]["pool"]
+    equal(pool["small"]["free_bytes"] + pool["large"]["free_bytes"], pool["free_bytes"])
+    equal([r["free_bytes"] for r in pool["requests"] if r["outcome"] == "oom"], [pool["large"]["free_bytes"]])
+
+
+@case("a full GPU: what it says of the driver and of the pool can both be true")
+def two_levels():
+    lines = text("frag", FULL_GPU).splitlines()
+    check("  driver           no call failed although the device had enough free memory" in lines, lines)
+    (pool,) = [line for line in lines if line.startswith("  pool OOM ")]
+    check("in its segments 0 not enough free, 1 fragmented" in pool, pool)
+    check(not any(line.startswith("  OOM") for line in lines), "no line without a level")
+
+
+@case("on a GPU: the moment is the crossing of summary, else the peak, and the figures are summary's")
+def the_default_moment():
+    kinds = set()
+    for path in RECORDED:
+        frag, summary = read("frag", path), read("summary", path)
+        moment, crossing = frag["moment"], summary["crossing"]
+        kinds.add(moment["what"])
+        if crossing:
+            equal(moment, {"what": "oom", "device": crossing["device"], "event": crossing["event"], "t_ns": crossing["t_ns"]}, path)
+        else:
+            peak = max(summary["devices"], key=lambda d: d["peak_bytes"])
+            equal((moment["what"], moment["t_ns"]), ("peak", peak["peak_t_ns"]), path)
+            equal(frag["devices"][0]["live_bytes"], peak["peak_bytes"], path)
+        for f, d in zip(frag["devices"], summary["devices"]):
+            want = d["pool"]["crossing" if crossing else "peak"]
+            equal(f["pool"] and {k: f["pool"][k] for k in POOL}, want and {k: want[k] for k in POOL}, path)
+    equal(kinds, {"oom", "peak"})
+
+
+@case("on a GPU: --at=end, --at=TIME and --at=peak are the states of these moments")
+def other_moments():
+    for path in RECORDED:
+        summary, start = read("summary", path), read("info", path)["start_ns"]
+        end = read("frag", path, "--at=end")
+        equal((end["moment"]["what"], end["moment"]["event"], end["moment"]["t_ns"]), ("end", None, summary["trace"]["t_last_ns"]))
+        equal([d["live_bytes"] for d in end["devices"]], [d["live_bytes"] for d in summary["devices"]], path)
+        first, last = summary["trace"]["t_first_ns"], summary["trace"]["t_last_ns"]
+        for part in (0.3, 0.6, 0.9):
+            time = "%d.%09d" % divmod(int(first + (last - first) * part) - start, 10**9)
+            at, to = read("frag", path, "--at=" + time), read("frag", path, "--at=end", "--to=" + time)
+            equal([d["live_bytes"] for d in at["devices"] if d["live_bytes"]],
+                  [d["live_bytes"] for d in read("summary", path, "--to=" + time)["devices"] if d["live_bytes"]], path)
+            for a, b in zip(at["devices"], to["devices"]):
+                for key in ("live_bytes", "address_layout", "pools", "shared"):
+                    equal(a[key], b[key], (path, time, key))
+        peak = read("frag", path, "--at=peak")
+        equal(peak["moment"]["t_ns"], max(summary["devices"], key=lambda d: d["peak_bytes"])["peak_t_ns"], path)
+
+
+@case("a moment that the trace does not have is said, and is no usage error; --at belongs to frag")
+def no_such_moment():
+    (path,) = [p for p in RECORDED if p.endswith("/training.zst")]
+    equal(read("frag", path, "--at=oom", warns=True)["moment"]["what"], "peak")
+    equal(report("summary", "--at=end", path)[0], 2)
+    equal(report("frag", "--at=never", path)[0], 2)
+
+
+@case("on a GPU: no worst moment lies behind the last request for memory")
+def teardown():
+    behind = 0
+    for path in RECORDED:
+        asked = {}
+        for e in events_of(path):
+            if e["op"] in ("alloc", "create", "map", "graph-alloc", "block-alloc", "block-oom") and e["space"] != "host":
+                asked[e["device"]] = e["t_ns"]
+        for view in ("frag", "summary"):
+            for d in read(view, path)["devices"]:
+                for p in d["fragmentation"]:
+                    equal(p["worst"] is None, p["worst_t_ns"] is None)
+                    check(p["worst"] is None or p["worst_t_ns"] <= asked[d["ordinal"]], "%s %s: %r" % (view, path, p))
+                    behind += p["worst"] is None
+    check(behind > 30, "traces end with frees: %d instants" % behind)
+
+
+@case("a retry that failed although enough was free counts for the driver, whatever its incident ended in; devices are named")
+def despite_free():
+    t = Trace()
+    t.info = {"process.start_ns": "0", "device.0.total_bytes": str(1 << 30), "device.1.total_bytes": str(1 << 30)}
+    common = {"api": "cuMemAlloc_v2", "space": "device", "tid": 1}
+    t.event("alloc", S, device=1, ptr=0x7000000000, bytes=M, result=0, **common)
+    for i, free in enumerate((10 * M, 300 * M, 20 * M)):
+        t.event("alloc", 2 * S + i, device=0, bytes=200 * M, result=2, free_bytes=free, total_bytes=1 << 30, **common)
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "despite.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    zero, one = read("frag", path)["devices"]
+    equal([[o["event"] for o in d["ooms_despite_free"]] for d in (zero, one)], [[2], []])
+    check("  driver           1 OOM although the device had enough free memory in total:\n" in text("frag", path), text("frag", path))
+    check("GPU 0 at the OOM, +2.000 s: 0 B" in text("frag", path) and "GPU 1 at the OOM of GPU 0, +2.000 s: 1.00 MiB" in text("frag", path))
+
+
+@case("where free memory is not known, nothing is said about whether it was enough")
+def unknown_free():
+    t = Trace()
+    t.info = {"process.start_ns": "0"}
+    t.event("alloc", S, device=0, tid=1, bytes=200 * M, result=2, api="cuMemAlloc_v2", space="device")
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "unknown.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    check("1 OOM, where the device's free memory is not known\n" in text("frag", path), text("frag", path))
+    check("although" not in text("frag", path), text("frag", path))
+
+
+@case("what is freed at the end is no worst moment, but what lies idle before a later request is")
+def a_request_after_the_frees():
+    def told(again):
+        t = Trace()
+        t.version, t.columns = 3, packed_columns
+        t.info = {"process.start_ns": "0"}
+        for i in range(4):
+            ptr = 0x7000000000 + (i << 32)
+            t.event("alloc", S + i * 10**6, device=0, tid=1, bytes=20 * M, ptr=ptr, space="device", result=0, api="cudaMalloc")
+            t.event("block-alloc", S + i * 10**6 + 1000, device=0, tid=1, bytes=20 * M, ptr=ptr, allocated_bytes=20 * M * (i + 1),
+                    reserved_bytes=20 * M * (i + 1))
+        for i in range(4):
+            t.event("block-free", 2 * S + i * 10**6, device=0, tid=1, bytes=20 * M, ptr=0x7000000000 + (i << 32),
+                    allocated_bytes=20 * M * (3 - i), reserved_bytes=80 * M)
+        if again:
+            t.event("block-alloc", 3 * S, device=0, tid=1, bytes=20 * M, ptr=0x7000000000, allocated_bytes=20 * M, reserved_bytes=80 * M)
+        t.flush(last=True)
+        path = os.path.join(FOLDER, "frees.zst")
+        with open(path, "wb") as f:
+            f.write(t.bytes())
+        points = [p["worst"] for p in read("frag", path)["devices"][0]["fragmentation"] if p["worst"]]
+        return max(w["free_bytes"] - w["largest_free_bytes"] for w in points)
+    equal((told(False), told(True)), (0, 60 * M))
+
+
+main()

@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Which failed calls are one incident: against PyTorch's own counters, and against sequences whose truth is in their words."""
+import glob
+import json
+import os
+import pickle
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import incidents  # noqa: E402
+from mktrace import Trace, packed_columns  # noqa: E402
+from tap import ROOT, case, check, equal, main, report  # noqa: E402
+
+M, S = 1 << 20, 10**9
+FOLDER = tempfile.mkdtemp()
+RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
+
+
+def read(view, path, *more):
+    code, out, err = report(view, "--json", *more, path)
+    equal((code, err), (0, b""), view)
+    return json.loads(out)
+
+
+def text(view, path):
+    return report(view, path)[1].decode()
+
+
+def exported(path):
+    """The `oom` entries of the snapshot for PyTorch's viewer, of all devices: [(size, text)]."""
+    out = os.path.join(FOLDER, "out.pickle")
+    equal(report("export", "--force", "--events=all", "-o", out, path)[0], 0)
+    with open(out, "rb") as f:
+        return [(e["size"], e["user_metadata"]) for trace in pickle.load(f)["device_traces"] for e in trace if e["action"] == "oom"]
+
+
+# ---- what PyTorch counted ----------------------------------------------------------------------------------
+
+def torch_counts(path):
+    with open(path[:-4] + ".jsonl") as f:
+        points = [p for p in map(json.loads, f) if p.get("kind") == "torch"]
+    return points[-1]["retries"], points[-1]["ooms"]
+
+
+@case("on a GPU: an incident for each OutOfMemoryError and for each retry of PyTorch's, and no others")
+def against_pytorch():
+    total = 0
+    for path in RECORDED:
+        retries, ooms = torch_counts(path)
+        for view in ("summary", "oom"):
+            found = read(view, path)["incidents"]
+            failed = [i for i in found if i["outcome"] == "failed"]
+            equal((len(failed), len(found), all(i["pytorch"] for i in found)), (ooms, retries, True), path)
+        equal(sum(d["retries"] or 0 for d in read("summary", path)["devices"]), retries, path)
+        total += retries
+    check(len(RECORDED) >= 13 and total >= 4, "%d traces, %d retries" % (len(RECORDED), total))
+
+
+@case("on a GPU: the snapshot for PyTorch's viewer has an entry for each OutOfMemoryError, as PyTorch's own")
+def in_the_snapshot():
+    for path in RECORDED:
+        equal([t.partition(" failed in ")[2].partition(";")[0] for _, t in exported(path)], ["PyTorch"] * torch_counts(path)[1], path)
+
+
+@case("on a GPU: the timeline marks each incident once")
+def in_the_timeline():
+    for path in RECORDED:
+        equal(sum(c["oom_count"] for d in read("timeline", path)["devices"] for c in d["columns"]), torch_counts(path)[0], path)
+
+
+@case("on a GPU: the incidents are those of the other implementation")
+def against_the_model():
+    for path in RECORDED:
+        events = [json.loads(line) for line in report("dump", "--json", path)[1].splitlines()]
+        equal(shape(read("oom", path)), [(i["parts"], i["head"], i["pytorch"], i["retried"], i["recovered"])
+                                         for i in incidents.find(events, [e["event"] for e in events])], path)
+
+
+@case("on a GPU: the text counts one error and two retries where five calls failed")
+def in_words():
+    (path,) = [p for p in RECORDED if p.endswith("/exhausted.zst")]
+    words = "1 incident (2 more recovered by PyTorch freeing memory and retrying)"
+    check(("  OOMs       %s\n" % words) in text("summary", path), text("summary", path))
+    check(text("oom", path).startswith(words + "\n"), text("oom", path))
+    heads = [line for line in text("oom", path).splitlines() if line.startswith("+")]
+    equal(len(heads), 3, heads)
+
+
+# ---- sequences ---------------------------------------------------------------------------------------------
+
+class Story:
+    """Events a millisecond apart. A call is "fails" or "gets"; PyTorch's blocks are of device `device`."""
+
+    def __init__(self):
+        self.t = Trace()
+        self.t.version, self.t.columns = 3, packed_columns
+        self.t.info = {"process.start_ns": "0", "device.0.total_bytes": str(1 << 30), "device.1.total_bytes": str(1 << 30)}
+        self.now, self.ptr = S, 0x7000000000
+        self.events = []
+
+    def event(self, op, **fields):
+        self.now += 10**6
+        self.events.append({"op": op, **fields})
+        self.t.event(op, self.now, **fields)
+        return len(self.events) - 1
+
+    def fails(self, size, tid=1, device=0, op="alloc", api="cudaMalloc", **more):
+        more = {"space": "device", "free_bytes": M, "total_bytes": 1 << 30, **more}
+        return self.event(op, tid=tid, device=device, bytes=size, result=2, api=api, **more)
+
+    def gets(self, size, tid=1, device=0, op="alloc", api="cudaMalloc", **more):
+        self.ptr += 1 << 32
+        return self.event(op, tid=tid, device=device, bytes=size, result=0, ptr=self.ptr, api=api, **{"space": "device", **more})
+
+    def frees(self, tid=1):
+        return self.event("free", tid=tid, ptr=0x123, api="cudaFree")
+
+    def block(self, size, tid=1, device=0, at=None):
+        return self.event("block-alloc", tid=tid, device=device, bytes=size, ptr=at or self.ptr, allocated_bytes=size, reserved_bytes=size)
+
+    def block_free(self, tid=1):
+        return self.event("block-free", tid=tid, device=0, bytes=512, ptr=0x99, allocated_bytes=0, reserved_bytes=0)
+
+    def block_oom(self, size, tid=1, device=0):
+        return self.event("block-oom", tid=tid, device=device, bytes=size, allocated_bytes=0, reserved_bytes=0)
+
+    def save(self):
+        self.t.flush(last=True)
+        path = os.path.join(FOLDER, "story.zst")
+        with open(path, "wb") as f:
+            f.write(self.t.bytes())
+        return path
+
+
+def shape(document):
+    return [(i["parts"], i["event"], i["pytorch"], i["outcome"] == "retried", i["recovered"]) for i in document["incidents"]]
+
+
+def tell(story, want, crossing, exports=None):
+    """want: [(parts, head, pytorch, retried, recovered)]; every view tells the same."""
+    path = story.save()
+    summary, oom = read("summary", path), read("oom", path)
+    equal(shape(summary), want)
+    equal(shape(oom), want)
+    equal([(i["parts"], i["head"], i["pytorch"], i["retried"], i["recovered"]) for i in incidents.find(story.events)], want,
+          "the other implementation")
+    for d in (summary, oom):
+        equal(d["crossing"] and d["crossing"]["event"], crossing)
+        equal(sorted(e for i in d["incidents"] for e in i["parts"]), [o["event"] for o in d["ooms"]], "each in one incident")
+        for o in d["ooms"]:
+            check(o["event"] in d["incidents"][o["incident"]]["parts"], o)
+    equal(sum(c["oom_count"] for d in read("timeline", path)["devices"] for c in d["columns"]), len(want))
+    if any(e["op"] in ("block-alloc", "block-free") for e in story.events):  # (else retries is null)
+        equal(sum(d["retries"] or 0 for d in summary["devices"]), sum(w[2] for w in want), "retries")
+    equal(len(exported(path)), len([w for w in want if not w[3]]) if exports is None else exports, "exported")
+    heads = [line for line in text("oom", path).splitlines() if line.startswith("+")]
+    equal(len(heads), len(want), heads)
+    return path
+
+
+@case("PyTorch's two calls and its report are one incident")
+def one_error():
+    s = Story()
+    parts = [s.fails(24 * M), s.frees() and s.fails(24 * M), s.block_oom(24 * M)]
+    tell(s, [(parts, parts[2], True, False, False)], parts[2])
+
+
+@case("a retry that gets the memory is one incident that the program did not notice; it is no entry of the snapshot")
+def one_retry():
+    s = Story()
+    first = s.fails(24 * M)
+    s.frees()
+    second = s.fails(24 * M)
+    s.frees()
+    s.gets(24 * M)
+    s.block(23 * M)
+    path = tell(s, [([first, second], first, True, True, True)], first)
+    check("1 incident, recovered by PyTorch freeing memory and retrying\n" in text("oom", path))
+    check("PyTorch's retry succeeded" in text("summary", path))
+
+
+@case("where nothing was freed in between, nothing is said to have been")
+def a_retry_without_frees():
+    s = Story()
+    first = s.fails(24 * M)
+    s.gets(24 * M)
+    s.block(24 * M)
+    path = tell(s, [([first], first, True, True, True)], first)
+    check("1 incident, recovered by PyTorch retrying\n" in text("oom", path), text("oom", path))
+    check("freed" not in text("oom", path))
+
+
+@case("two threads out of memory at the same time are two incidents, whatever the order of their calls")
+def interleaved():
+    s = Story()
+    a = [s.fails(24 * M, tid=1)]
+    b = [s.fails(24 * M, tid=2)]
+    a.append(s.fails(24 * M, tid=1))
+    b.append(s.fails(24 * M, tid=2))
+    b.append(s.block_oom(24 * M, tid=2))
+    a.append(s.block_oom(24 * M, tid=1))
+    tell(s, [(a, a[2], True, False, False), (b, b[2], True, False, False)], a[2])
+
+
+@case("one thread gets its memory while the other fails")
+def one_of_two():
+    s = Story()
+    a, b = s.fails(24 * M, tid=1), s.fails(30 * M, tid=2)
+    s.frees(tid=1)
+    s.gets(24 * M, tid=1)
+    again = s.fails(30 * M, tid=2)
+    s.block(24 * M, tid=1)
+    end = s.block_oom(30 * M, tid=2)
+    tell(s, [([a], a, True, True, True), ([b, again, end], end, True, False, False)], end)
+
+
+@case("without PyTorch: attempts of one size are one incident, a smaller size is another")
+def halved():
+    s = Story()
+    a = [s.fails(64 * M), s.fails(64 * M)]
+    b, c = s.fails(32 * M), s.fails(16 * M)
+    s.gets(8 * M)
+    d = s.fails(64 * M)
+    tell(s, [(a, a[1], False, False, False), ([b], b, False, False, False), ([c], c, False, False, False), ([d], d, False, False, False)], d)
+
+
+@case("without PyTorch: a later success of the same size recovers the incident, one of another size does not")
+def later_success():
+    s = Story()
+    a = [s.fails(64 * M), s.fails(64 * M)]
+    s.gets(64 * M)
+    b = s.fails(48 * M)
+    s.gets(32 * M)
+    path = tell(s, [(a, a[0], False, False, True), ([b], b, False, False, False)], b)
+    check("2 incidents, 1 followed by a success of the same size\n" in text("oom", path), text("oom", path))
+
+
+@case("a success in between separates two requests of one size")
+def success_between():
+    s = Story()
+    a = s.fails(64 * M)
+    s.gets(2 * M)
+    b = s.fails(64 * M)
+    tell(s, [([a], a, False, False, False), ([b], b, False, False, False)], b)
+
+
+@case("one thread, two devices: two incidents")
+def two_devices():
+    s = Story()
+    a, b = s.fails(64 * M, device=0), s.fails(64 * M, device=1)
+    tell(s, [([a], a, False, False, False), ([b], b, False, False, False)], b)
+
+
+@case("a library's own failure before PyTorch's request is no part of it, and no retry of PyTorch's")
+def a_library_first():
+    s = Story()
+    s.gets(2 * M)
+    s.block(512)
+    a = s.fails(64 * M, api="cuMemAlloc_v2")
+    s.gets(24 * M)
+    s.block(24 * M)
+    b = s.fails(8 * M, api="cuMemAlloc_v2")
+    c = [s.fails(24 * M), s.fails(24 * M), s.block_oom(24 * M)]
+    d = s.fails(8 * M, api="cuMemAlloc_v2")
+    e = s.block_oom(24 * M)  # a limit of PyTorch's: 8 MiB cannot have been for it
+    path = tell(s, [([a], a, False, False, False), ([b], b, False, False, False), (c, c[2], True, False, False),
+                    ([d], d, False, False, False), ([e], e, True, False, False)], e)
+    equal([o["reason"] for o in read("oom", path)["ooms"] if o["op"] == "block-oom"], ["not-enough-free", "pool-limit"])
+
+
+@case("a block that is freed ends a request: what fails next is another")
+def a_block_between():
+    s = Story()
+    a = s.fails(24 * M)
+    s.block_free()
+    b = s.fails(24 * M)
+    c = s.block_oom(24 * M)
+    tell(s, [([a], a, False, False, False), ([b, c], c, True, False, False)], c)
+
+
+@case("an expandable segment: parts that were created and released again are not the memory that was asked for")
+def expandable():
+    s = Story()
+
+    def attempt(handles, last):
+        for h in handles:
+            s.event("create", tid=1, device=0, bytes=20 * M, handle=h, result=0, space="device", api="cuMemCreate")
+        if last == "fails":
+            failed = s.fails(20 * M, op="create", api="cuMemCreate")
+            for h in handles:
+                s.event("release", tid=1, handle=h, api="cuMemRelease")
+            return failed
+        for i, h in enumerate(handles):
+            s.event("map", tid=1, ptr=0x6000000000 + i * 20 * M, bytes=20 * M, handle=h, result=0, api="cuMemMap")
+        return s.block(50 * M, at=0x6000000000)
+
+    s.event("reserve", tid=1, device=0, ptr=0x6000000000, bytes=1 << 32, result=0, api="cuMemAddressReserve")
+    a = attempt([11, 12], "fails")
+    attempt([13, 14, 15], "maps")
+    s.event("block-free", tid=1, device=0, bytes=50 * M, ptr=0x6000000000, allocated_bytes=0, reserved_bytes=60 * M)
+    b = [attempt([21, 22], "fails"), attempt([23], "fails"), s.block_oom(80 * M)]
+    tell(s, [([a], a, True, True, True), (b, b[2], True, False, False)], b[2])
+
+
+@case("graphs, IPC and pools: a call that does not say how much it wanted repeats nothing")
+def other_calls():
+    s = Story()
+    a = [s.fails(8 * M, op="graph-alloc", api="cuGraphAddMemAllocNode"), s.fails(8 * M, op="graph-alloc", api="cuGraphAddMemAllocNode")]
+    b, c = (s.event("ipc-open", tid=1, device=0, result=2, api="cuIpcOpenMemHandle_v2") for _ in range(2))
+    d = s.block_oom(8 * M)  # no graph's call is for a block
+    e = [s.fails(9 * M, flags=["async"], api="cudaMallocAsync"), s.fails(9 * M, flags=["async"], api="cudaMallocAsync")]
+    tell(s, [(a, a[1], False, False, False), ([b], b, False, False, False), ([c], c, False, False, False),
+             ([d], d, True, False, False), (e, e[1], False, False, False)], e[1])
+
+
+@case("host memory and address space are requests of their own, and cross capacity only alone")
+def host():
+    s = Story()
+    a = s.fails(64 * M)
+    h = [s.fails(64 * M, space="host", api="cuMemHostAlloc")]
+    b = s.fails(64 * M)
+    h.append(s.fails(64 * M, space="host", api="cuMemHostAlloc"))
+    s.gets(64 * M, space="host", api="cuMemHostAlloc")
+    r = s.fails(1 << 40, op="reserve", api="cuMemAddressReserve", space=None)
+    tell(s, [([a, b], b, False, False, False), (h, h[0], False, False, True), ([r], r, False, False, False)], b, exports=1)
+    s = Story()
+    h = s.fails(64 * M, space="host", api="cuMemHostAlloc")
+    tell(s, [([h], h, False, False, False)], h, exports=0)
+
+
+@case("where all incidents were recovered, the crossing is one that the program noticed, the first of them")
+def all_recovered():
+    s = Story()
+    a = s.fails(24 * M)
+    s.gets(24 * M)
+    s.block(24 * M)
+    b = [s.fails(30 * M), s.block_oom(30 * M)]
+    s.block_free()
+    s.gets(30 * M)
+    s.block(30 * M)
+    path = tell(s, [([a], a, True, True, True), (b, b[1], True, False, True)], b[1])
+    check("; a request of this size succeeded " in text("summary", path), text("summary", path))
+    check("1 incident, followed by a success of the same size (1 more recovered by PyTorch retrying)" in text("oom", path))
+
+
+@case("a call in another thread that gets the same size is no retry of PyTorch's")
+def another_threads_success():
+    s = Story()
+    a = [s.fails(24 * M, tid=1)]
+    s.gets(24 * M, tid=2)
+    a += [s.fails(24 * M, tid=1), s.block_oom(24 * M, tid=1)]
+    tell(s, [(a, a[2], True, False, False)], a[2])
+
+
+main()

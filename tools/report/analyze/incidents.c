@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each failed allocation joins the incident of its request, or begins one.
+#include "analyze/incidents.h"
+
+#include <cutrace/format/assert.h>
+
+#include "read/trace.h"
+
+int ct_incidents_is_device_memory(const struct ct_oom_event *o) {
+    return o->space != CT_SPACE_HOST && o->op != CT_OP_REGISTER && o->op != CT_OP_RESERVE;
+}
+
+// A failed request and a later one that recovers it have the same key: the same size, kind of
+// memory and device, and both made to the driver or both to PyTorch.
+static uint64_t request_key(const struct ct_oom_event *o) {
+    const uint64_t of_block = o->op == CT_OP_BLOCK_OOM || o->op == CT_OP_BLOCK_ALLOC;
+    return ct_hash_mix(o->bytes) ^ (uint64_t)(o->device + 1) << 2 ^ of_block << 1 ^
+           (uint64_t)ct_incidents_is_device_memory(o);
+}
+
+static uint32_t begin_incident(struct ct_incidents *n) {
+    CT_HEAP_GROW(n->list, n->count, n->room);
+    n->list[n->count] =
+        (struct ct_incident){.first = (uint32_t)n->oom_count, .last = (uint32_t)n->oom_count};
+    return (uint32_t)n->count++;
+}
+
+// Appends the newest OOM to an incident.
+static void join_incident(struct ct_incidents *n, uint32_t incident) {
+    const uint32_t at = (uint32_t)(n->oom_count - 1);
+    struct ct_incident *i = &n->list[incident];
+    CT_ASSERT(i->first <= at && i->last <= at);
+    n->ooms[at].incident = incident;
+    if (i->parts++)
+        n->ooms[i->last].next_part = at + 1;
+    i->last = at;
+    i->by_pytorch |= n->ooms[at].op == CT_OP_BLOCK_OOM;
+}
+
+void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
+                      struct ct_driver_request *q) {
+    const uint32_t incident = q && q->incident ? q->incident - 1 : begin_incident(n);
+    if (q)
+        q->incident = incident + 1;
+    CT_HEAP_GROW(n->ooms, n->oom_count, n->oom_room);
+    n->ooms[n->oom_count++] = *o;
+    join_incident(n, incident);
+    if (!o->bytes_known)
+        return;
+    uint64_t *last = ct_map_add(&n->unrecovered, request_key(o));
+    n->ooms[n->oom_count - 1].earlier = (uint32_t)*last;
+    *last = n->oom_count;
+}
+
+static void recover(struct ct_oom_event *o, uint64_t event, uint64_t t_ns) {
+    o->recovered = 1;
+    o->recovered_event = event;
+    o->recovered_t_ns = t_ns;
+}
+
+void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number) {
+    if (!n->unrecovered.count || !CT_HAS(e, bytes) || !ct_trace_op_acquires(e->op))
+        return;
+    const struct ct_oom_event like = {.op = e->op,
+                                      .space = CT_HAS(e, space) ? e->space : 0,
+                                      .device = ct_event_device_index(e),
+                                      .bytes = e->bytes};
+    uint64_t *last = ct_map_find(&n->unrecovered, request_key(&like));
+    if (!last)
+        return;
+    for (uint64_t at = *last; at; at = n->ooms[at - 1].earlier)
+        recover(&n->ooms[at - 1], number, e->t_ns);
+    *last = 0;
+}
+
+void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_request *q) {
+    struct ct_incident *i = &n->list[q->incident - 1];
+    i->by_pytorch = i->retried = 1;
+    i->freed = q->freed;
+    // Another thread's call of the same size may have succeeded earlier; this one is the retry.
+    for (uint32_t at = i->first + 1; at; at = n->ooms[at - 1].next_part)
+        recover(&n->ooms[at - 1], q->obtained_event, q->obtained_t_ns);
+}
+
+void ct_incidents_finish(struct ct_incidents *n) {
+    for (size_t k = 0; k < n->count; k++) {
+        struct ct_incident *i = &n->list[k];
+        i->recovered = n->ooms[i->last].recovered;
+        i->head = i->recovered && !i->by_pytorch ? i->first : i->last;
+        if (i->retried)
+            i->head = i->first;
+    }
+}
+
+const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_t incident) {
+    return &n->ooms[n->list[incident].head];
+}
+
+struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n) {
+    struct ct_incident_counts c = {0};
+    for (size_t k = 0; k < n->count; k++) {
+        const struct ct_incident *i = &n->list[k];
+        c.failed += !i->retried;
+        c.recovered_later += !i->retried && i->recovered;
+        c.retried += i->retried != 0;
+        c.freed += i->retried && i->freed;
+    }
+    return c;
+}
+
+// Whether an incident describes the crossing better than another one that begins earlier: an
+// incident that was not recovered, the last one; else one that the program noticed, the first one.
+static int is_more_telling(const struct ct_incident *i, const struct ct_incident *earlier) {
+    if (!earlier || !i->recovered)
+        return !earlier || earlier->recovered || i->head > earlier->head;
+    return earlier->retried && !i->retried;
+}
+
+const struct ct_oom_event *ct_incidents_find_crossing(const struct ct_incidents *n) {
+    for (int of_device = 1; of_device >= 0; of_device--) {
+        const struct ct_incident *best = NULL;
+        for (const struct ct_incident *i = n->list; i < n->list + n->count; i++)
+            if (ct_incidents_is_device_memory(&n->ooms[i->head]) == of_device &&
+                is_more_telling(i, best))
+                best = i;
+        if (best)
+            return &n->ooms[best->head];
+    }
+    return NULL;
+}
+
+void ct_incidents_free(struct ct_incidents *n) {
+    free(n->ooms);
+    free(n->list);
+    ct_map_free(&n->unrecovered);
+    *n = (struct ct_incidents){0};
+}

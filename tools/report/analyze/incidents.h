@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The failed allocations of a trace, and the incidents that they are parts of. An incident is one
+// request of the program that ran out of memory, however many calls failed for it: those of one
+// request to the driver (driver_requests.h), and PyTorch's report (block-oom) behind them.
+#ifndef CT_INCIDENTS_H
+#define CT_INCIDENTS_H
+
+#include "analyze/driver_requests.h"
+
+// An event that crossed capacity: a failed allocation, or the first event over a budget of the
+// user's.
+struct ct_oom_event {
+    uint64_t event, t_ns;
+    int device; // index; CT_MAX_DEVICES = unknown
+    uint32_t api, op, space, stack, thread, flags;
+    int32_t result;
+    int bytes_known, reading_known;
+    uint64_t bytes, free, total;
+    uint64_t live_bytes, live_allocations;
+    struct ct_breakdown split; // of the device at the event
+    int recovered;             // a request of the same size succeeded later
+    uint64_t recovered_event, recovered_t_ns;
+    int driver_failed;                // of a block-oom: the driver had run out of memory before
+    struct ct_torch_pool_totals pool; // of the device at the event
+    uint32_t earlier;                 // the previous OOM of the same size without a success, + 1
+    uint32_t incident;
+    uint32_t next_part; // of the incident, + 1; 0: it is the last one
+};
+
+struct ct_incident {
+    uint32_t first, last, parts; // positions in the list of OOMs; their number
+    // The OOM that describes the incident: the last one, which made the request fail, or the first
+    // one if a request of the same size succeeded later.
+    uint32_t head;
+    int by_pytorch; // PyTorch made the request
+    int retried;    // PyTorch's repeated call got the memory: the program did not notice
+    int freed;      // ... after the thread had freed memory of a device
+    int recovered;  // retried, or a request of the head's size succeeded later
+};
+
+struct ct_incidents {
+    struct ct_oom_event *ooms; // in the order of events
+    size_t oom_count, oom_room;
+    struct ct_incident *list; // in the order of their first OOMs
+    size_t count, room;
+    struct ct_map unrecovered; // key of a request -> its last OOM without a success, + 1
+};
+
+// How many incidents of a list there are of each kind.
+struct ct_incident_counts {
+    size_t failed, recovered_later; // not retried; of these, recovered
+    size_t retried, freed;          // of these, those before which memory was freed
+};
+
+// Whether device memory was asked for, as opposed to host memory and address space.
+int ct_incidents_is_device_memory(const struct ct_oom_event *o);
+// Adds a failed allocation. `q`: its request; NULL: the call is of no kind that is repeated.
+void ct_incidents_add(struct ct_incidents *n, const struct ct_oom_event *o,
+                      struct ct_driver_request *q);
+// Notes an allocation that succeeded: it recovers all earlier OOMs of its size, device and kind.
+void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number);
+// Notes that a request with failed calls became the memory of a block.
+void ct_incidents_note_retry(struct ct_incidents *n, const struct ct_driver_request *q);
+// To be called after the last event: chooses the heads.
+void ct_incidents_finish(struct ct_incidents *n);
+void ct_incidents_free(struct ct_incidents *n);
+
+// These need ct_incidents_finish.
+const struct ct_oom_event *ct_incidents_head(const struct ct_incidents *n, size_t incident);
+struct ct_incident_counts ct_incidents_count(const struct ct_incidents *n);
+// Returns the head of the last incident that was not recovered; if there is none, of the first that
+// the program noticed; if there is none, of the first; or NULL. Memory of a device comes before
+// host memory and address space.
+const struct ct_oom_event *ct_incidents_find_crossing(const struct ct_incidents *n);
+
+#endif

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The moment that a view describes: by default that of the failure, not what is left at the end.
+#ifndef CT_MOMENT_H
+#define CT_MOMENT_H
+
+#include "analyze/scan.h"
+
+enum ct_moment_kind {
+    CT_MOMENT_OOM,  // behind the OOM that crossed capacity
+    CT_MOMENT_PEAK, // behind the event of a device's peak
+    CT_MOMENT_END,  // of the range
+    CT_MOMENT_TIME,
+};
+
+struct ct_moment {
+    enum ct_moment_kind kind;
+    int device;     // an index: of the OOM or the peak, else -1
+    uint64_t event; // likewise, else UINT64_MAX
+    uint64_t t_ns;
+};
+
+// Finds the moment of a kind in the range of the scan. Where there is no OOM, it is the peak of
+// `device` (an index, or -1: none was seen), and where there is no peak, the end: `kind` of the
+// result tells. `t_ns`: the time, for CT_MOMENT_TIME.
+struct ct_moment ct_moment_find(const struct ct_scan *s, const struct ct_trace *t,
+                                enum ct_moment_kind kind, int device, uint64_t t_ns);
+// Replays the trace up to the moment. The replay is initialized and not begun; `sharing` is empty.
+void ct_moment_replay(const struct ct_moment *m, struct ct_replay *r, struct ct_sharing *sharing,
+                      struct ct_trace *t);
+const char *ct_moment_kind_name(enum ct_moment_kind kind); // for JSON
+
+#endif
