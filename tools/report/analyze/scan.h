@@ -55,7 +55,7 @@ struct ct_plot_column {
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
     int device;        // -1 = all
-    uint64_t capacity; // the budget; 0 = none
+    uint64_t capacity; // the budget; 0 = none. The pass ends where it is exceeded
     unsigned columns;  // 0 = no plot
     uint64_t columns_from, columns_to;
     unsigned points; // of the pools' curves; 0 = PyTorch's blocks are not analysed
@@ -78,6 +78,7 @@ struct ct_scan {
     struct ct_map unrecovered; // key of a request -> its last OOM without a retry, + 1
     unsigned column[CT_DEVICES];
     int in_range;
+    int exceeded;       // the budget was
     int changed_device; // of the last change of what is live
     int driver_failed;  // for the thread of the present event, since its last block
 };

@@ -20,7 +20,7 @@ struct ct_view {
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
 // and returns an exit code.
-#define CT_COMMAND(name, help) int ct_view_##name(struct ct_view *v);
+#define CT_COMMAND(name, help, example) int ct_view_##name(struct ct_view *v);
 #include "views/arguments.def"
 
 #endif
