@@ -60,7 +60,23 @@ static int parse_choice(enum type list, const char *text, uint64_t *number) {
     return -1;
 }
 
-// Decimal digits, and for sizes a suffix K, M, G, T (also KiB, KB: all are powers of 1024).
+// Multiplies a number by a size's unit: K, M, G, T and KiB to TiB are powers of 1024, KB to TB of
+// 1000 (as in cutrace-report --capacity); B. Returns 0, or -1: no unit, or the size is too large.
+static int apply_unit(const char *unit, uint64_t *number) {
+    static const char letters[] = "KMGT";
+    const char *letter = strchr(letters, *unit >= 'a' ? *unit - 'a' + 'A' : *unit);
+    if (!*unit || !strcasecmp(unit, "b"))
+        return 0;
+    if (!letter || (unit[1] && strcasecmp(unit + 1, "b") != 0 && strcasecmp(unit + 1, "ib") != 0))
+        return -1;
+    const uint64_t step = unit[1] && !unit[2] ? 1000 : 1024;
+    for (const char *at = letters; at <= letter; at++)
+        if (__builtin_mul_overflow(*number, step, number))
+            return -1;
+    return 0;
+}
+
+// Decimal digits, and for sizes a unit.
 static int parse_number(const char *text, int size, uint64_t *number) {
     uint64_t v = 0;
     const char *at = text;
@@ -68,22 +84,10 @@ static int parse_number(const char *text, int size, uint64_t *number) {
         if (__builtin_mul_overflow(v, 10u, &v) ||
             __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v))
             return -1;
-    if (at == text)
+    if (at == text || (size ? apply_unit(at, &v) : *at))
         return -1;
-    if (size && *at) {
-        const char *units = "KMGT", *unit = strchr(units, *at >= 'a' ? *at - 'a' + 'A' : *at);
-        if (unit && *unit) {
-            const unsigned shift = 10u * (unsigned)(unit - units + 1);
-            if (v > UINT64_MAX >> shift)
-                return -1;
-            v <<= shift;
-            at++;
-        }
-        if (!strcasecmp(at, "ib") || !strcasecmp(at, "b"))
-            at += strlen(at);
-    }
     *number = v;
-    return *at ? -1 : 0;
+    return 0;
 }
 
 static int parse(enum ct_option option, const char *text, uint64_t *number) {

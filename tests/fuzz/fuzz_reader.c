@@ -23,7 +23,7 @@ static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim =
 
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
-#define CT_COMMAND(name, help) ct_view_##name,
+#define CT_COMMAND(name, help, example) ct_view_##name,
 #include "views/arguments.def"
     };
     struct ct_call_sites sites;

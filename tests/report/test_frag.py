@@ -48,10 +48,10 @@ def the_failure():
 @case("a full GPU: summary, oom and frag give one figure for the free memory; a part of it is labelled")
 def one_figure():
     for view in ("summary", "oom", "frag"):
-        check("542.52 MiB" in text(view, FULL_GPU), view)
+        check("542.53 MiB" in text(view, FULL_GPU), view)
     for view in ("summary", "oom"):
-        check("541.58 MiB" not in text(view, FULL_GPU), view)
-    lines = [line for line in text("frag", FULL_GPU).splitlines() if "541.58 MiB" in line]
+        check("541.59 MiB" not in text(view, FULL_GPU), view)
+    lines = [line for line in text("frag", FULL_GPU).splitlines() if "541.59 MiB" in line]
     equal(len(lines), 2, lines)
     check(all("large requests" in line for line in lines), lines)
     pool = read("frag", FULL_GPU)["devices"][0]["pool"]

@@ -260,11 +260,11 @@ def compare(seed, n):
         equal([r["event"] for r in device["ooms_despite_free"]],
               [max(despite & set(i["parts"])) for i in incidents.find(events) if despite & set(i["parts"])], "seed %d" % seed)
     budget = rng.randrange(1, max(2, peaks.get(0, (2, 0))[0] + 50 * M))
-    budgeted(events, read("summary", "--capacity=%d" % budget, "--device=0"), budget, seed)
+    budgeted(events, read("summary", "--capacity=%dB" % budget, "--device=0"), budget, seed)
 
 
 def budgeted(events, d, budget, seed):
-    """The first event behind which device 0 is known to have more in use than a budget."""
+    """The first event behind which device 0 is known to have more in use than a budget, or would, if it had not failed."""
     model, reading = Model(), None
     for number, e in enumerate(events):
         model.apply(e)
@@ -272,7 +272,8 @@ def budgeted(events, d, budget, seed):
         if "free_bytes" in e and e["device"] == 0:
             reading = (e["total_bytes"] - e["free_bytes"], tracked)
         used = max(0, reading[0] + tracked - reading[1]) if reading else tracked
-        if used > budget and (e["device"] == 0 and e["op"] != "free"):
+        failed = e.get("result") == 2 and e["op"] == "alloc" and e.get("space") == "device"
+        if used + (e["bytes"] if failed else 0) > budget and (e["device"] == 0 and e["op"] != "free"):
             equal(d["crossing"] and d["crossing"]["event"], number, "seed %d budget %d" % (seed, budget))
             return
     equal(d["crossing"], None, "seed %d budget %d" % (seed, budget))

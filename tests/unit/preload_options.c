@@ -48,8 +48,9 @@ static void values(void **state) {
     static const struct {
         const char *text;
         uint64_t bytes;
-    } sizes[] = {{"65536", 65536},  {"64K", 65536},   {"64k", 65536}, {"1M", 1 << 20},
-                 {"1MiB", 1 << 20}, {"2mb", 2 << 20}, {"1G", 1 << 30}};
+    } sizes[] = {{"65536", 65536},    {"64K", 65536},   {"64k", 65536},  {"1M", 1 << 20},
+                 {"1MiB", 1 << 20},   {"2mb", 2000000}, {"1G", 1 << 30}, {"1gib", 1 << 30},
+                 {"1GB", 1000000000}, {"70000B", 70000}};
     char line[100];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         snprintf(line, sizeof line, "CUTRACE_STACK_MEMORY=%s", sizes[i].text);

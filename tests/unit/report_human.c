@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and times as text and back, and strings without what a terminal must not receive.
+// Sizes, shares and times as text, and strings without what a terminal must not receive.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -24,94 +25,148 @@ static void sizes(void **state) {
         {1023, CT_UNITS_IEC, "1023 B"},
         {1024, CT_UNITS_IEC, "1.00 KiB"},
         {1536, CT_UNITS_IEC, "1.50 KiB"},
-        {GIB - 1, CT_UNITS_IEC, "1023.99 MiB"},
+        {GIB - 1, CT_UNITS_IEC, "1.00 GiB"}, // (1024.00 MiB)
         {GIB, CT_UNITS_IEC, "1.00 GiB"},
-        {UINT64_MAX, CT_UNITS_IEC, "15.99 EiB"},
+        {8585216, CT_UNITS_IEC, "8.19 MiB"},     // 8.1875
+        {643683451, CT_UNITS_IEC, "613.86 MiB"}, // 613.8644
+        {UINT64_MAX, CT_UNITS_IEC, "16.00 EiB"},
         {1000, CT_UNITS_SI, "1.00 kB"},
-        {UINT64_C(79999999999), CT_UNITS_SI, "79.99 GB"},
-        {UINT64_MAX, CT_UNITS_SI, "18.44 EB"},
+        {UINT64_C(79999999999), CT_UNITS_SI, "80.00 GB"},
+        {UINT64_MAX, CT_UNITS_SI, "18.45 EB"},
         {GIB, CT_UNITS_BYTES, "1073741824"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_string_equal(ct_human_bytes(rows[i].bytes, rows[i].units).text, rows[i].text);
 }
 
-static void parsed_sizes(void **state) {
-    (void)state;
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-    } good[] = {{"0", 0},
-                {"1", 1},
-                {"24GiB", 24 * GIB},
-                {"24G", 24 * GIB},
-                {"24gb", 24 * GIB},
-                {"1.5K", 1536},
-                {"0.5 GiB", GIB / 2},
-                {"100B", 100},
-                {"18446744073709551615", UINT64_MAX},
-                {"16383P", UINT64_C(16383) << 50}};
-    static const char *const bad[] = {"",       "G",
-                                      "-1",     "1x",
-                                      "1GiBs",  "1 2",
-                                      "0x10",   "1e9",
-                                      ".",      "18446744073709551616",
-                                      "16384P", "99999999999999999999999"};
-    uint64_t v;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(ct_human_parse_bytes(good[i].text, &v), 0);
-        assert_int_equal(v, good[i].bytes);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(ct_human_parse_bytes(bad[i], &v), -1);
+// A line of a table: its total and parts, and what of them is shown.
+static void parts(const char *total, const uint64_t *bytes, size_t n, uint64_t whole,
+                  size_t residual, const char *shown) {
+    struct ct_human_text text[8];
+    char line[200] = "";
+    ct_human_bytes_of_parts(text, bytes, n, whole, CT_UNITS_IEC, residual);
+    for (size_t i = 0; i < n; i++)
+        (void)snprintf(line + strlen(line), sizeof line - strlen(line), "%s%s", i ? ", " : "",
+                       text[i].text);
+    assert_string_equal(ct_human_bytes(whole, CT_UNITS_IEC).text, total);
+    assert_string_equal(line, shown);
 }
 
-static void parsed_durations(void **state) {
+static void shown_parts(void **state) {
+    (void)state;
+    const uint64_t mib = UINT64_C(1) << 20;
+    // The request of 24 MiB on a full H100: 15.8125 more than the 8.1875 that was free.
+    parts("24.00 MiB", (const uint64_t[]){253 * mib / 16, 131 * mib / 16}, 2, 24 * mib, 0,
+          "15.81 MiB, 8.19 MiB");
+    // Thirds: in a smaller unit than the total; the largest takes the missing digit; the last.
+    parts("1.00 GiB", (const uint64_t[]){GIB / 3, GIB / 3, GIB / 3 + 1}, 3, GIB, 3,
+          "341.33 MiB, 341.33 MiB, 341.33 MiB");
+    parts("10.00 MiB", (const uint64_t[]){10 * mib / 3, 10 * mib / 3 + 1, 10 * mib / 3}, 3,
+          10 * mib, 3, "3.33 MiB, 3.34 MiB, 3.33 MiB");
+    parts("10.00 MiB", (const uint64_t[]){10 * mib / 3, 10 * mib / 3 + 1, 10 * mib / 3}, 3,
+          10 * mib, 2, "3.33 MiB, 3.33 MiB, 3.34 MiB");
+    const uint64_t up = 1054867; // 1.006 MiB, so that three of them are rounded up once too often
+    parts("3.02 MiB", (const uint64_t[]){up, up, up}, 3, 3 * up, 3, "1.00 MiB, 1.01 MiB, 1.01 MiB");
+    // Parts that do not add up, parts of nothing, bytes.
+    parts("2.00 MiB", (const uint64_t[]){up, up}, 2, 2 * mib, 2, "1.01 MiB, 1.01 MiB");
+    parts("0 B", (const uint64_t[]){0, 0}, 2, 0, 2, "0 B, 0 B");
+    parts("1000 B", (const uint64_t[]){1, 999}, 2, 1000, 0, "1 B, 999 B");
+}
+
+// Whatever the parts are, what is shown of them adds up in hundredths of the total's unit, and no
+// part is shown more than one digit away from its value.
+static void parts_add_up(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        uint64_t bytes[8], whole = 0, sum = 0;
+        const size_t n = 2 + (size_t)(round % 7);
+        struct ct_human_text text[8];
+        for (size_t i = 0; i < n; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+            bytes[i] = GIB + (seed >> 34) * 7; // 1 to 8 GiB: all with the total's unit
+            whole += bytes[i];
+        }
+        ct_human_bytes_of_parts(text, bytes, n, whole, CT_UNITS_IEC, n);
+        for (size_t i = 0; i < n; i++) {
+            unsigned long gib, hundredths;
+            assert_int_equal(sscanf(text[i].text, "%lu.%lu GiB", &gib, &hundredths), 2);
+            const double error = (double)(gib * 100 + hundredths) - (double)bytes[i] * 100 / GIB;
+            assert_true(error > -1 && error < 1);
+            sum += gib * 100 + hundredths;
+        }
+        unsigned long gib, hundredths;
+        assert_int_equal(
+            sscanf(ct_human_bytes(whole, CT_UNITS_IEC).text, "%lu.%lu GiB", &gib, &hundredths), 2);
+        assert_int_equal(sum, gib * 100 + hundredths);
+    }
+}
+
+static void shares(void **state) {
     (void)state;
     static const struct {
+        uint64_t part, whole;
         const char *text;
-        uint64_t ns;
-    } good[] = {{"0", 0},
-                {"90", UINT64_C(90000000000)},
-                {"+312.4", UINT64_C(312400000000)},
-                {"90s", UINT64_C(90000000000)},
-                {"1.5s", 1500000000},
-                {"200ms", 200000000},
-                {"5min", UINT64_C(300000000000)},
-                {"5m", UINT64_C(300000000000)},
-                {"1h30m", UINT64_C(5400000000000)},
-                {"1d", UINT64_C(86400000000000)},
-                {"7us", 7000},
-                {"7ns", 7},
-                {"0.000000001", 1}};
-    static const char *const bad[] = {"", "s", "-1", "1x", "1s ", "999999999999d", "1h-2m", "1 s"};
-    uint64_t v;
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(ct_human_parse_duration(good[i].text, &v), 0);
-        assert_int_equal(v, good[i].ns);
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(ct_human_parse_duration(bad[i], &v), -1);
+    } rows[] = {{757, 100000, "0.8 %"},
+                {1, 3, "33.3 %"},
+                {2, 3, "66.7 %"},
+                {1, 0, "-"},
+                {0, 5, "0.0 %"},
+                {1, 1000000, "<0.1 %"},
+                {1, 2000, "0.1 %"},
+                {4999, 10000000, "<0.1 %"},
+                {9999, 10000, ">99.9 %"},
+                {9995, 10000, ">99.9 %"},
+                {9994, 10000, "99.9 %"},
+                {7, 7, "100.0 %"},
+                {10001, 10000, ">100.0 %"},
+                {3256, 1000, "325.6 %"},
+                {UINT64_MAX, UINT64_MAX, "100.0 %"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(ct_human_percent(rows[i].part, rows[i].whole).text, rows[i].text);
+    struct ct_human_text text[4];
+    ct_human_percent_of_parts(text, (const uint64_t[]){1, 1, 1}, 3, 3, 3);
+    assert_string_equal(text[0].text, "33.4 %");
+    assert_string_equal(text[1].text, "33.3 %");
+    ct_human_percent_of_parts(text, (const uint64_t[]){1, 1, 1}, 3, 3, 2);
+    assert_string_equal(text[0].text, "33.3 %");
+    assert_string_equal(text[2].text, "33.4 %");
+    ct_human_percent_of_parts(text, (const uint64_t[]){99990, 10, 0}, 3, 100000, 1);
+    assert_string_equal(text[0].text, ">99.9 %");
+    assert_string_equal(text[1].text, "<0.1 %");
+    assert_string_equal(text[2].text, "0.0 %");
 }
 
 static void times_and_counts(void **state) {
     (void)state;
-    assert_string_equal(ct_human_elapsed(UINT64_C(312400500000)).text, "+312.400 s");
-    assert_string_equal(ct_human_seconds(UINT64_C(59950000000)).text, "59.9 s");
-    assert_string_equal(ct_human_seconds(UINT64_C(7500000000000)).text, "2 h 05 min");
-    assert_string_equal(ct_human_seconds(UINT64_C(200000000000000)).text, "2 d 7 h");
-    assert_string_equal(ct_human_duration(9999).text, "9999 ns");
-    assert_string_equal(ct_human_duration(12345678).text, "12 ms");
-    assert_string_equal(ct_human_duration(4000000000).text, "4.0 s");
-    assert_string_equal(ct_human_utc(UINT64_C(1700000000999999999)).text,
-                        "2023-11-14 22:13:20 UTC");
+    static const struct {
+        uint64_t ns;
+        const char *text;
+    } elapsed[] = {{UINT64_C(4160500000), "+4.161 s"},
+                   {UINT64_C(59999499999), "+59.999 s"},
+                   {UINT64_C(59999500000), "+0:01:00.000"},
+                   {UINT64_C(312400500000), "+0:05:12.401"},
+                   {UINT64_C(86399999000000), "+23:59:59.999"},
+                   {UINT64_C(280187500000000), "+3d 05:49:48"}},
+      seconds[] = {{UINT64_C(59949999999), "59.9 s"},
+                   {UINT64_C(59950000000), "0:01:00"},
+                   {UINT64_C(7500000000000), "2:05:00"},
+                   {UINT64_C(200000000000000), "2d 07:33:20"}},
+      durations[] = {{9999, "9999 ns"},   {10499, "10 us"},     {10500, "11 us"},
+                     {12345678, "12 ms"}, {999500000, "1.0 s"}, {4000000000, "4.0 s"}};
+    for (size_t i = 0; i < sizeof elapsed / sizeof *elapsed; i++)
+        assert_string_equal(ct_human_elapsed(elapsed[i].ns).text, elapsed[i].text);
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
+        assert_string_equal(ct_human_seconds(seconds[i].ns).text, seconds[i].text);
+    for (size_t i = 0; i < sizeof durations / sizeof *durations; i++)
+        assert_string_equal(ct_human_duration(durations[i].ns).text, durations[i].text);
+    const uint64_t utc = UINT64_C(1700000000999999999);
+    assert_string_equal(ct_human_time_of_day(utc).text, "22:13:20Z");
+    assert_string_equal(ct_human_date_and_time(utc).text, "2023-11-14T22:13:20Z");
     assert_string_equal(ct_human_count(999).text, "999");
     assert_string_equal(ct_human_count(1234).text, "1234");
     assert_string_equal(ct_human_count(12345).text, "12 345");
     assert_string_equal(ct_human_count(UINT64_MAX).text, "18 446 744 073 709 551 615");
-    assert_string_equal(ct_human_percent(1, 3).text, "33.3 %");
-    assert_string_equal(ct_human_percent(1, 0).text, "-");
-    assert_string_equal(ct_human_percent(UINT64_MAX, UINT64_MAX).text, "100.0 %");
 }
 
 static void cleaned(const char *from, size_t n, const char *want) {
@@ -150,8 +205,9 @@ static void cleaning(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),
-        cmocka_unit_test(parsed_sizes),
-        cmocka_unit_test(parsed_durations),
+        cmocka_unit_test(shown_parts),
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(shares),
         cmocka_unit_test(times_and_counts),
         cmocka_unit_test(cleaning),
     };

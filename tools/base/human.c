@@ -1,76 +1,256 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes, times and counts as text and back. Integer arithmetic throughout: the last digit is the
-// same on every machine.
+// Integer arithmetic throughout: the last digit is the same on every machine.
 #include "base/human.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
+
+#include "base/heap.h"
 
 #define FORMAT(s, ...) ((void)snprintf((s).text, sizeof(s).text, __VA_ARGS__))
 
-struct ct_human_text ct_human_bytes(uint64_t bytes, enum ct_human_units units) {
+typedef unsigned __int128 wide;
+
+static uint64_t round_quotient(wide dividend, uint64_t divisor) {
+    return (uint64_t)((dividend + divisor / 2) / divisor);
+}
+
+// ---- sizes --------------------------------------------------------------------------------------
+
+// A size as it is shown: in hundredths of a unit; of bytes there are only whole ones.
+struct figure {
+    uint64_t unit;
+    int power; // 0: bytes
+    uint64_t hundredths;
+};
+
+static struct figure make_figure(uint64_t bytes, enum ct_human_units units) {
+    const uint64_t step = units == CT_UNITS_SI ? 1000 : 1024;
+    struct figure f = {.unit = 1, .hundredths = bytes};
+    if (units == CT_UNITS_BYTES || bytes < step)
+        return f;
+    while (f.power < 6 && bytes / f.unit >= step) {
+        f.unit *= step;
+        f.power++;
+    }
+    f.hundredths = round_quotient((wide)bytes * 100, f.unit);
+    if (f.hundredths >= step * 100 && f.power < 6) { // rounded up to the next unit
+        f.unit *= step;
+        f.power++;
+        f.hundredths = 100;
+    }
+    return f;
+}
+
+static struct ct_human_text format_figure(struct figure f, enum ct_human_units units) {
     static const char *const iec[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     static const char *const si[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
     struct ct_human_text s;
-    const uint64_t step = units == CT_UNITS_SI ? 1000 : 1024;
-    if (units == CT_UNITS_BYTES || bytes < step) {
-        FORMAT(s, "%" PRIu64 "%s", bytes, units == CT_UNITS_BYTES ? "" : " B");
+    if (!f.power)
+        FORMAT(s, "%" PRIu64 "%s", f.hundredths, units == CT_UNITS_BYTES ? "" : " B");
+    else
+        FORMAT(s, "%" PRIu64 ".%02u %s", f.hundredths / 100, (unsigned)(f.hundredths % 100),
+               (units == CT_UNITS_SI ? si : iec)[f.power - 1]);
+    return s;
+}
+
+struct ct_human_text ct_human_bytes(uint64_t bytes, enum ct_human_units units) {
+    return format_figure(make_figure(bytes, units), units);
+}
+
+// What a figure shows, in hundredths of a byte.
+static wide shown_value(struct figure f) {
+    return (wide)f.hundredths * f.unit * (f.power ? 1 : 100);
+}
+
+// Returns by how much a figure exceeds its part, in hundredths of a byte.
+static __int128 rounding_error(struct figure f, uint64_t part) {
+    return (__int128)shown_value(f) - (__int128)((wide)part * 100);
+}
+
+// Moves the figure with the total's unit that has the largest error in the direction `sign` back by
+// one digit. Returns 0 if there is none.
+static int move_one(struct figure *figures, const uint64_t *parts, size_t n, uint64_t unit,
+                    int sign) {
+    size_t best = n;
+    __int128 most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const __int128 error = sign * rounding_error(figures[i], parts[i]);
+        if (figures[i].unit == unit && figures[i].power && error > most) {
+            most = error;
+            best = i;
+        }
+    }
+    if (best == n)
+        return 0;
+    figures[best].hundredths -= (uint64_t)sign;
+    return 1;
+}
+
+// Takes the excess of the parts over the total, in hundredths of a byte, out of the figures.
+static void take_excess(struct figure *figures, const uint64_t *parts, size_t n, uint64_t unit,
+                        __int128 excess, size_t residual) {
+    const int sign = excess > 0 ? 1 : -1;
+    uint64_t digits = (uint64_t)((wide)(sign * excess) / unit);
+    if (residual >= n) {
+        while (digits && move_one(figures, parts, n, unit, sign))
+            digits--;
+    } else if (figures[residual].unit == unit && figures[residual].hundredths > digits) {
+        figures[residual].hundredths -= (uint64_t)sign * digits;
+    }
+}
+
+void ct_human_bytes_of_parts(struct ct_human_text *to, const uint64_t *parts, size_t n,
+                             uint64_t total, enum ct_human_units units, size_t residual) {
+    const struct figure whole = make_figure(total, units);
+    struct figure *figures = ct_heap_resize(NULL, n, sizeof *figures);
+    __int128 excess = -(__int128)shown_value(whole);
+    wide sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        figures[i] = make_figure(parts[i], units);
+        excess += (__int128)shown_value(figures[i]);
+        sum += parts[i];
+    }
+    if (sum == total && whole.power)
+        take_excess(figures, parts, n, whole.unit, excess, residual);
+    for (size_t i = 0; i < n; i++)
+        to[i] = format_figure(figures[i], units);
+    free(figures);
+}
+
+// ---- shares -------------------------------------------------------------------------------------
+
+static struct ct_human_text format_share(uint64_t tenths, uint64_t part, uint64_t whole) {
+    struct ct_human_text s;
+    if (tenths == 0 && part)
+        FORMAT(s, "<0.1 %%");
+    else if (tenths >= 1000 && part < whole)
+        FORMAT(s, ">99.9 %%");
+    else if (tenths == 1000 && part > whole)
+        FORMAT(s, ">100.0 %%");
+    else
+        FORMAT(s, "%" PRIu64 ".%" PRIu64 " %%", tenths / 10, tenths % 10);
+    return s;
+}
+
+struct ct_human_text ct_human_percent(uint64_t part, uint64_t whole) {
+    struct ct_human_text s = {"-"};
+    if (!whole)
         return s;
+    return format_share(round_quotient((wide)part * 1000, whole), part, whole);
+}
+
+// Returns by how much a share in tenths of a percent exceeds its part, in 1/1000 of bytes.
+static __int128 share_error(uint64_t tenths, uint64_t part, uint64_t whole) {
+    return (__int128)((wide)tenths * whole) - (__int128)((wide)part * 1000);
+}
+
+// Returns the share that can best be moved by a tenth against the direction `sign`.
+static size_t find_share(const uint64_t *tenths, const uint64_t *parts, size_t n, uint64_t whole,
+                         int sign) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (sign * share_error(tenths[i], parts[i], whole) >
+            sign * share_error(tenths[best], parts[best], whole))
+            best = i;
+    return best;
+}
+
+void ct_human_percent_of_parts(struct ct_human_text *to, const uint64_t *parts, size_t n,
+                               uint64_t whole, size_t residual) {
+    uint64_t *tenths = ct_heap_resize(NULL, n, sizeof *tenths);
+    int64_t excess = -1000;
+    wide sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        tenths[i] = whole ? round_quotient((wide)parts[i] * 1000, whole) : 0;
+        excess += (int64_t)tenths[i];
+        sum += parts[i];
     }
-    int power = 0;
-    uint64_t unit = step;
-    while (power < 5 && bytes / unit >= step) {
-        unit *= step;
-        power++;
+    const int can_add_up = whole && sum == whole;
+    if (can_add_up && residual < n && parts[residual] && (int64_t)tenths[residual] > excess) {
+        tenths[residual] -= (uint64_t)excess;
+        excess = 0;
     }
-    const uint64_t whole = bytes / unit, rest = bytes % unit;
-    const unsigned hundredths = (unsigned)((unsigned __int128)rest * 100 / unit);
-    FORMAT(s, "%" PRIu64 ".%02u %s", whole, hundredths, (units == CT_UNITS_SI ? si : iec)[power]);
+    while (can_add_up && excess) {
+        const int sign = excess > 0 ? 1 : -1;
+        tenths[find_share(tenths, parts, n, whole, sign)] -= (uint64_t)sign;
+        excess -= sign;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[i] = whole ? format_share(tenths[i], parts[i], whole) : (struct ct_human_text){"-"};
+    free(tenths);
+}
+
+// ---- times --------------------------------------------------------------------------------------
+
+// "1:02:03", from a day on "3d 05:49:47".
+static struct ct_human_text format_clock(uint64_t seconds) {
+    struct ct_human_text s;
+    const uint64_t days = seconds / 86400, hours = seconds / 3600 % 24;
+    const unsigned minutes = (unsigned)(seconds / 60 % 60);
+    if (days)
+        FORMAT(s, "%" PRIu64 "d %02u:%02u:%02u", days, (unsigned)hours, minutes,
+               (unsigned)(seconds % 60));
+    else
+        FORMAT(s, "%u:%02u:%02u", (unsigned)hours, minutes, (unsigned)(seconds % 60));
     return s;
 }
 
 struct ct_human_text ct_human_seconds(uint64_t ns) {
     struct ct_human_text s;
-    const uint64_t seconds = ns / 1000000000;
-    if (seconds < 600)
-        FORMAT(s, "%" PRIu64 ".%" PRIu64 " s", seconds, ns / 100000000 % 10);
-    else if (seconds < 86400)
-        FORMAT(s, "%" PRIu64 " h %02" PRIu64 " min", seconds / 3600, seconds / 60 % 60);
-    else
-        FORMAT(s, "%" PRIu64 " d %" PRIu64 " h", seconds / 86400, seconds / 3600 % 24);
+    const uint64_t tenths = round_quotient(ns, 100000000);
+    if (tenths >= 600)
+        return format_clock(round_quotient(ns, 1000000000));
+    FORMAT(s, "%" PRIu64 ".%" PRIu64 " s", tenths / 10, tenths % 10);
     return s;
 }
 
 struct ct_human_text ct_human_elapsed(uint64_t ns) {
     struct ct_human_text s;
-    FORMAT(s, "+%" PRIu64 ".%03" PRIu64 " s", ns / 1000000000, ns / 1000000 % 1000);
+    const uint64_t ms = round_quotient(ns, 1000000);
+    if (ms < 60000)
+        FORMAT(s, "+%" PRIu64 ".%03u s", ms / 1000, (unsigned)(ms % 1000));
+    else if (ms < 86400000)
+        FORMAT(s, "+%.30s.%03u", format_clock(ms / 1000).text, (unsigned)(ms % 1000));
+    else
+        FORMAT(s, "+%.30s", format_clock(round_quotient(ns, 1000000000)).text);
     return s;
 }
 
 struct ct_human_text ct_human_duration(uint64_t ns) {
     struct ct_human_text s;
+    const uint64_t us = round_quotient(ns, 1000), ms = round_quotient(ns, 1000000);
     if (ns < 10000)
         FORMAT(s, "%" PRIu64 " ns", ns);
-    else if (ns < 10000000)
-        FORMAT(s, "%" PRIu64 " us", ns / 1000);
-    else if (ns < 1000000000)
-        FORMAT(s, "%" PRIu64 " ms", ns / 1000000);
+    else if (us < 10000)
+        FORMAT(s, "%" PRIu64 " us", us);
+    else if (ms < 1000)
+        FORMAT(s, "%" PRIu64 " ms", ms);
     else
         return ct_human_seconds(ns);
     return s;
 }
 
-struct ct_human_text ct_human_utc(uint64_t realtime_ns) {
+static struct ct_human_text format_utc(uint64_t utc_ns, const char *format) {
     struct ct_human_text s = {"-"};
-    const time_t t = (time_t)(realtime_ns / 1000000000);
+    const time_t t = (time_t)(utc_ns / 1000000000);
     struct tm tm;
-    if (gmtime_r(&t, &tm))
-        strftime(s.text, sizeof s.text, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    if (gmtime_r(&t, &tm)) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        strftime(s.text, sizeof s.text, format, &tm);
+#pragma GCC diagnostic pop
+    }
     return s;
+}
+
+struct ct_human_text ct_human_time_of_day(uint64_t utc_ns) {
+    return format_utc(utc_ns, "%H:%M:%SZ");
+}
+
+struct ct_human_text ct_human_date_and_time(uint64_t utc_ns) {
+    return format_utc(utc_ns, "%Y-%m-%dT%H:%M:%SZ");
 }
 
 struct ct_human_text ct_human_count(uint64_t n) {
@@ -85,95 +265,4 @@ struct ct_human_text ct_human_count(uint64_t n) {
     }
     s.text[at] = 0;
     return s;
-}
-
-struct ct_human_text ct_human_percent(uint64_t part, uint64_t whole) {
-    struct ct_human_text s = {"-"};
-    if (whole) {
-        const uint64_t tenths = (uint64_t)((unsigned __int128)part * 1000 / whole);
-        FORMAT(s, "%" PRIu64 ".%" PRIu64 " %%", tenths / 10, tenths % 10);
-    }
-    return s;
-}
-
-// Parses a decimal number without sign into its integer part and billionths. Returns the text after
-// it, or NULL.
-static const char *parse_decimal(const char *p, uint64_t *whole, uint64_t *billionths) {
-    uint64_t unit = 1000000000;
-    int digits = 0;
-    *whole = *billionths = 0;
-    for (; isdigit((unsigned char)*p); p++, digits++) {
-        const uint64_t digit = (uint64_t)(*p - '0');
-        if (*whole > (UINT64_MAX - digit) / 10)
-            return NULL;
-        *whole = *whole * 10 + digit;
-    }
-    if (*p == '.')
-        for (p++; isdigit((unsigned char)*p); p++, digits++)
-            *billionths += (uint64_t)(*p - '0') * (unit /= 10);
-    return digits ? p : NULL;
-}
-
-static int scale(uint64_t whole, uint64_t billionths, uint64_t unit, uint64_t *to) {
-    const unsigned __int128 v =
-        (unsigned __int128)whole * unit + (unsigned __int128)billionths * unit / 1000000000;
-    if (v > UINT64_MAX)
-        return -1;
-    *to = (uint64_t)v;
-    return 0;
-}
-
-int ct_human_parse_bytes(const char *text, uint64_t *bytes) {
-    static const char letters[] = "kmgtp";
-    uint64_t whole, billionths, unit = 1;
-    const char *p = parse_decimal(text, &whole, &billionths);
-    if (!p)
-        return -1;
-    while (*p == ' ')
-        p++;
-    const char *letter = *p ? strchr(letters, tolower((unsigned char)*p)) : NULL;
-    if (letter) {
-        unit <<= 10 * (letter - letters + 1);
-        p++;
-        if (*p == 'i')
-            p++;
-    }
-    if (*p == 'B' || *p == 'b')
-        p++;
-    return *p ? -1 : scale(whole, billionths, unit, bytes);
-}
-
-int ct_human_parse_duration(const char *text, uint64_t *ns) {
-    static const struct {
-        const char *name;
-        uint64_t ns;
-    } units[] = {{"ns", 1},
-                 {"us", 1000},
-                 {"ms", 1000000},
-                 {"min", UINT64_C(60000000000)},
-                 {"m", UINT64_C(60000000000)},
-                 {"s", 1000000000},
-                 {"h", UINT64_C(3600000000000)},
-                 {"d", UINT64_C(86400000000000)}};
-    uint64_t total = 0;
-    if (*text == '+')
-        text++;
-    do {
-        uint64_t whole, billionths, unit = 1000000000, part;
-        const char *p = parse_decimal(text, &whole, &billionths);
-        if (!p)
-            return -1;
-        for (size_t i = 0; *p && i < sizeof units / sizeof *units; i++)
-            if (strncmp(p, units[i].name, strlen(units[i].name)) == 0) {
-                unit = units[i].ns;
-                p += strlen(units[i].name);
-                break;
-            }
-        if (scale(whole, billionths, unit, &part) || total > UINT64_MAX - part)
-            return -1;
-        total += part;
-        text = p;
-    } while (isdigit((unsigned char)*text));
-    *ns = total;
-    return *text ? -1 : 0;
 }

@@ -12,11 +12,13 @@
 #include "symbols/noise.h"
 #include "symbols/source_locations.h"
 #include "views/document.h"
+#include "views/help.h"
 #include "views/progress.h"
+#include "views/time_range.h"
 #include "views/trace_state.h"
 
 static int (*const views[CT_COMMANDS])(struct ct_view *) = {
-#define CT_COMMAND(name, help) ct_view_##name,
+#define CT_COMMAND(name, help, example) ct_view_##name,
 #include "views/arguments.def"
 };
 
@@ -81,31 +83,34 @@ static void print_restrictions(struct ct_view *v) {
         ct_terminal_warn(text);
 }
 
-static void set_range(struct ct_view *v) {
-    const struct ct_arguments *o = v->options;
-    const uint64_t start = v->trace->start_ns;
-    v->from_ns = o->have_from ? start + o->from_ns : 0;
-    v->to_ns = o->have_to ? start + o->to_ns : UINT64_MAX;
-    if (o->have_from && v->from_ns < start)
-        v->from_ns = UINT64_MAX;
-    if (o->have_to && v->to_ns < start)
-        v->to_ns = UINT64_MAX;
-}
-
 static int shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_info &&
            command != CT_COMMAND_check && command != CT_COMMAND_seal &&
            command != CT_COMMAND_symbolize;
 }
 
-static int print_view(struct ct_view *v) {
+// Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.
+static int report_error(const struct ct_error *error, int in_list) {
+    ct_terminal_warn(error->text);
+    if (in_list)
+        fputs("null", stdout);
+    return (int)error->status;
+}
+
+static int show(struct ct_view *v, int in_list) {
+    struct ct_error error;
+    if (ct_time_range_resolve(v, &error))
+        return report_error(&error, in_list);
+    if (v->options->command != CT_COMMAND_seal)
+        warn_incomplete(v);
+    print_restrictions(v);
     if (ct_trace_state_is_unknown(v->trace) && ct_document_print_unknown(v))
         return CT_EXIT_OK;
     return views[v->options->command](v);
 }
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                  const char *path) {
+                  const char *path, int in_list) {
     struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
@@ -114,8 +119,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        ct_terminal_warn(error.text);
-        status = error.status;
+        status = report_error(&error, in_list);
     } else {
         struct ct_view v = {
             .options = o, .terminal = terminal, .trace = &trace, .sites = &sites, .out = stdout};
@@ -125,11 +129,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
-        set_range(&v);
-        if (o->command != CT_COMMAND_seal)
-            warn_incomplete(&v);
-        print_restrictions(&v);
-        status = print_view(&v);
+        status = show(&v, in_list);
         ct_call_sites_free(&sites);
         if (!status && is_about_trace(o->command) &&
             (trace.incomplete || (o->strict && !ct_trace_is_intact(&trace))))
@@ -159,9 +159,7 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         if (!o->json && several)
             print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
-        const int one = report(o, terminal, o->paths[i]);
-        if (list && one == CT_EXIT_BAD_TRACE)
-            fputs("null", stdout);
+        const int one = report(o, terminal, o->paths[i], list);
         status = status > one ? status : one;
     }
     if (list)
@@ -171,8 +169,10 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
 
 // Prints what an option asks for in place of a report. Returns 0 if none does.
 static int print_information(const struct ct_arguments *o) {
-    if (o->help)
-        ct_arguments_print_help(stdout);
+    if (o->help && o->have_command)
+        ct_help_print_command(stdout, o->command);
+    else if (o->help)
+        ct_help_print(stdout);
     else if (o->version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
                CT_FORMAT_VERSION, ct_dwarf_version());

@@ -21,6 +21,7 @@
 
 #include "base/human.h"
 #include "base/journal_probe.h"
+#include "base/nearest.h"
 #include "base/process_alive.h"
 
 // Exit codes, as --help lists them.
@@ -268,5 +269,10 @@ int ct_ctl_main(int argc, char **argv) {
             code = map_header(&t, requests[i].writes);
         return code ? code : requests[i].send(&t);
     }
-    return fail(USAGE, "unknown request %s; use on, off, flush or status", argv[1]);
+    struct ct_nearest n = {.typed = argv[1], .length = strlen(argv[1])};
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+        ct_nearest_try(&n, requests[i].name);
+    if (n.best)
+        return fail(USAGE, "%s: no such request; did you mean `%s`?", argv[1], n.best);
+    return fail(USAGE, "%s: no such request; use on, off, flush or status", argv[1]);
 }

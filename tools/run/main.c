@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "base/version.h"
 #include "run/ctl.h"
 
@@ -26,6 +27,8 @@ static const struct {
 #define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text, help},
 #include <cutrace/format/options.def>
 };
+
+static const char *const commands[] = {"run", "ctl", "help"};
 
 static const char *default_output(void) {
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -197,6 +200,29 @@ static void print_version(FILE *out) {
     fprintf(out, "cutrace %s\n", CT_VERSION);
 }
 
+_Noreturn static void fail_option(const char *word) {
+    static const char *const names[] = {"output", "help"};
+    struct ct_nearest n = {.typed = word + strspn(word, "-")};
+    n.length = word[1] == '-' ? strcspn(n.typed, "=") : 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ct_nearest_try(&n, names[i]);
+    if (is_option(word, "-o", "--output"))
+        fail(OWN_FAILURE, "run: %s needs a value: PATTERN", word);
+    if (n.best)
+        fail(OWN_FAILURE, "run: %s: unknown option; did you mean --%s?", word, n.best);
+    fail(OWN_FAILURE, "run: %s: unknown option; see cutrace --help", word);
+}
+
+_Noreturn static void fail_command(const char *word) {
+    struct ct_nearest n = {.typed = word, .length = strlen(word)};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        ct_nearest_try(&n, commands[i]);
+    if (n.best)
+        fail(OWN_FAILURE, "%s: no such command; did you mean `%s`?", word, n.best);
+    fail(OWN_FAILURE, "%s: no such command; use: cutrace run -- COMMAND... (see cutrace --help)",
+         word);
+}
+
 // Parses the options of `cutrace run`. Returns the index of the command in argv, 0 for --help.
 static int parse_run(int argc, char **argv, const char **output) {
     int i;
@@ -214,8 +240,7 @@ static int parse_run(int argc, char **argv, const char **output) {
         else if (!strncmp(argv[i], "--output=", 9))
             *output = argv[i] + 9;
         else
-            fail(OWN_FAILURE,
-                 "run: %s: unknown option, or its value is missing; see cutrace --help", argv[i]);
+            fail_option(argv[i]);
     }
     if (i >= argc)
         fail(OWN_FAILURE, "run: no command given; see cutrace --help");
@@ -238,7 +263,7 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return OWN_FAILURE;
     }
-    if (is_option(argv[1], "-h", "--help"))
+    if (is_option(argv[1], "-h", "--help") || !strcmp(argv[1], "help"))
         return print_and_exit_code(print_help);
     if (is_option(argv[1], "-V", "--version"))
         return print_and_exit_code(print_version);
@@ -248,8 +273,7 @@ int main(int argc, char **argv) {
         return ct_ctl_main(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "run") != 0)
-        fail(OWN_FAILURE,
-             "%s: no such command; use: cutrace run -- COMMAND... (see cutrace --help)", argv[1]);
+        fail_command(argv[1]);
     const char *output = NULL;
     const int command = parse_run(argc, argv, &output);
     if (!command)

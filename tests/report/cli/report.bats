@@ -295,7 +295,7 @@ assert d["ooms"] == [] and d["crossing"] is None and d["devices"][0]["live_bytes
 
 @test "--units and --device" {
     t=$traces/refused.zst
-    "$report" --units=si "$t" | grep -q '^GPU 0 out of memory at .* 4.61 GB, free '
+    "$report" --units=si "$t" | grep -q '^GPU 0 out of memory at .* 4.62 GB, free '
     "$report" --units=bytes "$t" | grep -q '^GPU 0 out of memory at .* 4617089848'
     "$report" --device 1 "$traces/mixed.zst" | head -n 1 | grep -q 'GPU 1: 40.00 MiB'
     "$report" -d1 --json "$traces/mixed.zst" | python3 -c '

@@ -249,16 +249,34 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
     }
 }
 
-// Notes the first event behind which more than the budget is in use, with the state before it.
-static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event *before) {
+// Returns what a failed call asked the device for, 0 for all other events.
+static uint64_t failed_bytes(const struct ct_oom_event *o, const struct ct_event *e) {
+    const int asked_driver = is_oom(e) && e->op != CT_OP_BLOCK_OOM && o->bytes_known;
+    return asked_driver && ct_incidents_is_device_memory(o) && o->space != CT_SPACE_MANAGED
+               ? o->bytes
+               : 0;
+}
+
+// Notes the first event behind which more than the budget is in use, or would be if its call had
+// not failed, with the state before it. A reading shows what was in use already: its state is the
+// one behind it.
+static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event *before,
+                        const struct ct_event *e) {
     struct ct_device_scan *d = &s->device[index];
     const struct ct_breakdown after = ct_replay_split(&s->end, index);
-    const uint64_t used = before->split.used_known ? before->split.used : before->split.tracked;
-    if (d->over_known || (after.used_known ? after.used : after.tracked) <= s->request.capacity)
+    const uint64_t in_use = after.used_known ? after.used : after.tracked;
+    const uint64_t asked = failed_bytes(before, e);
+    if (in_use <= s->request.capacity && asked <= s->request.capacity - in_use)
         return;
-    d->over_known = 1;
+    d->over_known = s->exceeded = 1;
     d->over = *before;
     d->over.reading_known = 0; // free and total were the real device's
+    if (e->op == CT_OP_MEMORY_SAMPLE)
+        d->over.split = after;
+    if (before->flags & CT_FLAG_NVML)
+        d->over.thread = 0; // the recorder's own
+    const struct ct_breakdown *split = &d->over.split;
+    const uint64_t used = split->used_known ? split->used : split->tracked;
     d->over.split.free = s->request.capacity > used ? s->request.capacity - used : 0;
 }
 
@@ -321,7 +339,7 @@ static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t nu
     s->ops[e->op < CT_OPS_END ? e->op : 0]++;
     note_peaks(s, index, e, number);
     if (before)
-        note_budget(s, index, before);
+        note_budget(s, index, before, e);
     if (is_oom(e))
         add_oom(s, e, number);
     else if (!CT_HAS(e, result) || e->result == 0)
@@ -385,6 +403,17 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
     }
 }
 
+// Counts the lost events of the whole range: a pass that ended at a budget has not seen all.
+static void count_lost(struct ct_scan *s, struct ct_trace *t) {
+    struct ct_event e;
+    uint64_t number;
+    s->lost = 0;
+    ct_trace_rewind(t);
+    while (ct_trace_next(t, &e, &number) && e.t_ns <= s->request.to_ns)
+        if (e.op == CT_OP_LOST)
+            s->lost += CT_HAS(&e, count) ? e.count : 1;
+}
+
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request) {
     const struct ct_event *e;
     uint64_t number;
@@ -397,7 +426,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,
         request->to_ns < t->t_last_ns ? request->to_ns : t->t_last_ns, request->points);
     ct_trace_rewind(t);
-    for (;;) {
+    while (!s->exceeded) { // what comes later would not have happened
         const uint64_t resets = s->end.resets;
         s->in_range = 0; // objects that a checkpoint restores are no new allocations
         e = ct_replay_next(&s->end, t, &number);
@@ -410,6 +439,8 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
         scan_event(s, e, number);
     }
     ct_replay_stop(&s->end);
+    if (s->exceeded)
+        count_lost(s, t);
     ct_pool_curve_advance(&s->curve, &s->end, UINT64_MAX);
     ct_pool_curve_finish(&s->curve);
     for (int d = 0; d < CT_DEVICES; d++)

@@ -54,7 +54,7 @@ struct ct_plot_column {
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
     int device;        // -1 = all
-    uint64_t capacity; // the budget; 0 = none
+    uint64_t capacity; // the budget; 0 = none. The pass ends where it is exceeded
     unsigned columns;  // 0 = no plot
     uint64_t columns_from, columns_to;
     unsigned points; // of the pools' curves; 0 = PyTorch's pools are not analysed
@@ -79,6 +79,7 @@ struct ct_scan {
     int in_range;
     uint64_t event;       // the present one
     uint64_t known_event; // the first event after the last gap
+    int exceeded;         // the budget was
     int changed_device;   // of the last change of what is live
 };
 

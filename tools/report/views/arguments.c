@@ -8,52 +8,28 @@
 #include <string.h>
 #include <unistd.h>
 
-enum argument {
-#define CT_ARGUMENT(NAME, name, letter, argument, help) ARG_##NAME,
-#include "views/arguments.def"
-    ARGUMENTS
+struct parser {
+    struct ct_arguments *o;
+    char **argv;
+    int argc, at;             // the word that is parsed
+    int only_paths;           // "--" was read
+    int asks_help;            // "help" was read
+    char given[CT_ARGUMENTS]; // 0, '-' as --name, or the letter
+    struct ct_error *error;
 };
 
-static const struct {
-    const char *name, *argument, *help;
-    char letter;
-} arguments[] = {
-#define CT_ARGUMENT(NAME, name, letter, argument, help) {name, argument, help, letter},
-#include "views/arguments.def"
-};
-
-static const struct {
-    const char *name, *help;
-} commands[] = {
-#define CT_COMMAND(name, help) {#name, help},
-#include "views/arguments.def"
-};
-
-const char *ct_arguments_command_name(enum ct_command command) {
-    return commands[command].name;
+// An option as it was typed: "--top" or "-n".
+static struct ct_human_text spell(const struct parser *p, enum ct_argument a) {
+    struct ct_human_text s;
+    if (p->given[a] == '-')
+        (void)snprintf(s.text, sizeof s.text, "--%s", ct_argument_table[a].name);
+    else
+        (void)snprintf(s.text, sizeof s.text, "-%c", p->given[a]);
+    return s;
 }
 
-void ct_arguments_print_help(FILE *out) {
-    fputs(
-        "usage: cutrace-report [COMMAND] [OPTION...] TRACE...\n"
-        "Shows what filled a GPU's memory, from traces that libcutrace.so wrote. \"-\" is standard "
-        "input.\n\ncommands:\n",
-        out);
-    for (size_t i = 0; i < CT_COMMANDS; i++)
-        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
-    fputs("\noptions:\n", out);
-    for (size_t i = 0; i < ARGUMENTS; i++) {
-        const char *argument = arguments[i].argument;
-        char letter[5] = "   ", left[64];
-        if (arguments[i].letter)
-            (void)snprintf(letter, sizeof letter, "-%c,", arguments[i].letter);
-        (void)snprintf(left, sizeof left, "%s --%s%s%s", letter, arguments[i].name,
-                       argument ? "=" : "", argument ? argument : "");
-        fprintf(out, "  %-32s %s\n", left, arguments[i].help);
-    }
-    fputs("\nexit codes: 0 done, 2 wrong usage, 3 not a readable trace, 4 the end of the trace is "
-          "missing\n(--strict: or anything else), 5 cannot write\n",
-          out);
+const char *ct_arguments_command_name(enum ct_command command) {
+    return ct_argument_table_commands[command].name;
 }
 
 // Returns the position of one of "a|b|c", -1 if it is none.
@@ -78,56 +54,56 @@ static int parse_whole(const char *value, unsigned long most, unsigned long *to)
 }
 
 // Returns the field of an option without a value, or NULL.
-static int *find_flag(struct ct_arguments *o, enum argument a) {
+static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
     switch (a) {
-    case ARG_JSON:
+    case CT_ARGUMENT_JSON:
         return &o->json;
-    case ARG_NO_PAGER:
+    case CT_ARGUMENT_NO_PAGER:
         return &o->no_pager;
-    case ARG_STRICT:
+    case CT_ARGUMENT_STRICT:
         return &o->strict;
-    case ARG_NO_JOURNAL:
+    case CT_ARGUMENT_NO_JOURNAL:
         return &o->no_journal;
-    case ARG_FORCE:
+    case CT_ARGUMENT_FORCE:
         return &o->force;
-    case ARG_ALL_FRAMES:
+    case CT_ARGUMENT_ALL_FRAMES:
         return &o->all_frames;
-    case ARG_SEGMENTS:
+    case CT_ARGUMENT_SEGMENTS:
         return &o->segments;
-    case ARG_NOISE:
+    case CT_ARGUMENT_NOISE:
         return &o->noise;
-    case ARG_LICENSES:
+    case CT_ARGUMENT_LICENSES:
         return &o->licenses;
-    case ARG_HELP:
+    case CT_ARGUMENT_HELP:
         return &o->help;
-    case ARG_VERSION:
+    case CT_ARGUMENT_VERSION:
         return &o->version;
-    case ARG_DEBUGINFOD:
+    case CT_ARGUMENT_DEBUGINFOD:
         return &o->lines.debuginfod;
     default:
         return NULL;
     }
 }
 
-static int set_choice(struct ct_arguments *o, enum argument a, const char *value) {
-    const int choice = find_choice(value, arguments[a].argument);
+static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *value) {
+    const int choice = find_choice(value, ct_argument_table[a].argument);
     if (choice < 0)
         return -1;
     switch (a) {
-    case ARG_UNITS:
+    case CT_ARGUMENT_UNITS:
         o->units = (enum ct_human_units)choice;
         return 0;
-    case ARG_COLOR:
+    case CT_ARGUMENT_COLOR:
         o->color = (enum ct_choice)choice;
         return 0;
-    case ARG_PROGRESS:
+    case CT_ARGUMENT_PROGRESS:
         o->progress = (enum ct_choice)choice;
         return 0;
-    case ARG_DEMANGLE:
+    case CT_ARGUMENT_DEMANGLE:
         o->have_demangling = 1;
         o->demangling = (enum ct_demangling)choice;
         return 0;
-    case ARG_FORMAT: // there is one so far
+    case CT_ARGUMENT_FORMAT: // there is one so far
         return 0;
     default:
         return -1;
@@ -142,46 +118,52 @@ static int set_events(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
-// "oom|peak|end" are the first kinds of a moment; everything else is a time.
 static int set_at(struct ct_arguments *o, const char *value) {
-    const int choice = find_choice(value, "oom|peak|end");
-    o->have_at = 1;
-    o->at = choice < 0 ? CT_MOMENT_TIME : (enum ct_moment_kind)choice;
-    return choice < 0 ? ct_human_parse_duration(value, &o->at_ns) : 0;
+    o->at_end = strcmp(value, "end") == 0;
+    return o->at_end ? 0 : ct_parse_time(value, &o->at);
 }
 
-static int set_value(struct ct_arguments *o, enum argument a, const char *value) {
+static int set_capacity(struct ct_arguments *o, const char *value) {
+    struct ct_parsed_size size;
+    if (ct_parse_size(value, &size) != CT_PARSE_OK || !size.bytes)
+        return -1;
+    o->capacity = size.bytes;
+    o->capacity_decimal = size.decimal;
+    o->capacity_text = value;
+    return 0;
+}
+
+static int set_value(struct ct_arguments *o, enum ct_argument a, const char *value) {
     unsigned long number = 0;
     switch (a) {
-    case ARG_CAPACITY:
-        return ct_human_parse_bytes(value, &o->capacity) || !o->capacity ? -1 : 0;
-    case ARG_DEVICE:
+    case CT_ARGUMENT_CAPACITY:
+        return set_capacity(o, value);
+    case CT_ARGUMENT_DEVICE:
         if (parse_whole(value, 63, &number))
             return -1;
         o->device = (int)number;
         return 0;
-    case ARG_FROM:
-        o->have_from = 1;
-        return ct_human_parse_duration(value, &o->from_ns);
-    case ARG_TO:
-        o->have_to = 1;
-        return ct_human_parse_duration(value, &o->to_ns);
-    case ARG_AT:
+    case CT_ARGUMENT_FROM:
+        return ct_parse_time(value, &o->from);
+    case CT_ARGUMENT_TO:
+        return ct_parse_time(value, &o->to);
+    case CT_ARGUMENT_AT:
         return set_at(o, value);
-    case ARG_TOP:
+    case CT_ARGUMENT_TOP:
+    case CT_ARGUMENT_LIMIT:
         if (parse_whole(value, 1000000, &number) || !number)
             return -1;
         o->top = (unsigned)number;
         return 0;
-    case ARG_EVENTS:
+    case CT_ARGUMENT_EVENTS:
         return set_events(o, value);
-    case ARG_OUTPUT:
+    case CT_ARGUMENT_OUTPUT:
         o->output = value;
         return *value ? 0 : -1;
-    case ARG_SYSROOT:
+    case CT_ARGUMENT_SYSROOT:
         o->lines.sysroot = value;
         return *value ? 0 : -1;
-    case ARG_DEBUG_DIR:
+    case CT_ARGUMENT_DEBUG_DIR:
         o->lines.debug_dir = value;
         return *value ? 0 : -1;
     default:
@@ -189,7 +171,7 @@ static int set_value(struct ct_arguments *o, enum argument a, const char *value)
     }
 }
 
-static int set_argument(struct ct_arguments *o, enum argument a, const char *value) {
+static int set_argument(struct ct_arguments *o, enum ct_argument a, const char *value) {
     int *flag = find_flag(o, a);
     if (flag) {
         *flag = 1;
@@ -198,55 +180,99 @@ static int set_argument(struct ct_arguments *o, enum argument a, const char *val
     return value ? set_value(o, a, value) : -1;
 }
 
-// Finds an option by its long name, or by its letter if `name` is NULL; -1: there is none.
-static int find_argument(const char *name, size_t length, char letter) {
-    for (int i = 0; i < ARGUMENTS; i++) {
-        if (!name && arguments[i].letter == letter)
-            return i;
-        if (name && strlen(arguments[i].name) == length &&
-            strncmp(arguments[i].name, name, length) == 0)
-            return i;
-    }
-    return -1;
+// ---- errors -------------------------------------------------------------------------------------
+
+static int report_unknown_option(const struct parser *p) {
+    const char *word = p->argv[p->at], *name = word + strspn(word, "-");
+    const char *nearest = ct_argument_table_nearest_name(name, strcspn(name, "="));
+    if (word[1] != '-' && !word[2]) // (a letter is near to nothing)
+        nearest = NULL;
+    if (nearest)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "unknown option %.100s; did you mean --%s?",
+                            word, nearest);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "unknown option %.100s; see cutrace-report --help",
+                        word);
 }
+
+static int report_wrong_value(const struct parser *p, enum ct_argument a, const char *value) {
+    const struct ct_argument_row *row = &ct_argument_table[a];
+    const char *separator = p->given[a] == '-' ? "=" : " ";
+    struct ct_parsed_size size;
+    if (a == CT_ARGUMENT_CAPACITY && ct_parse_size(value, &size) == CT_PARSE_NO_UNIT)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "%s%s%.40s: a size needs its unit: write %.40sGiB, %.40sGB or %.40sB",
+                            spell(p, a).text, separator, value, value, value, value);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
+                        separator, value, row->argument, row->help);
+}
+
+static int report_unused_option(const struct parser *p, enum ct_argument a) {
+    const char *command = ct_arguments_command_name(p->o->command);
+    char list[400];
+    ct_argument_table_list(p->o->command, list, sizeof list);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%s: %s has no use for it; it takes %s",
+                        spell(p, a).text, command, list);
+}
+
+static int report_mistyped(const struct parser *p, const char *word, const char *what) {
+    const char *nearest = ct_argument_table_nearest_command(word);
+    if (nearest)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%.100s: %s; did you mean `%s`?", word, what,
+                            nearest);
+    return ct_error_set(p->error, CT_EXIT_USAGE, "%.100s: %s; see cutrace-report --help", word,
+                        what);
+}
+
+// ---- words --------------------------------------------------------------------------------------
 
 // Parses one option and, where it has one, its value from the same or the next word.
-static int parse_option(struct ct_arguments *o, int argc, char **argv, int *i,
-                        struct ct_error *error) {
-    const char *word = argv[*i], *value = NULL;
-    int a;
-    if (word[1] == '-') {
-        const size_t length = strcspn(word + 2, "=");
-        a = find_argument(word + 2, length, 0);
-        if (word[2 + length] == '=')
-            value = word + 3 + length;
-    } else {
-        a = find_argument(NULL, 0, word[1]);
-        if (word[2])
-            value = word + 2;
+static int parse_option(struct parser *p) {
+    const char *word = p->argv[p->at], *value = NULL;
+    const int is_name = word[1] == '-';
+    const size_t length = is_name ? strcspn(word + 2, "=") : 0;
+    const int found = is_name ? ct_argument_table_find_name(word + 2, length)
+                              : ct_argument_table_find_letter(word[1]);
+    if (found < 0)
+        return report_unknown_option(p);
+    const enum ct_argument a = (enum ct_argument)found;
+    const struct ct_argument_row *row = &ct_argument_table[a];
+    p->given[a] = is_name ? '-' : row->letter;
+    if (is_name && word[2 + length])
+        value = word + 3 + length;
+    else if (!is_name && word[2])
+        value = word + 2;
+    if (!row->argument && value)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes no value", spell(p, a).text);
+    if (row->argument && !value) {
+        if (p->at + 1 >= p->argc)
+            return ct_error_set(p->error, CT_EXIT_USAGE, "%s needs a value: %s", spell(p, a).text,
+                                row->argument);
+        value = p->argv[++p->at];
     }
-    if (a < 0)
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "unknown option %.100s; see cutrace-report --help", word);
-    if (!arguments[a].argument && value)
-        return ct_error_set(error, CT_EXIT_USAGE, "--%s takes no value", arguments[a].name);
-    if (arguments[a].argument && !value) {
-        if (*i + 1 >= argc)
-            return ct_error_set(error, CT_EXIT_USAGE, "--%s needs a value: %s", arguments[a].name,
-                                arguments[a].argument);
-        value = argv[++*i];
-    }
-    if (set_argument(o, (enum argument)a, value))
-        return ct_error_set(error, CT_EXIT_USAGE, "--%s=%.100s: expected %s: %s", arguments[a].name,
-                            value, arguments[a].argument, arguments[a].help);
-    return 0;
+    return set_argument(p->o, a, value) ? report_wrong_value(p, a, value) : 0;
 }
 
-static int find_command(const char *word) {
-    for (int c = 0; c < CT_COMMANDS; c++)
-        if (strcmp(word, commands[c].name) == 0)
-            return c;
-    return -1;
+// Parses a word that is no option: "help", a command, or a path. A name of a command is never a
+// path; ./top is one.
+static int parse_word(struct parser *p) {
+    struct ct_arguments *o = p->o;
+    char *word = p->argv[p->at];
+    const int command = p->only_paths ? -1 : ct_argument_table_find_command(word);
+    if (command >= 0 && o->have_command)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "two commands, %s and %s; a trace of that name is ./%s",
+                            ct_arguments_command_name(o->command), word, word);
+    if (command >= 0) {
+        o->command = (enum ct_command)command;
+        o->have_command = 1;
+    } else if (!p->only_paths && !o->have_command && strcmp(word, "help") == 0) {
+        p->asks_help = o->help = 1;
+    } else if (p->asks_help) {
+        return report_mistyped(p, word, "not a command");
+    } else {
+        o->paths[o->path_count++] = word;
+    }
+    return 0;
 }
 
 // Whether a word looks like a command, and no file has that name.
@@ -254,69 +280,62 @@ static int is_mistyped(const char *word) {
     return word[strspn(word, "abcdefghijklmnopqrstuvwxyz")] == 0 && access(word, F_OK) != 0;
 }
 
-static int check_output(const struct ct_arguments *o, struct ct_error *error) {
-    const int writes = o->command == CT_COMMAND_seal || o->command == CT_COMMAND_symbolize ||
-                       o->command == CT_COMMAND_export;
-    if ((o->output || o->force) && !writes)
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "--output and --force are for the commands seal, symbolize and export");
-    if (o->segments && o->command != CT_COMMAND_top)
-        return ct_error_set(error, CT_EXIT_USAGE, "--segments is for the command top");
-    if (o->events && o->command != CT_COMMAND_export)
-        return ct_error_set(error, CT_EXIT_USAGE, "--events is for the command export");
-    if (o->have_at && o->command != CT_COMMAND_frag)
-        return ct_error_set(error, CT_EXIT_USAGE, "--at is for the command frag");
-    if (o->output && strcmp(o->output, "-") == 0)
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "--output=-: the result must be a file; name one");
-    if (o->output && o->path_count > 1)
-        return ct_error_set(error, CT_EXIT_USAGE, "--output takes one trace");
+// ---- what does not go together ------------------------------------------------------------------
+
+static int check_output(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    if (!o->output)
+        return 0;
+    if (strcmp(o->output, "-") == 0)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
+                            p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
+    if (o->path_count > 1)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
+                            spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;
 }
 
-static int check_arguments(const struct ct_arguments *o, int have_command, struct ct_error *error) {
-    const char *servers = getenv("DEBUGINFOD_URLS");
-    if (o->path_count && !have_command && is_mistyped(o->paths[0]))
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "%.100s: neither a command nor a file; see cutrace-report --help",
-                            o->paths[0]);
+static int check_paths(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    for (int i = 0; i < o->path_count && !o->have_command && !p->only_paths; i++)
+        if (is_mistyped(o->paths[i]))
+            return report_mistyped(p, o->paths[i], "neither a command nor a file");
     if (!o->path_count)
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "no trace named; usage: cutrace-report [COMMAND] TRACE...");
-    if (check_output(o, error))
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "no trace named; usage: cutrace-report %s [OPTION...] TRACE...",
+                            o->have_command ? ct_arguments_command_name(o->command) : "[COMMAND]");
+    return 0;
+}
+
+static int check_arguments(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    if (check_paths(p))
+        return -1;
+    for (int a = 0; a < CT_ARGUMENTS; a++)
+        if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
+            return report_unused_option(p, (enum ct_argument)a);
+    if (check_output(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
-        return ct_error_set(error, CT_EXIT_USAGE,
+        return ct_error_set(p->error, CT_EXIT_USAGE,
                             "--debuginfod: the environment names no server: set DEBUGINFOD_URLS");
-    if (o->have_from && o->have_to && o->from_ns > o->to_ns)
-        return ct_error_set(error, CT_EXIT_USAGE, "--from is later than --to");
     return 0;
 }
 
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
+    struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
     *o = (struct ct_arguments){.device = -1};
     o->paths = argv; // filled in place, never ahead of the word that is read
-    int only_paths = 0, have_command = 0;
-    for (int i = 1; i < argc; i++) {
-        if (!only_paths && strcmp(argv[i], "--") == 0) {
-            only_paths = 1;
-            continue;
-        }
-        if (!only_paths && argv[i][0] == '-' && argv[i][1]) {
-            if (parse_option(o, argc, argv, &i, error))
-                return -1;
-            continue;
-        }
-        const int may_be_command = !only_paths && !have_command && !o->path_count;
-        const int command = may_be_command ? find_command(argv[i]) : -1;
-        if (command >= 0) {
-            o->command = (enum ct_command)command;
-            have_command = 1;
-        } else {
-            o->paths[o->path_count++] = argv[i];
-        }
+    for (p.at = 1; p.at < argc; p.at++) {
+        const char *word = argv[p.at];
+        const int is_option = !p.only_paths && word[0] == '-' && word[1];
+        if (is_option && strcmp(word, "--") == 0)
+            p.only_paths = 1;
+        else if (is_option ? parse_option(&p) : parse_word(&p))
+            return -1;
     }
     if (o->help || o->version || o->licenses || o->noise)
         return 0;
-    return check_arguments(o, have_command || only_paths, error);
+    return check_arguments(&p);
 }

@@ -8,31 +8,28 @@
 #include "analyze/moment.h"
 #include "base/error.h"
 #include "base/human.h"
+#include "base/parse.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
-
-enum ct_command {
-#define CT_COMMAND(name, help) CT_COMMAND_##name,
-#include "views/arguments.def"
-    CT_COMMANDS
-};
+#include "views/argument_table.h"
 
 enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 
 struct ct_arguments {
     enum ct_command command;
+    int have_command; // one was named
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
     int segments;
-    const char *output;      // NULL = not given
-    uint64_t capacity;       // 0 = not given
-    int device;              // -1 = all
-    uint64_t from_ns, to_ns; // since the start
-    int have_from, have_to;
-    int have_at;
-    enum ct_moment_kind at;
-    uint64_t at_ns;  // of CT_MOMENT_TIME, since the start
-    unsigned top;    // 0 = the default of the view
-    uint64_t events; // 0 = not given, UINT64_MAX = all
+    const char *output;        // NULL = not given
+    uint64_t capacity;         // 0 = not given
+    int capacity_decimal;      // its unit was a power of 1000
+    const char *capacity_text; // as typed
+    int device;                // -1 = all
+    struct ct_time from, to;   // time_range.h makes times of events of them
+    unsigned top;              // 0 = the default of the view
+    uint64_t events;           // 0 = not given, UINT64_MAX = all
+    int at_end;                // frag --at=end
+    struct ct_time at;         // frag: the moment to describe
     int have_demangling;
     enum ct_demangling demangling;
     enum ct_human_units units;
@@ -45,7 +42,6 @@ struct ct_arguments {
 
 // Returns 0, or -1 with the error set (exit code 2).
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error);
-void ct_arguments_print_help(FILE *out);
 const char *ct_arguments_command_name(enum ct_command command);
 
 #endif

@@ -76,7 +76,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
         return *key != NULL;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, &nothing);
-    if (v->options->command == CT_COMMAND_summary)
+    if (v->options->command == CT_COMMAND_summary || v->options->command == CT_COMMAND_timeline)
         ct_json_number_or_null(j, "budget_bytes", v->options->capacity != 0, v->options->capacity);
     for (; *key; key++)
         ct_json_null(j, *key);

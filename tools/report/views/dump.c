@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "views/event_names.h"
-#include "views/views.h"
+#include "views/label.h"
 
 static const struct {
     uint32_t bit;
@@ -96,12 +96,11 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
 static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t number) {
     const struct ct_definitions *n = &v->trace->definitions;
     const enum ct_human_units units = v->options->units;
-    char api[80] = "-", site[300];
+    char api[80] = "-", site[300], result[80];
     const char *op = ct_event_names_op(e->op);
     if (CT_HAS(e, api) && e->api)
         ct_utf8_sanitize(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
-    fprintf(v->out, "%8" PRIu64 " %14s ", number,
-            ct_human_elapsed(e->t_ns > v->trace->start_ns ? e->t_ns - v->trace->start_ns : 0).text);
+    fprintf(v->out, "%8" PRIu64 " %14s ", number, ct_label_time(v, e->t_ns).text);
     if (CT_HAS(e, device))
         fprintf(v->out, "gpu%-2d ", e->device);
     else
@@ -112,8 +111,10 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
         fprintf(v->out, " 0x%" PRIx64, e->ptr);
     if (CT_HAS(e, handle))
         fprintf(v->out, " handle 0x%" PRIx64, e->handle);
-    if (CT_HAS(e, result) && e->result)
-        fprintf(v->out, " %sresult %d%s", v->terminal->red, e->result, v->terminal->reset);
+    if (CT_HAS(e, result) && e->result) {
+        ct_label_result(v, CT_HAS(e, api) ? e->api : 0, e->result, result, sizeof result);
+        fprintf(v->out, " %s%s%s", v->terminal->red, result, v->terminal->reset);
+    }
     if (CT_HAS(e, free_bytes))
         fprintf(v->out, " free %s", ct_human_bytes(e->free_bytes, units).text);
     if (CT_HAS(e, reserved_bytes))
@@ -136,13 +137,14 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
 int ct_view_dump(struct ct_view *v) {
     struct ct_json j = {.out = v->out};
     struct ct_event e;
-    uint64_t number;
+    uint64_t number, left = v->options->top ? v->options->top : UINT64_MAX;
     ct_trace_rewind(v->trace);
-    while (ct_trace_next(v->trace, &e, &number)) {
+    while (left && ct_trace_next(v->trace, &e, &number)) {
         if (e.t_ns < v->from_ns || e.t_ns > v->to_ns)
             continue;
         if (v->options->device >= 0 && CT_HAS(&e, device) && e.device != v->options->device)
             continue;
+        left--;
         if (v->options->json)
             print_json(v, &j, &e, number);
         else

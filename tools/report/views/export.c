@@ -73,7 +73,7 @@ static void choose_window(struct export *x) {
     struct ct_scan s;
     struct part p = {.v = v};
     const struct ct_scan_request request = ct_view_scan_request(v);
-    const int ranged = o->have_from || o->have_to;
+    const int ranged = o->from.kind || o->to.kind;
     uint64_t most = ranged ? UINT64_MAX : DEFAULT_EVENTS;
     if (o->events)
         most = o->events;

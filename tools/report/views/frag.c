@@ -93,13 +93,23 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
     ct_replay_stop(r);
 }
 
+// Returns the kind of moment that --at asks for; the OOM is the default.
+static enum ct_moment_kind get_wanted_kind(const struct ct_arguments *o) {
+    if (o->at_end)
+        return CT_MOMENT_END;
+    if (o->at.kind == CT_TIME_OF_PEAK)
+        return CT_MOMENT_PEAK;
+    return o->at.kind == CT_TIME_NONE || o->at.kind == CT_TIME_OF_CROSSING ? CT_MOMENT_OOM
+                                                                           : CT_MOMENT_TIME;
+}
+
 // Chooses the moment, and leaves the scan's replay and sharing in the state of it. The samples end
 // with the range.
 static void go_to_moment(struct ct_view *v, struct samples *h, struct ct_scan *s) {
     const struct ct_arguments *o = v->options;
-    h->moment = ct_moment_find(s, v->trace, o->have_at ? o->at : CT_MOMENT_OOM,
-                               ct_view_scan_main_device(v, s), v->trace->start_ns + o->at_ns);
-    if (o->have_at && h->moment.kind != o->at)
+    const enum ct_moment_kind wanted = get_wanted_kind(o);
+    h->moment = ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), v->at_ns);
+    if ((o->at_end || o->at.kind != CT_TIME_NONE) && h->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
     if (h->moment.kind == CT_MOMENT_END)
         return;

@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "views/document.h"
+#include "views/label.h"
 #include "views/trace_state.h"
 
 static int compare_keys(const void *a, const void *b, void *names) {
@@ -68,6 +69,8 @@ static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size
     fprintf(v->out, "%-32s %s\n", "events", ct_human_count(t->events).text);
     fprintf(v->out, "%-32s %zu, numbers %" PRIu64 " to %" PRIu64 "\n", "chunks", t->index.count,
             t->index.chunks[0].head.seq, t->index.chunks[t->index.count - 1].head.seq);
+    const struct ct_human_text start = ct_label_utc(v, t->start_ns, 1);
+    fprintf(v->out, "%-32s %s\n", "start", *start.text ? start.text : "-");
     fprintf(v->out, "%-32s %s\n", "time",
             ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
     fprintf(v->out, "%-32s %s%s\n", "clean end",

@@ -2,8 +2,14 @@
 // Formats values with the options of a view.
 #include "views/label.h"
 
+#include <string.h>
+
 #include "base/utf8.h"
 #include "replay/replay.h"
+#include "views/result_names.h"
+#include "views/time_range.h"
+
+#define DAY (UINT64_C(86400) * 1000000000)
 
 struct ct_human_text ct_label_time(const struct ct_view *v, uint64_t t_ns) {
     const uint64_t start = v->trace->start_ns;
@@ -14,6 +20,28 @@ struct ct_human_text ct_label_size(const struct ct_view *v, uint64_t bytes) {
     return ct_human_bytes(bytes, v->options->units);
 }
 
+// Cuts ".00" off: "24.00 GB" becomes "24 GB".
+static struct ct_human_text shorten(struct ct_human_text s) {
+    char *zeros = strstr(s.text, ".00 ");
+    if (zeros)
+        memmove(zeros, zeros + 3, strlen(zeros + 3) + 1);
+    return s;
+}
+
+struct ct_human_text ct_label_budget(const struct ct_view *v) {
+    const struct ct_arguments *o = v->options;
+    const struct ct_human_text si = ct_human_bytes(o->capacity, CT_UNITS_SI),
+                               iec = ct_human_bytes(o->capacity, CT_UNITS_IEC);
+    struct ct_human_text s;
+    if (o->units == CT_UNITS_BYTES || o->capacity < 1000)
+        return ct_label_size(v, o->capacity);
+    if (o->capacity_decimal)
+        (void)snprintf(s.text, sizeof s.text, "%.16s = %.16s", shorten(si).text, iec.text);
+    else
+        (void)snprintf(s.text, sizeof s.text, "%.16s = %.16s", shorten(iec).text, si.text);
+    return s;
+}
+
 struct ct_human_text ct_label_device(int device) {
     struct ct_human_text s = {"GPU ?"};
     if (device < CT_MAX_DEVICES)
@@ -21,13 +49,16 @@ struct ct_human_text ct_label_device(int device) {
     return s;
 }
 
-struct ct_human_text ct_label_wall_clock(const struct ct_view *v, uint64_t t_ns) {
-    uint64_t monotonic, realtime;
-    struct ct_human_text none = {""};
-    if (!ct_definitions_info_number(&v->trace->definitions, "clock.monotonic_ns", &monotonic) ||
-        !ct_definitions_info_number(&v->trace->definitions, "clock.realtime_ns", &realtime))
-        return none;
-    return ct_human_utc(realtime + (t_ns - monotonic));
+struct ct_human_text ct_label_utc(const struct ct_view *v, uint64_t t_ns, int with_date) {
+    const struct ct_trace *t = v->trace;
+    uint64_t utc, first, last;
+    if (!ct_time_range_utc(t, t_ns, &utc))
+        return (struct ct_human_text){""};
+    (void)ct_time_range_utc(t, t->start_ns, &first);
+    (void)ct_time_range_utc(t, t->t_last_ns, &last);
+    if (with_date || first / DAY != last / DAY)
+        return ct_human_date_and_time(utc);
+    return ct_human_time_of_day(utc);
 }
 
 void ct_label_api(const struct ct_view *v, uint32_t api, char *to, size_t size) {
@@ -36,4 +67,9 @@ void ct_label_api(const struct ct_view *v, uint32_t api, char *to, size_t size) 
         ct_utf8_sanitize(to, size, s->at, s->length);
     else
         (void)snprintf(to, size, "an unknown call");
+}
+
+void ct_label_result(const struct ct_view *v, uint32_t api, int32_t result, char *to, size_t size) {
+    const struct ct_string *s = &v->trace->definitions.strings[api];
+    ct_result_names_format(result, s->at, api ? s->length : 0, to, size);
 }

@@ -5,12 +5,17 @@
 
 #include "views/views.h"
 
-struct ct_human_text ct_label_time(const struct ct_view *v, uint64_t t_ns); // "+312.400 s"
+struct ct_human_text ct_label_time(const struct ct_view *v, uint64_t t_ns); // "+12.400 s"
 struct ct_human_text ct_label_size(const struct ct_view *v, uint64_t bytes);
+// The budget of --capacity in both units, first in the one that was typed: "24 GB = 22.35 GiB".
+struct ct_human_text ct_label_budget(const struct ct_view *v);
 struct ct_human_text ct_label_device(int device); // of an index: "GPU 0", "GPU ?"
-// The time of day at a time of the events, or "" if the trace does not have it.
-struct ct_human_text ct_label_wall_clock(const struct ct_view *v, uint64_t t_ns);
+// The time of day (UTC) at a time of the events, with the date where the trace lies in several days
+// or `with_date`; "" if the trace does not have it.
+struct ct_human_text ct_label_utc(const struct ct_view *v, uint64_t t_ns, int with_date);
 // The function of an event, a string's id.
 void ct_label_api(const struct ct_view *v, uint32_t api, char *to, size_t size);
+// What the function returned: "CUDA_ERROR_OUT_OF_MEMORY (2)".
+void ct_label_result(const struct ct_view *v, uint32_t api, int32_t result, char *to, size_t size);
 
 #endif

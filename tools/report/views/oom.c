@@ -9,13 +9,13 @@
 
 // Prints "event 7  cudaMalloc  4.30 GiB  result 2".
 static void print_call(struct ct_view *v, const struct ct_oom_event *o) {
-    char api[100] = "PyTorch", result[30] = "";
+    char api[100] = "PyTorch", result[80] = "";
     if (o->op != CT_OP_BLOCK_OOM) {
         ct_label_api(v, o->api, api, sizeof api);
-        (void)snprintf(result, sizeof result, "  result %d", o->result);
+        ct_label_result(v, o->api, o->result, result, sizeof result);
     }
-    fprintf(v->out, "event %" PRIu64 "  %s  %s%s", o->event, api,
-            o->bytes_known ? ct_label_size(v, o->bytes).text : "-", result);
+    fprintf(v->out, "event %" PRIu64 "  %s  %s%s%s", o->event, api,
+            o->bytes_known ? ct_label_size(v, o->bytes).text : "-", *result ? "  " : "", result);
 }
 
 static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_crossing) {
@@ -26,16 +26,18 @@ static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_c
 }
 
 static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
-    fprintf(v->out, "\n    memory   tracked %s", ct_label_size(v, m->tracked).text);
+    const uint64_t parts[] = {m->tracked, m->split_known ? m->untracked : m->unexplained,
+                              m->split_known ? m->others : 0, m->free};
+    struct ct_human_text shown[4]; // as summary shows them
+    ct_human_bytes_of_parts(shown, parts, 4, m->total, v->options->units, 1);
+    fprintf(v->out, "\n    memory   tracked %s", shown[0].text);
     if (m->split_known)
-        fprintf(v->out, ", untracked %s, other processes %s", ct_label_size(v, m->untracked).text,
-                ct_label_size(v, m->others).text);
+        fprintf(v->out, ", untracked %s, other processes %s", shown[1].text, shown[2].text);
     else if (m->used_known)
-        fprintf(v->out, ", untracked and other processes %s",
-                ct_label_size(v, m->unexplained).text);
+        fprintf(v->out, ", untracked and other processes %s", shown[1].text);
     if (m->used_known)
-        fprintf(v->out, ", free %s%s of %s", ct_label_size(v, m->free).text,
-                m->moved_on ? " (inferred)" : "", ct_label_size(v, m->total).text);
+        fprintf(v->out, ", free %s%s of %s", shown[3].text, m->moved_on ? " (inferred)" : "",
+                ct_label_size(v, m->total).text);
 }
 
 // Prints the failed calls of an incident besides its head.

@@ -16,9 +16,14 @@ struct ct_human_text ct_pool_text_largest(const struct ct_view *v, uint64_t byte
 struct ct_human_text ct_pool_text_fragmentation(const struct ct_torch_pool_totals *f) {
     struct ct_human_text s;
     const uint64_t scattered = f->free.bytes - f->free.largest;
-    const unsigned n =
-        f->free.bytes ? (unsigned)((unsigned __int128)scattered * 100 / f->free.bytes) : 0;
-    (void)snprintf(s.text, sizeof s.text, "%u.%02u", n / 100, n % 100);
+    const unsigned __int128 rounded = (unsigned __int128)scattered * 100 + f->free.bytes / 2;
+    const unsigned n = f->free.bytes ? (unsigned)(rounded / f->free.bytes) : 0;
+    if (n == 0 && scattered)
+        (void)snprintf(s.text, sizeof s.text, "<0.01");
+    else if (n == 100)
+        (void)snprintf(s.text, sizeof s.text, ">0.99"); // (the largest free block is one of them)
+    else
+        (void)snprintf(s.text, sizeof s.text, "%u.%02u", n / 100, n % 100);
     return s;
 }
 

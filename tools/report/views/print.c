@@ -96,22 +96,27 @@ void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t col
 
 static void print_not_enough(struct ct_view *v, const struct ct_oom_event *o,
                              const struct ct_oom_reason *reason) {
-    fprintf(v->out, "%s more than the %s that was free",
-            ct_label_size(v, reason->rounded - reason->free).text,
-            ct_label_size(v, reason->free).text);
+    const uint64_t parts[] = {reason->rounded - reason->free, reason->free}; // of the request
+    struct ct_human_text shown[2];
+    ct_human_bytes_of_parts(shown, parts, 2, reason->rounded, v->options->units, 0);
+    fprintf(v->out, "%s more than the %s that was free", shown[0].text, shown[1].text);
     if (o->reading_known && reason->rounded > o->total)
         fputs("; the whole device is smaller", v->out);
 }
 
 static void print_budget(struct ct_view *v, const struct ct_oom_event *o) {
+    const uint64_t used = o->split.used_known ? o->split.used : o->split.tracked;
     const char *source = "as read from the device";
     if (!o->split.used_known)
         source = "this process's allocations alone";
     else if (o->split.moved_on)
         source = "the last reading and the allocations since";
-    fprintf(v->out, "%s of the budget of %s was in use (%s)",
-            ct_label_size(v, o->split.used_known ? o->split.used : o->split.tracked).text,
-            ct_label_size(v, v->options->capacity).text, source);
+    if (used > v->options->capacity)
+        fprintf(v->out, "%s was in use (%s), more than the budget of %s",
+                ct_label_size(v, used).text, source, ct_label_budget(v).text);
+    else
+        fprintf(v->out, "%s of the budget of %s was in use (%s)", ct_label_size(v, used).text,
+                ct_label_budget(v).text, source);
 }
 
 void ct_print_oom_reason(struct ct_view *v, const struct ct_oom_event *o,
@@ -165,23 +170,30 @@ void ct_print_incident_counts(struct ct_view *v, const struct ct_incidents *n) {
 
 void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
                           unsigned rows) {
-    uint64_t bytes = 0, count = 0;
     const size_t shown = g->count <= rows + 1u ? g->count : rows;
+    const size_t n = shown + (g->count > shown); // with the row of the rest
+    uint64_t *bytes = ct_heap_alloc_zeroed(n, sizeof *bytes), rest = 0;
+    struct ct_human_text *sizes = ct_heap_resize(NULL, n, sizeof *sizes),
+                         *shares = ct_heap_resize(NULL, n, sizeof *shares);
+    for (size_t i = 0; i < g->count; i++) {
+        bytes[i < shown ? i : shown] += g->list[i].bytes;
+        rest += i < shown ? 0 : g->list[i].count;
+    }
+    const size_t residual = shown;
+    ct_human_bytes_of_parts(sizes, bytes, n, whole, v->options->units, residual);
+    ct_human_percent_of_parts(shares, bytes, n, whole, residual);
     fprintf(v->out, "  %s%12s %8s %9s  call site%s\n", v->terminal->dim, "bytes", "share", "count",
             v->terminal->reset);
-    for (size_t i = 0; i < g->count; i++) {
-        if (i >= shown) {
-            bytes += g->list[i].bytes;
-            count += g->list[i].count;
-            continue;
-        }
-        fprintf(v->out, "  %12s %8s %9s  ", ct_label_size(v, g->list[i].bytes).text,
-                ct_human_percent(g->list[i].bytes, whole).text,
-                ct_human_count(g->list[i].count).text);
-        ct_print_label(v, g->list[i].label, 35);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(v->out, "  %12s %8s %9s  ", sizes[i].text, shares[i].text,
+                ct_human_count(i < shown ? g->list[i].count : rest).text);
+        if (i < shown)
+            ct_print_label(v, g->list[i].label, 35);
+        else
+            fprintf(v->out, "%zu more call sites", g->count - shown);
         putc('\n', v->out);
     }
-    if (g->count > shown)
-        fprintf(v->out, "  %12s %8s %9s  %zu more call sites\n", ct_label_size(v, bytes).text,
-                ct_human_percent(bytes, whole).text, ct_human_count(count).text, g->count - shown);
+    free(bytes);
+    free(sizes);
+    free(shares);
 }

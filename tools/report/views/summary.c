@@ -2,6 +2,7 @@
 // summary: the verdict first, then the figures behind it, in at most 24 lines.
 #include <cutrace/format/assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "analyze/coarse_history.h"
 #include "analyze/live_at.h"
@@ -38,13 +39,14 @@ static void print_budget_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
     fprintf(v->out, "%s%s would have exceeded %s at %s", v->terminal->red,
-            ct_label_device(c->device).text, ct_label_size(v, v->options->capacity).text,
+            ct_label_device(c->device).text, ct_label_budget(v).text,
             ct_label_time(v, c->t_ns).text);
     if (c->op == CT_OP_MEMORY_SAMPLE) {
-        fputs(": a reading showed more than that in use", v->out);
+        fprintf(v->out, ": a reading showed %s in use", ct_label_size(v, c->split.used).text);
     } else {
         fputs(", first with ", v->out);
         print_request(v, c);
+        fputs(c->result ? ", which failed" : "", v->out);
     }
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
@@ -73,6 +75,20 @@ static void print_oom_verdict(struct summary *s) {
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+static void print_not_exceeded(struct summary *s) {
+    const struct ct_view *v = s->v;
+    fprintf(v->out, "Nothing exceeded %s", ct_label_budget(v).text);
+    if (s->capacity.bytes && s->capacity.bytes < v->options->capacity)
+        fprintf(v->out, ", but %s has only %s", ct_label_device(s->device).text,
+                ct_label_size(v, s->capacity.bytes).text);
+    fputs(s->scan.incidents.oom_count ? ", and OOMs occurred. " : ". ", v->out);
+}
+
+// Returns what shares are shares of: the budget, or else the capacity; 0: unknown.
+static uint64_t whole_of(const struct summary *s) {
+    return s->v->options->capacity ? s->v->options->capacity : s->capacity.bytes;
+}
+
 static void print_quiet_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
@@ -82,14 +98,14 @@ static void print_quiet_verdict(struct summary *s) {
                 ct_trace_state_until(v).text);
     } else {
         if (v->options->capacity)
-            fprintf(v->out, "Nothing exceeded %s. ", ct_label_size(v, v->options->capacity).text);
+            print_not_exceeded(s);
         else
             fprintf(v->out, "No OOM occurred%s. ", ct_trace_state_until(v).text);
         fprintf(v->out, "%s: %s", ct_label_device(s->device).text,
                 ct_label_size(v, d->peak_bytes).text);
-        if (s->capacity.bytes)
-            fprintf(v->out, " of %s (%s)", ct_label_size(v, s->capacity.bytes).text,
-                    ct_human_percent(d->peak_bytes, s->capacity.bytes).text);
+        if (whole_of(s))
+            fprintf(v->out, " of %s (%s)", ct_label_size(v, whole_of(s)).text,
+                    ct_human_percent(d->peak_bytes, whole_of(s)).text);
         fprintf(v->out, " allocated at the peak, at %s", ct_label_time(v, d->peak_t_ns).text);
     }
     fprintf(v->out, "%s\n", v->terminal->reset);
@@ -100,7 +116,12 @@ static void print_call(struct summary *s) {
     const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_oom_event *c = s->crossing;
     const struct ct_string *name = &n->strings[n->threads[c->thread].name];
-    const struct ct_human_text wall = ct_label_wall_clock(v, c->t_ns);
+    const struct ct_human_text wall = ct_label_utc(v, c->t_ns, 0);
+    if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
+        fprintf(v->out, "  event      %" PRIu64 ", a reading by NVML%s%s\n", c->event,
+                *wall.text ? ", " : "", wall.text);
+        return;
+    }
     fprintf(v->out, "  event      %" PRIu64, c->event);
     if (c->thread)
         fprintf(v->out, ", thread %" PRIu64, n->threads[c->thread].tid);
@@ -153,11 +174,40 @@ static void print_reason(struct summary *s) {
     }
 }
 
-static void print_share(struct summary *s, const char *name, uint64_t bytes, const char *note) {
+// The rows that say how a device's memory is used.
+struct shares {
+    struct {
+        const char *name;
+        char note[200];
+    } row[8];
+    uint64_t bytes[8];
+    size_t count, residual; // the row that takes the difference of rounding
+};
+
+static void add_share(struct shares *l, const char *name, uint64_t bytes, const char *note) {
+    l->row[l->count].name = name;
+    (void)snprintf(l->row[l->count].note, sizeof l->row->note, "%s", note);
+    l->bytes[l->count++] = bytes;
+}
+
+static void print_shares(struct summary *s, const struct shares *l) {
     struct ct_view *v = s->v;
-    const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
-    fprintf(v->out, "  %-10s %12s %8s%s%s\n", name, ct_label_size(v, bytes).text,
-            ct_human_percent(bytes, whole).text, *note ? "  " : "", note);
+    struct ct_human_text size[8], share[8];
+    ct_human_bytes_of_parts(size, l->bytes, l->count, whole_of(s), v->options->units, l->residual);
+    ct_human_percent_of_parts(share, l->bytes, l->count, whole_of(s), l->residual);
+    for (size_t i = 0; i < l->count; i++)
+        fprintf(v->out, "  %-10s %12s %8s%s%s\n", l->row[i].name, size[i].text, share[i].text,
+                *l->row[i].note ? "  " : "", l->row[i].note);
+}
+
+// "budget 24 GB = 22.35 GiB (did you mean 24GiB?); capacity ".
+static void print_budget(struct summary *s) {
+    const struct ct_arguments *o = s->v->options;
+    fprintf(s->v->out, "budget %s", ct_label_budget(s->v).text);
+    if (o->capacity_decimal) // (the text ends with "B")
+        fprintf(s->v->out, " (did you mean %.*siB?)", (int)strlen(o->capacity_text) - 1,
+                o->capacity_text);
+    fputs("; capacity ", s->v->out);
 }
 
 static void print_capacity(struct summary *s, const char *when) {
@@ -171,12 +221,14 @@ static void print_capacity(struct summary *s, const char *when) {
         fputs(")", v->out);
     }
     fprintf(v->out, " %s%s: ", when, v->terminal->reset);
+    if (v->options->capacity)
+        print_budget(s);
+    else if (!c->bytes)
+        fputs("capacity ", v->out);
     if (!c->bytes) {
-        fputs("capacity -\n", v->out);
+        fputs("-\n", v->out);
         return;
     }
-    if (v->options->capacity)
-        fprintf(v->out, "budget %s; capacity ", ct_label_size(v, v->options->capacity).text);
     fprintf(v->out, "%s by %s", ct_label_size(v, c->bytes).text, c->source);
     if (c->disagree) {
         fputs("; others report:", v->out);
@@ -213,14 +265,16 @@ static void print_memory(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_breakdown *m = &s->live.split;
     const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
+    struct shares l = {.count = 0};
     char note[200];
     (void)snprintf(note, sizeof note, "this process's allocations");
     if (m->managed)
         (void)snprintf(note, sizeof note,
                        "this process's allocations (without %s of managed memory, which migrates)",
                        ct_label_size(v, m->managed).text);
-    print_share(s, "tracked", m->tracked, note);
+    add_share(&l, "tracked", m->tracked, note);
     if (!m->used_known) {
+        print_shares(s, &l);
         fputs("  free       - (no reading of the device's memory)\n", v->out);
         return;
     }
@@ -228,11 +282,15 @@ static void print_memory(struct summary *s) {
                                  m->split_known ? "this process: contexts, modules, rounding"
                                                 : "contexts, modules, rounding, other processes");
     append_measured(v, d, note + at, sizeof note - at);
-    print_share(s, "untracked", m->split_known ? m->untracked : m->unexplained, note);
+    l.residual = l.count;
+    add_share(&l, "untracked", m->split_known ? m->untracked : m->unexplained, note);
     if (m->split_known)
-        print_share(s, "others", m->others, "other processes and the driver, by NVML");
-    print_share(s, "free", m->free,
-                m->moved_on ? "inferred: the last reading and what was tracked since" : "");
+        add_share(&l, "others", m->others, "other processes and the driver, by NVML");
+    const char *of = v->options->capacity ? "of the budget" : "";
+    const char *how = m->moved_on ? "inferred: the last reading and what was tracked since" : "";
+    (void)snprintf(note, sizeof note, "%s%s%s", of, *of && *how ? "; " : "", how);
+    add_share(&l, "free", m->free, note);
+    print_shares(s, &l);
 }
 
 // Returns PyTorch's pool at the crossing, or at the peak.
@@ -351,11 +409,12 @@ static void print_text(struct summary *s) {
         print_memory(s);
         ct_pool_text_print_summary(v, pool_of(s), &s->scan.growths.device[s->device]);
         print_live(s, when, row_count(s));
-        if (s->crossing && d->peak_known)
+        if (s->crossing && d->peak_known && !v->options->capacity)
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
                     ct_label_time(v, d->peak_t_ns).text);
-        print_overwritten(s);
+        if (!s->crossing || !v->options->capacity) // it is of the whole run
+            print_overwritten(s);
         print_other_devices(s);
     }
     ct_trace_state_print_line(v, &s->scan);
@@ -470,6 +529,9 @@ int ct_view_summary(struct ct_view *v) {
     }
     if (s.crossing)
         s.live.split = s.crossing->split; // it includes the reading that came with the OOM
+    else if (v->options->capacity)
+        s.live.split.free =
+            v->options->capacity > s.live.split.used ? v->options->capacity - s.live.split.used : 0;
     if (v->options->json)
         print_json(&s);
     else

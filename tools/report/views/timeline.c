@@ -2,6 +2,7 @@
 // timeline: memory over time as a plot of characters. Each column shows the least and the most of
 // its stretch of time, so that even the shortest peak is visible.
 #include <inttypes.h>
+#include <string.h>
 
 #include "analyze/coarse_history.h"
 #include "views/document.h"
@@ -21,6 +22,11 @@ static const struct glyphs glyphs_ascii = {"#", ":", ".", "-"};
 // disappears.
 static unsigned height_of(uint64_t value, uint64_t top) {
     return top ? (unsigned)(((unsigned __int128)value * ROWS + top - 1) / top) : 0;
+}
+
+// What the line in the plot stands for.
+static const char *limit_name(const struct ct_view *v) {
+    return v->options->capacity ? " budget" : " capacity";
 }
 
 static void print_row(struct ct_view *v, const struct ct_plot_column *c, unsigned n, unsigned row,
@@ -47,7 +53,8 @@ static void print_row(struct ct_view *v, const struct ct_plot_column *c, unsigne
             glyph = g->line;
         fputs(glyph, v->out);
     }
-    fputs(row == limit ? " capacity\n" : "\n", v->out);
+    fputs(row == limit ? limit_name(v) : "", v->out);
+    putc('\n', v->out);
 }
 
 // Marks the columns from the coarse history.
@@ -95,10 +102,14 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     const uint64_t limit = v->options->capacity ? v->options->capacity : capacity.bytes;
     const uint64_t top = find_top(c, q->columns, limit);
     const struct glyphs *g = v->terminal->utf8 ? &glyphs_utf8 : &glyphs_ascii;
-    fprintf(v->out,
-            "%s%s%s, capacity %s: %s least and %s most allocated in a column, %s other use\n",
-            v->terminal->bold, ct_label_device(device).text, v->terminal->reset,
-            limit ? ct_label_size(v, limit).text : "-", g->full, g->range, g->untracked);
+    struct ct_human_text shown = {"-"};
+    if (v->options->capacity)
+        shown = ct_label_budget(v);
+    else if (limit)
+        shown = ct_label_size(v, limit);
+    fprintf(v->out, "%s%s%s,%s %s: %s least and %s most allocated in a column, %s other use\n",
+            v->terminal->bold, ct_label_device(device).text, v->terminal->reset, limit_name(v),
+            shown.text, g->full, g->range, g->untracked);
     for (unsigned row = ROWS; row > 0; row--)
         print_row(v, c, q->columns, row, top, limit);
     fprintf(v->out, "%*s +", LEFT - 2, "");
@@ -107,8 +118,10 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
     print_coarse(v, c, q->columns);
-    fprintf(v->out, "%*s  %-*s%s\n", LEFT - 2, "", (int)q->columns - 12,
-            ct_label_time(v, q->columns_from).text, ct_label_time(v, q->columns_to).text);
+    const struct ct_human_text end = ct_label_time(v, q->columns_to);
+    const size_t width = strlen(end.text) > 12 ? strlen(end.text) : 12;
+    fprintf(v->out, "%*s  %-*s%s\n", LEFT - 2, "", (int)(q->columns - width),
+            ct_label_time(v, q->columns_from).text, end.text);
 }
 
 static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
@@ -170,6 +183,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
+    ct_json_number_or_null(j, "budget_bytes", v->options->capacity != 0, v->options->capacity);
     ct_json_number(j, "from_ns", s->request.columns_from);
     ct_json_number(j, "to_ns", s->request.columns_to);
     ct_json_open(j, "devices", '[');

@@ -16,11 +16,12 @@ struct ct_view {
     struct ct_call_sites *sites;
     FILE *out;
     uint64_t from_ns, to_ns; // the range of --from and --to
+    uint64_t at_ns;          // of --at, if it is a time
 };
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
 // and returns an exit code.
-#define CT_COMMAND(name, help) int ct_view_##name(struct ct_view *v);
+#define CT_COMMAND(name, help, example) int ct_view_##name(struct ct_view *v);
 #include "views/arguments.def"
 
 #endif
