@@ -21,6 +21,11 @@ static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_c
 
 static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
     fprintf(v->out, "\n    memory   tracked %s", ct_label_size(v, m->tracked).text);
+    if (m->pool_idle)
+        fprintf(v->out, " (%s of it idle in CUDA's memory pools)",
+                ct_label_size(v, m->pool_idle).text);
+    if (m->in_flight)
+        fprintf(v->out, ", in flight %s", ct_label_size(v, m->in_flight).text);
     if (m->split_known)
         fprintf(v->out, ", untracked %s, other processes %s", ct_label_size(v, m->untracked).text,
                 ct_label_size(v, m->others).text);

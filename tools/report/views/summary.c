@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // summary: the verdict first, then the figures behind it, in at most 24 lines.
-#include <cutrace/format/assert.h>
 #include <inttypes.h>
 
 #include "analyze/coarse_history.h"
@@ -211,17 +210,22 @@ static void print_memory(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_breakdown *m = &s->live.split;
     const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
+    const char *what =
+        m->pool_idle ? "this process's allocations and memory pools" : "this process's allocations";
     char note[200];
-    (void)snprintf(note, sizeof note, "this process's allocations");
+    (void)snprintf(note, sizeof note, "%s", what);
     if (m->managed)
-        (void)snprintf(note, sizeof note,
-                       "this process's allocations (without %s of managed memory, which migrates)",
+        (void)snprintf(note, sizeof note, "%s (without %s of managed memory, which migrates)", what,
                        ct_label_size(v, m->managed).text);
     print_share(s, "tracked", m->tracked, note);
+    if (m->pool_idle)
+        print_share(s, "pools idle", m->pool_idle, "part of tracked: idle in CUDA's memory pools");
     if (!m->used_known) {
         fputs("  free       - (no reading of the device's memory)\n", v->out);
         return;
     }
+    if (m->in_flight)
+        print_share(s, "in flight", m->in_flight, "allocations or frees that had not returned yet");
     size_t at = (size_t)snprintf(note, sizeof note,
                                  m->split_known ? "this process: contexts, modules, rounding"
                                                 : "contexts, modules, rounding, other processes");
@@ -311,10 +315,11 @@ static unsigned row_count(const struct summary *s) {
     const unsigned asked = s->v->options->top,
                    estimate = ct_definitions_info(&t->definitions, "option.SAMPLE") ||
                               ct_definitions_info(&t->definitions, "option.MIN_SIZE");
-    const unsigned most =
-        5 - estimate - (unsigned)ct_coarse_history_exists(t) -
+    const unsigned others =
+        estimate + (unsigned)ct_coarse_history_exists(t) + (s->live.split.pool_idle != 0) +
+        (s->live.split.in_flight != 0) +
         ct_pool_text_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    CT_ASSERT(most >= 1 && most <= 5);
+    const unsigned most = others < 5 ? 5 - others : 1;
     return asked && asked < most ? asked : most;
 }
 
