@@ -201,8 +201,11 @@ void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
         describe(e, ct_found_object(&freed));
     ct_live_apply_at(&s.live, e, number, hash, &freed);
     const int device = ct_event_device_index(e);
-    if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
+    if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES) {
+        const uint64_t total = ct_nvml_get_total_bytes(device);
+        s.readings.device[device].cuda_total = total == UINT64_MAX ? 0 : total;
         flush_to_history(device);
+    }
     ct_readings_apply(&s.readings, &s.live, e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
         compare_with_nvml(e, device);

@@ -7,14 +7,15 @@ UNIT_DIR := $(BUILD)/tests/unit
 UNIT_PRELOAD := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/preload_*.c))
 UNIT_REPORT := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/report_*.c))
 UNIT_STATE := $(patsubst tests/unit/%.c,$(UNIT_DIR)/%,$(wildcard tests/unit/state_*.c tests/unit/codec_*.c))
-UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c))
+UNIT_REPORT_PROGRAMS := $(UNIT_DIR)/programs/moments_program
+UNIT_PROGRAMS := $(filter-out $(UNIT_REPORT_PROGRAMS),$(patsubst tests/unit/%.c,$(UNIT_DIR)/programs/%,$(wildcard tests/unit/*_program.c)))
 
 # The thread sanitizer has nothing to say of a test without threads.
 UNIT_THREADED := $(patsubst tests/unit/%.c,%,$(filter-out %_program.c,$(shell grep -ls pthread_create tests/unit/*.c)))
 ifneq ($(findstring thread,$(SAN)),)
 TESTS += $(UNIT_THREADED:%=$(UNIT_DIR)/%) $(UNIT_PROGRAMS)
 else
-TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_STATE) $(UNIT_PROGRAMS)
+TESTS += $(UNIT_PRELOAD) $(UNIT_REPORT) $(UNIT_STATE) $(UNIT_PROGRAMS) $(UNIT_REPORT_PROGRAMS)
 endif
 
 UNIT_RECORDING = $(PRELOAD_RECORDING_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES)
@@ -40,9 +41,16 @@ $(UNIT_STATE): $(UNIT_DIR)/%: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) $< $(LDFLAGS_ALL) $(CMOCKA_LIBS) -o $@
 
-$(UNIT_REPORT): $(UNIT_DIR)/%: tests/unit/%.c $(REPORT_OBJS)
+define UNIT_LINK_REPORT
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -D_GNU_SOURCE -Itools -Itools/report -I$(GENERATED) $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(CMOCKA_LIBS) \
 	    $(REPORT_LIBS) -o $@
+endef
+
+$(UNIT_REPORT): $(UNIT_DIR)/%: tests/unit/%.c $(REPORT_OBJS)
+	$(UNIT_LINK_REPORT)
+
+$(UNIT_REPORT_PROGRAMS): $(UNIT_DIR)/programs/%: tests/unit/%.c $(REPORT_OBJS)
+	$(UNIT_LINK_REPORT)
 
 -include $(wildcard $(UNIT_DIR)/*.d $(UNIT_DIR)/programs/*.d)

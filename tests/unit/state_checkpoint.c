@@ -28,6 +28,7 @@ static void side_end(struct side *s) {
 static void side_apply(struct side *s, const struct ct_event *e, uint64_t number) {
     ct_live_apply(&s->live, e, number);
     ct_readings_apply(&s->readings, &s->live, e);
+    s->readings.pending = 0; // each free has returned: a checkpoint does not have those under way
 }
 
 static void same_readings(const struct ct_readings *a, const struct ct_readings *b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which memory left "free": figures of an H100 (tests/gpu/results, driver 580), and of a device
-// that two processes share.
+// that two processes share. Readings during calls: the expected split is what the device held.
 #include "state_model.h"
 
 #include <cutrace/model/live.h>
@@ -12,25 +12,78 @@
 #define CONTEXT (518 * MIB)      // by NVML
 #define NOBODY 9240576           // of a context, and of no process by NVML
 
+#define LARGE (40278 * MIB) // of recovered.zst, allocated in 152 ms
+#define PTR (UINT64_C(1) << 40)
+#define MS UINT64_C(1000000)
+
 static struct ct_readings readings;
-static struct ct_live live; // nothing is tracked
+static struct memory memory;
+static struct ct_live live;
+static uint64_t now_ns;
+
+static void apply(struct ct_event *e, uint32_t thread, uint64_t ahead) {
+    CT_SET(e, device, 0);
+    CT_SET(e, t_ns, now_ns);
+    CT_SET(e, thread, thread);
+    ct_live_apply(&live, e, now_ns);
+    ct_readings_apply_ahead(&readings, &live, e, ahead);
+}
 
 static void read_free(uint64_t free) {
     struct ct_event e = {.op = CT_OP_MEMORY_SAMPLE};
-    CT_SET(&e, device, 0);
     CT_SET(&e, free_bytes, free);
     CT_SET(&e, total_bytes, TOTAL);
-    ct_readings_apply(&readings, &live, &e);
+    apply(&e, 1, 0);
 }
 
-static void ask_nvml(uint64_t free, uint64_t process) {
+static void ask_nvml_during(uint64_t free, uint64_t process, uint64_t ahead) {
     struct ct_event e = {.op = CT_OP_MEMORY_SAMPLE};
-    CT_SET(&e, device, 0);
     CT_SET(&e, flags, CT_FLAG_NVML);
     CT_SET(&e, free_bytes, free);
     CT_SET(&e, total_bytes, NVML_TOTAL);
     CT_SET(&e, process_bytes, process);
-    ct_readings_apply(&readings, &live, &e);
+    apply(&e, 2, ahead);
+}
+
+static void ask_nvml(uint64_t free, uint64_t process) {
+    ask_nvml_during(free, process, 0);
+}
+
+static void allocate(uint32_t thread, uint64_t ptr, uint64_t bytes, uint64_t duration_ns) {
+    struct ct_event e = {.op = CT_OP_ALLOC};
+    CT_SET(&e, ptr, ptr);
+    CT_SET(&e, bytes, bytes);
+    CT_SET(&e, space, CT_SPACE_DEVICE);
+    CT_SET(&e, duration_ns, duration_ns);
+    apply(&e, thread, 0);
+}
+
+static void fail_to_allocate(uint32_t thread, uint64_t bytes, uint64_t free, uint64_t ahead) {
+    struct ct_event e = {.op = CT_OP_ALLOC};
+    CT_SET(&e, bytes, bytes);
+    CT_SET(&e, result, 2);
+    CT_SET(&e, free_bytes, free);
+    CT_SET(&e, total_bytes, TOTAL);
+    apply(&e, thread, ahead);
+}
+
+static void release(uint32_t thread, uint64_t ptr) {
+    struct ct_event e = {.op = CT_OP_FREE};
+    CT_SET(&e, ptr, ptr);
+    apply(&e, thread, 0);
+}
+
+static void is_split(uint64_t free, uint64_t tracked, uint64_t in_flight, uint64_t untracked,
+                     uint64_t others) {
+    const struct ct_breakdown s = ct_readings_breakdown(&readings, &live, 0);
+    assert_true(s.used_known);
+    assert_int_equal(s.total, TOTAL);
+    assert_int_equal(s.free, free);
+    assert_int_equal(s.tracked, tracked);
+    assert_int_equal(s.in_flight, in_flight);
+    assert_int_equal(s.untracked, untracked);
+    assert_int_equal(s.others, others);
+    assert_int_equal(s.free + s.tracked + s.in_flight + s.untracked + s.others, TOTAL);
 }
 
 static void are(uint64_t untracked, uint64_t others) {
@@ -43,6 +96,15 @@ static void are(uint64_t untracked, uint64_t others) {
 static int begin(void **state) {
     (void)state;
     memset(&readings, 0, sizeof readings);
+    memset(&live, 0, sizeof live);
+    ct_live_init(&live, memory_resize, &memory);
+    now_ns = 1000 * MS;
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    ct_live_release(&live);
     return 0;
 }
 
@@ -72,10 +134,142 @@ static void beside_others_nobody_can_say(void **state) {
     are(CONTEXT + 5000 * MIB, 4000 * MIB - CONTEXT);
 }
 
+// ---- readings during calls ----------------------------------------------------------------------
+
+static const uint64_t free_at_start = TOTAL - CONTEXT - NOBODY;
+
+static void start(void) {
+    read_free(free_at_start);
+    ask_nvml(free_at_start, CONTEXT);
+    now_ns += 10 * MS;
+}
+
+// recovered.zst, events 20 and 21: NVML is asked 151 ms after a cudaMalloc has begun.
+static void an_allocation_under_way_is_not_untracked(void **state) {
+    (void)state;
+    start();
+    now_ns += 151 * MS;
+    ask_nvml_during(free_at_start - LARGE, CONTEXT + LARGE, LARGE);
+    is_split(free_at_start - LARGE, 0, LARGE, CONTEXT, NOBODY);
+    now_ns += MS;
+    allocate(1, PTR, LARGE, 152 * MS);
+    is_split(free_at_start - LARGE, LARGE, 0, CONTEXT, NOBODY);
+    release(1, PTR);
+    is_split(free_at_start, 0, 0, CONTEXT, NOBODY);
+}
+
+// The same where nobody looks ahead, as in the recorder, with a second reading during the call.
+static void its_event_corrects_the_readings_before(void **state) {
+    (void)state;
+    start();
+    now_ns += 101 * MS;
+    ask_nvml(free_at_start - LARGE, CONTEXT + LARGE);
+    now_ns += 50 * MS;
+    read_free(free_at_start - LARGE - 92 * MIB); // and a module was loaded
+    now_ns += MS;
+    allocate(1, PTR, LARGE, 152 * MS);
+    is_split(free_at_start - LARGE - 92 * MIB, LARGE, 0, CONTEXT + 92 * MIB, NOBODY);
+}
+
+static void a_reading_before_the_memory_was_taken_counts(void **state) {
+    (void)state;
+    start();
+    now_ns += 151 * MS;
+    ask_nvml_during(free_at_start, CONTEXT, LARGE);
+    is_split(free_at_start, 0, 0, CONTEXT, NOBODY);
+    now_ns += MS;
+    allocate(1, PTR, LARGE, 152 * MS);
+    is_split(free_at_start - LARGE, LARGE, 0, CONTEXT, NOBODY);
+}
+
+static void a_free_under_way_is_not_untracked(void **state) {
+    (void)state;
+    start();
+    allocate(1, PTR, LARGE, 2000);
+    read_free(free_at_start - LARGE);
+    release(1, PTR);
+    now_ns += MS;
+    ask_nvml(free_at_start - LARGE, CONTEXT + LARGE);
+    is_split(free_at_start - LARGE, 0, LARGE, CONTEXT, NOBODY);
+    now_ns += MS;
+    allocate(1, PTR + LARGE, 2 * MIB, 2000);
+    is_split(free_at_start - 2 * MIB, 2 * MIB, 0, CONTEXT, NOBODY);
+    ask_nvml(free_at_start - LARGE, CONTEXT + LARGE); // the free has returned
+    is_split(free_at_start - LARGE, 2 * MIB, 0, CONTEXT + LARGE - 2 * MIB, NOBODY);
+}
+
+static void calls_explain_their_size_at_most(void **state) {
+    (void)state;
+    start();
+    ask_nvml_during(free_at_start - 100 * MIB, CONTEXT + 100 * MIB, 60 * MIB);
+    is_split(free_at_start - 100 * MIB, 0, 60 * MIB, CONTEXT + 40 * MIB, NOBODY);
+    ask_nvml_during(free_at_start - 700 * MIB, CONTEXT + 40 * MIB, 60 * MIB); // others grow
+    is_split(free_at_start - 700 * MIB, 0, 60 * MIB, CONTEXT + 40 * MIB, NOBODY + 600 * MIB);
+}
+
+// The failed allocation's own reading is shown as it was read.
+static void a_failure_beside_another_allocation(void **state) {
+    (void)state;
+    start();
+    fail_to_allocate(1, TOTAL, free_at_start - LARGE, LARGE);
+    is_split(free_at_start - LARGE, 0, LARGE, CONTEXT, NOBODY);
+    memset(&readings, 0, sizeof readings); // the first reading of all
+    fail_to_allocate(1, TOTAL, free_at_start - LARGE, LARGE);
+    const struct ct_breakdown s = ct_readings_breakdown(&readings, &live, 0);
+    assert_int_equal(s.free, free_at_start - LARGE);
+    assert_int_equal(s.in_flight, LARGE);
+    assert_int_equal(s.unexplained, CONTEXT + NOBODY);
+}
+
+static void a_first_reading_during_a_call_says_nothing(void **state) {
+    (void)state;
+    ask_nvml_during(free_at_start - LARGE, CONTEXT + LARGE, LARGE);
+    assert_false(ct_readings_breakdown(&readings, &live, 0).used_known);
+    assert_false(ct_readings_breakdown(&readings, &live, 0).split_known);
+}
+
+// ---- baselines and pools ------------------------------------------------------------------------
+
+static void nvml_counts_from_the_total_of_cuda(void **state) {
+    (void)state;
+    readings.device[0].cuda_total = TOTAL;
+    ask_nvml(free_at_start, CONTEXT);
+    is_split(free_at_start, 0, 0, CONTEXT, NOBODY);
+}
+
+// Events 2 to 6 of malloc-async.zst: the pool has 32 MiB for 4 bytes.
+static void the_reserve_of_a_pool_is_tracked_and_idle(void **state) {
+    (void)state;
+    struct ct_event sample = {.op = CT_OP_POOL_SAMPLE}, e = {.op = CT_OP_ALLOC};
+    start();
+    CT_SET(&sample, pool, 77);
+    CT_SET(&sample, reserved_bytes, 32 * MIB);
+    apply(&sample, 1, 0);
+    CT_SET(&e, ptr, PTR);
+    CT_SET(&e, bytes, 4);
+    CT_SET(&e, pool, 77);
+    CT_SET(&e, space, CT_SPACE_DEVICE);
+    CT_SET(&e, flags, CT_FLAG_ASYNC);
+    apply(&e, 1, 0);
+    is_split(free_at_start - 32 * MIB, 32 * MIB, 0, CONTEXT, NOBODY);
+    assert_int_equal(ct_readings_breakdown(&readings, &live, 0).pool_idle, 32 * MIB - 4);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(modules_of_a_process_that_is_alone_are_its_own, begin),
-        cmocka_unit_test_setup(beside_others_nobody_can_say, begin),
+        TEST(modules_of_a_process_that_is_alone_are_its_own),
+        TEST(beside_others_nobody_can_say),
+        TEST(an_allocation_under_way_is_not_untracked),
+        TEST(its_event_corrects_the_readings_before),
+        TEST(a_reading_before_the_memory_was_taken_counts),
+        TEST(a_free_under_way_is_not_untracked),
+        TEST(calls_explain_their_size_at_most),
+        TEST(a_failure_beside_another_allocation),
+        TEST(a_first_reading_during_a_call_says_nothing),
+        TEST(nvml_counts_from_the_total_of_cuda),
+        TEST(the_reserve_of_a_pool_is_tracked_and_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, i
     }
     if (last->known) {
         ct_checkpoint_put_reading(d, device, CT_OP_MEMORY_SAMPLE, last->t_ns, e);
-        CT_SET(e, free_bytes, last->free);
+        CT_SET(e, free_bytes, last->free + last->in_flight); // the calls will have ended
         CT_SET(e, total_bytes, last->total);
         CT_SET(e, used_bytes, last->tracked);
         if (d->process_known)

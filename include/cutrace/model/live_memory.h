@@ -225,6 +225,11 @@ static inline uint64_t ct_live_tracked(const struct ct_live_device *d) {
     return d->live_bytes - d->managed_bytes - d->pooled_bytes + d->pool_bytes;
 }
 
+// What stream-ordered memory pools hold beyond their allocations: part of the tracked bytes.
+static inline uint64_t ct_live_pool_idle(const struct ct_live_device *d) {
+    return d->pool_bytes > d->pooled_bytes ? d->pool_bytes - d->pooled_bytes : 0;
+}
+
 // ---- slots --------------------------------------------------------------------------------------
 
 CT_HOT union ct_slot *ct_live_slot(const struct ct_live *l, uint32_t slot) {

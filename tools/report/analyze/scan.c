@@ -159,10 +159,11 @@ static void add_to_column(struct ct_plot_column *c, uint64_t live,
     c->live_known = 1;
     if (!split->used_known)
         return;
-    if (!c->used_known || split->used < c->used_min)
-        c->used_min = split->used;
-    if (!c->used_known || split->used > c->used_max)
-        c->used_max = split->used;
+    const uint64_t used = split->used - split->in_flight;
+    if (!c->used_known || used < c->used_min)
+        c->used_min = used;
+    if (!c->used_known || used > c->used_max)
+        c->used_max = used;
     c->used_known = 1;
 }
 
@@ -264,7 +265,8 @@ static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event 
                         const struct ct_event *e) {
     struct ct_device_scan *d = &s->device[index];
     const struct ct_breakdown after = ct_replay_split(&s->end, index);
-    const uint64_t in_use = after.used_known ? after.used : after.tracked;
+    // Memory in flight counts at the event of its call.
+    const uint64_t in_use = after.used_known ? after.used - after.in_flight : after.tracked;
     const uint64_t asked = failed_bytes(before, e);
     if (in_use <= s->request.capacity && asked <= s->request.capacity - in_use)
         return;

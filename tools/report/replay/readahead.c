@@ -4,6 +4,7 @@
 #include "replay/readahead.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/readings.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,31 +12,73 @@
 #include "base/heap.h"
 
 enum {
-    BATCHES = 16,
-    // When the ring is full, reading resumes when only so many batches are left: to wake a thread
+    BATCHES = 24,
+    HELD_BACK = 8, // batches that were read after the one that is handed on
+    // When the ring is full, reading resumes when only so many batches are ready: to wake a thread
     // costs as much as a batch.
-    RESUME_AT = BATCHES / 2,
+    RESUME_AT = (BATCHES - HELD_BACK) / 2,
     FEW_EVENTS = 4096, // so many are read before a thread would have started
+    READINGS = 256,    // that are remembered
+};
+
+// A reading in a batch that is not handed on yet.
+struct reading {
+    struct ct_readahead_step *step;
+    uint64_t batch; // its number
 };
 
 struct ct_readahead {
     struct ct_trace *trace;
     struct ct_readahead_batch batch[BATCHES];
+    unsigned held_back; // batches
     int has_thread;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    // Under the lock: how many batches were read and taken. Those between are ready; the last one
-    // taken is in use.
+    // Under the lock: how many batches were read and taken. Those between, without the ones that
+    // are held back, are ready; the last one taken is in use.
     uint64_t filled, taken;
+    int ended; // the last batch was read
     int stop;
+    // Of the thread that reads: the latest readings, as a ring.
+    struct reading reading[READINGS];
+    uint64_t readings;
 };
 
-// Reads a batch. 0: it has the end of the trace.
-static int fill_batch(struct ct_trace *t, struct ct_readahead_batch *b) {
+// Adds an allocation to the readings that were taken during its call. What is held back depends on
+// the numbers of the batches only, never on the speed of the threads.
+static void add_to_readings(struct ct_readahead *a, const struct ct_event *e, uint64_t batch) {
+    const uint64_t bytes = ct_event_allocated_bytes(e);
+    const int device = ct_event_device_index(e);
+    if (!bytes)
+        return;
+    for (uint64_t i = a->readings; i > 0 && a->readings - i < READINGS; i--) {
+        const struct reading *r = &a->reading[(i - 1) % READINGS];
+        if (r->batch + a->held_back < batch || !ct_event_was_under_way(e, r->step->event.t_ns))
+            break;
+        if (ct_event_device_index(&r->step->event) == device)
+            r->step->ahead += bytes;
+    }
+}
+
+static void note_step(struct ct_readahead *a, struct ct_readahead_step *s, uint64_t batch) {
+    const struct ct_event *e = &s->event;
+    s->ahead = 0;
+    if (s->step != CT_STEP_EVENT)
+        return;
+    if (CT_HAS(e, duration_ns) && a->readings)
+        add_to_readings(a, e, batch);
+    if (CT_HAS(e, free_bytes) && CT_HAS(e, total_bytes))
+        a->reading[a->readings++ % READINGS] = (struct reading){s, batch};
+}
+
+// Reads the batch with a number. 0: it has the end of the trace.
+static int fill_batch(struct ct_readahead *a, uint64_t number) {
+    struct ct_readahead_batch *b = &a->batch[number % BATCHES];
     for (b->n = 0; b->n < CT_READAHEAD_BATCH; b->n++) {
         struct ct_readahead_step *s = &b->step[b->n];
-        s->step = ct_trace_step(t, &s->event, &s->number);
+        s->step = ct_trace_step(a->trace, &s->event, &s->number);
+        note_step(a, s, number);
         if (s->step == CT_STEP_END) {
             b->n++;
             return 0;
@@ -44,22 +87,31 @@ static int fill_batch(struct ct_trace *t, struct ct_readahead_batch *b) {
     return 1;
 }
 
+static uint64_t count_ready(const struct ct_readahead *a) {
+    const uint64_t there = a->filled - a->taken;
+    if (a->ended)
+        return there;
+    return there > a->held_back ? there - a->held_back : 0;
+}
+
 static void *read_batches(void *ahead) {
     struct ct_readahead *a = ahead;
-    int more = 1;
     pthread_mutex_lock(&a->lock);
-    while (more) {
+    while (!a->ended) {
         if (a->filled - a->taken == BATCHES - 1) // the last batch is in use
-            while (!a->stop && a->filled - a->taken > RESUME_AT)
+            while (!a->stop && count_ready(a) > RESUME_AT)
                 pthread_cond_wait(&a->moved, &a->lock);
         if (a->stop)
             break;
         CT_ASSERT(a->filled - a->taken < BATCHES - 1);
-        struct ct_readahead_batch *b = &a->batch[a->filled % BATCHES];
+        const uint64_t number = a->filled;
         pthread_mutex_unlock(&a->lock);
-        more = fill_batch(a->trace, b);
+        const int more = fill_batch(a, number);
         pthread_mutex_lock(&a->lock);
-        if (a->filled++ == a->taken)
+        const uint64_t ready = count_ready(a);
+        a->filled++;
+        a->ended = !more;
+        if (!ready && count_ready(a))
             pthread_cond_signal(&a->moved);
     }
     pthread_mutex_unlock(&a->lock);
@@ -69,6 +121,7 @@ static void *read_batches(void *ahead) {
 struct ct_readahead *ct_readahead_begin(struct ct_trace *t) {
     struct ct_readahead *a = ct_heap_alloc_zeroed(1, sizeof *a);
     a->trace = t;
+    a->held_back = t->events > FEW_EVENTS ? HELD_BACK : BATCHES - 2;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->moved, NULL);
     if (t->events > FEW_EVENTS && sysconf(_SC_NPROCESSORS_ONLN) > 1)
@@ -78,14 +131,15 @@ struct ct_readahead *ct_readahead_begin(struct ct_trace *t) {
 
 const struct ct_readahead_batch *ct_readahead_next(struct ct_readahead *a) {
     if (!a->has_thread) {
-        (void)fill_batch(a->trace, &a->batch[0]);
-        return &a->batch[0];
+        for (; !count_ready(a); a->filled++)
+            a->ended = !fill_batch(a, a->filled);
+        return &a->batch[a->taken++ % BATCHES];
     }
     pthread_mutex_lock(&a->lock);
-    while (a->filled == a->taken)
+    while (!count_ready(a))
         pthread_cond_wait(&a->moved, &a->lock);
     const struct ct_readahead_batch *b = &a->batch[a->taken++ % BATCHES];
-    if (a->filled - a->taken <= RESUME_AT)
+    if (count_ready(a) <= RESUME_AT)
         pthread_cond_signal(&a->moved);
     pthread_mutex_unlock(&a->lock);
     return b;

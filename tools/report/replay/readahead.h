@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the steps of a trace in batches, ahead of the thread that replays them: in a thread of its
-// own if there is more than one processor.
+// own if there is more than one processor. Several batches are held back, so that a reading of a
+// device is handed on together with the size of the allocations that were under way at its time:
+// their events follow (see readings.h).
 //
 // From ct_readahead_begin to ct_readahead_end that thread owns the trace's position and the list of
 // damage. Both threads read the definitions, which do not change any more (ct_definitions_finish).
@@ -13,6 +15,7 @@ struct ct_readahead_step {
     struct ct_event event;
     uint64_t number;
     enum ct_step step;
+    uint64_t ahead; // of a reading: bytes of the allocations of its device that were under way
 };
 
 // Consecutive steps. The last step of the last batch is CT_STEP_END.

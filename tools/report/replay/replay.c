@@ -4,6 +4,7 @@
 
 #include <cutrace/model/checkpoint.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
         ct_live_apply(&r->live, e, number);
     if (r->pool.on && e->op == CT_OP_MAP && CT_HAS(e, ptr))
         ct_torch_pool_note_mapping(&r->pool, e->ptr);
-    ct_readings_apply(&r->readings, &r->live, e);
+    ct_readings_apply_ahead(&r->readings, &r->live, e, r->reading_ahead);
 }
 
 // Up to so many slots fit into the processor's caches: there prefetching only costs time.
@@ -105,12 +106,31 @@ static void prefetch_next(struct ct_replay *r) {
             prefetch_stage(r, r->at + at, (enum stage)stage);
 }
 
+// NVML may be read before CUDA's first reading; the definitions have CUDA's total from both ends of
+// the trace.
+static void read_cuda_totals(struct ct_replay *r, const struct ct_trace *t) {
+    static const char *const names[] = {"meminfo_total_bytes", "total_bytes"};
+    for (int d = 0; d < CT_MAX_DEVICES; d++)
+        for (unsigned i = 0; i < sizeof names / sizeof *names && !r->cuda_total[d]; i++) {
+            char key[64];
+            (void)snprintf(key, sizeof key, "device.%d.%s", d, names[i]);
+            (void)ct_definitions_info_number(&t->definitions, key, &r->cuda_total[d]);
+        }
+}
+
+static void set_cuda_totals(struct ct_replay *r) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        r->readings.device[d].cuda_total = r->cuda_total[d];
+}
+
 static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct ct_trace *t) {
     if (!r->ahead) {
         if (r->tiles && !r->foreign) { // before the reading thread starts: it adds thread stacks
             r->foreign = ct_torch_segments_foreign_stacks(&t->definitions);
             r->foreign_count = t->definitions.stack_count;
         }
+        read_cuda_totals(r, t);
+        set_cuda_totals(r);
         r->ahead = ct_readahead_begin(t);
     }
     if (!r->batch || r->at == r->batch->n) {
@@ -129,6 +149,7 @@ static void reset_state(struct ct_replay *r) {
     r->live.region_changed = NULL;
     ct_torch_pool_free(&r->pool);
     ct_checkpoint_begin_restore(&r->live, &r->readings);
+    set_cuda_totals(r);
     r->resets++;
 }
 
@@ -160,6 +181,7 @@ const struct ct_event *ct_replay_next(struct ct_replay *r, struct ct_trace *t, u
             ct_replay_stop(r);
             return NULL;
         case CT_STEP_EVENT:
+            r->reading_ahead = s->ahead;
             return &s->event;
         case CT_STEP_RESET:
             reset_state(r);

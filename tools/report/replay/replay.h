@@ -26,6 +26,8 @@ struct ct_replay {
     const struct ct_readahead_batch *batch;
     unsigned at;                       // the next step in the batch
     uint64_t hash[CT_REPLAY_PREFETCH]; // of the steps after it, as ct_live needs them
+    uint64_t reading_ahead;            // of the step before it: see ct_readings_apply_ahead
+    uint64_t cuda_total[CT_DEVICES];   // bytes of each device, as CUDA reports them; 0: unknown
 };
 
 // `changed` (may be NULL) is called for each object that joins or leaves the live totals.

@@ -221,8 +221,10 @@ void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_
     ct_json_open(j, key, '{');
     ct_json_number(j, "tracked_bytes", s->tracked);
     ct_json_number(j, "managed_bytes", s->managed);
+    ct_json_number(j, "pool_idle_bytes", s->pool_idle);
     ct_json_number_or_null(j, "used_bytes", s->used_known, s->used);
     ct_json_number_or_null(j, "free_bytes", s->used_known, s->free);
+    ct_json_number_or_null(j, "in_flight_bytes", s->used_known, s->in_flight);
     ct_json_number_or_null(j, "untracked_bytes", s->split_known, s->untracked);
     ct_json_number_or_null(j, "other_processes_bytes", s->split_known, s->others);
     ct_json_number_or_null(j, "untracked_or_others_bytes", s->used_known, s->unexplained);

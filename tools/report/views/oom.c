@@ -27,10 +27,15 @@ static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_c
 
 static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
     const uint64_t parts[] = {m->tracked, m->split_known ? m->untracked : m->unexplained,
-                              m->split_known ? m->others : 0, m->free};
-    struct ct_human_text shown[4]; // as summary shows them
-    ct_human_bytes_of_parts(shown, parts, 4, m->total, v->options->units, 1);
+                              m->split_known ? m->others : 0, m->free, m->in_flight};
+    struct ct_human_text shown[5]; // as summary shows them
+    ct_human_bytes_of_parts(shown, parts, 5, m->total, v->options->units, 1);
     fprintf(v->out, "\n    memory   tracked %s", shown[0].text);
+    if (m->pool_idle)
+        fprintf(v->out, " (%s of it idle in CUDA's memory pools)",
+                ct_label_size(v, m->pool_idle).text);
+    if (m->in_flight)
+        fprintf(v->out, ", in flight %s", shown[4].text);
     if (m->split_known)
         fprintf(v->out, ", untracked %s, other processes %s", shown[1].text, shown[2].text);
     else if (m->used_known)

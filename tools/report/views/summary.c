@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // summary: the verdict first, then the figures behind it, in at most 24 lines.
-#include <cutrace/format/assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -182,6 +181,7 @@ struct shares {
     } row[8];
     uint64_t bytes[8];
     size_t count, residual; // the row that takes the difference of rounding
+    uint64_t pool_idle;     // part of the first row
 };
 
 static void add_share(struct shares *l, const char *name, uint64_t bytes, const char *note) {
@@ -195,9 +195,14 @@ static void print_shares(struct summary *s, const struct shares *l) {
     struct ct_human_text size[8], share[8];
     ct_human_bytes_of_parts(size, l->bytes, l->count, whole_of(s), v->options->units, l->residual);
     ct_human_percent_of_parts(share, l->bytes, l->count, whole_of(s), l->residual);
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++) {
         fprintf(v->out, "  %-10s %12s %8s%s%s\n", l->row[i].name, size[i].text, share[i].text,
                 *l->row[i].note ? "  " : "", l->row[i].note);
+        if (i == 0 && l->pool_idle)
+            fprintf(v->out, "  %-10s %12s %8s  part of tracked: idle in CUDA's memory pools\n",
+                    "pools idle", ct_label_size(v, l->pool_idle).text,
+                    ct_human_percent(l->pool_idle, whole_of(s)).text);
+    }
 }
 
 // "budget 24 GB = 22.35 GiB (did you mean 24GiB?); capacity ".
@@ -265,12 +270,13 @@ static void print_memory(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_breakdown *m = &s->live.split;
     const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
-    struct shares l = {.count = 0};
+    const char *what =
+        m->pool_idle ? "this process's allocations and memory pools" : "this process's allocations";
+    struct shares l = {.pool_idle = m->pool_idle};
     char note[200];
-    (void)snprintf(note, sizeof note, "this process's allocations");
+    (void)snprintf(note, sizeof note, "%s", what);
     if (m->managed)
-        (void)snprintf(note, sizeof note,
-                       "this process's allocations (without %s of managed memory, which migrates)",
+        (void)snprintf(note, sizeof note, "%s (without %s of managed memory, which migrates)", what,
                        ct_label_size(v, m->managed).text);
     add_share(&l, "tracked", m->tracked, note);
     if (!m->used_known) {
@@ -278,6 +284,8 @@ static void print_memory(struct summary *s) {
         fputs("  free       - (no reading of the device's memory)\n", v->out);
         return;
     }
+    if (m->in_flight)
+        add_share(&l, "in flight", m->in_flight, "allocations or frees that had not returned yet");
     size_t at = (size_t)snprintf(note, sizeof note,
                                  m->split_known ? "this process: contexts, modules, rounding"
                                                 : "contexts, modules, rounding, other processes");
@@ -383,10 +391,11 @@ static unsigned row_count(const struct summary *s) {
     const unsigned asked = s->v->options->top,
                    estimate = ct_definitions_info(&t->definitions, "option.SAMPLE") ||
                               ct_definitions_info(&t->definitions, "option.MIN_SIZE");
-    const unsigned most =
-        5 - estimate - (unsigned)ct_coarse_history_exists(t) -
+    const unsigned others =
+        estimate + (unsigned)ct_coarse_history_exists(t) + (s->live.split.pool_idle != 0) +
+        (s->live.split.in_flight != 0) +
         ct_pool_text_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    CT_ASSERT(most >= 1 && most <= 5);
+    const unsigned most = others < 5 ? 5 - others : 1;
     return asked && asked < most ? asked : most;
 }
 

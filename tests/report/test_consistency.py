@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the report says of a device at every moment: parts that add up, no allocation counted twice, and one figure in all views.
+
+A program (tests/unit/moments_program.c) replays each trace and compares every moment with a second implementation. The
+generated traces come from a device that is simulated here: when a call takes or gives back its memory, and what NVML and
+cuMemGetInfo see meanwhile, is drawn at random within the call, and what is untracked never changes.
+"""
+import glob
+import heapq
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from mktrace import Trace, zstd_frame  # noqa: E402
+from tap import BUILD, FULL, ROOT, case, check, equal, main, report  # noqa: E402
+
+M = 1 << 20
+TOTAL, NVML_TOTAL, CONTEXT, DRIVER = 81079 * M, 81559 * M, 518 * M, 9240576
+FOLDER = tempfile.TemporaryDirectory()
+RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
+GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
+
+
+def moments(*args):
+    """The counts that the program prints for each trace, and its problems."""
+    done = subprocess.run([os.path.join(BUILD, "tests/unit/programs/moments_program"), *args], capture_output=True, text=True,
+                          check=False)
+    lines = done.stdout.splitlines()
+    counts = [dict(zip(words[::2], map(int, words[1::2]))) for words in
+              (re.sub(r"^.*?: ", "", line).split() for line in lines if not line.startswith("problem:"))]
+    problems = [line for line in lines if line.startswith("problem:")]
+    check(problems or done.returncode == 0, "exit status %d: %s" % (done.returncode, done.stderr))
+    return counts, problems
+
+
+def total(counts, key):
+    return sum(c[key] for c in counts)
+
+
+# ---- a simulated device -------------------------------------------------------------------------
+
+class Device:
+    """Threads that allocate and free, an instrument that reads, and the truth about each byte."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.held = 0  # by this process's allocations, in the device
+        self.todo = []  # (time, number, function)
+        self.events = []  # (time, number, op, fields)
+        self.number = 0
+        self.live = []
+
+    def at(self, time, function):
+        self.number += 1
+        heapq.heappush(self.todo, (time, self.number, function))
+
+    def record(self, time, op, **fields):
+        self.number += 1
+        self.events.append((time, self.number, op, dict(fields, device=0)))
+
+    def hold(self, size):
+        self.held += size
+
+    def sample(self, time, reader):
+        free = TOTAL - CONTEXT - DRIVER - self.held
+        if reader == "nvml":
+            self.record(time, "memory-sample", tid=9, flags=["nvml"], free_bytes=free, total_bytes=NVML_TOTAL,
+                        process_bytes=CONTEXT + self.held)
+        else:
+            self.record(time, "memory-sample", tid=reader, free_bytes=free, total_bytes=TOTAL)
+
+    def step(self, time, tid, until):
+        """A call of a thread, and when the next one begins."""
+        r = self.random
+        duration = int(10 ** r.uniform(3.1, 7.5))
+        end = time + duration
+        if self.live and r.random() < 0.3 + 0.4 * (len(self.live) > 20):
+            address, size = self.live.pop(r.randrange(len(self.live)))
+            self.record(time, "free", tid=tid, ptr=address)
+            self.at(r.randint(time, end), lambda _: self.hold(-size))
+        elif self.held > 0.8 * TOTAL:
+            free = TOTAL - CONTEXT - DRIVER - self.held
+            self.record(end, "alloc", tid=tid, bytes=free + 2 * M, result=2, duration_ns=duration, space="device",
+                        free_bytes=free, total_bytes=TOTAL)
+            end = time + 1  # what it read is of now
+            self.events[-1] = (end,) + self.events[-1][1:]
+            self.events[-1][3]["duration_ns"] = 1
+        else:
+            size = 2 * M * r.choice((1, 1, 2, 10, 100, 1000))
+            address = 0x700000000000 + self.number * (1 << 32)
+            self.at(r.randint(time, end), lambda _: self.hold(size))
+            self.at(end, lambda now: self.live.append((address, size)))
+            self.record(end, "alloc", tid=tid, ptr=address, bytes=size, duration_ns=duration, space="device")
+        if r.random() < 0.05:
+            self.at(end + 1, lambda now: self.sample(now, tid))
+        following = end + 2 + int(10 ** r.uniform(2, 7))
+        if following < until:
+            self.at(following, lambda now: self.step(now, tid, until))
+
+    def run(self, threads, until):
+        for reader in (1, "nvml"):
+            self.sample(1000 + (reader == 1), reader)
+        for tid in range(1, threads + 1):
+            self.at(2000 + tid, lambda now, tid=tid: self.step(now, tid, until))
+        for time in range(100000, until, 3000000):
+            self.at(time + self.random.randrange(1000000), lambda now: self.sample(now, "nvml"))
+        while self.todo:
+            time, _, function = heapq.heappop(self.todo)
+            function(time)
+
+    def write(self, path):
+        trace = Trace(compress=zstd_frame)
+        trace.info["device.0.meminfo_total_bytes"] = str(TOTAL)
+        for i, (time, _, op, fields) in enumerate(sorted(self.events, key=lambda e: e[:2])):
+            trace.event(op, time, **fields)
+            if i % 2000 == 1999:
+                trace.flush()
+        trace.flush(last=True)
+        with open(path, "wb") as f:
+            f.write(trace.bytes())
+        return path
+
+
+# ---- every moment -------------------------------------------------------------------------------
+
+@case("recorded traces, at every event: the parts are the capacity, and the rest is what readings without calls left")
+def recorded():
+    check(len(RECORDED) >= 13)
+    counts, problems = moments("--torch", *RECORDED)
+    for path, c in zip(RECORDED, counts):
+        if not c["most"] <= 2 << 30:
+            problems.append("%s: %d bytes untracked" % (path, c["most"]))
+    return problems or "%d moments, %d readings" % (total(counts, "moments"), total(counts, "readings"))
+
+
+@case("golden traces, at every event")
+def golden():
+    counts, problems = moments(*GOLDEN)
+    return problems or "%d moments" % total(counts, "moments")
+
+
+@case("generated traces of several threads, at every event: what is untracked never changes")
+def generated():
+    problems, counts = [], []
+    for seed in range(200 if FULL else 24):
+        device = Device(seed)
+        device.run(threads=1 + seed % 5, until=(20 if seed % 2 else 4) * 10 ** 9)
+        path = device.write(os.path.join(FOLDER.name, "generated-%d.zst" % seed))
+        found, more = moments(path)
+        counts += found
+        problems += more
+        c = found[0]
+        if (c["least"], c["most"]) != (CONTEXT + DRIVER,) * 2:
+            problems.append("seed %d: %d to %d bytes untracked, the truth is %d" %
+                            (seed, c["least"], c["most"], CONTEXT + DRIVER))
+    check(total(counts, "during_calls") > 1000, "%d readings fell into calls" % total(counts, "during_calls"))
+    return problems or "%d moments, %d readings, %d of them during calls" % tuple(
+        total(counts, key) for key in ("moments", "readings", "during_calls"))
+
+
+# ---- what the views say -------------------------------------------------------------------------
+
+def view(name, path, *options):
+    code, out, err = report("--json", name, *options, path)
+    check(code == 0, "%s %s %s: exit status %d, %s" % (name, options, path, code, err))
+    return json.loads(out)
+
+
+def until(trace, t_ns):
+    """The option that ends at a time."""
+    return "--to=%.9f" % ((t_ns - trace["start_ns"]) / 1e9)
+
+
+def recorded_trace(name):
+    return next(path for path in RECORDED if os.path.basename(path) == name)
+
+
+@case("a reading during a cudaMalloc crosses no budget and makes no peak in the timeline")
+def no_spike():
+    path = recorded_trace("recovered.zst")
+    device = view("timeline", path)["devices"][0]
+    highest = max(c["used_bytes_max"] or 0 for c in device["columns"])
+    peak = view("summary", path)["devices"][0]["peak_bytes"]
+    check(highest <= peak + CONTEXT + DRIVER, "%d in use, %d allocated at the peak" % (highest, peak))
+    crossing = view("summary", path, "--capacity=62GiB")["crossing"]  # 39.33 GiB more were asked for, and no reading crossed
+    equal((crossing["event"], crossing["op"], crossing["result"]), (15, "alloc", 2), "crossing of 62 GiB")
+    equal(view("summary", path, "--capacity=58GiB")["crossing"]["op"], "alloc", "what crossed")
+    memory = view("summary", path, until({"start_ns": 0}, 4.1605e9))["devices"][0]["memory"]
+    equal((memory["in_flight_bytes"], memory["untracked_bytes"]), (42232446976, CONTEXT), "in flight, untracked")
+    code, out, _ = report("--from=4.05", path)
+    check(code == 0 and re.search(rb"untracked +518.00 MiB .*\n.*\n +free +39.33 GiB", out), out)
+
+
+@case("one baseline: the first column of each recorded trace is what CUDA's total and the first reading leave")
+def first_columns():
+    problems = []
+    for path in RECORDED:
+        device = view("timeline", path)["devices"][0]
+        code, out, _ = report("--json", "dump", path)
+        check(code == 0)
+        first = next(e for e in map(json.loads, out.splitlines()) if e.get("free_bytes") is not None)
+        want = device["capacity"]["meminfo_total_bytes"] - first["free_bytes"]
+        if device["columns"][0]["used_bytes_min"] != want or device["capacity_bytes"] != TOTAL:
+            problems.append("%s: %s, %d were in use" % (path, device["columns"][0], want))
+    return problems
+
+
+def torch_checkpoints(path):
+    with open(path[:-4] + ".jsonl", encoding="utf-8") as f:
+        return [c for c in map(json.loads, f) if c.get("op") == "checkpoint" and c.get("kind") == "torch"]
+
+
+@case("at PyTorch's own checkpoints: its totals, and its free memory but for modules that were loaded since the last reading")
+def at_checkpoints():
+    problems, count = [], 0
+    for path in RECORDED:
+        whole = view("summary", path)
+        for mark in torch_checkpoints(path):
+            device = view("summary", path, until(whole, mark["t_ns"]))["devices"][0]
+            pool, memory = device["pool"]["end"], device["memory"]
+            if pool is not None and (pool["reserved_bytes"], pool["allocated_bytes"]) != (mark["reserved"], mark["allocated"]):
+                problems.append("%s %s: pool %s" % (path, mark, pool))
+            apart = memory["free_bytes"] - mark["free"]
+            if not -64 * M <= apart <= 256 * M:
+                problems.append("%s %s: %d bytes more free than PyTorch read" % (path, mark["name"], apart))
+            count += 1
+    return problems or "%d checkpoints" % count
+
+
+def instants(path, number):
+    trace = view("summary", path)["trace"]
+    start, end = trace["t_first_ns"], trace["t_last_ns"]
+    return [start + (end - start) * i // number for i in range(1, number + 1)]
+
+
+def parts(memory):
+    return sum(memory[key] for key in ("free_bytes", "tracked_bytes", "in_flight_bytes", "untracked_or_others_bytes"))
+
+
+def contradictions(path, option):
+    """What summary, top, frag and timeline say differently of the same moment."""
+    summary, top, timeline = (view(name, path, option) for name in ("summary", "top", "timeline"))
+    frag = view("frag", path, option, "--at=end")
+    plots = {d["ordinal"]: d["columns"][-1] for d in timeline["devices"]}
+    for device, ranked, layout in zip(summary["devices"], top["devices"], frag["devices"]):
+        memory, live = device["memory"], device["live_bytes"]
+        column = plots.get(device["ordinal"])
+        used = memory["used_bytes"] is not None and memory["used_bytes"] - memory["in_flight_bytes"]
+        yield "live bytes of frag", layout["live_bytes"], live
+        yield "sum of top's sites", sum(s["live_bytes"] for s in ranked["sites"]), live
+        yield "allocations", memory["tracked_bytes"] - memory["pool_idle_bytes"] + memory["managed_bytes"], live
+        yield "peak of top", ranked["peak_bytes"], device["peak_bytes"]
+        yield "used memory", memory["used_bytes"] is None or parts(memory), used is False or device["capacity_bytes"]
+        if column:
+            yield "timeline", column["live_bytes_min"] <= live <= column["live_bytes_max"], True
+        if column and used is not False:
+            yield "timeline's use", column["used_bytes_min"] <= used <= column["used_bytes_max"], True
+    yield "OOMs", view("oom", path, option)["ooms"], summary["ooms"]
+
+
+@case("summary, top, frag, timeline and oom say the same of the same moment")
+def views_agree():
+    problems, count = [], 0
+    for path in RECORDED:
+        for t in instants(path, 20 if FULL else 4):
+            option = until(view("summary", path), t)
+            count += 1
+            problems += ["%s %s: %s: %s, summary %s" % (os.path.basename(path), option, what, str(got)[:200], str(want)[:200])
+                         for what, got, want in contradictions(path, option) if got != want]
+    return problems or "%d moments" % count
+
+
+@case("the reserve of a memory pool is tracked, and a row of its own")
+def idle_reserve():
+    path = recorded_trace("malloc-async.zst")
+    code, out, _ = report("--to=16.4091", path)
+    rows = {words[0]: (words[1], words[2]) for words in (line.replace("pools idle", "idle").split() for line in
+                                                        out.decode().splitlines()) if len(words) > 2}
+    check(code == 0 and b"377.97 MiB of" in out.splitlines()[0], out)
+    equal((rows["tracked"], rows["idle"]), (("384.25", "MiB"), ("6.28", "MiB")), "rows")  # 377.97 + 6.28
+
+
+main()
