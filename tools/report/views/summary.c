@@ -131,7 +131,7 @@ static void print_call(struct summary *s) {
     fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
     fputs("  stack      ", v->out);
     if (c->stack)
-        ct_print_callers(v, c->stack, 3, 13);
+        ct_print_callers(v, c->stack, 3);
     else
         fputs("- (no stack was recorded)", v->out);
     putc('\n', v->out);
