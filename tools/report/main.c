@@ -121,8 +121,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     if (ct_trace_open(&trace, path, &error)) {
         status = report_error(&error, in_list);
     } else {
-        struct ct_view v = {
-            .options = o, .terminal = terminal, .trace = &trace, .sites = &sites, .out = stdout};
+        struct ct_view v = {.options = o, .terminal = terminal, .trace = &trace, .sites = &sites};
+        v.out = o->json ? stdout : ct_terminal_open_text(terminal);
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
         ct_call_sites_init(&sites, &trace.definitions);
@@ -130,6 +130,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
         status = show(&v, in_list);
+        if (v.out != stdout)
+            fclose(v.out);
         ct_call_sites_free(&sites);
         if (!status && is_about_trace(o->command) &&
             (trace.incomplete || (o->strict && !ct_trace_is_intact(&trace))))

@@ -166,9 +166,10 @@ static void print_rows(struct ct_view *v, const struct rows *r, size_t first, si
     if (sum == whole)
         ct_human_percent_of_parts(share, r->bytes, r->count, whole, r->residual);
     for (size_t i = first; i < last; i++)
-        fprintf(v->out, "%s%12s %8s  %s%s\n", v->options->units == CT_UNITS_BYTES ? "  " : "",
-                size[i].text, (sum == whole ? share[i] : ct_human_percent(r->bytes[i], whole)).text,
-                indent, r->note[i]);
+        fprintf(v->out, "%s%12s %8s  %s" CT_WRAP_HANG "%s\n",
+                v->options->units == CT_UNITS_BYTES ? "  " : "", size[i].text,
+                (sum == whole ? share[i] : ct_human_percent(r->bytes[i], whole)).text, indent,
+                r->note[i]);
 }
 
 void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {

@@ -14,7 +14,7 @@
 enum { FIELD = 10 }; // width of a field's name
 
 static void print_name(struct ct_view *v, const char *name) {
-    fprintf(v->out, "  %-*s", FIELD, name);
+    fprintf(v->out, "  %-*s" CT_WRAP_HANG, FIELD, name);
 }
 
 static void print_field(struct ct_view *v, const char *name, char *text) {

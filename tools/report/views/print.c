@@ -4,20 +4,26 @@
 
 #include <inttypes.h>
 
+#include "base/elide.h"
+#include "base/heap.h"
 #include "base/utf8.h"
 
 void ct_print_label(struct ct_view *v, const char *label, size_t column) {
     const size_t width = v->terminal->width;
-    if (!v->terminal->is_terminal || column + ct_utf8_columns(label) <= width) {
+    fputs(CT_WRAP_ROW, v->out);
+    if (!v->terminal->ellipsis || column + ct_utf8_columns(label) <= width) {
         fputs(label, v->out);
         return;
     }
-    for (size_t at = column; *label && at + 3 < width; at++) {
-        putc(*label++, v->out);
-        while (((unsigned char)*label & 0xC0) == 0x80)
-            putc(*label++, v->out);
-    }
-    fputs("...", v->out);
+    char *text = ct_heap_resize(NULL, strlen(label) + 1, 1);
+    memcpy(text, label, strlen(label) + 1);
+    ct_elide(text, width > column ? width - column : 0, v->terminal->ellipsis);
+    fputs(text, v->out);
+    free(text);
+}
+
+void ct_print_name(struct ct_view *v, const char *label) {
+    fprintf(v->out, CT_WRAP_NAME "%s" CT_WRAP_NAME_END, label);
 }
 
 // Describes the frames that are not shown: the number of visible ones, what the stack ends with,
@@ -59,18 +65,18 @@ static void next_label(struct ct_shown_frames *a, char *to, size_t size) {
         (void)snprintf(to + n, size - n, " (%u times)", times);
 }
 
-void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column) {
-    char line[2000] = "", label[400], rest[100];
+void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most) {
+    char label[400], rest[100];
     struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
-    size_t at = 0;
+    fputs(CT_WRAP_HANG, v->out);
     for (unsigned i = 0; a.node && i < most; i++) {
         next_label(&a, label, sizeof label);
-        at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i ? " <- " : "", label);
+        fputs(i ? " <- " : "", v->out);
+        ct_print_name(v, label);
     }
     describe_rest(v, &a, count_visible(a), rest, sizeof rest);
     if (*rest)
-        (void)snprintf(line + at, sizeof line - at, " ... %s", rest);
-    ct_print_label(v, line, column);
+        fprintf(v->out, " ... %s", rest);
 }
 
 static void print_line(struct ct_view *v, const char *text, size_t column, unsigned *lines) {

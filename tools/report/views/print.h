@@ -6,10 +6,14 @@
 #include "analyze/site_groups.h"
 #include "views/label.h"
 
-// Prints text that begins in `column`; on a terminal it is cut at the right margin.
+// Prints the label of a call site at the end of a row of a table, from `column` on. A terminal shows
+// the ends of a label that is too wide.
 void ct_print_label(struct ct_view *v, const char *label, size_t column);
-// Prints the frames of a stack that are not hidden, innermost first, at most `most`: "a <- b <- c".
-void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
+// Prints it within a sentence.
+void ct_print_name(struct ct_view *v, const char *label);
+// Prints the frames of a stack that are not hidden, innermost first, at most `most`: "a <- b <- c",
+// with continuation lines that begin in the same column.
+void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most);
 // The same, a line for each frame.
 void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
 // Prints a table of call sites. `whole`: the bytes that are 100 %.

@@ -99,7 +99,7 @@ static void print_quiet_verdict(struct summary *s) {
 }
 
 static void print_field(struct ct_view *v, const char *name, const char *text) {
-    fprintf(v->out, "  %-8s %s\n", name, text);
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s\n", name, text);
 }
 
 static void print_event(struct summary *s) {
@@ -123,7 +123,7 @@ static void print_crossing(struct summary *s) {
     free(text);
     if (c->stack) {
         fprintf(v->out, "  %-8s ", "where");
-        ct_print_callers(v, c->stack, 3, 11);
+        ct_print_callers(v, c->stack, 3);
         putc('\n', v->out);
     } else if (!(c->flags & CT_FLAG_NVML)) {
         print_field(v, "where", "- (no stack was recorded)");
@@ -288,25 +288,44 @@ static void print_overwritten(struct summary *s) {
 
 // ---- the screen ---------------------------------------------------------------------------------
 
-// A part of the text, and its lines.
+// A part of the text, before it is laid out, and the lines that it will take.
 struct part {
     char *text;
-    size_t size;
     unsigned lines;
 };
+
+static FILE *open_memory(char **text, size_t *size) {
+    FILE *out = open_memstream(text, size);
+    if (!out)
+        ct_heap_exhausted();
+    return out;
+}
+
+static unsigned count_lines(const struct ct_terminal *t, const char *text) {
+    const struct ct_wrap_style style = {.width = t->width, .mark = t->ellipsis};
+    char *laid_out = NULL;
+    size_t size = 0;
+    unsigned lines = 0;
+    FILE *memory = open_memory(&laid_out, &size), *out = ct_wrap_open(&style, memory);
+    fputs(text, out);
+    fclose(out);
+    fclose(memory);
+    for (size_t i = 0; i < size; i++)
+        lines += laid_out[i] == '\n';
+    free(laid_out);
+    return lines;
+}
 
 static struct part print_part(struct summary *s, void (*print)(struct summary *)) {
     struct part p = {.text = NULL};
     FILE *const out = s->v->out;
-    s->v->out = open_memstream(&p.text, &p.size);
-    if (!s->v->out)
-        ct_heap_exhausted();
+    size_t size = 0;
+    s->v->out = open_memory(&p.text, &size);
     print(s);
     if (fclose(s->v->out))
         ct_heap_exhausted();
     s->v->out = out;
-    for (size_t i = 0; i < p.size; i++)
-        p.lines += p.text[i] == '\n';
+    p.lines = count_lines(s->v->terminal, p.text);
     return p;
 }
 

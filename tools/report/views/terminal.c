@@ -38,7 +38,8 @@ static int wants_color(const struct ct_arguments *o, int is_terminal) {
 void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o) {
     struct winsize size = {0};
     const char *columns = getenv("COLUMNS");
-    *t = (struct ct_terminal){.is_terminal = isatty(STDOUT_FILENO), .width = 80};
+    *t = (struct ct_terminal){.is_terminal = isatty(STDOUT_FILENO)};
+    t->width = t->is_terminal ? 80 : 100;
     setlocale(LC_CTYPE, "");
     t->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     setlocale(LC_CTYPE, "C");
@@ -50,6 +51,8 @@ void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o) {
         t->width = 40;
     else if (t->width > 400)
         t->width = 400;
+    if (t->is_terminal)
+        t->ellipsis = t->utf8 ? "…" : "...";
     t->color = wants_color(o, t->is_terminal);
     t->bold = t->color ? "\033[1m" : "";
     t->red = t->color ? "\033[1;31m" : "";
@@ -91,6 +94,10 @@ void ct_terminal_end(void) {
     close(STDOUT_FILENO);
     waitpid(pager, NULL, 0);
     pager = 0;
+}
+
+FILE *ct_terminal_open_text(const struct ct_terminal *t) {
+    return ct_wrap_open(&(struct ct_wrap_style){.width = t->width, .mark = t->ellipsis}, stdout);
 }
 
 void ct_terminal_warn(const char *text) {

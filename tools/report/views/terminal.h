@@ -4,12 +4,14 @@
 #define CT_TERMINAL_H
 
 #include "views/arguments.h"
+#include "views/wrap.h"
 
 struct ct_terminal {
     int is_terminal; // stdout is one
     int color;
     int utf8;
-    unsigned width;
+    unsigned width;       // in columns; without a terminal that of text in a bug report
+    const char *ellipsis; // what stands for the middle of a long name; NULL: names stay whole
     const char *bold, *red, *dim, *reset; // escape sequences, or ""
 };
 
@@ -17,6 +19,8 @@ void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o);
 // Sends stdout through the user's pager if it is a terminal. ct_terminal_end waits for the pager.
 void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_arguments *o);
 void ct_terminal_end(void);
+// Opens a stream that lays text out for the terminal and writes it to stdout.
+FILE *ct_terminal_open_text(const struct ct_terminal *t);
 // Prints one line on stderr, made harmless for a terminal.
 void ct_terminal_warn(const char *text);
 
