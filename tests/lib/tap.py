@@ -97,10 +97,15 @@ def main(run=_call):
     sys.exit(failed > 0)
 
 
-def report(*args, data=None, env=None):
-    """Runs cutrace-report; (exit code, stdout, stderr) as bytes."""
+def report(*args, data=None, env=None, columns=400):
+    """Runs cutrace-report; (exit code, stdout, stderr) as bytes.
+
+    Lines are so wide that a sentence is one line: most suites test what it says. With columns=None they are what a
+    pipe gets.
+    """
+    width = {} if columns is None else {"COLUMNS": str(columns)}
     done = subprocess.run([REPORT, *map(str, args)], input=data, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env={**PLAIN, **(env or {})}, check=False)
+                          stderr=subprocess.PIPE, env={**PLAIN, **width, **(env or {})}, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -42,7 +42,7 @@ def view_is(name, trace, view):
             data = f.read()
         with open(name + ".zst", "wb") as f:
             f.write(data)
-        code, out, err = tap.report(*view, name + ".zst")
+        code, out, err = tap.report(*view, name + ".zst", columns=None)
         os.chdir("/")
     if trace != name:  # what else is different is different wrongly
         out = re.sub(rb"(format version +)[23]\n", rb"\g<1>1\n", out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dump: every event in one line. As JSON it is a contract for other programs (JSON.md).
+// dump: every event in one line, unless the terminal is too narrow. As JSON it is a contract for other programs (JSON.md).
 #include <inttypes.h>
 #include <string.h>
 
@@ -100,7 +100,9 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
     const char *op = ct_event_names_op(e->op);
     if (CT_HAS(e, api) && e->api)
         ct_utf8_sanitize(api, sizeof api, n->strings[e->api].at, n->strings[e->api].length);
-    fprintf(v->out, "%8" PRIu64 " %14s ", number, ct_label_time(v, e->t_ns).text);
+    if (!v->terminal->is_terminal) // an event is a line for other programs
+        fputs(CT_WRAP_ROW, v->out);
+    fprintf(v->out, "%8" PRIu64 " %14s " CT_WRAP_HANG, number, ct_label_time(v, e->t_ns).text);
     if (CT_HAS(e, device))
         fprintf(v->out, "gpu%-2d ", e->device);
     else
@@ -125,7 +127,7 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
         fprintf(v->out, " count %" PRIu64, e->count);
     if (CT_HAS(e, stack) && e->stack) {
         ct_call_sites_label(v->sites, e->stack, site, sizeof site);
-        fprintf(v->out, "  %s", site);
+        fprintf(v->out, "  " CT_WRAP_NAME "%s" CT_WRAP_NAME_END, site);
     }
     if (CT_HAS(e, text) && e->text) {
         fputs("  ", v->out);

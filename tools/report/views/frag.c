@@ -10,6 +10,7 @@
 #include "views/frag_pool.h"
 #include "views/label.h"
 #include "views/pool_json.h"
+#include "views/table.h"
 #include "views/trace_state.h"
 
 enum { TEXT_SAMPLES = 12, JSON_SAMPLES = 64, TEXT_REQUESTS = 3, JSON_REQUESTS = 100 };
@@ -148,19 +149,21 @@ static void print_moment(struct ct_view *v, const struct ct_moment *m, int devic
 static void print_layout(struct ct_view *v, const struct ct_address_layout *f) {
     const uint64_t small = f->small_blocks << 21;
     fprintf(v->out,
-            "  address gaps     %12s  in %s gap%s between %s live range%s, largest %s (inferred)\n",
+            "  address gaps     %12s  " CT_WRAP_HANG
+            "in %s gap%s between %s live range%s, largest %s (inferred)\n",
             ct_label_size(v, f->gap_bytes).text, ct_human_count(f->gaps).text,
             ct_human_plural(f->gaps), ct_human_count(f->ranges).text, ct_human_plural(f->ranges),
             ct_label_size(v, f->gap_max).text);
     fprintf(v->out,
-            "  rounding         %12s  of large allocations up to multiples of 2 MiB (inferred)\n",
+            "  rounding         %12s  " CT_WRAP_HANG
+            "of large allocations up to multiples of 2 MiB (inferred)\n",
             ct_label_size(v, f->rounding_bytes).text);
-    fprintf(
-        v->out,
-        "  small blocks     %12s  unused in %s block%s of 2 MiB with %s of small allocations (inferred)\n",
-        ct_label_size(v, small > f->small_bytes ? small - f->small_bytes : 0).text,
-        ct_human_count(f->small_blocks).text, ct_human_plural(f->small_blocks),
-        ct_label_size(v, f->small_bytes).text);
+    fprintf(v->out,
+            "  small blocks     %12s  " CT_WRAP_HANG
+            "unused in %s block%s of 2 MiB with %s of small allocations (inferred)\n",
+            ct_label_size(v, small > f->small_bytes ? small - f->small_bytes : 0).text,
+            ct_human_count(f->small_blocks).text, ct_human_plural(f->small_blocks),
+            ct_label_size(v, f->small_bytes).text);
 }
 
 static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
@@ -168,7 +171,9 @@ static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
         const struct ct_mempool_usage *p = &m->pools[i];
         if (!p->reserved) // not sampled, or not known
             continue;
-        fprintf(v->out, "  pool 0x%-9" PRIx64 " %12s  reserved but unused (%s of %s used)\n",
+        fprintf(v->out,
+                "  pool 0x%-9" PRIx64 " %12s  " CT_WRAP_HANG
+                "reserved but unused (%s of %s used)\n",
                 p->pool, ct_label_size(v, p->reserved > p->used ? p->reserved - p->used : 0).text,
                 ct_label_size(v, p->used).text, ct_label_size(v, p->reserved).text);
     }
@@ -180,15 +185,19 @@ static void print_shared(struct ct_view *v, const struct ct_scan *s, int device)
     const struct ct_shared m = ct_sharing_sum(&s->sharing, &s->end.live, device);
     if (m.exported)
         fprintf(v->out,
-                "  shared           %12s  in %s allocation%s exported for other processes\n",
+                "  shared           %12s  " CT_WRAP_HANG
+                "in %s allocation%s exported for other processes\n",
                 ct_label_size(v, m.exported_bytes).text, ct_human_count(m.exported).text,
                 ct_human_plural(m.exported));
     if (m.opened)
         fprintf(v->out,
-                "  opened           %12s  in %s allocation%s of other processes, by CUDA IPC\n",
+                "  opened           %12s  " CT_WRAP_HANG
+                "in %s allocation%s of other processes, by CUDA IPC\n",
                 "-", ct_human_count(m.opened).text, ct_human_plural(m.opened));
     if (m.imported)
-        fprintf(v->out, "  imported         %12s  mapped of %s handle%s from other processes\n",
+        fprintf(v->out,
+                "  imported         %12s  " CT_WRAP_HANG
+                "mapped of %s handle%s from other processes\n",
                 ct_label_size(v, m.imported_bytes).text, ct_human_count(m.imported).text,
                 ct_human_plural(m.imported));
 }
@@ -213,7 +222,7 @@ static void print_host(struct ct_view *v, const struct ct_scan *s, const struct 
     for (size_t i = 0; i < n; i++) {
         if (list[i].module)
             ct_call_sites_base_name(&v->trace->definitions, list[i].module, name, sizeof name);
-        fprintf(v->out, "  %-16s %12s  in %s range%s by %s\n",
+        fprintf(v->out, "  %-16s %12s  " CT_WRAP_HANG "in %s range%s by %s\n",
                 list[i].registered ? "registered" : "allocated",
                 ct_label_size(v, list[i].bytes).text, ct_human_count(list[i].ranges).text,
                 ct_human_plural(list[i].ranges), list[i].module ? name : "-");
@@ -250,6 +259,32 @@ static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
     }
 }
 
+static const struct ct_table_column columns[] = {
+    {.head = "sampled at", .kind = CT_TABLE_LEFT},
+    {.head = "allocated"},
+    {.head = "gaps"},
+    {.head = "number", .rank = 1},
+    {.head = "largest"},
+    {.head = "free (about)"},
+};
+
+static void print_samples(struct ct_view *v, const struct sample *samples, unsigned n) {
+    struct ct_table t;
+    ct_table_init(&t, columns, sizeof columns / sizeof *columns, 2);
+    for (const struct sample *p = samples; p < samples + n; p++) {
+        ct_table_begin_row(&t);
+        ct_table_add_cell(&t, ct_label_time(v, p->t_ns).text);
+        ct_table_add_cell(&t, ct_label_size(v, p->live_bytes).text);
+        ct_table_add_cell(&t, ct_label_size(v, p->layout.gap_bytes).text);
+        ct_table_add_cell(&t, ct_human_count(p->layout.gaps).text);
+        ct_table_add_cell(&t, ct_label_size(v, p->layout.gap_max).text);
+        ct_table_add_cell(&t, p->split.used_known ? ct_label_size(v, p->split.free).text : "-");
+    }
+    ct_table_merge_equal(&t);
+    ct_table_print(v, &t);
+    ct_table_free(&t);
+}
+
 static void print_device(struct ct_view *v, const struct ct_scan *s, const struct samples *h,
                          int d) {
     const struct sample *samples = &h->list[(unsigned)h->device[d] * h->count];
@@ -267,15 +302,7 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
     print_shared(v, s, d);
     print_ooms(v, s, d);
     ct_frag_pool_print(v, s, &h->requests[d], d, h->moment.t_ns);
-    fprintf(v->out, "  %sover time %12s %12s %8s %12s %12s%s\n", v->terminal->dim, "allocated",
-            "gaps", "number", "largest", "free (about)", v->terminal->reset);
-    for (unsigned i = 0; i < h->count; i++) {
-        const struct sample *p = &samples[i];
-        fprintf(v->out, "  %-9s %12s %12s %8s %12s %12s\n", ct_label_time(v, p->t_ns).text,
-                ct_label_size(v, p->live_bytes).text, ct_label_size(v, p->layout.gap_bytes).text,
-                ct_human_count(p->layout.gaps).text, ct_label_size(v, p->layout.gap_max).text,
-                p->split.used_known ? ct_label_size(v, p->split.free).text : "-");
-    }
+    print_samples(v, samples, h->count);
     ct_live_at_free(&now);
 }
 

@@ -12,8 +12,9 @@
 #include "views/pool_json.h"
 #include "views/pool_text.h"
 #include "views/print.h"
+#include "views/table.h"
 
-enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64 };
+enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64, TOLD_APART = 64 };
 
 void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
                                   int device, size_t most) {
@@ -38,6 +39,18 @@ uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct
         q->done = i + 1;
     }
     return q->done < q->count ? q->list[q->done].request.before_event : UINT64_MAX;
+}
+
+// Finds the segments that are held open. The first call sites are told apart if only their callers
+// differ.
+static void find_held(struct ct_view *v, struct ct_held_segments *h, const struct ct_replay *r,
+                      int device) {
+    uint32_t stacks[TOLD_APART];
+    size_t n = 0;
+    ct_held_segments_find(h, r, device);
+    for (; n < h->holder_count && n < TOLD_APART; n++)
+        stacks[n] = h->holders[n].stack;
+    ct_site_groups_tell_apart(v->sites, stacks, n);
 }
 
 // ---- text ---------------------------------------------------------------------------------------
@@ -66,45 +79,52 @@ static void print_segment_kinds(struct ct_view *v, const struct ct_scan *s, int 
 }
 
 static void print_class(struct ct_view *v, const char *class, const struct ct_free_blocks *f) {
-    fprintf(v->out, "    %s requests %12s  in %s free block%s, largest %s\n", class,
+    fprintf(v->out, "    %s requests %12s  " CT_WRAP_HANG "in %s free block%s, largest %s\n", class,
             ct_label_size(v, f->bytes).text, ct_human_count(f->ranges).text,
             ct_human_plural(f->ranges), ct_pool_text_largest(v, f->largest).text);
 }
 
 static void print_figures(struct ct_view *v, const struct ct_scan *s, int device,
                           const struct ct_torch_pool_totals *f) {
-    fprintf(v->out, "  PyTorch          %12s  reserved; %s of it in %s block%s\n",
+    fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s block%s\n",
             f->reported ? ct_label_size(v, f->reserved).text : "-",
             f->reported ? ct_label_size(v, f->allocated).text : "-", ct_human_count(f->blocks).text,
             ct_human_plural(f->blocks));
-    fprintf(v->out,
-            "  segments         %12s  in %s segment%s:", ct_label_size(v, f->segment_bytes).text,
-            ct_human_count(f->segments).text, ct_human_plural(f->segments));
+    fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s segment%s:",
+            ct_label_size(v, f->segment_bytes).text, ct_human_count(f->segments).text,
+            ct_human_plural(f->segments));
     print_segment_kinds(v, s, device);
     putc('\n', v->out);
     if (f->unreconciled > 0)
-        fprintf(
-            v->out,
-            "  unreconciled     %12s  reserved by PyTorch without a recorded call to the driver\n",
-            ct_label_size(v, (uint64_t)f->unreconciled).text);
+        fprintf(v->out,
+                "  unreconciled     %12s  " CT_WRAP_HANG
+                "reserved by PyTorch without a recorded call to the driver\n",
+                ct_label_size(v, (uint64_t)f->unreconciled).text);
     else if (f->unreconciled < 0)
         fprintf(v->out,
-                "  unreconciled     %12s  of segments that PyTorch does not count as reserved\n",
+                "  unreconciled     %12s  " CT_WRAP_HANG
+                "of segments that PyTorch does not count as reserved\n",
                 ct_label_size(v, 0 - (uint64_t)f->unreconciled).text);
     if (f->outside_bytes)
-        fprintf(v->out, "  outside          %12s  of blocks in memory without a recorded call\n",
+        fprintf(v->out,
+                "  outside          %12s  " CT_WRAP_HANG
+                "of blocks in memory without a recorded call\n",
                 ct_label_size(v, f->outside_bytes).text);
     fprintf(v->out,
-            "  free inside      %12s  in %s free block%s, largest %s; external fragmentation %s\n",
+            "  free inside      %12s  " CT_WRAP_HANG
+            "in %s free block%s, largest %s; external fragmentation %s\n",
             ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
             ct_human_plural(f->free.ranges), ct_pool_text_largest(v, f->free.largest).text,
             ct_pool_text_fragmentation(f).text);
     print_class(v, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
     print_class(v, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
-    fprintf(v->out, "  idle             %12s  in %s segment%s without blocks: could be freed\n",
+    fprintf(v->out,
+            "  idle             %12s  " CT_WRAP_HANG
+            "in %s segment%s without blocks: could be freed\n",
             ct_label_size(v, f->idle_bytes).text, ct_human_count(f->idle_segments).text,
             ct_human_plural(f->idle_segments));
-    fprintf(v->out, "  held open        %12s  free in %s segment%s that blocks hold open\n",
+    fprintf(v->out,
+            "  held open        %12s  " CT_WRAP_HANG "free in %s segment%s that blocks hold open\n",
             ct_label_size(v, f->held_open_bytes).text, ct_human_count(f->held_open_segments).text,
             ct_human_plural(f->held_open_segments));
     if (ct_torch_settings_limit_reuse(v->trace))
@@ -113,25 +133,40 @@ static void print_figures(struct ct_view *v, const struct ct_scan *s, int device
             v->out);
 }
 
+static const struct ct_table_column holder_columns[] = {
+    {.head = "free"},
+    {.head = "segments", .rank = 2},
+    {.head = "in blocks", .rank = 3},
+    {.head = "exclusive", .rank = 4},
+    {.head = "oldest", .rank = 1},
+    {.head = "held by", .kind = CT_TABLE_LABEL},
+};
+
+static void add_holder(struct ct_view *v, struct ct_table *t, const struct ct_segment_holder *by,
+                       uint64_t now) {
+    char label[400];
+    ct_call_sites_label(v->sites, by->stack, label, sizeof label);
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, ct_label_size(v, by->free_bytes).text);
+    ct_table_add_cell(t, ct_human_count(by->segments).text);
+    ct_table_add_cell(t, ct_label_size(v, by->block_bytes).text);
+    ct_table_add_cell(t, ct_label_size(v, by->exclusive_bytes).text);
+    ct_table_add_cell(t, age_of(now, by->oldest_ns).text);
+    ct_table_add_cell(t, label);
+}
+
 static void print_holders(struct ct_view *v, const struct ct_held_segments *h, uint64_t now) {
     const size_t rows = v->options->top ? v->options->top : TEXT_HOLDERS;
-    char label[400];
+    struct ct_table t;
     if (!h->holder_count)
         return;
-    fprintf(v->out, "  %sheld by   %12s %8s %12s %12s %12s  call site%s\n", v->terminal->dim,
-            "free", "segments", "in blocks", "exclusive", "oldest", v->terminal->reset);
-    for (size_t i = 0; i < h->holder_count && i < rows; i++) {
-        const struct ct_segment_holder *by = &h->holders[i];
-        ct_call_sites_label(v->sites, by->stack, label, sizeof label);
-        fprintf(v->out, "            %12s %8s %12s %12s %12s  ",
-                ct_label_size(v, by->free_bytes).text, ct_human_count(by->segments).text,
-                ct_label_size(v, by->block_bytes).text, ct_label_size(v, by->exclusive_bytes).text,
-                age_of(now, by->oldest_ns).text);
-        ct_print_label(v, label, 74);
-        putc('\n', v->out);
-    }
+    ct_table_init(&t, holder_columns, sizeof holder_columns / sizeof *holder_columns, 4);
+    for (size_t i = 0; i < h->holder_count && i < rows; i++)
+        add_holder(v, &t, &h->holders[i], now);
+    ct_table_print(v, &t);
+    ct_table_free(&t);
     if (h->holder_count > rows)
-        fprintf(v->out, "            %zu more\n", h->holder_count - rows);
+        fprintf(v->out, "    %zu more\n", h->holder_count - rows);
 }
 
 static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n) {
@@ -147,7 +182,7 @@ static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n
     if (w->largest_count) {
         fputs("; largest: ", v->out);
         ct_call_sites_label(v->sites, w->largest[0].stack, label, sizeof label);
-        ct_print_label(v, label, 80);
+        ct_print_name(v, label);
     }
     putc('\n', v->out);
 }
@@ -164,7 +199,7 @@ static void print_request(struct ct_view *v, const struct ct_frag_request *n) {
             ct_label_size(v, g->free.bytes).text,
             g->class == CT_TORCH_POOL_SMALL ? "small" : "large",
             ct_pool_text_largest(v, g->free.largest).text);
-    ct_print_label(v, label, 80);
+    ct_print_name(v, label);
     putc('\n', v->out);
     if (g->cause == CT_GROWTH_FRAGMENTED)
         print_obstruction(v, n);
@@ -175,7 +210,8 @@ static void print_causes(struct ct_view *v, const char *what, const uint64_t n[C
         n[CT_GROWTH_NOT_ENOUGH_FREE] + n[CT_GROWTH_FRAGMENTED] + n[CT_GROWTH_FIT_UNUSED];
     fprintf(
         v->out,
-        "  %-16s %12s  time%s in all: in its segments %s not enough free, %s fragmented, %s large enough block unused\n",
+        "  %-16s %12s  " CT_WRAP_HANG
+        "time%s in all: in its segments %s not enough free, %s fragmented, %s large enough block unused\n",
         what, ct_human_count(all).text, ct_human_plural(all),
         ct_human_count(n[CT_GROWTH_NOT_ENOUGH_FREE]).text,
         ct_human_count(n[CT_GROWTH_FRAGMENTED]).text, ct_human_count(n[CT_GROWTH_FIT_UNUSED]).text);
@@ -190,18 +226,33 @@ static void print_requests(struct ct_view *v, const struct ct_scan *s,
         print_causes(v, "pool OOM", c->ooms);
     if (c->retries)
         fprintf(v->out,
-                "  pool retries     %12s  request%s for which PyTorch freed its cached segments\n",
+                "  pool retries     %12s  " CT_WRAP_HANG
+                "request%s for which PyTorch freed its cached segments\n",
                 ct_pool_text_retries(v, c).text, ct_human_plural(c->retries));
     for (size_t i = 0; i < q->count; i++)
         print_request(v, &q->list[i]);
 }
 
-static void print_point(struct ct_view *v, uint64_t t_ns, const struct ct_torch_pool_totals *f) {
-    fprintf(v->out, "  %-9s %12s %12s %12s %8s %20s %6s\n", ct_label_time(v, t_ns).text,
-            f->reported ? ct_label_size(v, f->reserved).text : "-",
-            f->reported ? ct_label_size(v, f->allocated).text : "-",
-            ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
-            ct_pool_text_largest(v, f->free.largest).text, ct_pool_text_fragmentation(f).text);
+static const struct ct_table_column point_columns[] = {
+    {.head = "pool sampled at", .kind = CT_TABLE_LEFT},
+    {.head = "reserved"},
+    {.head = "in blocks"},
+    {.head = "free inside"},
+    {.head = "number", .rank = 1},
+    {.head = "largest"},
+    {.head = "ext.", .rank = 2},
+};
+
+static void add_point(struct ct_view *v, struct ct_table *t, uint64_t t_ns,
+                      const struct ct_torch_pool_totals *f) {
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, ct_label_time(v, t_ns).text);
+    ct_table_add_cell(t, f->reported ? ct_label_size(v, f->reserved).text : "-");
+    ct_table_add_cell(t, f->reported ? ct_label_size(v, f->allocated).text : "-");
+    ct_table_add_cell(t, ct_label_size(v, f->free.bytes).text);
+    ct_table_add_cell(t, ct_human_count(f->free.ranges).text);
+    ct_table_add_cell(t, ct_pool_text_largest(v, f->free.largest).text);
+    ct_table_add_cell(t, ct_pool_text_fragmentation(f).text);
 }
 
 static int compare_scatter(const void *a, const void *b) {
@@ -230,20 +281,30 @@ static unsigned list_worst(const struct ct_pool_curve *c, int device,
     return n;
 }
 
-static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int device) {
+static void add_worst(struct ct_view *v, struct ct_table *t, const struct ct_pool_curve *c,
+                      int device) {
     const struct ct_pool_curve_point **worst = ct_heap_alloc_zeroed(c->points, sizeof *worst);
+    const unsigned n = list_worst(c, device, worst);
+    if (n) {
+        ct_table_begin_row(t);
+        ct_table_add_cell(t, "worst moments");
+    }
+    for (unsigned i = 0; i < n && i < TEXT_WORST; i++)
+        add_point(v, t, worst[i]->worst_ns, &worst[i]->worst);
+    free(worst);
+}
+
+static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int device) {
     const unsigned step = c->points / TEXT_POINTS ? c->points / TEXT_POINTS : 1;
-    fprintf(v->out, "  %spool %16s %12s %12s %8s %20s %6s%s\n", v->terminal->dim, "reserved",
-            "in blocks", "free inside", "number", "largest", "ext.", v->terminal->reset);
+    struct ct_table t;
+    ct_table_init(&t, point_columns, sizeof point_columns / sizeof *point_columns, 2);
     for (unsigned i = step - 1; i < c->points; i += step)
         if (c->devices[device][i].figures.known)
-            print_point(v, c->devices[device][i].t_ns, &c->devices[device][i].figures);
-    const unsigned n = list_worst(c, device, worst);
-    if (n)
-        fprintf(v->out, "  %sworst moments%s\n", v->terminal->dim, v->terminal->reset);
-    for (unsigned i = 0; i < n && i < TEXT_WORST; i++)
-        print_point(v, worst[i]->worst_ns, &worst[i]->worst);
-    free(worst);
+            add_point(v, &t, c->devices[device][i].t_ns, &c->devices[device][i].figures);
+    ct_table_merge_equal(&t);
+    add_worst(v, &t, c, device);
+    ct_table_print(v, &t);
+    ct_table_free(&t);
 }
 
 void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
@@ -252,7 +313,7 @@ void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
     struct ct_held_segments held;
     if (f.known) {
         print_figures(v, s, device, &f);
-        ct_held_segments_find(&held, &s->end, device);
+        find_held(v, &held, &s->end, device);
         print_holders(v, &held, t_ns);
         ct_held_segments_free(&held);
     }
@@ -302,7 +363,7 @@ static void add_site(struct ct_view *v, struct ct_json *j, uint32_t stack) {
 static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                               int device) {
     struct ct_held_segments h;
-    ct_held_segments_find(&h, &s->end, device);
+    find_held(v, &h, &s->end, device);
     ct_json_open(j, "held_segments", '[');
     for (size_t i = 0; i < h.segment_count && i < JSON_SEGMENTS; i++) {
         const struct ct_held_segment *g = &h.segments[i];

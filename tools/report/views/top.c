@@ -6,6 +6,7 @@
 #include "analyze/site_totals.h"
 #include "views/document.h"
 #include "views/print.h"
+#include "views/table.h"
 #include "views/trace_state.h"
 
 static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
@@ -24,15 +25,26 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
                 v->terminal->reset);
 }
 
-static void print_site(struct ct_view *v, const struct ct_site_group *r) {
+static const struct ct_table_column columns[] = {
+    {.head = "at peak"},
+    {.head = "count", .rank = 2},
+    {.head = "at end", .rank = 1},
+    {.head = "count", .rank = 3},
+    {.head = "total", .rank = 4},
+    {.head = "count", .rank = 5},
+    {.head = "call site", .kind = CT_TABLE_LABEL},
+};
+
+static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_site_group *r) {
     const int idle = r->kind == CT_HOLDING_IDLE; // nobody allocates that
-    fprintf(v->out, "%12s %9s %12s %9s %12s %9s  ", ct_label_size(v, r->bytes).text,
-            ct_human_count(r->count).text, ct_label_size(v, r->more[CT_SITE_END_BYTES]).text,
-            ct_human_count(r->more[CT_SITE_END_COUNT]).text,
-            idle ? "-" : ct_label_size(v, r->more[CT_SITE_TOTAL_BYTES]).text,
-            idle ? "-" : ct_human_count(r->more[CT_SITE_TOTAL_COUNT]).text);
-    ct_print_label(v, r->label, 70);
-    putc('\n', v->out);
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, ct_label_size(v, r->bytes).text);
+    ct_table_add_cell(t, ct_human_count(r->count).text);
+    ct_table_add_cell(t, ct_label_size(v, r->more[CT_SITE_END_BYTES]).text);
+    ct_table_add_cell(t, ct_human_count(r->more[CT_SITE_END_COUNT]).text);
+    ct_table_add_cell(t, idle ? "-" : ct_label_size(v, r->more[CT_SITE_TOTAL_BYTES]).text);
+    ct_table_add_cell(t, idle ? "-" : ct_human_count(r->more[CT_SITE_TOTAL_COUNT]).text);
+    ct_table_add_cell(t, r->label);
 }
 
 static void print_sites(struct ct_view *v, const struct ct_site_totals *t, int device,
@@ -40,12 +52,14 @@ static void print_sites(struct ct_view *v, const struct ct_site_totals *t, int d
     const unsigned rows = v->options->top ? v->options->top : 20;
     const struct ct_device_scan *d = &s->device[device];
     const struct ct_site_groups *g = &t->groups;
+    struct ct_table table;
     fprintf(v->out, "%s: %s at the peak, at %s\n", ct_label_device(device).text,
             ct_label_size(v, d->peak_bytes).text, ct_label_time(v, d->peak_t_ns).text);
-    fprintf(v->out, "%s%12s %9s %12s %9s %12s %9s  call site%s\n", v->terminal->dim, "at peak",
-            "count", "at end", "count", "total", "count", v->terminal->reset);
+    ct_table_init(&table, columns, sizeof columns / sizeof *columns, 2);
     for (size_t i = 0; i < g->count && i < rows; i++)
-        print_site(v, &g->list[i]);
+        add_row(v, &table, &g->list[i]);
+    ct_table_print(v, &table);
+    ct_table_free(&table);
     if (g->count > rows)
         fprintf(v->out, "%zu more call sites; --top %zu shows all\n", g->count - rows, g->count);
     print_hidden(v, t);
