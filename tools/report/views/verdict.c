@@ -154,8 +154,7 @@ char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
                 ct_label_size(v, reason.free).text);
         break;
     case CT_OOM_REASON_HOST_MEMORY:
-        fputs("the host had no such page-locked memory; memory of the GPU has no part in it",
-              t.out);
+        fputs("page-locked host memory was missing, not memory of the GPU", t.out);
         break;
     case CT_OOM_REASON_ADDRESS_SPACE:
         fputs("addresses were missing, not memory", t.out);
