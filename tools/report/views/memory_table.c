@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "views/label.h"
+#include "views/pool_text.h"
 
 enum { ROWS = 8, NOTE = 200 };
 
@@ -91,10 +92,10 @@ static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memor
     if (t->pool->known && t->live->rows == CT_ROWS_BY_BLOCK) {
         add_row(r, blocks, "in PyTorch's blocks");
         if (idle)
-            (void)snprintf(
-                add_row(r, idle, ""), NOTE, "idle in PyTorch's pool: %s block%s of at most %s",
-                ct_human_count(t->pool->free.ranges).text, ct_human_plural(t->pool->free.ranges),
-                ct_label_size(v, t->pool->free.largest).text);
+            (void)snprintf(add_row(r, idle, ""), NOTE, "idle in its pool: %s block%s, largest %s",
+                           ct_human_count(t->pool->free.ranges).text,
+                           ct_human_plural(t->pool->free.ranges),
+                           ct_pool_text_largest(v, t->pool->free.largest).text);
     } else if (segments) {
         add_row(r, segments, "in PyTorch's segments");
     }

@@ -224,18 +224,18 @@ static void print_live(struct summary *s, unsigned rows) {
 }
 
 static void print_other_devices(struct summary *s) {
+    enum { MOST = 4 };
     struct ct_view *v = s->v;
-    const char *separator = "other devices: ";
-    for (int d = 0, shown = 0; d < CT_DEVICES && shown < 4; d++) {
-        if (d == s->device || !s->scan.device[d].seen)
+    unsigned devices = 0;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (d == s->device || !s->scan.device[d].seen || devices++ >= MOST)
             continue;
-        fprintf(v->out, "%s%s peak %s", separator, ct_label_device(d).text,
-                ct_label_size(v, s->scan.device[d].peak_bytes).text);
-        separator = "; ";
-        shown++;
+        fprintf(v->out, "%s%s peak %s", devices == 1 ? "other devices: " : "; ",
+                ct_label_device(d).text, ct_label_size(v, s->scan.device[d].peak_bytes).text);
     }
-    if (*separator == ';')
-        putc('\n', v->out);
+    if (devices > MOST)
+        fprintf(v->out, "; %u more (see top)", devices - MOST);
+    fputs(devices ? "\n" : "", v->out);
 }
 
 static void print_next(struct summary *s) {
@@ -353,9 +353,9 @@ static void print_bottom(struct summary *s) {
     print_next(s);
 }
 
-// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 3.
+// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
 static void print_text(struct summary *s) {
-    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 3 };
+    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
     struct part top = print_part(s, print_top), bottom = print_part(s, print_bottom);
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
