@@ -296,6 +296,58 @@ static void labels(void **state) {
     label("_ZNSt6vectorIiSaIiEEixEm", "std::vector::operator[] (?)");
 }
 
+// Short names of files that are frames of one trace, in any order.
+static void short_names(const char *const (*files)[2], size_t n) {
+    struct ct_file_names names_of_files = {0};
+    for (size_t i = 0; i < n; i++)
+        define_string(10 + i, files[i][0]);
+    define_string(9, "/no/file/functional.py"); // a string that is no file
+    for (size_t i = 0; i < n; i++) {
+        NUMBERS(1 + i, 1, 9, 10 + i, 1);
+        assert_int_equal(take(CT_SECTION_FRAMES), 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t id = ct_definitions_id(&names, CT_SECTION_STRINGS, 10 + i);
+        const size_t at = ct_file_names_offset(&names_of_files, &names, id);
+        assert_string_equal(files[i][0] + at, files[i][1]);
+    }
+    ct_file_names_free(&names_of_files);
+}
+
+static void files_are_told_apart(void **state) {
+    (void)state;
+    static const char *const files[][2] = {
+        {"/v/site-packages/torch/nn/functional.py", "nn/functional.py"},
+        {"/v/site-packages/torch/linalg/functional.py", "linalg/functional.py"},
+        {"/v/site-packages/my-functional.py", "my-functional.py"}, // sorts between them as bytes
+        {"functional.py", "functional.py"},                        // the end of others, but whole
+        {"/v/site-packages/torch/optim/adam.py", "adam.py"},
+        {"/v/site-packages/torch/optim/__init__.py", "optim/__init__.py"},
+        {"/a/vllm/v1/worker/utils.py", "v1/worker/utils.py"},
+        {"/a/vllm/v2/worker/utils.py", "v2/worker/utils.py"},
+        {"/a/vllm/utils.py", "vllm/utils.py"},
+        {"/one.py", "/one.py"},
+        {"x/one.py", "x/one.py"},
+        {"three.py", "three.py"}, // as bytes, the next one sorts before "/"
+        {"/v/-three.py", "-three.py"},
+        {"q/three.py", "q/three.py"},
+        {"<string>", "<string>"},
+        {"/v/two", "v/two"},
+        {"/w/two", "w/two"},
+        {"/v/ntwo", "ntwo"},
+        {"/v/__init__.py", "v/__init__.py"},
+        {"/", ""},
+    };
+    short_names(files, sizeof files / sizeof *files);
+}
+
+static void one_file_needs_no_folder(void **state) {
+    (void)state;
+    static const char *const files[][2] = {
+        {"/v/site-packages/torch/nn/functional.py", "functional.py"}};
+    short_names(files, 1);
+}
+
 // A stack of frames, innermost first: 'n' a native function, 'u' a native frame without a name, 'p' a line of Python, 'x' noise,
 // 'o' ours, 'i' a native function with a function and noise inlined into it, 'e' an end.
 static uint32_t stack_like(const char *kinds) {
@@ -424,6 +476,8 @@ int main(void) {
         TEST(facts),
         TEST(who_asked),
         TEST(labels),
+        TEST(files_are_told_apart),
+        TEST(one_file_needs_no_folder),
         TEST(noise_is_what_the_table_says),
     };
     return cmocka_run_group_tests_name("report_call_sites", tests, NULL, NULL);

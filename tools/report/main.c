@@ -169,12 +169,19 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
     return status;
 }
 
+static void print_help(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+    FILE *out = ct_terminal_open_text(terminal);
+    if (o->have_command)
+        ct_help_print_command(out, o->command);
+    else
+        ct_help_print(out);
+    fclose(out);
+}
+
 // Prints what an option asks for in place of a report. Returns 0 if none does.
-static int print_information(const struct ct_arguments *o) {
-    if (o->help && o->have_command)
-        ct_help_print_command(stdout, o->command);
-    else if (o->help)
-        ct_help_print(stdout);
+static int print_information(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+    if (o->help)
+        print_help(o, terminal);
     else if (o->version)
         printf("cutrace-report %s, reads trace format up to version %d\nlines: %s\n", CT_VERSION,
                CT_FORMAT_VERSION, ct_dwarf_version());
@@ -197,8 +204,8 @@ int main(int argc, char **argv) {
         return error.status;
     }
     int status = CT_EXIT_OK;
-    if (!print_information(&o)) {
-        ct_terminal_init(&terminal, &o);
+    ct_terminal_init(&terminal, &o);
+    if (!print_information(&o, &terminal)) {
         ct_progress_init(&o);
         ct_terminal_start_pager(&terminal, &o);
         status = report_all(&o, &terminal);

@@ -366,7 +366,7 @@ def views_say_the_same_with_the_files_here_as_with_lines_in_the_trace():
                                          (((), trace), ((away,), out), ((away,), trace)))
             equal(said(here, trace), said(embedded, out), (view, form))
             check(view in ("oom", "frag") or here[1] != away_from[1], (view, form, "no lines"))
-    check(b"at places.cpp:" in report("top", trace)[1])
+    check(b"  places.cpp:" in report("top", trace)[1])
     # A function and what is inlined into it are two lines of the stack.
     found = [f for line in report("dump", "--json", trace)[1].splitlines() for f in json.loads(line)["stack"]]
     equal(sum(len(f["inlined"]) + 1 for f in found if f["line"] is not None), sum(map(len, places(out).values())), "frames")

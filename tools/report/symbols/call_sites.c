@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elide.h"
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "symbols/noise.h"
 
-enum { MAX_NAME = 4096 };
+// Of a name in bytes; of the parts of a label in columns.
+enum { MAX_NAME = 4096, MAX_FILE = 120, MAX_FUNCTION = 160 };
 
 void ct_call_sites_init(struct ct_call_sites *s, const struct ct_definitions *definitions) {
     *s = (struct ct_call_sites){
@@ -27,6 +29,7 @@ void ct_call_sites_free(struct ct_call_sites *s) {
     }
     for (size_t i = 0; i < sizeof s->nearest / sizeof *s->nearest; i++)
         free(s->nearest[i].node);
+    ct_file_names_free(&s->files);
     free(s->rank);
     free(s->depth);
     *s = (struct ct_call_sites){0};
@@ -67,11 +70,6 @@ void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char
     const char *slash = s->length ? memrchr(s->at, '/', s->length) : NULL;
     const char *from = slash ? slash + 1 : s->at;
     ct_utf8_sanitize(to, size, from, s->length - (size_t)(from - s->at));
-}
-
-static void sanitize_symbol(struct ct_call_sites *s, uint32_t string, char *to, size_t size) {
-    const char *name = ct_call_sites_symbol(s, string, s->in_text);
-    ct_utf8_sanitize(to, size, name, strlen(name));
 }
 
 // ---- ranks of frames -------------------------------------------------------------------------------
@@ -235,39 +233,54 @@ const char *ct_call_sites_end_text(const struct ct_definitions *n, uint32_t stac
 
 // ---- labels ----------------------------------------------------------------------------------------
 
+// Copies the short name of a file; "?" if there is none.
+static void copy_file(struct ct_call_sites *s, uint32_t file, char *to, size_t size) {
+    const struct ct_string *path = &s->definitions->strings[file];
+    const size_t from = ct_file_names_offset(&s->files, s->definitions, file);
+    if (!ct_utf8_sanitize(to, size, path->at + from, path->length - from))
+        (void)snprintf(to, size, "?");
+    ct_elide(to, MAX_FILE, "...");
+}
+
+static void copy_symbol(struct ct_call_sites *s, uint32_t string, char *to, size_t size) {
+    const char *name = ct_call_sites_symbol(s, string, s->in_text);
+    ct_utf8_sanitize(to, size, name, strlen(name));
+    ct_elide(to, MAX_FUNCTION, "...");
+}
+
 static void print_python(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
     const struct ct_string *function = &s->definitions->strings[f->function];
-    char file[200], name[MAX_NAME] = "?";
-    ct_call_sites_base_name(s->definitions, f->file, file, sizeof file);
+    char file[MAX_NAME], line[24] = "", name[MAX_NAME] = "?";
+    copy_file(s, f->file, file, sizeof file);
     if (f->function)
         ct_utf8_sanitize(name, sizeof name, function->at, function->length);
+    ct_elide(name, MAX_FUNCTION, "...");
     if (f->line)
-        (void)snprintf(to, size, "%.120s:%" PRIu64 " %.160s", *file ? file : "?", f->line, name);
-    else
-        (void)snprintf(to, size, "%.120s %.160s", *file ? file : "?", name);
+        (void)snprintf(line, sizeof line, ":%" PRIu64, f->line);
+    (void)snprintf(to, size, "%s%s %s", file, line, name);
 }
 
 static void print_location(struct ct_call_sites *s, const struct ct_frame *f, uint32_t location,
                            char *to, size_t size) {
     const struct ct_source_location *p = &s->definitions->locations[f->first_location + location];
-    char file[200], name[MAX_NAME];
-    ct_call_sites_base_name(s->definitions, p->file, file, sizeof file);
-    sanitize_symbol(s, p->function, name, sizeof name);
-    (void)snprintf(to, size, "%.160s at %.120s:%" PRIu64 "%s", *name ? name : "?",
-                   *file ? file : "?", p->line,
+    char file[MAX_NAME], name[MAX_NAME];
+    copy_file(s, p->file, file, sizeof file);
+    copy_symbol(s, p->function, name, sizeof name);
+    (void)snprintf(to, size, "%s:%" PRIu64 " %s%s", file, p->line, *name ? name : "?",
                    location + 1 < f->location_count ? " (inlined)" : "");
 }
 
 static void print_symbol(struct ct_call_sites *s, const struct ct_frame *f, char *to, size_t size) {
-    char module[200] = "?", name[MAX_NAME];
+    char module[MAX_NAME] = "?", name[MAX_NAME];
     if (f->module)
         ct_call_sites_base_name(s->definitions, s->definitions->modules[f->module].path, module,
                                 sizeof module);
+    ct_elide(module, MAX_FILE, "...");
     if (f->function) {
-        sanitize_symbol(s, f->function, name, sizeof name);
-        (void)snprintf(to, size, "%.160s (%.120s)", name, module);
+        copy_symbol(s, f->function, name, sizeof name);
+        (void)snprintf(to, size, "%s (%s)", name, module);
     } else if (f->module) {
-        (void)snprintf(to, size, "%.160s+0x%" PRIx64, module, f->offset);
+        (void)snprintf(to, size, "%s+0x%" PRIx64, module, f->offset);
     } else {
         (void)snprintf(to, size, "0x%" PRIx64, f->pc);
     }

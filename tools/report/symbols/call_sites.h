@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "read/definitions.h"
 #include "symbols/demangle.h"
+#include "symbols/file_names.h"
 
 // How well a frame names a call site; lower is better.
 enum ct_frame_rank {
@@ -27,6 +28,7 @@ struct ct_call_sites {
         char **text; // by string
         size_t count;
     } written[CT_DEMANGLE_NO + 1]; // by enum ct_demangling
+    struct ct_file_names files;
     uint8_t *depth; // by stack: frames in the label of its call site, 0 = one; see site_groups.h
     size_t depth_count;
     uint8_t *rank; // by frame: enum ct_frame_rank
@@ -44,8 +46,8 @@ void ct_call_sites_free(struct ct_call_sites *s);
 const char *ct_call_sites_symbol(struct ct_call_sites *s, uint32_t string, enum ct_demangling how);
 // The base name of a file or module, sanitized.
 void ct_call_sites_base_name(const struct ct_definitions *n, uint32_t path, char *to, size_t size);
-// "function (module)", "function at file:line", "file:line function" or "module+0x12ab", short and
-// sanitized. `location` counts the locations of the frame from the innermost one; location_count
+// "file:line function" where the line is known, else "function (module)" or "module+0x12ab",
+// sanitized. The file has its short name (file_names.h); a very long part lacks its middle. `location` counts the locations of the frame from the innermost one; location_count
 // means the frame's symbol.
 void ct_call_sites_frame_label(struct ct_call_sites *s, const struct ct_frame *frame,
                                uint32_t location, char *to, size_t size);

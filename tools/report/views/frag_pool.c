@@ -176,7 +176,9 @@ static void print_obstruction(struct ct_view *v, const struct ct_frag_request *n
         fputs("      no segment is large enough\n", v->out);
         return;
     }
-    fprintf(v->out, "      in the way at 0x%" PRIx64 ": %s in %s block%s, the oldest %s old",
+    fprintf(v->out,
+            "      in the way at 0x%" PRIx64 ": " CT_WRAP_HANG
+            "%s in %s block%s, the oldest %s old",
             w->start, ct_label_size(v, w->block_bytes).text, ct_human_count(w->blocks).text,
             ct_human_plural(w->blocks), age_of(n->request.t_ns, w->oldest_ns).text);
     if (w->largest_count) {
@@ -191,8 +193,9 @@ static void print_request(struct ct_view *v, const struct ct_frag_request *n) {
     const struct ct_pool_growth *g = &n->request;
     char label[400];
     ct_call_sites_label(v->sites, g->stack, label, sizeof label);
-    fprintf(v->out, "    %s event %" PRIu64 ": %s %s", ct_label_time(v, g->t_ns).text, g->event,
-            ct_label_size(v, g->requested).text, g->oom ? "OOM" : "requested");
+    fprintf(v->out, "    %s event %" PRIu64 ": " CT_WRAP_HANG "%s %s",
+            ct_label_time(v, g->t_ns).text, g->event, ct_label_size(v, g->requested).text,
+            g->oom ? "OOM" : "requested");
     if (!g->oom)
         fprintf(v->out, ", grew by %s", ct_label_size(v, g->obtained).text);
     fprintf(v->out, "; before it, %s was free for %s requests, largest %s; ",

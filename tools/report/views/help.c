@@ -3,33 +3,19 @@
 
 #include <string.h>
 
-enum { LEFT = 35, WIDTH = 100 };
+#include "views/wrap.h"
+
+enum { LEFT = 35 };
 
 static const char sizes[] =
     "sizes: B; KiB, MiB, GiB, TiB and K, M, G, T are powers of 1024; KB, MB, GB, TB of 1000\n";
 static const char times[] =
-    "times: since the start of the recording 4.05, 4.05s, 90m, 1h30m, 1:02:03, 3d05:49:47; UTC\n"
-    "  16:56:17Z, 2026-11-22T12:52:17Z; oom: when memory ran out (with --capacity: when the\n"
-    "  budget was exceeded), peak: when the most was allocated\n";
+    "times: since the start of the recording 4.05, 4.05s, 90m, 1h30m, 1:02:03, 3d05:49:47; UTC "
+    "16:56:17Z, 2026-11-22T12:52:17Z; oom: when memory ran out (with --capacity: when the budget "
+    "was exceeded), peak: when the most was allocated\n";
 static const char exit_codes[] =
-    "exit codes: 0 done, 2 wrong usage, 3 not a readable trace, 4 the end of the trace is missing\n"
+    "exit codes: 0 done, 2 wrong usage, 3 not a readable trace, 4 the end of the trace is missing "
     "(--strict: or anything else), 5 cannot write\n";
-
-// Prints the words of `text` in lines of WIDTH columns; the first begins in column `indent`.
-static void print_wrapped(FILE *out, const char *text, size_t indent) {
-    for (size_t column = indent; *text;) {
-        const size_t n = strcspn(text, " ");
-        if (column > indent && column + 1 + n > WIDTH) {
-            fprintf(out, "\n%*s", (int)indent, "");
-            column = indent;
-        }
-        fprintf(out, "%s%.*s", column > indent ? " " : "", (int)n, text);
-        column += n + (column > indent);
-        text += n;
-        text += strspn(text, " ");
-    }
-    putc('\n', out);
-}
 
 static void print_argument(FILE *out, const struct ct_argument_row *row) {
     char letter[5] = "   ", left[64];
@@ -37,13 +23,11 @@ static void print_argument(FILE *out, const struct ct_argument_row *row) {
         (void)snprintf(letter, sizeof letter, "-%c,", row->letter);
     (void)snprintf(left, sizeof left, "%s --%s%s%s", letter, row->name, row->argument ? "=" : "",
                    row->argument ? row->argument : "");
-    fprintf(out, "  %-*s ", LEFT - 3, left);
-    print_wrapped(out, row->help, LEFT);
+    fprintf(out, "  %-*s " CT_WRAP_HANG "%s\n", LEFT - 3, left, row->help);
 }
 
 static void print_command(FILE *out, const char *name, const char *help) {
-    fprintf(out, "  %-10s ", name);
-    print_wrapped(out, help, 13);
+    fprintf(out, "  %-10s " CT_WRAP_HANG "%s\n", name, help);
 }
 
 void ct_help_print(FILE *out) {
@@ -64,9 +48,8 @@ void ct_help_print(FILE *out) {
 
 void ct_help_print_command(FILE *out, enum ct_command command) {
     const struct ct_command_row *row = &ct_argument_table_commands[command];
-    fprintf(out, "usage: cutrace-report %s [OPTION...] TRACE...\n", row->name);
-    print_wrapped(out, row->help, 0);
-    fputs("\noptions:\n", out);
+    fprintf(out, "usage: cutrace-report %s [OPTION...] TRACE...\n" CT_WRAP_HANG "%s\n\noptions:\n",
+            row->name, row->help);
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (ct_argument_table_takes(command, (enum ct_argument)a))
             print_argument(out, &ct_argument_table[a]);

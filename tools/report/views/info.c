@@ -7,6 +7,8 @@
 #include "views/label.h"
 #include "views/trace_state.h"
 
+enum { KEY = 36 }; // columns of "hook.cuDevicePrimaryCtxRelease.calls"
+
 static int compare_keys(const void *a, const void *b, void *names) {
     const struct ct_definitions *n = names;
     const struct ct_string *x = &n->strings[((const struct ct_info_pair *)a)->key];
@@ -39,11 +41,16 @@ static const char *find_prefix(const struct ct_string *key) {
     return NULL;
 }
 
+static void print_key(struct ct_view *v, const char *key) {
+    const size_t n = ct_utf8_columns(key);
+    fprintf(v->out, "%s%*s " CT_WRAP_HANG, key, (int)(n < KEY ? KEY - n : 0), "");
+}
+
 static void print_fact(struct ct_view *v, const struct ct_string *key,
                        const struct ct_string *value) {
     char name[200];
     ct_utf8_sanitize(name, sizeof name, key->at, key->length);
-    fprintf(v->out, "%-32s ", name);
+    print_key(v, name);
     ct_utf8_print_sanitized(v->out, value->at, value->length);
     putc('\n', v->out);
 }
@@ -56,35 +63,51 @@ static void print_facts(struct ct_view *v, const struct ct_info_pair *facts, siz
         for (n = 1; prefix && i + n < count && find_prefix(&strings[facts[i + n].key]) == prefix;)
             n++;
         (void)snprintf(name, sizeof name, "%s*", prefix ? prefix : "");
-        if (prefix)
-            fprintf(v->out, "%-32s %zu name%s (--json lists them)\n", name, n, n == 1 ? "" : "s");
-        else
+        if (!prefix) {
             print_fact(v, &strings[facts[i].key], &strings[facts[i].value]);
+            continue;
+        }
+        print_key(v, name);
+        fprintf(v->out, "%zu name%s (--json lists them)\n", n, n == 1 ? "" : "s");
+    }
+}
+
+static void print_recording(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    print_key(v, "clean end");
+    fprintf(v->out, "%s%s\n", t->ended ? "yes" : "no: ", t->ended ? "" : ct_trace_state_end(t));
+    if (t->torn) {
+        print_key(v, "torn events");
+        fprintf(v->out, "%" PRIu64 "\n", t->torn);
+    }
+    if (t->overwritten_events) {
+        print_key(v, "overwritten");
+        ct_trace_state_print_overwritten(v);
+        putc('\n', v->out);
     }
 }
 
 static void print_text(struct ct_view *v, const struct ct_info_pair *facts, size_t count) {
     const struct ct_trace *t = v->trace;
-    const struct ct_definitions *n = &t->definitions;
-    fprintf(v->out, "%-32s %s\n", "events", ct_human_count(t->events).text);
-    fprintf(v->out, "%-32s %zu, numbers %" PRIu64 " to %" PRIu64 "\n", "chunks", t->index.count,
-            t->index.chunks[0].head.seq, t->index.chunks[t->index.count - 1].head.seq);
+    const struct ct_index_chunk *last = &t->index.chunks[t->index.count - 1];
     const struct ct_human_text start = ct_label_utc(v, t->start_ns, 1);
-    fprintf(v->out, "%-32s %s\n", "start", *start.text ? start.text : "-");
-    fprintf(v->out, "%-32s %s\n", "time",
-            ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
-    fprintf(v->out, "%-32s %s%s\n", "clean end",
-            t->ended ? "yes" : "no: ", t->ended ? "" : ct_trace_state_end(t));
-    if (t->torn)
-        fprintf(v->out, "%-32s %" PRIu64 "\n", "torn events", t->torn);
-    if (t->overwritten_events) {
-        fprintf(v->out, "%-32s ", "overwritten");
-        ct_trace_state_print_overwritten(v);
-        putc('\n', v->out);
-    }
-    fprintf(v->out, "%-32s %d\n", "format version", t->index.chunks[0].head.version);
-    fprintf(v->out, "%-32s %016" PRIx64 "\n", "trace id", t->index.trace_id);
-    fprintf(v->out, "%-32s %zu\n", "stacks", n->defined_stacks);
+    const uint64_t duration = t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0;
+    print_key(v, "events");
+    fprintf(v->out, "%s\n", ct_human_count(t->events).text);
+    print_key(v, "chunks");
+    fprintf(v->out, "%zu, numbers %" PRIu64 " to %" PRIu64 "\n", t->index.count,
+            t->index.chunks[0].head.seq, last->head.seq);
+    print_key(v, "start");
+    fprintf(v->out, "%s\n", *start.text ? start.text : "-");
+    print_key(v, "time");
+    fprintf(v->out, "%s\n", ct_human_seconds(duration).text);
+    print_recording(v);
+    print_key(v, "format version");
+    fprintf(v->out, "%d\n", t->index.chunks[0].head.version);
+    print_key(v, "trace id");
+    fprintf(v->out, "%016" PRIx64 "\n", t->index.trace_id);
+    print_key(v, "stacks");
+    fprintf(v->out, "%zu\n", t->definitions.defined_stacks);
     print_facts(v, facts, count);
 }
 

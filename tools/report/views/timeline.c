@@ -9,7 +9,12 @@
 #include "views/label.h"
 #include "views/trace_state.h"
 
-enum { ROWS = 12, LEFT = 13 };
+enum { ROWS = 12 };
+
+// Returns the columns left of the plot: a size, and the axis.
+static int left_of(const struct ct_view *v) {
+    return v->options->units == CT_UNITS_BYTES ? 20 : 13;
+}
 
 struct glyphs {
     const char *full, *range, *untracked, *line;
@@ -34,10 +39,10 @@ static void print_row(struct ct_view *v, const struct ct_plot_column *c, unsigne
     const struct glyphs *g = v->terminal->utf8 ? &glyphs_utf8 : &glyphs_ascii;
     const unsigned limit = capacity && capacity <= top ? height_of(capacity, top) : ROWS + 1;
     if (row == ROWS || row == ROWS / 2 || row == 1)
-        fprintf(v->out, "%*s |", LEFT - 2,
+        fprintf(v->out, "%*s |", left_of(v) - 2,
                 ct_label_size(v, (uint64_t)((unsigned __int128)top * row / ROWS)).text);
     else
-        fprintf(v->out, "%*s |", LEFT - 2, "");
+        fprintf(v->out, "%*s |", left_of(v) - 2, "");
     for (unsigned i = 0; i < n; i++) {
         const unsigned low = c[i].live_known ? height_of(c[i].live_min, top) : 0;
         const unsigned high = c[i].live_known ? height_of(c[i].live_max, top) : 0;
@@ -64,7 +69,7 @@ static void print_coarse(struct ct_view *v, const struct ct_plot_column *c, unsi
         any |= c[i].coarse;
     if (!any)
         return;
-    fprintf(v->out, "%*s |%s", LEFT - 2, "coarse", v->terminal->dim);
+    fprintf(v->out, "%*s |%s", left_of(v) - 2, "coarse", v->terminal->dim);
     for (unsigned i = 0; i < n; i++)
         putc(c[i].coarse ? '~' : ' ', v->out);
     fprintf(v->out, "%s\n", v->terminal->reset);
@@ -76,7 +81,7 @@ static void print_ooms(struct ct_view *v, const struct ct_plot_column *c, unsign
         any |= c[i].ooms;
     if (!any)
         return;
-    fprintf(v->out, "%*s |%s", LEFT - 2, "OOM", v->terminal->red);
+    fprintf(v->out, "%*s |%s", left_of(v) - 2, "OOM", v->terminal->red);
     for (unsigned i = 0; i < n; i++)
         putc(c[i].ooms ? 'X' : ' ', v->out);
     fprintf(v->out, "%s\n", v->terminal->reset);
@@ -112,16 +117,18 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, int device) {
             shown.text, g->full, g->range, g->untracked);
     for (unsigned row = ROWS; row > 0; row--)
         print_row(v, c, q->columns, row, top, limit);
-    fprintf(v->out, "%*s +", LEFT - 2, "");
+    fprintf(v->out, "%*s +", left_of(v) - 2, "");
     for (unsigned i = 0; i < q->columns; i++)
         fputs(g->line, v->out);
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
     print_coarse(v, c, q->columns);
-    const struct ct_human_text end = ct_label_time(v, q->columns_to);
-    const size_t width = strlen(end.text) > 12 ? strlen(end.text) : 12;
-    fprintf(v->out, "%*s  %-*s%s\n", LEFT - 2, "", (int)(q->columns - width),
-            ct_label_time(v, q->columns_from).text, end.text);
+    const struct ct_human_text start = ct_label_time(v, q->columns_from),
+                               end = ct_label_time(v, q->columns_to);
+    const size_t last = strlen(end.text) > 12 ? strlen(end.text) : 12;
+    const size_t gap = strlen(start.text) + 2;
+    fprintf(v->out, "%*s  %-*s%s\n", left_of(v) - 2, "",
+            (int)(q->columns > last + gap ? q->columns - last : gap), start.text, end.text);
 }
 
 static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
@@ -152,7 +159,7 @@ static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan 
 static struct ct_scan_request request_of(const struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     struct ct_scan_request request = ct_view_scan_request(v);
-    request.columns = v->options->json ? 500 : v->terminal->width - LEFT - 10;
+    request.columns = v->options->json ? 500 : v->terminal->width - (unsigned)left_of(v) - 10;
     const uint64_t start = ct_coarse_history_start(t);
     request.columns_from = v->from_ns > start ? v->from_ns : start;
     request.columns_to = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns;

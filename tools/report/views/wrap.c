@@ -144,7 +144,7 @@ static size_t find_group(const struct line *l, size_t first, size_t most, size_t
 }
 
 static void write_wrapped(const struct wrap *w, const struct line *l) {
-    const size_t width = w->style.width, hang = l->hang <= width / 2 ? l->hang : 2;
+    const size_t width = w->style.width, hang = l->hang <= width * 5 / 8 ? l->hang : 2;
     size_t column = 0, columns;
     for (size_t i = 0, end; i < l->count; i = end) {
         size_t spaces = l->words[i].spaces;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 // The column where continuation lines begin; without one, two columns right of the line's indent.
+// It is not used where it leaves less than three eighths of the width.
 #define CT_WRAP_HANG "\001"
 // Around the name of a place in code: it is not broken, spaces or not, and elided if need be.
 #define CT_WRAP_NAME "\002"
