@@ -120,7 +120,7 @@ all:
 # as a prerequisite, and the stamp is rewritten (here, while this file is read) only if its text differs.
 MAKEFILES_USED := Makefile $(wildcard preload/module.mk tools/module.mk tests/*/module.mk tests/*/*/module.mk)
 FLAGS_TEXT := $(shell $(CC) --version | head -n 1) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRELOAD_CFLAGS) \
-    $(PRELOAD_LDFLAGS) $(CUDA_INC) $(shell cat $(MAKEFILES_USED) | cksum)
+    $(PRELOAD_LDFLAGS) $(abspath $(CUDA_INC)) $(shell cat $(MAKEFILES_USED) | cksum)
 FLAGS_STAMP := $(BUILD)/flags
 ifneq ($(filter-out clean distclean help lint format coverage show-%,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
@@ -235,7 +235,7 @@ distclean: clean
 
 # The value of a variable of this file, for the scripts.
 show-%:
-	@echo $($*)
+	@printf '%s\n' '$(subst ','"'"',$($*))'
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile

@@ -35,7 +35,7 @@ lacks() { # NAME LIST: says so if no line of the list ends in the name
     printf '%s\n' "$2" | grep -qE "(^|/)$1\$" || echo "$1 would not be rebuilt"
 }
 
-echo "1..9"
+echo "1..10"
 check "after a build nothing is left to do" "$(plan all)"
 
 list=$(plan -W preload/intercept/hooks.def all)
@@ -52,6 +52,13 @@ one() {
 one >/dev/null
 check "the second time nothing is compiled" "$([ "$(one)" = 0 ] || echo 'compiled again')"
 check "changed flags compile again" "$([ "$(one CFLAGS=-DCT_OTHER)" = 1 ] || echo 'not compiled')"
+
+# The suites get CUDA_INC as an absolute path: by another name for the same folder they would rebuild what others are using.
+flags() { # FOLDER
+    make -s -C "$root" show-FLAGS_TEXT CUDA_INC="$1"
+}
+check "a relative CUDA_INC and its absolute path are the same flags" \
+    "$(diff <(flags build/cuda/include) <(flags "$root/build/cuda/include"))"
 
 make -s -C "$root" "BUILD=${build#"$root"/}" DESTDIR="$work/root" PREFIX=/opt/cutrace install >"$work/log" 2>&1
 check "install puts every file under DESTDIR and PREFIX" \

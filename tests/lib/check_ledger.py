@@ -111,9 +111,13 @@ def read_map(path):
     return calls, returned
 
 
+def without_lines(command):
+    """The option by which a command looks for no source lines: to read the debug files of all libraries takes most of the time."""
+    return [] if command in ("info", "check", "timeline") else ["--sysroot=/nowhere"]
+
+
 def report(tool, command, trace):
-    # (No source lines: nobody here looks at them, and to read the debug files of all libraries takes most of the time.)
-    r = subprocess.run([tool, command, "--json", "--sysroot=/nowhere", trace], capture_output=True, text=True)
+    r = subprocess.run([tool, command, "--json", *without_lines(command), trace], capture_output=True, text=True)
     if r.returncode not in (0, 4):  # (4: a part is missing, which the caller finds by the ledger)
         raise RuntimeError(f"{command} {trace}: exit {r.returncode}: {r.stderr.strip()}")
     return r.stdout

@@ -24,8 +24,8 @@ class Trace:
         self.calls = [e for e in self.events if e["op"] not in check_ledger.NOT_CALLS]
 
     def run(self, *arguments):
-        # (Without source lines, as in check_ledger.report.)
-        r = subprocess.run([self.report, *arguments, "--sysroot=/nowhere", self.path], capture_output=True, text=True)
+        lines = check_ledger.without_lines(arguments[0])
+        r = subprocess.run([self.report, *arguments, *lines, self.path], capture_output=True, text=True)
         if r.returncode not in self.accepted:
             raise RuntimeError(f"{' '.join(arguments)}: exit {r.returncode}: {r.stderr.strip()}")
         self.said += r.stderr

@@ -588,7 +588,7 @@ def standard_input():
 def several_traces():
     a, bad = write(traces.refused(), "a.zst"), write(b"nothing", "bad.zst")
     code, out, err = report("summary", a, bad, a)
-    equal((code, len(re.findall(rb"out of memory at \S+: \S+ 4.30 GiB", out)), err.count(b"\n")), (3, 2, 1))
+    equal((code, len(re.findall(rb"OUT OF MEMORY on GPU 0 at [^:]*[^\n]*: \S+ asked for 4.30 GiB", out)), err.count(b"\n")), (3, 2, 1))
     code, out, err = report("summary", "--json", a, bad, a)
     d = json.loads(out)
     equal((code, len(d), d[1], d[0] == d[2]), (3, 3, None, True))

@@ -49,11 +49,9 @@ def the_failure():
 def one_figure():
     for view in ("summary", "oom", "frag"):
         check("542.53 MiB" in text(view, FULL_GPU), view)
-    for view in ("summary", "oom"):
-        check("541.59 MiB" not in text(view, FULL_GPU), view)
-    lines = [line for line in text("frag", FULL_GPU).splitlines() if "541.59 MiB" in line]
-    equal(len(lines), 2, lines)
-    check(all("large requests" in line for line in lines), lines)
+        lines = [line for line in text(view, FULL_GPU).splitlines() if "541.59 MiB" in line]
+        equal(len(lines), 2 if view == "frag" else 1, lines)
+        check(all("large requests" in line for line in lines), lines)
     pool = read("frag", FULL_GPU)["devices"][0]["pool"]
     equal(pool["small"]["free_bytes"] + pool["large"]["free_bytes"], pool["free_bytes"])
     equal([r["free_bytes"] for r in pool["requests"] if r["outcome"] == "oom"], [pool["large"]["free_bytes"]])

@@ -65,7 +65,7 @@ END
     cat out
     [ "$(wc -l <out)" -le 24 ]
     [ "$(wc -l <out)" -ge 20 ]
-    head -n 1 out | grep -q '^GPU 0 out of memory at .* 3.00 GiB, free '
+    head -n 1 out | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 3.00 GiB; 1.00 GiB of'
     grep -q 'GPU 15\|other devices' out
 }
 
@@ -99,8 +99,8 @@ END
     "$report" oom --all-frames "$traces/python.zst" >all
     lacks 'c10::\|_start\|module.py' few
     for frame in c10:: _start module.py; do grep -q "$frame" all; done
-    grep -q '^    stack    gpu_model_runner.py:2071 GPUModelRunner.initialize_kv_cache$' few
-    grep -q '^             model.py:1 layer1 (9 times)$' few
+    grep -q '^  where     gpu_model_runner.py:2071 GPUModelRunner.initialize_kv_cache$' few
+    grep -q '^            model.py:1 layer1 (9 times)$' few
     grep -q ' ... 14 hidden (--all-frames)$' few
     grep -q ' ... caller unknown' all
     lacks hidden all
@@ -151,7 +151,7 @@ END
     "$report" --capacity=12x "$traces/refused.zst" 2>&1 | grep -q -- '--capacity=12x: expected SIZE: .*24GiB'
     "$report" absent.zst 2>&1 | grep -q 'absent.zst: cannot be opened: No such file'
     cp "$traces/refused.zst" sumary
-    "$report" sumary | grep -q "out of memory"
+    "$report" sumary | grep -q "OUT OF MEMORY"
 }
 
 @test "a bad file exits with 3, a trace without its end with 4, a damaged one with 4 only if --strict" {
@@ -233,7 +233,7 @@ END
     "$terminal" "$report" --json "$t" | lacks 'paged:'
     unset CUTRACE_PAGER
     "$terminal" "$report" "$t" | head -n 1 | grep -q '^other:'
-    CUTRACE_PAGER=cat "$terminal" "$report" "$t" | head -n 1 | grep -q 'GPU 0 out of memory'
+    CUTRACE_PAGER=cat "$terminal" "$report" "$t" | head -n 1 | grep -q 'OUT OF MEMORY on GPU 0'
     # the exit code is the report's, and the pager has shown all before it ends
     status=0
     PAGER='sleep 0.2; cat' "$terminal" "$report" --strict "$traces/killed.zst" >out 2>/dev/null || status=$?
@@ -295,8 +295,8 @@ assert d["ooms"] == [] and d["crossing"] is None and d["devices"][0]["live_bytes
 
 @test "--units and --device" {
     t=$traces/refused.zst
-    "$report" --units=si "$t" | grep -q '^GPU 0 out of memory at .* 4.62 GB, free '
-    "$report" --units=bytes "$t" | grep -q '^GPU 0 out of memory at .* 4617089848'
+    "$report" --units=si "$t" | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 4.62 GB; '
+    "$report" --units=bytes "$t" | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 4617089848; '
     "$report" --device 1 "$traces/mixed.zst" | head -n 1 | grep -q 'GPU 1: 40.00 MiB'
     "$report" -d1 --json "$traces/mixed.zst" | python3 -c '
 import json, sys

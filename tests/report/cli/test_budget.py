@@ -73,7 +73,7 @@ def both_units():
                                ("64Gi", "64 GiB = 68.72 GB", False), ("70000MB", "70 GB = 65.19 GiB", True)):
         text = summary(path, "--capacity=" + typed)
         check(text.startswith("Nothing exceeded %s" % shown), text)
-        check("budget %s%s; capacity " % (shown, " (did you mean %siB?)" % typed[:-1] if asks else "") in text, text)
+        check("budget %s%s, device " % (shown, " (did you mean %siB?)" % typed[:-1] if asks else "") in text, text)
         check("budget " + shown in report("timeline", "--capacity=" + typed, path)[1].decode().splitlines()[0])
     equal(json.loads(summary(path, "--json", "--capacity=64GB"))["budget_bytes"], 64 * 10**9)
     equal(json.loads(report("timeline", "--json", "--capacity=64GB", path)[1])["budget_bytes"], 64 * 10**9)
@@ -88,19 +88,19 @@ def both_units():
 def below():
     text = summary(save(story()[0]), "--capacity=32GiB")
     check(text.startswith("Nothing exceeded 32 GiB = 34.36 GB. GPU 0: 16.00 GiB of 32.00 GiB (50.0 %) allocated at the peak"), text)
-    check(re.search(r"^  tracked +16.00 GiB +50.0 %", text, re.M), text)
-    check(re.search(r"^  untracked +8.00 GiB +25.0 %", text, re.M), text)
-    check(re.search(r"^  free +8.00 GiB +25.0 %  of the budget; inferred", text, re.M), text)
+    check(re.search(r"^ +16.00 GiB +50.0 %  tracked", text, re.M), text)
+    check(re.search(r"^ +8.00 GiB +25.0 %  contexts, modules, rounding, other processes$", text, re.M), text)
+    check(re.search(r"^ +8.00 GiB +25.0 %  free of the budget, inferred", text, re.M), text)
 
 
 @case("where a budget is exceeded, all figures are those of a trace that ends there")
 def up_to_that_moment():
     events, later = story()
     whole = summary(save(events + later), "--capacity=22GiB", "--device=0")
-    check(whole.startswith("GPU 0 would have exceeded 22 GiB = 23.62 GB at +3.000 s, first with cuMemAlloc_v2 4.00 GiB\n"), whole)
+    check(whole.startswith("GPU 0 would have exceeded 22 GiB = 23.62 GB at +3.000 s: cuMemAlloc_v2 asked for 4.00 GiB; 2.00 GiB of the budget was free\n"), whole)
     check(re.search(r"^  event +3, thread 7 loader", whole, re.M), whole)
-    check(re.search(r"^  reason +20.00 GiB of the budget of 22 GiB = 23.62 GB was in use \(as read from the device\)$", whole, re.M), whole)
-    check(re.search(r"^  free +2.00 GiB +9.1 %  of the budget", whole, re.M), whole)
+    check(re.search(r"^  cause +20.00 GiB of the budget of 22 GiB = 23.62 GB was in use \(as read from the device\)$", whole, re.M), whole)
+    check(re.search(r"^ +2.00 GiB +9.1 %  free of the budget", whole, re.M), whole)
     check(re.search(r"^trace: 11 events over 10.0 s; 3 events lost$", whole, re.M), whole)  # of the whole trace
     check(not re.search("retr|^peak:|OOM [^o]|60.00|52.00|70.00|GPU 1|other devices", whole, re.M), whole)
     for words in (("--device=0",), ()):
@@ -121,8 +121,8 @@ def up_to_that_moment():
 @case("on the recorded trace that ran full, nothing after the moment is said of a budget")
 def recorded():
     text = summary(RECORDED["exhausted"], "--capacity=70GiB")
-    check("would have exceeded 70 GiB = 75.16 GB at +5.744 s, first with cudaMalloc 38.00 MiB" in text, text)
-    check("retr" not in text and "78." not in text and "+5.9" not in text and "OOMs (see" in text, text)
+    check("would have exceeded 70 GiB = 75.16 GB at +5.744 s (12:54:34Z): cudaMalloc asked for 38.00 MiB; 3.19 MiB of the budget was free\n" in text, text)
+    check("retr" not in text and "78." not in text and "+5.9" not in text and "(see frag)" in text, text)
 
 
 @case("a reading by the recorder is no request of the program: it says what was in use")
@@ -132,10 +132,10 @@ def by_reading():
                          {"ptr": 64 * G, "bytes": 8 * G}]), "--capacity=8GiB")
     lines = text.splitlines()
     equal(lines[:3], ["GPU 0 would have exceeded 8 GiB = 8.59 GB at +0.000 s: a reading showed 10.00 GiB in use",
-                      "  event      0, a reading by NVML",
-                      "  reason     10.00 GiB was in use (as read from the device), more than the budget of 8 GiB = 8.59 GB"])
-    check("cutrace" not in lines[1] and "stack" not in text, text)
-    check(re.search(r"^  untracked +4.00 GiB +50.0 %", text, re.M) and re.search(r"^  free +0 B +0.0 %", text, re.M), text)
+                      "  cause    10.00 GiB was in use (as read from the device), more than the budget of 8 GiB = 8.59 GB",
+                      "  event    0, a reading by NVML"])
+    check("cutrace" not in lines[2] and "where" not in text and "thread" not in text, text)
+    check(re.search(r"^ +4.00 GiB +50.0 %  untracked", text, re.M) and re.search(r"^ +0 B +0.0 %  free", text, re.M), text)
     d = json.loads(summary("t.zst", "--json", "--capacity=8GiB"))
     equal((d["crossing"]["tid"], d["crossing"]["memory"]["used_bytes"]), (None, 10 * G))
 
@@ -144,7 +144,7 @@ def by_reading():
 def failed_call():
     path = save([{"ptr": 64 * G, "bytes": 8 * G, "free_bytes": 60 * G, "total_bytes": 80 * G}, {"bytes": 70 * G, "result": 2}])
     check(summary(path, "--capacity=79GiB").startswith(
-        "GPU 0 would have exceeded 79 GiB = 84.83 GB at +1.000 s, first with cuMemAlloc_v2 70.00 GiB, which failed\n"))
+        "GPU 0 would have exceeded 79 GiB = 84.83 GB at +1.000 s: cuMemAlloc_v2 asked for 70.00 GiB; 59.00 GiB of the budget was free, and failed\n"))
     text = summary(path, "--capacity=100GiB")
     check(text.startswith("Nothing exceeded 100 GiB = 107.37 GB, but GPU 0 has only 80.00 GiB, and OOMs occurred. "), text)
 
@@ -153,11 +153,11 @@ def failed_call():
 
 @case("a request is the sum of what was free and what was missing")
 def missing():
-    check(re.search(r"^  reason +15.81 MiB more than the 8.19 MiB that was free", summary(RECORDED["exhausted"]), re.M))
+    check(re.search(r"asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was free\n  cause +15.81 MiB was missing;", summary(RECORDED["exhausted"])))
     for k in range(1, 200, 7):
         free = 8 * M + k * M // 200
         text = summary(save([{"ptr": 64 * G, "bytes": M}, {"bytes": 24 * M, "result": 2, "free_bytes": free, "total_bytes": 80 * G}]))
-        (lacks, _), (had, _) = parts(re.search("^  reason .*", text, re.M)[0])
+        had, lacks = parts(text.splitlines()[0])[1][0], parts(re.search("^  cause .*", text, re.M)[0])[0][0]
         check(abs(lacks + had - 24 * M) < M / 1000, text)
 
 
@@ -186,7 +186,7 @@ def tables():
 @case("no share is 0.0 % of more than nothing, nor 100.0 % of less than all")
 def honest_shares():
     text = summary(save([{"ptr": 64 * G, "bytes": 1000, "free_bytes": 80 * G - 2000, "total_bytes": 80 * G}]))
-    check(re.search(r"^  tracked +1000 B +<0.1 %", text, re.M) and re.search(r"^  free +80.00 GiB +>99.9 %", text, re.M), text)
+    check(re.search(r"^ +1000 B +<0.1 %  tracked", text, re.M) and re.search(r"^ +80.00 GiB +>99.9 %  free", text, re.M), text)
 
 
 main()

@@ -67,6 +67,11 @@ void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_requ
         add_to_list(g, &w);
 }
 
+const struct ct_pool_growth *ct_pool_growth_find(const struct ct_pool_growths *g, uint64_t event) {
+    const struct ct_pool_growth key = {.event = event};
+    return g->count ? bsearch(&key, g->list, g->count, sizeof key, compare_events) : NULL;
+}
+
 struct ct_pool_growth *ct_pool_growth_pick_worst(const struct ct_pool_growths *g, int device,
                                                  size_t most, size_t *count) {
     struct ct_pool_growth *list = ct_heap_alloc_zeroed(g->count, sizeof *list);

@@ -44,6 +44,8 @@ struct ct_pool_growths {
 // Counts a request whose outcome is the event `e`, a block-alloc or block-oom.
 void ct_pool_growth_count(struct ct_pool_growths *g, const struct ct_driver_request *q,
                           const struct ct_event *e, uint64_t number);
+// Finds the listed request that an event reports, or returns NULL.
+const struct ct_pool_growth *ct_pool_growth_find(const struct ct_pool_growths *g, uint64_t event);
 void ct_pool_growth_free(struct ct_pool_growths *g);
 // Picks the requests of a device (an index) with the most free bytes outside the largest free
 // block, OOMs first: at most `most`, in the order of events. The caller frees the list.

@@ -1,28 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // oom: every incident, with the free memory, the failed calls that are its parts, and its outcome.
+// Incidents that follow each other and differ in time alone are one entry.
 #include <inttypes.h>
+#include <string.h>
 
+#include "analyze/capacity.h"
 #include "views/document.h"
 #include "views/pool_text.h"
 #include "views/print.h"
 #include "views/trace_state.h"
+#include "views/verdict.h"
 
-// Prints "event 7  cudaMalloc  4.30 GiB  result 2".
-static void print_call(struct ct_view *v, const struct ct_oom_event *o) {
-    char api[100] = "PyTorch", result[80] = "";
-    if (o->op != CT_OP_BLOCK_OOM) {
-        ct_label_api(v, o->api, api, sizeof api);
-        ct_label_result(v, o->api, o->result, result, sizeof result);
-    }
-    fprintf(v->out, "event %" PRIu64 "  %s  %s%s%s", o->event, api,
-            o->bytes_known ? ct_label_size(v, o->bytes).text : "-", *result ? "  " : "", result);
+enum { FIELD = 10 }; // width of a field's name
+
+static void print_name(struct ct_view *v, const char *name) {
+    fprintf(v->out, "  %-*s" CT_WRAP_HANG, FIELD, name);
 }
 
-static void print_head(struct ct_view *v, const struct ct_oom_event *o, int is_crossing) {
-    fprintf(v->out, "%s%s%s  %s  ", is_crossing ? v->terminal->red : v->terminal->bold,
-            ct_label_time(v, o->t_ns).text, v->terminal->reset, ct_label_device(o->device).text);
-    print_call(v, o);
-    fputs(is_crossing ? "  <- crossed capacity\n" : "\n", v->out);
+static void print_field(struct ct_view *v, const char *name, char *text) {
+    print_name(v, name);
+    fprintf(v->out, "%s\n", text);
+    free(text);
+}
+
+// Prints "GPU 0 at +5.944 s (12:54:35Z), event 1822: PyTorch asked for 24.00 MiB; ...".
+static void print_head(struct ct_view *v, const struct ct_scan *s, const struct ct_oom_event *o,
+                       int is_crossing) {
+    const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, o->device);
+    char *request = ct_verdict_request(v, o, capacity.bytes);
+    fprintf(v->out, "%s%s at %s, event %" PRIu64 ": %s%s%s\n",
+            is_crossing ? v->terminal->red : v->terminal->bold, ct_label_device(o->device).text,
+            ct_verdict_time(v, o->t_ns).text, o->event, request,
+            is_crossing ? "  <- crossed capacity" : "", v->terminal->reset);
+    free(request);
 }
 
 static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
@@ -30,71 +40,144 @@ static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
                               m->split_known ? m->others : 0, m->free, m->in_flight};
     struct ct_human_text shown[5]; // as summary shows them
     ct_human_bytes_of_parts(shown, parts, 5, m->total, v->options->units, 1);
-    fprintf(v->out, "\n    memory   tracked %s", shown[0].text);
+    print_name(v, "memory");
+    fprintf(v->out, "%s tracked", shown[0].text);
     if (m->pool_idle)
         fprintf(v->out, " (%s of it idle in CUDA's memory pools)",
                 ct_label_size(v, m->pool_idle).text);
     if (m->in_flight)
-        fprintf(v->out, ", in flight %s", shown[4].text);
+        fprintf(v->out, ", %s in flight", shown[4].text);
     if (m->split_known)
-        fprintf(v->out, ", untracked %s, other processes %s", shown[1].text, shown[2].text);
+        fprintf(v->out, ", %s untracked, %s of other processes", shown[1].text, shown[2].text);
     else if (m->used_known)
-        fprintf(v->out, ", untracked and other processes %s", shown[1].text);
+        fprintf(v->out, ", %s untracked or of other processes", shown[1].text);
     if (m->used_known)
-        fprintf(v->out, ", free %s%s of %s", shown[3].text, m->moved_on ? " (inferred)" : "",
-                ct_label_size(v, m->total).text);
+        fprintf(v->out, ", %s free%s", shown[3].text, m->moved_on ? " (inferred)" : "");
+    putc('\n', v->out);
 }
 
-// Prints the failed calls of an incident besides its head.
-static void print_parts(struct ct_view *v, const struct ct_incidents *n,
+static void print_pool(struct ct_view *v, const struct ct_torch_pool_totals *p) {
+    print_name(v, "PyTorch");
+    fprintf(v->out, "%s in blocks; %s in %s free block%s, largest %s\n",
+            ct_label_size(v, p->segment_bytes - p->free.bytes).text,
+            ct_label_size(v, p->free.bytes).text, ct_human_count(p->free.ranges).text,
+            ct_human_plural(p->free.ranges), ct_pool_text_largest(v, p->free.largest).text);
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+static int is_same_call(const struct ct_oom_event *a, const struct ct_oom_event *b) {
+    return a->op == b->op && a->api == b->api && a->result == b->result &&
+           a->bytes_known == b->bytes_known && a->bytes == b->bytes;
+}
+
+// Prints "cudaMalloc 24.00 MiB: cudaErrorMemoryAllocation (2)".
+static void print_call(struct ct_view *v, const struct ct_oom_event *o) {
+    char api[100] = "PyTorch", result[80] = "";
+    if (o->op != CT_OP_BLOCK_OOM) {
+        ct_label_api(v, o->api, api, sizeof api);
+        ct_label_result(v, o->api, o->result, result, sizeof result);
+    }
+    fprintf(v->out, "%s %s%s%s", api, o->bytes_known ? ct_label_size(v, o->bytes).text : "-",
+            *result ? ": " : "", result);
+}
+
+// Prints the failed calls of an incident; equal ones that follow each other in one line.
+static void print_calls(struct ct_view *v, const struct ct_incidents *n,
                         const struct ct_incident *i) {
-    const char *label = "parts";
-    for (uint32_t at = i->first + 1; at; at = n->ooms[at - 1].next_part) {
-        if (at - 1 == i->head)
-            continue;
-        fprintf(v->out, "\n    %-8s %s  ", label, ct_label_time(v, n->ooms[at - 1].t_ns).text);
-        print_call(v, &n->ooms[at - 1]);
-        label = "";
+    const char *name = "calls";
+    uint32_t at = i->first + 1;
+    while (at) {
+        const struct ct_oom_event *first = &n->ooms[at - 1], *last = first;
+        unsigned times = 0;
+        for (; at && is_same_call(first, &n->ooms[at - 1]); at = n->ooms[at - 1].next_part) {
+            last = &n->ooms[at - 1];
+            times++;
+        }
+        print_name(v, name);
+        fprintf(v->out, "%s event%s %" PRIu64, ct_label_time(v, first->t_ns).text,
+                ct_human_plural(times), first->event);
+        if (times > 1)
+            fprintf(v->out, " to %" PRIu64 ": %u times", last->event, times);
+        else
+            putc(':', v->out);
+        putc(' ', v->out);
+        print_call(v, first);
+        putc('\n', v->out);
+        name = "";
     }
 }
+
+// ---- incidents ----------------------------------------------------------------------------------
 
 static void print_outcome(struct ct_view *v, const struct ct_incident *i,
                           const struct ct_oom_event *head) {
     const struct ct_human_text later = ct_human_duration(head->recovered_t_ns - head->t_ns);
+    print_name(v, "outcome");
     if (i->retried)
-        fprintf(
-            v->out,
-            "\n    outcome  recovered: PyTorch %s, and its retry succeeded %s later, event %" PRIu64,
-            i->freed ? "freed memory" : "asked again", later.text, head->recovered_event);
-    else if (i->recovered)
         fprintf(v->out,
-                "\n    outcome  failed; a request of this size succeeded %s later, event %" PRIu64,
+                "recovered: PyTorch %s, and its retry succeeded %s later, event %" PRIu64 "\n",
+                i->freed ? "freed memory" : "asked again", later.text, head->recovered_event);
+    else if (i->recovered)
+        fprintf(v->out, "failed; a request of this size succeeded %s later, event %" PRIu64 "\n",
                 later.text, head->recovered_event);
     else
-        fputs("\n    outcome  failed; no later request of this size succeeded", v->out);
-    putc('\n', v->out);
+        fputs("failed; no later request of this size succeeded\n", v->out);
 }
 
-static void print_incident(struct ct_view *v, const struct ct_incidents *n, size_t k,
-                           int is_crossing) {
+// Whether two incidents are of the same request and outcome.
+static int is_alike(const struct ct_incidents *n, size_t x, size_t y) {
+    const struct ct_incident *i = &n->list[x], *k = &n->list[y];
+    const struct ct_oom_event *a = ct_incidents_head(n, x), *b = ct_incidents_head(n, y);
+    return is_same_call(a, b) && a->device == b->device && a->stack == b->stack &&
+           a->thread == b->thread && i->retried == k->retried && i->freed == k->freed &&
+           i->recovered == k->recovered;
+}
+
+static void print_more(struct ct_view *v, const struct ct_incidents *n, size_t first, size_t last) {
+    print_name(v, "again");
+    fprintf(v->out,
+            "%zu more incident%s of the same request and outcome, until %s, event %" PRIu64 "\n",
+            last - first, ct_human_plural(last - first),
+            ct_label_time(v, ct_incidents_head(n, last)->t_ns).text,
+            ct_incidents_head(n, last)->event);
+}
+
+static void print_incident(struct ct_view *v, const struct ct_scan *s, size_t k, int is_crossing) {
+    const struct ct_incidents *n = &s->incidents;
     const struct ct_oom_event *o = ct_incidents_head(n, k);
-    const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
-    print_head(v, o, is_crossing);
-    fputs("    reason   ", v->out);
-    ct_print_oom_reason(v, o, &reason);
+    print_head(v, s, o, is_crossing);
+    print_field(v, "cause", ct_verdict_cause(v, o, &s->growths));
     print_memory(v, &o->split);
     if (o->pool.known)
-        fprintf(v->out, "\n    PyTorch  %s in %s free block%s inside %s of segments, largest %s",
-                ct_label_size(v, o->pool.free.bytes).text, ct_human_count(o->pool.free.ranges).text,
-                ct_human_plural(o->pool.free.ranges), ct_label_size(v, o->pool.segment_bytes).text,
-                ct_pool_text_largest(v, o->pool.free.largest).text);
-    fputs("\n    stack    ", v->out);
+        print_pool(v, &o->pool);
+    if (o->thread) {
+        print_name(v, "thread");
+        ct_verdict_print_thread(v, o->thread);
+        putc('\n', v->out);
+    }
+    print_name(v, "where");
     if (o->stack)
-        ct_print_stack(v, o->stack, 8, 13);
+        ct_print_stack(v, o->stack, 8, FIELD + 2);
     else
         putc('-', v->out);
-    print_parts(v, n, &n->list[k]);
+    putc('\n', v->out);
+    print_calls(v, n, &n->list[k]);
     print_outcome(v, &n->list[k], o);
+}
+
+// Prints the incidents from `k` on that are alike, and returns the first one that is not.
+static size_t print_alike(struct ct_view *v, const struct ct_scan *s, size_t k,
+                          const struct ct_oom_event *crossing) {
+    const struct ct_incidents *n = &s->incidents;
+    size_t last = k;
+    while (last + 1 < n->count && ct_incidents_head(n, last) != crossing &&
+           ct_incidents_head(n, last + 1) != crossing && is_alike(n, k, last + 1))
+        last++;
+    print_incident(v, s, k, ct_incidents_head(n, k) == crossing);
+    if (last > k)
+        print_more(v, n, k, last);
+    return last + 1;
 }
 
 static void print_text(struct ct_view *v, const struct ct_scan *s) {
@@ -104,14 +187,15 @@ static void print_text(struct ct_view *v, const struct ct_scan *s) {
         fprintf(v->out, "No OOM occurred%s\n", ct_trace_state_until(v).text);
         return;
     }
-    ct_print_incident_counts(v, n);
-    putc('\n', v->out);
+    char *counts = ct_verdict_incidents(n);
+    fprintf(v->out, "%s\n", counts);
+    free(counts);
     const size_t most = v->options->top ? v->options->top : SIZE_MAX;
-    for (size_t k = 0; k < n->count; k++) {
-        const int is_crossing = ct_incidents_head(n, k) == crossing;
-        if (n->count - k <= most || is_crossing)
-            print_incident(v, n, k, is_crossing);
-    }
+    for (size_t k = 0; k < n->count;)
+        if (n->count - k <= most || ct_incidents_head(n, k) == crossing)
+            k = print_alike(v, s, k, crossing);
+        else
+            k++;
 }
 
 static void print_json(struct ct_view *v, const struct ct_scan *s) {

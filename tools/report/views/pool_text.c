@@ -36,46 +36,53 @@ struct ct_human_text ct_pool_text_retries(const struct ct_view *v,
     return with;
 }
 
-static uint64_t count_fragmented(const struct ct_pool_growth_counts *g) {
-    return g->grown[CT_GROWTH_FRAGMENTED] + g->ooms[CT_GROWTH_FRAGMENTED];
+// Begins the line of the pool, or its next clause.
+static void begin_clause(struct ct_view *v, unsigned *clauses) {
+    fputs((*clauses)++ ? "; " : "PyTorch's pool: ", v->out);
 }
 
-unsigned ct_pool_text_summary_lines(const struct ct_view *v, const struct ct_torch_pool_totals *f,
-                                    const struct ct_pool_growth_counts *g) {
-    if (f->known)
-        return count_fragmented(g) ? 2 : 1;
-    return ct_torch_settings_without_blocks(v->trace) != NULL;
-}
-
-static void print_figures(struct ct_view *v, const struct ct_torch_pool_totals *f,
-                          const struct ct_pool_growth_counts *g) {
-    fprintf(v->out, "PyTorch: %s in blocks of %s reserved; %s in %s free block%s, largest %s",
-            ct_label_size(v, f->allocated).text, ct_label_size(v, f->reserved).text,
-            ct_label_size(v, f->free.bytes).text, ct_human_count(f->free.ranges).text,
-            ct_human_plural(f->free.ranges), ct_pool_text_largest(v, f->free.largest).text);
+static void print_unreconciled(struct ct_view *v, const struct ct_torch_pool_totals *f,
+                               unsigned *clauses) {
+    if (!f->unreconciled)
+        return;
+    begin_clause(v, clauses);
     if (f->unreconciled > 0)
-        fprintf(v->out, "; no call was seen for %s",
+        fprintf(v->out, "no call was seen for %s of it",
                 ct_label_size(v, (uint64_t)f->unreconciled).text);
-    else if (f->unreconciled < 0)
-        fprintf(v->out, "; its segments have %s more",
+    else
+        fprintf(v->out, "its segments have %s more than it reports",
                 ct_label_size(v, 0 - (uint64_t)f->unreconciled).text);
-    if (g->retries)
-        fprintf(v->out, "; %s retr%s", ct_pool_text_retries(v, g).text,
-                g->retries == 1 ? "y" : "ies");
-    putc('\n', v->out);
 }
 
 void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_totals *f,
                                 const struct ct_pool_growth_counts *g) {
     const char *without = ct_torch_settings_without_blocks(v->trace);
-    if (f->known)
-        print_figures(v, f, g);
-    else if (without)
-        fprintf(v->out, "PyTorch has no blocks: %s\n", without);
-    if (!f->known || !count_fragmented(g))
-        return;
+    unsigned clauses = 0;
     const uint64_t grown = g->grown[CT_GROWTH_FRAGMENTED], ooms = g->ooms[CT_GROWTH_FRAGMENTED];
-    fprintf(v->out, "  Fragmentation grew the pool %s time%s and caused %s OOM%s (see frag)\n",
-            ct_human_count(grown).text, ct_human_plural(grown), ct_human_count(ooms).text,
-            ct_human_plural(ooms));
+    if (!f->known) {
+        if (without)
+            fprintf(v->out, "PyTorch has no blocks: %s\n", without);
+        return;
+    }
+    if (grown) {
+        begin_clause(v, &clauses);
+        fputs("fragmentation made it grow ", v->out);
+        if (grown == 1)
+            fputs("once", v->out);
+        else
+            fprintf(v->out, "%s times", ct_human_count(grown).text);
+    }
+    if (ooms) {
+        begin_clause(v, &clauses);
+        fprintf(v->out, "%s request%s failed in it for fragmentation", ct_human_count(ooms).text,
+                ct_human_plural(ooms));
+    }
+    if (g->retries) {
+        begin_clause(v, &clauses);
+        fprintf(v->out, "%s retr%s", ct_pool_text_retries(v, g).text,
+                g->retries == 1 ? "y" : "ies");
+    }
+    print_unreconciled(v, f, &clauses);
+    if (clauses)
+        fputs(grown || ooms ? " (see frag)\n" : "\n", v->out);
 }

@@ -13,10 +13,8 @@ struct ct_human_text ct_pool_text_fragmentation(const struct ct_torch_pool_total
 // num_alloc_retries: "34", or "at most 34" where it is an upper bound.
 struct ct_human_text ct_pool_text_retries(const struct ct_view *v,
                                           const struct ct_pool_growth_counts *g);
-// Prints the lines of `summary`; the second function returns how many these are.
+// Prints the line of `summary` that says how the pool fared, if there is anything to say.
 void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_totals *f,
                                 const struct ct_pool_growth_counts *g);
-unsigned ct_pool_text_summary_lines(const struct ct_view *v, const struct ct_torch_pool_totals *f,
-                                    const struct ct_pool_growth_counts *g);
 
 #endif

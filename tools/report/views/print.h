@@ -3,7 +3,6 @@
 #ifndef CT_PRINT_H
 #define CT_PRINT_H
 
-#include "analyze/oom_reason.h"
 #include "analyze/site_groups.h"
 #include "views/label.h"
 
@@ -17,11 +16,6 @@ void ct_print_name(struct ct_view *v, const char *label);
 void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most);
 // The same, a line for each frame.
 void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column);
-// Prints why an allocation failed: one sentence without a newline.
-void ct_print_oom_reason(struct ct_view *v, const struct ct_oom_event *o,
-                         const struct ct_oom_reason *reason);
-// Prints how many incidents there are, and what became of them: no newline. Needs at least one.
-void ct_print_incident_counts(struct ct_view *v, const struct ct_incidents *n);
 // Prints a table of call sites. `whole`: the bytes that are 100 %.
 void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uint64_t whole,
                           unsigned rows);

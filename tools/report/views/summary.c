@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// summary: the verdict first, then the figures behind it, in at most 24 lines.
+// summary: the verdict first, then the figures behind it, in 24 lines where possible.
 #include <inttypes.h>
 #include <string.h>
 
 #include "analyze/coarse_history.h"
 #include "analyze/live_at.h"
+#include "analyze/moment.h"
+#include "base/heap.h"
 #include "base/utf8.h"
 #include "replay/torch_settings.h"
 #include "views/document.h"
+#include "views/memory_table.h"
 #include "views/pool_json.h"
 #include "views/pool_text.h"
 #include "views/print.h"
 #include "views/trace_state.h"
+#include "views/verdict.h"
 
 struct summary {
     struct ct_view *v;
@@ -20,58 +24,44 @@ struct summary {
     int device;                          // of the text; -1 = none was seen
     struct ct_capacity capacity;         // of that device
     struct ct_live_totals live;          // at the crossing, or at the peak
+    struct ct_shared shared;             // likewise, of all devices
 };
 
-// ---- text ---------------------------------------------------------------------------------------
-
-// Prints "cuMemAlloc_v2 4.30 GiB".
-static void print_request(const struct ct_view *v, const struct ct_oom_event *o) {
-    char api[100] = "PyTorch";
-    if (o->op != CT_OP_BLOCK_OOM)
-        ct_label_api(v, o->api, api, sizeof api);
-    fputs(api, v->out);
-    if (o->bytes_known)
-        fprintf(v->out, " %s", ct_label_size(v, o->bytes).text);
-}
+// ---- the verdict --------------------------------------------------------------------------------
 
 static void print_budget_verdict(struct summary *s) {
-    const struct ct_view *v = s->v;
+    struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    fprintf(v->out, "%s%s would have exceeded %s at %s", v->terminal->red,
-            ct_label_device(c->device).text, ct_label_budget(v).text,
-            ct_label_time(v, c->t_ns).text);
+    fprintf(v->out, "%s would have exceeded %s at %s: ", ct_label_device(c->device).text,
+            ct_label_budget(v).text, ct_verdict_time(v, c->t_ns).text);
     if (c->op == CT_OP_MEMORY_SAMPLE) {
-        fprintf(v->out, ": a reading showed %s in use", ct_label_size(v, c->split.used).text);
-    } else {
-        fputs(", first with ", v->out);
-        print_request(v, c);
-        fputs(c->result ? ", which failed" : "", v->out);
+        fprintf(v->out, "a reading showed %s in use", ct_label_size(v, c->split.used).text);
+        return;
     }
-    fprintf(v->out, "%s\n", v->terminal->reset);
+    char *request = ct_verdict_request(v, c, 0);
+    fprintf(v->out, "%s%s", request, c->result ? ", and failed" : "");
+    free(request);
 }
 
 static void print_oom_verdict(struct summary *s) {
-    const struct ct_view *v = s->v;
+    struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
     const struct ct_oom_reason reason = ct_oom_reason_find(c, 0);
-    fputs(v->terminal->red, v->out);
+    char *request = ct_verdict_request(v, c, s->capacity.bytes);
+    const int retried = s->scan.incidents.list[c->incident].retried;
+    fputs(retried ? "Recovered from " : "", v->out); // (the program did not notice)
     if (reason.kind == CT_OOM_REASON_HOST_MEMORY)
-        fputs("Out of host memory", v->out);
+        fputs("OUT OF HOST MEMORY", v->out);
     else if (reason.kind == CT_OOM_REASON_ADDRESS_SPACE)
-        fputs("Out of address space", v->out);
+        fputs("OUT OF ADDRESS SPACE", v->out);
     else
-        fprintf(v->out, "%s out of memory", ct_label_device(c->device).text);
-    fprintf(v->out, " at %s: ", ct_label_time(v, c->t_ns).text);
-    print_request(v, c);
-    if (reason.kind == CT_OOM_REASON_NOT_ENOUGH_FREE || reason.kind == CT_OOM_REASON_ENOUGH_FREE)
-        fprintf(v->out, ", free %s of %s", ct_label_size(v, reason.free).text,
-                s->capacity.bytes ? ct_label_size(v, s->capacity.bytes).text : "-");
+        fprintf(v->out, "OUT OF MEMORY on %s", ct_label_device(c->device).text);
+    fprintf(v->out, " at %s: %s", ct_verdict_time(v, c->t_ns).text, request);
     if (c->recovered)
         fprintf(v->out, "; %s succeeded %s later",
-                s->scan.incidents.list[c->incident].retried ? "PyTorch's retry"
-                                                            : "a request of this size",
+                retried ? "PyTorch's retry" : "a request of this size",
                 ct_human_duration(c->recovered_t_ns - c->t_ns).text);
-    fprintf(v->out, "%s\n", v->terminal->reset);
+    free(request);
 }
 
 static void print_not_exceeded(struct summary *s) {
@@ -83,222 +73,87 @@ static void print_not_exceeded(struct summary *s) {
     fputs(s->scan.incidents.oom_count ? ", and OOMs occurred. " : ". ", v->out);
 }
 
-// Returns what shares are shares of: the budget, or else the capacity; 0: unknown.
-static uint64_t whole_of(const struct summary *s) {
-    return s->v->options->capacity ? s->v->options->capacity : s->capacity.bytes;
-}
-
 static void print_quiet_verdict(struct summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
-    fputs(v->terminal->bold, v->out);
+    const uint64_t whole = v->options->capacity ? v->options->capacity : s->capacity.bytes;
     if (!d || !d->peak_known) {
         fprintf(v->out, "No GPU memory was allocated, and no OOM occurred%s",
                 ct_trace_state_until(v).text);
-    } else {
-        if (v->options->capacity)
-            print_not_exceeded(s);
-        else
-            fprintf(v->out, "No OOM occurred%s. ", ct_trace_state_until(v).text);
-        fprintf(v->out, "%s: %s", ct_label_device(s->device).text,
-                ct_label_size(v, d->peak_bytes).text);
-        if (whole_of(s))
-            fprintf(v->out, " of %s (%s)", ct_label_size(v, whole_of(s)).text,
-                    ct_human_percent(d->peak_bytes, whole_of(s)).text);
-        fprintf(v->out, " allocated at the peak, at %s", ct_label_time(v, d->peak_t_ns).text);
-    }
-    fprintf(v->out, "%s\n", v->terminal->reset);
-}
-
-static void print_call(struct summary *s) {
-    struct ct_view *v = s->v;
-    const struct ct_definitions *n = &v->trace->definitions;
-    const struct ct_oom_event *c = s->crossing;
-    const struct ct_string *name = &n->strings[n->threads[c->thread].name];
-    const struct ct_human_text wall = ct_label_utc(v, c->t_ns, 0);
-    if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
-        fprintf(v->out, "  event      %" PRIu64 ", a reading by NVML%s%s\n", c->event,
-                *wall.text ? ", " : "", wall.text);
         return;
     }
-    fprintf(v->out, "  event      %" PRIu64, c->event);
-    if (c->thread)
-        fprintf(v->out, ", thread %" PRIu64, n->threads[c->thread].tid);
-    if (n->threads[c->thread].name) {
-        fputs(" ", v->out);
-        ct_utf8_print_sanitized(v->out, name->at, name->length);
-    }
-    fprintf(v->out, "%s%s\n", *wall.text ? ", " : "", wall.text);
-    fputs("  stack      ", v->out);
-    if (c->stack)
-        ct_print_callers(v, c->stack, 3);
-    else
-        fputs("- (no stack was recorded)", v->out);
-    putc('\n', v->out);
-}
-
-// Prints the memory that other processes hold or that is idle in pools, if it would have been
-// enough.
-static void print_memory_elsewhere(struct summary *s, const struct ct_oom_reason *w) {
-    struct ct_view *v = s->v;
-    uint64_t idle = 0;
-    if (w->kind != CT_OOM_REASON_NOT_ENOUGH_FREE)
-        return;
-    const uint64_t missing = w->rounded - w->free;
-    for (size_t i = 0; i < s->live.pool_count; i++)
-        if (s->live.pools[i].reserved > s->live.pools[i].used)
-            idle += s->live.pools[i].reserved - s->live.pools[i].used;
-    if (s->live.split.split_known && s->live.split.others >= missing)
-        fprintf(v->out, "; other processes hold %s", ct_label_size(v, s->live.split.others).text);
-    if (idle >= missing)
-        fprintf(v->out, "; %s of the pools is unused", ct_label_size(v, idle).text);
-}
-
-static void print_reason(struct summary *s) {
-    struct ct_view *v = s->v;
-    const struct ct_oom_event *c = s->crossing;
-    const int budget = v->options->capacity != 0;
-    const struct ct_oom_reason w = ct_oom_reason_find(c, budget);
-    if (w.rounded_known && w.rounded != c->bytes)
-        fprintf(v->out, "  needed     %s, rounded up to a multiple of %s (inferred)\n",
-                ct_label_size(v, w.rounded).text, w.step == 512 ? "512 bytes" : "2 MiB");
-    fputs("  reason     ", v->out);
-    ct_print_oom_reason(v, c, &w);
-    print_memory_elsewhere(s, &w);
-    putc('\n', v->out);
-    if (s->scan.incidents.count > 1 && !budget) {
-        fputs("  OOMs       ", v->out);
-        ct_print_incident_counts(v, &s->scan.incidents);
-        putc('\n', v->out);
-    }
-}
-
-// The rows that say how a device's memory is used.
-struct shares {
-    struct {
-        const char *name;
-        char note[200];
-    } row[8];
-    uint64_t bytes[8];
-    size_t count, residual; // the row that takes the difference of rounding
-    uint64_t pool_idle;     // part of the first row
-};
-
-static void add_share(struct shares *l, const char *name, uint64_t bytes, const char *note) {
-    l->row[l->count].name = name;
-    (void)snprintf(l->row[l->count].note, sizeof l->row->note, "%s", note);
-    l->bytes[l->count++] = bytes;
-}
-
-static void print_shares(struct summary *s, const struct shares *l) {
-    struct ct_view *v = s->v;
-    struct ct_human_text size[8], share[8];
-    ct_human_bytes_of_parts(size, l->bytes, l->count, whole_of(s), v->options->units, l->residual);
-    ct_human_percent_of_parts(share, l->bytes, l->count, whole_of(s), l->residual);
-    for (size_t i = 0; i < l->count; i++) {
-        fprintf(v->out, "  %-10s %12s %8s%s%s\n", l->row[i].name, size[i].text, share[i].text,
-                *l->row[i].note ? "  " : "", l->row[i].note);
-        if (i == 0 && l->pool_idle)
-            fprintf(v->out, "  %-10s %12s %8s  part of tracked: idle in CUDA's memory pools\n",
-                    "pools idle", ct_label_size(v, l->pool_idle).text,
-                    ct_human_percent(l->pool_idle, whole_of(s)).text);
-    }
-}
-
-// "budget 24 GB = 22.35 GiB (did you mean 24GiB?); capacity ".
-static void print_budget(struct summary *s) {
-    const struct ct_arguments *o = s->v->options;
-    fprintf(s->v->out, "budget %s", ct_label_budget(s->v).text);
-    if (o->capacity_decimal) // (the text ends with "B")
-        fprintf(s->v->out, " (did you mean %.*siB?)", (int)strlen(o->capacity_text) - 1,
-                o->capacity_text);
-    fputs("; capacity ", s->v->out);
-}
-
-static void print_capacity(struct summary *s, const char *when) {
-    struct ct_view *v = s->v;
-    const struct ct_capacity *c = &s->capacity;
-    const struct ct_string *name = ct_capacity_device_name(v->trace, s->device);
-    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(s->device).text);
-    if (name->length) {
-        fputs(" (", v->out);
-        ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
-        fputs(")", v->out);
-    }
-    fprintf(v->out, " %s%s: ", when, v->terminal->reset);
     if (v->options->capacity)
-        print_budget(s);
-    else if (!c->bytes)
-        fputs("capacity ", v->out);
-    if (!c->bytes) {
-        fputs("-\n", v->out);
+        print_not_exceeded(s);
+    else
+        fprintf(v->out, "No OOM occurred%s. ", ct_trace_state_until(v).text);
+    if (!d->peak_bytes) {
+        fprintf(v->out, "This process allocated nothing on %s", ct_label_device(s->device).text);
         return;
     }
-    fprintf(v->out, "%s by %s", ct_label_size(v, c->bytes).text, c->source);
-    if (c->disagree) {
-        fputs("; others report:", v->out);
-        if (c->total && c->total != c->bytes)
-            fprintf(v->out, " cuDeviceTotalMem %s", ct_label_size(v, c->total).text);
-        if (c->meminfo && c->meminfo != c->bytes)
-            fprintf(v->out, " cuMemGetInfo %s", ct_label_size(v, c->meminfo).text);
-        if (c->nvml && c->nvml != c->bytes)
-            fprintf(v->out, " NVML %s", ct_label_size(v, c->nvml).text);
+    fprintf(v->out, "%s: %s", ct_label_device(s->device).text,
+            ct_label_size(v, d->peak_bytes).text);
+    if (whole)
+        fprintf(v->out, " of %s (%s)", ct_label_size(v, whole).text,
+                ct_human_percent(d->peak_bytes, whole).text);
+    fprintf(v->out, " allocated at the peak, at %s", ct_verdict_time(v, d->peak_t_ns).text);
+}
+
+static void print_field(struct ct_view *v, const char *name, const char *text) {
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s\n", name, text);
+}
+
+static void print_event(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_oom_event *c = s->crossing;
+    fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
+    if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
+        fputs(", a reading by NVML", v->out);
+    } else if (c->thread) {
+        fputs(", thread ", v->out);
+        ct_verdict_print_thread(v, c->thread);
     }
     putc('\n', v->out);
 }
 
-// Appends the measured parts of the untracked memory: " (measured: ...)", or nothing.
-static void append_measured(const struct ct_view *v, const struct ct_device_usage *d, char *out,
-                            size_t size) {
-    const struct {
-        const char *what;
-        uint64_t bytes;
-    } costs[] = {{"contexts", d->context_known ? d->context_bytes : 0},
-                 {"modules", d->module_known ? d->module_bytes : 0},
-                 {"limits", d->limit_known ? d->limit_bytes : 0}};
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
-        if (costs[i].bytes && at < size)
-            at += (size_t)snprintf(out + at, size - at, "%s%s %s",
-                                   at ? ", " : " (measured: ", costs[i].what,
-                                   ct_label_size(v, costs[i].bytes).text);
-    if (at && at < size)
-        (void)snprintf(out + at, size - at, ")");
+static void print_crossing(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_oom_event *c = s->crossing;
+    char *text = ct_verdict_cause(v, c, &s->scan.growths);
+    print_field(v, "cause", text);
+    free(text);
+    if (c->stack) {
+        fprintf(v->out, "  %-8s ", "where");
+        ct_print_callers(v, c->stack, 3);
+        putc('\n', v->out);
+    } else if (!(c->flags & CT_FLAG_NVML)) {
+        print_field(v, "where", "- (no stack was recorded)");
+    }
+    print_event(s);
+    if (s->scan.incidents.count > 1 && !v->options->capacity) {
+        text = ct_verdict_incidents(&s->scan.incidents);
+        print_field(v, "in all", text);
+        free(text);
+    }
 }
 
-static void print_memory(struct summary *s) {
+static void print_verdict(struct summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_breakdown *m = &s->live.split;
-    const struct ct_device_usage *d = &s->scan.end.readings.device[s->device];
-    const char *what =
-        m->pool_idle ? "this process's allocations and memory pools" : "this process's allocations";
-    struct shares l = {.pool_idle = m->pool_idle};
-    char note[200];
-    (void)snprintf(note, sizeof note, "%s", what);
-    if (m->managed)
-        (void)snprintf(note, sizeof note, "%s (without %s of managed memory, which migrates)", what,
-                       ct_label_size(v, m->managed).text);
-    add_share(&l, "tracked", m->tracked, note);
-    if (!m->used_known) {
-        print_shares(s, &l);
-        fputs("  free       - (no reading of the device's memory)\n", v->out);
-        return;
-    }
-    if (m->in_flight)
-        add_share(&l, "in flight", m->in_flight, "allocations or frees that had not returned yet");
-    size_t at = (size_t)snprintf(note, sizeof note,
-                                 m->split_known ? "this process: contexts, modules, rounding"
-                                                : "contexts, modules, rounding, other processes");
-    append_measured(v, d, note + at, sizeof note - at);
-    l.residual = l.count;
-    add_share(&l, "untracked", m->split_known ? m->untracked : m->unexplained, note);
-    if (m->split_known)
-        add_share(&l, "others", m->others, "other processes and the driver, by NVML");
-    const char *of = v->options->capacity ? "of the budget" : "";
-    const char *how = m->moved_on ? "inferred: the last reading and what was tracked since" : "";
-    (void)snprintf(note, sizeof note, "%s%s%s", of, *of && *how ? "; " : "", how);
-    add_share(&l, "free", m->free, note);
-    print_shares(s, &l);
+    fputs(s->crossing ? v->terminal->red : v->terminal->bold, v->out);
+    if (s->crossing && v->options->capacity)
+        print_budget_verdict(s);
+    else if (s->crossing)
+        print_oom_verdict(s);
+    else
+        print_quiet_verdict(s);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+    if (s->crossing)
+        print_crossing(s);
+}
+
+// ---- the figures behind it ----------------------------------------------------------------------
+
+static const char *when(const struct summary *s) {
+    return s->crossing ? "at that moment" : "at the peak";
 }
 
 // Returns PyTorch's pool at the crossing, or at the peak.
@@ -306,11 +161,57 @@ static const struct ct_torch_pool_totals *pool_of(const struct summary *s) {
     return s->crossing ? &s->crossing->pool : &s->scan.device[s->device].pool_at_peak;
 }
 
-static void print_live(struct summary *s, const char *when, unsigned rows) {
+static void print_memory(struct summary *s) {
+    const struct ct_memory_table table = {.device = s->device,
+                                          .when = when(s),
+                                          .capacity = &s->capacity,
+                                          .live = &s->live,
+                                          .pool = pool_of(s),
+                                          .usage = &s->scan.end.readings.device[s->device]};
+    ct_memory_table_print(s->v, &table);
+    ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
+    if (s->live.host_bytes)
+        fprintf(s->v->out, "page-locked host memory %s: %s (see frag)\n", when(s),
+                ct_label_size(s->v, s->live.host_bytes).text);
+}
+
+static int has_shared(const struct ct_scan *s) {
+    return s->ops[CT_OP_EXPORT] || s->ops[CT_OP_IPC_OPEN] || s->ops[CT_OP_IMPORT];
+}
+
+// Prints "shared: 2 exported, 64.00 MiB; 1 of other processes open by CUDA IPC", of all devices:
+// an import does not always report its device.
+static void print_shared(struct summary *s) {
+    struct ct_view *v = s->v;
+    const struct ct_shared *m = &s->shared;
+    const char *before = "";
+    if (!has_shared(&s->scan))
+        return;
+    fprintf(v->out, "shared with other processes %s: ", when(s));
+    if (!m->exported && !m->opened && !m->imported)
+        fputs("nothing, but at other times (see dump)", v->out);
+    if (m->exported) {
+        fprintf(v->out, "%s exported in %s allocation%s", ct_label_size(v, m->exported_bytes).text,
+                ct_human_count(m->exported).text, ct_human_plural(m->exported));
+        before = "; ";
+    }
+    if (m->imported) {
+        fprintf(v->out, "%s%s imported in %s handle%s", before,
+                ct_label_size(v, m->imported_bytes).text, ct_human_count(m->imported).text,
+                ct_human_plural(m->imported));
+        before = "; ";
+    }
+    if (m->opened)
+        fprintf(v->out, "%s%s allocation%s of theirs open by CUDA IPC, of unknown size", before,
+                ct_human_count(m->opened).text, ct_human_plural(m->opened));
+    putc('\n', v->out);
+}
+
+static void print_live(struct summary *s, unsigned rows) {
     struct ct_view *v = s->v;
     struct ct_site_groups groups;
     const int has_blocks = pool_of(s)->known && s->live.rows == CT_ROWS_BY_BLOCK;
-    fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, when,
+    fprintf(v->out, "%slive %s%s: %s in %s allocation%s%s\n", v->terminal->bold, when(s),
             v->terminal->reset, ct_label_size(v, s->live.bytes).text,
             ct_human_count(s->live.count).text, ct_human_plural(s->live.count),
             has_blocks ? ", PyTorch's by block" : "");
@@ -323,18 +224,18 @@ static void print_live(struct summary *s, const char *when, unsigned rows) {
 }
 
 static void print_other_devices(struct summary *s) {
+    enum { MOST = 4 };
     struct ct_view *v = s->v;
-    const char *separator = "other devices: ";
-    for (int d = 0, shown = 0; d < CT_DEVICES && shown < 4; d++) {
-        if (d == s->device || !s->scan.device[d].seen)
+    unsigned devices = 0;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (d == s->device || !s->scan.device[d].seen || devices++ >= MOST)
             continue;
-        fprintf(v->out, "%s%s peak %s", separator, ct_label_device(d).text,
-                ct_label_size(v, s->scan.device[d].peak_bytes).text);
-        separator = "; ";
-        shown++;
+        fprintf(v->out, "%s%s peak %s", devices == 1 ? "other devices: " : "; ",
+                ct_label_device(d).text, ct_label_size(v, s->scan.device[d].peak_bytes).text);
     }
-    if (*separator == ';')
-        putc('\n', v->out);
+    if (devices > MOST)
+        fprintf(v->out, "; %u more (see top)", devices - MOST);
+    fputs(devices ? "\n" : "", v->out);
 }
 
 static void print_next(struct summary *s) {
@@ -385,49 +286,87 @@ static void print_overwritten(struct summary *s) {
         putc('\n', v->out);
 }
 
-// Returns the rows of call sites that leave the text at most 24 lines.
-static unsigned row_count(const struct summary *s) {
-    const struct ct_trace *t = s->v->trace;
-    const unsigned asked = s->v->options->top,
-                   estimate = ct_definitions_info(&t->definitions, "option.SAMPLE") ||
-                              ct_definitions_info(&t->definitions, "option.MIN_SIZE");
-    const unsigned others =
-        estimate + (unsigned)ct_coarse_history_exists(t) + (s->live.split.pool_idle != 0) +
-        (s->live.split.in_flight != 0) +
-        ct_pool_text_summary_lines(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    const unsigned most = others < 5 ? 5 - others : 1;
-    return asked && asked < most ? asked : most;
+// ---- the screen ---------------------------------------------------------------------------------
+
+// A part of the text, before it is laid out, and the lines that it will take.
+struct part {
+    char *text;
+    unsigned lines;
+};
+
+static FILE *open_memory(char **text, size_t *size) {
+    FILE *out = open_memstream(text, size);
+    if (!out)
+        ct_heap_exhausted();
+    return out;
 }
 
-static void print_text(struct summary *s) {
+static unsigned count_lines(const struct ct_terminal *t, const char *text) {
+    const struct ct_wrap_style style = {.width = t->width, .mark = t->ellipsis};
+    char *laid_out = NULL;
+    size_t size = 0;
+    unsigned lines = 0;
+    FILE *memory = open_memory(&laid_out, &size), *out = ct_wrap_open(&style, memory);
+    fputs(text, out);
+    fclose(out);
+    fclose(memory);
+    for (size_t i = 0; i < size; i++)
+        lines += laid_out[i] == '\n';
+    free(laid_out);
+    return lines;
+}
+
+static struct part print_part(struct summary *s, void (*print)(struct summary *)) {
+    struct part p = {.text = NULL};
+    FILE *const out = s->v->out;
+    size_t size = 0;
+    s->v->out = open_memory(&p.text, &size);
+    print(s);
+    if (fclose(s->v->out))
+        ct_heap_exhausted();
+    s->v->out = out;
+    p.lines = count_lines(s->v->terminal, p.text);
+    return p;
+}
+
+static void print_top(struct summary *s) {
+    print_verdict(s);
+    if (s->device >= 0) {
+        print_memory(s);
+        print_shared(s);
+    }
+}
+
+static void print_bottom(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
-    if (s->crossing && v->options->capacity)
-        print_budget_verdict(s);
-    else if (s->crossing)
-        print_oom_verdict(s);
-    else
-        print_quiet_verdict(s);
-    if (s->crossing) {
-        print_call(s);
-        print_reason(s);
-    }
     if (d) {
-        const char *when = s->crossing ? "at that moment" : "at the peak";
-        print_capacity(s, when);
-        print_memory(s);
-        ct_pool_text_print_summary(v, pool_of(s), &s->scan.growths.device[s->device]);
-        print_live(s, when, row_count(s));
         if (s->crossing && d->peak_known && !v->options->capacity)
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
-                    ct_label_time(v, d->peak_t_ns).text);
+                    ct_verdict_time(v, d->peak_t_ns).text);
         if (!s->crossing || !v->options->capacity) // it is of the whole run
             print_overwritten(s);
         print_other_devices(s);
     }
     ct_trace_state_print_line(v, &s->scan);
     print_next(s);
+}
+
+// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
+static void print_text(struct summary *s) {
+    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
+    struct part top = print_part(s, print_top), bottom = print_part(s, print_bottom);
+    const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
+    unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
+    if (asked && asked < rows)
+        rows = asked;
+    fputs(top.text, s->v->out);
+    if (s->device >= 0)
+        print_live(s, rows);
+    fputs(bottom.text, s->v->out);
+    free(top.text);
+    free(bottom.text);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -525,6 +464,29 @@ static void read_live(struct summary *s) {
         ct_live_at_before(&s->live, s->v->trace, s->crossing->event, s->device);
 }
 
+// Sums what is shared at the moment of the text. Few traces have such memory: these are read once
+// more.
+static void read_shared(struct summary *s) {
+    const struct ct_moment moment =
+        ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, 0);
+    struct ct_sharing sharing = {0};
+    struct ct_replay replay;
+    if (!has_shared(&s->scan))
+        return;
+    ct_replay_init(&replay, NULL, NULL);
+    ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_shared m = ct_sharing_sum(&sharing, &replay.live, d);
+        s->shared.exported += m.exported;
+        s->shared.exported_bytes += m.exported_bytes;
+        s->shared.opened += m.opened;
+        s->shared.imported += m.imported;
+        s->shared.imported_bytes += m.imported_bytes;
+    }
+    ct_replay_free(&replay);
+    ct_sharing_free(&sharing);
+}
+
 int ct_view_summary(struct ct_view *v) {
     struct summary s = {.v = v};
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
@@ -535,6 +497,7 @@ int ct_view_summary(struct ct_view *v) {
     if (s.device >= 0) {
         s.capacity = ct_capacity_find(v->trace, &s.scan.end, s.device);
         read_live(&s);
+        read_shared(&s);
     }
     if (s.crossing)
         s.live.split = s.crossing->split; // it includes the reading that came with the OOM

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares the missing bytes with what PyTorch's pool, other processes and CUDA's pools hold.
+#include "analyze/oom_cause.h"
+
+static const struct ct_pool_growth *find_pool(const struct ct_oom_event *o,
+                                              const struct ct_pool_growths *growths) {
+    const struct ct_pool_growth *w = ct_pool_growth_find(growths, o->event);
+    return w && w->oom && w->cause != CT_GROWTH_NOT_ENOUGH_FREE ? w : NULL;
+}
+
+struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
+                                      const struct ct_oom_reason *reason,
+                                      const struct ct_pool_growths *growths) {
+    struct ct_oom_cause cause = {.missing = 0};
+    const struct ct_breakdown *m = &o->split;
+    const uint64_t total = o->reading_known ? o->total : m->total;
+    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE)
+        return cause;
+    cause.missing = reason->rounded - reason->free;
+    cause.exceeds_device = total && reason->rounded > total;
+    if (cause.exceeds_device)
+        return cause;
+    cause.pool = find_pool(o, growths);
+    if (o->pool.known && o->pool.idle_bytes >= cause.missing)
+        cause.idle_bytes = o->pool.idle_bytes;
+    if (m->split_known && m->others >= cause.missing &&
+        m->others >= total / CT_OOM_CAUSE_OTHERS_PART)
+        cause.others_bytes = m->others;
+    if (m->pool_idle >= cause.missing)
+        cause.mempool_idle_bytes = m->pool_idle;
+    return cause;
+}

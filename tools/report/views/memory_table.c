@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows add up: tracked, in flight, untracked, others and free to the capacity, and the indented
+// ones to what is tracked.
+#include "views/memory_table.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+#include "views/label.h"
+#include "views/pool_text.h"
+
+enum { ROWS = 8, NOTE = 200 };
+
+// Rows that add up to `whole`.
+struct rows {
+    uint64_t bytes[ROWS];
+    char note[ROWS][NOTE];
+    size_t count, residual; // the row that takes the difference of rounding
+};
+
+static char *add_row(struct rows *r, uint64_t bytes, const char *note) {
+    char *to = r->note[r->count];
+    (void)snprintf(to, NOTE, "%s", note);
+    r->bytes[r->count++] = bytes;
+    return to;
+}
+
+// ---- the device ---------------------------------------------------------------------------------
+
+// "budget 24 GB = 22.35 GiB (did you mean 24GiB?), device ".
+static void print_budget(struct ct_view *v) {
+    const struct ct_arguments *o = v->options;
+    fprintf(v->out, "budget %s", ct_label_budget(v).text);
+    if (o->capacity_decimal) // (the text ends with "B")
+        fprintf(v->out, " (did you mean %.*siB?)", (int)strlen(o->capacity_text) - 1,
+                o->capacity_text);
+    fputs(", device ", v->out);
+}
+
+static void print_disagreement(struct ct_view *v, const struct ct_capacity *c) {
+    const struct {
+        const char *source;
+        uint64_t bytes;
+    } others[] = {{"cuDeviceTotalMem", c->total}, {"cuMemGetInfo", c->meminfo}, {"NVML", c->nvml}};
+    const char *before = " (";
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].bytes && others[i].bytes != c->bytes) {
+            fprintf(v->out, "%s%s: %s", before, others[i].source,
+                    ct_label_size(v, others[i].bytes).text);
+            before = ", ";
+        }
+    if (*before == ',')
+        putc(')', v->out);
+}
+
+static void print_device(struct ct_view *v, const struct ct_memory_table *t) {
+    const struct ct_capacity *c = t->capacity;
+    const struct ct_string *name = ct_capacity_device_name(v->trace, t->device);
+    fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(t->device).text);
+    if (name->length) {
+        fputs(" (", v->out);
+        ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
+        fputs(")", v->out);
+    }
+    fprintf(v->out, " %s%s: ", t->when, v->terminal->reset);
+    if (v->options->capacity)
+        print_budget(v);
+    if (c->bytes)
+        fprintf(v->out, "%s by %s", ct_label_size(v, c->bytes).text, c->source);
+    else
+        fputs("capacity -", v->out);
+    print_disagreement(v, c);
+    putc('\n', v->out);
+}
+
+// ---- the rows -----------------------------------------------------------------------------------
+
+static uint64_t sum_holdings(const struct ct_live_totals *t, enum ct_holding_kind kind) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < t->holding_count; i++)
+        sum += t->holdings[i].kind == kind ? t->holdings[i].bytes : 0;
+    return sum;
+}
+
+// Splits what is tracked by who holds it; no rows if that is the program alone.
+static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memory_table *t) {
+    const struct ct_breakdown *m = &t->live->split;
+    const uint64_t blocks = sum_holdings(t->live, CT_HOLDING_BLOCK),
+                   idle = sum_holdings(t->live, CT_HOLDING_IDLE),
+                   segments = sum_holdings(t->live, CT_HOLDING_SEGMENT),
+                   other = sum_holdings(t->live, CT_HOLDING_ALLOCATION);
+    if (t->pool->known && t->live->rows == CT_ROWS_BY_BLOCK) {
+        add_row(r, blocks, "in PyTorch's blocks");
+        if (idle)
+            (void)snprintf(add_row(r, idle, ""), NOTE, "idle in its pool: %s block%s, largest %s",
+                           ct_human_count(t->pool->free.ranges).text,
+                           ct_human_plural(t->pool->free.ranges),
+                           ct_pool_text_largest(v, t->pool->free.largest).text);
+    } else if (segments) {
+        add_row(r, segments, "in PyTorch's segments");
+    }
+    if (!r->count && !m->pool_idle)
+        return;
+    r->residual = r->count;
+    if (other > m->managed) // (managed memory is no part of what is tracked)
+        add_row(r, other - m->managed, r->count ? "outside PyTorch's pool" : "in allocations");
+    if (m->pool_idle)
+        add_row(r, m->pool_idle, "idle in CUDA's memory pools");
+}
+
+// Appends what the parts of the untracked memory were measured to cost.
+static void append_measured(const struct ct_view *v, const struct ct_device_usage *d, char *note) {
+    const struct {
+        const char *what;
+        uint64_t bytes;
+    } costs[] = {{"contexts", d->context_known ? d->context_bytes : 0},
+                 {"modules", d->module_known ? d->module_bytes : 0},
+                 {"limits", d->limit_known ? d->limit_bytes : 0}};
+    const char *before = " (measured: ";
+    size_t at = strlen(note);
+    for (size_t i = 0; i < sizeof costs / sizeof *costs && at < NOTE; i++)
+        if (costs[i].bytes) {
+            at += (size_t)snprintf(note + at, NOTE - at, "%s%s %s", before, costs[i].what,
+                                   ct_label_size(v, costs[i].bytes).text);
+            before = ", ";
+        }
+    if (*before == ',' && at < NOTE)
+        (void)snprintf(note + at, NOTE - at, ")");
+}
+
+static void add_free(const struct ct_view *v, struct rows *r, const struct ct_breakdown *m) {
+    const char *how = m->moved_on ? ", inferred: the last reading and what was tracked since" : "";
+    char *note = add_row(r, m->free, "free");
+    (void)snprintf(note, NOTE, "free%s%s", v->options->capacity ? " of the budget" : "", how);
+}
+
+static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_table *t) {
+    const struct ct_breakdown *m = &t->live->split;
+    char *note = add_row(r, m->tracked, "tracked: this process's allocations");
+    if (m->pool_idle)
+        (void)snprintf(note, NOTE, "tracked: this process's allocations and memory pools");
+    const size_t at = strlen(note);
+    if (m->managed)
+        (void)snprintf(note + at, NOTE - at, " (without %s of managed memory, which migrates)",
+                       ct_label_size(v, m->managed).text);
+    if (!m->used_known)
+        return;
+    if (m->in_flight)
+        add_row(r, m->in_flight, "in flight: allocations or frees that had not returned yet");
+    r->residual = r->count;
+    if (m->split_known)
+        note = add_row(r, m->untracked, "untracked: contexts, modules, rounding");
+    else
+        note = add_row(r, m->unexplained, "contexts, modules, rounding, other processes");
+    append_measured(v, t->usage, note);
+    if (m->split_known)
+        add_row(r, m->others, "other processes and the driver, by NVML");
+    add_free(v, r, m);
+}
+
+// Prints the rows from `first` to before `last`.
+static void print_rows(struct ct_view *v, const struct rows *r, size_t first, size_t last,
+                       uint64_t sum, uint64_t whole, const char *indent) {
+    struct ct_human_text size[ROWS], share[ROWS];
+    ct_human_bytes_of_parts(size, r->bytes, r->count, sum, v->options->units, r->residual);
+    if (sum == whole)
+        ct_human_percent_of_parts(share, r->bytes, r->count, whole, r->residual);
+    for (size_t i = first; i < last; i++)
+        fprintf(v->out, "%s%12s %8s  %s" CT_WRAP_HANG "%s\n",
+                v->options->units == CT_UNITS_BYTES ? "  " : "", size[i].text,
+                (sum == whole ? share[i] : ct_human_percent(r->bytes[i], whole)).text, indent,
+                r->note[i]);
+}
+
+void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
+    const uint64_t whole = v->options->capacity ? v->options->capacity : t->capacity->bytes;
+    struct rows rows = {.count = 0}, holders = {.count = 0};
+    print_device(v, t);
+    add_rows(v, &rows, t);
+    add_holders(v, &holders, t);
+    print_rows(v, &rows, 0, 1, whole, whole, "");
+    print_rows(v, &holders, 0, holders.count, t->live->split.tracked, whole, "  ");
+    print_rows(v, &rows, 1, rows.count, whole, whole, "");
+    if (!t->live->split.used_known)
+        fprintf(v->out, "%12s %8s  free: the device's memory was not read\n", "-", "-");
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's memory at a moment as a table: what is tracked and by whom, untracked, others, free.
+#ifndef CT_MEMORY_TABLE_H
+#define CT_MEMORY_TABLE_H
+
+#include "analyze/capacity.h"
+#include "analyze/live_at.h"
+#include "views/views.h"
+
+struct ct_memory_table {
+    int device;       // index
+    const char *when; // "at that moment"
+    const struct ct_capacity *capacity;
+    const struct ct_live_totals *live; // with its split
+    const struct ct_torch_pool_totals *pool;
+    const struct ct_device_usage *usage; // for what contexts and modules were measured to cost
+};
+
+// Prints the line of the device and its capacity, then the rows.
+void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t);
+
+#endif
