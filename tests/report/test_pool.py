@@ -868,18 +868,21 @@ def many_of_both():
         segment, site, now = rng.randrange(1100), rng.randrange(1000), 2 * 10**9 + i * 100
         place = held.setdefault(segment, [])
         place.append(site)
+        hidden = [("Module._call_impl", "/x/torch/nn/modules/module.py", i % 3 + 1)] * (i % 2)  # no other call site
         t.event("block-alloc", now, ptr=0x7000000000 + segment * 4 * M + len(place) * 1024, bytes=512, device=0, tid=1,
-                stack=[("site%d" % site, "/m/model.py", site + 1)])
+                stack=hidden + [("site%d" % site, "/m/model.py", site + 1)])
     for segment, sites in held.items():
         for site in set(sites):
-            row = rows.setdefault("site%d" % site, [0, 0, 0])
+            row = rows.setdefault("site%d" % site, [0, 0, 0, 0])
             row[0] += sites.count(site)
             row[1] += 1
             row[2] += 2 * M - 512 * len(sites)
+            row[3] += 2 * M * (len(set(sites)) == 1)
     t.flush(last=True)
     pool = read("frag", save(t, "many.zst"), "--at=end")["devices"][0]["pool"]
     equal(pool["held_segment_count"], len(held))
-    equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"]] for p in pool["held_by"]}, rows)
+    equal(len(pool["held_by"]), len(rows))
+    equal({p["site"].split(" ")[1]: [p["blocks"], p["segments"], p["free_bytes"], p["exclusive_bytes"]] for p in pool["held_by"]}, rows)
 
 
 def small(name, *events):

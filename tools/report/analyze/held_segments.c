@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over the blocks: the first finds the segments and the stacks, the second counts each
-// pair of them once.
+// Three passes over the blocks: the first finds the stacks, whose labels tell the call sites, the
+// second the segments and the sites, the third counts each pair of these once.
 #include "analyze/held_segments.h"
 
 #include "base/heap.h"
@@ -8,7 +8,7 @@
 
 enum { MAX_PAIR_BITS = 1 << 20 };
 
-// Positions in the lists, + 1.
+// Positions in the lists, + 1; of_stack: in the list of holders.
 struct positions {
     struct ct_map of_segment, of_stack;
     size_t segment_room, holder_room;
@@ -31,20 +31,57 @@ static struct ct_held_segment *find_segment(struct ct_held_segments *h, struct p
 
 static struct ct_segment_holder *find_holder(struct ct_held_segments *h, struct positions *p,
                                              uint32_t stack) {
-    uint64_t *position = ct_map_add(&p->of_stack, stack);
-    if (!*position) {
-        CT_HEAP_GROW(h->holders, h->holder_count, p->holder_room);
-        h->holders[h->holder_count++] = (struct ct_segment_holder){.stack = stack};
-        *position = h->holder_count;
+    return &h->holders[*ct_map_add(&p->of_stack, stack) - 1];
+}
+
+static struct ct_holding *list_stacks(const struct ct_replay *r, int device, size_t *n) {
+    struct ct_map of_stack = {0};
+    struct ct_holding *list = NULL;
+    const struct ct_torch_region *in;
+    size_t room = 0;
+    uint32_t slot = 0;
+    *n = 0;
+    for (const struct ct_object *o; (o = ct_segment_blocks_next(r, device, &slot, &in));) {
+        if (!in->free)
+            continue;
+        uint64_t *position = ct_map_add(&of_stack, o->stack);
+        if (!*position) {
+            CT_HEAP_GROW(list, *n, room);
+            list[*n] = (struct ct_holding){.kind = CT_HOLDING_BLOCK, .stack = o->stack};
+            *position = ++*n;
+        }
+        list[*position - 1].bytes += o->bytes;
+        list[*position - 1].count++;
     }
-    return &h->holders[*position - 1];
+    ct_map_free(&of_stack);
+    return list;
+}
+
+// Makes a holder for each call site, and finds the holder of each stack.
+static void find_sites(struct ct_held_segments *h, struct positions *p, struct ct_call_sites *sites,
+                       const struct ct_holding *stacks, size_t n) {
+    struct ct_site_groups groups = {0};
+    ct_site_groups_refine(sites, stacks, n);
+    for (size_t i = 0; i < n; i++) {
+        struct ct_site_group *g =
+            ct_site_groups_get(&groups, sites, CT_HOLDING_BLOCK, stacks[i].stack);
+        uint64_t *holder = ct_map_add(&p->of_stack, g->stack); // of the site's first stack
+        if (!*holder) {
+            CT_HEAP_GROW(h->holders, h->holder_count, p->holder_room);
+            h->holders[h->holder_count++] = (struct ct_segment_holder){.stack = g->stack};
+            *holder = h->holder_count;
+        }
+        const uint64_t position = *holder;
+        *ct_map_add(&p->of_stack, stacks[i].stack) = position;
+    }
+    ct_site_groups_free(&groups);
 }
 
 static void add_block(struct ct_held_segments *h, struct positions *p,
                       const struct ct_torch_region *r, const struct ct_object *o) {
     struct ct_held_segment *s = find_segment(h, p, r);
     struct ct_segment_holder *holder = find_holder(h, p, o->stack);
-    s->exclusive &= !s->blocks || s->stack == o->stack;
+    s->exclusive &= !s->blocks || find_holder(h, p, s->stack) == holder;
     if (o->bytes > s->largest_block || !s->blocks) {
         s->largest_block = o->bytes;
         s->stack = o->stack;
@@ -57,16 +94,16 @@ static void add_block(struct ct_held_segments *h, struct positions *p,
     holder->oldest_ns = ct_segment_blocks_older(holder->oldest_ns, o->t_ns);
 }
 
-// The pairs of a segment and a stack that have been seen: a bit for each possible pair, or a table
+// The pairs of a segment and a holder that have been seen: a bit for each possible pair, or a table
 // of the seen ones where there are too many.
 struct pairs {
     uint64_t *bits; // or NULL
-    size_t stacks;
+    size_t holders;
     struct ct_map table;
 };
 
-static int add_pair(struct pairs *p, uint64_t segment, uint64_t stack) {
-    const uint64_t pair = segment * p->stacks + stack;
+static int add_pair(struct pairs *p, uint64_t segment, uint64_t holder) {
+    const uint64_t pair = segment * p->holders + holder;
     uint64_t *word, bit = 1;
     if (p->bits) {
         word = &p->bits[pair / 64];
@@ -79,10 +116,10 @@ static int add_pair(struct pairs *p, uint64_t segment, uint64_t stack) {
     return is_new;
 }
 
-// Counts for each stack the segments that it has blocks in, each once.
+// Counts for each holder the segments that it has blocks in, each once.
 static void count_segments(struct ct_held_segments *h, struct positions *p,
                            const struct ct_replay *r, int device) {
-    struct pairs pairs = {.stacks = h->holder_count};
+    struct pairs pairs = {.holders = h->holder_count};
     const struct ct_torch_region *in;
     uint32_t slot = 0;
     if (h->segment_count <= MAX_PAIR_BITS / (h->holder_count + 1))
@@ -115,10 +152,15 @@ static int compare_holders(const void *a, const void *b) {
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-void ct_held_segments_find(struct ct_held_segments *h, const struct ct_replay *r, int device) {
+void ct_held_segments_find(struct ct_held_segments *h, struct ct_call_sites *sites,
+                           const struct ct_replay *r, int device) {
     struct positions p = {0};
     const struct ct_torch_region *in;
+    size_t n;
+    struct ct_holding *stacks = list_stacks(r, device, &n);
     *h = (struct ct_held_segments){0};
+    find_sites(h, &p, sites, stacks, n);
+    free(stacks);
     uint32_t slot = 0;
     for (const struct ct_object *o; (o = ct_segment_blocks_next(r, device, &slot, &in));)
         if (in->free)

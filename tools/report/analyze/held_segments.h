@@ -5,6 +5,7 @@
 #define CT_HELD_SEGMENTS_H
 
 #include "analyze/segment_blocks.h"
+#include "analyze/site_groups.h"
 
 struct ct_held_segment {
     uint64_t start, bytes, free;
@@ -12,15 +13,15 @@ struct ct_held_segment {
     uint32_t stack; // of its largest block
     uint64_t largest_block;
     int expandable;
-    int exclusive; // all of its blocks have this stack
+    int exclusive; // all of its blocks have this call site
 };
 
-// The blocks of one stack in held segments.
+// The blocks of one call site in held segments.
 struct ct_segment_holder {
-    uint32_t stack;
+    uint32_t stack; // one of the site's
     uint64_t blocks, block_bytes, oldest_ns;
     uint64_t segments, free_bytes; // the segments that they hold open; free bytes in those
-    uint64_t exclusive_bytes;      // of segments that no other stack has blocks in
+    uint64_t exclusive_bytes;      // of segments that no other site has blocks in
 };
 
 struct ct_held_segments {
@@ -29,7 +30,9 @@ struct ct_held_segments {
     size_t segment_count, holder_count;
 };
 
-void ct_held_segments_find(struct ct_held_segments *h, const struct ct_replay *r, int device);
+// Stacks with the same label are one call site, as in site_groups.h.
+void ct_held_segments_find(struct ct_held_segments *h, struct ct_call_sites *sites,
+                           const struct ct_replay *r, int device);
 void ct_held_segments_free(struct ct_held_segments *h);
 
 #endif

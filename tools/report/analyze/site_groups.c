@@ -68,34 +68,6 @@ static void tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n
         set_depth(s, stacks[i], 1);
 }
 
-// Lengthens the labels of the stacks that have the label of stacks[first] and lie behind it.
-// Returns how many there were.
-static size_t tell_from(struct ct_call_sites *s, const uint32_t *stacks, size_t n, size_t first) {
-    char label[LABEL], other[LABEL];
-    uint32_t *same = ct_heap_resize(NULL, n, sizeof *same);
-    size_t count = 0;
-    ct_call_sites_label(s, stacks[first], label, sizeof label);
-    same[count++] = stacks[first];
-    for (size_t i = first + 1; i < n; i++) {
-        ct_call_sites_label(s, stacks[i], other, sizeof other);
-        if (strcmp(label, other) == 0)
-            same[count++] = stacks[i];
-    }
-    if (count > 1)
-        tell_apart(s, same, count);
-    free(same);
-    return count - 1;
-}
-
-void ct_site_groups_tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n) {
-    size_t equal = 1;
-    for (unsigned pass = 0; pass < MAX_DEPTH && equal; pass++) {
-        equal = 0;
-        for (size_t i = 0; i < n; i++)
-            equal += tell_from(s, stacks, n, i);
-    }
-}
-
 void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, size_t n) {
     struct ct_site_groups groups;
     uint64_t whole = 0;

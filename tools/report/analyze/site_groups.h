@@ -25,8 +25,6 @@ struct ct_site_groups {
 // own allocation function), lets the labels of those stacks show as many callers as it takes to
 // tell them apart.
 void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *holdings, size_t n);
-// Does that for all stacks of a list that have the same label; a list that a screen shows.
-void ct_site_groups_tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n);
 // Returns the group of a stack and kind, a new one if need be; valid until the next call.
 struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
                                          enum ct_holding_kind kind, uint32_t stack);

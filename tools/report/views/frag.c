@@ -262,10 +262,10 @@ static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
 static const struct ct_table_column columns[] = {
     {.head = "sampled at", .kind = CT_TABLE_LEFT},
     {.head = "allocated"},
-    {.head = "gaps"},
-    {.head = "number", .rank = 1},
-    {.head = "largest"},
-    {.head = "free (about)"},
+    {.head = "gaps", .rank = 1},
+    {.head = "number", .rank = 4},
+    {.head = "largest", .rank = 3},
+    {.head = "free (about)", .rank = 2},
 };
 
 static void print_samples(struct ct_view *v, const struct sample *samples, unsigned n) {

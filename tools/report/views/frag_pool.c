@@ -14,7 +14,7 @@
 #include "views/print.h"
 #include "views/table.h"
 
-enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64, TOLD_APART = 64 };
+enum { TEXT_POINTS = 12, TEXT_WORST = 3, TEXT_HOLDERS = 5, JSON_SEGMENTS = 64 };
 
 void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_pool_growths *g,
                                   int device, size_t most) {
@@ -39,18 +39,6 @@ uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct
         q->done = i + 1;
     }
     return q->done < q->count ? q->list[q->done].request.before_event : UINT64_MAX;
-}
-
-// Finds the segments that are held open. The first call sites are told apart if only their callers
-// differ.
-static void find_held(struct ct_view *v, struct ct_held_segments *h, const struct ct_replay *r,
-                      int device) {
-    uint32_t stacks[TOLD_APART];
-    size_t n = 0;
-    ct_held_segments_find(h, r, device);
-    for (; n < h->holder_count && n < TOLD_APART; n++)
-        stacks[n] = h->holders[n].stack;
-    ct_site_groups_tell_apart(v->sites, stacks, n);
 }
 
 // ---- text ---------------------------------------------------------------------------------------
@@ -236,15 +224,22 @@ static void print_requests(struct ct_view *v, const struct ct_scan *s,
         print_request(v, &q->list[i]);
 }
 
-static const struct ct_table_column point_columns[] = {
-    {.head = "pool sampled at", .kind = CT_TABLE_LEFT},
-    {.head = "reserved"},
-    {.head = "in blocks"},
-    {.head = "free inside"},
-    {.head = "number", .rank = 1},
-    {.head = "largest"},
-    {.head = "ext.", .rank = 2},
+// The columns of a table over time. `bound`: what is free can be less than what is shown.
+struct point_columns {
+    struct ct_table_column list[7];
 };
+
+static struct point_columns columns_of(int bound) {
+    return (struct point_columns){{
+        {.head = "pool sampled at", .kind = CT_TABLE_LEFT},
+        {.head = "reserved", .rank = 2},
+        {.head = "in blocks", .rank = 3},
+        {.head = "free inside"},
+        {.head = "number", .rank = 5},
+        {.head = bound ? "largest <=" : "largest", .rank = 4},
+        {.head = "ext.", .rank = 6},
+    }};
+}
 
 static void add_point(struct ct_view *v, struct ct_table *t, uint64_t t_ns,
                       const struct ct_torch_pool_totals *f) {
@@ -254,7 +249,7 @@ static void add_point(struct ct_view *v, struct ct_table *t, uint64_t t_ns,
     ct_table_add_cell(t, f->reported ? ct_label_size(v, f->allocated).text : "-");
     ct_table_add_cell(t, ct_label_size(v, f->free.bytes).text);
     ct_table_add_cell(t, ct_human_count(f->free.ranges).text);
-    ct_table_add_cell(t, ct_pool_text_largest(v, f->free.largest).text);
+    ct_table_add_cell(t, ct_label_size(v, f->free.largest).text);
     ct_table_add_cell(t, ct_pool_text_fragmentation(f).text);
 }
 
@@ -299,8 +294,9 @@ static void add_worst(struct ct_view *v, struct ct_table *t, const struct ct_poo
 
 static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int device) {
     const unsigned step = c->points / TEXT_POINTS ? c->points / TEXT_POINTS : 1;
+    const struct point_columns columns = columns_of(ct_torch_settings_limit_reuse(v->trace));
     struct ct_table t;
-    ct_table_init(&t, point_columns, sizeof point_columns / sizeof *point_columns, 2);
+    ct_table_init(&t, columns.list, sizeof columns.list / sizeof *columns.list, 2);
     for (unsigned i = step - 1; i < c->points; i += step)
         if (c->devices[device][i].figures.known)
             add_point(v, &t, c->devices[device][i].t_ns, &c->devices[device][i].figures);
@@ -316,7 +312,7 @@ void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
     struct ct_held_segments held;
     if (f.known) {
         print_figures(v, s, device, &f);
-        find_held(v, &held, &s->end, device);
+        ct_held_segments_find(&held, v->sites, &s->end, device);
         print_holders(v, &held, t_ns);
         ct_held_segments_free(&held);
     }
@@ -366,7 +362,7 @@ static void add_site(struct ct_view *v, struct ct_json *j, uint32_t stack) {
 static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                               int device) {
     struct ct_held_segments h;
-    find_held(v, &h, &s->end, device);
+    ct_held_segments_find(&h, v->sites, &s->end, device);
     ct_json_open(j, "held_segments", '[');
     for (size_t i = 0; i < h.segment_count && i < JSON_SEGMENTS; i++) {
         const struct ct_held_segment *g = &h.segments[i];
