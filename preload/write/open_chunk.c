@@ -128,14 +128,14 @@ int ct_open_chunk_put_event(const struct ct_event *e, const struct ct_encoder_pr
     s.columns->next_ns = next_ns;
     if (ct_encoder_put_probed(s.columns, e, probe))
         return -1;
-    if (!s.now.t_first_ns)
+    s.now.records++;
+    if (e->op == CT_OP_AMEND) {
+        s.now.flags |= CT_CHUNK_AMENDS;
+        return 0;
+    }
+    if (!s.now.events++)
         s.now.t_first_ns = e->t_ns;
     s.now.t_last_ns = e->t_ns;
-    s.now.records++;
-    if (e->op == CT_OP_AMEND)
-        s.now.flags |= CT_CHUNK_AMENDS;
-    else
-        s.now.events++;
     return 0;
 }
 

@@ -372,7 +372,7 @@ class Trace:
                 yield f, raw
 
     def body(self, f, body, tables):
-        numbered, records = 0, []
+        numbered, records = [], []
         if f["first_event"] != self.first_event + len(self.events) and not self.missing:
             raise Bad("first_event")
         while body.more():
@@ -393,12 +393,12 @@ class Trace:
             if e["op"] == "amend":
                 self.amends.append(e)
             else:
-                numbered += 1
-                self.events.append(e)
-        if numbered != f["events"] or bool(f["flags"] & 2) != any(e["op"] == "amend" for e in records):
+                numbered.append(e)
+        self.events += numbered
+        if len(numbered) != f["events"] or bool(f["flags"] & 2) != any(e["op"] == "amend" for e in records):
             raise Bad("count of events")
-        if records and not (records[0]["t_ns"] == f["t_first"] and
-                            0 <= f["t_last"] - records[-1]["t_ns"] < records[-1]["span_ns"]):
+        first, last = (numbered[0]["t_ns"], numbered[-1]) if numbered else (0, {"t_ns": 0, "span_ns": 1})
+        if f["t_first"] != first or not 0 <= f["t_last"] - last["t_ns"] < last["span_ns"]:
             raise Bad("times of chunk")
 
     @staticmethod

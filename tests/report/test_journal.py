@@ -14,6 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import mkjournal  # noqa: E402
+import read_trace  # noqa: E402
 from mkjournal import Journal, Shelf, numbers  # noqa: E402
 from mktrace import FIRST_PART, LAST_PART, PROVISIONAL, Trace, chunk, entry, text, varint  # noqa: E402
 from tap import FULL, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
@@ -322,6 +323,30 @@ def trace_is_missing():
         events, err = dump()
         equal((brief(events), err), (WANT, b""), "cut at %d" % n)
         equal(summary()[1]["trace"]["complete"], True, "cut at %d" % n)
+
+
+def amends(*times):
+    return [numbers("amend", t, amends_ns=1000, thread=1, result=700) for t in times]
+
+
+@case("the times of a sealed chunk are those of its numbered events, wherever amendments stand")
+def times_of_sealed_chunks():
+    free = [numbers("free", 2050, ptr=0x10000 + K, thread=1)]
+    for before, after in (((), (2060,)), ((2040,), ()), ((2040,), (2060,))):
+        for in_open in (True, False):
+            records = amends(*before) + free + amends(*after)
+            j = Journal(seq=1, first_event=3, drained_ns=2100 if in_open else 1500)
+            j.open_events(records if in_open else amends(1400))
+            ring = j.ring(j.thread(100))
+            for r in amends(2140) if in_open else records:
+                ring.put(dict(r, thread=1))
+            write(begun().bytes(), j.bytes())
+            equal(report("seal", TRACE)[0], 0)
+            # The second reader compares the times of each chunk with those of its events.
+            heads = read_trace.Trace(TRACE).heads
+            none, some = (0, 0, 0), (1, 2050, 2050)
+            equal([(h["events"], h["t_first"], h["t_last"]) for h in heads[1:]], [some, none] if in_open else [none, some])
+            equal(report("check", TRACE)[0], 0)
 
 
 @case("an event that was being recorded when the process died is counted and told")

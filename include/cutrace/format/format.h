@@ -53,7 +53,7 @@ struct ct_chunk {
     uint64_t first_event;  // number of the chunk's first event
     uint32_t events;       // numbered events in it, AMEND records not counted
     uint32_t reserved;     // 0
-    uint64_t t_first_ns;   // of the first and the last event; both 0 without events
+    uint64_t t_first_ns;   // of the first and the last numbered event; both 0 without one
     uint64_t t_last_ns;
     uint64_t body_bytes; // of the zstd frame that follows the prefix
     uint64_t raw_bytes;  // of the body, decompressed

@@ -73,9 +73,9 @@ struct ct_stream_block {
 struct ct_journal_open {
     uint64_t seq, dict_seq, first_event; // as in struct ct_chunk
     uint64_t drained_ns;                 // all events up to this time were drained from the rings
-    uint64_t t_first_ns, t_last_ns;
-    uint32_t records, events; // `events` does not count AMEND records
-    uint32_t flags;           // CT_CHUNK_*
+    uint64_t t_first_ns, t_last_ns;      // of numbered events, as in struct ct_chunk
+    uint32_t records, events;            // `events` does not count AMEND records
+    uint32_t flags;                      // CT_CHUNK_*
     uint32_t reserved;
     struct {
         uint32_t first, last; // numbers of blocks; 0: the stream is empty
