@@ -97,11 +97,19 @@ def main(run=_call):
     sys.exit(failed > 0)
 
 
+def check_json(args, out):
+    """Validates what cutrace-report wrote, if these arguments ask for JSON, and returns it."""
+    if "--json" in map(str, args):
+        import schema  # pylint: disable=import-outside-toplevel # (it needs a package, and JSON alone needs it)
+        schema.check_run(args, out)
+    return out
+
+
 def report(*args, data=None, env=None):
-    """Runs cutrace-report; (exit code, stdout, stderr) as bytes."""
+    """Runs cutrace-report; (exit code, stdout, stderr) as bytes. JSON is validated against its schema."""
     done = subprocess.run([REPORT, *map(str, args)], input=data, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env={**PLAIN, **(env or {})}, check=False)
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, check_json(args, done.stdout), done.stderr
 
 
 def equal(got, want, what=""):
