@@ -13,6 +13,13 @@ import struct
 import subprocess
 import sys
 
+try:
+    import schema
+except ModuleNotFoundError as e:  # (a GPU's machine has neither the schemas nor a validator)
+    if e.name != "schema":
+        raise
+    schema = None
+
 # Lines of a dump that are no call of the program.
 # (Blocks are PyTorch's: the driver hears nothing of them.)
 NOT_CALLS = {"memory-sample", "pool-sample", "note", "lost", "block-alloc", "block-free", "block-oom"}
@@ -111,12 +118,23 @@ def read_map(path):
     return calls, returned
 
 
+def without_lines(command):
+    """Nobody here looks at source lines, and to read the debug files of all libraries takes most of the time."""
+    return [] if command in ("info", "check") else ["--sysroot=/nowhere"]
+
+
 def report(tool, command, trace):
-    # (No source lines: nobody here looks at them, and to read the debug files of all libraries takes most of the time.)
-    r = subprocess.run([tool, command, "--json", "--sysroot=/nowhere", trace], capture_output=True, text=True)
+    r = subprocess.run([tool, command, "--json", *without_lines(command), trace], capture_output=True, text=True)
     if r.returncode not in (0, 4):  # (4: a part is missing, which the caller finds by the ledger)
         raise RuntimeError(f"{command} {trace}: exit {r.returncode}: {r.stderr.strip()}")
-    return r.stdout
+    return r.stdout if command == "dump" else validated(command, r.stdout)
+
+
+def validated(command, text):
+    """The JSON of a command, which must be what its schema says."""
+    if schema:
+        schema.check_output(command, text)
+    return text
 
 
 def read_dump(text):
@@ -136,6 +154,8 @@ def read_dump(text):
     for e in events:
         if e["stack"] is not None:
             e["stack"] = stacks[e["stack"]]
+    if schema:
+        schema.check_events(events)
     return events
 
 

@@ -24,15 +24,15 @@ class Trace:
         self.calls = [e for e in self.events if e["op"] not in check_ledger.NOT_CALLS]
 
     def run(self, *arguments):
-        # (Without source lines, as in check_ledger.report.)
-        r = subprocess.run([self.report, *arguments, "--sysroot=/nowhere", self.path], capture_output=True, text=True)
+        r = subprocess.run([self.report, *arguments, *check_ledger.without_lines(arguments[0]), self.path],
+                           capture_output=True, text=True)
         if r.returncode not in self.accepted:
             raise RuntimeError(f"{' '.join(arguments)}: exit {r.returncode}: {r.stderr.strip()}")
         self.said += r.stderr
         return r.stdout
 
     def json(self, command):
-        return json.loads(self.run(command, "--json"))
+        return json.loads(check_ledger.validated(command, self.run(command, "--json")))
 
 
 def same(seen, true):

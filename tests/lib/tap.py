@@ -112,6 +112,14 @@ def report(*args, data=None, env=None):
     return done.returncode, check_json(args, done.stdout), done.stderr
 
 
+def read_json(*args):
+    """What cutrace-report writes with these arguments and --json, validated, as text; it ends well."""
+    code, out, err = report(*args, "--json")
+    if code:
+        raise RuntimeError(f"{' '.join(map(str, args))}: exit {code}: {err.decode(errors='replace').strip()}")
+    return out.decode()
+
+
 def equal(got, want, what=""):
     if got != want:
         raise AssertionError("%s: got %r, want %r" % (what, got, want))

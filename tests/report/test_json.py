@@ -5,6 +5,7 @@ import copy
 import glob
 import json
 import os
+import random
 import re
 import sys
 import tempfile
@@ -199,6 +200,22 @@ def all_documents():
         if path in RECORDED:
             report("summary", "--json", "--capacity=40GiB", path)
             report("frag", "--json", "--at=end", path)
+
+
+@case("damaged and cut traces: whatever is left of them is reported as the schemas say")
+def damaged_documents():
+    rng, count = random.Random(1), 0
+    path = os.path.join(FOLDER, "damaged.zst")
+    for _ in range(40):
+        with open(rng.choice(FILES), "rb") as f:
+            data = bytearray(f.read())
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        with open(path, "wb") as f:
+            f.write(data[:rng.randrange(len(data) // 2, len(data) + 1)])
+        count += sum(report(view, "--json", path)[1] != b"" for view in VIEWS + ("dump",))
+    check(count > 100, count)
+    return "%d documents" % count
 
 
 @case("the schemas are valid, and say the same to another validator")
