@@ -41,6 +41,7 @@ libcmocka-dev         has_header_after "stdarg.h stddef.h setjmp.h stdint.h" cmo
 zstd                  command -v zstd
 bats                  command -v bats
 python3               command -v python3
+python3-fastjsonschema has_fastjsonschema
 g++                   command -v g++
 LIST
     if ! has_cuda_headers || [ "$want" = all ]; then
@@ -92,6 +93,9 @@ can_clang_sanitize() {
 has_archive() {
     [ "$(gcc -print-file-name="$1" 2>/dev/null)" != "$1" ]
 }
+has_fastjsonschema() { # as tests/lib/schema.py finds it
+    python3 -c 'import sys; sys.path.append("/usr/lib/python3/dist-packages"); import fastjsonschema'
+}
 has_cuda_headers() {
     for folder in "${CUDA_HOME:+$CUDA_HOME/include}" /usr/local/cuda/include /usr/include; do
         if [ -n "$folder" ] && [ -e "$folder/cuda.h" ]; then return 0; fi
@@ -123,6 +127,7 @@ setup: this is not Debian or Ubuntu; please install by hand what stands above (D
   elfutils (headers of libdw), libiberty (header and libiberty.a; part of binutils)
                                 for source lines and demangled names; without them cutrace-report does without
   zstd, bats, python3, g++      for the tests
+  fastjsonschema                for Python, from PyPI or as a package: the tests validate JSON by it
   libunwind                     not the package: download the 1.6.2 release archive and say
                                 LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz make
 TEXT

@@ -223,7 +223,8 @@ def report(command, trace, accept=(0,)):
     r = subprocess.run([REPORT, *command.split(), "--json", trace], capture_output=True, text=True,
                        errors="replace", env=environment(), timeout=120)
     need(r.returncode in accept, f"cutrace-report {command}: exit status {r.returncode}: {r.stderr.strip()[-300:]}")
-    return r.stdout
+    import check_ledger  # (it is found since this module set the path)
+    return check_ledger.validated(command.split()[0], r.stdout)
 
 
 def events(trace):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import case, main  # noqa: E402
+from tap import case, check_json, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 SIGMAS = 6  # a fair draw is further off once in 500 million times, one that favours anything by far more
@@ -164,7 +164,7 @@ COMMANDS = ("summary", "oom", "top", "timeline", "frag", "info", "dump", "check"
 
 def said_by(path, command, *flags):
     r = subprocess.run([REPORT, command, *flags, path], capture_output=True, text=True)
-    return r.stdout, r.stderr
+    return check_json((command, *flags), r.stdout), r.stderr
 
 
 @case("every view says that it is an estimate, as text and as JSON; and of a whole trace none does")

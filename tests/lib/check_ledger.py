@@ -13,6 +13,13 @@ import struct
 import subprocess
 import sys
 
+try:
+    import schema
+except ModuleNotFoundError as e:  # (a GPU's machine has neither the schemas nor a validator)
+    if e.name != "schema":
+        raise
+    schema = None
+
 # Lines of a dump that are no call of the program.
 # (Blocks are PyTorch's: the driver hears nothing of them.)
 NOT_CALLS = {"memory-sample", "pool-sample", "note", "lost", "block-alloc", "block-free", "block-oom"}
@@ -120,7 +127,14 @@ def report(tool, command, trace):
     r = subprocess.run([tool, command, "--json", *without_lines(command), trace], capture_output=True, text=True)
     if r.returncode not in (0, 4):  # (4: a part is missing, which the caller finds by the ledger)
         raise RuntimeError(f"{command} {trace}: exit {r.returncode}: {r.stderr.strip()}")
-    return r.stdout
+    return r.stdout if command == "dump" else validated(command, r.stdout)
+
+
+def validated(command, text):
+    """The JSON of a command, which must be what its schema says."""
+    if schema:
+        schema.check_output(command, text)
+    return text
 
 
 def read_dump(text):
@@ -140,6 +154,8 @@ def read_dump(text):
     for e in events:
         if e["stack"] is not None:
             e["stack"] = stacks[e["stack"]]
+    if schema:
+        schema.check_events(events)
     return events
 
 

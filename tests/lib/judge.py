@@ -32,7 +32,7 @@ class Trace:
         return r.stdout
 
     def json(self, command):
-        return json.loads(self.run(command, "--json"))
+        return json.loads(check_ledger.validated(command, self.run(command, "--json")))
 
 
 def same(seen, true):

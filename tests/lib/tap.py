@@ -97,8 +97,16 @@ def main(run=_call):
     sys.exit(failed > 0)
 
 
+def check_json(args, out):
+    """Validates what cutrace-report wrote, if these arguments ask for JSON, and returns it."""
+    if "--json" in map(str, args):
+        import schema  # pylint: disable=import-outside-toplevel # (it needs a package, and JSON alone needs it)
+        schema.check_run(args, out)
+    return out
+
+
 def report(*args, data=None, env=None, columns=400):
-    """Runs cutrace-report; (exit code, stdout, stderr) as bytes.
+    """Runs cutrace-report; (exit code, stdout, stderr) as bytes. JSON is validated against its schema.
 
     Lines are so wide that a sentence is one line: most suites test what it says. With columns=None they are what a
     pipe gets.
@@ -106,7 +114,15 @@ def report(*args, data=None, env=None, columns=400):
     width = {} if columns is None else {"COLUMNS": str(columns)}
     done = subprocess.run([REPORT, *map(str, args)], input=data, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env={**PLAIN, **width, **(env or {})}, check=False)
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, check_json(args, done.stdout), done.stderr
+
+
+def read_json(*args):
+    """What cutrace-report writes with these arguments and --json, validated, as text; it ends well."""
+    code, out, err = report(*args, "--json")
+    if code:
+        raise RuntimeError(f"{' '.join(map(str, args))}: exit {code}: {err.decode(errors='replace').strip()}")
+    return out.decode()
 
 
 def equal(got, want, what=""):

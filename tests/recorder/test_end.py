@@ -4,11 +4,11 @@
 import glob
 import os
 import signal
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+import tap  # noqa: E402
 from tap import case  # noqa: E402
 
 # Whoever starts us may ignore some (nohup does), and what a process ignores its children ignore.
@@ -49,7 +49,7 @@ def dies(kind, status, end, argument="0", **env):
 
 
 def report(command, path):
-    return subprocess.run([REPORT, command, "--json", path], capture_output=True, text=True).stdout.replace(" ", "")
+    return tap.report(command, "--json", path)[1].decode().replace(" ", "")
 
 
 def plain(kind, argument="0", **env):

@@ -11,11 +11,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
-from tap import case  # noqa: E402
+from tap import case, read_json  # noqa: E402
 
 
 def info(path):
-    return json.loads(subprocess.run([REPORT, "info", "--json", path], capture_output=True, check=True).stdout)
+    return json.loads(read_json("info", path))
 
 
 def parents(where, expected):

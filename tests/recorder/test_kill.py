@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
-from tap import case, note  # noqa: E402
+from tap import case, note, report  # noqa: E402
 
 KILLS = int(os.environ.get("DEATH_KILLS") or 0)
 SMALL = {"CUTRACE_MAX_SIZE": "1M", "CUTRACE_FLUSH_MS": "10", "CUTRACE_STACK_DEPTH": "1", "CUTRACE_FREE_STACKS": "1",
@@ -71,7 +71,7 @@ def sealed(path):
     r = subprocess.run([REPORT, "seal", copy], capture_output=True, text=True)
     if r.returncode:
         return [f"seal: exit {r.returncode}: {r.stderr.strip()[-500:]}"]
-    texts = [subprocess.run([REPORT, "dump", "--json", p], capture_output=True).stdout for p in (path, copy)]
+    texts = [report("dump", "--json", p)[1] for p in (path, copy)]
     out = accepted(copy)
     if os.path.exists(copy + ".journal"):
         out.append("seal left the journal")
@@ -80,8 +80,8 @@ def sealed(path):
 
 def went_round(path):
     """Whether the first events have been overwritten."""
-    said_ = subprocess.run([REPORT, "check", "--json", path], capture_output=True, text=True).stdout
-    return re.search(r'"wrapped": ?true', said_) is not None
+    said_ = report("check", "--json", path)[1]
+    return re.search(rb'"wrapped": ?true', said_) is not None
 
 
 def kill_once(task):

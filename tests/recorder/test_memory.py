@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+import tap  # noqa: E402
 from tap import Skip, case  # noqa: E402
 
 CUTRACE = os.path.join(BUILD, "cutrace")
@@ -90,9 +91,11 @@ class Host:
 
 def report(*arguments):
     try:
-        return subprocess.run([REPORT, *arguments], capture_output=True, text=True, timeout=HANG)
+        done = subprocess.run([REPORT, *arguments], capture_output=True, text=True, timeout=HANG)
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"{arguments} hangs") from None
+    tap.check_json(arguments, done.stdout)
+    return done
 
 
 def gone(host):

@@ -6,14 +6,13 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import ring_checker  # noqa: E402
 from death import *  # noqa: E402,F403
-from tap import case, note  # noqa: E402
+from tap import case, note, read_json  # noqa: E402
 
 CALLS, SIZE = (50_000_000, "16M") if FULL else (2_000_000, "1M")
 # Failures on the way, so that checkpoints come between a give-back and its failure, too.
@@ -30,7 +29,7 @@ def live_once(threads, slots, refused, env):
     if status:
         raise RuntimeError(f"exit status {status}: {said(where)[-500:]}")
     (path,) = traces(where).values()
-    info = json.loads(subprocess.run([REPORT, "info", "--json", path], capture_output=True, check=True).stdout)["info"]
+    info = json.loads(read_json("info", path))["info"]
     return where, path if info["recorder.lost_events"] == "0" else None
 
 
@@ -48,7 +47,7 @@ def churned(threads, slots, refused=0, **env):
     problems, done = ring_checker.judge(path, os.path.join(glob.escape(where), "log.*"))
     problems += accepted(path)
     if not problems:
-        summary = json.loads(subprocess.run([REPORT, "summary", "--json", path], capture_output=True, check=True).stdout)
+        summary = json.loads(read_json("summary", path))
         device = summary["devices"][0]
         if (device["live_allocations"], device["live_bytes"]) != (done["live"], done["bytes"]):
             problems.append(f"summary: {device['live_allocations']} allocations, {device['live_bytes']} bytes; the log: {done}")

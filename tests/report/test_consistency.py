@@ -191,7 +191,7 @@ def no_spike():
     crossing = view("summary", path, "--capacity=62GiB")["crossing"]  # 39.33 GiB more were asked for, and no reading crossed
     equal((crossing["event"], crossing["op"], crossing["result"]), (15, "alloc", 2), "crossing of 62 GiB")
     equal(view("summary", path, "--capacity=58GiB")["crossing"]["op"], "alloc", "what crossed")
-    memory = view("summary", path, until({"start_ns": 0}, 4.1605e9))["devices"][0]["memory"]
+    memory = view("summary", path, until({"start_ns": 0}, 4.1605e9))["devices"][0]["memory"]["end"]
     equal((memory["in_flight_bytes"], memory["untracked_bytes"]), (42232446976, CONTEXT), "in flight, untracked")
     code, out, _ = report("--from=4.05", path)
     check(code == 0 and re.search(rb" 518.00 MiB +0.6 %  untracked.*\n.*\n +39.33 GiB +49.7 %  free", out), out)
@@ -223,7 +223,7 @@ def at_checkpoints():
         whole = view("summary", path)
         for mark in torch_checkpoints(path):
             device = view("summary", path, until(whole, mark["t_ns"]))["devices"][0]
-            pool, memory = device["pool"]["end"], device["memory"]
+            pool, memory = device["pool"]["end"], device["memory"]["end"]
             if pool is not None and (pool["reserved_bytes"], pool["allocated_bytes"]) != (mark["reserved"], mark["allocated"]):
                 problems.append("%s %s: pool %s" % (path, mark, pool))
             apart = memory["free_bytes"] - mark["free"]
@@ -249,7 +249,7 @@ def contradictions(path, option):
     frag = view("frag", path, option, "--at=end")
     plots = {d["ordinal"]: d["columns"][-1] for d in timeline["devices"]}
     for device, ranked, layout in zip(summary["devices"], top["devices"], frag["devices"]):
-        memory, live = device["memory"], device["live_bytes"]
+        memory, live = device["memory"]["end"], device["live_bytes"]
         column = plots.get(device["ordinal"])
         used = memory["used_bytes"] is not None and memory["used_bytes"] - memory["in_flight_bytes"]
         yield "live bytes of frag", layout["live_bytes"], live
@@ -274,6 +274,55 @@ def views_agree():
             problems += ["%s %s: %s: %s, summary %s" % (os.path.basename(path), option, what, str(got)[:200], str(want)[:200])
                          for what, got, want in contradictions(path, option) if got != want]
     return problems or "%d moments" % count
+
+
+def rows_of(path, *options):
+    """The rows of summary that say how the memory of its device is used, in bytes."""
+    code, out, _ = report("summary", "--units=bytes", *options, path)
+    check(code in (0, 4), out)
+    rows = re.findall(r"^  (tracked|pools idle|in flight|untracked|others|free) +([\d,]+)(?: B)? ", out.decode(), re.M)
+    return {name: int(size.replace(",", "")) for name, size in rows}
+
+
+def said_in_json(memory):
+    """The same rows by a memory split."""
+    rows = {"tracked": memory["tracked_bytes"], "pools idle": memory["pool_idle_bytes"] or None,
+            "in flight": memory["in_flight_bytes"] or None, "others": memory["other_processes_bytes"],
+            "untracked": memory["untracked_or_others_bytes"] if memory["untracked_bytes"] is None else memory["untracked_bytes"],
+            "free": memory["free_bytes"]}
+    return {name: size for name, size in rows.items() if size is not None}
+
+
+@case("the memory at the peak is that of its moment, not of the end; text and JSON say the same at the peak and at a crossing")
+def memory_of_moments():
+    moments_seen, apart = {"crossing": 0, "peak": 0}, 0
+    whole = [p for p in GOLDEN if report("check", p)[0] == 0]
+    for path in RECORDED + whole:
+        for options in ((), ("--capacity=2GiB",), ("--capacity=500GiB",)):
+            summary = view("summary", path, *options)
+            crossing = summary["crossing"]
+            main = None
+            for device in summary["devices"] or []:
+                memory = device["memory"]
+                here = crossing is not None and crossing["device"] == device["ordinal"]
+                equal(memory["crossing"], crossing["memory"] if here else None, path)
+                if here or crossing is None and (main is None or device["peak_bytes"] > main["peak_bytes"]):
+                    main = device
+                peak = memory["peak"]
+                equal(peak["tracked_bytes"] - peak["pool_idle_bytes"] + peak["managed_bytes"], device["peak_bytes"], path)
+                apart += peak != memory["end"]
+                if summary["budget_bytes"] is None and peak["used_bytes"] is not None:
+                    then = view("summary", path, until(summary, device["peak_t_ns"]))["devices"]
+                    (then,) = [d for d in then if d["ordinal"] == device["ordinal"]]
+                    equal(peak, then["memory"]["end"] if then["peak_t_ns"] == device["peak_t_ns"] else peak, path)
+                elif peak["used_bytes"] is not None:
+                    equal(peak["free_bytes"], max(0, summary["budget_bytes"] - peak["used_bytes"]), path)
+            if main is not None:
+                when = "crossing" if crossing else "peak"
+                equal(rows_of(path, *options), said_in_json(main["memory"][when]), "%s %s" % (path, when))
+                moments_seen[when] += 1
+    check(min(moments_seen.values()) > 10 and apart > 10, (moments_seen, apart))
+    return "%r" % moments_seen
 
 
 @case("the reserve of a memory pool is tracked, and a row of its own")

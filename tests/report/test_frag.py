@@ -52,9 +52,10 @@ def one_figure():
         lines = [line for line in text(view, FULL_GPU).splitlines() if "541.59 MiB" in line]
         equal(len(lines), 2 if view == "frag" else 1, lines)
         check(all("large requests" in line for line in lines), lines)
-    pool = read("frag", FULL_GPU)["devices"][0]["pool"]
+    device = read("frag", FULL_GPU)["devices"][0]
+    pool = device["pool"]
     equal(pool["small"]["free_bytes"] + pool["large"]["free_bytes"], pool["free_bytes"])
-    equal([r["free_bytes"] for r in pool["requests"] if r["outcome"] == "oom"], [pool["large"]["free_bytes"]])
+    equal([r["free_bytes"] for r in device["requests"] if r["outcome"] == "oom"], [pool["large"]["free_bytes"]])
 
 
 @case("a full GPU: what it says of the driver and of the pool can both be true")

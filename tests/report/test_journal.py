@@ -720,13 +720,21 @@ def shelf_hostile():
 
 def sealed_as_folded(t, j):
     """Seals, and finds what was reported before."""
+    def said():
+        document = summary()[1]
+        del document["trace"]["file_bytes"]  # (what was cut is gone now)
+        return dump()[0], report("summary", TRACE)[1], document
+
     write(t, j)
-    want = dump()[0], report("summary", TRACE)[1], summary()[1]
-    code, out, err = report("seal", TRACE)
+    want = said()
+    alone = report("dump", "--json", "--no-journal", TRACE)[1].count(b"\n") if os.path.exists(TRACE) else 0
+    code, out, err = report("seal", "--json", TRACE)
     equal((code, err), (0, b""), out)
+    equal(json.loads(out)["events"], len(want[0]))
+    check(json.loads(out)["added_events"] >= len(want[0]) - alone, (out, alone))  # (more: of a chunk that it replaced)
     check(not os.path.exists(JOURNAL), "the journal is gone")
     subprocess.run(["zstd", "-tq", TRACE], check=True)
-    equal((dump()[0], report("summary", TRACE)[1], summary()[1]), want)
+    equal(said(), want)
     equal(report("check", TRACE)[0], 0)
     equal(dump()[1], b"")
 

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON contract: tools/report/views/JSON.md against the program's output for the golden traces."""
+"""The JSON contract: tools/report/views/JSON.md and schema/ against the program's output for the golden traces."""
+import copy
+import glob
 import json
 import os
+import random
 import re
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
-from tap import ROOT, case, check, equal, main, report  # noqa: E402
+from tap import ROOT, Skip, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "timeline", "frag", "info", "check")
@@ -23,6 +27,8 @@ for build in traces.ALL:
 with open(os.path.join(ROOT, "tools/report/views/JSON.md"), encoding="utf-8") as page_file:
     PAGE = page_file.read()
 NAMED = set(re.findall(r"`([a-z_]+)`", PAGE))
+SCHEMAS = {name: schema.load(name) for name in (*schema.COMMANDS, "common")}
+RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 
 
 def keys(value, path, found):
@@ -46,7 +52,24 @@ def read(view, path, *more):
     return json.loads(out)
 
 
-@case("every key that any view writes is on the page, and every key on the page is written")
+def parts_of(value):
+    """All objects and lists inside a JSON value, itself first."""
+    yield value
+    for v in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts_of(v)
+
+
+def objects(name):
+    """The parts of a schema that describe objects with fixed keys."""
+    return [p for p in parts_of(SCHEMAS[name]) if isinstance(p, dict) and isinstance(p.get("properties"), dict)]
+
+
+def keys_of_schemas():
+    """A condition repeats keys of the object whose condition it is."""
+    return {k for name in SCHEMAS for o in objects(name) for k in o["properties"]}
+
+
+@case("every key that any view writes is on the page and in the schemas, and every key there is written")
 def every_key_is_documented():
     found = {}
     for path in FILES:
@@ -57,8 +80,6 @@ def every_key_is_documented():
             keys(d, view, found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
-    missing = {k: p for k, p in found.items() if k not in NAMED}
-    check(not missing, "not on the page: %r" % missing)
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()
@@ -68,8 +89,190 @@ def every_key_is_documented():
     keys(read("check", cut), "check", found)
     keys(read("symbolize", FILES[0], "--output=" + os.path.join(FOLDER, "lines.zst")), "symbolize", found)
     keys(read("export", FILES[0], "--output=" + os.path.join(FOLDER, "new.pickle")), "export", found)
+    keys(read("seal", FILES[0]), "seal", found)
+    missing = {k: p for k, p in found.items() if k not in NAMED}
+    check(not missing, "not on the page: %r" % missing)
     unused = {n for n in NAMED if "_" in n} - set(found)
     check(not unused, "on the page, but never written: %r" % unused)
+    equal(keys_of_schemas() - {k for k, p in found.items() if not p.startswith("info.info")}, set(), "only in a schema")
+
+
+@case("the schemas are strict: every key is required, no other is allowed, and every closed set is on the page")
+def schemas_are_strict():
+    for name, one in SCHEMAS.items():
+        equal(one["$schema"], "https://json-schema.org/draft/2020-12/schema", name)
+        bases = {p["$ref"].rpartition("/")[2] for p in parts_of(one) for p in (p.get("allOf", ()) if isinstance(p, dict) else ())}
+        definitions = {**SCHEMAS["common"]["$defs"], **one.get("$defs", {})}
+        conditions = [id(one.get(k)) for k in ("then", "else")] + [id(p) for p in parts_of(definitions["nothing_known"])]
+        for o in objects(name):
+            if id(o) in conditions:
+                continue
+            inherited = [k for b in o.get("allOf", ()) for k in definitions[b["$ref"].rpartition("/")[2]]["properties"]]
+            conditional = list(o["else"]["properties"]) if "else" in o else []
+            taken = [k for k, v in o["properties"].items() if v is True]
+            equal(sorted(taken), sorted(inherited + conditional), name)
+            equal(o["required"], [k for k in o["properties"] if k not in inherited], name)
+            base = any(definitions.get(b) is o or SCHEMAS["common"]["$defs"].get(b) is o for b in
+                       bases | {"recording", "pool_figures", "address_layout"})
+            equal(o.get("additionalProperties", True), base, name + ": " + json.dumps(o)[:200])
+        if "else" in one:
+            equal(one["then"]["properties"], {k: {"type": "null"} for k in one["else"]["properties"]}, name)
+        for p in parts_of(one):
+            if isinstance(p, dict) and isinstance(p.get("enum"), list):
+                check(all(v is None or v in PAGE for v in p["enum"] if p is not definitions.get("flag")), "on the page: %r" % p["enum"])
+
+
+@case("operations, flags and spaces of the schema are those of events.def")
+def closed_sets_of_the_format():
+    with open(os.path.join(ROOT, "include/cutrace/format/events.def"), encoding="utf-8") as f:
+        rows = re.findall(r'^CT_(OP|FLAG|SPACE)\(\d+, \w+, "([^"]+)"\)', f.read(), re.M)
+    common = {**SCHEMAS["common"]["$defs"], **SCHEMAS["dump"]["$defs"]}
+    for kind, name in (("OP", "operation"), ("FLAG", "flag"), ("SPACE", "space_or_null")):
+        values = next(p["enum"] for p in parts_of(common[name]) if isinstance(p, dict) and isinstance(p.get("enum"), list))
+        equal({v for v in values if v}, {text for of, text in rows if of == kind and text != "amend"}, name)
+
+
+def changed(value, path, to):
+    """A copy of a document with another value at a path; `to` gets the object or list that holds it."""
+    value = copy.deepcopy(value)
+    inside = value
+    for k in path[:-1]:
+        inside = inside[k]
+    to(inside, path[-1])
+    return value
+
+
+def paths(value, before=()):
+    """The paths of all values in a document, but of the INFO pairs and of elements of a list behind the first."""
+    for k in value if isinstance(value, dict) else range(min(len(value), 1)) if isinstance(value, list) else ():
+        yield before + (k,)
+        if k != "info":
+            yield from paths(value[k], before + (k,))
+
+
+@case("a document with a key more, a key less or a value of another kind is refused, wherever that is")
+def wrong_documents():
+    count = 0
+    documents = [(view, read(view, path)) for path in FILES[:2] for view in VIEWS]
+    documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
+    for view, d in documents:
+        schema.check_document(view, d)
+        for path in paths(d):
+            wrong = [changed(d, path, lambda o, k: o.__setitem__(k, {"no_such_key": 1}))]
+            if isinstance(path[-1], str):
+                wrong += [changed(d, path, lambda o, k: o.pop(k)), changed(d, path, lambda o, _: o.__setitem__("more", None))]
+            for w in wrong:
+                try:
+                    schema.check_document(view, w)
+                except schema.Invalid:
+                    count += 1
+                    continue
+                raise AssertionError("%s: accepted without, or with another, %s" % (view, path))
+    check(count > 2000, count)
+    return "%d wrong ones" % count
+
+
+@case("null stands only where something can be unknown")
+def wrong_nulls():
+    d = read("summary", FILES[0])
+    for path in (("devices",), ("ooms",), ("trace", "complete"), ("ooms", 0, "event"), ("devices", 0, "memory", "end"),
+                 ("ooms", 0, "memory"), ("devices", 0, "live_bytes"), ("incident_counts",), ("live_at_crossing", 0, "kind")):
+        try:
+            schema.check_document("summary", changed(d, path, lambda o, k: o.__setitem__(k, None)))
+        except schema.Invalid:
+            continue
+        raise AssertionError("null at %r" % (path,))
+    unknown = copy.deepcopy(d)
+    unknown["trace"].update(events=0, incomplete={"reason": "cut", "known_until_ns": None})
+    try:
+        schema.check_document("summary", unknown)
+    except schema.Invalid as e:
+        check("must be null" in str(e), e)
+    else:
+        raise AssertionError("figures of a trace of which nothing is known")
+
+
+@case("golden and recorded traces: their documents are what the schemas say")
+def all_documents():
+    for path in RECORDED + sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
+        for view in VIEWS + ("dump",):
+            report(view, "--json", path)
+        if path in RECORDED:
+            report("summary", "--json", "--capacity=40GiB", path)
+            report("frag", "--json", "--at=end", path)
+
+
+@case("damaged and cut traces: whatever is left of them is reported as the schemas say")
+def damaged_documents():
+    rng, count = random.Random(1), 0
+    path = os.path.join(FOLDER, "damaged.zst")
+    for _ in range(40):
+        with open(rng.choice(FILES), "rb") as f:
+            data = bytearray(f.read())
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        with open(path, "wb") as f:
+            f.write(data[:rng.randrange(len(data) // 2, len(data) + 1)])
+        count += sum(report(view, "--json", path)[1] != b"" for view in VIEWS + ("dump",))
+    check(count > 100, count)
+    return "%d documents" % count
+
+
+@case("the schemas are valid, and say the same to another validator")
+def another_validator():
+    try:
+        import jsonschema
+        validators = {c: jsonschema.Draft202012Validator(schema.bundle(c)) for c in schema.COMMANDS}
+    except (ImportError, AttributeError):
+        raise Skip("python3-jsonschema 4 is not installed") from None
+    for command, v in validators.items():
+        v.check_schema(v.schema)
+        for path in FILES if command in VIEWS else ():
+            d = read(command, path)
+            equal([e.message for e in v.iter_errors(d)], [], command)
+            check(list(v.iter_errors({**d, "more": 1})), command)
+
+
+@case("the result of an OOM is that of its call: null where PyTorch reports it, and no call returned")
+def results_of_ooms():
+    kinds = set()
+    for path in RECORDED + FILES:
+        called = {e["event"]: (e["op"], e["result"]) for e in map(json.loads, report("dump", "--json", path)[1].splitlines())}
+        for view in ("summary", "oom"):
+            d = read(view, path)
+            for o in (d["ooms"] or []) + [d["crossing"]] * bool(d["crossing"]):
+                equal((o["op"], o["result"]), called[o["event"]], path)
+                kinds.add((o["op"] == "block-oom", o["result"]))
+    equal(kinds, {(True, None), (False, 2)})
+
+
+@case("a trace that lost events is complete nowhere")
+def lost_events():
+    t = Trace()
+    traces.begin(t)
+    t.event("alloc", 51 * traces.S, api="cuMemAlloc_v2", bytes=1 << 20, ptr=0x10000000, device=0, result=0, space="device")
+    t.event("lost", 52 * traces.S, count=7)
+    t.flush(last=True)
+    path = os.path.join(FOLDER, "lost.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    summary, checked = read("summary", path)["trace"], read("check", path)
+    equal([(d["complete"], d["lost_events"]) for d in (summary, checked)], [(False, 7)] * 2)
+    text = report("check", path)[1].decode()
+    check("7 events were lost by the recorder" in text and "complete from start" not in text, text)
+
+
+@case("what frag says of the whole range is what summary says, at whatever moment frag looks")
+def counts_of_the_range():
+    kinds = set()
+    for path in RECORDED + FILES:
+        summary = {d["ordinal"]: d for d in read("summary", path)["devices"] or []}
+        for at in ("end", "peak", "%.3f" % 0.001):
+            for d in read("frag", path, "--at=" + at)["devices"] or []:
+                same = ("growth_causes", "oom_causes", "retries", "retries_is_bound", "fragmentation")
+                equal([d[k] for k in same], [summary[d["ordinal"]][k] for k in same], path)
+                kinds.add((d["pool"] is None, d["growth_causes"] is None))
+    check({(True, True), (True, False), (False, False)} <= kinds, kinds)
 
 
 @case("the keys of a view do not depend on the trace")

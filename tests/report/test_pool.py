@@ -717,21 +717,22 @@ def whole(seed, n, moments, details=True):
     check(n < 1000 or completed, "seed %d: a peak was completed by its block" % seed)
     named = 0
     for device in read("frag", path, "--at=end")["devices"]:
-        d, pool = device["ordinal"], device["pool"]
+        d = device["ordinal"]
         want = requests.counts.get(d, no_requests())
         what = "seed %d device %d requests" % (seed, d)
-        equal({k: pool[k] for k in want}, want, what)
-        equal(next(s["retries"] for s in summary["devices"] if s["ordinal"] == d), want["retries"], what)
+        equal({k: device[k] for k in want} if device["pool"] else no_requests(), want, what)
+        of_summary = next(s for s in summary["devices"] if s["ordinal"] == d)
+        equal({k: of_summary[k] for k in want}, {k: device[k] for k in want}, what + " in summary")
         found = {r["event"]: r for r in requests.found if r["device"] == d}
-        equal(len(pool["requests"]), min(100, len(found)), what)
-        for r in pool["requests"]:
+        equal(len(device["requests"]), min(100, len(found)), what)
+        for r in device["requests"]:
             w = found[r["event"]]
             equal({k: r[k] for k in w if k not in ("device", "then")}, {k: w[k] for k in w if k not in ("device", "then")}, what)
             if details and w["cause"] == "fragmented":
                 named += 1
                 cost = restored(w["then"]).in_the_way(d, w["class"], w["requested_bytes"])
                 equal(r["in_the_way"] and r["in_the_way"]["block_bytes"], cost, "%s event %d" % (what, r["event"]))
-        weights = [(r["outcome"] == "oom", r["free_bytes"] - r["largest_free_bytes"]) for r in pool["requests"]]
+        weights = [(r["outcome"] == "oom", r["free_bytes"] - r["largest_free_bytes"]) for r in device["requests"]]
         others = [(r["outcome"] == "oom", r["free_bytes"] - r["largest_free_bytes"]) for r in found.values()]
         equal(sorted(weights, reverse=True), sorted(others, reverse=True)[:100], what)
     return requests, refusals, named

@@ -181,7 +181,7 @@ def kept_surroundings():
     equal(read("summary", path)["live_at_crossing"], read("summary", whole)["live_at_crossing"])
     t = b["trace"]
     equal((t["overwritten_events"], t["missing_chunks"], t["lost_events"], t["exact"]), ((5 + 25) * EVENTS, 0, 0, True))
-    equal([(k["from_event"], k["to_event"]) for k in t["retained"]], [(5 * EVENTS, 10 * EVENTS)])
+    equal([(k["from_event"], k["to_event"]) for k in t["retained"]], [(5 * EVENTS, 10 * EVENTS - 1)])
     equal(report("check", path)[0], 4)
     # the first of them with event 0
     path = write(p.trace.out[:10] + p.trace.out[33:])

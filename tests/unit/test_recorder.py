@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 from recorder_runs import PROGRAM, Run, by_thread, equal, lost, ordered, replays  # noqa: E402
-from tap import FULL, REPORT, Skip, case, main  # noqa: E402
+from tap import FULL, REPORT, Skip, case, main, read_json  # noqa: E402
 
 
 @case("one thread is recorded completely")
@@ -105,7 +105,7 @@ def an_amendment_after_the_chunk_is_a_record():
 
 def left_over(path):
     """(allocations, bytes) that are live at the end, from whatever is left of the trace."""
-    summary = json.loads(subprocess.run([REPORT, "summary", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+    summary = json.loads(read_json("summary", path))
     assert summary["trace"]["exact"]
     return summary["trace"]["overwritten_events"], tuple(summary["devices"][0][k] for k in ("live_allocations", "live_bytes"))
 

@@ -22,6 +22,10 @@ lacks() { # standard input has no line like this
     if grep -q "$@"; then return 1; fi
 }
 
+valid() { # standard input is the JSON of this command by its schema, and passes through
+    python3 "$ROOT/tests/lib/schema.py" "$1"
+}
+
 plain() { # standard input holds no terminal sequences
     lacks $'\033'
 }
@@ -271,7 +275,7 @@ open("spike.zst", "wb").write(t.bytes())
 END
     LC_ALL=C "$report" timeline spike.zst >out
     sed -n 2p out | grep -q ':'
-    "$report" timeline --json spike.zst | python3 -c '
+    "$report" timeline --json spike.zst | valid timeline | python3 -c '
 import json, sys
 columns = json.load(sys.stdin)["devices"][0]["columns"]
 assert max(c["live_bytes_max"] for c in columns) == (1 << 30) + 5000, max(c["live_bytes_max"] for c in columns)'
@@ -279,15 +283,15 @@ assert max(c["live_bytes_max"] for c in columns) == (1 << 30) + 5000, max(c["liv
 
 @test "--from and --to: seconds and durations since the start" {
     t=$traces/recovered.zst
-    [ "$("$report" dump --json --from 20 --to 22 "$t" | wc -l)" -eq 4 ]
-    [ "$("$report" dump --json --from=20s --to=0.3667min "$t" | wc -l)" -eq 4 ]
-    [ "$("$report" dump --json --from 0h20000ms --to 22.0 "$t" | wc -l)" -eq 4 ]
-    "$report" --from 21 "$t" --json | python3 -c '
+    [ "$("$report" dump --json --from 20 --to 22 "$t" | valid dump | wc -l)" -eq 4 ]
+    [ "$("$report" dump --json --from=20s --to=0.3667min "$t" | valid dump | wc -l)" -eq 4 ]
+    [ "$("$report" dump --json --from 0h20000ms --to 22.0 "$t" | valid dump | wc -l)" -eq 4 ]
+    "$report" --from 21 "$t" --json | valid summary | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
 assert [o["event"] for o in d["ooms"]] == [10], d["ooms"]
 assert d["devices"][0]["peak_bytes"] == 768 << 20, d["devices"][0]'
-    "$report" --to 12.5 "$t" --json | python3 -c '
+    "$report" --to 12.5 "$t" --json | valid summary | python3 -c '
 import json, sys
 d = json.load(sys.stdin)
 assert d["ooms"] == [] and d["crossing"] is None and d["devices"][0]["live_bytes"] == 3 * 128 << 20, d'
@@ -298,7 +302,7 @@ assert d["ooms"] == [] and d["crossing"] is None and d["devices"][0]["live_bytes
     "$report" --units=si "$t" | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 4.62 GB; '
     "$report" --units=bytes "$t" | grep -q '^OUT OF MEMORY on GPU 0 at .* asked for 4617089848; '
     "$report" --device 1 "$traces/mixed.zst" | head -n 1 | grep -q 'GPU 1: 40.00 MiB'
-    "$report" -d1 --json "$traces/mixed.zst" | python3 -c '
+    "$report" -d1 --json "$traces/mixed.zst" | valid summary | python3 -c '
 import json, sys
 assert [d["ordinal"] for d in json.load(sys.stdin)["devices"]] == [1]'
     for view in summary oom top timeline frag; do
@@ -329,7 +333,7 @@ for i, n in enumerate(names):
 t.flush(last=True)
 open("names.zst", "wb").write(t.bytes())
 END
-    "$report" dump --json names.zst | python3 -c '
+    "$report" dump --json names.zst | valid dump | python3 -c '
 import json, sys
 names = [json.loads(l)["stack"][0]["name"] for l in sys.stdin]
 assert names[0] == "foo::bar()", names[0]

@@ -38,7 +38,7 @@ def life(command, stacks, folder, allocations, depth="1024"):
     assert done.returncode == 0 and not done.stderr, f"{done.returncode}: {done.stderr[-2000:]}"
     with open(out, encoding="utf-8") as f:
         told = [json.loads(line) for line in f]
-    said = subprocess.run([REPORT, "dump", "--json", trace], capture_output=True, text=True, check=True).stdout
+    said = tap.read_json("dump", trace)
     events = (json.loads(line) for line in said.splitlines())
     seen = {e["bytes"]: e["stack"] for e in events if e["op"] == "alloc"}
     assert len(seen) == len(told) == allocations
@@ -135,7 +135,7 @@ def embedded(_, command):
             done = subprocess.run([os.path.join(BUILD, "tests/stacks/python/embeds_python"), library, os.path.join(BUILD, "sim/libcuda.so.1"),
                                    scope], env=env, capture_output=True, text=True, timeout=HANG)
             assert done.returncode == 0 and not done.stderr, f"{scope}: {done.returncode}: {done.stderr[-2000:]}"
-            lines = subprocess.run([REPORT, "dump", "--json", trace], capture_output=True, text=True, check=True).stdout
+            lines = tap.read_json("dump", trace)
             seen = {e["bytes"]: e["stack"] for e in map(json.loads, lines.splitlines()) if e["op"] == "alloc"}
             found = {n: [[f["name"], f["file"], f["line"]] for f in stack if is_python(f)] for n, stack in seen.items()}
             assert found == {1: [], 2: python, 3: python, 4: [], 5: [], 6: python, 7: []}, f"{scope}: {found}"
@@ -170,7 +170,7 @@ def lost(_, command):
         done = subprocess.run([*command, "-c", LOST, os.path.join(BUILD, "sim/libcuda.so.1")], env=env, capture_output=True,
                               text=True, timeout=HANG)
         assert done.returncode == 0 and not done.stderr, f"{done.returncode}: {done.stderr[-2000:]}"
-        lines = subprocess.run([REPORT, "dump", "--json", trace], capture_output=True, text=True, check=True).stdout
+        lines = tap.read_json("dump", trace)
         (stack,) = [e["stack"] for e in map(json.loads, lines.splitlines()) if e["result"]]
         assert [f["kind"] for f in stack] == ["native", "end"] + ["python"] * 3, stack
         assert stack[1]["end"] == "lost" and [f["name"] for f in stack[2:]] == ["inner", "outer", "<module>"], stack

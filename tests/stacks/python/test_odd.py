@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import test_frames  # noqa: E402
-from tap import BUILD, LIBRARY, REPORT, SIM, case, main  # noqa: E402
+from tap import BUILD, LIBRARY, SIM, case, main, read_json  # noqa: E402
 from test_frames import HANG, HERE  # noqa: E402
 from test_traces import python_frames  # noqa: E402
 
@@ -27,8 +27,7 @@ def traced(*command, before=(), **env):
                      PYTHONUTF8="1", **env)
         done = subprocess.run(command, env=plain, cwd=folder, capture_output=True, text=True, timeout=HANG)
         assert done.returncode == 0, f"{done.returncode} {done.stdout[-1000:]} {done.stderr[-3000:]}"
-        said = [subprocess.run([REPORT, what, "--json", path], capture_output=True, text=True, check=True).stdout
-                for what in ("dump", "info")]
+        said = [read_json(what, path) for what in ("dump", "info")]
     return done.stdout, [json.loads(line) for line in said[0].splitlines()], said[1]
 
 

@@ -13,7 +13,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import tap  # noqa: E402
 import test_frames  # noqa: E402
-from tap import FULL, LIBRARY, REPORT, SIM  # noqa: E402
+from tap import FULL, LIBRARY, SIM  # noqa: E402
 from test_frames import HANG, HERE  # noqa: E402
 
 STACKS = 20000 if FULL else 300
@@ -50,8 +50,7 @@ class Trace:
 
 
 def report(*arguments):
-    return subprocess.run([REPORT, arguments[0], "--json", *arguments[1:]], capture_output=True, text=True, check=True,
-                          errors="replace").stdout
+    return tap.read_json(*arguments)
 
 
 def python_frames(stack):

@@ -14,6 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import check_ledger  # noqa: E402
+import schema  # noqa: E402
 import segments  # noqa: E402
 import tap  # noqa: E402
 import wheels  # noqa: E402
@@ -75,7 +76,10 @@ class Run:
 
     def events(self):
         with subprocess.Popen([tap.REPORT, "dump", "--json", self.trace], stdout=subprocess.PIPE, env=tap.PLAIN) as dump:
-            yield from map(json.loads, dump.stdout)
+            for line in dump.stdout:
+                e = json.loads(line)
+                schema.check_document("dump", e)
+                yield e
         tap.equal(dump.returncode, 0, "cutrace-report dump")
 
 

@@ -50,17 +50,18 @@ def compare(run, moments, streams, whole=True, retries=None):
     for truth in moments:
         t = at[truth["marker"]] - start
         to = "--to=%d.%09d" % divmod(t, 10**9)
-        pools = {d["ordinal"]: d["pool"] for d in view("frag", run.trace, "--at=end", to)["devices"]}
+        devices = {d["ordinal"]: d for d in view("frag", run.trace, "--at=end", to)["devices"]}
         found = view("oom", run.trace, to)
         for device in truth["devices"]:
             if not sum(device["blocks"]):
                 continue
-            pool, want = pools[device["device"]], figures(device)
+            ours, want = devices[device["device"]], figures(device)
+            pool = ours["pool"]
             tap.equal({k: pool[k] for k in want}, want, "moment %d, device %d" % (truth["marker"], device["device"]))
             if whole:
-                tap.equal(sum(pool["oom_causes"].values()), device["ooms"], "refused")
-                check_incidents(found, device, pool["retries"])
-                retries.append((pool["retries"], device["retries"], pool["retries_is_bound"]))
+                tap.equal(sum(ours["oom_causes"].values()), device["ooms"], "refused")
+                check_incidents(found, device, ours["retries"])
+                retries.append((ours["retries"], device["retries"], ours["retries_is_bound"]))
             states = [b for s in device["segments"] for b in blocks_of(s)]
             largest = max([b[1] for b in states if b[2] == FREE], default=0)
             if any(b[2] == WAITS for b in states):
@@ -98,7 +99,7 @@ def check_case(version, case):
     requests = {k: 0 for k in ("not_enough_free", "fragmented", "fit_unused")}
     for device in view("frag", run.trace)["devices"]:
         for k in requests:
-            requests[k] += device["pool"]["growth_causes"][k] if device["pool"] else 0
+            requests[k] += device["growth_causes"][k] if device["growth_causes"] else 0
     tap.note("%s: requests that made the pool grow: %s" % (case[0], ", ".join("%d %s" % (n, k) for k, n in requests.items())))
     if case[2].get("streams") == 0:
         tap.check(requests["fragmented"], "free memory lay in pieces")

@@ -25,8 +25,7 @@ STATES = {"inactive": test_blocks.FREE, "active_pending_free": test_blocks.WAITS
 
 def view(name, trace, *more):
     """The documents of cutrace-report."""
-    done = subprocess.run([tap.REPORT, name, "--json", *more, trace], check=True, capture_output=True, env=tap.PLAIN)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in tap.read_json(name, *more, trace).splitlines()]
 
 
 def program(folder, settings, *words, python=""):

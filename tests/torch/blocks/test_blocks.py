@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import check_ledger  # noqa: E402
 import ways  # noqa: E402
-from tap import BUILD, REPORT, case, main  # noqa: E402
+from tap import BUILD, REPORT, case, main, read_json  # noqa: E402
 from ways import folder  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -51,8 +51,7 @@ def written_down(done):
 
 
 def dumped(path):
-    r = subprocess.run([REPORT, "dump", "--json", path], capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in r.stdout.splitlines()]
+    return [json.loads(line) for line in read_json("dump", path).splitlines()]
 
 
 def reports(events):
@@ -110,8 +109,7 @@ def the_end_of_it(done, more=0, wrapped=True):
 def alive_at_the_end(done):
     """Blocks by the ledger against what the report has from checkpoint and events: their number and bytes; and all segments."""
     (path,), (want,), out = done.traces.values(), written_down(done).values(), []
-    r = subprocess.run([REPORT, "frag", "--at=end", "--json", path], capture_output=True, text=True, check=True)
-    pools = {d["ordinal"]: d["pool"] for d in json.loads(r.stdout)["devices"]}
+    pools = {d["ordinal"]: d["pool"] for d in json.loads(read_json("frag", "--at=end", path))["devices"]}
     for device, all_reports in want.items():
         alive = {}
         for op, ptr, size, *_ in all_reports:

@@ -14,7 +14,7 @@ struct ct_oom_event {
     int device; // index; CT_MAX_DEVICES = unknown
     uint32_t api, op, space, stack, thread, flags;
     int32_t result;
-    int bytes_known, reading_known;
+    int result_known, bytes_known, reading_known;
     uint64_t bytes, free, total;
     uint64_t live_bytes, live_allocations;
     struct ct_breakdown split; // of the device at the event

@@ -44,6 +44,11 @@ void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment mome
         ct_live_at_list_mempools(&r->live, device, &p->candidate[moment].pool_count);
 }
 
+struct ct_breakdown ct_peak_totals_split(const struct ct_peak_totals *p,
+                                         enum ct_totals_moment moment) {
+    return p->candidate[moment].split;
+}
+
 static struct ct_holding read_holding(const struct ct_peak_totals *p, enum ct_totals_moment moment,
                                       unsigned kind, uint32_t stack) {
     const struct ct_stack_at_peak *s = &p->kind[kind].list[stack];

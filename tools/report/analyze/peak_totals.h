@@ -42,6 +42,9 @@ void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uin
 // Captures the state behind an event of a device (an index) as its new candidate.
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,
                             const struct ct_replay *r, int device, uint64_t event);
+// Returns the memory split at a candidate; all unknown and 0 if none was captured.
+struct ct_breakdown ct_peak_totals_split(const struct ct_peak_totals *p,
+                                         enum ct_totals_moment moment);
 // Returns 1 and the candidate's totals (at a peak without memory pools), or 0 if it was not
 // captured at that event.
 int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment moment, uint64_t event,

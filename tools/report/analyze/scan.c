@@ -107,7 +107,8 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.stack = CT_HAS(e, stack) ? e->stack : 0;
     o.thread = CT_HAS(e, thread) ? e->thread : 0;
     o.flags = CT_HAS(e, flags) ? e->flags : 0;
-    o.result = CT_HAS(e, result) ? e->result : 0;
+    o.result_known = CT_HAS(e, result); // (PyTorch's report of an OOM has none)
+    o.result = o.result_known ? e->result : 0;
     o.bytes_known = CT_HAS(e, bytes);
     o.bytes = o.bytes_known ? e->bytes : 0;
     o.reading_known = CT_HAS(e, free_bytes) && CT_HAS(e, total_bytes);
@@ -258,6 +259,27 @@ static uint64_t failed_bytes(const struct ct_oom_event *o, const struct ct_event
                : 0;
 }
 
+void ct_scan_limit_free(struct ct_breakdown *split, uint64_t capacity) {
+    const uint64_t used = split->used_known ? split->used : split->tracked;
+    if (capacity)
+        split->free = capacity > used ? capacity - used : 0;
+}
+
+struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device) {
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
+    const struct ct_device_scan *d = &s->device[device];
+    struct ct_device_memory m = {.peak_known = d->peak_known};
+    m.end = ct_replay_split(&s->end, device);
+    ct_scan_limit_free(&m.end, s->request.capacity);
+    if (m.peak_known)
+        m.peak = ct_peak_totals_split(&d->totals, CT_TOTALS_AT_PEAK);
+    ct_scan_limit_free(&m.peak, s->request.capacity);
+    m.crossing_known = crossing && crossing->device == device;
+    if (m.crossing_known)
+        m.crossing = crossing->split;
+    return m;
+}
+
 // Notes the first event behind which more than the budget is in use, or would be if its call had
 // not failed, with the state before it. A reading shows what was in use already: its state is the
 // one behind it.
@@ -277,9 +299,7 @@ static void note_budget(struct ct_scan *s, int index, const struct ct_oom_event 
         d->over.split = after;
     if (before->flags & CT_FLAG_NVML)
         d->over.thread = 0; // the recorder's own
-    const struct ct_breakdown *split = &d->over.split;
-    const uint64_t used = split->used_known ? split->used : split->tracked;
-    d->over.split.free = s->request.capacity > used ? s->request.capacity - used : 0;
+    ct_scan_limit_free(&d->over.split, s->request.capacity);
 }
 
 // A call that frees may not know the device, but the freed object does: plots the object's device
@@ -399,6 +419,7 @@ static void add_restored(struct ct_scan *s, const struct ct_trace *t) {
         scan->peak_bytes = live->live_bytes;
         scan->peak_event = t->first_event;
         scan->peak_t_ns = t->t_first_ns;
+        ct_peak_totals_capture(&scan->totals, CT_TOTALS_AT_PEAK, &s->end, d, scan->peak_event);
         scan->pool_at_peak = ct_torch_pool_totals(&s->end.pool, &s->end.live, d);
         if (s->request.columns)
             plot(s, d, s->column[d]);

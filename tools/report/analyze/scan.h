@@ -51,6 +51,13 @@ struct ct_plot_column {
     int coarse;    // from the coarse history
 };
 
+// How the memory of a device was used at the moments that views show. `free` is what the budget
+// leaves, if there is one.
+struct ct_device_memory {
+    int crossing_known, peak_known; // the crossing is of this device; the device has a peak
+    struct ct_breakdown crossing, peak, end;
+};
+
 struct ct_scan_request {
     uint64_t from_ns, to_ns;
     int device;        // -1 = all
@@ -85,6 +92,9 @@ struct ct_scan {
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);
 void ct_scan_free(struct ct_scan *s);
+struct ct_device_memory ct_scan_memory(const struct ct_scan *s, int device);
+// Sets `free` to what a budget leaves (0: there is none).
+void ct_scan_limit_free(struct ct_breakdown *split, uint64_t capacity);
 // Returns the crossing of capacity, or NULL. With a budget: the first event over it. Otherwise the
 // head of an incident, see ct_incidents_find_crossing.
 const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s);

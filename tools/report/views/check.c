@@ -7,7 +7,7 @@
 #include "views/trace_state.h"
 
 struct findings {
-    uint64_t events, out_of_order, outside, unknown_ops, unknown_stacks, miscounted;
+    uint64_t events, lost, out_of_order, outside, unknown_ops, unknown_stacks, miscounted;
 };
 
 static void read_events(struct ct_view *v, struct findings *f) {
@@ -18,12 +18,15 @@ static void read_events(struct ct_view *v, struct findings *f) {
     while (ct_trace_next(t, &e, &number)) {
         const struct ct_chunk *head = &t->index.chunks[t->chunk].head;
         f->events++;
+        if (e.op == CT_OP_LOST)
+            f->lost += CT_HAS(&e, count) ? e.count : 1;
         f->out_of_order += e.t_ns < last;
         f->outside += e.t_ns < head->t_first_ns || e.t_ns > head->t_last_ns;
         f->unknown_ops += !ct_event_names_op(e.op);
         f->unknown_stacks += CT_HAS(&e, stack) && !e.stack;
         last = e.t_ns;
     }
+    f->lost = ct_view_scan_lost_events(v, f->lost);
     if (f->events != t->events)
         f->miscounted = 1;
 }
@@ -51,9 +54,10 @@ static uint64_t get_finding(const struct findings *f, size_t i) {
 static void print_json(struct ct_view *v, const struct findings *f, int ok) {
     struct ct_json json = {.out = v->out}, *j = &json;
     const struct ct_index *x = &v->trace->index;
-    ct_document_begin_bare(j, v, v->trace->source.name);
+    ct_document_begin_bare(j, v);
     ct_json_bool(j, "ok", ok);
-    ct_json_bool(j, "complete", ct_trace_is_complete(v->trace));
+    ct_json_bool(j, "complete", ct_trace_state_is_complete(v->trace, f->lost));
+    ct_json_number(j, "lost_events", f->lost);
     ct_document_add_recording(j, v->trace);
     ct_json_number(j, "events", f->events);
     ct_json_number(j, "events_by_prefixes", v->trace->events);
@@ -91,6 +95,9 @@ static void print_text(struct ct_view *v, const struct findings *f, int ok) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (get_finding(f, i))
             fprintf(v->out, "%" PRIu64 " %s\n", get_finding(f, i), kinds[i].text);
+    if (f->lost > t->missing_events)
+        fprintf(v->out, "%" PRIu64 " event%s lost by the recorder\n", f->lost - t->missing_events,
+                f->lost - t->missing_events == 1 ? " was" : "s were");
     if (ct_trace_state_print_overwritten(v))
         putc('\n', v->out);
     if (ct_trace_state_print_torn(v))
@@ -99,7 +106,7 @@ static void print_text(struct ct_view *v, const struct findings *f, int ok) {
         fprintf(v->out, "%s%s\n", t->running ? "" : "no clean end: ", ct_trace_state_end(t));
     fprintf(v->out, "%s: %" PRIu64 " event%s in %zu chunk%s%s\n", ok ? "ok" : "damaged", f->events,
             ct_human_plural(f->events), x->count, ct_human_plural(x->count),
-            ct_trace_is_complete(t) ? ", complete from start to end" : "");
+            ct_trace_state_is_complete(t, f->lost) ? ", complete from start to end" : "");
 }
 
 int ct_view_check(struct ct_view *v) {

@@ -2,7 +2,12 @@
 // Writes the shared parts; JSON.md documents each key.
 #include "views/document.h"
 
+#include <inttypes.h>
+
+#include "replay/torch_settings.h"
 #include "views/event_names.h"
+#include "views/pool_json.h"
+#include "views/time_range.h"
 #include "views/trace_state.h"
 
 void ct_document_add_device(struct ct_json *j, const char *key, int device) {
@@ -23,19 +28,26 @@ static void add_process(struct ct_json *j, const struct ct_view *v) {
     ct_json_close(j, '}');
 }
 
-void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v, const char *file) {
+void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v) {
     char schema[64];
     (void)snprintf(schema, sizeof schema, "cutrace.%s/%d",
                    ct_arguments_command_name(v->options->command), CT_DOCUMENT_VERSION);
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", schema);
-    ct_json_text(j, "file", file);
+    ct_json_text(j, "file", v->trace->source.name);
+}
+
+void ct_document_add_start(struct ct_json *j, const struct ct_trace *t) {
+    uint64_t utc_ns = 0;
+    const int known = ct_time_range_utc(t, t->start_ns, &utc_ns);
+    ct_json_number(j, "start_ns", t->start_ns);
+    ct_json_number_or_null(j, "start_utc_ns", known, utc_ns);
 }
 
 void ct_document_begin(struct ct_json *j, const struct ct_view *v) {
-    ct_document_begin_bare(j, v, v->trace->source.name);
+    ct_document_begin_bare(j, v);
     add_process(j, v);
-    ct_json_number(j, "start_ns", v->trace->start_ns);
+    ct_document_add_start(j, v->trace);
 }
 
 void ct_document_end(struct ct_json *j) {
@@ -45,9 +57,9 @@ void ct_document_end(struct ct_json *j) {
 
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
-    const uint64_t lost = ct_view_scan_lost_events(v, s);
+    const uint64_t lost = ct_view_scan_lost_events(v, s->lost);
     ct_json_open(j, "trace", '{');
-    ct_json_bool(j, "complete", ct_trace_is_complete(t) && !lost);
+    ct_json_bool(j, "complete", ct_trace_state_is_complete(t, lost));
     ct_json_bool(j, "truncated", !t->ended && !t->sealed);
     ct_json_number(j, "lost_events", lost);
     ct_document_add_recording(j, t);
@@ -55,16 +67,18 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     ct_json_number(j, "chunks", t->index.count);
     ct_json_number(j, "missing_chunks", t->index.missing);
     ct_json_number(j, "damaged_places", t->index.damages);
+    ct_json_number_or_null(j, "first_damage_offset", t->index.damages != 0,
+                           t->index.damages ? t->index.damage[0].offset : 0);
     ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
     ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
     ct_json_close(j, '}');
 }
 
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][8] = {
-        [CT_COMMAND_summary] = {"devices", "host_bytes", "ooms", "incidents", "crossing",
-                                "live_at_crossing", "live_at_peak"},
-        [CT_COMMAND_oom] = {"ooms", "incidents", "crossing"},
+    static const char *const keys[CT_COMMANDS][10] = {
+        [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "ooms", "incidents",
+                                "incident_counts", "crossing", "live_at_crossing", "live_at_peak"},
+        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "host"},
@@ -84,13 +98,26 @@ int ct_document_print_unknown(const struct ct_view *v) {
     return 1;
 }
 
-static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *key,
-                     const char *fact) {
-    const struct ct_string *s = ct_definitions_info(&t->definitions, fact);
-    if (s)
+void ct_document_add_string(struct ct_json *j, const char *key, const struct ct_string *s) {
+    if (s && s->length)
         ct_json_bytes(j, key, s->at, s->length);
     else
         ct_json_null(j, key);
+}
+
+static void add_fact(struct ct_json *j, const struct ct_trace *t, const char *key,
+                     const char *fact) {
+    ct_document_add_string(j, key, ct_definitions_info(&t->definitions, fact));
+}
+
+static void add_run(struct ct_json *j, const struct ct_index *x, uint64_t first, uint64_t last,
+                    size_t from, size_t to) {
+    ct_json_open(j, NULL, '{');
+    ct_json_number(j, "from_event", first);
+    ct_json_number(j, "to_event", last);
+    ct_json_number(j, "from_ns", ct_index_first_ns(x, from));
+    ct_json_number(j, "to_ns", ct_index_last_ns(x, to));
+    ct_json_close(j, '}');
 }
 
 // Adds the runs of chunks, all but the one at the end, that the ring has retained around failed
@@ -101,12 +128,10 @@ static void add_retained(struct ct_json *j, const struct ct_trace *t) {
     for (size_t from = 0, i = 1; i < t->index.count; i++) {
         if (!c[i].overwritten)
             continue;
-        ct_json_open(j, NULL, '{');
-        ct_json_number(j, "from_event", c[from].head.first_event);
-        ct_json_number(j, "to_event", c[i - 1].head.first_event + c[i - 1].head.events);
-        ct_json_number(j, "from_ns", ct_index_first_ns(&t->index, from));
-        ct_json_number(j, "to_ns", ct_index_last_ns(&t->index, i - 1));
-        ct_json_close(j, '}');
+        const uint64_t first = c[from].head.first_event,
+                       behind = c[i - 1].head.first_event + c[i - 1].head.events;
+        if (behind > first)
+            add_run(j, &t->index, first, behind - 1, from, i - 1);
         from = i;
     }
     ct_json_close(j, ']');
@@ -129,6 +154,7 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     ct_json_bool(j, "clean_end", t->ended);
     ct_json_bool(j, "running", t->running);
     ct_json_number(j, "torn_events", t->torn);
+    ct_json_number(j, "file_bytes", t->source.bytes);
     ct_json_bool(j, "wrapped", t->index.chunks[0].head.seq != 0 || t->overwritten_events);
     ct_json_number(j, "overwritten_events", t->overwritten_events);
     ct_json_bool(j, "exact", t->exact);
@@ -142,30 +168,31 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget) {
     const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_oom_reason reason = ct_oom_reason_find(o, budget);
-    const struct ct_string *api = &n->strings[o->api];
-    const char *op = ct_event_names_op(o->op);
     ct_json_open(j, key, '{');
     ct_json_number(j, "event", o->event);
     ct_json_number_or_null(j, "incident", !budget, o->incident);
     ct_json_number(j, "t_ns", o->t_ns);
     ct_document_add_device(j, "device", o->device);
-    if (o->api)
-        ct_json_bytes(j, "api", api->at, api->length);
-    else
-        ct_json_null(j, "api");
-    ct_json_text(j, "op", op ? op : "unknown");
+    ct_document_add_string(j, "api", &n->strings[o->api]);
+    ct_document_add_name(j, "op", ct_event_names_op(o->op), o->op);
     ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
     ct_json_number_or_null(j, "rounded_bytes", reason.rounded_known, reason.rounded);
     ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
     ct_json_number_or_null(j, "total_bytes", o->reading_known, o->total);
-    ct_json_signed(j, "result", o->result);
+    if (o->result_known)
+        ct_json_signed(j, "result", o->result);
+    else
+        ct_json_null(j, "result");
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
+    ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     ct_json_bool(j, "recovered", o->recovered);
     ct_json_number_or_null(j, "recovered_event", o->recovered, o->recovered_event);
+    ct_json_number_or_null(j, "recovered_t_ns", o->recovered, o->recovered_t_ns);
     ct_json_number(j, "live_bytes", o->live_bytes);
     ct_json_number(j, "live_allocations", o->live_allocations);
     ct_document_add_memory(j, "memory", &o->split);
+    ct_pool_json_add_pool(j, "pool", &o->pool, ct_torch_settings_limit_reuse(v->trace));
     ct_call_sites_json_stack(j, v->sites, "stack", o->stack);
     ct_json_close(j, '}');
 }
@@ -180,10 +207,21 @@ static void add_incident(struct ct_json *j, const struct ct_incidents *n, size_t
     ct_json_bool(j, "freed_before_retry", i->retried && i->freed);
     ct_json_bool(j, "recovered", i->recovered);
     ct_json_number_or_null(j, "recovered_event", i->recovered, head->recovered_event);
+    ct_json_number_or_null(j, "recovered_t_ns", i->recovered, head->recovered_t_ns);
     ct_json_open(j, "parts", '[');
     for (uint32_t at = i->first + 1; at; at = n->ooms[at - 1].next_part)
         ct_json_number(j, NULL, n->ooms[at - 1].event);
     ct_json_close(j, ']');
+    ct_json_close(j, '}');
+}
+
+static void add_incident_counts(struct ct_json *j, const struct ct_incidents *n) {
+    const struct ct_incident_counts c = ct_incidents_count(n);
+    ct_json_open(j, "incident_counts", '{');
+    ct_json_number(j, "failed", c.failed);
+    ct_json_number(j, "recovered_later", c.recovered_later);
+    ct_json_number(j, "retried", c.retried);
+    ct_json_number(j, "freed_before_retry", c.freed);
     ct_json_close(j, '}');
 }
 
@@ -197,6 +235,7 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
     for (size_t k = 0; k < n->count; k++)
         add_incident(j, n, k);
     ct_json_close(j, ']');
+    add_incident_counts(j, n);
     if (crossing)
         ct_document_add_oom(j, v, "crossing", crossing, v->options->capacity != 0);
     else
@@ -214,6 +253,26 @@ void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c) {
     else
         ct_json_null(j, "source");
     ct_json_bool(j, "disagree", c->disagree);
+    ct_json_close(j, '}');
+}
+
+void ct_document_add_name(struct ct_json *j, const char *key, const char *name, uint32_t number) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "unknown-%" PRIu32, number);
+    ct_json_text(j, key, name ? name : text);
+}
+
+void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m) {
+    ct_json_open(j, "memory", '{');
+    if (m->crossing_known)
+        ct_document_add_memory(j, "crossing", &m->crossing);
+    else
+        ct_json_null(j, "crossing");
+    if (m->peak_known)
+        ct_document_add_memory(j, "peak", &m->peak);
+    else
+        ct_json_null(j, "peak");
+    ct_document_add_memory(j, "end", &m->end);
     ct_json_close(j, '}');
 }
 

@@ -13,8 +13,10 @@ enum { CT_DOCUMENT_VERSION = 2 }; // of all schemas
 // Opens a document with its schema and file, process and start.
 void ct_document_begin(struct ct_json *j, const struct ct_view *v);
 // Opens a document with its schema and file only.
-void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v, const char *file);
+void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v);
 void ct_document_end(struct ct_json *j);
+// Adds `start_ns`, and the same moment in UTC.
+void ct_document_add_start(struct ct_json *j, const struct ct_trace *t);
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s);
 // Prints the document of the command for a trace of which nothing is known: the command's own keys
 // are null. Returns 0 if the command is about other things.
@@ -30,5 +32,11 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
+// Adds `memory` of a device: the splits at the crossing, at the peak and at the end.
+void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m);
+// Adds a text of the trace; null if it is empty or NULL.
+void ct_document_add_string(struct ct_json *j, const char *key, const struct ct_string *s);
+// Adds a name of events.def, or "unknown-N" if `name` is NULL.
+void ct_document_add_name(struct ct_json *j, const char *key, const char *name, uint32_t number);
 
 #endif

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/utf8.h"
+#include "views/document.h"
 #include "views/event_names.h"
 #include "views/label.h"
 
@@ -15,19 +15,6 @@ static const struct {
 #define CT_FLAG(bit, NAME, name) {UINT32_C(1) << (bit), name},
 #include <cutrace/format/events.def>
 };
-
-static void add_string(struct ct_json *j, const char *key, const struct ct_string *s) {
-    if (s->length)
-        ct_json_bytes(j, key, s->at, s->length);
-    else
-        ct_json_null(j, key);
-}
-
-static void add_name(struct ct_json *j, const char *key, const char *name, uint32_t number) {
-    char text[24];
-    (void)snprintf(text, sizeof text, "unknown-%" PRIu32, number);
-    ct_json_text(j, key, name ? name : text);
-}
 
 static void add_flags(struct ct_json *j, const struct ct_event *e) {
     ct_json_open(j, "flags", '[');
@@ -57,10 +44,10 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
         ct_json_null(j, "tid");
     ADD(signed, device, "device");
     if (CT_HAS(e, api))
-        add_string(j, "api", &n->strings[e->api]);
+        ct_document_add_string(j, "api", &n->strings[e->api]);
     else
         ct_json_null(j, "api");
-    add_name(j, "op", ct_event_names_op(e->op), e->op);
+    ct_document_add_name(j, "op", ct_event_names_op(e->op), e->op);
     ADD(hex, ptr, "ptr");
     ADD(number, bytes, "bytes");
     ADD(signed, result, "result");
@@ -72,7 +59,7 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ADD(hex, pool, "pool");
     ADD(number, offset, "offset");
     if (CT_HAS(e, space))
-        add_name(j, "space", ct_event_names_space(e->space), e->space);
+        ct_document_add_name(j, "space", ct_event_names_space(e->space), e->space);
     else
         ct_json_null(j, "space");
     add_flags(j, e);
@@ -85,10 +72,11 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ADD(number, used_bytes, "used_bytes");
     ADD(number, count, "count");
     if (CT_HAS(e, text))
-        add_string(j, "text", &n->strings[e->text]);
+        ct_document_add_string(j, "text", &n->strings[e->text]);
     else
         ct_json_null(j, "text");
-    add_string(j, "thread_name", &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
+    ct_document_add_string(j, "thread_name",
+                           &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }

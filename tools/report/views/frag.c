@@ -385,6 +385,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
     ct_json_number(j, "live_bytes", now.bytes);
+    ct_json_number(j, "live_allocations", now.count);
     ct_json_open(j, "address_layout", '{');
     add_layout(j, &layout);
     ct_json_close(j, '}');
@@ -395,6 +396,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
         if (find_despite_free(s, k, d))
             ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0);
     ct_json_close(j, ']');
+    ct_json_number(j, "ooms_free_unknown", count_incidents(s, d, CT_OOM_REASON_UNKNOWN));
     add_history(j, h, d);
     ct_frag_pool_add_json(v, j, s, &h->requests[d], d);
     ct_json_close(j, '}');
@@ -427,14 +429,10 @@ static void add_moment(struct ct_json *j, const struct ct_moment *m) {
 
 static void print_json(struct ct_view *v, const struct ct_scan *s, const struct samples *h) {
     struct ct_json json = {.out = v->out}, *j = &json;
-    const char *without_blocks = ct_torch_settings_without_blocks(v->trace);
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
     add_moment(j, &h->moment);
-    if (without_blocks)
-        ct_json_text(j, "without_blocks", without_blocks);
-    else
-        ct_json_null(j, "without_blocks");
+    ct_pool_json_add_without_blocks(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (h->device[d] >= 0)

@@ -394,13 +394,6 @@ static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct
     ct_held_segments_free(&h);
 }
 
-static void add_causes(struct ct_json *j, const char *key, const uint64_t n[CT_GROWTH_CAUSES]) {
-    ct_json_open(j, key, '{');
-    for (int k = 0; k < CT_GROWTH_CAUSES; k++)
-        ct_json_number(j, ct_pool_growth_cause_name((enum ct_growth_cause)k), n[k]);
-    ct_json_close(j, '}');
-}
-
 static void add_obstruction(struct ct_view *v, struct ct_json *j, const struct ct_obstruction *w) {
     if (!w->known) {
         ct_json_null(j, "in_the_way");
@@ -454,15 +447,13 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
     ct_json_close(j, ']');
 }
 
-void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
-                           const struct ct_frag_requests *q, int device) {
+static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
     const struct ct_torch_pool_totals figures =
         ct_torch_pool_totals(&s->end.pool, &s->end.live, device);
     const struct ct_torch_pool_totals *f = &figures;
     const int bound = ct_torch_settings_limit_reuse(v->trace);
     if (!f->known) {
         ct_json_null(j, "pool");
-        ct_pool_json_add_curve(j, &s->curve, device, bound);
         return;
     }
     ct_json_open(j, "pool", '{');
@@ -470,8 +461,6 @@ void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct
     ct_json_number(j, "blocks", f->blocks);
     ct_json_number(j, "block_bytes", f->block_bytes);
     ct_json_number(j, "outside_segments_bytes", f->outside_bytes);
-    ct_json_number(j, "segments", f->segments);
-    ct_json_number(j, "segment_bytes", f->segment_bytes);
     ct_json_number(j, "idle_segments", f->idle_segments);
     ct_json_number(j, "idle_bytes", f->idle_bytes);
     ct_json_number(j, "held_segment_count", f->held_open_segments);
@@ -480,10 +469,14 @@ void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct
     add_class(j, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
     add_segment_kinds(v, j, s, device);
     add_held_segments(v, j, s, device);
-    add_causes(j, "growth_causes", s->growths.device[device].grown);
-    add_causes(j, "oom_causes", s->growths.device[device].ooms);
-    ct_pool_json_add_retries(j, v, &s->growths.device[device], 1);
-    add_requests(v, j, q, bound);
     ct_json_close(j, '}');
+}
+
+void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
+                           const struct ct_frag_requests *q, int device) {
+    const int bound = ct_torch_settings_limit_reuse(v->trace);
+    add_pool(v, j, s, device);
+    ct_pool_json_add_growths(j, v, &s->growths.device[device], s->device[device].pool_at_end.known);
+    add_requests(v, j, q, bound);
     ct_pool_json_add_curve(j, &s->curve, device, bound);
 }

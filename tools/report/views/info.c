@@ -131,7 +131,7 @@ static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size
     const struct ct_definitions *n = &t->definitions;
     char id[20];
     (void)snprintf(id, sizeof id, "%016" PRIx64, t->index.trace_id);
-    ct_document_begin_bare(j, v, t->source.name);
+    ct_document_begin_bare(j, v);
     ct_json_text(j, "trace_id", id);
     ct_json_number(j, "format_version", t->index.chunks[0].head.version);
     ct_json_number(j, "events", t->events);
@@ -141,9 +141,9 @@ static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size
     ct_json_number(j, "missing_chunks", t->index.missing);
     ct_json_number(j, "foreign_chunks", t->index.foreign);
     ct_document_add_recording(j, t);
-    ct_json_number(j, "start_ns", t->start_ns);
-    ct_json_number(j, "t_first_ns", t->t_first_ns);
-    ct_json_number(j, "t_last_ns", t->t_last_ns);
+    ct_document_add_start(j, t);
+    ct_json_number_or_null(j, "t_first_ns", t->t_first_ns != 0, t->t_first_ns);
+    ct_json_number_or_null(j, "t_last_ns", t->t_last_ns != 0, t->t_last_ns);
     ct_json_number(j, "stacks", n->defined_stacks);
     ct_json_open(j, "info", '{');
     for (size_t i = 0; i < count; i++) {

@@ -14,6 +14,8 @@ void ct_pool_json_add_module(struct ct_json *j, const struct ct_definitions *n, 
 void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_totals *f, int bound) {
     ct_json_number_or_null(j, "reserved_bytes", f->reported, f->reserved);
     ct_json_number_or_null(j, "allocated_bytes", f->reported, f->allocated);
+    ct_json_number(j, "segments", f->segments);
+    ct_json_number(j, "segment_bytes", f->segment_bytes);
     ct_json_number(j, "free_bytes", f->free.bytes);
     ct_json_number(j, "largest_free_bytes", f->free.largest);
     ct_json_bool(j, "largest_free_is_bound", bound);
@@ -37,8 +39,30 @@ void ct_pool_json_add_pool(struct ct_json *j, const char *key, const struct ct_t
     ct_json_close(j, '}');
 }
 
-void ct_pool_json_add_retries(struct ct_json *j, const struct ct_view *v,
+static void add_causes(struct ct_json *j, const char *key, const uint64_t n[CT_GROWTH_CAUSES],
+                       int known) {
+    if (!known) {
+        ct_json_null(j, key);
+        return;
+    }
+    ct_json_open(j, key, '{');
+    for (int k = 0; k < CT_GROWTH_CAUSES; k++)
+        ct_json_number(j, ct_pool_growth_cause_name((enum ct_growth_cause)k), n[k]);
+    ct_json_close(j, '}');
+}
+
+void ct_pool_json_add_without_blocks(struct ct_json *j, const struct ct_trace *t) {
+    const char *setting = ct_torch_settings_without_blocks(t);
+    if (setting)
+        ct_json_text(j, "without_blocks", setting);
+    else
+        ct_json_null(j, "without_blocks");
+}
+
+void ct_pool_json_add_growths(struct ct_json *j, const struct ct_view *v,
                               const struct ct_pool_growth_counts *g, int known) {
+    add_causes(j, "growth_causes", g->grown, known);
+    add_causes(j, "oom_causes", g->ooms, known);
     ct_json_number_or_null(j, "retries", known, g->retries);
     ct_json_bool(j, "retries_is_bound", ct_torch_settings_hide_retries(v->trace));
 }

@@ -145,7 +145,12 @@ static void print_result(const struct seal *s, int nothing) {
     struct ct_view *v = s->v;
     struct ct_json json = {.out = v->out}, *j = &json;
     if (v->options->json) {
-        ct_document_begin_bare(j, v, s->source->name);
+        ct_document_begin_bare(j, v);
+        if (v->options->output)
+            ct_json_text(j, "output", v->options->output);
+        else
+            ct_json_null(j, "output");
+        ct_json_number_or_null(j, "added_events", !nothing, v->trace->journal.folded);
         ct_json_number(j, "events", v->trace->events);
         ct_json_number(j, "torn_events", v->trace->torn);
         ct_document_end(j);

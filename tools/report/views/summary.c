@@ -380,7 +380,7 @@ static void add_pool(struct ct_json *j, struct summary *s, int d) {
     ct_pool_json_add_pool(j, "peak", &s->scan.device[d].pool_at_peak, bound);
     ct_pool_json_add_pool(j, "end", &s->scan.device[d].pool_at_end, bound);
     ct_json_close(j, '}');
-    ct_pool_json_add_retries(j, s->v, &s->scan.growths.device[d],
+    ct_pool_json_add_growths(j, s->v, &s->scan.growths.device[d],
                              s->scan.device[d].pool_at_end.known);
     ct_pool_json_add_curve(j, &s->scan.curve, d, bound);
 }
@@ -390,9 +390,10 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_device_scan *scan = &s->scan.device[d];
     const struct ct_device_usage *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
-    const struct ct_breakdown split = ct_replay_split(&s->scan.end, d);
+    const struct ct_device_memory memory = ct_scan_memory(&s->scan, d);
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
+    ct_document_add_string(j, "name", ct_capacity_device_name(s->v->trace, d));
     ct_document_add_capacity(j, &c);
     ct_json_number(j, "live_bytes", live->live_bytes);
     ct_json_number(j, "live_allocations", live->live_allocations);
@@ -404,13 +405,14 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_coarse_summary past = ct_coarse_history_summarize(s->v->trace, d);
     ct_json_number_or_null(j, "history_peak_bytes", past.known, past.peak_bytes);
     ct_json_number_or_null(j, "history_peak_t_ns", past.known, past.peak_ns);
+    ct_json_number_or_null(j, "history_peak_width_ns", past.known, past.peak_width_ns);
     ct_json_number_or_null(j, "history_oom_count", past.known, past.ooms);
     ct_json_number_or_null(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
     ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
     ct_json_number_or_null(j, "context_bytes", now->context_known, now->context_bytes);
     ct_json_number_or_null(j, "module_bytes", now->module_known, now->module_bytes);
     ct_json_number_or_null(j, "limit_bytes", now->limit_known, now->limit_bytes);
-    ct_document_add_memory(j, "memory", &split);
+    ct_document_add_memory_of_device(j, &memory);
     add_pool(j, s, d);
     ct_json_close(j, '}');
 }
@@ -440,6 +442,7 @@ static void print_json(struct summary *s) {
     ct_document_begin(j, s->v);
     ct_document_add_trace(j, s->v, &s->scan);
     ct_json_number_or_null(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_pool_json_add_without_blocks(j, s->v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (s->scan.device[d].seen)
@@ -498,12 +501,10 @@ int ct_view_summary(struct ct_view *v) {
         s.capacity = ct_capacity_find(v->trace, &s.scan.end, s.device);
         read_live(&s);
         read_shared(&s);
+        const struct ct_device_memory memory = ct_scan_memory(&s.scan, s.device);
+        // (at the crossing, it includes the reading that came with the OOM)
+        s.live.split = s.crossing ? memory.crossing : memory.peak;
     }
-    if (s.crossing)
-        s.live.split = s.crossing->split; // it includes the reading that came with the OOM
-    else if (v->options->capacity)
-        s.live.split.free =
-            v->options->capacity > s.live.split.used ? v->options->capacity - s.live.split.used : 0;
     if (v->options->json)
         print_json(&s);
     else

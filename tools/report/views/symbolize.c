@@ -337,6 +337,27 @@ static int check_request(struct symbolize *s) {
 }
 
 // Lists the modules that still have frames without lines, and why.
+static void add_modules(struct symbolize *s, struct ct_json *j) {
+    const struct ct_definitions *n = &s->v->trace->definitions;
+    ct_json_open(j, "modules_without_lines", '[');
+    for (size_t i = 1; i < n->module_count; i++) {
+        const struct count *c = &s->modules[i];
+        if (c->with_lines == c->frames)
+            continue;
+        const char *why = ct_dwarf_why_none(find_file(s, i));
+        ct_json_open(j, NULL, '{');
+        ct_document_add_string(j, "module", &n->strings[n->modules[i].path]);
+        ct_json_number(j, "frames", c->frames - c->with_lines);
+        if (why)
+            ct_json_text(j, "why", why);
+        else
+            ct_json_null(j, "why");
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+// The same as text.
 static void print_modules(struct symbolize *s) {
     const struct ct_definitions *n = &s->v->trace->definitions;
     for (size_t i = 1; i < n->module_count; i++) {
@@ -360,9 +381,11 @@ static void print_result(struct symbolize *s) {
         all.with_lines += s->modules[i].with_lines;
     }
     if (v->options->json) {
-        ct_document_begin_bare(j, v, v->options->output);
+        ct_document_begin_bare(j, v);
+        ct_json_text(j, "output", v->options->output);
         ct_json_number(j, "frames", all.frames);
         ct_json_number(j, "frames_with_lines", all.with_lines);
+        add_modules(s, j);
         ct_document_end(j);
         return;
     }

@@ -135,6 +135,10 @@ void ct_trace_state_print_incomplete(struct ct_view *v) {
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost) {
+    return ct_trace_is_complete(t) && !lost && !t->torn;
+}
+
 const char *ct_trace_state_end(const struct ct_trace *t) {
     if (t->ended)
         return NULL;
@@ -169,13 +173,13 @@ static void print_missing(struct ct_view *v, uint64_t lost, const char *unclean,
 
 void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
-    const uint64_t lost = ct_view_scan_lost_events(v, s);
+    const uint64_t lost = ct_view_scan_lost_events(v, s->lost);
     const char *end = ct_trace_state_end(t);
     const char *unclean = end && !t->running ? "no clean end: " : "";
     fprintf(v->out, "trace: %s event%s over %s; ", ct_human_count(t->events).text,
             ct_human_plural(t->events),
             ct_human_seconds(t->t_last_ns > t->t_first_ns ? t->t_last_ns - t->t_first_ns : 0).text);
-    if (ct_trace_is_complete(t) && !lost && !t->torn) {
+    if (ct_trace_state_is_complete(t, lost)) {
         fprintf(v->out, "complete, from start to end%s%s%s\n", end ? "; " : "", unclean,
                 end ? end : "");
         return;

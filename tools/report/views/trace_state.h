@@ -27,6 +27,9 @@ void ct_trace_state_print_incomplete(struct ct_view *v);
 struct ct_human_text ct_trace_state_until(const struct ct_view *v);
 // Whether the trace is incomplete and has no event: no question about memory has an answer.
 int ct_trace_state_is_unknown(const struct ct_trace *t);
+// Whether the trace has every event from the start of the process to its end. `lost`: by
+// ct_view_scan_lost_events.
+int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost);
 // How the recording ended, or NULL if it ended well.
 const char *ct_trace_state_end(const struct ct_trace *t);
 // Prints the line that says whether the trace is complete.

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Validates what cutrace-report writes with --json against tools/report/views/schema.
+
+`tap.report` does it for every suite; one that runs the program by itself passes what that wrote to check_output. As a
+program: schema.py COMMAND copies standard input to standard output if all of it is valid.
+"""
+import functools
+import json
+import os
+import sys
+
+DISTRIBUTION = "/usr/lib/python3/dist-packages"
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/report/views/schema")
+COMMANDS = sorted(name[:-5] for name in os.listdir(FOLDER) if name != "common.json")
+SHOWN = 300  # letters of a wrong value
+
+try:
+    import fastjsonschema
+except ImportError:  # an interpreter that is not the distribution's; the package is pure Python
+    sys.path.append(DISTRIBUTION)
+    try:
+        import fastjsonschema
+    except ImportError as e:
+        raise ImportError("python3-fastjsonschema is missing: run scripts/setup.sh, or pip install fastjsonschema") from e
+    finally:
+        sys.path.remove(DISTRIBUTION)
+
+
+class Invalid(AssertionError):
+    """What a command wrote is not what its schema says."""
+
+
+def load(name):
+    with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def bundle(command):
+    """The schema of a command's document as one document, with the definitions that all share."""
+    text = json.dumps(load(command)).replace('"common.json#/', '"#/')
+    schema = json.loads(text)
+    schema["$defs"] = {**load("common")["$defs"], **schema.get("$defs", {})}
+    return schema
+
+
+@functools.lru_cache(maxsize=None)
+def validator(command):
+    return fastjsonschema.compile(bundle(command), use_default=False)
+
+
+def check_document(command, document):
+    """Raises Invalid if a document (of dump: a line) is not what the schema of its command says."""
+    try:
+        validator(command)(document)
+    except fastjsonschema.JsonSchemaException as e:
+        value = repr(getattr(e, "value", None))[:SHOWN]
+        raise Invalid("%s --json: %s; it is %s" % (command, str(e)[:SHOWN], value)) from None
+
+
+def check_events(events):
+    """The same for the lines of dump. A stack that is the same object as an earlier one is not looked at again."""
+    seen = set()
+    for e in events:
+        check_document("dump", {**e, "stack": None} if id(e.get("stack")) in seen else e)
+        seen.add(id(e["stack"]))
+
+
+def check_output(command, output):
+    """The same for all that a command wrote: a document, a list of them and of null, or the lines of dump."""
+    if command == "dump":
+        for line in output.splitlines():
+            check_document(command, json.loads(line))
+        return
+    document = json.loads(output)
+    for one in document if isinstance(document, list) else [document]:
+        if one is not None or not isinstance(document, list):
+            check_document(command, one)
+
+
+def command_of(arguments):
+    """The command of a command line of cutrace-report that writes JSON, or None."""
+    words = [str(a) for a in arguments]
+    if "--json" not in words or {"--help", "-h", "help", "--version"} & set(words):
+        return None
+    return next((w for w in words if w in COMMANDS), "summary")
+
+
+def check_run(arguments, output):
+    """The same for the command line and the output of a run, whatever it was."""
+    command = command_of(arguments)
+    if command and output:
+        check_output(command, output)
+
+
+if __name__ == "__main__":
+    text = sys.stdin.read()
+    check_output(sys.argv[1], text)
+    sys.stdout.write(text)
