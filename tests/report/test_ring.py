@@ -292,4 +292,26 @@ def every_view():
             check(code in (0, 3, 4), "seed %d: %s %d %r" % (seed, view, code, err))
 
 
+@case("a device that only a checkpoint knows: at its peak, it has the memory that the checkpoint restored")
+def only_restored():
+    t = Trace()
+    for device in (0, 1):
+        t.event("alloc", 1000 + device, ptr=0x10000 << device, bytes=(3 + device) * K, device=device, result=0, space="device",
+                stack=STACKS[device])
+    t.flush()
+    t.restart()
+    t.info = {"process.start_ns": "500"}
+    gone = len(t.out)
+    known = [t.record("alloc", 1000 + device, ptr=0x10000 << device, bytes=(3 + device) * K, device=device, space="device",
+                      stack=STACKS[device], event=device) for device in (0, 1)]
+    t.event("alloc", 2000, ptr=0x90000, bytes=K, device=0, result=0, space="device", stack=STACKS[2])
+    t.flush(checkpoint=(FIRST_PART | LAST_PART, known))
+    t.flush(last=True)
+    path = write(t.out[gone:])
+    d = read("summary", path, "--device=1")
+    (device,) = d["devices"]
+    equal((device["peak_bytes"], device["memory"]["peak"]["tracked_bytes"], device["memory"]["end"]["tracked_bytes"]), (4 * K,) * 3)
+    equal([(h["bytes"], h["count"], h["stack"][0]["name"]) for h in d["live_at_peak"]], [(4 * K, 1, "f1")])
+
+
 main()
