@@ -139,6 +139,7 @@ static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *
         }
         p->devices = ct_heap_resize(p->devices, p->device_count + 1, sizeof *p->devices);
         struct ct_process_device *made = &p->devices[p->device_count++];
+        ct_tracked_curve_finish(&c->device[d]);
         *made = (struct ct_process_device){.ordinal = d, .gpu = -1, .curve = c->device[d]};
         read_device_facts(made, t);
     }
@@ -197,6 +198,59 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t appl
     return t - p->t_last_ns <= CT_PROCESS_LAST_SEEN_NS ? CT_PROCESS_LAST_SEEN : CT_PROCESS_UNKNOWN;
 }
 
+// A thread that has freed memory and recorded nothing for so long has returned from the call.
+#define FREE_TAKES_NS UINT64_C(100000000)
+
+// The bytes of the frees of other threads of the process that were under way.
+static uint64_t sum_pending_frees(const struct ct_readings *r, const struct ct_event *e) {
+    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < CT_PENDING_FREES; i++) {
+        const struct ct_pending_free *f = &r->pending_free[i];
+        if (r->pending >> i & 1 && f->device == ct_event_device_index(e) && f->thread != thread &&
+            e->t_ns - f->t_ns <= FREE_TAKES_NS)
+            bytes += f->bytes;
+    }
+    return bytes;
+}
+
+static void add_reading(struct ct_process_readings *r, const struct ct_process_reading *reading) {
+    r->list[r->count++ % CT_PROCESS_READINGS] = *reading;
+}
+
+const struct ct_process_reading *ct_process_readings_get(const struct ct_process_readings *r,
+                                                         size_t back) {
+    if (back >= r->count || back >= CT_PROCESS_READINGS)
+        return NULL;
+    return &r->list[(r->count - 1 - back) % CT_PROCESS_READINGS];
+}
+
+static struct ct_process_device *find_device(struct ct_process *p, int ordinal) {
+    for (size_t i = 0; i < p->device_count; i++)
+        if (p->devices[i].ordinal == ordinal)
+            return &p->devices[i];
+    return NULL;
+}
+
+// Keeps the reading that an event carries; the event has been applied.
+static void note_reading(struct ct_process *p, const struct ct_replay *r,
+                         const struct ct_event *e) {
+    const int index = ct_event_device_index(e), nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
+    struct ct_process_device *d = find_device(p, index);
+    if (!d || !CT_HAS(e, free_bytes) || !CT_HAS(e, total_bytes))
+        return;
+    const struct ct_process_reading reading = {
+        .t_ns = e->t_ns,
+        .free = e->free_bytes,
+        .total = ct_readings_total(&r->readings.device[index], e, nvml),
+        .tracked = ct_live_tracked(&r->live.device[index]),
+        .process_bytes = CT_HAS(e, process_bytes) ? e->process_bytes : 0,
+        .frees = sum_pending_frees(&r->readings, e)};
+    add_reading(&d->readings, &reading);
+    if (nvml && CT_HAS(e, process_bytes))
+        add_reading(&d->nvml_readings, &reading);
+}
+
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_ns, uint64_t last) {
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
     struct ct_sharing sharing = {0};
@@ -208,6 +262,7 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_
         if (e->op == CT_OP_EXPORT)
             ct_sharing_note_export(&sharing, &r->live, e);
         ct_replay_apply(r, e, number);
+        note_reading(p, r, e);
         resets = r->resets;
         applied++;
         if (number >= last) // the next step may be a gap, behind which this state is gone
@@ -219,7 +274,6 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_
     for (size_t i = 0; i < p->device_count; i++) {
         struct ct_process_device *d = &p->devices[i];
         d->split = ct_replay_split(r, d->ordinal);
-        d->reading = r->readings.device[d->ordinal].last;
         d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
     }
     ct_sharing_free(&sharing);

@@ -19,6 +19,21 @@ enum ct_process_knowledge {
 // state is taken for nothing any more.
 #define CT_PROCESS_LAST_SEEN_NS UINT64_C(60000000000)
 
+// A reading of a device as the process read it. Another traced process may have changed what the
+// model of a single process takes for its own.
+struct ct_process_reading {
+    uint64_t t_ns, free, total, tracked; // tracked: by this process then
+    uint64_t process_bytes;              // by NVML, of this process
+    uint64_t frees;                      // bytes of its frees that were under way
+};
+
+// The last readings of a kind, in a ring.
+enum { CT_PROCESS_READINGS = 8 };
+struct ct_process_readings {
+    struct ct_process_reading list[CT_PROCESS_READINGS];
+    size_t count; // of all; those that are kept are the last ones
+};
+
 struct ct_process_device {
     int ordinal;                 // CT_MAX_DEVICES: unknown
     int gpu;                     // position in ct_processes.gpus
@@ -28,8 +43,10 @@ struct ct_process_device {
     struct ct_tracked_curve curve;
     // At the moment.
     struct ct_breakdown split;
-    struct ct_reading reading; // the last one up to it
+    struct ct_process_readings readings, nvml_readings; // up to it; nvml: with process_bytes
     struct ct_shared shared;
+    uint64_t untracked; // of the process, as far as untracked_known
+    int untracked_known;
 };
 
 struct ct_process {
@@ -55,6 +72,9 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
 // Reads the state behind the last event up to a time, which becomes its moment, and not behind
 // event number `last`.
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_ns, uint64_t last);
+// The reading that comes so many before the last one; NULL: it is not kept.
+const struct ct_process_reading *ct_process_readings_get(const struct ct_process_readings *r,
+                                                         size_t back);
 // Whether the program noticed an OOM of which no repetition succeeded.
 int ct_process_has_failed(const struct ct_process *p);
 // Whether the two have a common clock: the same machine and boot, as far as that is known.

@@ -229,70 +229,118 @@ static int counts(const struct ct_process *p) {
     return p->knowledge == CT_PROCESS_KNOWN || p->knowledge == CT_PROCESS_LAST_SEEN;
 }
 
+// What a process of its own does not track. Where it shares the GPU with another one, this is by
+// NVML's figures alone: the model of a single process attributes growth to that process.
+static int find_untracked(const struct ct_gpu *g, const struct ct_process_device *d,
+                          uint64_t *bytes) {
+    const struct ct_process_reading *r;
+    *bytes = d->split.untracked;
+    if (g->processes < 2)
+        return d->split.split_known;
+    for (size_t back = 0; (r = ct_process_readings_get(&d->nvml_readings, back)); back++)
+        if (!r->frees && !ct_tracked_curve_in_flight(&d->curve, r->t_ns)) {
+            *bytes = r->process_bytes > r->tracked ? r->process_bytes - r->tracked : 0;
+            return 1;
+        }
+    return 0;
+}
+
 // Adds the state of a process to its GPU. Memory of another process is counted there alone.
-static void add_state(struct ct_gpu *g, const struct ct_process *p,
-                      const struct ct_process_device *d) {
+static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_process_device *d) {
     g->unknown += p->knowledge == CT_PROCESS_UNKNOWN;
     g->last_seen += p->knowledge == CT_PROCESS_LAST_SEEN;
     if (!counts(p))
         return;
+    d->untracked_known = find_untracked(g, d, &d->untracked);
     g->tracked += d->split.tracked;
-    g->untracked += d->split.untracked;
-    g->split_known &= d->split.split_known;
+    g->untracked += d->untracked;
+    g->split_known &= d->untracked_known;
     g->imported += d->shared.imported_bytes;
     g->opened += d->shared.opened;
 }
 
-static const struct ct_process_device *find_newest_reading(const struct ct_processes *all, int gpu,
-                                                           int *totals_differ) {
-    const struct ct_process_device *newest = NULL;
+// A free that began so shortly before a reading of another process may have been under way.
+#define FREE_TAKES_NS UINT64_C(2000000)
+
+// The bytes of all calls on a GPU that were under way at a reading.
+static uint64_t sum_calls_under_way(const struct ct_processes *all, int gpu,
+                                    const struct ct_process_device *of,
+                                    const struct ct_process_reading *r) {
+    uint64_t bytes = r->frees;
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++) {
             const struct ct_process_device *d = device_of(all, i, k);
-            if (d->gpu != gpu || !counts(&all->list[i]) || !d->reading.known)
+            if (d->gpu != gpu || !counts(&all->list[i]))
                 continue;
-            *totals_differ |= newest && newest->reading.total != d->reading.total;
-            if (!newest || d->reading.t_ns > newest->reading.t_ns)
-                newest = d;
+            bytes += ct_tracked_curve_in_flight(&d->curve, r->t_ns);
+            if (d != of)
+                bytes += ct_tracked_curve_freed(&d->curve, r->t_ns, FREE_TAKES_NS);
         }
-    return newest;
+    return bytes;
 }
 
-// What was tracked of a device since the reading of another process, and what its calls that were
-// under way at the reading may have had already.
-static uint64_t tracked_since(const struct ct_process *p, const struct ct_process_device *d,
-                              uint64_t reading_ns, uint64_t *under_way, int *is_exact) {
-    *under_way += ct_tracked_curve_in_flight(&d->curve, reading_ns);
-    if (reading_ns == p->moment_ns)
-        return 0;
-    *is_exact &= !d->curve.is_thinned;
-    return d->split.tracked - ct_tracked_curve_at(&d->curve, reading_ns);
+// A reading, and the device of the process that read it.
+struct source {
+    const struct ct_process_device *device;
+    const struct ct_process_reading *reading;
+    uint64_t calls_under_way;
+};
+
+// Chooses between readings: one without calls under way, except that a reading at the moment itself
+// needs nothing else. Among equals the newer one.
+static int is_better(const struct ct_processes *all, const struct source *a,
+                     const struct source *b) {
+    const int at_moment = a->reading->t_ns == all->t_ns;
+    if (!b->reading || at_moment != (b->reading->t_ns == all->t_ns))
+        return !b->reading || at_moment;
+    if (!a->calls_under_way != !b->calls_under_way)
+        return !a->calls_under_way;
+    return a->reading->t_ns > b->reading->t_ns;
 }
 
-// Brings the newest reading of a GPU up to the moment. Returns 0 if that cannot be done.
+static struct source find_reading(const struct ct_processes *all, int gpu, int *totals_differ) {
+    struct source best = {0};
+    const struct ct_process_reading *r, *other = NULL;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            const struct ct_process_device *d = device_of(all, i, k);
+            if (d->gpu != gpu || !counts(&all->list[i]))
+                continue;
+            for (size_t back = 0; (r = ct_process_readings_get(&d->readings, back)); back++) {
+                const struct source s = {d, r, sum_calls_under_way(all, gpu, d, r)};
+                *totals_differ |= !back && other && other->total != r->total;
+                other = back ? other : r;
+                if (is_better(all, &s, &best))
+                    best = s;
+            }
+        }
+    return best;
+}
+
+// Brings a reading of a GPU up to the moment. Returns 0 if that cannot be done.
 static int find_used(const struct ct_processes *all, int gpu, struct ct_gpu *g, uint64_t *used) {
-    const struct ct_process_device *newest = find_newest_reading(all, gpu, &g->totals_differ);
+    const struct source s = find_reading(all, gpu, &g->totals_differ);
     uint64_t since = 0; // negative as two's complement
     int is_exact = 1;
-    if (!newest || g->totals_differ)
+    if (!s.reading || g->totals_differ || s.reading->free > s.reading->total)
         return 0;
-    const struct ct_reading *r = &newest->reading;
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++) {
-            const struct ct_process *p = &all->list[i];
             const struct ct_process_device *d = device_of(all, i, k);
-            if (d->gpu != gpu || !counts(p))
+            if (d->gpu != gpu || !counts(&all->list[i]) || s.reading->t_ns == all->t_ns)
                 continue;
-            since += d == newest ? d->split.tracked - r->tracked
-                                 : tracked_since(p, d, r->t_ns, &g->calls_under_way, &is_exact);
+            is_exact &= d == s.device || !d->curve.is_thinned;
+            since += d->split.tracked - (d == s.device
+                                             ? s.reading->tracked
+                                             : ct_tracked_curve_at(&d->curve, s.reading->t_ns));
         }
-    g->total = r->total;
-    g->reading_t_ns = r->t_ns;
-    g->in_flight = r->in_flight;
-    g->moved_on = since != 0 || r->corrected;
-    *used = r->used + since;
+    g->total = s.reading->total;
+    g->reading_t_ns = s.reading->t_ns;
+    g->calls_under_way = s.calls_under_way;
+    g->moved_on = since != 0;
+    *used = s.reading->total - s.reading->free + since;
     // A call that has returned since would count twice if the reading had its memory already.
-    return is_exact && (!g->calls_under_way || r->t_ns == all->t_ns);
+    return is_exact && (!g->calls_under_way || s.reading->t_ns == all->t_ns);
 }
 
 static void divide(const struct ct_processes *all, int gpu, struct ct_gpu *g) {
@@ -300,13 +348,13 @@ static void divide(const struct ct_processes *all, int gpu, struct ct_gpu *g) {
     g->used_known = find_used(all, gpu, g, &used);
     if (!g->used_known)
         return;
-    if (used > g->total || used < g->in_flight || used - g->in_flight < g->tracked) {
+    if (used > g->total || used < g->tracked) {
         g->is_contradictory = 1;
         g->used_known = 0;
         return;
     }
     g->free = g->total - used;
-    g->rest = used - g->in_flight - g->tracked;
+    g->rest = used - g->tracked;
     g->split_known = g->split_known && !g->unknown && !g->last_seen && !g->calls_under_way &&
                      g->untracked <= g->rest;
     g->others = g->split_known ? g->rest - g->untracked : 0;
@@ -329,7 +377,8 @@ static void sum_once(struct ct_processes *all) {
         clear_sums(&all->gpus[g]);
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++)
-            add_state(&all->gpus[device_of(all, i, k)->gpu], &all->list[i], device_of(all, i, k));
+            add_state(&all->gpus[device_of(all, i, k)->gpu], &all->list[i],
+                      &all->list[i].devices[k]);
     for (size_t g = 0; g < all->gpu_count; g++)
         if (all->gpus[g].ordinal < CT_MAX_DEVICES)
             divide(all, (int)g, &all->gpus[g]);
@@ -354,9 +403,21 @@ static int drop_ended(struct ct_processes *all) {
     return dropped;
 }
 
+// At moments of their own the processes say nothing of each other.
+static void keep_own_untracked(struct ct_processes *all) {
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            struct ct_process_device *d = &all->list[i].devices[k];
+            d->untracked = d->split.untracked;
+            d->untracked_known = d->split.split_known;
+        }
+}
+
 void ct_processes_sum(struct ct_processes *all) {
-    if (!all->same_clock)
+    if (!all->same_clock) {
+        keep_own_untracked(all);
         return;
+    }
     do
         sum_once(all);
     while (drop_ended(all));

@@ -21,13 +21,15 @@ struct ct_gpu {
     // At the moment; nothing of it without a common clock.
     size_t unknown, last_seen; // processes of these kinds
     uint64_t tracked;          // of all processes but the unknown ones
-    // By the newest reading of any process and what was tracked since: total = tracked + in_flight
-    // + rest + free, and rest = untracked + others if split_known.
+    // By the newest reading of any process and what was tracked since: total = tracked + rest +
+    // free, and rest = untracked + others if split_known.
     int used_known, split_known, is_contradictory, totals_differ, moved_on;
-    uint64_t total, free, in_flight, rest, untracked, others, reading_t_ns;
-    uint64_t calls_under_way; // bytes of other processes' allocations that `rest` may include
-    uint64_t imported;        // mapped memory that another process allocated; not in tracked
-    uint64_t opened;          // allocations of other processes, of unknown size; likewise
+    uint64_t total, free, rest, untracked, others, reading_t_ns;
+    // Bytes of calls that were under way at the reading. It may or may not have had their memory:
+    // it is part of the rest, or the rest is unknown.
+    uint64_t calls_under_way;
+    uint64_t imported; // mapped memory that another process allocated; not in tracked
+    uint64_t opened;   // allocations of other processes, of unknown size; likewise
 };
 
 enum ct_processes_moment { CT_PROCESSES_OOM, CT_PROCESSES_PEAK, CT_PROCESSES_OWN };

@@ -27,7 +27,15 @@ void ct_tracked_curve_add(struct ct_tracked_curve *c, uint64_t t_ns, uint64_t be
     if (c->count == CT_TRACKED_CURVE_POINTS)
         thin(c);
     CT_HEAP_GROW(c->points, c->count, c->room);
-    c->points[c->count++] = (struct ct_tracked_point){t_ns, bytes, began_ns};
+    c->points[c->count++] = (struct ct_tracked_point){t_ns, bytes, began_ns, began_ns};
+}
+
+void ct_tracked_curve_finish(struct ct_tracked_curve *c) {
+    uint64_t earliest = UINT64_MAX;
+    for (size_t i = c->count; i-- > 0;) {
+        earliest = c->points[i].began_ns < earliest ? c->points[i].began_ns : earliest;
+        c->points[i].earliest_ns = earliest;
+    }
 }
 
 // Returns the number of points up to a time.
@@ -52,9 +60,21 @@ uint64_t ct_tracked_curve_in_flight(const struct ct_tracked_curve *c, uint64_t t
     uint64_t bytes = 0, before = ct_tracked_curve_at(c, t_ns);
     for (size_t i = count_until(c, t_ns); i < c->count; i++) {
         const struct ct_tracked_point *p = &c->points[i];
+        if (p->earliest_ns >= t_ns)
+            break;
         if (p->began_ns < t_ns && p->bytes > before)
             bytes += p->bytes - before;
         before = p->bytes;
+    }
+    return bytes;
+}
+
+uint64_t ct_tracked_curve_freed(const struct ct_tracked_curve *c, uint64_t t_ns,
+                                uint64_t before_ns) {
+    uint64_t bytes = 0;
+    for (size_t i = count_until(c, t_ns); i-- > 0 && t_ns - c->points[i].t_ns <= before_ns;) {
+        const uint64_t earlier = i ? c->points[i - 1].bytes : 0;
+        bytes += earlier > c->points[i].bytes ? earlier - c->points[i].bytes : 0;
     }
     return bytes;
 }

@@ -13,6 +13,7 @@ enum { CT_TRACKED_CURVE_POINTS = 1 << 18 };
 struct ct_tracked_point {
     uint64_t t_ns, bytes; // behind all events up to this time
     uint64_t began_ns;    // when the call began whose event this is; t_ns if that is not known
+    uint64_t earliest_ns; // the least began_ns of this point and all later ones
 };
 
 struct ct_tracked_curve {
@@ -25,11 +26,16 @@ struct ct_tracked_curve {
 // Adds the state behind an event. Times do not decrease.
 void ct_tracked_curve_add(struct ct_tracked_curve *c, uint64_t t_ns, uint64_t began_ns,
                           uint64_t bytes);
+// To be called after the last point.
+void ct_tracked_curve_finish(struct ct_tracked_curve *c);
 // Returns the bytes behind all events up to a time; 0 before the first one.
 uint64_t ct_tracked_curve_at(const struct ct_tracked_curve *c, uint64_t t_ns);
 // Returns the bytes of the allocations that were under way at a time: they had begun before it, and
 // their events follow.
 uint64_t ct_tracked_curve_in_flight(const struct ct_tracked_curve *c, uint64_t t_ns);
+// Returns the bytes that were freed in the time before: the calls may still have been under way.
+uint64_t ct_tracked_curve_freed(const struct ct_tracked_curve *c, uint64_t t_ns,
+                                uint64_t before_ns);
 void ct_tracked_curve_free(struct ct_tracked_curve *c);
 
 #endif

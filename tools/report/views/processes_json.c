@@ -52,8 +52,8 @@ static void add_device(struct ct_json *j, const struct ct_process *p,
     ct_document_add_device(j, "ordinal", d->ordinal);
     ct_json_number(j, "gpu_index", (uint64_t)d->gpu);
     ct_json_number_or_null(j, "tracked_bytes", known, m->tracked);
-    ct_json_number_or_null(j, "untracked_bytes", not_started || (known && m->split_known),
-                           m->untracked);
+    ct_json_number_or_null(j, "untracked_bytes", not_started || (known && d->untracked_known),
+                           not_started ? 0 : d->untracked);
     ct_json_number_or_null(j, "imported_bytes", known, not_started ? 0 : d->shared.imported_bytes);
     ct_json_number_or_null(j, "opened", known, not_started ? 0 : d->shared.opened);
     ct_json_number(j, "tracked_peak_bytes", d->curve.high);
@@ -123,7 +123,6 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_json_number_or_null(j, "tracked_bytes", sums, g->tracked);
     ct_json_number_or_null(j, "total_bytes", sums && g->total, g->total);
     ct_json_number_or_null(j, "free_bytes", used, g->free);
-    ct_json_number_or_null(j, "in_flight_bytes", used, g->in_flight);
     ct_json_number_or_null(j, "untracked_bytes", used && g->split_known, g->untracked);
     ct_json_number_or_null(j, "other_processes_bytes", used && g->split_known, g->others);
     ct_json_number_or_null(j, "untracked_or_others_bytes", used, g->rest);

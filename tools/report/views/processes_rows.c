@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "views/print.h"
 
 // ---- names --------------------------------------------------------------------------------------
 
@@ -40,19 +41,15 @@ static const char *name_of(const struct ct_process *p) {
 
 void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
-    const char *name = name_of(p);
-    if (p->rank) {
-        fputs("rank ", s->out);
-        ct_utf8_print_sanitized(s->out, p->rank, strlen(p->rank));
-        fputs(" (", s->out);
-    }
+    char name[25], pid[40] = "an unknown process";
+    const char *what = p->rank ? p->rank : name_of(p);
+    ct_utf8_sanitize(name, sizeof name, what, strlen(what));
     if (p->pid_known)
-        fprintf(s->out, "pid %" PRIu64, p->pid);
+        (void)snprintf(pid, sizeof pid, "pid %" PRIu64, p->pid);
+    if (p->rank)
+        fprintf(s->out, "rank %s (%s)", name, pid);
     else
-        fputs("an unknown pid", s->out);
-    fputs(p->rank ? ", " : " (", s->out);
-    ct_utf8_print_sanitized(s->out, name, strlen(name));
-    fputs(")", s->out);
+        fprintf(s->out, "%s (%s)", pid, name);
 }
 
 // ---- rows ---------------------------------------------------------------------------------------
@@ -163,32 +160,31 @@ static void print_pid_and_name(const struct table *t, size_t i) {
 static void print_reason(const struct table *t, size_t i) {
     const struct ct_process *p = &t->s->all.list[i];
     const struct ct_process_shown *shown = &t->s->traces[i];
-    FILE *out = t->s->out;
-    fputs("  ", out);
-    if (p->same_as != SIZE_MAX) {
-        fputs("the same trace as ", out);
-        ct_utf8_print_sanitized(out, t->s->traces[p->same_as].path,
-                                strlen(t->s->traces[p->same_as].path));
-        fputs("; counts once", out);
-    } else if (shown->error) {
-        fputs("unreadable: ", out);
-        ct_utf8_print_sanitized(out, shown->error, strlen(shown->error));
-    } else if (!p->events && shown->missing) {
-        fputs("INCOMPLETE: no event, nothing is known of it", out);
-    } else {
-        fprintf(out, "no GPU was used; %s", shown->state);
-    }
+    struct ct_view v = {.options = t->s->options, .terminal = t->s->terminal, .out = t->s->out};
+    const size_t column = 7 + (t->has_ranks ? 5 : 0) + 2 + t->name_width + 2;
+    char text[800], safe[800];
+    if (p->same_as != SIZE_MAX)
+        (void)snprintf(text, sizeof text, "the same trace as %s; counts once",
+                       t->s->traces[p->same_as].path);
+    else if (shown->error)
+        (void)snprintf(text, sizeof text, "unreadable: %s", shown->error);
+    else if (!p->events && shown->missing)
+        (void)snprintf(text, sizeof text, "INCOMPLETE: no event, nothing is known of it");
+    else
+        (void)snprintf(text, sizeof text, "no GPU was used; %s", shown->state);
+    ct_utf8_sanitize(safe, sizeof safe, text, strlen(text));
+    fputs("  ", v.out);
+    ct_print_label(&v, safe, column);
 }
 
 static void print_figures(const struct table *t, const struct row *r) {
     const struct ct_processes_shown *s = t->s;
     const struct ct_process *p = &s->all.list[r->process];
-    const struct ct_breakdown *m = &r->device->split;
     const int known = is_counted(p);
     const int not_started = p->knowledge == CT_PROCESS_NOT_STARTED;
     struct ct_human_text untracked = {"-"}, ooms;
-    if (not_started || (known && m->split_known))
-        untracked = ct_human_bytes(not_started ? 0 : m->untracked, s->options->units);
+    if (not_started || (known && r->device->untracked_known))
+        untracked = ct_human_bytes(not_started ? 0 : r->device->untracked, s->options->units);
     const int n = snprintf(ooms.text, sizeof ooms.text, "%zu", p->incidents.failed);
     if (p->incidents.retried)
         (void)snprintf(ooms.text + n, sizeof ooms.text - (size_t)n, "+%zu", p->incidents.retried);
@@ -222,9 +218,9 @@ static int is_like(const struct table *t, const struct row *a, const struct row 
         p->incidents.retried != q->incidents.retried ||
         strcmp(t->s->traces[a->process].state, t->s->traces[b->process].state) != 0)
         return 0;
-    const struct ct_breakdown *m = &a->device->split, *n = &b->device->split;
-    return is_near(m->tracked, n->tracked) && m->split_known == n->split_known &&
-           is_near(m->untracked, n->untracked) &&
+    return is_near(a->device->split.tracked, b->device->split.tracked) &&
+           a->device->untracked_known == b->device->untracked_known &&
+           is_near(a->device->untracked, b->device->untracked) &&
            is_near(a->device->curve.high, b->device->curve.high);
 }
 

@@ -87,12 +87,12 @@ static size_t count_usable(const struct ct_processes_shown *s) {
 static void print_other_failures(const struct ct_processes_shown *s, size_t failed, size_t first) {
     if (failed < 2)
         return;
-    fprintf(s->out, "  %zu of %zu processes ran out of memory", failed, count_usable(s));
+    fprintf(s->out, "  %zu of %zu ran out of memory", failed, count_usable(s));
     if (s->all.same_clock) {
-        fputs("; first ", s->out);
+        fputs("; first: ", s->out);
         ct_processes_rows_print_name(s, first);
         fputs(", ", s->out);
-        print_time(s, &s->all.list[first], s->all.list[first].crossing.t_ns);
+        print_moment(s, &s->all.list[first], s->all.list[first].crossing.t_ns);
     }
     putc('\n', s->out);
 }
@@ -158,17 +158,15 @@ static void print_answer(const struct ct_processes_shown *s) {
 // Prints untracked and others, or their sum where only that is known, and what is free.
 static void print_rest(const struct ct_processes_shown *s, const struct ct_gpu *g) {
     const uint64_t parts[] = {g->tracked, g->split_known ? g->untracked : g->rest,
-                              g->split_known ? g->others : 0, g->in_flight, g->free};
-    struct ct_human_text text[5];
-    ct_human_bytes_of_parts(text, parts, 5, g->total, s->options->units, g->split_known ? 2 : 1);
+                              g->split_known ? g->others : 0, g->free};
+    struct ct_human_text text[4];
+    ct_human_bytes_of_parts(text, parts, 4, g->total, s->options->units, g->split_known ? 2 : 1);
     if (!g->used_known)
         fprintf(s->out, " %12s %12s %12s", "-", "-", "-");
     else if (g->split_known)
-        fprintf(s->out, " %12s %12s %12s", text[1].text, text[2].text, text[4].text);
+        fprintf(s->out, " %12s %12s %12s", text[1].text, text[2].text, text[3].text);
     else
-        fprintf(s->out, " %12s %12s %12s", "together", text[1].text, text[4].text);
-    if (g->used_known && g->in_flight)
-        fprintf(s->out, "  in flight %s", text[3].text);
+        fprintf(s->out, " %12s %12s %12s", "together", text[1].text, text[3].text);
 }
 
 static void print_gpu(const struct ct_processes_shown *s, size_t i) {
