@@ -145,6 +145,20 @@ static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *
     }
 }
 
+// The OOMs that were not recovered: the first one's time, and the last one as the crossing if that of
+// the summary was recovered, because only host memory ran out for good.
+static void read_failures(struct ct_process *p, const struct ct_incidents *n) {
+    for (size_t k = 0; k < n->count; k++) {
+        const struct ct_oom_event *head = ct_incidents_head(n, k);
+        if (n->list[k].recovered)
+            continue;
+        if (!p->first_failure_ns || head->t_ns < p->first_failure_ns)
+            p->first_failure_ns = head->t_ns;
+        if (p->crossing.recovered)
+            p->crossing = *head;
+    }
+}
+
 void ct_process_scan(struct ct_process *p, struct ct_trace *t,
                      const struct ct_scan_request *request) {
     struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
@@ -159,6 +173,7 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
     p->has_crossing = crossing != NULL;
     if (crossing)
         p->crossing = *crossing;
+    read_failures(p, &s->incidents);
     p->incidents = ct_incidents_count(&s->incidents);
     (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &p->lost);
     p->lost = (p->lost > s->lost ? p->lost : s->lost) + t->missing_events;

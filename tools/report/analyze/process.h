@@ -60,6 +60,7 @@ struct ct_process {
     struct ct_incident_counts incidents;
     int has_crossing; // the OOM that describes its incidents
     struct ct_oom_event crossing;
+    uint64_t first_failure_ns;         // of the first OOM that was not recovered, if there is one
     struct ct_process_device *devices; // by ordinal
     size_t device_count;
     uint64_t moment_ns; // described by the state

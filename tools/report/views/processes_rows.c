@@ -153,7 +153,10 @@ static void print_pid_and_name(const struct table *t, size_t i) {
         fprintf(out, " %4s", rank);
     }
     fputs("  ", out);
-    print_column(out, p->is_usable ? name_of(p) : base_name(t->s->traces[i].path), t->name_width);
+    if (p->is_usable)
+        print_column(out, name_of(p), t->name_width);
+    else
+        print_column(out, base_name(t->s->traces[i].path), 24);
 }
 
 // A row of a trace without figures.
@@ -161,7 +164,7 @@ static void print_reason(const struct table *t, size_t i) {
     const struct ct_process *p = &t->s->all.list[i];
     const struct ct_process_shown *shown = &t->s->traces[i];
     struct ct_view v = {.options = t->s->options, .terminal = t->s->terminal, .out = t->s->out};
-    const size_t column = 7 + (t->has_ranks ? 5 : 0) + 2 + t->name_width + 2;
+    const size_t column = 7 + (t->has_ranks ? 5 : 0) + 2 + (p->is_usable ? t->name_width : 24) + 2;
     char text[800], safe[800];
     if (p->same_as != SIZE_MAX)
         (void)snprintf(text, sizeof text, "the same trace as %s; counts once",
@@ -244,9 +247,9 @@ static size_t limit_of(const struct ct_processes_shown *s) {
 
 static void print_head(const struct table *t) {
     const struct ct_processes_shown *s = t->s;
-    static const char *const moments[] = {"at the OOM", "at that moment",
-                                          "each at its own OOM, or else its own peak"};
-    fprintf(s->out, "%s%zu trace%s, %s%s\n", s->terminal->bold, s->all.count,
+    static const char *const moments[] = {" at the moment of the OOM", " at that moment",
+                                          ", each at its own OOM or else its own peak"};
+    fprintf(s->out, "%s%zu trace%s%s%s\n", s->terminal->bold, s->all.count,
             ct_human_plural(s->all.count), moments[s->all.what], s->terminal->reset);
     fprintf(s->out, "%s%7s%s  %-*s %5s %12s %12s %11s %4s  %s%s\n", s->terminal->dim, "pid",
             t->has_ranks ? " rank" : "", (int)t->name_width, "name", "GPU", "tracked", "untracked",

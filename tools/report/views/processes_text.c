@@ -70,7 +70,7 @@ static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
         const struct ct_process *p = &s->all.list[i];
         if (!p->is_usable || !ct_process_has_failed(p))
             continue;
-        if (!n++ || p->crossing.t_ns < s->all.list[*first].crossing.t_ns)
+        if (!n++ || p->first_failure_ns < s->all.list[*first].first_failure_ns)
             *first = i;
     }
     return n;
@@ -92,7 +92,7 @@ static void print_other_failures(const struct ct_processes_shown *s, size_t fail
         fputs("; first: ", s->out);
         ct_processes_rows_print_name(s, first);
         fputs(", ", s->out);
-        print_moment(s, &s->all.list[first], s->all.list[first].crossing.t_ns);
+        print_moment(s, &s->all.list[first], s->all.list[first].first_failure_ns);
     }
     putc('\n', s->out);
 }
@@ -251,7 +251,8 @@ static const struct gpu_note notes[] = {
     {"allocations were under way at the reading; others may include them", has_calls_under_way},
     {"shared memory (IPC) counts where it was allocated", is_shared},
     {"what \"-\" held is unknown, and part of others", has_unknown},
-    {"* up to 60 s after the last event, which the row shows", has_last_seen},
+    {"* as of the process's last event, at most 60 s before; it may have ended since",
+     has_last_seen},
 };
 
 static void print_gpu_notes(const struct ct_processes_shown *s) {
@@ -259,24 +260,30 @@ static void print_gpu_notes(const struct ct_processes_shown *s) {
         return;
     for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
         const char *separator = "GPU ";
-        for (size_t i = 0, shown = 0; i < s->all.gpu_count && shown < 4; i++)
+        for (size_t i = 0, shown = 0; i < s->all.gpu_count && shown <= 4; i++)
             if (notes[n].applies(&s->all.gpus[i])) {
-                fprintf(s->out, "%s%s", separator, ct_processes_rows_gpu(&s->all, (int)i).text);
-                separator = ++shown < 4 ? ", " : ", ...";
+                fprintf(s->out, "%s%s", separator,
+                        shown < 4 ? ct_processes_rows_gpu(&s->all, (int)i).text : "...");
+                separator = ", ";
+                shown++;
             }
         if (*separator == ',')
             fprintf(s->out, ": %s\n", notes[n].text);
     }
 }
 
-// Says of the first trace without its end since when nothing is known.
-static void print_incomplete(const struct ct_processes_shown *s) {
-    size_t n = 0, first = 0, estimates = 0;
+// Says what the column OOMs is, what was not recorded, and of the first trace without its end since
+// when nothing is known.
+static void print_trace_notes(const struct ct_processes_shown *s) {
+    size_t n = 0, first = 0, estimates = 0, retried = 0;
     for (size_t i = 0; i < s->all.count; i++) {
+        retried += s->all.list[i].incidents.retried;
         estimates += s->all.list[i].is_usable && s->traces[i].is_estimate;
         if (s->all.list[i].is_usable && s->traces[i].missing && !n++)
             first = i;
     }
+    if (retried)
+        fputs("OOMs: those behind the + were recovered by PyTorch's retry\n", s->out);
     if (estimates)
         fprintf(s->out,
                 "an estimate: %zu process%s recorded some of the allocations only "
@@ -330,6 +337,6 @@ void ct_processes_text_print(const struct ct_processes_shown *s) {
     print_gpus(s);
     print_clock_note(s);
     print_gpu_notes(s);
-    print_incomplete(s);
+    print_trace_notes(s);
     print_next(s);
 }
