@@ -21,7 +21,6 @@ FOLDER = tempfile.mkdtemp()
 M, G, S = 1 << 20, 1 << 30, 10**9
 BOOT = 1795000000 * S  # time of day at which the monotonic clock was 0
 NVML_ONLY = 480 * M  # of a GPU: NVML counts it, CUDA never sees it
-OUTSIDE = 300 * M  # of a GPU: held by processes that are not traced
 
 
 def write(name, data):
@@ -77,6 +76,7 @@ class World:
         self.random = random.Random(seed)
         self.gpus = gpus
         self.now = 60 * S
+        self.outside = self.random.choice((9, 300)) * M  # of a GPU: held by processes that are not traced
         self.processes = []
         for i in range(count):
             seen = list(range(gpus))
@@ -84,7 +84,7 @@ class World:
             self.processes.append(Process(1000 + i, seen[:self.random.randint(1, gpus)]))
 
     def free(self, gpu):
-        return 80 * G - OUTSIDE - sum(p.held.get(gpu, 0) + p.untracked.get(gpu, 0) for p in self.processes)
+        return 80 * G - self.outside - sum(p.held.get(gpu, 0) + p.untracked.get(gpu, 0) for p in self.processes)
 
     def step(self):
         self.now += self.random.randint(1, 40) * 10**7
@@ -104,6 +104,13 @@ class World:
         gpu, t = p.gpus[ordinal], self.step()
         p.trace.event("memory-sample", t, tid=9, device=ordinal, flags=["nvml"], free_bytes=self.free(gpu),
                       total_bytes=80 * G + NVML_ONLY, process_bytes=p.held[gpu] + p.untracked[gpu])
+        p.note(t)
+
+    def read(self, p, ordinal):
+        """As sample, by cuMemGetInfo: nothing of the process itself."""
+        t = self.step()
+        p.trace.event("memory-sample", t, api="cuMemGetInfo_v2", device=ordinal, free_bytes=self.free(p.gpus[ordinal]),
+                      total_bytes=80 * G)
         p.note(t)
 
     def allocate(self, p):
@@ -143,7 +150,7 @@ class World:
             p = self.random.choice(self.processes)
             choice = self.random.random()
             if choice < 0.2:
-                self.sample(p, self.random.randrange(len(p.gpus)))
+                self.random.choice((self.sample, self.read))(p, self.random.randrange(len(p.gpus)))
             elif choice < 0.6 or not p.live:
                 self.allocate(p)
             else:
@@ -207,10 +214,10 @@ def compare_state(world, document, t):
         equal(shown["tracked_bytes"] + shown["untracked_or_others_bytes"] + shown["free_bytes"],
               shown["total_bytes"], what)
         if all(p.first_ns < t for p in there):
-            expect(what + " rest", shown["untracked_or_others_bytes"], OUTSIDE + sum(p.untracked[gpu] for p in there))
+            expect(what + " rest", shown["untracked_or_others_bytes"], world.outside + sum(p.untracked[gpu] for p in there))
         if shown["untracked_bytes"] is not None:
             expect(what + " untracked", shown["untracked_bytes"], sum(p.untracked[gpu] for p in there))
-            expect(what + " others", shown["other_processes_bytes"], OUTSIDE)
+            expect(what + " others", shown["other_processes_bytes"], world.outside)
     return problems
 
 
@@ -244,7 +251,8 @@ def at_the_oom():
         failed = {}
         for p in world.random.sample(world.processes, 1 + seed % 2):
             failed[p.pid] = world.fail(p)
-            world.run_more = [world.sample(q, o) for q in world.processes for o in range(len(q.gpus))]
+            for q in world.processes:
+                world.sample(q, 0)
         document, _ = table(*world.write("oom%d" % seed))
         pid = max(failed, key=lambda k: failed[k][0])
         t, number, gpu = failed[pid]
@@ -352,7 +360,7 @@ def which_gpu():
 def reading_in_flight():
     a = Trace(trace_id=0x77)
     a.info = info(1, [1 << 48])
-    a.event("alloc", 70 * S, api="cuMemAlloc_v2", device=0, ptr=0x7F0000000000, bytes=40 * G, space="device", result=0,
+    a.event("alloc", 70 * S, api="cuMemAlloc_v2", device=0, ptr=0x7F0000000000, bytes=20 * G, space="device", result=0,
             duration_ns=2 * S)
     a.event("note", 90 * S, text="end")
     a.flush(last=True)
@@ -362,12 +370,44 @@ def reading_in_flight():
         b.info = info(2, [1 << 48])
         if older:
             b.event("memory-sample", 60 * S, device=0, flags=["nvml"], free_bytes=79 * G, total_bytes=80 * G, process_bytes=G)
-        b.event("memory-sample", 69 * S, device=0, flags=["nvml"], free_bytes=39 * G, total_bytes=80 * G, process_bytes=G)
+        b.event("memory-sample", 69 * S, device=0, flags=["nvml"], free_bytes=59 * G, total_bytes=80 * G, process_bytes=G)
         b.event("note", 90 * S, text="end")
         b.flush(last=True)
         shown = table(path, write("flight-b.zst", b.bytes()))[0]["gpus"][0]
         equal((shown["tracked_bytes"], shown["free_bytes"], shown["untracked_or_others_bytes"], shown["calls_under_way_bytes"]),
-              (40 * G, 39 * G, G, 0) if older else (40 * G, None, None, 40 * G))
+              (20 * G, 59 * G, G, 0) if older else (20 * G, None, None, 20 * G))
+
+
+@case("what follows the OOM at the same time, or after a gap, is no part of its moment")
+def behind_the_oom():
+    t = Trace(trace_id=0x55)
+    t.info = info(1, [1 << 48])
+    d = {"api": "cuMemAlloc_v2", "device": 0, "space": "device"}
+    t.event("alloc", 60 * S, ptr=0x10000000, bytes=G, result=0, **d)
+    t.event("alloc", 61 * S, bytes=90 * G, result=2, free_bytes=70 * G, total_bytes=80 * G, **d)
+    t.event("alloc", 61 * S, ptr=0x80000000, bytes=2 * G, result=0, **d)
+    t.flush(last=True)
+    document, _ = table(write("behind.zst", t.bytes()), one("beside.zst", 2, [3 * G], end=90 * S))
+    equal((document["moment"]["event"], document["gpus"][0]["tracked_bytes"]), (1, 4 * G))
+
+
+@case("what another process takes between two readings is not a process's own")
+def growth_of_others():
+    world = World(1, 2, 1)
+    world.outside = 9 * M
+    a, b = world.processes
+    world.begin(a)
+    world.begin(b)
+    world.read(a, 0)
+    for p in (a, b, a):
+        world.allocate(p)
+    t = world.now
+    for p in (a, b):
+        p.trace.event("note", world.step(), text="end")
+        p.note(world.now)
+    document, _ = table(*world.write("growth"))
+    equal((document["moment"]["t_ns"], document["gpus"][0]["other_processes_bytes"]), (t, 9 * M))
+    return compare_state(world, document, t)
 
 
 @case("what was last seen before the moment is marked, and dropped where it cannot be there any more")
