@@ -190,8 +190,14 @@ static int ends(const char *name, size_t n, const char *suffix) {
     return n >= s && !memcmp(name + n - s, suffix, s);
 }
 
+// The number of the process among those that work together.
+static int is_rank(const char *name, size_t n) {
+    return (n == 4 && !memcmp(name, "RANK", n)) || (n == 10 && !memcmp(name, "LOCAL_RANK", n));
+}
+
 static int is_known_variable(const char *name, size_t n) {
-    return begins(name, n, "CUDA_") || begins(name, n, "VLLM_") || begins(name, n, "NCCL_") ||
+    return is_rank(name, n) || begins(name, n, "CUDA_") || begins(name, n, "VLLM_") ||
+           begins(name, n, "NCCL_") ||
            (begins(name, n, "PYTORCH_") &&
             (ends(name, n, "ALLOC_CONF") || ends(name, n, "_MEMORY_CACHING")));
 }
@@ -261,6 +267,14 @@ static uint64_t find_start_ns(void) {
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 
+// The boot of the machine tells which traces have a common clock. Its id would identify the machine.
+static void publish_boot(void) {
+    uint64_t now, start, boot[2];
+    ct_process_id_read(&now, &start, boot);
+    if (boot[0])
+        ct_info_set("host.boot_hash", "%016lx", ct_xxh64(boot, sizeof boot));
+}
+
 static void publish_options(void) {
     for (int i = 0; i < CT_OPTIONS; i++) {
         char key[64];
@@ -289,6 +303,7 @@ void ct_process_info_publish(void) {
         ct_info_set("host.name_hash", "%016lx", ct_xxh64(host.nodename, strlen(host.nodename)));
         ct_info_set("host.kernel", "%s", host.release);
     }
+    publish_boot();
     ct_info_set("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
     const uint64_t before = read_clock(CLOCK_MONOTONIC), wall = read_clock(CLOCK_REALTIME),
                    after = read_clock(CLOCK_MONOTONIC);

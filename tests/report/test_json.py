@@ -87,6 +87,10 @@ def every_key_is_documented():
     with open(cut, "wb") as f:
         f.write(data[:-300])
     keys(read("check", cut), "check", found)
+    several = json.loads(report("--json", *FILES)[1])
+    equal([d and d["schema"] for d in several], ["cutrace.summary/2"] * len(FILES) + ["cutrace.processes/2"])
+    check("`cutrace.processes/2`" in PAGE)
+    keys(several[-1], "processes", found)
     keys(read("symbolize", FILES[0], "--output=" + os.path.join(FOLDER, "lines.zst")), "symbolize", found)
     keys(read("export", FILES[0], "--output=" + os.path.join(FOLDER, "new.pickle")), "export", found)
     keys(read("seal", FILES[0]), "seal", found)

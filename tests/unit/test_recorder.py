@@ -398,15 +398,21 @@ def secrets_stay_out():
               "--model", f"/home/{canary}/m", "--dtype", f"/{canary}",
               env={"CUDA_VISIBLE_DEVICES": "0,1", "VLLM_API_KEY": canary, "VLLM_CACHE_ROOT": f"/home/{canary}", "HF_TOKEN": canary,
                    "NCCL_SOCKET_IFNAME": "eth0", "VLLM_HOST_IP": "10.0.0.7", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-                   "MY_NUMBER": "7", "CUTRACE_ENV_ALLOW": "MY_*", "NCCL_COMM_ID": "10.1.2.3:77"})
+                   "MY_NUMBER": "7", "CUTRACE_ENV_ALLOW": "MY_*", "NCCL_COMM_ID": "10.1.2.3:77",
+                   "RANK": "3", "LOCAL_RANK": "1", "MY_RANKING": "2", "RANKING": canary})
     trace = run.trace()
     raw = b"".join(body for _, body in read_trace.chunks(trace.data))
-    for word in (canary, "10.0.0.7", "10.1.2.3", os.uname().nodename):
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        boot = f.read().strip()
+    for word in (canary, "10.0.0.7", "10.1.2.3", os.uname().nodename, boot, boot[:16]):
         assert word.encode() not in raw, word
     assert trace.info["process.argv"] == "--gpu-memory-utilization 0.9 --max_model_len=4096 --dtype", trace.info["process.argv"]
     assert trace.info["process.env.PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
     assert trace.info["process.env.CUDA_VISIBLE_DEVICES"] == "0,1" and trace.info["process.env.MY_NUMBER"] == "7"
     assert trace.info["process.env.NCCL_SOCKET_IFNAME"] == "eth0"
+    assert (trace.info["process.env.RANK"], trace.info["process.env.LOCAL_RANK"]) == ("3", "1")
+    assert len(trace.info["host.boot_hash"]) == 16
+    assert trace.info["host.boot_hash"] == Run("allocs", 5).trace().info["host.boot_hash"]
     full = Run("allocs", 5, "--model", "x y", env={"CUTRACE_ARGV": "full"}).trace()
     assert full.info["process.argv"].endswith("allocs 5 --model x y")
     assert "process.argv" not in Run("allocs", 5, "--dtype", "half", env={"CUTRACE_ARGV": "off"}).trace().info

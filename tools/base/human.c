@@ -46,12 +46,13 @@ static struct figure make_figure(uint64_t bytes, enum ct_human_units units) {
 static struct ct_human_text format_figure(struct figure f, enum ct_human_units units) {
     static const char *const iec[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     static const char *const si[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    const char *const *const names = units == CT_UNITS_SI ? si : iec;
     struct ct_human_text s;
     if (!f.power)
         FORMAT(s, "%" PRIu64 "%s", f.hundredths, units == CT_UNITS_BYTES ? "" : " B");
     else
         FORMAT(s, "%" PRIu64 ".%02u %s", f.hundredths / 100, (unsigned)(f.hundredths % 100),
-               (units == CT_UNITS_SI ? si : iec)[f.power - 1]);
+               names[f.power - 1]);
     return s;
 }
 

@@ -13,6 +13,7 @@
 #include "symbols/source_locations.h"
 #include "views/document.h"
 #include "views/help.h"
+#include "views/processes.h"
 #include "views/progress.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"
@@ -149,10 +150,23 @@ static void print_title(const struct ct_terminal *terminal, const char *path, in
     printf(" ==%s\n", terminal->reset);
 }
 
+// The summary of several traces is one table. Its JSON follows those of the traces.
+static int report_processes(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+    struct ct_error error;
+    if (ct_processes_check_options(o, &error))
+        return o->json ? CT_EXIT_OK : report_error(&error, 0);
+    if (o->json)
+        putchar(',');
+    return ct_processes_print(o, terminal, o->json ? NULL : warn_incomplete);
+}
+
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
+    const int is_table = several && o->command == CT_COMMAND_summary;
     const int list = o->json && several;
     int status = CT_EXIT_OK;
+    if (is_table && !list)
+        return report_processes(o, terminal);
     if (list)
         putchar('[');
     for (int i = 0; i < o->path_count; i++) {
@@ -164,6 +178,8 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         const int one = report(o, terminal, o->paths[i], list);
         status = status > one ? status : one;
     }
+    if (is_table)
+        (void)report_processes(o, terminal); // of the same traces: the same status
     if (list)
         fputs("]\n", stdout);
     return status;

@@ -66,6 +66,9 @@ struct ct_scan_request {
     uint64_t columns_from, columns_to;
     unsigned points; // of the pools' curves; 0 = PyTorch's pools are not analysed
     int blocks;      // follow PyTorch's blocks, even if points is 0
+    // Called behind each event that was applied; may be NULL.
+    void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e);
+    void *applied_user;
 };
 
 struct ct_scan {

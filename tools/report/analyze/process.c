@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both passes end with a closed trace, so texts are copied out of it.
+#include "analyze/process.h"
+
+// Clocks are set while a machine runs; the time from one boot to the next is longer.
+#define CLOCK_TOLERANCE_NS UINT64_C(1000000000)
+
+// ---- facts --------------------------------------------------------------------------------------
+
+static char *copy_string(const struct ct_string *s) {
+    if (!s)
+        return NULL;
+    char *copy = ct_heap_resize(NULL, (size_t)s->length + 1, 1);
+    memcpy(copy, s->at, s->length);
+    copy[s->length] = 0;
+    return copy;
+}
+
+static char *copy_fact(const struct ct_trace *t, const char *key) {
+    return copy_string(ct_definitions_info(&t->definitions, key));
+}
+
+// Returns the name of the thread whose number is the process's.
+static char *copy_main_thread(const struct ct_process *p, const struct ct_definitions *n) {
+    for (size_t i = 1; p->pid_known && i < n->thread_count; i++)
+        if (n->threads[i].tid == p->pid && n->threads[i].name)
+            return copy_string(&n->strings[n->threads[i].name]);
+    return NULL;
+}
+
+static void read_facts(struct ct_process *p, const struct ct_trace *t) {
+    static const char *const ranks[] = {
+        "process.env.RANK",      "process.env.LOCAL_RANK", "process.env.OMPI_COMM_WORLD_RANK",
+        "process.env.PMIX_RANK", "process.env.PMI_RANK",   "process.env.SLURM_PROCID"};
+    const struct ct_definitions *n = &t->definitions;
+    uint64_t monotonic, realtime;
+    p->trace_id = t->index.trace_id;
+    p->pid_known = ct_definitions_info_number(n, "process.pid", &p->pid);
+    p->start_known = ct_definitions_info_number(n, "process.start_ns", &p->start_ns);
+    p->clock_known = ct_definitions_info_number(n, "clock.monotonic_ns", &monotonic) &&
+                     ct_definitions_info_number(n, "clock.realtime_ns", &realtime);
+    p->clock_offset = p->clock_known ? realtime - monotonic : 0;
+    p->host = copy_fact(t, "host.name_hash");
+    p->boot = copy_fact(t, "host.boot_hash");
+    p->exe = copy_fact(t, "process.exe");
+    p->thread = copy_main_thread(p, n);
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !p->rank; i++)
+        p->rank = copy_fact(t, ranks[i]);
+    p->events = t->events;
+    p->t_first_ns = t->t_first_ns;
+    p->t_last_ns = t->t_last_ns;
+    p->running = t->running;
+    p->has_beginning = !t->overwritten_events && t->index.count && t->index.chunks[0].head.seq == 0;
+}
+
+static int read_number(const struct ct_trace *t, int ordinal, const char *name, uint64_t *value) {
+    char key[64];
+    (void)snprintf(key, sizeof key, "device.%d.%s", ordinal, name);
+    return ct_definitions_info_number(&t->definitions, key, value);
+}
+
+// The hash of the UUID is written in hexadecimal.
+static int read_uuid(const struct ct_trace *t, int ordinal, uint64_t *uuid) {
+    char key[64], text[17];
+    (void)snprintf(key, sizeof key, "device.%d.uuid_hash", ordinal);
+    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
+    if (!s || !s->length || s->length > 16)
+        return 0;
+    memcpy(text, s->at, s->length);
+    text[s->length] = 0;
+    char *end;
+    *uuid = strtoull(text, &end, 16);
+    return !*end && text[0] != '-' && text[0] != '+';
+}
+
+static void read_device_facts(struct ct_process_device *d, const struct ct_trace *t) {
+    char key[64];
+    if (d->ordinal >= CT_MAX_DEVICES)
+        return;
+    d->uuid_known = read_uuid(t, d->ordinal, &d->uuid);
+    d->index_known = read_number(t, d->ordinal, "nvml_index", &d->nvml_index);
+    (void)snprintf(key, sizeof key, "device.%d.name", d->ordinal);
+    d->name = copy_fact(t, key);
+}
+
+// ---- the first pass -----------------------------------------------------------------------------
+
+// What the curves need of the pass. Devices up to `highest` can have changed.
+struct curves {
+    struct ct_tracked_curve device[CT_DEVICES];
+    uint64_t level[CT_DEVICES];
+    uint64_t resets, last_ns;
+    int highest;
+};
+
+static void add_point(struct curves *c, const struct ct_replay *r, int device, uint64_t t_ns,
+                      uint64_t began_ns) {
+    const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
+    if (tracked == c->level[device])
+        return;
+    c->level[device] = tracked;
+    ct_tracked_curve_add(&c->device[device], t_ns, began_ns, tracked);
+}
+
+// Between the last event before a gap and the first one behind it nothing is known.
+static void end_before_gap(struct curves *c, const struct ct_replay *r) {
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (c->level[d])
+            ct_tracked_curve_add(&c->device[d], c->last_ns + 1, c->last_ns + 1, 0);
+        c->level[d] = 0;
+    }
+    c->resets = r->resets;
+    c->highest = CT_MAX_DEVICES - 1;
+}
+
+static void follow(void *user, const struct ct_replay *r, const struct ct_event *e) {
+    struct curves *c = user;
+    const int index = ct_event_device_index(e);
+    if (r->resets != c->resets)
+        end_before_gap(c, r);
+    c->last_ns = e->t_ns;
+    if (ct_op_is_block(e->op))
+        return;
+    if (index < CT_MAX_DEVICES && index > c->highest)
+        c->highest = index;
+    const uint64_t lasted = CT_HAS(e, duration_ns) ? e->duration_ns : 0;
+    const uint64_t began = lasted < e->t_ns ? e->t_ns - lasted : 0;
+    for (int d = 0; d <= c->highest; d++)
+        add_point(c, r, d, e->t_ns, began);
+    add_point(c, r, CT_MAX_DEVICES, e->t_ns, began);
+}
+
+static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *c,
+                        const struct ct_trace *t) {
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (!s->device[d].seen) {
+            ct_tracked_curve_free(&c->device[d]);
+            continue;
+        }
+        p->devices = ct_heap_resize(p->devices, p->device_count + 1, sizeof *p->devices);
+        struct ct_process_device *made = &p->devices[p->device_count++];
+        ct_tracked_curve_finish(&c->device[d]);
+        *made = (struct ct_process_device){.ordinal = d, .gpu = -1, .curve = c->device[d]};
+        read_device_facts(made, t);
+    }
+}
+
+// The OOMs that were not recovered: the first one's time, and the last one as the crossing if that of
+// the summary was recovered, because only host memory ran out for good.
+static void read_failures(struct ct_process *p, const struct ct_incidents *n) {
+    for (size_t k = 0; k < n->count; k++) {
+        const struct ct_oom_event *head = ct_incidents_head(n, k);
+        if (n->list[k].recovered)
+            continue;
+        if (!p->first_failure_ns || head->t_ns < p->first_failure_ns)
+            p->first_failure_ns = head->t_ns;
+        if (p->crossing.recovered)
+            p->crossing = *head;
+    }
+}
+
+void ct_process_scan(struct ct_process *p, struct ct_trace *t,
+                     const struct ct_scan_request *request) {
+    struct ct_scan *s = ct_heap_alloc_zeroed(1, sizeof *s);
+    struct curves *c = ct_heap_alloc_zeroed(1, sizeof *c);
+    struct ct_scan_request with_curves = *request;
+    with_curves.applied = follow;
+    with_curves.applied_user = c;
+    read_facts(p, t);
+    ct_scan_run(s, t, &with_curves);
+    add_devices(p, s, c, t);
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
+    p->has_crossing = crossing != NULL;
+    if (crossing)
+        p->crossing = *crossing;
+    read_failures(p, &s->incidents);
+    p->incidents = ct_incidents_count(&s->incidents);
+    (void)ct_definitions_info_number(&t->definitions, "recorder.lost_events", &p->lost);
+    p->lost = (p->lost > s->lost ? p->lost : s->lost) + t->missing_events;
+    ct_scan_free(s);
+    free(s);
+    free(c);
+}
+
+int ct_process_has_failed(const struct ct_process *p) {
+    return p->has_crossing && !p->crossing.recovered;
+}
+
+static int is_same_text(const char *a, const char *b) {
+    return a && b && strcmp(a, b) == 0;
+}
+
+int ct_process_shares_clock(const struct ct_process *p, const struct ct_process *other) {
+    const uint64_t a = p->clock_offset, b = other->clock_offset;
+    const int same_machine = p->boot && other->boot ? is_same_text(p->boot, other->boot)
+                                                    : is_same_text(p->host, other->host);
+    return same_machine && p->clock_known && other->clock_known &&
+           (a > b ? a - b : b - a) <= CLOCK_TOLERANCE_NS;
+}
+
+// ---- the second pass ----------------------------------------------------------------------------
+
+// What is known at the moment. `gap`: events are missing between the last one up to the moment and
+// the next one.
+static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t applied, int gap) {
+    const uint64_t t = p->moment_ns;
+    if (p->start_known && t < p->start_ns)
+        return CT_PROCESS_NOT_STARTED;
+    if (gap || (!applied && !p->has_beginning))
+        return CT_PROCESS_UNKNOWN;
+    if (t <= p->t_last_ns || p->running)
+        return CT_PROCESS_KNOWN;
+    return t - p->t_last_ns <= CT_PROCESS_LAST_SEEN_NS ? CT_PROCESS_LAST_SEEN : CT_PROCESS_UNKNOWN;
+}
+
+// A thread that has freed memory and recorded nothing for so long has returned from the call.
+#define FREE_TAKES_NS UINT64_C(100000000)
+
+// The bytes of the frees of other threads of the process that were under way.
+static uint64_t sum_pending_frees(const struct ct_readings *r, const struct ct_event *e) {
+    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < CT_PENDING_FREES; i++) {
+        const struct ct_pending_free *f = &r->pending_free[i];
+        if (r->pending >> i & 1 && f->device == ct_event_device_index(e) && f->thread != thread &&
+            e->t_ns - f->t_ns <= FREE_TAKES_NS)
+            bytes += f->bytes;
+    }
+    return bytes;
+}
+
+static void add_reading(struct ct_process_readings *r, const struct ct_process_reading *reading) {
+    r->list[r->count++ % CT_PROCESS_READINGS] = *reading;
+}
+
+const struct ct_process_reading *ct_process_readings_get(const struct ct_process_readings *r,
+                                                         size_t back) {
+    if (back >= r->count || back >= CT_PROCESS_READINGS)
+        return NULL;
+    return &r->list[(r->count - 1 - back) % CT_PROCESS_READINGS];
+}
+
+static struct ct_process_device *find_device(struct ct_process *p, int ordinal) {
+    for (size_t i = 0; i < p->device_count; i++)
+        if (p->devices[i].ordinal == ordinal)
+            return &p->devices[i];
+    return NULL;
+}
+
+// Keeps the reading that an event carries; the event has been applied.
+static void note_reading(struct ct_process *p, const struct ct_replay *r,
+                         const struct ct_event *e) {
+    const int index = ct_event_device_index(e), nvml = CT_HAS(e, flags) && e->flags & CT_FLAG_NVML;
+    struct ct_process_device *d = find_device(p, index);
+    if (!d || !CT_HAS(e, free_bytes) || !CT_HAS(e, total_bytes))
+        return;
+    const struct ct_process_reading reading = {
+        .t_ns = e->t_ns,
+        .free = e->free_bytes,
+        .total = ct_readings_total(&r->readings.device[index], e, nvml),
+        .tracked = ct_live_tracked(&r->live.device[index]),
+        .process_bytes = CT_HAS(e, process_bytes) ? e->process_bytes : 0,
+        .frees = sum_pending_frees(&r->readings, e)};
+    add_reading(&d->readings, &reading);
+    if (nvml && CT_HAS(e, process_bytes))
+        add_reading(&d->nvml_readings, &reading);
+}
+
+void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_ns, uint64_t last) {
+    struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
+    struct ct_sharing sharing = {0};
+    const struct ct_event *e;
+    uint64_t number, applied = 0, resets = 0;
+    ct_replay_init(r, NULL, NULL);
+    ct_trace_rewind(t);
+    while ((e = ct_replay_next(r, t, &number)) && e->t_ns <= t_ns) {
+        if (e->op == CT_OP_EXPORT)
+            ct_sharing_note_export(&sharing, &r->live, e);
+        ct_replay_apply(r, e, number);
+        note_reading(p, r, e);
+        resets = r->resets;
+        applied++;
+        if (number >= last) // the next step may be a gap, behind which this state is gone
+            break;
+    }
+    ct_replay_stop(r);
+    p->moment_ns = t_ns;
+    p->knowledge = judge(p, applied, r->resets != resets && applied);
+    for (size_t i = 0; i < p->device_count; i++) {
+        struct ct_process_device *d = &p->devices[i];
+        d->split = ct_replay_split(r, d->ordinal);
+        d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
+    }
+    ct_sharing_free(&sharing);
+    ct_replay_free(r);
+    free(r);
+}
+
+void ct_process_free(struct ct_process *p) {
+    for (size_t i = 0; i < p->device_count; i++) {
+        ct_tracked_curve_free(&p->devices[i].curve);
+        free(p->devices[i].name);
+    }
+    free(p->devices);
+    free(p->host);
+    free(p->boot);
+    free(p->exe);
+    free(p->thread);
+    free(p->rank);
+    *p = (struct ct_process){0};
+}

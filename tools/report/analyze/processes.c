@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// The moment comes from the curves, the sums from the states at it. Only the newest reading of a
+// GPU counts, because each process's reading knows nothing of what the others did since.
+#include "analyze/processes.h"
+
+static const struct ct_process_device *device_of(const struct ct_processes *all, size_t index,
+                                                 size_t device) {
+    return &all->list[index].devices[device];
+}
+
+// ---- GPUs ---------------------------------------------------------------------------------------
+
+// Without a UUID a device is told apart by its ordinal alone. Memory of unknown devices is none of
+// a GPU that is known.
+static int is_of(const struct ct_gpu *g, const struct ct_process_device *d) {
+    if (g->uuid_known || d->uuid_known)
+        return g->uuid_known && d->uuid_known && g->uuid == d->uuid;
+    return g->ordinal == d->ordinal;
+}
+
+static struct ct_gpu *find_gpu(struct ct_processes *all, const struct ct_process_device *d) {
+    for (size_t g = 0; g < all->gpu_count; g++)
+        if (is_of(&all->gpus[g], d))
+            return &all->gpus[g];
+    all->gpus = ct_heap_resize(all->gpus, all->gpu_count + 1, sizeof *all->gpus);
+    struct ct_gpu *made = &all->gpus[all->gpu_count++];
+    *made = (struct ct_gpu){.uuid = d->uuid,
+                            .uuid_known = d->uuid_known,
+                            .nvml_index = d->nvml_index,
+                            .index_known = d->index_known,
+                            .ordinal = d->ordinal,
+                            .same_ordinals = 1};
+    return made;
+}
+
+// The number by which a GPU is sorted: NVML's, or else the first ordinal.
+static uint64_t order_of(const struct ct_gpu *g) {
+    return g->index_known ? g->nvml_index : (uint64_t)g->ordinal;
+}
+
+static int compare_gpus(const void *a, const void *b) {
+    const struct ct_gpu *x = a, *y = b;
+    if (order_of(x) != order_of(y))
+        return order_of(x) < order_of(y) ? -1 : 1;
+    if (x->uuid_known != y->uuid_known)
+        return x->uuid_known ? -1 : 1;
+    return x->uuid < y->uuid ? -1 : x->uuid > y->uuid;
+}
+
+static void group(struct ct_processes *all) {
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++)
+            (void)find_gpu(all, device_of(all, i, k));
+    if (all->gpu_count)
+        qsort(all->gpus, all->gpu_count, sizeof *all->gpus, compare_gpus);
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            struct ct_process_device *d = &all->list[i].devices[k];
+            struct ct_gpu *g = find_gpu(all, d);
+            d->gpu = (int)(g - all->gpus);
+            g->processes++;
+            g->same_ordinals &= g->ordinal == d->ordinal;
+            if (!g->name)
+                g->name = d->name;
+        }
+}
+
+// ---- the moment ---------------------------------------------------------------------------------
+
+static int have_common_clock(const struct ct_processes *all) {
+    const struct ct_process *first = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ct_process *p = &all->list[i];
+        if (!p->is_usable || !p->events)
+            continue;
+        if (first && !ct_process_shares_clock(first, p))
+            return 0;
+        first = first ? first : p;
+    }
+    return 1;
+}
+
+// Finds the last OOM that was not recovered, of any process. Device memory comes before host memory
+// and address space.
+static const struct ct_process *find_failed(const struct ct_processes *all) {
+    const struct ct_process *best = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ct_process *p = &all->list[i];
+        if (!p->is_usable || !ct_process_has_failed(p))
+            continue;
+        const int of_device = ct_incidents_is_device_memory(&p->crossing);
+        const int best_of_device = best && ct_incidents_is_device_memory(&best->crossing);
+        if (!best || of_device > best_of_device ||
+            (of_device == best_of_device && p->crossing.t_ns > best->crossing.t_ns))
+            best = p;
+    }
+    return best;
+}
+
+// A process in the sum of a GPU's curves. Nothing is known of it before its first event and behind
+// its last one.
+struct member {
+    const struct ct_process_device *device;
+    size_t next;
+    uint64_t level, first_ns, end_ns;
+    int has_begun, is_active;
+};
+
+static struct member *list_members(const struct ct_processes *all, int gpu, size_t *count) {
+    struct member *m = ct_heap_alloc_zeroed(all->gpus[gpu].processes, sizeof *m);
+    *count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ct_process *p = &all->list[i];
+        for (size_t k = 0; k < p->device_count; k++)
+            if (p->devices[k].gpu == gpu)
+                m[(*count)++] = (struct member){.device = &p->devices[k],
+                                                .first_ns = p->t_first_ns,
+                                                .end_ns = p->running ? UINT64_MAX : p->t_last_ns};
+    }
+    return m;
+}
+
+// The time of a member's next change; UINT64_MAX: there is none.
+static uint64_t find_next_change(const struct member *m) {
+    uint64_t t = m->is_active && m->end_ns < UINT64_MAX ? m->end_ns + 1 : UINT64_MAX;
+    if (!m->has_begun)
+        t = m->first_ns;
+    if (m->next < m->device->curve.count && m->device->curve.points[m->next].t_ns < t)
+        t = m->device->curve.points[m->next].t_ns;
+    return t;
+}
+
+static void apply_changes(struct member *m, uint64_t t_ns) {
+    if (find_next_change(m) != t_ns)
+        return;
+    m->has_begun = 1;
+    m->is_active = t_ns <= m->end_ns;
+    if (m->next < m->device->curve.count && m->device->curve.points[m->next].t_ns <= t_ns)
+        m->level = m->device->curve.points[m->next++].bytes;
+    if (!m->is_active)
+        m->level = 0;
+}
+
+// Finds the highest sum of the curves of a GPU: of all times at which it was reached, the first one
+// at which the most processes were active. Changes at the same time count together.
+static void find_highest_sum(struct ct_processes *all, int gpu) {
+    size_t n, most_active = 0;
+    struct member *m = list_members(all, gpu, &n);
+    for (;;) {
+        uint64_t sum = 0, t = UINT64_MAX;
+        size_t active = 0;
+        for (size_t i = 0; i < n; i++)
+            t = find_next_change(&m[i]) < t ? find_next_change(&m[i]) : t;
+        if (t == UINT64_MAX)
+            break;
+        for (size_t i = 0; i < n; i++) {
+            apply_changes(&m[i], t);
+            sum += m[i].level;
+            active += m[i].is_active != 0;
+        }
+        if (sum > all->sum || (sum && sum == all->sum && all->gpu == gpu && active > most_active)) {
+            all->sum = sum;
+            all->gpu = gpu;
+            all->t_ns = t;
+            most_active = active;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        all->is_about_sum |= m[i].device->curve.is_thinned;
+    free(m);
+}
+
+// Without any tracked memory, the moment is the last event of all.
+static void use_last_event(struct ct_processes *all) {
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i].is_usable && all->list[i].t_last_ns > all->t_ns)
+            all->t_ns = all->list[i].t_last_ns;
+}
+
+void ct_processes_find_moment(struct ct_processes *all) {
+    const struct ct_process *failed = find_failed(all);
+    group(all);
+    all->gpu = -1;
+    all->event = UINT64_MAX;
+    all->same_clock = have_common_clock(all);
+    if (!all->same_clock) {
+        all->what = CT_PROCESSES_OWN;
+        return;
+    }
+    if (failed) {
+        all->what = CT_PROCESSES_OOM;
+        all->process = (size_t)(failed - all->list);
+        all->t_ns = failed->crossing.t_ns;
+        all->event = failed->crossing.event;
+        return;
+    }
+    all->what = CT_PROCESSES_PEAK;
+    for (size_t g = 0; g < all->gpu_count; g++)
+        if (all->gpus[g].ordinal < CT_MAX_DEVICES)
+            find_highest_sum(all, (int)g);
+    if (all->gpu < 0)
+        use_last_event(all);
+}
+
+static const struct ct_tracked_curve *find_highest_curve(const struct ct_process *p) {
+    const struct ct_tracked_curve *best = NULL;
+    for (size_t k = 0; k < p->device_count; k++)
+        if (!best || p->devices[k].curve.high > best->high)
+            best = &p->devices[k].curve;
+    return best && best->high ? best : NULL;
+}
+
+uint64_t ct_processes_moment_of(const struct ct_processes *all, size_t index, uint64_t *last) {
+    const struct ct_process *p = &all->list[index];
+    *last = UINT64_MAX;
+    if (all->same_clock && (all->what != CT_PROCESSES_OOM || index != all->process))
+        return all->t_ns;
+    if (ct_process_has_failed(p)) {
+        *last = p->crossing.event;
+        return p->crossing.t_ns;
+    }
+    const struct ct_tracked_curve *highest = find_highest_curve(p);
+    return highest ? highest->high_t_ns : p->t_last_ns;
+}
+
+// ---- sums ---------------------------------------------------------------------------------------
+
+static int counts(const struct ct_process *p) {
+    return p->knowledge == CT_PROCESS_KNOWN || p->knowledge == CT_PROCESS_LAST_SEEN;
+}
+
+// What a process of its own does not track. Where it shares the GPU with another one, this is by
+// NVML's figures alone: the model of a single process attributes growth to that process.
+static int find_untracked(const struct ct_gpu *g, const struct ct_process_device *d,
+                          uint64_t *bytes) {
+    const struct ct_process_reading *r;
+    *bytes = d->split.untracked;
+    if (g->processes < 2)
+        return d->split.split_known;
+    for (size_t back = 0; (r = ct_process_readings_get(&d->nvml_readings, back)); back++)
+        if (!r->frees && !ct_tracked_curve_in_flight(&d->curve, r->t_ns)) {
+            *bytes = r->process_bytes > r->tracked ? r->process_bytes - r->tracked : 0;
+            return 1;
+        }
+    return 0;
+}
+
+// Adds the state of a process to its GPU. Memory of another process is counted there alone.
+static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_process_device *d) {
+    g->unknown += p->knowledge == CT_PROCESS_UNKNOWN;
+    g->last_seen += p->knowledge == CT_PROCESS_LAST_SEEN;
+    if (!counts(p))
+        return;
+    d->untracked_known = find_untracked(g, d, &d->untracked);
+    g->tracked += d->split.tracked;
+    g->untracked += d->untracked;
+    g->split_known &= d->untracked_known;
+    g->imported += d->shared.imported_bytes;
+    g->opened += d->shared.opened;
+}
+
+// A free that began so shortly before a reading of another process may have been under way.
+#define FREE_TAKES_NS UINT64_C(2000000)
+
+// The bytes of all calls on a GPU that were under way at a reading.
+static uint64_t sum_calls_under_way(const struct ct_processes *all, int gpu,
+                                    const struct ct_process_device *of,
+                                    const struct ct_process_reading *r) {
+    uint64_t bytes = r->frees;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            const struct ct_process_device *d = device_of(all, i, k);
+            if (d->gpu != gpu || !counts(&all->list[i]))
+                continue;
+            bytes += ct_tracked_curve_in_flight(&d->curve, r->t_ns);
+            if (d != of)
+                bytes += ct_tracked_curve_freed(&d->curve, r->t_ns, FREE_TAKES_NS);
+        }
+    return bytes;
+}
+
+// A reading, and the device of the process that read it.
+struct source {
+    const struct ct_process_device *device;
+    const struct ct_process_reading *reading;
+    uint64_t calls_under_way;
+};
+
+// Chooses between readings: one without calls under way, except that a reading at the moment itself
+// needs nothing else. Among equals the newer one.
+static int is_better(const struct ct_processes *all, const struct source *a,
+                     const struct source *b) {
+    const int at_moment = a->reading->t_ns == all->t_ns;
+    if (!b->reading || at_moment != (b->reading->t_ns == all->t_ns))
+        return !b->reading || at_moment;
+    if (!a->calls_under_way != !b->calls_under_way)
+        return !a->calls_under_way;
+    return a->reading->t_ns > b->reading->t_ns;
+}
+
+static struct source find_reading(const struct ct_processes *all, int gpu, int *totals_differ) {
+    struct source best = {0};
+    const struct ct_process_reading *r, *other = NULL;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            const struct ct_process_device *d = device_of(all, i, k);
+            if (d->gpu != gpu || !counts(&all->list[i]))
+                continue;
+            for (size_t back = 0; (r = ct_process_readings_get(&d->readings, back)); back++) {
+                const struct source s = {d, r, sum_calls_under_way(all, gpu, d, r)};
+                *totals_differ |= !back && other && other->total != r->total;
+                other = back ? other : r;
+                if (is_better(all, &s, &best))
+                    best = s;
+            }
+        }
+    return best;
+}
+
+// Brings a reading of a GPU up to the moment. Returns 0 if that cannot be done.
+static int find_used(const struct ct_processes *all, int gpu, struct ct_gpu *g, uint64_t *used) {
+    const struct source s = find_reading(all, gpu, &g->totals_differ);
+    uint64_t since = 0; // negative as two's complement
+    int is_exact = 1;
+    if (!s.reading || g->totals_differ || s.reading->free > s.reading->total)
+        return 0;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            const struct ct_process_device *d = device_of(all, i, k);
+            if (d->gpu != gpu || !counts(&all->list[i]) || s.reading->t_ns == all->t_ns)
+                continue;
+            is_exact &= d == s.device || !d->curve.is_thinned;
+            since += d->split.tracked - (d == s.device
+                                             ? s.reading->tracked
+                                             : ct_tracked_curve_at(&d->curve, s.reading->t_ns));
+        }
+    g->total = s.reading->total;
+    g->reading_t_ns = s.reading->t_ns;
+    g->calls_under_way = s.calls_under_way;
+    g->moved_on = since != 0;
+    *used = s.reading->total - s.reading->free + since;
+    // A call that has returned since would count twice if the reading had its memory already.
+    return is_exact && (!g->calls_under_way || s.reading->t_ns == all->t_ns);
+}
+
+static void divide(const struct ct_processes *all, int gpu, struct ct_gpu *g) {
+    uint64_t used = 0;
+    g->used_known = find_used(all, gpu, g, &used);
+    if (!g->used_known)
+        return;
+    if (used > g->total || used < g->tracked) {
+        g->is_contradictory = 1;
+        g->used_known = 0;
+        return;
+    }
+    g->free = g->total - used;
+    g->rest = used - g->tracked;
+    g->split_known = g->split_known && !g->unknown && !g->last_seen && !g->calls_under_way &&
+                     g->untracked <= g->rest;
+    g->others = g->split_known ? g->rest - g->untracked : 0;
+}
+
+static void clear_sums(struct ct_gpu *g) {
+    *g = (struct ct_gpu){.uuid = g->uuid,
+                         .nvml_index = g->nvml_index,
+                         .uuid_known = g->uuid_known,
+                         .index_known = g->index_known,
+                         .ordinal = g->ordinal,
+                         .same_ordinals = g->same_ordinals,
+                         .name = g->name,
+                         .processes = g->processes,
+                         .split_known = 1};
+}
+
+static void sum_once(struct ct_processes *all) {
+    for (size_t g = 0; g < all->gpu_count; g++)
+        clear_sums(&all->gpus[g]);
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++)
+            add_state(&all->gpus[device_of(all, i, k)->gpu], &all->list[i],
+                      &all->list[i].devices[k]);
+    for (size_t g = 0; g < all->gpu_count; g++)
+        if (all->gpus[g].ordinal < CT_MAX_DEVICES)
+            divide(all, (int)g, &all->gpus[g]);
+}
+
+// Processes were last seen before the moment, and more would be in use than is if all of them still
+// held their memory: some had ended, and which ones is unknown. Returns whether there were any.
+static int drop_ended(struct ct_processes *all) {
+    int dropped = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        struct ct_process *p = &all->list[i];
+        int fits = 1;
+        for (size_t k = 0; k < p->device_count; k++) {
+            const struct ct_gpu *g = &all->gpus[p->devices[k].gpu];
+            fits &= !g->is_contradictory && !(g->used_known && g->untracked > g->rest);
+        }
+        if (fits || p->knowledge != CT_PROCESS_LAST_SEEN)
+            continue;
+        p->knowledge = CT_PROCESS_UNKNOWN;
+        dropped = 1;
+    }
+    return dropped;
+}
+
+// At moments of their own the processes say nothing of each other.
+static void keep_own_untracked(struct ct_processes *all) {
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++) {
+            struct ct_process_device *d = &all->list[i].devices[k];
+            d->untracked = d->split.untracked;
+            d->untracked_known = d->split.split_known;
+        }
+}
+
+void ct_processes_sum(struct ct_processes *all) {
+    if (!all->same_clock) {
+        keep_own_untracked(all);
+        return;
+    }
+    do
+        sum_once(all);
+    while (drop_ended(all));
+}
+
+void ct_processes_free(struct ct_processes *all) {
+    for (size_t i = 0; i < all->count; i++)
+        ct_process_free(&all->list[i]);
+    free(all->list);
+    free(all->gpus);
+    *all = (struct ct_processes){0};
+}

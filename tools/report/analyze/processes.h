@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several processes of one machine at one moment.
+//
+// Their events are on the same clock if they were recorded during one boot of one machine: then the
+// moment is that of the OOM (the last one that was not recovered, of any process), else that of the
+// highest sum of tracked memory on one GPU. Without a common clock there is no such moment: then
+// each process is described at its own OOM or peak, and nothing is summed.
+#ifndef CT_PROCESSES_H
+#define CT_PROCESSES_H
+
+#include "analyze/process.h"
+
+// A GPU, or a MIG slice of one, as the processes together use it.
+struct ct_gpu {
+    uint64_t uuid, nvml_index;
+    int uuid_known, index_known;
+    int ordinal;       // of the first process; CT_MAX_DEVICES: unknown
+    int same_ordinals; // all processes have that ordinal
+    const char *name;
+    size_t processes;
+    // At the moment; nothing of it without a common clock.
+    size_t unknown, last_seen; // processes of these kinds
+    uint64_t tracked;          // of all processes but the unknown ones
+    // By the newest reading of any process and what was tracked since: total = tracked + rest +
+    // free, and rest = untracked + others if split_known.
+    int used_known, split_known, is_contradictory, totals_differ, moved_on;
+    uint64_t total, free, rest, untracked, others, reading_t_ns;
+    // Bytes of calls that were under way at the reading. It may or may not have had their memory:
+    // it is part of the rest, or the rest is unknown.
+    uint64_t calls_under_way;
+    uint64_t imported; // mapped memory that another process allocated; not in tracked
+    uint64_t opened;   // allocations of other processes, of unknown size; likewise
+};
+
+enum ct_processes_moment { CT_PROCESSES_OOM, CT_PROCESSES_PEAK, CT_PROCESSES_OWN };
+
+struct ct_processes {
+    struct ct_process *list;
+    size_t count;
+    struct ct_gpu *gpus;
+    size_t gpu_count;
+    // The moment. CT_PROCESSES_OWN: each process has its own.
+    enum ct_processes_moment what;
+    int same_clock;
+    size_t process; // of the OOM
+    int gpu;        // of the peak; -1: no memory was tracked
+    uint64_t t_ns, event;
+    uint64_t sum;     // tracked on the GPU of the peak
+    int is_about_sum; // a curve was thinned, so that a higher sum may exist
+};
+
+// Groups the devices to GPUs and finds the moment; needs the scans of all processes.
+void ct_processes_find_moment(struct ct_processes *all);
+// The moment at which a process is described, and the last event that counts.
+uint64_t ct_processes_moment_of(const struct ct_processes *all, size_t index, uint64_t *last);
+// Sums the states for each GPU; needs those of all processes.
+void ct_processes_sum(struct ct_processes *all);
+void ct_processes_free(struct ct_processes *all);
+
+#endif

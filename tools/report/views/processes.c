@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens the traces one after the other, twice: the moment is known only when all were read.
+#include "views/processes.h"
+
+#include <string.h>
+
+#include "views/label.h"
+#include "views/processes_json.h"
+#include "views/processes_text.h"
+#include "views/progress.h"
+#include "views/trace_state.h"
+
+int ct_processes_check_options(const struct ct_arguments *o, struct ct_error *error) {
+    const char *option = NULL;
+    for (int i = 0; i < o->path_count; i++)
+        if (strcmp(o->paths[i], "-") == 0)
+            return ct_error_set(error, CT_EXIT_USAGE,
+                                "-: standard input is read once, and several traces twice; name "
+                                "the file, or no other trace");
+    if (o->device >= 0)
+        option = "--device";
+    else if (o->from.kind != CT_TIME_NONE)
+        option = "--from";
+    else if (o->to.kind != CT_TIME_NONE)
+        option = "--to";
+    else if (o->capacity)
+        option = "--capacity";
+    if (!option)
+        return 0;
+    return ct_error_set(error, CT_EXIT_USAGE,
+                        "%s is about one process, and several traces are one table; name one trace",
+                        option);
+}
+
+static const char *describe_state(const struct ct_process *p, const struct ct_trace *t) {
+    if (t->incomplete)
+        return "INCOMPLETE";
+    if (t->index.damages || t->index.missing)
+        return "damaged";
+    if (p->lost)
+        return "events lost";
+    if (!p->has_beginning)
+        return "overwritten";
+    if (t->running)
+        return "recording";
+    return t->ended ? "complete" : "killed";
+}
+
+// Keeps what the table says of a trace when it is closed again.
+static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_view *v) {
+    struct ct_process_shown *shown = &s->traces[i];
+    const struct ct_process *p = &s->all.list[i];
+    char text[400];
+    shown->state = p->is_usable ? describe_state(p, v->trace) : NULL;
+    shown->missing = ct_trace_state_missing(v->trace);
+    shown->is_estimate = ct_trace_state_estimate(v->trace, text, sizeof text);
+    if (v->trace->incomplete || (s->options->strict && !ct_trace_is_intact(v->trace)))
+        shown->status = CT_EXIT_INCOMPLETE;
+    if (p->has_crossing && p->crossing.op == CT_OP_BLOCK_OOM)
+        (void)snprintf(shown->api, sizeof shown->api, "PyTorch");
+    else if (p->has_crossing)
+        ct_label_api(v, p->crossing.api, shown->api, sizeof shown->api);
+}
+
+static void keep_error(struct ct_processes_shown *s, size_t i, const struct ct_error *e) {
+    const size_t n = strlen(s->traces[i].path);
+    const char *text = e->text;
+    if (strncmp(text, s->traces[i].path, n) == 0 && text[n] == ':')
+        text += n + 1 + strspn(text + n + 1, " ");
+    s->traces[i].status = (int)e->status;
+    s->traces[i].error = strdup(text);
+    s->all.list[i].is_usable = 0;
+}
+
+// Finds the process that has the same trace, which counts once. SIZE_MAX: there is none.
+static size_t find_same(const struct ct_processes *all, size_t i, uint64_t trace_id) {
+    for (size_t k = 0; k < i; k++)
+        if (all->list[k].is_usable && all->list[k].trace_id == trace_id)
+            return k;
+    return SIZE_MAX;
+}
+
+// Of two copies the one with more events counts.
+static void replace_copy(struct ct_processes *all, size_t copy, size_t by) {
+    ct_process_free(&all->list[copy]);
+    all->list[copy].same_as = by;
+    for (size_t k = 0; k < by; k++)
+        if (all->list[k].same_as == copy)
+            all->list[k].same_as = by;
+}
+
+static void scan(struct ct_processes_shown *s, size_t i, struct ct_view *v,
+                 void (*warn)(const struct ct_view *)) {
+    struct ct_process *p = &s->all.list[i];
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    const size_t same = find_same(&s->all, i, v->trace->index.trace_id);
+    if (warn)
+        warn(v);
+    if (same != SIZE_MAX && v->trace->events <= s->all.list[same].events) {
+        p->same_as = same;
+    } else {
+        if (same != SIZE_MAX)
+            replace_copy(&s->all, same, i);
+        p->is_usable = 1;
+        ct_process_scan(p, v->trace, &request);
+    }
+    keep_state(s, i, v);
+}
+
+static void read_state(struct ct_processes_shown *s, size_t i, struct ct_view *v) {
+    uint64_t last;
+    const uint64_t t_ns = ct_processes_moment_of(&s->all, i, &last);
+    if (v->trace->index.trace_id == s->all.list[i].trace_id)
+        ct_process_read_state(&s->all.list[i], v->trace, t_ns, last);
+}
+
+enum pass { SCAN, READ_STATE };
+
+static void visit(struct ct_processes_shown *s, size_t i, enum pass pass,
+                  void (*warn)(const struct ct_view *)) {
+    struct ct_trace trace = {.no_journal = s->options->no_journal, .progress = ct_progress_report};
+    struct ct_view v = {.options = s->options,
+                        .terminal = s->terminal,
+                        .trace = &trace,
+                        .out = s->out,
+                        .to_ns = UINT64_MAX};
+    struct ct_error error;
+    if (ct_trace_open(&trace, s->traces[i].path, &error)) {
+        if (warn || pass == READ_STATE)
+            ct_terminal_warn(error.text);
+        keep_error(s, i, &error);
+    } else if (pass == SCAN) {
+        scan(s, i, &v, warn);
+    } else {
+        read_state(s, i, &v);
+    }
+    ct_progress_clear();
+    ct_trace_close(&trace);
+}
+
+static void read_all(struct ct_processes_shown *s, void (*warn)(const struct ct_view *)) {
+    for (size_t i = 0; i < s->all.count; i++) {
+        s->traces[i].path = s->options->paths[i];
+        s->all.list[i].same_as = SIZE_MAX;
+        s->all.list[i].knowledge = CT_PROCESS_UNKNOWN;
+        visit(s, i, SCAN, warn);
+    }
+    ct_processes_find_moment(&s->all);
+    for (size_t i = 0; i < s->all.count; i++)
+        if (s->all.list[i].is_usable)
+            visit(s, i, READ_STATE, warn);
+    ct_processes_sum(&s->all);
+}
+
+int ct_processes_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       void (*warn)(const struct ct_view *)) {
+    const size_t n = (size_t)o->path_count;
+    struct ct_processes_shown s = {.options = o, .terminal = terminal, .out = stdout};
+    int status = CT_EXIT_OK;
+    s.all.list = ct_heap_alloc_zeroed(n, sizeof *s.all.list);
+    s.all.count = n;
+    s.traces = ct_heap_alloc_zeroed(n, sizeof *s.traces);
+    read_all(&s, warn);
+    if (o->json)
+        ct_processes_json_print(&s);
+    else
+        ct_processes_text_print(&s);
+    for (size_t i = 0; i < n; i++) {
+        status = s.traces[i].status > status ? s.traces[i].status : status;
+        free(s.traces[i].error);
+    }
+    free(s.traces);
+    ct_processes_free(&s.all);
+    return status;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the document cutrace.processes; JSON.md documents each key.
+#include "views/processes_json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "views/document.h"
+
+static void add_text(struct ct_json *j, const char *key, const char *text) {
+    if (text)
+        ct_json_bytes(j, key, text, strlen(text));
+    else
+        ct_json_null(j, key);
+}
+
+static void add_hash(struct ct_json *j, const char *key, int known, uint64_t hash) {
+    char text[20];
+    (void)snprintf(text, sizeof text, "%016" PRIx64, hash);
+    add_text(j, key, known ? text : NULL);
+}
+
+static const char *name_of_knowledge(enum ct_process_knowledge knowledge) {
+    static const char *const names[] = {"known", "not_started", "last_seen", "unknown"};
+    return names[knowledge];
+}
+
+static void add_moment(struct ct_json *j, const struct ct_processes *all) {
+    static const char *const names[] = {"oom", "peak"};
+    const int is_oom = all->what == CT_PROCESSES_OOM;
+    if (!all->same_clock) {
+        ct_json_null(j, "moment");
+        return;
+    }
+    ct_json_open(j, "moment", '{');
+    ct_json_text(j, "what", names[all->what]);
+    ct_json_number(j, "t_ns", all->t_ns);
+    ct_json_number_or_null(j, "process_index", is_oom, all->process);
+    ct_json_number_or_null(j, "event", is_oom, all->event);
+    ct_json_number_or_null(j, "gpu_index", all->gpu >= 0, (uint64_t)all->gpu);
+    ct_json_number_or_null(j, "sum_bytes", all->gpu >= 0, all->sum);
+    ct_json_bool(j, "sum_is_exact", !all->is_about_sum);
+    ct_json_close(j, '}');
+}
+
+static void add_device(struct ct_json *j, const struct ct_process *p,
+                       const struct ct_process_device *d) {
+    const int not_started = p->knowledge == CT_PROCESS_NOT_STARTED;
+    const int known = p->knowledge != CT_PROCESS_UNKNOWN;
+    const struct ct_breakdown none = {0}, *m = not_started ? &none : &d->split;
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", d->ordinal);
+    ct_json_number(j, "gpu_index", (uint64_t)d->gpu);
+    ct_json_number_or_null(j, "tracked_bytes", known, m->tracked);
+    ct_json_number_or_null(j, "untracked_bytes", not_started || (known && d->untracked_known),
+                           not_started ? 0 : d->untracked);
+    ct_json_number_or_null(j, "imported_bytes", known, not_started ? 0 : d->shared.imported_bytes);
+    ct_json_number_or_null(j, "opened", known, not_started ? 0 : d->shared.opened);
+    ct_json_number(j, "tracked_peak_bytes", d->curve.high);
+    ct_json_number_or_null(j, "tracked_peak_t_ns", d->curve.high != 0, d->curve.high_t_ns);
+    ct_json_close(j, '}');
+}
+
+static void add_crossing(struct ct_json *j, const struct ct_process *p,
+                         const struct ct_process_shown *shown) {
+    const struct ct_oom_event *o = &p->crossing;
+    if (!p->has_crossing) {
+        ct_json_null(j, "crossing");
+        return;
+    }
+    ct_json_open(j, "crossing", '{');
+    ct_json_number(j, "event", o->event);
+    ct_json_number(j, "t_ns", o->t_ns);
+    ct_document_add_device(j, "device", o->device);
+    ct_json_text(j, "api", shown->api);
+    ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
+    ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
+    ct_json_text(j, "reason", ct_oom_reason_name(ct_oom_reason_find(o, 0).kind));
+    ct_json_bool(j, "recovered", o->recovered);
+    ct_json_close(j, '}');
+}
+
+static void add_process(struct ct_json *j, const struct ct_processes_shown *s, size_t i) {
+    const struct ct_process *p = &s->all.list[i];
+    const struct ct_process_shown *shown = &s->traces[i];
+    const int usable = p->is_usable;
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "file", shown->path);
+    add_text(j, "error", shown->error);
+    ct_json_number_or_null(j, "same_as", p->same_as != SIZE_MAX, p->same_as);
+    add_hash(j, "trace_id", usable, p->trace_id);
+    ct_json_number_or_null(j, "pid", usable && p->pid_known, p->pid);
+    add_text(j, "exe", p->exe);
+    add_text(j, "thread_name", p->thread);
+    add_text(j, "rank", p->rank);
+    add_text(j, "state", usable ? shown->state : NULL);
+    ct_json_number_or_null(j, "start_ns", usable && p->start_known, p->start_ns);
+    ct_json_number_or_null(j, "t_last_ns", usable && p->events, p->t_last_ns);
+    ct_json_number_or_null(j, "moment_ns", usable, p->moment_ns);
+    add_text(j, "knowledge", usable ? name_of_knowledge(p->knowledge) : NULL);
+    ct_json_number_or_null(j, "incidents_failed", usable, p->incidents.failed);
+    ct_json_number_or_null(j, "incidents_retried", usable, p->incidents.retried);
+    add_crossing(j, p, shown);
+    ct_json_open(j, "devices", '[');
+    for (size_t k = 0; usable && k < p->device_count; k++)
+        add_device(j, p, &p->devices[k]);
+    ct_json_close(j, ']');
+    ct_json_close(j, '}');
+}
+
+static void add_gpu(struct ct_json *j, const struct ct_processes *all, const struct ct_gpu *g) {
+    const int sums = all->same_clock;
+    const int used = sums && g->used_known;
+    ct_json_open(j, NULL, '{');
+    add_hash(j, "uuid_hash", g->uuid_known, g->uuid);
+    ct_json_number_or_null(j, "nvml_index", g->index_known, g->nvml_index);
+    ct_document_add_device(j, "ordinal", g->ordinal);
+    ct_json_bool(j, "same_ordinals", g->same_ordinals);
+    add_text(j, "name", g->name);
+    ct_json_number(j, "process_count", g->processes);
+    ct_json_number_or_null(j, "unknown_count", sums, g->unknown);
+    ct_json_number_or_null(j, "last_seen_count", sums, g->last_seen);
+    ct_json_number_or_null(j, "tracked_bytes", sums, g->tracked);
+    ct_json_number_or_null(j, "total_bytes", sums && g->total, g->total);
+    ct_json_number_or_null(j, "free_bytes", used, g->free);
+    ct_json_number_or_null(j, "untracked_bytes", used && g->split_known, g->untracked);
+    ct_json_number_or_null(j, "other_processes_bytes", used && g->split_known, g->others);
+    ct_json_number_or_null(j, "untracked_or_others_bytes", used, g->rest);
+    ct_json_number_or_null(j, "read_t_ns", sums && g->total, g->reading_t_ns);
+    ct_json_bool(j, "inferred", g->moved_on);
+    ct_json_bool(j, "contradictory", g->is_contradictory);
+    ct_json_bool(j, "totals_differ", g->totals_differ);
+    ct_json_number_or_null(j, "calls_under_way_bytes", sums && g->total, g->calls_under_way);
+    ct_json_close(j, '}');
+}
+
+void ct_processes_json_print(const struct ct_processes_shown *s) {
+    struct ct_json json = {.out = s->out}, *j = &json;
+    char schema[40];
+    (void)snprintf(schema, sizeof schema, "cutrace.processes/%d", CT_DOCUMENT_VERSION);
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "schema", schema);
+    ct_json_bool(j, "same_clock", s->all.same_clock);
+    add_moment(j, &s->all);
+    ct_json_open(j, "gpus", '[');
+    for (size_t g = 0; g < s->all.gpu_count; g++)
+        add_gpu(j, &s->all, &s->all.gpus[g]);
+    ct_json_close(j, ']');
+    ct_json_open(j, "processes", '[');
+    for (size_t i = 0; i < s->all.count; i++)
+        add_process(j, s, i);
+    ct_json_close(j, ']');
+    ct_json_close(j, '}');
+    ct_json_end_line(j);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that differ by little are collapsed where there are too many for a screen.
+#include "views/processes_rows.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "views/print.h"
+
+// ---- names --------------------------------------------------------------------------------------
+
+static uint64_t number_of(const struct ct_gpu *g) {
+    return g->index_known ? g->nvml_index : (uint64_t)g->ordinal;
+}
+
+struct ct_human_text ct_processes_rows_gpu(const struct ct_processes *all, int gpu) {
+    const struct ct_gpu *g = &all->gpus[gpu];
+    struct ct_human_text text = {"?"};
+    int others = 0;
+    if (g->ordinal >= CT_MAX_DEVICES)
+        return text;
+    for (size_t i = 0; i < all->gpu_count; i++)
+        others += &all->gpus[i] != g && number_of(&all->gpus[i]) == number_of(g);
+    (void)snprintf(text.text, sizeof text.text, "%" PRIu64, number_of(g));
+    if (others && g->uuid_known)
+        (void)snprintf(text.text, sizeof text.text, "%" PRIu64 "/%04" PRIx64, number_of(g),
+                       g->uuid >> 48);
+    else if (others)
+        (void)snprintf(text.text, sizeof text.text, "%" PRIu64 "/?", number_of(g));
+    return text;
+}
+
+// The name of the main thread tells more than that of the program, unless it is the beginning of
+// it: python3 of python3.12.
+static const char *name_of(const struct ct_process *p) {
+    if (p->thread && (!p->exe || strncmp(p->exe, p->thread, strlen(p->thread)) != 0))
+        return p->thread;
+    return p->exe ? p->exe : "-";
+}
+
+void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i) {
+    const struct ct_process *p = &s->all.list[i];
+    char name[25], pid[40] = "an unknown process";
+    const char *what = p->rank ? p->rank : name_of(p);
+    ct_utf8_sanitize(name, sizeof name, what, strlen(what));
+    if (p->pid_known)
+        (void)snprintf(pid, sizeof pid, "pid %" PRIu64, p->pid);
+    if (p->rank)
+        fprintf(s->out, "rank %s (%s)", name, pid);
+    else
+        fprintf(s->out, "%s (%s)", pid, name);
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+struct row {
+    size_t process;
+    const struct ct_process_device *device; // NULL: it used none
+    struct ct_human_text tracked;
+    int is_done; // it was printed or collapsed
+};
+
+struct table {
+    const struct ct_processes_shown *s;
+    struct row *rows;
+    size_t count;
+    int has_ranks;
+    size_t name_width;
+};
+
+static int is_counted(const struct ct_process *p) {
+    return p->knowledge != CT_PROCESS_UNKNOWN;
+}
+
+static void add_row(struct table *t, size_t process, const struct ct_process_device *d) {
+    t->rows[t->count++] = (struct row){.process = process, .device = d, .tracked = {"-"}};
+}
+
+// Adds the rows of a GPU, with sizes that add up to its sum.
+static void add_gpu(struct table *t, int gpu) {
+    const struct ct_processes *all = &t->s->all;
+    const size_t first = t->count;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count; k++)
+            if (all->list[i].is_usable && all->list[i].devices[k].gpu == gpu)
+                add_row(t, i, &all->list[i].devices[k]);
+    const size_t n = t->count - first;
+    uint64_t *bytes = ct_heap_alloc_zeroed(n, sizeof *bytes);
+    struct ct_human_text *text = ct_heap_resize(NULL, n, sizeof *text);
+    for (size_t r = 0; r < n; r++)
+        if (is_counted(&all->list[t->rows[first + r].process]))
+            sum += bytes[r] = t->rows[first + r].device->split.tracked;
+    ct_human_bytes_of_parts(text, bytes, n, sum, t->s->options->units, n);
+    for (size_t r = 0; r < n; r++)
+        if (is_counted(&all->list[t->rows[first + r].process]))
+            t->rows[first + r].tracked =
+                all->same_clock ? text[r] : ct_human_bytes(bytes[r], t->s->options->units);
+    free(bytes);
+    free(text);
+}
+
+static struct table build(const struct ct_processes_shown *s) {
+    const struct ct_processes *all = &s->all;
+    struct table t = {.s = s};
+    size_t most = all->count, state = strlen("complete");
+    for (size_t i = 0; i < all->count; i++)
+        most += all->list[i].device_count;
+    t.rows = ct_heap_alloc_zeroed(most, sizeof *t.rows);
+    for (size_t g = 0; g < all->gpu_count; g++)
+        add_gpu(&t, (int)g);
+    for (size_t i = 0; i < all->count; i++)
+        if (!all->list[i].is_usable || !all->list[i].device_count)
+            add_row(&t, i, NULL);
+    for (size_t i = 0; i < all->count; i++) {
+        t.has_ranks |= all->list[i].rank != NULL;
+        if (s->traces[i].state && strlen(s->traces[i].state) > state)
+            state = strlen(s->traces[i].state);
+    }
+    // pid, rank, GPU, three sizes, OOMs and state
+    const size_t others = 7 + (t.has_ranks ? 5 : 0) + 2 + 6 + 13 + 1 + 12 + 12 + 5 + 2 + state;
+    t.name_width = s->terminal->width > others + 6 ? s->terminal->width - others : 6;
+    if (t.name_width > 24)
+        t.name_width = 24;
+    return t;
+}
+
+// Prints a text in a column of a width, cut where it is too long.
+static void print_column(FILE *out, const char *text, size_t width) {
+    char safe[200];
+    ct_utf8_sanitize(safe, width < sizeof safe ? width + 1 : sizeof safe, text, strlen(text));
+    const size_t columns = ct_utf8_columns(safe);
+    fprintf(out, "%s%*s", safe, columns < width ? (int)(width - columns) : 0, "");
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void print_pid_and_name(const struct table *t, size_t i) {
+    const struct ct_process *p = &t->s->all.list[i];
+    FILE *out = t->s->out;
+    char pid[24] = "-";
+    if (p->pid_known)
+        (void)snprintf(pid, sizeof pid, "%" PRIu64, p->pid);
+    fprintf(out, "%7s", pid);
+    if (t->has_ranks) {
+        char rank[5] = "-";
+        if (p->rank)
+            ct_utf8_sanitize(rank, sizeof rank, p->rank, strlen(p->rank));
+        fprintf(out, " %4s", rank);
+    }
+    fputs("  ", out);
+    if (p->is_usable)
+        print_column(out, name_of(p), t->name_width);
+    else
+        print_column(out, base_name(t->s->traces[i].path), 24);
+}
+
+// A row of a trace without figures.
+static void print_reason(const struct table *t, size_t i) {
+    const struct ct_process *p = &t->s->all.list[i];
+    const struct ct_process_shown *shown = &t->s->traces[i];
+    struct ct_view v = {.options = t->s->options, .terminal = t->s->terminal, .out = t->s->out};
+    const size_t column = 7 + (t->has_ranks ? 5 : 0) + 2 + (p->is_usable ? t->name_width : 24) + 2;
+    char text[800], safe[800];
+    if (p->same_as != SIZE_MAX)
+        (void)snprintf(text, sizeof text, "the same trace as %s; counts once",
+                       t->s->traces[p->same_as].path);
+    else if (shown->error)
+        (void)snprintf(text, sizeof text, "unreadable: %s", shown->error);
+    else if (!p->events && shown->missing)
+        (void)snprintf(text, sizeof text, "INCOMPLETE: no event, nothing is known of it");
+    else
+        (void)snprintf(text, sizeof text, "no GPU was used; %s", shown->state);
+    ct_utf8_sanitize(safe, sizeof safe, text, strlen(text));
+    fputs("  ", v.out);
+    ct_print_label(&v, safe, column);
+}
+
+static void print_figures(const struct table *t, const struct row *r) {
+    const struct ct_processes_shown *s = t->s;
+    const struct ct_process *p = &s->all.list[r->process];
+    const int known = is_counted(p);
+    const int not_started = p->knowledge == CT_PROCESS_NOT_STARTED;
+    struct ct_human_text untracked = {"-"}, ooms;
+    if (not_started || (known && r->device->untracked_known))
+        untracked = ct_human_bytes(not_started ? 0 : r->device->untracked, s->options->units);
+    const int n = snprintf(ooms.text, sizeof ooms.text, "%zu", p->incidents.failed);
+    if (p->incidents.retried)
+        (void)snprintf(ooms.text + n, sizeof ooms.text - (size_t)n, "+%zu", p->incidents.retried);
+    fprintf(s->out, " %5s %12s%s%12s %11s %4s  %s",
+            ct_processes_rows_gpu(&s->all, r->device->gpu).text, r->tracked.text,
+            p->knowledge == CT_PROCESS_LAST_SEEN ? "*" : " ", untracked.text,
+            ct_human_bytes(r->device->curve.high, s->options->units).text, ooms.text,
+            s->traces[r->process].state);
+}
+
+static void print_row(const struct table *t, struct row *r) {
+    print_pid_and_name(t, r->process);
+    if (r->device)
+        print_figures(t, r);
+    else
+        print_reason(t, r->process);
+    putc('\n', t->s->out);
+    r->is_done = 1;
+}
+
+// Whether two sizes are the same to 1 %, or to 2 MiB.
+static int is_near(uint64_t a, uint64_t b) {
+    const uint64_t high = a > b ? a : b, apart = high - (a > b ? b : a);
+    return apart <= high / 100 || apart <= UINT64_C(2) << 20;
+}
+
+static int is_like(const struct table *t, const struct row *a, const struct row *b) {
+    const struct ct_process *p = &t->s->all.list[a->process], *q = &t->s->all.list[b->process];
+    if (!a->device || !b->device || p->knowledge != q->knowledge ||
+        p->incidents.failed != q->incidents.failed ||
+        p->incidents.retried != q->incidents.retried ||
+        strcmp(t->s->traces[a->process].state, t->s->traces[b->process].state) != 0)
+        return 0;
+    return is_near(a->device->split.tracked, b->device->split.tracked) &&
+           a->device->untracked_known == b->device->untracked_known &&
+           is_near(a->device->untracked, b->device->untracked) &&
+           is_near(a->device->curve.high, b->device->curve.high);
+}
+
+// Marks the later rows that are like a row that was printed. Returns their number.
+static size_t collapse(struct table *t, size_t r) {
+    size_t n = 0;
+    for (size_t k = r + 1; k < t->count; k++)
+        if (!t->rows[k].is_done && is_like(t, &t->rows[r], &t->rows[k])) {
+            t->rows[k].is_done = 1;
+            n++;
+        }
+    return n;
+}
+
+// How many lines of rows leave the screen at 24 lines; 8 processes are always shown.
+static size_t limit_of(const struct ct_processes_shown *s) {
+    if (s->options->top)
+        return s->options->top;
+    return s->all.gpu_count < 7 ? 15 - s->all.gpu_count : 8;
+}
+
+static void print_head(const struct table *t) {
+    const struct ct_processes_shown *s = t->s;
+    static const char *const moments[] = {" at the moment of the OOM", " at that moment",
+                                          ", each at its own OOM or else its own peak"};
+    fprintf(s->out, "%s%zu trace%s%s%s\n", s->terminal->bold, s->all.count,
+            ct_human_plural(s->all.count), moments[s->all.what], s->terminal->reset);
+    fprintf(s->out, "%s%7s%s  %-*s %5s %12s %12s %11s %4s  %s%s\n", s->terminal->dim, "pid",
+            t->has_ranks ? " rank" : "", (int)t->name_width, "name", "GPU", "tracked", "untracked",
+            "peak", "OOMs", "trace", s->terminal->reset);
+}
+
+void ct_processes_rows_print(const struct ct_processes_shown *s) {
+    struct table t = build(s);
+    const size_t limit = limit_of(s);
+    size_t lines = 0, left = t.count;
+    print_head(&t);
+    for (size_t r = 0; r < t.count; r++) {
+        if (t.rows[r].is_done)
+            continue;
+        if (lines >= limit && left > 1)
+            break;
+        print_row(&t, &t.rows[r]);
+        const size_t like = t.count > limit ? collapse(&t, r) : 0;
+        if (like)
+            fprintf(s->out, "%7s  %zu more like this\n", "", like);
+        lines += 1 + (like != 0);
+        left -= 1 + like;
+    }
+    if (left)
+        fprintf(s->out, "%7s  %zu more (-n %zu shows all)\n", "", left, t.count);
+    free(t.rows);
+}

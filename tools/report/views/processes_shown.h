@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the text and the JSON of several processes are made of.
+#ifndef CT_PROCESSES_SHOWN_H
+#define CT_PROCESSES_SHOWN_H
+
+#include "analyze/processes.h"
+#include "views/views.h"
+
+// Of one trace on the command line.
+struct ct_process_shown {
+    const char *path;
+    int status;          // exit code
+    char *error;         // why the trace cannot be read, without its path; NULL: it can
+    const char *state;   // of a readable one: "complete", "INCOMPLETE", ...
+    const char *missing; // as ct_trace_state_missing; NULL: it has its end
+    int is_estimate;     // options left out allocations
+    char api[100];       // of the crossing
+};
+
+struct ct_processes_shown {
+    const struct ct_arguments *options;
+    const struct ct_terminal *terminal;
+    FILE *out;
+    struct ct_processes all;
+    struct ct_process_shown *traces; // in the order of all.list
+};
+
+#endif

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer first, then a row for each process, a row for each GPU, and what limits them.
+#include "views/processes_text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "views/print.h"
+#include "views/processes_rows.h"
+
+// What the functions of other views need; there is no trace.
+static struct ct_view view_of(const struct ct_processes_shown *s) {
+    return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
+}
+
+// ---- the answer ---------------------------------------------------------------------------------
+
+static struct ct_human_text elapsed_of(const struct ct_process *p, uint64_t t_ns) {
+    const uint64_t start = p->start_known ? p->start_ns : p->t_first_ns;
+    return ct_human_elapsed(t_ns > start ? t_ns - start : 0);
+}
+
+// Prints "at 12:54:30Z", or the time since the start of the process.
+static void print_moment(const struct ct_processes_shown *s, const struct ct_process *p,
+                         uint64_t t_ns) {
+    fprintf(s->out, "at %s",
+            p->clock_known ? ct_human_time_of_day(t_ns + p->clock_offset).text
+                           : elapsed_of(p, t_ns).text);
+}
+
+// Prints "at 12:54:30Z (+25.300 s)".
+static void print_time(const struct ct_processes_shown *s, const struct ct_process *p,
+                       uint64_t t_ns) {
+    print_moment(s, p, t_ns);
+    if (p->clock_known)
+        fprintf(s->out, " (%s)", elapsed_of(p, t_ns).text);
+}
+
+static int gpu_of(const struct ct_process *p, int ordinal) {
+    for (size_t k = 0; k < p->device_count; k++)
+        if (p->devices[k].ordinal == ordinal)
+            return p->devices[k].gpu;
+    return -1;
+}
+
+static void print_oom(const struct ct_processes_shown *s, size_t i) {
+    const struct ct_process *p = &s->all.list[i];
+    const struct ct_oom_event *o = &p->crossing;
+    const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
+    const int gpu = gpu_of(p, o->device);
+    struct ct_view v = view_of(s);
+    fprintf(s->out, "%sOut of memory: ", s->terminal->red);
+    ct_processes_rows_print_name(s, i);
+    if (ct_incidents_is_device_memory(o) && gpu >= 0)
+        fprintf(s->out, " on GPU %s", ct_processes_rows_gpu(&s->all, gpu).text);
+    fputs(", ", s->out);
+    print_time(s, p, o->t_ns);
+    fprintf(s->out, "%s\n  %s", s->terminal->reset, s->traces[i].api);
+    if (o->bytes_known)
+        fprintf(s->out, " %s", ct_label_size(&v, o->bytes).text);
+    fputs(": ", s->out);
+    ct_print_oom_reason(&v, o, &reason);
+    putc('\n', s->out);
+}
+
+static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.count; i++) {
+        const struct ct_process *p = &s->all.list[i];
+        if (!p->is_usable || !ct_process_has_failed(p))
+            continue;
+        if (!n++ || p->first_failure_ns < s->all.list[*first].first_failure_ns)
+            *first = i;
+    }
+    return n;
+}
+
+static size_t count_usable(const struct ct_processes_shown *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.count; i++)
+        n += s->all.list[i].is_usable != 0;
+    return n;
+}
+
+// Prints how many others failed as well, and which one was the first.
+static void print_other_failures(const struct ct_processes_shown *s, size_t failed, size_t first) {
+    if (failed < 2)
+        return;
+    fprintf(s->out, "  %zu of %zu ran out of memory", failed, count_usable(s));
+    if (s->all.same_clock) {
+        fputs("; first: ", s->out);
+        ct_processes_rows_print_name(s, first);
+        fputs(", ", s->out);
+        print_moment(s, &s->all.list[first], s->all.list[first].first_failure_ns);
+    }
+    putc('\n', s->out);
+}
+
+static void print_no_oom(const struct ct_processes_shown *s) {
+    size_t unreadable = 0, incomplete = 0, recovered = 0;
+    for (size_t i = 0; i < s->all.count; i++) {
+        const struct ct_process *p = &s->all.list[i];
+        unreadable += s->traces[i].error != NULL;
+        incomplete += p->is_usable && s->traces[i].missing != NULL;
+        recovered += p->is_usable ? p->incidents.failed + p->incidents.retried : 0;
+    }
+    fputs(s->terminal->bold, s->out);
+    if (recovered)
+        fprintf(s->out, "%zu OOM%s recovered", recovered, recovered == 1 ? " was" : "s were");
+    else
+        fputs("No OOM occurred", s->out);
+    if (unreadable || incomplete)
+        fputs(", as far as the traces show: ", s->out);
+    if (unreadable)
+        fprintf(s->out, "%zu cannot be read%s", unreadable, incomplete ? ", " : "");
+    if (incomplete)
+        fprintf(s->out, "%zu INCOMPLETE", incomplete);
+    fprintf(s->out, "%s\n", s->terminal->reset);
+}
+
+// Prints where and when the most was tracked.
+static void print_peak(const struct ct_processes_shown *s) {
+    const struct ct_processes *all = &s->all;
+    struct ct_view v = view_of(s);
+    size_t i = 0;
+    if (all->what != CT_PROCESSES_PEAK || all->gpu < 0)
+        return;
+    while (!all->list[i].is_usable || !all->list[i].events)
+        i++;
+    fprintf(s->out, "Most tracked on one GPU by all together: %s%s on GPU %s, ",
+            all->is_about_sum ? "about " : "", ct_label_size(&v, all->sum).text,
+            ct_processes_rows_gpu(all, all->gpu).text);
+    print_moment(s, &all->list[i], all->t_ns);
+    putc('\n', s->out);
+}
+
+static void print_answer(const struct ct_processes_shown *s) {
+    size_t first = 0, shown = 0;
+    const size_t failed = count_failed(s, &first);
+    if (!count_usable(s))
+        return;
+    if (!failed)
+        print_no_oom(s);
+    else if (s->all.same_clock)
+        print_oom(s, s->all.process);
+    for (size_t i = 0; failed && !s->all.same_clock && i < s->all.count && shown < 3; i++)
+        if (s->all.list[i].is_usable && ct_process_has_failed(&s->all.list[i])) {
+            print_oom(s, i);
+            shown++;
+        }
+    print_other_failures(s, failed, first);
+    print_peak(s);
+}
+
+// ---- GPUs ---------------------------------------------------------------------------------------
+
+// Prints untracked and others, or their sum where only that is known, and what is free.
+static void print_rest(const struct ct_processes_shown *s, const struct ct_gpu *g) {
+    const uint64_t parts[] = {g->tracked, g->split_known ? g->untracked : g->rest,
+                              g->split_known ? g->others : 0, g->free};
+    struct ct_human_text text[4];
+    ct_human_bytes_of_parts(text, parts, 4, g->total, s->options->units, g->split_known ? 2 : 1);
+    if (!g->used_known)
+        fprintf(s->out, " %12s %12s %12s", "-", "-", "-");
+    else if (g->split_known)
+        fprintf(s->out, " %12s %12s %12s", text[1].text, text[2].text, text[3].text);
+    else
+        fprintf(s->out, " %12s %12s %12s", "together", text[1].text, text[3].text);
+}
+
+static void print_gpu(const struct ct_processes_shown *s, size_t i) {
+    const struct ct_gpu *g = &s->all.gpus[i];
+    const struct ct_view v = view_of(s);
+    char name[16] = "";
+    if (g->name)
+        ct_utf8_sanitize(name, sizeof name, g->name, strlen(g->name));
+    fprintf(s->out, "%-5s %5zu", ct_processes_rows_gpu(&s->all, (int)i).text, g->processes);
+    fprintf(s->out, " %12s", g->total ? ct_label_size(&v, g->total).text : "-");
+    fprintf(s->out, " %12s%s", ct_label_size(&v, g->tracked).text, g->last_seen ? "*" : " ");
+    print_rest(s, g);
+    putc('\n', s->out);
+}
+
+enum { MOST_GPUS = 16 };
+
+static void print_gpus(const struct ct_processes_shown *s) {
+    size_t shown = 0, known = 0;
+    for (size_t i = 0; i < s->all.gpu_count; i++)
+        known += s->all.gpus[i].ordinal < CT_MAX_DEVICES;
+    if (!s->all.same_clock || !known)
+        return;
+    fprintf(s->out, "%s%-5s %5s %12s %12s  %12s %12s %12s%s\n", s->terminal->dim, "GPU", "procs",
+            "capacity", "tracked", "untracked", "others", "free", s->terminal->reset);
+    for (size_t i = 0; i < s->all.gpu_count && shown < MOST_GPUS; i++)
+        if (s->all.gpus[i].ordinal < CT_MAX_DEVICES) {
+            print_gpu(s, i);
+            shown++;
+        }
+    if (known > shown)
+        fprintf(s->out, "%zu more GPUs (--json)\n", known - shown);
+}
+
+// ---- what limits the figures --------------------------------------------------------------------
+
+static void print_clock_note(const struct ct_processes_shown *s) {
+    if (!s->all.same_clock)
+        fputs("no common time: the traces are of several machines or boots, or do not say of "
+              "which; no sums\n",
+              s->out);
+}
+
+// What a note says of the GPUs that it is about.
+struct gpu_note {
+    const char *text;
+    int (*applies)(const struct ct_gpu *g);
+};
+
+static int has_no_uuid(const struct ct_gpu *g) {
+    return !g->uuid_known && g->ordinal < CT_MAX_DEVICES && g->processes > 1;
+}
+static int has_other_ordinals(const struct ct_gpu *g) {
+    return g->uuid_known &&
+           (!g->same_ordinals || (g->index_known && g->nvml_index != (uint64_t)g->ordinal));
+}
+static int is_contradictory(const struct ct_gpu *g) {
+    return g->is_contradictory;
+}
+static int differs_in_total(const struct ct_gpu *g) {
+    return g->totals_differ;
+}
+static int has_calls_under_way(const struct ct_gpu *g) {
+    return g->calls_under_way != 0;
+}
+static int is_shared(const struct ct_gpu *g) {
+    return g->imported || g->opened;
+}
+static int has_unknown(const struct ct_gpu *g) {
+    return g->unknown != 0;
+}
+static int has_last_seen(const struct ct_gpu *g) {
+    return g->last_seen != 0;
+}
+
+static const struct gpu_note notes[] = {
+    {"no UUID: told apart by CUDA's number alone, which may be another GPU in each process",
+     has_no_uuid},
+    {"NVML's number; a process's own report has CUDA's", has_other_ordinals},
+    {"the reading and what the processes tracked contradict each other", is_contradictory},
+    {"the processes see different capacities", differs_in_total},
+    {"allocations were under way at the reading; others may include them", has_calls_under_way},
+    {"shared memory (IPC) counts where it was allocated", is_shared},
+    {"what \"-\" held is unknown, and part of others", has_unknown},
+    {"* as of the process's last event, at most 60 s before; it may have ended since",
+     has_last_seen},
+};
+
+static void print_gpu_notes(const struct ct_processes_shown *s) {
+    if (!s->all.same_clock)
+        return;
+    for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
+        const char *separator = "GPU ";
+        for (size_t i = 0, shown = 0; i < s->all.gpu_count && shown <= 4; i++)
+            if (notes[n].applies(&s->all.gpus[i])) {
+                fprintf(s->out, "%s%s", separator,
+                        shown < 4 ? ct_processes_rows_gpu(&s->all, (int)i).text : "...");
+                separator = ", ";
+                shown++;
+            }
+        if (*separator == ',')
+            fprintf(s->out, ": %s\n", notes[n].text);
+    }
+}
+
+// Says what the column OOMs is, what was not recorded, and of the first trace without its end since
+// when nothing is known.
+static void print_trace_notes(const struct ct_processes_shown *s) {
+    size_t n = 0, first = 0, estimates = 0, retried = 0;
+    for (size_t i = 0; i < s->all.count; i++) {
+        retried += s->all.list[i].incidents.retried;
+        estimates += s->all.list[i].is_usable && s->traces[i].is_estimate;
+        if (s->all.list[i].is_usable && s->traces[i].missing && !n++)
+            first = i;
+    }
+    if (retried)
+        fputs("OOMs: those behind the + were recovered by PyTorch's retry\n", s->out);
+    if (estimates)
+        fprintf(s->out,
+                "an estimate: %zu process%s recorded some of the allocations only "
+                "(CUTRACE_SAMPLE, CUTRACE_MIN_SIZE)\n",
+                estimates, estimates == 1 ? "" : "es");
+    if (!n)
+        return;
+    fputs("INCOMPLETE: ", s->out);
+    ct_utf8_print_sanitized(s->out, s->traces[first].path, strlen(s->traces[first].path));
+    fputs(s->all.list[first].events ? ": unknown after its last event, " : ": no event", s->out);
+    if (s->all.list[first].events)
+        print_time(s, &s->all.list[first], s->all.list[first].t_last_ns);
+    if (n > 1)
+        fprintf(s->out, " (and %zu more)", n - 1);
+    putc('\n', s->out);
+}
+
+// The process whose report is worth reading next: that of the OOM, else the one that holds the
+// most. SIZE_MAX: there is none.
+static size_t find_next(const struct ct_processes_shown *s) {
+    size_t best = SIZE_MAX;
+    uint64_t most = 0;
+    if (s->all.what == CT_PROCESSES_OOM)
+        return s->all.process;
+    for (size_t i = 0; i < s->all.count; i++)
+        for (size_t k = 0; k < s->all.list[i].device_count; k++) {
+            const struct ct_process_device *d = &s->all.list[i].devices[k];
+            if (s->all.list[i].is_usable && (best == SIZE_MAX || d->curve.high > most)) {
+                best = i;
+                most = d->curve.high;
+            }
+        }
+    for (size_t i = 0; i < s->all.count && best == SIZE_MAX; i++)
+        if (s->all.list[i].is_usable)
+            best = i;
+    return best;
+}
+
+static void print_next(const struct ct_processes_shown *s) {
+    const size_t i = find_next(s);
+    if (i == SIZE_MAX)
+        return;
+    fprintf(s->out, "%snext: cutrace-report ", s->terminal->dim);
+    ct_utf8_print_sanitized(s->out, s->traces[i].path, strlen(s->traces[i].path));
+    fprintf(s->out, " (one process's own report)%s\n", s->terminal->reset);
+}
+
+void ct_processes_text_print(const struct ct_processes_shown *s) {
+    print_answer(s);
+    ct_processes_rows_print(s);
+    print_gpus(s);
+    print_clock_note(s);
+    print_gpu_notes(s);
+    print_trace_notes(s);
+    print_next(s);
+}
