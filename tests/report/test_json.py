@@ -55,6 +55,7 @@ def every_key_is_documented():
             equal(d["schema"], "cutrace.%s/2" % view)
             check("`cutrace.%s/2`" % view in PAGE)
             keys(d, view, found)
+        keys(read("top", path, "--tree"), "top", found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
     missing = {k: p for k, p in found.items() if k not in NAMED}
