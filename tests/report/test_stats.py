@@ -244,6 +244,15 @@ def bounds():
     equal({s["from_ns"]: s["count"] for s in d["allocations"]["lifetimes"]}, {0: 2, 1000: 2, 10 ** 12: 1, 10 ** 13: 2})
 
 
+@case("the duration of a free comes after it, with a correction")
+def late_durations():
+    path = example({"op": "alloc", "t_ns": S, "api": "cuMemAlloc_v2", "ptr": 1 << 30, "bytes": M, "device": 0, "result": 0, "duration_ns": 70},
+                   {"op": "free", "t_ns": 2 * S, "api": "cuMemFree_v2", "tid": 7, "ptr": 1 << 30},
+                   {"op": "amend", "t_ns": 3 * S, "tid": 7, "amends_ns": 2 * S, "duration_ns": 4000})
+    equal([(c["api"], c["duration_ns"], c["longest_ns"]) for c in read(path)["calls"]],
+          [("cuMemFree_v2", 4000, 4000), ("cuMemAlloc_v2", 70, 70)])
+
+
 @case("the text has the same figures: rows, a bar for each, the most frequent sizes, times")
 def text():
     path = next(p for p in RECORDED if p.endswith("exhausted.zst"))

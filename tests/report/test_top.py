@@ -6,6 +6,7 @@ The model was written from JSON.md and POOL.md. It reads the events of `dump --j
 pieces of memory and blocks are in dictionaries, and what a site held is a list of all its changes.
 """
 import collections
+import functools
 import glob
 import json
 import os
@@ -29,11 +30,14 @@ def read(path, *more):
     return json.loads(out)
 
 
+@functools.lru_cache(maxsize=2)
 def dump(path, *more):
     """The events, with handles and addresses as numbers."""
+    out = []
     for line in report("dump", "--json", *more, path)[1].splitlines():
         e = json.loads(line)
-        yield {k: int(v, 16) if k in ("ptr", "handle", "context", "pool") and isinstance(v, str) else v for k, v in e.items()}
+        out.append({k: int(v, 16) if k in ("ptr", "handle", "context", "pool") and isinstance(v, str) else v for k, v in e.items()})
+    return out
 
 
 def own_frames(stack):
@@ -257,7 +261,7 @@ def compare_growth(device, model, first, here):
 def compare(path, *more, from_ns=0):
     """All figures of all devices at one moment; the number of sites that grew or shrank, and the problems."""
     document, grown, problems = read(path, *more), 0, []
-    events = list(dump(path))
+    events = dump(path)
     first = max(document["trace"]["t_first_ns"], from_ns)
     for device in document["devices"]:
         model, moment = Model(device["ordinal"], from_ns), device["moment"]
@@ -373,6 +377,35 @@ def too_short():
     check("growth: not known" in report("top", path)[1].decode())
 
 
+@case("memory that PyTorch gives back to the driver: its blocks were given back by who held them, the segment by who grew the pool")
+def segments_given_back():
+    t, at = Trace(), S
+
+    def event(op, **fields):
+        nonlocal at
+        at += S
+        t.event(op, at, device=0, **fields)
+    driver = {"result": 0, "space": "device", "stack": [("grow", "/m/grow.py", 1)]}
+    event("alloc", ptr=1 << 30, bytes=20 * M, **driver)
+    event("block-alloc", ptr=1 << 30, bytes=3 * M, stack=[("tensor", "/m/t.py", 1)], allocated_bytes=3 * M, reserved_bytes=20 * M)
+    event("alloc", ptr=2 << 30, bytes=5 * M, **driver)
+    event("block-free", ptr=1 << 30, bytes=3 * M, allocated_bytes=0, reserved_bytes=20 * M)
+    event("free", ptr=1 << 30, tid=1)
+    event("free", ptr=2 << 30, tid=1)
+    event("alloc", ptr=3 << 30, bytes=M, **driver)
+    t.flush(last=True)
+    path = os.path.join(FOLDER.name, "segments.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+
+    def figures(*more):
+        (d,) = read(path, "--at=end", *more)["devices"]
+        return {s["kind"]: [s[k] for k in ("count", "taken_bytes", "taken_count", "given_back_bytes", "given_back_count")] for s in d["sites"]
+                if s["kind"] != "idle"}
+    equal(figures(), {"allocation": [1, 6 * M, 2, 5 * M, 1], "block": [0, 3 * M, 1, 3 * M, 1]})
+    equal(figures("--segments"), {"allocation": [1, 6 * M, 2, 5 * M, 1], "segment": [0, 20 * M, 1, 20 * M, 1]})
+
+
 # ---- the tree ---------------------------------------------------------------------------------------
 
 def flatten(node, path=()):
@@ -403,8 +436,7 @@ def held_stacks(path, device):
     for e in dump(path, "--demangle=simple"):
         if e["t_ns"] > moment["t_ns"] or moment["event"] is not None and e["event"] > moment["event"]:
             break
-        e["stack"] = [{"kind": "native", "name": key(e["stack"]), "hidden": False}]
-        model.apply(e)
+        model.apply({**e, "stack": [{"kind": "native", "name": key(e["stack"]), "hidden": False}]})
     for (_, site), (size, _) in model.held.items():
         if size:
             out[site] += size

@@ -25,8 +25,8 @@ struct ct_site_totals {
     struct ct_live_totals now; // at the moment
 };
 
-// `s`: a scan of one device. `now`: the state at the moment, NULL for the peak. The rows are by block
-// if they can be at all three moments.
+// `s`: a scan of one device. `now`: the state at the moment, NULL for the peak. The rows are by
+// block if they can be at all three moments.
 void ct_site_totals_build(struct ct_site_totals *t, struct ct_call_sites *sites,
                           const struct ct_scan *s, const struct ct_replay *now, int device,
                           enum ct_holding_rows rows);

@@ -88,7 +88,8 @@ static void print_sizes(struct ct_view *v, const struct ct_object_stats *s) {
         fprintf(v->out, "%s%s x %s", i ? ", " : "", ct_label_size(v, s->by_size[i].size).text,
                 ct_human_count(s->by_size[i].count).text);
     if (s->size_count > most)
-        fprintf(v->out, " (%zu more sizes)", s->size_count - most);
+        fprintf(v->out, " (%zu more size%s)", s->size_count - most,
+                ct_human_plural(s->size_count - most));
     putc('\n', v->out);
 }
 
