@@ -309,7 +309,7 @@ def extreme_values():
     t.event("amend", 5, amends_ns=top, result=1)
     t.flush(last=True)
     path = write(t.bytes())
-    for view in ("summary", "oom", "top", "timeline", "frag", "dump", "info", "check"):
+    for view in ("summary", "oom", "top", "stats", "timeline", "frag", "dump", "info", "check"):
         for more in ((), ("--json",), ("--capacity=1B",), ("--from=1", "--to=2"), ("--device=63",), ("--top=1",)):
             code, out, err = report(view, *more, path)
             refused = code == 2 and b" has no use for it; " in err

@@ -17,7 +17,7 @@ from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, Skip, case, check, equal, main, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
-VIEWS = ("summary", "oom", "top", "timeline", "frag", "info", "check")
+VIEWS = ("summary", "oom", "top", "stats", "timeline", "frag", "info", "check")
 FILES = []
 for build in traces.ALL:
     FILES.append(os.path.join(FOLDER, build.__name__ + ".zst"))
@@ -78,6 +78,7 @@ def every_key_is_documented():
             equal(d["schema"], "cutrace.%s/2" % view)
             check("`cutrace.%s/2`" % view in PAGE)
             keys(d, view, found)
+        keys(read("top", path, "--tree"), "top", found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
     # damage[] has elements only in damaged traces

@@ -51,6 +51,19 @@ static inline uint32_t *ct_id_set_slot(struct ct_id_set *s, uint64_t hash,
     return &s->ids[slot];
 }
 
+// The id of the thing that `key` describes; 0: there is none.
+static inline uint32_t ct_id_set_find(const struct ct_id_set *s, uint64_t hash,
+                                      int (*same)(const void *owner, uint32_t id, const void *key),
+                                      const void *owner, const void *key) {
+    const uint32_t h = (uint32_t)hash;
+    if (!s->capacity)
+        return 0;
+    size_t slot = h & (s->capacity - 1);
+    while (s->ids[slot] && !(s->hashes[slot] == h && same(owner, s->ids[slot], key)))
+        slot = (slot + 1) & (s->capacity - 1);
+    return s->ids[slot];
+}
+
 static inline void ct_id_set_free(struct ct_id_set *s) {
     free(s->ids);
     free(s->hashes);

@@ -85,9 +85,9 @@ static void print_restrictions(struct ct_view *v) {
 }
 
 static int shows_frames(enum ct_command command) {
-    return command != CT_COMMAND_timeline && command != CT_COMMAND_info &&
-           command != CT_COMMAND_check && command != CT_COMMAND_seal &&
-           command != CT_COMMAND_symbolize;
+    return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
+           command != CT_COMMAND_info && command != CT_COMMAND_check &&
+           command != CT_COMMAND_seal && command != CT_COMMAND_symbolize;
 }
 
 // Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.
@@ -112,7 +112,8 @@ static int show(struct ct_view *v, int in_list) {
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const char *path, int in_list) {
-    struct ct_trace trace = {.details = o->command == CT_COMMAND_dump,
+    struct ct_trace trace = {.details =
+                                 o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
                              .progress = ct_progress_report};

@@ -71,6 +71,13 @@ static int classify(const struct ct_replay *r, const struct ct_object *o, int de
     return ct_object_is_counted(&r->live, o);
 }
 
+static void add_object(struct ct_holding *h, const struct ct_live *l, const struct ct_object *o) {
+    h->bytes += o->bytes;
+    h->count += ct_object_allocations(l, o);
+    if (!h->oldest_ns || o->t_ns < h->oldest_ns)
+        h->oldest_ns = o->t_ns;
+}
+
 static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, int device) {
     struct ct_map position = {0}; // stack and kind -> the holding's position, + 1
     size_t capacity = 0;
@@ -85,8 +92,7 @@ static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, in
             t->holdings[t->holding_count++] = (struct ct_holding){.kind = kind, .stack = o->stack};
             *at = t->holding_count;
         }
-        t->holdings[*at - 1].bytes += o->bytes;
-        t->holdings[*at - 1].count += ct_object_allocations(&r->live, o);
+        add_object(&t->holdings[*at - 1], &r->live, o);
     }
     ct_map_free(&position);
 }

@@ -20,6 +20,9 @@ struct ct_holding {
     enum ct_holding_kind kind;
     uint32_t stack;
     uint64_t bytes, count; // idle: number of free blocks
+    // When the oldest object was allocated, or of sums of an inexact checkpoint the first one; 0:
+    // not known.
+    uint64_t oldest_ns;
 };
 
 // How segments are divided among the rows.

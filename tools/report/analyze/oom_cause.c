@@ -4,7 +4,7 @@
 
 static const struct ct_pool_growth *find_pool(const struct ct_oom_event *o,
                                               const struct ct_pool_growths *growths) {
-    const struct ct_pool_growth *w = ct_pool_growth_find(growths, o->event);
+    const struct ct_pool_growth *w = growths ? ct_pool_growth_find(growths, o->event) : NULL;
     return w && w->oom && w->cause != CT_GROWTH_NOT_ENOUGH_FREE ? w : NULL;
 }
 

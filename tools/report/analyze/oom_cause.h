@@ -21,7 +21,7 @@ struct ct_oom_cause {
     uint64_t mempool_idle_bytes; // idle in CUDA's memory pools
 };
 
-// `reason`: of the same event.
+// `reason`: of the same event. `growths`: NULL if PyTorch's pool is not looked at.
 struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
                                       const struct ct_oom_reason *reason,
                                       const struct ct_pool_growths *growths);

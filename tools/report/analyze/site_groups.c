@@ -21,15 +21,26 @@ void ct_site_groups_label(struct ct_call_sites *s, enum ct_holding_kind kind, ui
         ct_call_sites_label(s, stack, to, size);
 }
 
+static uint64_t hash_group(enum ct_holding_kind kind, const char *label) {
+    return ct_hash_bytes(label, strlen(label)) ^ ct_hash_mix(kind);
+}
+
+size_t ct_site_groups_find(const struct ct_site_groups *g, struct ct_call_sites *s,
+                           enum ct_holding_kind kind, uint32_t stack) {
+    char label[LABEL];
+    ct_site_groups_label(s, kind, stack, label, sizeof label);
+    const struct ct_site_group wanted = {.kind = kind, .label = label};
+    return ct_id_set_find(&g->set, hash_group(kind, label), is_group, g, &wanted);
+}
+
 struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
                                          enum ct_holding_kind kind, uint32_t stack) {
     char label[LABEL];
     ct_site_groups_label(s, kind, stack, label, sizeof label);
     const struct ct_site_group wanted = {.kind = kind, .label = label};
     const size_t length = strlen(label);
-    CT_ASSERT(g->set.count == g->count); // not sorted yet
-    uint32_t *slot = ct_id_set_slot(&g->set, ct_hash_bytes(label, length) ^ ct_hash_mix(kind),
-                                    is_group, g, &wanted);
+    CT_ASSERT(g->set.count == g->count);
+    uint32_t *slot = ct_id_set_slot(&g->set, hash_group(kind, label), is_group, g, &wanted);
     if (!*slot) {
         CT_HEAP_GROW(g->list, g->count, g->capacity);
         g->list[g->count] = (struct ct_site_group){.kind = kind, .stack = stack};
@@ -114,7 +125,10 @@ static int compare_groups(const void *a, const void *b) {
 void ct_site_groups_sort(struct ct_site_groups *g) {
     if (g->count)
         qsort(g->list, g->count, sizeof *g->list, compare_groups);
-    ct_id_set_free(&g->set); // it holds positions in the old order
+    ct_id_set_free(&g->set); // it has the positions of the old order
+    for (size_t i = 0; i < g->count; i++)
+        *ct_id_set_slot(&g->set, hash_group(g->list[i].kind, g->list[i].label), is_group, g,
+                        &g->list[i]) = (uint32_t)i + 1;
 }
 
 void ct_site_groups_free(struct ct_site_groups *g) {

@@ -7,12 +7,27 @@
 #include "analyze/live_at.h"
 #include "symbols/call_sites.h"
 
+enum { CT_SITE_GROWTH_PARTS = 8 };
+
+// How a call site came to hold its memory at a moment; site_growth.h sets it.
+struct ct_site_growth {
+    uint64_t bytes, count; // held at the moment
+    // In the range up to the moment. Given back: also what was allocated before the range.
+    uint64_t taken_bytes, taken_count, given_back_bytes, given_back_count;
+    uint64_t oldest_ns; // when the oldest of what is held was allocated, 0: not known
+    // By how much the least that it held in a part of the stretch rose from the first part to the
+    // last, and from how many parts to the next it rose. 0 where the stretch is too short.
+    int64_t bytes_of_growth;
+    unsigned rises; // 0 to CT_SITE_GROWTH_PARTS - 1
+};
+
 struct ct_site_group {
     enum ct_holding_kind kind;
     char *label;
     uint32_t stack; // the first stack that was added
     uint64_t stacks, bytes, count;
-    uint64_t more[4]; // sums of the caller's own
+    uint64_t more[6]; // sums of the caller's own
+    struct ct_site_growth growth;
 };
 
 struct ct_site_groups {
@@ -28,6 +43,9 @@ void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *hol
 // Returns the group of a stack and kind, a new one if need be; valid until the next call.
 struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
                                          enum ct_holding_kind kind, uint32_t stack);
+// The position of the group of a stack and kind, + 1, also when they are sorted; 0: there is none.
+size_t ct_site_groups_find(const struct ct_site_groups *g, struct ct_call_sites *s,
+                           enum ct_holding_kind kind, uint32_t stack);
 // The label of a holding: that of its call site, or what it is if it has none.
 void ct_site_groups_label(struct ct_call_sites *s, enum ct_holding_kind kind, uint32_t stack,
                           char *to, size_t size);
@@ -35,7 +53,7 @@ void ct_site_groups_label(struct ct_call_sites *s, enum ct_holding_kind kind, ui
 // that holds the most.
 void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
                           const struct ct_holding *holdings, size_t n);
-// Sorts the groups, the most bytes first. No group can be added afterwards.
+// Sorts the groups, the most bytes first.
 void ct_site_groups_sort(struct ct_site_groups *g);
 void ct_site_groups_free(struct ct_site_groups *g);
 

@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stack may hold memory that it allocated before the range, and may have allocated memory that it
-// does not hold any more: the rows are those of all three sums.
+// does not hold any more: the rows are those of all sums.
 #include "analyze/site_totals.h"
 
+enum { PEAK, END, NOW, MOMENTS };
+
 struct sums {
-    struct ct_live_totals peak, end;
+    struct ct_live_totals at[MOMENTS];
 };
 
-static void read_sums(struct sums *u, const struct ct_scan *s, int device,
+static void read_peak(struct ct_live_totals *t, const struct ct_scan *s, int device,
                       enum ct_holding_rows rows) {
     const struct ct_device_scan *d = &s->device[device];
-    u->peak = (struct ct_live_totals){.rows = rows};
-    (void)ct_peak_totals_get(&d->totals, CT_TOTALS_AT_PEAK, d->peak_event, rows, &u->peak);
-    ct_live_at_read(&u->end, &s->end, device, rows);
+    *t = (struct ct_live_totals){.rows = rows};
+    (void)ct_peak_totals_get(&d->totals, CT_TOTALS_AT_PEAK, d->peak_event, rows, t);
+}
+
+static void read_sums(struct sums *u, const struct ct_scan *s, const struct ct_replay *now,
+                      int device, enum ct_holding_rows rows) {
+    read_peak(&u->at[PEAK], s, device, rows);
+    ct_live_at_read(&u->at[END], &s->end, device, rows);
+    if (now)
+        ct_live_at_read(&u->at[NOW], now, device, rows);
+    else
+        read_peak(&u->at[NOW], s, device, rows);
 }
 
 static void free_sums(struct sums *u) {
-    ct_live_at_free(&u->peak);
-    ct_live_at_free(&u->end);
+    for (unsigned m = 0; m < MOMENTS; m++)
+        ct_live_at_free(&u->at[m]);
+}
+
+static int have_same_rows(const struct sums *u) {
+    return u->at[PEAK].rows == u->at[END].rows && u->at[NOW].rows == u->at[END].rows;
 }
 
 // Adds a stack of a kind to the list, unless it is there.
@@ -41,33 +56,37 @@ static void list_stacks(struct ct_site_totals *t, const struct ct_scan *s, const
         for (size_t i = 0; i < all->count; i++)
             if (all->list[i].count)
                 add_stack(t, &room, &seen,
-                          (struct ct_holding){(enum ct_holding_kind)kind, (uint32_t)i,
-                                              all->list[i].bytes, all->list[i].count});
+                          (struct ct_holding){.kind = (enum ct_holding_kind)kind,
+                                              .stack = (uint32_t)i,
+                                              .bytes = all->list[i].bytes,
+                                              .count = all->list[i].count});
     }
-    const struct ct_live_totals *const moments[] = {&u->peak, &u->end};
-    for (unsigned m = 0; m < 2; m++)
-        for (size_t i = 0; i < moments[m]->holding_count; i++) {
-            const struct ct_holding *h = &moments[m]->holdings[i];
+    for (unsigned m = 0; m < MOMENTS; m++)
+        for (size_t i = 0; i < u->at[m].holding_count; i++) {
+            const struct ct_holding *h = &u->at[m].holdings[i];
             add_stack(t, &room, &seen, (struct ct_holding){.kind = h->kind, .stack = h->stack});
         }
     ct_map_free(&seen);
 }
 
+static void add_moment(struct ct_site_group *g, unsigned moment, const struct ct_holding *h) {
+    if (moment == NOW) {
+        g->bytes += h->bytes;
+        g->count += h->count;
+        return;
+    }
+    g->more[moment == PEAK ? CT_SITE_PEAK_BYTES : CT_SITE_END_BYTES] += h->bytes;
+    g->more[moment == PEAK ? CT_SITE_PEAK_COUNT : CT_SITE_END_COUNT] += h->count;
+}
+
 static void sum_groups(struct ct_site_totals *t, struct ct_call_sites *sites,
                        const struct sums *u) {
     struct ct_site_group *g;
-    for (size_t i = 0; i < u->peak.holding_count; i++) {
-        const struct ct_holding *h = &u->peak.holdings[i];
-        g = ct_site_groups_get(&t->groups, sites, h->kind, h->stack);
-        g->bytes += h->bytes;
-        g->count += h->count;
-    }
-    for (size_t i = 0; i < u->end.holding_count; i++) {
-        const struct ct_holding *h = &u->end.holdings[i];
-        g = ct_site_groups_get(&t->groups, sites, h->kind, h->stack);
-        g->more[CT_SITE_END_BYTES] += h->bytes;
-        g->more[CT_SITE_END_COUNT] += h->count;
-    }
+    for (unsigned m = MOMENTS; m-- > 0;) // the moment first: a group's stack holds the most then
+        for (size_t i = 0; i < u->at[m].holding_count; i++) {
+            const struct ct_holding *h = &u->at[m].holdings[i];
+            add_moment(ct_site_groups_get(&t->groups, sites, h->kind, h->stack), m, h);
+        }
     for (size_t i = 0; i < t->stack_count; i++) {
         const struct ct_holding *h = &t->stacks[i];
         g = ct_site_groups_get(&t->groups, sites, h->kind, h->stack);
@@ -79,22 +98,26 @@ static void sum_groups(struct ct_site_totals *t, struct ct_call_sites *sites,
 }
 
 void ct_site_totals_build(struct ct_site_totals *t, struct ct_call_sites *sites,
-                          const struct ct_scan *s, int device, enum ct_holding_rows rows) {
+                          const struct ct_scan *s, const struct ct_replay *now, int device,
+                          enum ct_holding_rows rows) {
     struct sums u;
-    read_sums(&u, s, device, rows);
-    if (u.peak.rows != u.end.rows) {
+    read_sums(&u, s, now, device, rows);
+    if (!have_same_rows(&u)) {
         free_sums(&u);
-        read_sums(&u, s, device, CT_ROWS_BY_SEGMENT);
+        read_sums(&u, s, now, device, CT_ROWS_BY_SEGMENT);
     }
-    *t = (struct ct_site_totals){.rows = u.end.rows};
+    *t = (struct ct_site_totals){.rows = u.at[END].rows};
     list_stacks(t, s, &u);
     // Labels that suit the total suit every column.
     ct_site_groups_refine(sites, t->stacks, t->stack_count);
     sum_groups(t, sites, &u);
+    t->now = u.at[NOW];
+    u.at[NOW] = (struct ct_live_totals){0};
     free_sums(&u);
 }
 
 void ct_site_totals_free(struct ct_site_totals *t) {
     free(t->stacks);
+    ct_live_at_free(&t->now);
     ct_site_groups_free(&t->groups);
 }

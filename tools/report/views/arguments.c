@@ -70,6 +70,8 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
         return &o->all_frames;
     case CT_ARGUMENT_SEGMENTS:
         return &o->segments;
+    case CT_ARGUMENT_TREE:
+        return &o->tree;
     case CT_ARGUMENT_NOISE:
         return &o->noise;
     case CT_ARGUMENT_LICENSES:

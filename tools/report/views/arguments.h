@@ -19,7 +19,7 @@ struct ct_arguments {
     enum ct_command command;
     int have_command; // one was named
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
-    int segments;
+    int segments, tree;
     const char *output;        // NULL = not given
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000

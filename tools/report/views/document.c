@@ -80,6 +80,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
                                 "incident_counts", "crossing", "live_at_crossing", "live_at_peak"},
         [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing"},
         [CT_COMMAND_top] = {"devices"},
+        [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "host"},
     };

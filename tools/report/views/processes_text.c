@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "views/print.h"
 #include "views/processes_rows.h"
+#include "views/verdict.h"
 
 // What the functions of other views need; there is no trace.
 static struct ct_view view_of(const struct ct_processes_shown *s) {
@@ -47,21 +47,18 @@ static int gpu_of(const struct ct_process *p, int ordinal) {
 static void print_oom(const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
     const struct ct_oom_event *o = &p->crossing;
-    const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
     const int gpu = gpu_of(p, o->device);
     struct ct_view v = view_of(s);
-    fprintf(s->out, "%sOut of memory: ", s->terminal->red);
+    fprintf(s->out, "%sOUT OF MEMORY: ", s->terminal->red);
     ct_processes_rows_print_name(s, i);
     if (ct_incidents_is_device_memory(o) && gpu >= 0)
         fprintf(s->out, " on GPU %s", ct_processes_rows_gpu(&s->all, gpu).text);
     fputs(", ", s->out);
     print_time(s, p, o->t_ns);
-    fprintf(s->out, "%s\n  %s", s->terminal->reset, s->traces[i].api);
-    if (o->bytes_known)
-        fprintf(s->out, " %s", ct_label_size(&v, o->bytes).text);
-    fputs(": ", s->out);
-    ct_print_oom_reason(&v, o, &reason);
-    putc('\n', s->out);
+    char *cause = ct_verdict_cause(&v, o, NULL);
+    fprintf(s->out, "%s\n  %s asked for %s: %s\n", s->terminal->reset, s->traces[i].api,
+            o->bytes_known ? ct_label_size(&v, o->bytes).text : "an unknown size", cause);
+    free(cause);
 }
 
 static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {

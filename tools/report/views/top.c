@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// top: call sites by the memory that they hold at the peak and at the end, and by the total that
-// they allocated.
+// top: call sites by the memory that they hold at a moment, with how they came to that; or as a
+// tree of callers.
 #include <inttypes.h>
 
+#include "analyze/site_growth.h"
 #include "analyze/site_totals.h"
 #include "views/document.h"
-#include "views/print.h"
-#include "views/table.h"
+#include "views/label.h"
+#include "views/site_table.h"
+#include "views/top_tree.h"
 #include "views/trace_state.h"
 
 static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
@@ -25,94 +27,187 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
                 v->terminal->reset);
 }
 
-static const struct ct_table_column columns[] = {
-    {.head = "at peak"},
-    {.head = "count", .rank = 2},
-    {.head = "at end", .rank = 1},
-    {.head = "count", .rank = 3},
-    {.head = "total", .rank = 4},
-    {.head = "count", .rank = 5},
-    {.head = "call site", .kind = CT_TABLE_LABEL},
+// ---- the moment ---------------------------------------------------------------------------------
+
+static enum ct_moment_kind get_wanted_kind(const struct ct_arguments *o) {
+    if (o->at_end)
+        return CT_MOMENT_END;
+    if (o->at.kind == CT_TIME_OF_CROSSING)
+        return CT_MOMENT_OOM;
+    return o->at.kind == CT_TIME_NONE || o->at.kind == CT_TIME_OF_PEAK ? CT_MOMENT_PEAK
+                                                                       : CT_MOMENT_TIME;
+}
+
+// Warns once if the trace has no such moment as --at names.
+static void check_moment(const struct ct_view *v, const struct ct_scan *s) {
+    const enum ct_moment_kind wanted = get_wanted_kind(v->options);
+    if (wanted == CT_MOMENT_OOM && !ct_scan_find_crossing(s))
+        ct_terminal_warn("warning: --at: there is no such moment; top describes the peak");
+}
+
+// ---- one device ---------------------------------------------------------------------------------
+
+struct device_view {
+    int device;
+    struct ct_scan scan;
+    struct ct_moment moment;
+    struct ct_site_totals totals;
+    struct ct_growth_stretch stretch;
 };
 
-static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_site_group *r) {
-    const int idle = r->kind == CT_HOLDING_IDLE; // nobody allocates that
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, ct_label_size(v, r->bytes).text);
-    ct_table_add_cell(t, ct_human_count(r->count).text);
-    ct_table_add_cell(t, ct_label_size(v, r->more[CT_SITE_END_BYTES]).text);
-    ct_table_add_cell(t, ct_human_count(r->more[CT_SITE_END_COUNT]).text);
-    ct_table_add_cell(t, idle ? "-" : ct_label_size(v, r->more[CT_SITE_TOTAL_BYTES]).text);
-    ct_table_add_cell(t, idle ? "-" : ct_human_count(r->more[CT_SITE_TOTAL_COUNT]).text);
-    ct_table_add_cell(t, r->label);
+// The state at the moment, or NULL where the scan has it: that of the peak.
+static const struct ct_replay *go_to_moment(struct ct_view *v, struct device_view *d,
+                                            struct ct_replay *r) {
+    struct ct_sharing sharing = {0};
+    if (d->moment.kind == CT_MOMENT_PEAK)
+        return NULL;
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1;
+    ct_moment_replay(&d->moment, r, &sharing, v->trace);
+    ct_sharing_free(&sharing);
+    return r;
 }
 
-static void print_sites(struct ct_view *v, const struct ct_site_totals *t, int device,
-                        const struct ct_scan *s) {
-    const unsigned rows = v->options->top ? v->options->top : 20;
-    const struct ct_device_scan *d = &s->device[device];
-    const struct ct_site_groups *g = &t->groups;
-    struct ct_table table;
-    fprintf(v->out, "%s: %s at the peak, at %s\n", ct_label_device(device).text,
-            ct_label_size(v, d->peak_bytes).text, ct_label_time(v, d->peak_t_ns).text);
-    ct_table_init(&table, columns, sizeof columns / sizeof *columns, 2);
-    for (size_t i = 0; i < g->count && i < rows; i++)
-        add_row(v, &table, &g->list[i]);
-    ct_table_print(v, &table);
-    ct_table_free(&table);
-    if (g->count > rows)
-        fprintf(v->out, "%zu more call sites; --top %zu shows all\n", g->count - rows, g->count);
-    print_hidden(v, t);
+// Each device has a scan of its own, so that the totals of each stack are the device's.
+static void analyze_device(struct ct_view *v, struct device_view *d,
+                           const struct ct_moment *moment) {
+    struct ct_scan_request request = ct_view_scan_request(v);
+    struct ct_replay replay = {0};
+    request.device = d->device;
+    request.blocks = 1;
+    ct_scan_run(&d->scan, v->trace, &request);
+    d->moment = *moment;
+    if (moment->kind == CT_MOMENT_PEAK)
+        d->moment = ct_moment_find(&d->scan, v->trace, CT_MOMENT_PEAK, d->device, 0);
+    ct_site_totals_build(&d->totals, v->sites, &d->scan, go_to_moment(v, d, &replay), d->device,
+                         v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
+    ct_replay_free(&replay);
+    ct_replay_release(&d->scan.end);
+    if (v->options->tree)
+        return;
+    const struct ct_site_growth_request growth = {&d->moment, v->from_ns, d->device,
+                                                  d->totals.rows};
+    d->stretch = ct_site_growth_measure(&d->totals.groups, v->sites, v->trace, &growth);
 }
 
-static void add_sites(struct ct_view *v, struct ct_json *j, const struct ct_site_groups *g) {
+static void free_device(struct device_view *d) {
+    ct_site_totals_free(&d->totals);
+    ct_scan_free(&d->scan);
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+static void print_title(struct ct_view *v, const struct device_view *d) {
+    static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
+                                        "at"};
+    fprintf(v->out, "%s: %s %s %s\n", ct_label_device(d->device).text,
+            ct_label_size(v, d->totals.now.bytes).text, words[d->moment.kind],
+            ct_label_time(v, d->moment.t_ns).text);
+}
+
+static void print_sites(struct ct_view *v, const struct device_view *d) {
+    static const char *const words[] = {"at OOM", "at peak", "at end", "then"};
+    const struct ct_site_table table = {.groups = &d->totals.groups,
+                                        .stretch = &d->stretch,
+                                        .held = words[d->moment.kind],
+                                        .whole = d->totals.now.bytes,
+                                        .at_end = d->moment.kind != CT_MOMENT_END,
+                                        .rows = v->options->top ? v->options->top : 20};
+    print_title(v, d);
+    ct_site_table_print(v, &table);
+    print_hidden(v, &d->totals);
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static void add_growth(struct ct_json *j, const struct ct_site_group *r,
+                       const struct ct_growth_stretch *s) {
+    const struct ct_site_growth *g = &r->growth;
+    const int known = r->kind != CT_HOLDING_IDLE; // nobody allocates that
+    ct_json_number_or_null(j, "taken_bytes", known, g->taken_bytes);
+    ct_json_number_or_null(j, "taken_count", known, g->taken_count);
+    ct_json_number_or_null(j, "given_back_bytes", known, g->given_back_bytes);
+    ct_json_number_or_null(j, "given_back_count", known, g->given_back_count);
+    ct_json_number_or_null(j, "oldest_t_ns", g->oldest_ns != 0, g->oldest_ns);
+    if (known && s->known)
+        ct_json_signed(j, "growth_bytes", g->bytes_of_growth);
+    else
+        ct_json_null(j, "growth_bytes");
+    ct_json_number_or_null(j, "rises", known && s->known, g->rises);
+}
+
+static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_site_group *r,
+                     const struct ct_growth_stretch *s) {
+    const int known = r->kind != CT_HOLDING_IDLE;
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "kind", ct_holding_kind_name(r->kind));
+    ct_json_text(j, "site", r->label);
+    ct_json_number(j, "bytes", r->bytes);
+    ct_json_number(j, "count", r->count);
+    add_growth(j, r, s);
+    ct_json_number(j, "peak_bytes", r->more[CT_SITE_PEAK_BYTES]);
+    ct_json_number(j, "peak_count", r->more[CT_SITE_PEAK_COUNT]);
+    ct_json_number(j, "live_bytes", r->more[CT_SITE_END_BYTES]);
+    ct_json_number(j, "live_count", r->more[CT_SITE_END_COUNT]);
+    ct_json_number_or_null(j, "total_allocated_bytes", known, r->more[CT_SITE_TOTAL_BYTES]);
+    ct_json_number_or_null(j, "total_allocated_count", known, r->more[CT_SITE_TOTAL_COUNT]);
+    ct_json_number(j, "stacks", r->stacks);
+    ct_call_sites_json_stack(j, v->sites, "stack", r->stack);
+    ct_json_close(j, '}');
+}
+
+static void add_sites(struct ct_view *v, struct ct_json *j, const struct device_view *d) {
+    const struct ct_site_groups *g = &d->totals.groups;
+    ct_json_number_or_null(j, "growth_from_t_ns", d->stretch.known, d->stretch.from_ns);
     ct_json_open(j, "sites", '[');
-    for (size_t i = 0; i < g->count && (!v->options->top || i < v->options->top); i++) {
-        const struct ct_site_group *r = &g->list[i];
-        const int known = r->kind != CT_HOLDING_IDLE;
-        ct_json_open(j, NULL, '{');
-        ct_json_text(j, "kind", ct_holding_kind_name(r->kind));
-        ct_json_text(j, "site", r->label);
-        ct_json_number(j, "peak_bytes", r->bytes);
-        ct_json_number(j, "peak_count", r->count);
-        ct_json_number(j, "live_bytes", r->more[CT_SITE_END_BYTES]);
-        ct_json_number(j, "live_count", r->more[CT_SITE_END_COUNT]);
-        ct_json_number_or_null(j, "total_allocated_bytes", known, r->more[CT_SITE_TOTAL_BYTES]);
-        ct_json_number_or_null(j, "total_allocated_count", known, r->more[CT_SITE_TOTAL_COUNT]);
-        ct_json_number(j, "stacks", r->stacks);
-        ct_call_sites_json_stack(j, v->sites, "stack", r->stack);
-        ct_json_close(j, '}');
-    }
+    for (size_t i = 0; i < g->count && (!v->options->top || i < v->options->top); i++)
+        add_site(v, j, &g->list[i], &d->stretch);
     ct_json_close(j, ']');
 }
 
-// Shows one device, with a scan of its own so that the totals of each stack are the device's. `j`:
-// NULL for text.
-static void show_device(struct ct_view *v, int device, struct ct_json *j) {
-    struct ct_scan s;
-    struct ct_site_totals totals;
-    struct ct_scan_request request = ct_view_scan_request(v);
-    request.device = device;
-    request.blocks = 1;
-    ct_scan_run(&s, v->trace, &request);
-    ct_site_totals_build(&totals, v->sites, &s, device,
-                         v->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK);
-    ct_replay_release(&s.end);
-    if (j) {
-        ct_json_open(j, NULL, '{');
-        ct_document_add_device(j, "ordinal", device);
-        ct_json_number_or_null(j, "peak_bytes", s.device[device].peak_known,
-                               s.device[device].peak_bytes);
-        ct_json_number_or_null(j, "peak_t_ns", s.device[device].peak_known,
-                               s.device[device].peak_t_ns);
-        ct_json_text(j, "rows", totals.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
-        add_sites(v, j, &totals.groups);
-        ct_json_close(j, '}');
+static void add_device(struct ct_view *v, struct ct_json *j, struct device_view *d) {
+    const struct ct_device_scan *s = &d->scan.device[d->device];
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", d->device);
+    ct_json_number_or_null(j, "peak_bytes", s->peak_known, s->peak_bytes);
+    ct_json_number_or_null(j, "peak_t_ns", s->peak_known, s->peak_t_ns);
+    ct_json_open(j, "moment", '{');
+    ct_json_text(j, "what", ct_moment_kind_name(d->moment.kind));
+    if (d->moment.device >= 0)
+        ct_document_add_device(j, "device", d->moment.device);
+    else
+        ct_json_null(j, "device");
+    ct_json_number_or_null(j, "event", d->moment.event != UINT64_MAX, d->moment.event);
+    ct_json_number(j, "t_ns", d->moment.t_ns);
+    ct_json_close(j, '}');
+    ct_json_number(j, "bytes", d->totals.now.bytes);
+    ct_json_text(j, "rows", d->totals.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
+    if (v->options->tree) {
+        ct_json_null(j, "growth_from_t_ns");
+        ct_json_null(j, "sites");
+        ct_top_tree_add(v, j, &d->totals.now);
     } else {
-        print_sites(v, &totals, device, &s);
+        add_sites(v, j, d);
+        ct_json_null(j, "tree");
     }
-    ct_site_totals_free(&totals);
-    ct_scan_free(&s);
+    ct_json_close(j, '}');
+}
+
+// `j`: NULL for text.
+static void show_device(struct ct_view *v, int device, const struct ct_moment *moment,
+                        struct ct_json *j) {
+    struct device_view d = {.device = device};
+    analyze_device(v, &d, moment);
+    if (j) {
+        add_device(v, j, &d);
+    } else if (v->options->tree) {
+        print_title(v, &d);
+        ct_top_tree_print(v, &d.totals.now);
+        print_hidden(v, &d.totals);
+    } else {
+        print_sites(v, &d);
+    }
+    free_device(&d);
 }
 
 int ct_view_top(struct ct_view *v) {
@@ -121,6 +216,9 @@ int ct_view_top(struct ct_view *v) {
     const struct ct_scan_request request = ct_view_scan_request(v);
     int seen[CT_DEVICES], any = 0;
     ct_view_scan_run(v, &s, &request);
+    check_moment(v, &s);
+    const struct ct_moment moment = ct_moment_find(&s, v->trace, get_wanted_kind(v->options),
+                                                   ct_view_scan_main_device(v, &s), v->at_ns);
     for (int d = 0; d < CT_DEVICES; d++)
         any |= seen[d] = s.device[d].seen && s.device[d].peak_known;
     if (j) {
@@ -131,7 +229,7 @@ int ct_view_top(struct ct_view *v) {
     ct_scan_free(&s);
     for (int d = 0; d < CT_DEVICES; d++)
         if (seen[d])
-            show_device(v, d, j);
+            show_device(v, d, &moment, j);
     if (j) {
         ct_json_close(j, ']');
         ct_document_end(j);

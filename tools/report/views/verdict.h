@@ -9,7 +9,7 @@
 // What was asked for, and what was free: "PyTorch asked for 24.00 MiB; 8.19 MiB of 79.18 GiB was
 // free". `capacity`: of the device; 0: unknown.
 char *ct_verdict_request(struct ct_view *v, const struct ct_oom_event *o, uint64_t capacity);
-// Why the request failed, in one sentence without its full stop.
+// Why the request failed, in one sentence without its full stop. `growths`: may be NULL.
 char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
                        const struct ct_pool_growths *growths);
 // How many incidents there are, and what became of them. Needs at least one.

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass counts by group, not by stack: the least that a group held is not the sum of what its
+// stacks held least.
+#include "analyze/site_growth.h"
+
+#include <cutrace/format/assert.h>
+
+enum { PARTS = CT_SITE_GROWTH_PARTS };
+
+// A group while the trace is replayed.
+struct series {
+    uint64_t held;
+    unsigned part; // the present one
+    uint64_t least[PARTS];
+};
+
+struct pass {
+    const struct ct_site_growth_request *request;
+    struct ct_site_groups *groups;
+    struct series *series;                 // by group
+    uint32_t *position[CT_HOLDING_STACKS]; // by stack: its group, + 1; 0: none
+    size_t stacks;
+    struct ct_replay replay;
+    struct ct_growth_stretch stretch;
+    const struct ct_event *event;
+    uint64_t number, known_event; // the first event after the last gap
+    int in_range;
+};
+
+// ---- the stretch and its parts ------------------------------------------------------------------
+
+static struct ct_growth_stretch make_stretch(uint64_t from, uint64_t to) {
+    struct ct_growth_stretch s = {.from_ns = from < to ? from + (to - from) / 2 : to, .to_ns = to};
+    s.known = to - s.from_ns >= CT_GROWTH_SHORTEST_NS;
+    return s;
+}
+
+static unsigned find_part(const struct ct_growth_stretch *s, uint64_t t_ns) {
+    if (t_ns <= s->from_ns)
+        return 0;
+    const uint64_t span = s->to_ns - s->from_ns;
+    const uint64_t part = (uint64_t)((unsigned __int128)(t_ns - s->from_ns) * PARTS / span);
+    return part < PARTS ? (unsigned)part : PARTS - 1;
+}
+
+// What a group held at the end of a part, it holds in those that follow.
+static void advance(struct series *s, unsigned part) {
+    while (s->part < part)
+        s->least[++s->part] = s->held;
+}
+
+static void hold(struct pass *p, uint32_t group, uint64_t bytes) {
+    struct series *s = &p->series[group];
+    const int before = !p->event || p->event->t_ns < p->stretch.from_ns;
+    if (!before)
+        advance(s, find_part(&p->stretch, p->event->t_ns));
+    s->held += bytes;
+    if (before || s->held < s->least[s->part]) // the first part begins with what is held then
+        s->least[s->part] = s->held;
+}
+
+// After a gap: the time before it tells nothing.
+static void restart(struct pass *p, uint64_t t_ns) {
+    p->stretch = make_stretch(t_ns, p->request->moment->t_ns);
+    for (size_t i = 0; i < p->groups->count; i++) {
+        p->series[i].part = 0;
+        p->series[i].least[0] = p->series[i].held;
+    }
+}
+
+// ---- changes ------------------------------------------------------------------------------------
+
+static uint32_t find_position(const struct pass *p, enum ct_holding_kind kind, uint32_t stack) {
+    return stack < p->stacks && p->position[kind] ? p->position[kind][stack] : 0;
+}
+
+static void add_held(struct pass *p, enum ct_holding_kind kind, const struct ct_object *o,
+                     int sign) {
+    const uint32_t at = find_position(p, kind, o->stack);
+    if (at)
+        hold(p, at - 1, sign < 0 ? 0 - o->bytes : o->bytes);
+}
+
+static void add_taken(struct pass *p, enum ct_holding_kind kind, const struct ct_object *o,
+                      int sign) {
+    const uint32_t at = find_position(p, kind, o->stack);
+    if (!at)
+        return;
+    struct ct_site_growth *g = &p->groups->list[at - 1].growth;
+    g->taken_bytes += sign < 0 ? 0 - o->bytes : o->bytes;
+    g->taken_count += (uint64_t)(int64_t)sign;
+}
+
+static void add_given_back(struct pass *p, enum ct_holding_kind kind, const struct ct_object *o,
+                           int sign) {
+    const uint32_t at = find_position(p, kind, o->stack);
+    const uint64_t number = ct_object_allocations(&p->replay.live, o);
+    if (!at)
+        return;
+    struct ct_site_growth *g = &p->groups->list[at - 1].growth;
+    g->given_back_bytes += sign < 0 ? 0 - o->bytes : o->bytes;
+    g->given_back_count += sign < 0 ? 0 - number : number;
+}
+
+static int is_wanted(const struct pass *p, const struct ct_object *o) {
+    return ct_device_to_index(o->device) == p->request->device;
+}
+
+static void live_changed(void *user, const struct ct_object *o, int sign) {
+    struct pass *p = user;
+    if (!is_wanted(p, o))
+        return;
+    const int is_handle = o->kind == CT_KIND_HANDLE;
+    add_held(p, is_handle && o->segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, o, sign);
+    if (!p->in_range)
+        return;
+    if (sign > 0) // as a segment, if it turns out to be one
+        add_taken(p, CT_HOLDING_ALLOCATION, o, +1);
+    else if (is_handle && ct_live_traits(&p->replay.live, o)->was_segment)
+        add_given_back(p, CT_HOLDING_SEGMENT, o, +1);
+    else
+        add_given_back(p, CT_HOLDING_ALLOCATION, o, +1);
+}
+
+// A block joins or leaves the rows with its memory, too: only its own events count as taken and
+// given back.
+static void block_changed(void *user, const struct ct_object *o, int sign) {
+    struct pass *p = user;
+    if (!is_wanted(p, o))
+        return;
+    add_held(p, CT_HOLDING_BLOCK, o, sign);
+    if (!p->in_range || !ct_op_is_block(p->event->op))
+        return;
+    if (sign > 0 && ct_object_event(o) == p->number)
+        add_taken(p, CT_HOLDING_BLOCK, o, +1);
+    else if (sign < 0 && CT_HAS(p->event, ptr) && p->event->ptr == o->key)
+        add_given_back(p, CT_HOLDING_BLOCK, o, +1);
+}
+
+static void segment_changed(void *user, const struct ct_object *o, int sign) {
+    struct pass *p = user;
+    const struct ct_live *l = &p->replay.live;
+    if (!is_wanted(p, o) || !ct_object_is_counted(l, o))
+        return;
+    add_held(p, CT_HOLDING_SEGMENT, o, sign);
+    add_held(p, CT_HOLDING_ALLOCATION, o, -sign);
+    if (!p->in_range)
+        return;
+    if (sign < 0 && o->kind != CT_KIND_HANDLE) { // it is being freed
+        add_given_back(p, CT_HOLDING_SEGMENT, o, +1);
+        add_given_back(p, CT_HOLDING_ALLOCATION, o, -1);
+    } else if (sign > 0 && !ct_live_traits(l, o)->was_segment && o->t_ns >= p->request->from_ns &&
+               ct_object_event(o) >= p->known_event) {
+        add_taken(p, CT_HOLDING_SEGMENT, o, +1);
+        add_taken(p, CT_HOLDING_ALLOCATION, o, -1);
+    }
+}
+
+// ---- the pass -----------------------------------------------------------------------------------
+
+static void find_positions(struct pass *p, struct ct_call_sites *sites) {
+    const enum ct_holding_kind kinds[] = {
+        CT_HOLDING_ALLOCATION,
+        p->request->rows == CT_ROWS_BY_BLOCK ? CT_HOLDING_BLOCK : CT_HOLDING_SEGMENT};
+    p->stacks = sites->definitions->stack_count;
+    for (unsigned k = 0; k < 2; k++) {
+        p->position[kinds[k]] = ct_heap_alloc_zeroed(p->stacks, sizeof **p->position);
+        for (size_t i = 0; i < p->stacks; i++)
+            p->position[kinds[k]][i] =
+                (uint32_t)ct_site_groups_find(p->groups, sites, kinds[k], (uint32_t)i);
+    }
+}
+
+static void replay_to_moment(struct pass *p, struct ct_trace *t) {
+    const struct ct_moment *m = p->request->moment;
+    uint64_t number;
+    ct_replay_init(&p->replay, live_changed, p);
+    p->replay.tiles = 1;
+    p->replay.watch = (struct ct_segment_watch){block_changed, segment_changed, p};
+    ct_trace_rewind(t);
+    for (;;) {
+        const uint64_t resets = p->replay.resets;
+        p->in_range = 0; // objects that a checkpoint restores are not taken
+        const struct ct_event *e = ct_replay_next(&p->replay, t, &number);
+        if (!e || number > m->event || e->t_ns > m->t_ns)
+            break;
+        if (p->replay.resets != resets) {
+            p->known_event = number;
+            restart(p, e->t_ns > p->request->from_ns ? e->t_ns : p->request->from_ns);
+        }
+        p->event = e;
+        p->number = number;
+        p->in_range = e->t_ns >= p->request->from_ns;
+        ct_replay_apply(&p->replay, e, number);
+        p->event = NULL;
+    }
+    ct_replay_stop(&p->replay);
+}
+
+static void read_held(struct pass *p, struct ct_call_sites *sites) {
+    struct ct_live_totals now;
+    ct_live_at_read(&now, &p->replay, p->request->device, p->request->rows);
+    for (size_t i = 0; i < now.holding_count; i++) {
+        const struct ct_holding *h = &now.holdings[i];
+        const size_t at = ct_site_groups_find(p->groups, sites, h->kind, h->stack);
+        if (!at)
+            continue;
+        struct ct_site_growth *g = &p->groups->list[at - 1].growth;
+        g->bytes += h->bytes;
+        g->count += h->count;
+        if (h->oldest_ns && (!g->oldest_ns || h->oldest_ns < g->oldest_ns))
+            g->oldest_ns = h->oldest_ns;
+    }
+    ct_live_at_free(&now);
+}
+
+static void compare_parts(struct ct_site_growth *g, struct series *s) {
+    advance(s, PARTS - 1);
+    g->bytes_of_growth = (int64_t)(s->least[PARTS - 1] - s->least[0]);
+    for (unsigned i = 1; i < PARTS; i++)
+        g->rises += s->least[i] > s->least[i - 1];
+}
+
+struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
+                                                struct ct_call_sites *sites, struct ct_trace *t,
+                                                const struct ct_site_growth_request *request) {
+    struct pass p = {.request = request, .groups = g};
+    const uint64_t from = request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns;
+    p.stretch = make_stretch(from, request->moment->t_ns);
+    p.series = ct_heap_alloc_zeroed(g->count, sizeof *p.series);
+    for (size_t i = 0; i < g->count; i++)
+        g->list[i].growth = (struct ct_site_growth){0};
+    find_positions(&p, sites);
+    replay_to_moment(&p, t);
+    read_held(&p, sites);
+    for (size_t i = 0; i < g->count; i++)
+        if (p.stretch.known && g->list[i].kind != CT_HOLDING_IDLE)
+            compare_parts(&g->list[i].growth, &p.series[i]);
+    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++)
+        free(p.position[kind]);
+    free(p.series);
+    ct_replay_free(&p.replay);
+    return p.stretch;
+}
+
+int64_t ct_site_growth_in(const struct ct_growth_stretch *s, int64_t bytes, uint64_t ns) {
+    const uint64_t between = (s->to_ns - s->from_ns) / PARTS * (PARTS - 1); // first to last part
+    const uint64_t size = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
+    CT_ASSERT(s->known);
+    const unsigned __int128 grown = ((unsigned __int128)size * ns + between / 2) / between;
+    const int64_t most = grown > INT64_MAX ? INT64_MAX : (int64_t)grown;
+    return bytes < 0 ? -most : most;
+}
