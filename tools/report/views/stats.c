@@ -3,10 +3,11 @@
 #include "analyze/allocation_stats.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "views/document.h"
 #include "views/event_names.h"
-#include "views/label.h"
+#include "views/print.h"
 #include "views/trace_state.h"
 
 enum { SIZES_SHOWN = 5, BAR = 39 };
@@ -81,15 +82,31 @@ static void print_bars(struct ct_view *v, const struct bars *b) {
     }
 }
 
+// Prints an item of a list, in the next line where the terminal has no room for it.
+static size_t print_item(struct ct_view *v, const char *text, size_t column) {
+    const size_t n = strlen(text);
+    if (v->terminal->is_terminal && column + n > v->terminal->width) {
+        fputs("\n   ", v->out);
+        column = 3;
+    }
+    fputs(text, v->out);
+    return column + n;
+}
+
 static void print_sizes(struct ct_view *v, const struct ct_object_stats *s) {
     const size_t most = v->options->top ? v->options->top : SIZES_SHOWN;
-    fputs("  most bytes in one size: ", v->out);
-    for (size_t i = 0; i < s->size_count && i < most; i++)
-        fprintf(v->out, "%s%s x %s", i ? ", " : "", ct_label_size(v, s->by_size[i].size).text,
-                ct_human_count(s->by_size[i].count).text);
+    char text[100];
+    size_t column = print_item(v, "  most bytes in one size:", 0);
+    for (size_t i = 0; i < s->size_count && i < most; i++) {
+        const int last = i + 1 == most || i + 1 == s->size_count;
+        (void)snprintf(text, sizeof text, " %s x %s%s", ct_label_size(v, s->by_size[i].size).text,
+                       ct_human_count(s->by_size[i].count).text, last ? "" : ",");
+        column = print_item(v, text, column);
+    }
+    (void)snprintf(text, sizeof text, " (%zu more size%s)", s->size_count - most,
+                   ct_human_plural(s->size_count - most));
     if (s->size_count > most)
-        fprintf(v->out, " (%zu more size%s)", s->size_count - most,
-                ct_human_plural(s->size_count - most));
+        (void)print_item(v, text, column);
     putc('\n', v->out);
 }
 
@@ -98,7 +115,7 @@ static void print_objects(struct ct_view *v, int device, enum ct_stats_kind kind
     static const char *const names[] = {"allocations of the driver", "PyTorch's blocks"};
     const struct bars sizes = {s->sizes, CT_STATS_SIZES, label_size, "size"};
     const struct bars lifetimes = {s->lifetimes, CT_STATS_LIFETIMES, label_lifetime, "lifetime"};
-    fprintf(v->out, "%s, %s: %s allocated (%s), %s freed (%s), %s live at the end (%s)\n",
+    fprintf(v->out, "%s, %s\n  %s allocated (%s), %s freed (%s), %s live at the end (%s)\n",
             ct_label_device(device).text, names[kind], ct_human_count(s->allocated.count).text,
             ct_label_size(v, s->allocated.bytes).text, ct_human_count(s->freed.count).text,
             ct_label_size(v, s->freed.bytes).text, ct_human_count(s->live.count).text,
@@ -112,19 +129,22 @@ static void print_objects(struct ct_view *v, int device, enum ct_stats_kind kind
 }
 
 static void print_calls(struct ct_view *v, const struct ct_allocation_stats *s) {
-    char api[80];
+    char api[80], text[140];
     fprintf(v->out, "%s%10s %8s %12s %12s %12s  function%s\n", v->terminal->dim, "calls", "failed",
             "bytes", "time", "longest", v->terminal->reset);
     for (size_t i = 0; i < s->call_count; i++) {
         const struct ct_call_stats *c = &s->calls[i];
         const char *op = ct_event_names_op(c->op);
         ct_label_api(v, c->api, api, sizeof api);
-        fprintf(v->out, "%10s %8s %12s %12s %12s  %s (%s%s)\n", ct_human_count(c->count).text,
+        (void)snprintf(text, sizeof text, "%s (%s%s)", api, op ? op : "?",
+                       c->timed && c->timed < c->count ? "; not all were timed" : "");
+        fprintf(v->out, "%10s %8s %12s %12s %12s  ", ct_human_count(c->count).text,
                 c->failed ? ct_human_count(c->failed).text : "-",
                 c->bytes ? ct_label_size(v, c->bytes).text : "-",
                 c->timed ? ct_human_duration(c->duration_ns).text : "-",
-                c->timed ? ct_human_duration(c->longest_ns).text : "-", api, op ? op : "?",
-                c->timed && c->timed < c->count ? "; not all were timed" : "");
+                c->timed ? ct_human_duration(c->longest_ns).text : "-");
+        ct_print_label(v, text, 60);
+        putc('\n', v->out);
     }
 }
 
