@@ -39,7 +39,7 @@ FIGURE = re.compile(r"(?<![\w.:/+#<>-])[+<>]?\d[\d.,:]*(?: \d{3})*(?: (?:%s))?(?
 texts = {}
 
 
-def on_terminal(width, *args):
+def on_terminal(width, *args, env=None):
     """What cutrace-report writes to a terminal of so many columns, without colours."""
     ours, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
@@ -52,7 +52,7 @@ def on_terminal(width, *args):
         except OSError:  # EIO: nobody has the terminal open any more
             pass
     with subprocess.Popen([REPORT, "--no-pager", *args], stdin=side, stdout=side, stderr=subprocess.DEVNULL,
-                          env={**PLAIN, "TERM": "xterm"}) as child:
+                          env={**PLAIN, "TERM": "xterm", **(env or {})}) as child:
         os.close(side)
         reader = threading.Thread(target=read)
         reader.start()
@@ -235,6 +235,13 @@ def ends_are_those_of_the_whole_label():
                 found.append(f"{name}: {line!r}")
     check(count > 20, count)
     return found
+
+
+@case("without UTF-8 three dots stand for what is elided")
+def three_dots():
+    path = next(p for p in RECORDED if p.endswith("/training.zst"))
+    out = on_terminal(60, "top", path, env={"LC_ALL": "C"})
+    check(out.isascii() and "..." in out and max(map(len, out.splitlines())) <= 60, out)
 
 
 def shortest_end(path, others):
