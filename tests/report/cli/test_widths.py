@@ -35,7 +35,7 @@ COMMANDS = [c for c in PROSE + TABLES if c[0] not in EXCEPTIONS]
 UNITS = "B|KiB|MiB|GiB|TiB|KB|MB|GB|TB|s|ms|us|ns|%"
 COLOUR = re.compile("\033\\[[0-9;]*m")
 # A figure stands alone: it is no part of a name, a path or an address.
-FIGURE = re.compile(r"(?<![\w.:/+#<>-])[+<>]?\d[\d.,:]*(?: \d{3})*(?: (?:%s))?(?![\w/:])" % UNITS)
+FIGURE = re.compile(r"(?<![\w.:/+#<>-])[+<>]?(?:\d{1,3}(?: \d{3})+(?![.\d])|\d+(?:[.:]\d+)*)(?: (?:%s))?(?![\w/:])" % UNITS)
 texts = {}
 
 
