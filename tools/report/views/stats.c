@@ -82,31 +82,15 @@ static void print_bars(struct ct_view *v, const struct bars *b) {
     }
 }
 
-// Prints an item of a list, in the next line where the terminal has no room for it.
-static size_t print_item(struct ct_view *v, const char *text, size_t column) {
-    const size_t n = strlen(text);
-    if (v->terminal->is_terminal && column + n > v->terminal->width) {
-        fputs("\n   ", v->out);
-        column = 3;
-    }
-    fputs(text, v->out);
-    return column + n;
-}
-
 static void print_sizes(struct ct_view *v, const struct ct_object_stats *s) {
     const size_t most = v->options->top ? v->options->top : SIZES_SHOWN;
-    char text[100];
-    size_t column = print_item(v, "  most bytes in one size:", 0);
-    for (size_t i = 0; i < s->size_count && i < most; i++) {
-        const int last = i + 1 == most || i + 1 == s->size_count;
-        (void)snprintf(text, sizeof text, " %s x %s%s", ct_label_size(v, s->by_size[i].size).text,
-                       ct_human_count(s->by_size[i].count).text, last ? "" : ",");
-        column = print_item(v, text, column);
-    }
-    (void)snprintf(text, sizeof text, " (%zu more size%s)", s->size_count - most,
-                   ct_human_plural(s->size_count - most));
+    fputs("  most bytes in one size: " CT_WRAP_HANG, v->out);
+    for (size_t i = 0; i < s->size_count && i < most; i++)
+        fprintf(v->out, "%s%s x %s", i ? "; " : "", ct_label_size(v, s->by_size[i].size).text,
+                ct_human_count(s->by_size[i].count).text);
     if (s->size_count > most)
-        (void)print_item(v, text, column);
+        fprintf(v->out, " (%zu more size%s)", s->size_count - most,
+                ct_human_plural(s->size_count - most));
     putc('\n', v->out);
 }
 
