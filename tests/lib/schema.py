@@ -11,7 +11,9 @@ import sys
 
 DISTRIBUTION = "/usr/lib/python3/dist-packages"
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/report/views/schema")
-COMMANDS = sorted(name[:-5] for name in os.listdir(FOLDER) if name != "common.json")
+DOCUMENTS = sorted(name[:-5] for name in os.listdir(FOLDER) if name != "common.json")
+TOGETHER = "processes"  # of all traces: the last element of summary's list for several
+COMMANDS = [name for name in DOCUMENTS if name != TOGETHER]
 SHOWN = 300  # letters of a wrong value
 
 try:
@@ -35,26 +37,26 @@ def load(name):
         return json.load(f)
 
 
-def bundle(command):
-    """The schema of a command's document as one document, with the definitions that all share."""
-    text = json.dumps(load(command)).replace('"common.json#/', '"#/')
+def bundle(name):
+    """The schema of a kind of document as one document, with the definitions that all share."""
+    text = json.dumps(load(name)).replace('"common.json#/', '"#/')
     schema = json.loads(text)
     schema["$defs"] = {**load("common")["$defs"], **schema.get("$defs", {})}
     return schema
 
 
 @functools.lru_cache(maxsize=None)
-def validator(command):
-    return fastjsonschema.compile(bundle(command), use_default=False)
+def validator(name):
+    return fastjsonschema.compile(bundle(name), use_default=False)
 
 
-def check_document(command, document):
-    """Raises Invalid if a document (of dump: a line) is not what the schema of its command says."""
+def check_document(name, document):
+    """Raises Invalid if a document (of dump: a line) is not what its schema says, which has the command's name."""
     try:
-        validator(command)(document)
+        validator(name)(document)
     except fastjsonschema.JsonSchemaException as e:
         value = repr(getattr(e, "value", None))[:SHOWN]
-        raise Invalid("%s --json: %s; it is %s" % (command, str(e)[:SHOWN], value)) from None
+        raise Invalid("%s --json: %s; it is %s" % (name, str(e)[:SHOWN], value)) from None
 
 
 def check_events(events):
@@ -65,6 +67,18 @@ def check_events(events):
         seen.add(id(e["stack"]))
 
 
+def is_together(command, document):
+    return command == "summary" and document.get("schema", "").startswith("cutrace.%s/" % TOGETHER)
+
+
+def check_list(command, documents):
+    """The same for the documents of several traces: null for one that cannot be read."""
+    for i, one in enumerate(documents):
+        last = i == len(documents) - 1
+        if one is not None:
+            check_document(TOGETHER if last and is_together(command, one) else command, one)
+
+
 def check_output(command, output):
     """The same for all that a command wrote: a document, a list of them and of null, or the lines of dump."""
     if command == "dump":
@@ -72,9 +86,10 @@ def check_output(command, output):
             check_document(command, json.loads(line))
         return
     document = json.loads(output)
-    for one in document if isinstance(document, list) else [document]:
-        if one is not None or not isinstance(document, list):
-            check_document(command, one)
+    if isinstance(document, list):
+        check_list(command, document)
+    else:
+        check_document(command, document)
 
 
 def command_of(arguments):

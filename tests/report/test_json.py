@@ -27,7 +27,7 @@ for build in traces.ALL:
 with open(os.path.join(ROOT, "tools/report/views/JSON.md"), encoding="utf-8") as page_file:
     PAGE = page_file.read()
 NAMED = set(re.findall(r"`([a-z_]+)`", PAGE))
-SCHEMAS = {name: schema.load(name) for name in (*schema.COMMANDS, "common")}
+SCHEMAS = {name: schema.load(name) for name in (*schema.DOCUMENTS, "common")}
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 
 
@@ -159,6 +159,8 @@ def paths(value, before=()):
 def wrong_documents():
     count = 0
     documents = [(view, read(view, path)) for path in FILES[:2] for view in VIEWS]
+    documents += [("top", read("top", path, "--tree")) for path in FILES[:2]]
+    documents += [("processes", json.loads(report("--json", *FILES)[1])[-1])]
     documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
     for view, d in documents:
         schema.check_document(view, d)
@@ -227,7 +229,7 @@ def damaged_documents():
 def another_validator():
     try:
         import jsonschema
-        validators = {c: jsonschema.Draft202012Validator(schema.bundle(c)) for c in schema.COMMANDS}
+        validators = {c: jsonschema.Draft202012Validator(schema.bundle(c)) for c in schema.DOCUMENTS}
     except (ImportError, AttributeError):
         raise Skip("python3-jsonschema 4 is not installed") from None
     for command, v in validators.items():

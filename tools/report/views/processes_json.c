@@ -80,6 +80,17 @@ static void add_crossing(struct ct_json *j, const struct ct_process *p,
     ct_json_close(j, '}');
 }
 
+static void add_devices(struct ct_json *j, const struct ct_process *p) {
+    if (!p->is_usable) {
+        ct_json_null(j, "devices");
+        return;
+    }
+    ct_json_open(j, "devices", '[');
+    for (size_t k = 0; k < p->device_count; k++)
+        add_device(j, p, &p->devices[k]);
+    ct_json_close(j, ']');
+}
+
 static void add_process(struct ct_json *j, const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
     const struct ct_process_shown *shown = &s->traces[i];
@@ -101,10 +112,7 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_number_or_null(j, "incidents_failed", usable, p->incidents.failed);
     ct_json_number_or_null(j, "incidents_retried", usable, p->incidents.retried);
     add_crossing(j, p, shown);
-    ct_json_open(j, "devices", '[');
-    for (size_t k = 0; usable && k < p->device_count; k++)
-        add_device(j, p, &p->devices[k]);
-    ct_json_close(j, ']');
+    add_devices(j, p);
     ct_json_close(j, '}');
 }
 
