@@ -154,7 +154,6 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     ct_json_bool(j, "clean_end", t->ended);
     ct_json_bool(j, "running", t->running);
     ct_json_number(j, "torn_events", t->torn);
-    ct_json_number(j, "file_bytes", t->source.bytes);
     ct_json_bool(j, "wrapped", t->index.chunks[0].head.seq != 0 || t->overwritten_events);
     ct_json_number(j, "overwritten_events", t->overwritten_events);
     ct_json_bool(j, "exact", t->exact);
