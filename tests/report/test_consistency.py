@@ -280,8 +280,10 @@ def rows_of(path, *options):
     """The rows of summary that say how the memory of its device is used, in bytes."""
     code, out, _ = report("summary", "--units=bytes", *options, path)
     check(code in (0, 4), out)
-    rows = re.findall(r"^  (tracked|pools idle|in flight|untracked|others|free) +([\d,]+)(?: B)? ", out.decode(), re.M)
-    return {name: int(size.replace(",", "")) for name, size in rows}
+    names = {"tracked:": "tracked", "idle in CUDA's": "pools idle", "in flight:": "in flight", "untracked:": "untracked",
+             "contexts, modules,": "untracked", "other processes and": "others", "free": "free"}
+    rows = re.findall(r"^ +(\d+) +[<>\d.]+ %% +(%s)" % "|".join(names), out.decode(), re.M)
+    return {names[name]: int(size) for size, name in rows}
 
 
 def said_in_json(memory):
