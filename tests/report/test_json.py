@@ -253,6 +253,39 @@ def results_of_ooms():
     equal(kinds, {(True, None), (False, 2)})
 
 
+@case("what belongs to an OOM, its thread, its pool and its recovery, is that of its event; incidents are counted as listed")
+def figures_of_ooms():
+    recovered = pools = 0
+    for path in RECORDED + FILES:
+        events = {e["event"]: e for e in map(json.loads, report("dump", "--json", path)[1].splitlines())}
+        d = read("summary", path)
+        for o in d["ooms"] or []:
+            equal((o["tid"], o["thread_name"]), (events[o["event"]]["tid"], events[o["event"]]["thread_name"]), path)
+            equal(o["recovered_t_ns"], events[o["recovered_event"]]["t_ns"] if o["recovered"] else None, path)
+            recovered += o["recovered"]
+        for device in d["devices"] or []:
+            if d["crossing"] and d["crossing"]["device"] == device["ordinal"]:
+                equal(device["pool"]["crossing"], d["crossing"]["pool"], path)
+                pools += d["crossing"]["pool"] is not None
+        of = {what: [i for i in d["incidents"] or [] if i["outcome"] == what] for what in ("failed", "retried")}
+        counts = {"failed": len(of["failed"]), "recovered_later": sum(i["recovered"] for i in of["failed"]),
+                  "retried": len(of["retried"]), "freed_before_retry": sum(i["freed_before_retry"] for i in of["retried"])}
+        equal(d["incident_counts"], counts if d["incidents"] is not None else None, path)
+    check(recovered > 3 and pools > 1, (recovered, pools))
+
+
+@case("the time of day of the start follows from the clocks that the trace noted")
+def time_of_day():
+    known = 0
+    for path in RECORDED + FILES:
+        d = read("info", path)
+        if "clock.realtime_ns" in d["info"]:
+            known += 1
+            equal(d["start_utc_ns"], int(d["info"]["clock.realtime_ns"]) + d["start_ns"] - int(d["info"]["clock.monotonic_ns"]), path)
+        equal(read("summary", path)["start_utc_ns"], d["start_utc_ns"], path)
+    check(known > 10, known)
+
+
 @case("a trace that lost events is complete nowhere")
 def lost_events():
     t = Trace()

@@ -315,6 +315,8 @@ def broken_traces():
         check(("INCOMPLETE" in text) == (b in paths), text)
         check(("unreadable: " in text) == (bad in paths), text)
         check((" 1  worker" in text) == (a in paths), text)
+    check(report(a, b, bad)[1].startswith(b"No OOM occurred, as far as the traces show: 1 cannot be read, 1 INCOMPLETE\n"))
+    check(report(a, one("whole.zst", 7, [M]))[1].startswith(b"No OOM occurred\n"))
     document, code = table(a, b, bad)
     equal(code, 4)
     equal([p["state"] for p in document["processes"]], ["complete", "INCOMPLETE", None])

@@ -136,6 +136,7 @@ static void names_are_elided_in_the_middle(void **state) {
            "vllm/…/gpu_model_runner.py:1234 GPUModelRunner.load");
     elided("a_function_whose_name_is_long_and_has_no_components", 21, "a_function…components");
     elided("ää/öööööööööööö/üüüüü.py:1 ß", 20, "ää/…/üüüüü.py:1 ß");
+    elided("abcdefghijklmnopqrst uvw", 14, "abcde…st uvw"); // one mark
     elided("one.py:1 f <- two.py:2 g <- three.py:3 h", 20, "one.py:1 …ree.py:3 h");
 }
 

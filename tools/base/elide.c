@@ -81,9 +81,13 @@ static size_t find_separator(const char *text, struct part p) {
     return found;
 }
 
-// Replaces the part by the mark.
+// Replaces the part, and marks next to it, by one mark.
 static void replace(char *text, size_t from, size_t to, const char *mark) {
     const size_t n = strlen(mark);
+    while (from >= n && memcmp(text + from - n, mark, n) == 0)
+        from -= n;
+    while (strncmp(text + to, mark, n) == 0)
+        to += n;
     memmove(text + from + n, text + to, strlen(text + to) + 1);
     memcpy(text + from, mark, n);
 }

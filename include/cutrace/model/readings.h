@@ -388,7 +388,7 @@ static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readi
     s.used_known = 1;
     s.reading_t_ns = last->t_ns;
     s.total = last->total;
-    s.used = since < 0 && (uint64_t)-since > last->used ? 0 : last->used + (uint64_t)since;
+    s.used = since < 0 && 0 - (uint64_t)since > last->used ? 0 : last->used + (uint64_t)since;
     s.moved_on = since != 0 || last->corrected;
     // What was tracked since can contradict the reading, because others' memory changes unseen, and
     // a call may return between a reading and its event.

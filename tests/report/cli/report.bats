@@ -78,7 +78,7 @@ END
     [ ! -s err ]
     [ "$("$report" -h)" = "$(cat out)" ]
     sed -n 's/^CT_COMMAND(\([a-z]*\),.*/\1/p' "$ROOT/tools/report/views/arguments.def" >names
-    [ "$(wc -l <names)" -eq 11 ]
+    [ "$(wc -l <names)" -eq 12 ]
     while read -r name; do grep -q "^  $name " out; done <names
     sed -n 's/^CT_ARGUMENT([A-Z_]*, "\([a-z-]*\)".*/--\1/p' "$ROOT/tools/report/views/arguments.def" >names
     [ "$(wc -l <names)" -ge 14 ]
@@ -248,6 +248,10 @@ END
 @test "lines fit the terminal, and are never cut in a pipe" {
     "$terminal" "$report" --no-pager --color=never top "$traces/hostile.zst" >on
     [ "$(python3 -c 'print(max(len(l.rstrip("\n")) for l in open("on", encoding="utf-8")))')" -le 100 ]
+    for view in stats "top --tree"; do
+        "$terminal" "$report" --no-pager --color=never $view "$traces/hostile.zst" >on
+        [ "$(python3 -c 'print(max(len(l.rstrip("\n")) for l in open("on", encoding="utf-8")))')" -le 100 ]
+    done
     "$report" oom "$traces/hostile.zst" | grep -q fffffffffffffffffffffffffffffff
 }
 

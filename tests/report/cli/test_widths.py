@@ -29,13 +29,13 @@ WIDTHS, PIPE = (80, 100, 160), 100
 # Their text is the same at all widths but for line breaks and elided names (and the rows of summary's table, of which
 # there are as many as a screen has room for); the others leave out columns of tables or scale a plot.
 PROSE = [("info",), ("check",), ("dump",), ("dump", "--all-frames"), ("summary",), ("oom",), ("oom", "--all-frames")]
-TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("frag",), ("frag", "--at=end"), ("timeline",)]
+TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("top", "--tree"), ("stats",), ("frag",), ("frag", "--at=end"), ("timeline",)]
 EXCEPTIONS = []  # commands whose text does not keep these rules yet
 COMMANDS = [c for c in PROSE + TABLES if c[0] not in EXCEPTIONS]
 UNITS = "B|KiB|MiB|GiB|TiB|KB|MB|GB|TB|s|ms|us|ns|%"
 COLOUR = re.compile("\033\\[[0-9;]*m")
 # A figure stands alone: it is no part of a name, a path or an address.
-FIGURE = re.compile(r"(?<![\w.:/+#<>-])[+<>]?\d[\d.,:]*(?: \d{3})*(?: (?:%s))?(?![\w/:])" % UNITS)
+FIGURE = re.compile(r"(?<![\w.:/+#<>…-])[+<>]?(?:\d{1,3}(?: \d{3})+(?![.\d])|\d+(?:[.:]\d+)*)(?: (?:%s))?(?![\w/:])" % UNITS)
 texts = {}
 
 
@@ -205,8 +205,8 @@ def figures_are_the_same():
     for path, command in itertools.product(RECORDED + GOLDEN, COMMANDS):
         if command[0] == "dump":  # compared by its words
             continue
-        narrow, middle, wide = (figures(text(w, *command, path)) for w in WIDTHS)
-        pipe = figures(text(None, *command, path))
+        # (A chain of callers in the tree has as many names as there is room for, and says how many it leaves out.)
+        narrow, middle, wide, pipe = (figures(re.sub(r"\(\d+ more\) >", "", text(w, *command, path))) for w in (*WIDTHS, None))
         count += len(narrow)
         for less, more in ((narrow, middle), (middle, wide), (wide, pipe)):
             if less - more:

@@ -59,8 +59,8 @@ static void print_json(struct ct_view *v, const struct findings *f, int ok) {
     ct_json_bool(j, "complete", ct_trace_state_is_complete(v->trace, f->lost));
     ct_json_number(j, "lost_events", f->lost);
     ct_document_add_recording(j, v->trace);
-    ct_json_number(j, "events", f->events);
-    ct_json_number(j, "events_by_prefixes", v->trace->events);
+    ct_json_number(j, "events", v->trace->events);
+    ct_json_number(j, "events_read", f->events);
     ct_json_number(j, "missing_events", v->trace->missing_events);
     ct_json_number(j, "missing_chunks", x->missing);
     ct_json_number(j, "foreign_chunks", x->foreign);

@@ -75,9 +75,10 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
 }
 
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][10] = {
-        [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "ooms", "incidents",
-                                "incident_counts", "crossing", "live_at_crossing", "live_at_peak"},
+    static const char *const keys[CT_COMMANDS][12] = {
+        [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "host_bytes_at_moment",
+                                "shared_at_moment", "ooms", "incidents", "incident_counts",
+                                "crossing", "live_at_crossing", "live_at_peak"},
         [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
@@ -155,7 +156,6 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     ct_json_bool(j, "clean_end", t->ended);
     ct_json_bool(j, "running", t->running);
     ct_json_number(j, "torn_events", t->torn);
-    ct_json_number(j, "file_bytes", t->source.bytes);
     ct_json_bool(j, "wrapped", t->index.chunks[0].head.seq != 0 || t->overwritten_events);
     ct_json_number(j, "overwritten_events", t->overwritten_events);
     ct_json_bool(j, "exact", t->exact);
@@ -165,8 +165,41 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     add_fact(j, t, "min_size", "option.MIN_SIZE");
 }
 
+static void add_cause_pool(struct ct_json *j, const struct ct_pool_growth *w) {
+    if (!w) {
+        ct_json_null(j, "pool");
+        return;
+    }
+    ct_json_open(j, "pool", '{');
+    ct_json_text(j, "cause", ct_pool_growth_cause_name(w->cause));
+    ct_json_text(j, "class", w->class == CT_TORCH_POOL_SMALL ? "small" : "large");
+    ct_json_number(j, "free_bytes", w->free.bytes);
+    ct_json_number(j, "free_blocks", w->free.ranges);
+    ct_json_number(j, "largest_free_bytes", w->free.largest);
+    ct_json_close(j, '}');
+}
+
+static void add_cause(struct ct_json *j, const struct ct_oom_event *o,
+                      const struct ct_oom_reason *reason, const struct ct_pool_growths *growths) {
+    const struct ct_oom_cause c = ct_oom_cause_find(o, reason, growths);
+    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE) {
+        ct_json_null(j, "cause");
+        return;
+    }
+    ct_json_open(j, "cause", '{');
+    ct_json_number(j, "missing_bytes", c.missing);
+    ct_json_bool(j, "exceeds_device", c.exceeds_device);
+    add_cause_pool(j, c.pool);
+    ct_json_number_or_null(j, "pool_idle_bytes", c.idle_bytes != 0, c.idle_bytes);
+    ct_json_number_or_null(j, "other_processes_bytes", c.others_bytes != 0, c.others_bytes);
+    ct_json_number_or_null(j, "mempool_idle_bytes", c.mempool_idle_bytes != 0,
+                           c.mempool_idle_bytes);
+    ct_json_close(j, '}');
+}
+
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
-                         const struct ct_oom_event *o, int budget) {
+                         const struct ct_oom_event *o, int budget,
+                         const struct ct_pool_growths *growths) {
     const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_oom_reason reason = ct_oom_reason_find(o, budget);
     ct_json_open(j, key, '{');
@@ -187,6 +220,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
+    add_cause(j, o, &reason, growths);
     ct_json_bool(j, "recovered", o->recovered);
     ct_json_number_or_null(j, "recovered_event", o->recovered, o->recovered_event);
     ct_json_number_or_null(j, "recovered_t_ns", o->recovered, o->recovered_t_ns);
@@ -226,11 +260,13 @@ static void add_incident_counts(struct ct_json *j, const struct ct_incidents *n)
     ct_json_close(j, '}');
 }
 
-void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_incidents *n,
+void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_scan *s,
                                const struct ct_oom_event *crossing) {
+    const struct ct_incidents *n = &s->incidents;
+    const int budget = v->options->capacity != 0;
     ct_json_open(j, "ooms", '[');
     for (size_t i = 0; i < n->oom_count; i++)
-        ct_document_add_oom(j, v, NULL, &n->ooms[i], 0);
+        ct_document_add_oom(j, v, NULL, &n->ooms[i], 0, &s->growths);
     ct_json_close(j, ']');
     ct_json_open(j, "incidents", '[');
     for (size_t k = 0; k < n->count; k++)
@@ -238,7 +274,7 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
     ct_json_close(j, ']');
     add_incident_counts(j, n);
     if (crossing)
-        ct_document_add_oom(j, v, "crossing", crossing, v->options->capacity != 0);
+        ct_document_add_oom(j, v, "crossing", crossing, budget, &s->growths);
     else
         ct_json_null(j, "crossing");
 }

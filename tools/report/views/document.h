@@ -4,7 +4,7 @@
 #define CT_DOCUMENT_H
 
 #include "analyze/capacity.h"
-#include "analyze/oom_reason.h"
+#include "analyze/oom_cause.h"
 #include "base/json.h"
 #include "views/view_scan.h"
 
@@ -23,11 +23,13 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
 int ct_document_print_unknown(const struct ct_view *v);
 // Adds the keys of the recording.
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t);
-// Adds an OOM; `key` is NULL in a list. `budget`: it crossed the budget of --capacity.
+// Adds an OOM; `key` is NULL in a list. `budget`: it crossed the budget of --capacity. `growths`:
+// may be NULL, then PyTorch's pool is no cause.
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
-                         const struct ct_oom_event *o, int budget);
+                         const struct ct_oom_event *o, int budget,
+                         const struct ct_pool_growths *growths);
 // Adds the OOMs, the incidents that they are parts of, and the crossing (NULL: there is none).
-void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_incidents *n,
+void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_scan *s,
                                const struct ct_oom_event *crossing);
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);

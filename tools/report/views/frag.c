@@ -394,7 +394,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     ct_json_open(j, "ooms_despite_free", '[');
     for (size_t k = 0; k < s->incidents.count; k++)
         if (find_despite_free(s, k, d))
-            ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0);
+            ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0, &s->growths);
     ct_json_close(j, ']');
     ct_json_number(j, "ooms_free_unknown", count_incidents(s, d, CT_OOM_REASON_UNKNOWN));
     add_history(j, h, d);

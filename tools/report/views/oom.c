@@ -202,7 +202,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
-    ct_document_add_incidents(j, v, &s->incidents, ct_scan_find_crossing(s));
+    ct_document_add_incidents(j, v, s, ct_scan_find_crossing(s));
     ct_document_end(j);
 }
 

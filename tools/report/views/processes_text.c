@@ -94,25 +94,38 @@ static void print_other_failures(const struct ct_processes_shown *s, size_t fail
     putc('\n', s->out);
 }
 
-static void print_no_oom(const struct ct_processes_shown *s) {
-    size_t unreadable = 0, incomplete = 0, recovered = 0;
+// Prints which traces leave something open, so that "no" is only as far as they show.
+static void print_doubts(const struct ct_processes_shown *s) {
+    size_t counts[3] = {0};
+    static const char *const names[3] = {"cannot be read", "INCOMPLETE", "with events missing"};
+    const char *separator = ", as far as the traces show: ";
     for (size_t i = 0; i < s->all.count; i++) {
-        const struct ct_process *p = &s->all.list[i];
-        unreadable += s->traces[i].error != NULL;
-        incomplete += p->is_usable && s->traces[i].missing != NULL;
-        recovered += p->is_usable ? p->incidents.failed + p->incidents.retried : 0;
+        const char *state = s->traces[i].state;
+        const int is_whole =
+            state && (strcmp(state, "complete") == 0 || strcmp(state, "killed") == 0 ||
+                      strcmp(state, "recording") == 0);
+        if (s->traces[i].error)
+            counts[0]++;
+        else if (s->all.list[i].is_usable && !is_whole)
+            counts[s->traces[i].missing ? 1 : 2]++;
     }
+    for (size_t k = 0; k < 3; k++)
+        if (counts[k]) {
+            fprintf(s->out, "%s%zu %s", separator, counts[k], names[k]);
+            separator = ", ";
+        }
+}
+
+static void print_no_oom(const struct ct_processes_shown *s) {
+    size_t recovered = 0;
+    for (size_t i = 0; i < s->all.count; i++)
+        recovered += s->all.list[i].incidents.failed + s->all.list[i].incidents.retried;
     fputs(s->terminal->bold, s->out);
     if (recovered)
         fprintf(s->out, "%zu OOM%s recovered", recovered, recovered == 1 ? " was" : "s were");
     else
         fputs("No OOM occurred", s->out);
-    if (unreadable || incomplete)
-        fputs(", as far as the traces show: ", s->out);
-    if (unreadable)
-        fprintf(s->out, "%zu cannot be read%s", unreadable, incomplete ? ", " : "");
-    if (incomplete)
-        fprintf(s->out, "%zu INCOMPLETE", incomplete);
+    print_doubts(s);
     fprintf(s->out, "%s\n", s->terminal->reset);
 }
 

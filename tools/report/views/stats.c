@@ -3,10 +3,11 @@
 #include "analyze/allocation_stats.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "views/document.h"
 #include "views/event_names.h"
-#include "views/label.h"
+#include "views/print.h"
 #include "views/trace_state.h"
 
 enum { SIZES_SHOWN = 5, BAR = 39 };
@@ -83,9 +84,9 @@ static void print_bars(struct ct_view *v, const struct bars *b) {
 
 static void print_sizes(struct ct_view *v, const struct ct_object_stats *s) {
     const size_t most = v->options->top ? v->options->top : SIZES_SHOWN;
-    fputs("  most bytes in one size: ", v->out);
+    fputs("  most bytes in one size: " CT_WRAP_HANG, v->out);
     for (size_t i = 0; i < s->size_count && i < most; i++)
-        fprintf(v->out, "%s%s x %s", i ? ", " : "", ct_label_size(v, s->by_size[i].size).text,
+        fprintf(v->out, "%s%s x %s", i ? "; " : "", ct_label_size(v, s->by_size[i].size).text,
                 ct_human_count(s->by_size[i].count).text);
     if (s->size_count > most)
         fprintf(v->out, " (%zu more size%s)", s->size_count - most,
@@ -98,7 +99,7 @@ static void print_objects(struct ct_view *v, int device, enum ct_stats_kind kind
     static const char *const names[] = {"allocations of the driver", "PyTorch's blocks"};
     const struct bars sizes = {s->sizes, CT_STATS_SIZES, label_size, "size"};
     const struct bars lifetimes = {s->lifetimes, CT_STATS_LIFETIMES, label_lifetime, "lifetime"};
-    fprintf(v->out, "%s, %s: %s allocated (%s), %s freed (%s), %s live at the end (%s)\n",
+    fprintf(v->out, "%s, %s\n  %s allocated (%s), %s freed (%s), %s live at the end (%s)\n",
             ct_label_device(device).text, names[kind], ct_human_count(s->allocated.count).text,
             ct_label_size(v, s->allocated.bytes).text, ct_human_count(s->freed.count).text,
             ct_label_size(v, s->freed.bytes).text, ct_human_count(s->live.count).text,
@@ -112,19 +113,22 @@ static void print_objects(struct ct_view *v, int device, enum ct_stats_kind kind
 }
 
 static void print_calls(struct ct_view *v, const struct ct_allocation_stats *s) {
-    char api[80];
+    char api[80], text[140];
     fprintf(v->out, "%s%10s %8s %12s %12s %12s  function%s\n", v->terminal->dim, "calls", "failed",
             "bytes", "time", "longest", v->terminal->reset);
     for (size_t i = 0; i < s->call_count; i++) {
         const struct ct_call_stats *c = &s->calls[i];
         const char *op = ct_event_names_op(c->op);
         ct_label_api(v, c->api, api, sizeof api);
-        fprintf(v->out, "%10s %8s %12s %12s %12s  %s (%s%s)\n", ct_human_count(c->count).text,
+        (void)snprintf(text, sizeof text, "%s (%s%s)", api, op ? op : "?",
+                       c->timed && c->timed < c->count ? "; not all were timed" : "");
+        fprintf(v->out, "%10s %8s %12s %12s %12s  ", ct_human_count(c->count).text,
                 c->failed ? ct_human_count(c->failed).text : "-",
                 c->bytes ? ct_label_size(v, c->bytes).text : "-",
                 c->timed ? ct_human_duration(c->duration_ns).text : "-",
-                c->timed ? ct_human_duration(c->longest_ns).text : "-", api, op ? op : "?",
-                c->timed && c->timed < c->count ? "; not all were timed" : "");
+                c->timed ? ct_human_duration(c->longest_ns).text : "-");
+        ct_print_label(v, text, 60);
+        putc('\n', v->out);
     }
 }
 

@@ -217,7 +217,6 @@ static void print_live(struct summary *s, unsigned rows) {
             has_blocks ? ", PyTorch's by block" : "");
     if (!s->live.count)
         return;
-    ct_site_groups_refine(v->sites, s->live.holdings, s->live.holding_count);
     ct_site_groups_build(&groups, v->sites, s->live.holdings, s->live.holding_count);
     ct_print_site_groups(v, &groups, s->live.bytes, rows);
     ct_site_groups_free(&groups);
@@ -436,6 +435,16 @@ static void add_holdings(struct ct_json *j, struct summary *s, const char *key, 
     ct_json_close(j, ']');
 }
 
+static void add_shared(struct ct_json *j, const struct ct_shared *m) {
+    ct_json_open(j, "shared_at_moment", '{');
+    ct_json_number(j, "exported", m->exported);
+    ct_json_number(j, "exported_bytes", m->exported_bytes);
+    ct_json_number(j, "opened", m->opened);
+    ct_json_number(j, "imported", m->imported);
+    ct_json_number(j, "imported_bytes", m->imported_bytes);
+    ct_json_close(j, '}');
+}
+
 static void print_json(struct summary *s) {
     struct ct_json json = {.out = s->v->out}, *j = &json;
     const int budget = s->v->options->capacity != 0;
@@ -449,7 +458,9 @@ static void print_json(struct summary *s) {
             add_device(j, s, d);
     ct_json_close(j, ']');
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
-    ct_document_add_incidents(j, s->v, &s->scan.incidents, s->crossing);
+    ct_json_number(j, "host_bytes_at_moment", s->live.host_bytes);
+    add_shared(j, &s->shared);
+    ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     add_holdings(j, s, "live_at_peak", s->crossing == NULL);
     ct_document_end(j);
@@ -501,6 +512,7 @@ int ct_view_summary(struct ct_view *v) {
         s.capacity = ct_capacity_find(v->trace, &s.scan.end, s.device);
         read_live(&s);
         read_shared(&s);
+        ct_site_groups_refine(v->sites, s.live.holdings, s.live.holding_count);
         const struct ct_device_memory memory = ct_scan_memory(&s.scan, s.device);
         // (at the crossing, it includes the reading that came with the OOM)
         s.live.split = s.crossing ? memory.crossing : memory.peak;
