@@ -276,12 +276,17 @@ def views_agree():
     return problems or "%d moments" % count
 
 
+ROWS = {"tracked": "tracked: ", "pools idle": "idle in CUDA's memory pools", "in flight": "in flight: ",
+        "untracked": "(?:untracked: )?contexts, modules, rounding", "others": "other processes and the driver", "free": "free"}
+
+
 def rows_of(path, *options):
     """The rows of summary that say how the memory of its device is used, in bytes."""
     code, out, _ = report("summary", "--units=bytes", *options, path)
     check(code in (0, 4), out)
-    rows = re.findall(r"^  (tracked|pools idle|in flight|untracked|others|free) +([\d,]+)(?: B)? ", out.decode(), re.M)
-    return {name: int(size.replace(",", "")) for name, size in rows}
+    found = {name: re.findall(r"^ +(\d+) +[<\d.]+ %% +%s" % begin, out.decode(), re.M) for name, begin in ROWS.items()}
+    check(all(len(sizes) < 2 for sizes in found.values()), found)
+    return {name: int(size) for name, sizes in found.items() for size in sizes}
 
 
 def said_in_json(memory):
