@@ -470,7 +470,7 @@ def options():
 
 
 def screen(*arguments):
-    code, out, _ = report(*arguments)
+    code, out, _ = report(*arguments, columns=80)
     equal(code, 0)
     lines = out.decode().splitlines()
     wide = [line for line in lines if len(line) > 80 and not line.startswith("next:")]
