@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import check_ledger
+import ring_checker
 from check_ledger import differences, is_give, number, show
 
 
@@ -145,7 +146,25 @@ def last_run(events):
     return events
 
 
-def compare_live(trace, ledger, has, before, unsure):
+def pending_frees(path, last_calls):
+    """Frees that were published, that the driver had not done, and that were overwritten since: those of threads which made
+    no other call in the part of the trace that is left. Each checkpoint names the last free of a thread, and its object.
+    last_calls: for each such thread the time of its last call in the ledger."""
+    found = {}
+    for chunk in (c for run in ring_checker.read(path)[-1:] for c in run):
+        named = []
+        for e, _ in chunk.objects:
+            if e.op == "amend":
+                named.append(e)
+                continue
+            for free in named:
+                if free.tid in last_calls and free.amends > last_calls[free.tid]:
+                    found[free.tid] = {"op": "free", "ptr": e.ptr, "api": "", "result": 0}
+            named = []
+    return list(found.values())
+
+
+def compare_live(trace, ledger, has, before, unsure, pending):
     """What is live at the end, by the trace's own checkpoints and by the ledger, with or without each call that was under
     way in a thread of which the trace has nothing any more."""
     told = {e["seq"]: e for e in has if "seq" in e}
@@ -153,7 +172,7 @@ def compare_live(trace, ledger, has, before, unsure):
     for n in range(1 << len(unsure)):
         known = before | {seq for i, seq in enumerate(sorted(unsure)) if n >> i & 1}
         effective = [told.get(e["seq"], e) for e in ledger if e["seq"] in told or e["seq"] in known]
-        problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e])
+        problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e] + pending)
         if not problems:
             break
     return problems
@@ -181,7 +200,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     seen, true = check_ledger.by_thread(calls), check_ledger.by_thread(others)
     wrong, has = compare_primaries(primaries, true_primaries, sure, wrapped)
     problems = compare_numbers(events, wrapped) + wrong
-    before, unsure = {e["seq"] for e in true_primaries}, set()
+    before, unsure, last_calls = {e["seq"] for e in true_primaries}, set(), {}
     for tid in set(seen) | set(true):
         wrong, mine = compare_thread(tid, seen[tid], true[tid], returned.get(tid, 0), wrapped)
         problems += wrong
@@ -191,9 +210,12 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
             gone_by = len(true[tid]) if first is not None else returned.get(tid, 0)
             before |= {e["seq"] for e in true[tid][:gone_by] if first is None or e["seq"] < first}
             unsure |= {e["seq"] for e in true[tid][gone_by:]}
+            if first is None and true[tid] and gone_by == len(true[tid]):
+                last_calls[tid] = true[tid][-1]["t_ns"]
     problems += compare_order(events, not wrapped)
     if live and not problems:
-        problems += compare_live(trace, ledger, has, before, unsure)
+        pending = pending_frees(path, last_calls) if last_calls else []
+        problems += compare_live(trace, ledger, has, before, unsure, pending)
     return problems, (len(ledger), gone, len(calls) + len(primaries))
 
 
