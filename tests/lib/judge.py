@@ -5,6 +5,7 @@ The truth is the simulated driver's binary ledger (SIM_LEDGER_MAP), which surviv
 for each thread which of its calls had returned. A call that was under way may be in the trace or not.
 """
 import bisect
+import collections
 import json
 import subprocess
 import sys
@@ -164,15 +165,40 @@ def pending_frees(path, last_calls):
     return list(found.values())
 
 
-def compare_live(trace, ledger, has, before, unsure, pending):
+def kept_in_sums(calls, ledger):
+    """Of allocations before an inexact checkpoint only sums are known. A free that the recorder took out of its ring says of
+    which sum it is one; those that a kill left in the rings cannot, and the sum keeps the allocation (FORMAT.md, section 7).
+    Such allocations, at addresses of their own."""
+    frees, at, kept, known = collections.defaultdict(list), {}, [], set()
+    for e in ledger:
+        if not e["result"] and e["op"] == "alloc":
+            at[e.get("ptr")] = e
+        elif not e["result"] and e["op"] == "free":
+            frees[e["tid"], e.get("ptr")].append((e["t_ns"], at.pop(e.get("ptr"), None)))
+    for e in calls:
+        p = number(e["ptr"])
+        if e["result"] or e["op"] not in ("alloc", "free"):
+            continue
+        if e["op"] == "alloc":
+            known.add(p)
+        elif p in known:
+            known.discard(p)
+        elif e["bytes"] is None:
+            done = [a for t_ns, a in frees[e["tid"], p] if t_ns >= e["t_ns"] - check_ledger.CLOCK_NS][:1] or [at.get(p)]
+            kept += [dict(a, ptr=-1 - len(kept)) for a in done if a]
+    return kept
+
+
+def compare_live(trace, ledger, has, before, unsure, pending, calls):
     """What is live at the end, by the trace's own checkpoints and by the ledger, with or without each call that was under
     way in a thread of which the trace has nothing any more."""
     told = {e["seq"]: e for e in has if "seq" in e}
     summary, problems = trace.json("summary"), []
+    more = pending + ([] if summary["trace"]["exact"] else kept_in_sums(calls, ledger))
     for n in range(1 << len(unsure)):
         known = before | {seq for i, seq in enumerate(sorted(unsure)) if n >> i & 1}
         effective = [told.get(e["seq"], e) for e in ledger if e["seq"] in told or e["seq"] in known]
-        problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e] + pending)
+        problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e] + more)
         if not problems:
             break
     return problems
@@ -215,7 +241,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     problems += compare_order(events, not wrapped)
     if live and not problems:
         pending = pending_frees(path, last_calls) if last_calls else []
-        problems += compare_live(trace, ledger, has, before, unsure, pending)
+        problems += compare_live(trace, ledger, has, before, unsure, pending, calls + primaries)
     return problems, (len(ledger), gone, len(calls) + len(primaries))
 
 

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
-from mktrace import FIRST_PART, LAST_PART, Trace  # noqa: E402
+from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace  # noqa: E402
 from tap import case  # noqa: E402
 
 _RECORD, _RECORDS_AT, _THREADS_AT = 120, 4096 + 65536 + 4096 * 64, 4096 + 65536
@@ -189,6 +189,35 @@ def _():
 @case("seen: an object that a checkpoint lacks, or a free in it that the driver should have done")
 def _():
     wrong = [judge_wrapped(freed_ns=3000, lacks=True), judge_wrapped(freed_ns=500)]
+    return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
+
+
+def judge_sums(summed, **described):
+    """One of two allocations before a checkpoint is freed after it. The checkpoint has the sum of `summed` allocations."""
+    where = folder()
+    trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
+    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 1, "cuMemAlloc_v2", "alloc", 0x20000),
+                            (90000, 1, "cuMemFree_v2", "free", 0x10000)])
+    t, about = Trace(), {"device": 0, "space": "device"}
+    t.seq, t.number = 7, 50
+    t.checkpoint()
+    records = [t.record("alloc", 1000, tid=None, event=1, count=summed, bytes=512 * summed, **about)]
+    t.event("free", 90000, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0, **described)
+    t.segment = True
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | INEXACT, records))
+    with open(trace, "wb") as f:
+        f.write(t.bytes())
+    return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
+
+
+@case("a sum keeps an allocation whose free was in a ring at the kill, and loses one whose free was described")
+def _():
+    return judge_sums(2) + judge_sums(2, bytes=512, device=0, space="device")
+
+
+@case("seen: a sum of too many, or of too few")
+def _():
+    wrong = [judge_sums(n, **d) for n in (1, 3) for d in ({}, {"bytes": 512, "device": 0, "space": "device"})]
     return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
 
 
