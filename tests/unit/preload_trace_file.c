@@ -699,8 +699,8 @@ static void a_chunk_that_never_fits_changes_nothing(void **state) {
     assert_int_equal(ct_file_ring_append(file.fd, odd, 100, 1000, 0), -EINVAL);
 }
 
-// Every call may fail, whole or in part. In some of these rounds the file cannot grow where more than
-// half of it is protected.
+// Every call may fail, whole or in part. In some of these rounds the file cannot grow while more
+// than half of it is protected.
 static void faults_leave_a_valid_file(void **state) {
     (void)state;
     for (int round = 0; round < 40; round++) {
