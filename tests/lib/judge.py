@@ -5,11 +5,13 @@ The truth is the simulated driver's binary ledger (SIM_LEDGER_MAP), which surviv
 for each thread which of its calls had returned. A call that was under way may be in the trace or not.
 """
 import bisect
+import collections
 import json
 import subprocess
 import sys
 
 import check_ledger
+import ring_checker
 from check_ledger import differences, is_give, number, show
 
 
@@ -145,15 +147,58 @@ def last_run(events):
     return events
 
 
-def compare_live(trace, ledger, has, before, unsure):
+def pending_frees(path, last_calls):
+    """Frees that were published, that the driver had not done, and that were overwritten since: those of threads which made
+    no other call in the part of the trace that is left. Each checkpoint names the last free of a thread, and its object.
+    last_calls: for each such thread the time of its last call in the ledger."""
+    found = {}
+    for chunk in (c for run in ring_checker.read(path)[-1:] for c in run):
+        named = []
+        for e, _ in chunk.objects:
+            if e.op == "amend":
+                named.append(e)
+                continue
+            for free in named:
+                if free.tid in last_calls and free.amends > last_calls[free.tid]:
+                    found[free.tid] = {"op": "free", "ptr": e.ptr, "api": "", "result": 0}
+            named = []
+    return list(found.values())
+
+
+def kept_in_sums(calls, ledger):
+    """Of allocations before an inexact checkpoint only sums are known. A free that the recorder took out of its ring says of
+    which sum it is one; those that a kill left in the rings cannot, and the sum keeps the allocation (FORMAT.md, section 7).
+    Such allocations, at addresses of their own."""
+    frees, at, kept, known = collections.defaultdict(list), {}, [], set()
+    for e in ledger:
+        if not e["result"] and e["op"] == "alloc":
+            at[e.get("ptr")] = e
+        elif not e["result"] and e["op"] == "free":
+            frees[e["tid"], e.get("ptr")].append((e["t_ns"], at.pop(e.get("ptr"), None)))
+    for e in calls:
+        p = number(e["ptr"])
+        if e["result"] or e["op"] not in ("alloc", "free"):
+            continue
+        if e["op"] == "alloc":
+            known.add(p)
+        elif p in known:
+            known.discard(p)
+        elif e["bytes"] is None:
+            done = [a for t_ns, a in frees[e["tid"], p] if t_ns >= e["t_ns"] - check_ledger.CLOCK_NS][:1] or [at.get(p)]
+            kept += [dict(a, ptr=-1 - len(kept)) for a in done if a]
+    return kept
+
+
+def compare_live(trace, ledger, has, before, unsure, pending, calls):
     """What is live at the end, by the trace's own checkpoints and by the ledger, with or without each call that was under
     way in a thread of which the trace has nothing any more."""
     told = {e["seq"]: e for e in has if "seq" in e}
     summary, problems = trace.json("summary"), []
+    more = pending + ([] if summary["trace"]["exact"] else kept_in_sums(calls, ledger))
     for n in range(1 << len(unsure)):
         known = before | {seq for i, seq in enumerate(sorted(unsure)) if n >> i & 1}
         effective = [told.get(e["seq"], e) for e in ledger if e["seq"] in told or e["seq"] in known]
-        problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e])
+        problems = check_ledger.compare_live(summary, effective + [e for e in has if "seq" not in e] + more)
         if not problems:
             break
     return problems
@@ -181,7 +226,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     seen, true = check_ledger.by_thread(calls), check_ledger.by_thread(others)
     wrong, has = compare_primaries(primaries, true_primaries, sure, wrapped)
     problems = compare_numbers(events, wrapped) + wrong
-    before, unsure = {e["seq"] for e in true_primaries}, set()
+    before, unsure, last_calls = {e["seq"] for e in true_primaries}, set(), {}
     for tid in set(seen) | set(true):
         wrong, mine = compare_thread(tid, seen[tid], true[tid], returned.get(tid, 0), wrapped)
         problems += wrong
@@ -191,9 +236,12 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
             gone_by = len(true[tid]) if first is not None else returned.get(tid, 0)
             before |= {e["seq"] for e in true[tid][:gone_by] if first is None or e["seq"] < first}
             unsure |= {e["seq"] for e in true[tid][gone_by:]}
+            if first is None and true[tid] and gone_by == len(true[tid]):
+                last_calls[tid] = true[tid][-1]["t_ns"]
     problems += compare_order(events, not wrapped)
     if live and not problems:
-        problems += compare_live(trace, ledger, has, before, unsure)
+        pending = pending_frees(path, last_calls) if last_calls else []
+        problems += compare_live(trace, ledger, has, before, unsure, pending, calls + primaries)
     return problems, (len(ledger), gone, len(calls) + len(primaries))
 
 

@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from death import *  # noqa: E402,F403
+from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace  # noqa: E402
 from tap import case  # noqa: E402
 
 _RECORD, _RECORDS_AT, _THREADS_AT = 120, 4096 + 65536 + 4096 * 64, 4096 + 65536
@@ -140,5 +141,84 @@ for at, kind, value, what in ((0, "<Q", 1 << 62, "t_ns"), (24, "<i", 7, "result"
                               (40, "<Q", 4096, "ptr"), (48, "<Q", 12345, "bytes")):
     seen(f"an allocation that differs at byte {at}",
          lambda d, at=at, k=kind, v=value: put(d, an_allocation(d) + at, k, v), what)
+
+
+def written_ledger(path, calls):
+    """calls: (time, thread, api, op, ptr); all of them had returned."""
+    names = ["cuMemAlloc_v2", "cuMemFree_v2", "alloc", "free"]
+    made = {tid: sum(1 for c in calls if c[1] == tid) for tid in sorted({c[1] for c in calls})}
+    data = bytearray(_RECORDS_AT)
+    struct.pack_into("<8sIIQQQQQ", data, 0, b"SIMLEDG1", 1, 0, 100, len(calls), len(names), len(made), 0)
+    for i, name in enumerate(names):
+        data[4096 + 64 * i:4096 + 64 * i + len(name)] = name.encode()
+    for i, (tid, n) in enumerate(made.items()):
+        struct.pack_into("<IIQQ", data, _THREADS_AT + 64 * i, tid, 0, n, n)
+    for t_ns, tid, api, op, ptr in calls:  # (device, address and bytes are known)
+        data += struct.pack("<QIHHIiii9Q16x", t_ns, tid, names.index(api), names.index(op), 13, 0, 0, 0, 0, ptr, 512, 0, 0, 0, 0, 0, 0)
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def judge_wrapped(freed_ns, lacks=False):
+    """A thread published a free, lost its core before the driver's, and was killed when the file had wrapped. Only the
+    checkpoint still names that free; lacks: the checkpoint has neither the free nor its object."""
+    where = folder()
+    trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
+    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 2, "cuMemAlloc_v2", "alloc", 0x20000),
+                            (90000, 2, "cuMemAlloc_v2", "alloc", 0x30000)])
+    t, about = Trace(), {"bytes": 512, "device": 0, "space": "device"}
+    t.seq, t.number = 7, 50
+    t.checkpoint()
+    records = [t.record("alloc", 2000, tid=2, ptr=0x20000, event=2, **about)]
+    if not lacks:
+        records += [t.record("amend", freed_ns, tid=1, amends_ns=freed_ns),
+                    t.record("alloc", 1000, tid=1, ptr=0x10000, event=1, **about)]
+    t.event("alloc", 90000, tid=2, api="cuMemAlloc_v2", ptr=0x30000, result=0, **about)
+    t.segment = True
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART, records))
+    with open(trace, "wb") as f:
+        f.write(t.bytes())
+    return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
+
+
+@case("a free that the driver has not done may be named by a checkpoint only, if the thread's events were overwritten")
+def _():
+    return judge_wrapped(freed_ns=3000)
+
+
+@case("seen: an object that a checkpoint lacks, or a free in it that the driver should have done")
+def _():
+    wrong = [judge_wrapped(freed_ns=3000, lacks=True), judge_wrapped(freed_ns=500)]
+    return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
+
+
+def judge_sums(summed, **described):
+    """One of two allocations before a checkpoint is freed after it. The checkpoint has the sum of `summed` allocations."""
+    where = folder()
+    trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
+    written_ledger(ledger, [(1000, 1, "cuMemAlloc_v2", "alloc", 0x10000), (2000, 1, "cuMemAlloc_v2", "alloc", 0x20000),
+                            (90000, 1, "cuMemFree_v2", "free", 0x10000)])
+    t, about = Trace(), {"device": 0, "space": "device"}
+    t.seq, t.number = 7, 50
+    t.checkpoint()
+    records = [t.record("alloc", 1000, tid=None, event=1, count=summed, bytes=512 * summed, **about)]
+    t.event("free", 90000, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0, **described)
+    t.segment = True
+    t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | INEXACT, records))
+    with open(trace, "wb") as f:
+        f.write(t.bytes())
+    return judge.judge(REPORT, trace, ledger, may_wrap=True)[0]
+
+
+@case("a sum keeps an allocation whose free was in a ring at the kill, and loses one whose free was described")
+def _():
+    return judge_sums(2) + judge_sums(2, bytes=512, device=0, space="device")
+
+
+@case("seen: a sum of too many, or of too few")
+def _():
+    wrong = [judge_sums(n, **d) for n in (1, 3) for d in ({}, {"bytes": 512, "device": 0, "space": "device"})]
+    return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
+
 
 end()

@@ -39,6 +39,7 @@ CASES = {
     "the file goes round, with provisional chunks":
         ("worker 8 100 4000 0", 200000, {**SMALL, **OFTEN, "CUTRACE_STACKS": "off"}, 2, 60),
     "checkpoints of many allocations": ("worker 2 0 20000 0", 360000, SMALL, 2, 60),
+    "checkpoints with sums only": ("worker 2 0 30000 0", 360000, SMALL, 2, 60),
     "in memory": ("worker 2 0 64 0", 12000, {**MEMORY, "CUTRACE_FLUSH_MS": "10"}, 6, 100),
     "in memory, nothing is written": ("worker 8 10 64 0", 12000, {**MEMORY, "WORKER_REFUSALS": "0"}, 4, 60),
     "in memory, which goes round": ("worker 2 0 4000 0", 600000, {**SMALL, **MEMORY, "WORKER_REFUSALS": "0"}, 2, 60),
