@@ -154,7 +154,7 @@ def written_ledger(path, calls):
     for i, (tid, n) in enumerate(made.items()):
         struct.pack_into("<IIQQ", data, _THREADS_AT + 64 * i, tid, 0, n, n)
     for t_ns, tid, api, op, ptr in calls:  # (device, address and bytes are known)
-        data += struct.pack("<QIHHIiii9Q16x", t_ns, tid, names.index(api), names.index(op), 13, 0, 0, 0, 0, ptr, 512, 0, 0, 0, 0, 0, 0)
+        data += struct.pack("<QIHHIiii9Q16x", t_ns, tid, names.index(api), names.index(op), 13, 0, 0, 0, 0, ptr, 512, *[0] * 6)
     with open(path, "wb") as f:
         f.write(data)
 
