@@ -83,7 +83,7 @@ static void print_missing(const struct ct_view *v, FILE *out, const struct ct_oo
     ct_human_bytes_of_parts(shown, parts, 2, reason->rounded, v->options->units, 0);
     fprintf(out, "%s was missing", shown[0].text);
     if (reason->rounded != o->bytes)
-        fprintf(out, " of %s, the request in steps of %s (inferred)",
+        fprintf(out, " of the %s that it takes in steps of %s (inferred)",
                 ct_label_size(v, reason->rounded).text, reason->step == 512 ? "512 B" : "2 MiB");
 }
 
