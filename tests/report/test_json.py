@@ -127,6 +127,26 @@ def schemas_are_strict():
                 check(all(v is None or v in PAGE for v in p["enum"] if p is not definitions.get("flag")), "on the page: %r" % p["enum"])
 
 
+@case("top has sites or a tree, and no growth with a tree; several processes have a moment and sums, or no common clock")
+def either_or():
+    for path in FILES:
+        for device in read("top", path)["devices"]:
+            check(device["sites"] is not None and device["tree"] is None, device)
+        for device in read("top", path, "--tree")["devices"]:
+            equal((device["sites"], device["growth_from_t_ns"]), (None, None), path)
+            equal(device["tree"]["bytes"], device["bytes"], path)
+    clocks = set()
+    for paths in (FILES[:2], RECORDED, FILES[:1] + RECORDED[:1]):
+        d = json.loads(report("--json", *paths)[1])[-1]
+        clocks.add(d["same_clock"])
+        equal(d["moment"] is not None, d["same_clock"], paths)
+        for gpu in d["gpus"]:
+            sums = [v for k, v in gpu.items() if k.endswith("_bytes") or k in ("unknown_count", "last_seen_count")]
+            equal(gpu["tracked_bytes"] is not None, d["same_clock"], paths)
+            check(d["same_clock"] or set(sums) == {None}, gpu)
+    equal(clocks, {False, True})
+
+
 @case("operations, flags and spaces of the schema are those of events.def")
 def closed_sets_of_the_format():
     with open(os.path.join(ROOT, "include/cutrace/format/events.def"), encoding="utf-8") as f:

@@ -321,6 +321,7 @@ def broken_traces():
     equal(code, 4)
     equal([p["state"] for p in document["processes"]], ["complete", "INCOMPLETE", None])
     check(document["processes"][2]["error"] and not document["processes"][0]["error"])
+    equal({k for k, v in document["processes"][2].items() if v is not None}, {"file", "error"})
     nothing = write("nothing.zst", simple(4, [], last=False).bytes())
     code, out, _ = report(a, nothing)
     equal(code, 4)
@@ -342,6 +343,7 @@ def same_trace():
         for i, p in enumerate(document["processes"]):
             copies = paths[i] != other and i != counted
             equal(p["same_as"], counted if copies else None, "%r %d" % (paths, i))
+            check(not copies or {k for k, v in p.items() if v is not None} == {"file", "same_as"}, p)
         equal(report(*paths)[1].count(b"the same trace as"), len(paths) - 2)
 
 
@@ -469,6 +471,14 @@ def options():
     check(b"== " in report("top", a, b)[1] and b"== " not in report(a, b)[1])
 
 
+def oom_of(api, pid):
+    t = Trace(trace_id=pid)
+    t.info = info(pid, [1 << 48])
+    t.event("alloc", 61 * S, api=api, device=0, bytes=79 * G, space="device", result=2, free_bytes=G, total_bytes=80 * G)
+    t.flush(last=True)
+    return t.bytes()
+
+
 def screen(*arguments):
     code, out, _ = report(*arguments, columns=80)
     equal(code, 0)
@@ -549,6 +559,20 @@ def recorded_pair():
     equal(gpu["free_bytes"], 83775586304)
     equal(gpu["tracked_bytes"] + gpu["untracked_bytes"], 683671552 + 543162368)
     equal(gpu["other_processes_bytes"], 85017493504 - 83775586304 - 683671552 - 543162368)
+
+
+@case("the OOM of a process is that of its own document, and its figures are those of its event")
+def crossings():
+    long = write("long-name.zst", oom_of("f" * 150, 9))
+    paths = [p for p in RECORDED if "exhausted" in p] + [long, one("no-oom.zst", 8, [M])]
+    documents = json.loads(report("--json", *paths)[1])
+    shown = [(p["crossing"], d["crossing"]) for p, d in zip(documents[-1]["processes"], documents)]
+    equal([a for a, _ in shown], [b and {k: b[k] for k in a or b} for a, b in shown])
+    for path, (crossing, _) in zip(paths[:-1], shown):
+        (event,) = [e for e in map(json.loads, report("dump", "--json", path)[1].splitlines()) if e["event"] == crossing["event"]]
+        equal([crossing[k] for k in ("t_ns", "device", "api", "requested_bytes")],
+              [event[k] for k in ("t_ns", "device", "api", "bytes")], path)
+    equal([crossing and crossing["api"] for crossing, _ in shown], [None, "f" * 150, None])
 
 
 @case("any recorded traces together: every GPU adds up, or says that it does not")

@@ -46,6 +46,20 @@ static const char *describe_state(const struct ct_process *p, const struct ct_tr
     return t->ended ? "complete" : "killed";
 }
 
+static void keep_api(struct ct_process_shown *shown, const struct ct_view *v,
+                     const struct ct_oom_event *crossing) {
+    const struct ct_string *api = &v->trace->definitions.strings[crossing->api];
+    if (crossing->op == CT_OP_BLOCK_OOM)
+        (void)snprintf(shown->api, sizeof shown->api, "PyTorch");
+    else
+        ct_label_api(v, crossing->api, shown->api, sizeof shown->api);
+    if (!api->length)
+        return;
+    shown->recorded_api = ct_heap_alloc_zeroed(api->length, 1);
+    memcpy(shown->recorded_api, api->at, api->length);
+    shown->recorded_api_length = api->length;
+}
+
 // Keeps what the table says of a trace when it is closed again.
 static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_view *v) {
     struct ct_process_shown *shown = &s->traces[i];
@@ -56,10 +70,8 @@ static void keep_state(struct ct_processes_shown *s, size_t i, const struct ct_v
     shown->is_estimate = ct_trace_state_estimate(v->trace, text, sizeof text);
     if (v->trace->incomplete || (s->options->strict && !ct_trace_is_intact(v->trace)))
         shown->status = CT_EXIT_INCOMPLETE;
-    if (p->has_crossing && p->crossing.op == CT_OP_BLOCK_OOM)
-        (void)snprintf(shown->api, sizeof shown->api, "PyTorch");
-    else if (p->has_crossing)
-        ct_label_api(v, p->crossing.api, shown->api, sizeof shown->api);
+    if (p->has_crossing)
+        keep_api(shown, v, &p->crossing);
 }
 
 static void keep_error(struct ct_processes_shown *s, size_t i, const struct ct_error *e) {
@@ -168,6 +180,7 @@ int ct_processes_print(const struct ct_arguments *o, const struct ct_terminal *t
     for (size_t i = 0; i < n; i++) {
         status = s.traces[i].status > status ? s.traces[i].status : status;
         free(s.traces[i].error);
+        free(s.traces[i].recorded_api);
     }
     free(s.traces);
     ct_processes_free(&s.all);

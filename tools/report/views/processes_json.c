@@ -72,7 +72,10 @@ static void add_crossing(struct ct_json *j, const struct ct_process *p,
     ct_json_number(j, "event", o->event);
     ct_json_number(j, "t_ns", o->t_ns);
     ct_document_add_device(j, "device", o->device);
-    ct_json_text(j, "api", shown->api);
+    if (shown->recorded_api)
+        ct_json_bytes(j, "api", shown->recorded_api, shown->recorded_api_length);
+    else
+        ct_json_null(j, "api");
     ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
     ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
     ct_json_text(j, "reason", ct_oom_reason_name(ct_oom_reason_find(o, 0).kind));

@@ -14,7 +14,9 @@ struct ct_process_shown {
     const char *state;   // of a readable one: "complete", "INCOMPLETE", ...
     const char *missing; // as ct_trace_state_missing; NULL: it has its end
     int is_estimate;     // options left out allocations
-    char api[100];       // of the crossing
+    char api[100];       // of the crossing, as text
+    char *recorded_api;  // the same as recorded; NULL: there is none
+    size_t recorded_api_length;
 };
 
 struct ct_processes_shown {

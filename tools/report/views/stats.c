@@ -190,12 +190,8 @@ static void add_objects(struct ct_view *v, struct ct_json *j, const char *key,
 }
 
 static void add_call(struct ct_view *v, struct ct_json *j, const struct ct_call_stats *c) {
-    const struct ct_string *api = &v->trace->definitions.strings[c->api];
     ct_json_open(j, NULL, '{');
-    if (api->length)
-        ct_json_bytes(j, "api", api->at, api->length);
-    else
-        ct_json_null(j, "api");
+    ct_document_add_string(j, "api", &v->trace->definitions.strings[c->api]);
     ct_document_add_name(j, "op", ct_event_names_op(c->op), c->op);
     ct_json_number(j, "count", c->count);
     ct_json_number(j, "failed_count", c->failed);
