@@ -20,7 +20,7 @@ list_files() {
 list_files "$@" | xargs -P "${TIDY_JOBS:-$(nproc)}" -n 1 sh -c '
     checks=
     case $1 in
-    tools/*) flags="-Iinclude -Itools -Itools/report" ;;
+    tools/*) flags="-D_GNU_SOURCE -Iinclude -Itools -Itools/report" ;;
     preload/*) flags="-Iinclude -Ipreload" ;;
     tests/stacks/capture/*) flags="-D_GNU_SOURCE -DROOM=64 -Iinclude -Ipreload" ;;
     *) flags="-D_GNU_SOURCE -Iinclude -Ipreload -Itools -Itools/report -Itests/sim" ;;
