@@ -173,10 +173,13 @@ int ct_processes_print(const struct ct_arguments *o, const struct ct_terminal *t
     s.all.count = n;
     s.traces = ct_heap_alloc_zeroed(n, sizeof *s.traces);
     read_all(&s, warn);
-    if (o->json)
+    if (o->json) {
         ct_processes_json_print(&s);
-    else
+    } else {
+        s.out = ct_terminal_open_text(terminal);
         ct_processes_text_print(&s);
+        fclose(s.out);
+    }
     for (size_t i = 0; i < n; i++) {
         status = s.traces[i].status > status ? s.traces[i].status : status;
         free(s.traces[i].error);
