@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/coarse_history.h"
+#include "analyze/host_memory.h"
 #include "analyze/live_at.h"
 #include "analyze/moment.h"
 #include "base/heap.h"
@@ -25,6 +26,7 @@ struct summary {
     struct ct_capacity capacity;         // of that device
     struct ct_live_totals live;          // at the crossing, or at the peak
     struct ct_shared shared;             // likewise, of all devices
+    uint64_t host_registered;            // likewise: bytes of page-locked host memory
 };
 
 // ---- the verdict --------------------------------------------------------------------------------
@@ -170,9 +172,10 @@ static void print_memory(struct summary *s) {
                                           .usage = &s->scan.end.readings.device[s->device]};
     ct_memory_table_print(s->v, &table);
     ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    if (s->live.host_bytes)
-        fprintf(s->v->out, "page-locked host memory %s: %s (see frag)\n", when(s),
-                ct_label_size(s->v, s->live.host_bytes).text);
+    if (s->live.host_bytes || s->host_registered)
+        fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
+                when(s), ct_label_size(s->v, s->live.host_bytes).text,
+                ct_label_size(s->v, s->host_registered).text);
 }
 
 static int has_shared(const struct ct_scan *s) {
@@ -459,6 +462,7 @@ static void print_json(struct summary *s) {
     ct_json_close(j, ']');
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
     ct_json_number(j, "host_bytes_at_moment", s->live.host_bytes);
+    ct_json_number(j, "host_registered_bytes_at_moment", s->host_registered);
     add_shared(j, &s->shared);
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
@@ -478,14 +482,24 @@ static void read_live(struct summary *s) {
         ct_live_at_before(&s->live, s->v->trace, s->crossing->event, s->device);
 }
 
-// Sums what is shared at the moment of the text. Few traces have such memory: these are read once
-// more.
-static void read_shared(struct summary *s) {
+static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_live *l) {
+    size_t count;
+    uint64_t sum = 0;
+    struct ct_host_memory *list = ct_host_memory_list(n, l, &count);
+    for (size_t i = 0; i < count; i++)
+        sum += list[i].registered ? list[i].bytes : 0;
+    free(list);
+    return sum;
+}
+
+// Sums what is shared or registered at the moment of the text. Few traces have such memory: these
+// are read once more.
+static void read_moment(struct summary *s) {
     const struct ct_moment moment =
         ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, 0);
     struct ct_sharing sharing = {0};
     struct ct_replay replay;
-    if (!has_shared(&s->scan))
+    if (!has_shared(&s->scan) && !s->scan.ops[CT_OP_REGISTER])
         return;
     ct_replay_init(&replay, NULL, NULL);
     ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
@@ -497,6 +511,7 @@ static void read_shared(struct summary *s) {
         s->shared.imported += m.imported;
         s->shared.imported_bytes += m.imported_bytes;
     }
+    s->host_registered = sum_registered(&s->v->trace->definitions, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);
 }
@@ -511,7 +526,7 @@ int ct_view_summary(struct ct_view *v) {
     if (s.device >= 0) {
         s.capacity = ct_capacity_find(v->trace, &s.scan.end, s.device);
         read_live(&s);
-        read_shared(&s);
+        read_moment(&s);
         ct_site_groups_refine(v->sites, s.live.holdings, s.live.holding_count);
         const struct ct_device_memory memory = ct_scan_memory(&s.scan, s.device);
         // (at the crossing, it includes the reading that came with the OOM)

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What summary and oom conclude: the cause of a failed request, who holds the device, and what is not memory of the GPU.
+
+Most traces are made here, so that the truth is what was put in; of the recorded ones it is counted from their events.
+"""
+import glob
+import json
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from mktrace import Trace  # noqa: E402
+from tap import ROOT, case, check, equal, main, report  # noqa: E402
+
+M, G, S = 1 << 20, 1 << 30, 10**9
+TOTAL = 80 * G
+FOLDER = tempfile.TemporaryDirectory()
+RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
+GOLDEN = sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
+
+
+def text(view, path, *options):
+    code, out, _ = report(view, *options, path)
+    check(code in (0, 4), "%s %s: exit status %d" % (view, path, code))
+    return out.decode()
+
+
+def read(view, path, *options):
+    return json.loads(text(view, path, "--json", *options))
+
+
+def recorded(name):
+    return next(path for path in RECORDED if os.path.basename(path) == name)
+
+
+def save(events):
+    """A trace of events, a second apart, on a device of 80 GiB."""
+    t = Trace()
+    t.info = {"device.0.total_bytes": str(TOTAL)}
+    for i, e in enumerate(events):
+        fields = {"device": 0, **{k: v for k, v in e.items() if k != "op"}}
+        if e.get("op", "alloc") == "alloc":
+            fields = {"api": "cuMemAlloc_v2", "result": 0, "space": "device", **fields}
+        t.event(e.get("op", "alloc"), S * (i + 1), **fields)
+    t.flush(last=True)
+    path = os.path.join(FOLDER.name, "t.zst")
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    return path
+
+
+def reading(free, own):
+    return {"op": "memory-sample", "free_bytes": free, "total_bytes": TOTAL, "process_bytes": own, "flags": ["nvml"], "tid": 9}
+
+
+def refused(size, free):
+    return {"bytes": size, "result": 2, "free_bytes": free, "total_bytes": TOTAL}
+
+
+def cause_of(path):
+    """The sentence of summary, which oom has too, and the object in JSON, without what would not have been enough."""
+    (said,) = re.findall(r"^  cause +(.*)$", text("summary", path), re.M)
+    check("  cause     %s\n" % said in text("oom", path), text("oom", path))
+    document = read("summary", path)["crossing"]["cause"]
+    equal(read("oom", path)["crossing"]["cause"], document)
+    return said, {k: v for k, v in (document or {}).items() if v not in (None, False)}
+
+
+# ---- the cause -----------------------------------------------------------------------------------
+
+@case("other processes are a cause where they hold what was missing and at least a twentieth of the device")
+def others():
+    for held, named in ((20 * G, True), (4 * G, True), (4 * G - 4 * M, False), (8 * M, False)):
+        path = save([{"ptr": G, "bytes": 10 * G}, reading(TOTAL - 10 * G - held, 10 * G), refused(TOTAL - 10 * G - held + 6 * M,
+                                                                                                TOTAL - 10 * G - held)])
+        said, document = cause_of(path)
+        equal((said.startswith("6.00 MiB was missing"), "other processes held" in said), (True, named), said)
+        equal(document, {"missing_bytes": 6 * M, **({"other_processes_bytes": held} if named else {})}, said)
+    path = save([{"ptr": G, "bytes": 10 * G}, reading(G, 10 * G), refused(76 * G, G)])  # 69 GiB of others, 75 missing
+    equal(cause_of(path)[1], {"missing_bytes": 75 * G})
+
+
+@case("what was missing is of the rounded request, and a request larger than the device has no other cause")
+def rounded():
+    said, document = cause_of(save([{"ptr": G, "bytes": 60 * G}, refused(10 * G + 1, 10 * G)]))
+    equal(document, {"missing_bytes": 2 * M})
+    check(said.startswith("2.00 MiB was missing of the 10.00 GiB that it takes in steps of 2 MiB (inferred)"), said)
+    said, document = cause_of(save([reading(4 * G, 2 * G), refused(81 * G, 4 * G)]))
+    equal(document, {"missing_bytes": 77 * G, "exceeds_device": True}, said)
+
+
+@case("this process's own allocations are named where they hold more than half of the device and nothing else explains it")
+def own_allocations():
+    for held, named in ((41 * G, True), (40 * G, False)):
+        said, _ = cause_of(save([{"ptr": G, "bytes": held}, refused(30 * G, 20 * G)]))
+        equal("this process's own allocations held" in said, named, said)
+    check("held 51.3 % of the device" in cause_of(save([{"ptr": G, "bytes": 41 * G}, refused(30 * G, 20 * G)]))[0])
+
+
+@case("idle memory of CUDA's pools is a cause where it would have been enough")
+def idle_mempool():
+    for idle, named in ((512 * M, True), (511 * M, False)):
+        path = save([{"op": "pool-create", "pool": 0x900}, {"ptr": G, "bytes": 64 * M, "pool": 0x900, "flags": ["async"]},
+                     {"op": "pool-sample", "pool": 0x900, "reserved_bytes": 64 * M + idle, "used_bytes": 64 * M},
+                     refused(2 * G, 2 * G - 512 * M)])
+        equal(cause_of(path)[1], {"missing_bytes": 512 * M, **({"mempool_idle_bytes": idle} if named else {})})
+
+
+def pool_events(free_pieces, asked):
+    """Segments of 100 MiB whose free ends have these sizes, and a request of PyTorch's that the driver refuses."""
+    events, reserved, held = [], 0, 0
+    for i, piece in enumerate(free_pieces):
+        reserved, held = reserved + 100 * M, held + 100 * M - piece
+        at = (64 + i) * G
+        events.append({"ptr": at, "bytes": 100 * M, "api": "cudaMalloc", "flags": ["runtime"]})
+        events.append({"op": "block-alloc", "ptr": at, "bytes": 100 * M - piece, "reserved_bytes": reserved, "allocated_bytes": held})
+    call = {"api": "cudaMalloc", "flags": ["runtime"], **refused(asked, 2 * M)}
+    return events + [call, call, {"op": "block-oom", "bytes": asked, "reserved_bytes": reserved, "allocated_bytes": held}]
+
+
+@case("free memory of PyTorch's pool: in pieces, not enough, or in one piece that was not used")
+def pool_in_pieces():
+    said, document = cause_of(save(pool_events([30 * M, 20 * M, 30 * M], 40 * M)))
+    equal(document["pool"], {"cause": "fragmented", "class": "large", "free_bytes": 80 * M, "free_blocks": 3,
+                             "largest_free_bytes": 30 * M})
+    check("PyTorch's pool had 80.00 MiB free for large requests, but in 3 pieces of at most 30.00 MiB" in said, said)
+    said, document = cause_of(save(pool_events([10 * M, 20 * M], 40 * M)))
+    check("pool" not in document and "PyTorch's pool" not in said, said)
+    said, document = cause_of(save(pool_events([50 * M, 20 * M], 40 * M)))
+    equal(document["pool"]["cause"], "fit_unused")
+    check("but did not use it (see frag)" in said, said)
+
+
+@case("on a GPU: pieces of a full pool are those that frag has, and idle segments are those without a block")
+def causes_on_a_gpu():
+    path = recorded("exhausted.zst")
+    document = read("summary", path)
+    request = next(r for r in read("frag", path)["devices"][0]["requests"] if r["event"] == document["crossing"]["event"])
+    equal({k: request[k] for k in ("cause", "class", "free_bytes", "free_blocks", "largest_free_bytes")},
+          document["crossing"]["cause"]["pool"])
+    path = recorded("recovered.zst")
+    crossing = read("summary", path)["crossing"]
+    events = [e for e in map(json.loads, text("dump", path, "--json").splitlines()) if e["event"] < crossing["event"]]
+    live = {e["ptr"]: e["bytes"] for e in events if e["op"] == "alloc" and e["result"] == 0}
+    blocks = {e["ptr"] for e in events if e["op"] == "block-alloc"} - {e["ptr"] for e in events if e["op"] == "block-free"}
+    equal((blocks, crossing["cause"]["pool_idle_bytes"]), (set(), sum(live.values())))
+    first = text("summary", path).splitlines()[0]
+    check(first.startswith("Recovered from OUT OF MEMORY on GPU 0 at ") and "PyTorch's retry succeeded" in first, first)
+
+
+@case("no cause is made up: host memory, address space, a limit of PyTorch's, free memory that is not known or was enough")
+def other_reasons():
+    for event, words in (({"api": "cuMemHostAlloc", "bytes": G, "result": 2, "space": "host"}, "page-locked host memory was missing"),
+                         ({"op": "reserve", "api": "cuMemAddressReserve", "bytes": G, "result": 2}, "addresses were missing"),
+                         ({"op": "block-oom", "bytes": G, "reserved_bytes": 0, "allocated_bytes": 0}, "a limit of its own"),
+                         ({"bytes": G, "result": 2}, "not known: the free memory was not read"),
+                         (refused(G, 2 * G), "2.00 GiB was free in total, which is enough")):
+        said, document = cause_of(save([{"ptr": G, "bytes": M}, event]))
+        equal((words in said, document), (True, {}), said)
+
+
+# ---- who holds the device ------------------------------------------------------------------------
+
+def held_blocks(path, until):
+    """What PyTorch's blocks hold behind an event, by its reports."""
+    live = {}
+    for e in map(json.loads, text("dump", path, "--json").splitlines()):
+        if e["event"] > until:
+            break
+        if e["op"] == "block-alloc":
+            live[e["device"], e["ptr"]] = e["bytes"]
+        elif e["op"] == "block-free":
+            live.pop((e["device"], e["ptr"]), None)
+    return sum(size for (device, _), size in live.items() if device == 0)
+
+
+@case("the rows of the memory table add up, indented ones to what is tracked; PyTorch's blocks are those of its reports")
+def memory_table():
+    tables = with_blocks = 0
+    for path in RECORDED + GOLDEN:
+        out = text("summary", path, "--units=bytes", "--device=0")
+        found = re.findall(r"^ +(\d+) +[<>\d.]+ %  ( *)(\w[\w' ]*)", out[:out.find("\nlive ")], re.M)
+        if not found:
+            continue
+        tables += 1
+        rows, holders = ([(int(n), name) for n, indent, name in found if bool(indent) == inner] for inner in (False, True))
+        check(not holders or sum(n for n, _ in holders) == rows[0][0], out)
+        if len(rows) > 1:
+            capacity = re.search(r"^GPU 0 .*: (\d+) by ", out, re.M)
+            equal(sum(n for n, _ in rows), int(capacity[1]), out)
+        blocks = [n for n, name in holders if name == "in PyTorch's blocks"]
+        if path in RECORDED and blocks:
+            document = read("summary", path)
+            until = document["crossing"]["event"] if document["crossing"] else None
+            if until is not None:
+                equal(blocks, [held_blocks(path, until)], path)
+                with_blocks += 1
+    check(tables > 15 and with_blocks >= 2, (tables, with_blocks))
+    return "%d tables" % tables
+
+
+@case("page-locked host memory and memory of other processes have lines, as of the moment")
+def elsewhere():
+    before = [{"api": "cuMemHostAlloc", "ptr": 1 << 40, "bytes": 64 * M, "space": "host"},
+              {"op": "register", "api": "cuMemHostRegister_v2", "ptr": 1 << 41, "bytes": 8 * M, "space": "host", "result": 0},
+              {"ptr": G, "bytes": 32 * M}, {"ptr": 2 * G, "bytes": 16 * M},
+              {"op": "export", "api": "cuIpcGetMemHandle", "ptr": G, "result": 0},
+              {"op": "ipc-open", "api": "cuIpcOpenMemHandle_v2", "ptr": 3 << 40, "flags": ["foreign"], "result": 0},
+              refused(100 * G, G)]
+    after = [{"op": "free", "ptr": 1 << 40, "result": 0}, {"op": "unregister", "ptr": 1 << 41, "result": 0},
+             {"op": "free", "ptr": G, "result": 0}, {"op": "ipc-close", "ptr": 3 << 40, "result": 0}]
+    for events in (before, before + after):
+        out = text("summary", save(events))
+        check("page-locked host memory at that moment: 64.00 MiB allocated, 8.00 MiB registered (see frag)\n" in out, out)
+        check("shared with other processes at that moment: 32.00 MiB exported in 1 allocation; 1 allocation of theirs open by "
+              "CUDA IPC, of unknown size\n" in out, out)
+        d = read("summary", save(events))
+        equal((d["host_bytes_at_moment"], d["host_registered_bytes_at_moment"]), (64 * M, 8 * M))
+        equal(d["shared_at_moment"], {"exported": 1, "exported_bytes": 32 * M, "opened": 1, "imported": 0, "imported_bytes": 0})
+    equal(read("summary", save(before + after))["host_bytes"], 0)
+    out = text("summary", save([{"ptr": G, "bytes": M}]))
+    check("page-locked" not in out and "shared" not in out, out)
+
+
+@case("equal calls and incidents are one line, and none is left out of the numbers")
+def collapsed():
+    stack = [("f", "/a")]
+    events = [{"ptr": G, "bytes": 79 * G}] + [e for i in range(40) for e in
+                                              ({"stack": stack, **refused(2 * G, G)}, {"ptr": (200 + i) * G, "bytes": M})]
+    path = save(events)
+    incidents = read("oom", path)["incidents"]
+    out = text("oom", path)
+    again = [int(n) for n in re.findall(r"^  again +(\d+) more incidents", out, re.M)]
+    equal(len(re.findall(r"^GPU 0 at ", out, re.M)) + sum(again), len(incidents), out)
+    check(again and len(out.splitlines()) < 40, out)
+
+
+main()
