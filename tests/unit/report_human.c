@@ -43,7 +43,7 @@ static void sizes(void **state) {
 static void parts(const char *total, const uint64_t *bytes, size_t n, uint64_t whole,
                   size_t residual, const char *shown) {
     struct ct_human_text text[8];
-    char line[200] = "";
+    char line[400] = "";
     ct_human_bytes_of_parts(text, bytes, n, whole, CT_UNITS_IEC, residual);
     for (size_t i = 0; i < n; i++)
         (void)snprintf(line + strlen(line), sizeof line - strlen(line), "%s%s", i ? ", " : "",
