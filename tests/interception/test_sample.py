@@ -163,7 +163,8 @@ COMMANDS = ("summary", "oom", "top", "timeline", "frag", "info", "dump", "check"
 
 
 def said_by(path, command, *flags):
-    r = subprocess.run([REPORT, command, *flags, path], capture_output=True, text=True)
+    # (So wide that a sentence is one line.)
+    r = subprocess.run([REPORT, command, *flags, path], capture_output=True, text=True, env={**os.environ, "COLUMNS": "400"})
     return check_json((command, *flags), r.stdout), r.stderr
 
 
