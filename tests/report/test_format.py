@@ -584,14 +584,18 @@ def standard_input():
     equal(done.stdout, want * 2)
 
 
-@case("several traces: each is reported, a bad one does not hide the others")
+@case("several traces: each is a row of summary and a report of its own elsewhere, a bad one does not hide the others")
 def several_traces():
     a, bad = write(traces.refused(), "a.zst"), write(b"nothing", "bad.zst")
     code, out, err = report("summary", a, bad, a)
-    equal((code, len(re.findall(rb"OUT OF MEMORY on GPU 0 at [^:]*[^\n]*: \S+ asked for 4.30 GiB", out)), err.count(b"\n")), (3, 2, 1))
+    words = [line.split()[-1] for line in out.splitlines() if b" complete" in line or b" unreadable:" in line or b" the same" in line]
+    equal((code, len(words), err.count(b"\n")), (3, 3, 1), out)
+    check(out.startswith(b"OUT OF MEMORY: pid ") and b"cudaMalloc asked for 4.30 GiB: " in out, out)
+    code, out, err = report("oom", a, bad, a)
+    equal((code, len(re.findall(rb"cudaMalloc asked for 4.30 GiB", out)), err.count(b"\n")), (3, 2, 1))
     code, out, err = report("summary", "--json", a, bad, a)
     d = json.loads(out)
-    equal((code, len(d), d[1], d[0] == d[2]), (3, 3, None, True))
+    equal((code, len(d), d[1], d[0] == d[2], d[3]["schema"]), (3, 4, None, True, "cutrace.processes/2"))
 
 
 main()
