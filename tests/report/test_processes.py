@@ -479,10 +479,10 @@ def oom_of(api, pid):
     return t.bytes()
 
 
-def screen(*paths):
+def screen(*arguments):
     """In the folder of the traces: a long path takes lines of its own."""
-    os.chdir(os.path.dirname(paths[0]))
-    code, out, _ = report(*map(os.path.basename, paths), columns=80)
+    os.chdir(os.path.dirname(arguments[-1]))
+    code, out, _ = report(*map(os.path.basename, arguments), columns=80)
     os.chdir("/")
     equal(code, 0)
     lines = out.decode().splitlines()
