@@ -3,7 +3,7 @@
 """Draws a command's output as an SVG, for the README: draw-terminal.py COMMAND... <TEXT >PICTURE.svg
 
 The text comes from standard input, so that the picture shows what the program really printed:
-    cutrace-report trace.zst | scripts/draw-terminal.py cutrace-report trace.zst >tools/report/summary.svg
+    COLUMNS=118 cutrace-report trace.zst | scripts/draw-terminal.py cutrace-report trace.zst >tools/report/summary.svg
 """
 import sys
 from xml.sax.saxutils import escape
