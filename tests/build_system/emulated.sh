@@ -32,5 +32,5 @@ check "with us it ends in the same way" "$([ "$traced" = "$plain" ] || echo "exi
 check "and says the same" "$(diff "$work/plain" "$work/traced")"
 check "the trace is a valid zstd file" "$(zstd -tq "$work/trace.zst" 2>&1)"
 report=$("${emulator[@]}" "$build/cutrace-report" "$work/trace.zst" 2>&1)
-check "the report names the failed allocation" "$([[ $report == *"GPU 0 out of memory "* ]] || echo "$report")"
+check "the report names the failed allocation" "$([[ $report == *"OUT OF MEMORY on GPU 0 at "* ]] || echo "$report")"
 check "and the call sites by name" "$([[ $report == *load_weights* ]] || echo "$report")"
