@@ -42,7 +42,6 @@
 
 struct seen {
     uint64_t seq[MANY]; // in the order of the file
-    size_t at[MANY], size[MANY];
     size_t chunks;
     uint64_t bytes; // of chunks
     int twice;      // chunks that are there once more
@@ -113,7 +112,6 @@ static const char *read_file(const uint8_t *file, size_t n, struct seen *seen) {
     seen->chunks = seen->versions = 0;
     seen->bytes = 0;
     for (size_t at = 0, bytes; at < n && !wrong; at += bytes) {
-        const size_t before = seen->chunks;
         if (n - at < 8)
             return "less than a header at the end";
         bytes = 8 + (size_t)u32(file + at + 4);
@@ -125,10 +123,6 @@ static const char *read_file(const uint8_t *file, size_t n, struct seen *seen) {
             return "a cut frame";
         if (bytes % 8)
             return "a frame that is not aligned";
-        if (seen->chunks != before) {
-            seen->at[before] = at;
-            seen->size[before] = bytes;
-        }
     }
     return wrong;
 }
@@ -153,10 +147,8 @@ static struct {
     size_t size, disk, block; // the disk ends, at a multiple of `block`
     unsigned faults;          // of 1000 calls
     uint64_t now;
-    uint64_t written;    // bytes of all calls
-    void (*look)(void);  // after each part of each call
-    int stopped;         // it could not grow, since the last append began
-    uint64_t stopped_ns; // when it could not grow last; 0: it has grown since
+    uint64_t written;   // bytes of all calls
+    void (*look)(void); // after each part of each call
 } file = {.fd = -1};
 
 static uint64_t random_state = 1;
@@ -201,10 +193,6 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t offset) {
         return __real_pwrite(fd, data, n, offset);
     const size_t at = (size_t)offset, whole = taken(at, n);
     assert_true(at <= file.size && at + n <= FILE_BYTES);
-    if (at == file.size) {
-        file.stopped |= whole < n;
-        file.stopped_ns = whole < n ? file.now : 0;
-    }
     file.written += whole;
     for (size_t i = 0, part; i < whole; i += part) {
         const size_t to_page = 4096 - (at + i) % 4096;
@@ -254,8 +242,6 @@ static void new_file(uint64_t bound) {
     file.now = 1;
     file.written = 0;
     file.look = NULL;
-    file.stopped = 0;
-    file.stopped_ns = 0;
     ct_file_ring_reset(bound);
 }
 
@@ -265,11 +251,7 @@ static struct {
     uint64_t next; // the number of the chunk that is being put, or of the next one
     uint8_t there[MANY], ever_pinned[MANY], was_put[MANY];
     uint64_t pin_first[CT_PROTECTED_RANGES], pin_last[CT_PROTECTED_RANGES];
-    uint64_t bound;
-    size_t at[MANY], size[MANY]; // where each chunk lies
-    uint8_t restart[MANY];
-    size_t put_bytes; // of the chunk that is being put
-    uint64_t parts;   // of calls that were looked at
+    uint64_t parts; // of calls that were looked at
     // The newest version of the chunk `next` that is in the file, by its size; 0: there is none.
     uint64_t version;
     int had_faults;
@@ -280,7 +262,6 @@ static uint8_t now[MANY]; // which chunks were seen last
 
 static void new_model(uint64_t bound) {
     memset(&model, 0, sizeof model);
-    model.bound = bound ? bound : UINT64_MAX;
     longest = 0;
     for (int i = 0; i < CT_PROTECTED_RANGES; i++)
         model.pin_first[i] = 1;
@@ -292,65 +273,6 @@ static int is_pinned(uint64_t seq) {
         if (seq >= model.pin_first[i] && seq <= model.pin_last[i])
             return 1;
     return 0;
-}
-
-static int is_in_range(uint64_t seq, int which) {
-    return model.there[seq] && seq >= model.pin_first[which] && seq <= model.pin_last[which];
-}
-
-static uint64_t range_bytes(int which) {
-    uint64_t bytes = 0;
-    for (uint64_t seq = 0; seq < model.next; seq++)
-        bytes += is_in_range(seq, which) ? model.size[seq] : 0;
-    return bytes;
-}
-
-static uint64_t pinned_bytes(void) {
-    uint64_t bytes = 0;
-    for (uint64_t seq = 0; seq < model.next; seq++)
-        bytes += model.there[seq] && is_pinned(seq) ? model.size[seq] : 0;
-    return bytes;
-}
-
-// The space from an offset up to the next pinned chunk.
-static size_t room_from(size_t at) {
-    size_t end = file.size;
-    for (uint64_t seq = 0; seq < model.next; seq++)
-        if (model.there[seq] && is_pinned(seq) && model.at[seq] >= at && model.at[seq] < end)
-            end = model.at[seq];
-    return end - at;
-}
-
-static int fits_without_growth(size_t bytes) {
-    int fits = room_from(0) >= bytes;
-    for (uint64_t seq = 0; seq < model.next && !fits; seq++)
-        fits = model.there[seq] && is_pinned(seq) &&
-               room_from(model.at[seq] + model.size[seq]) >= bytes;
-    return fits;
-}
-
-// ct_trace_file_protect: the oldest restart interval of the longer range loses its protection.
-static void unpin_one(void) {
-    const int longer = range_bytes(CT_PROTECTED_LAST_OOM) > range_bytes(CT_PROTECTED_FIRST_OOM)
-                           ? CT_PROTECTED_LAST_OOM
-                           : CT_PROTECTED_FIRST_OOM;
-    for (uint64_t seq = model.pin_first[longer] + 1; seq < model.next; seq++)
-        if (is_in_range(seq, longer) && model.restart[seq]) {
-            model.pin_first[longer] = seq;
-            return;
-        }
-    model.pin_first[longer] = 1;
-    model.pin_last[longer] = 0;
-}
-
-// At most half of the file is protected. A file that could not grow is no larger than it is, for
-// the next minute; if it cannot grow now, the new chunk must fit, too.
-static void unpin(void) {
-    const int stopped = file.stopped_ns && file.now - file.stopped_ns < UINT64_C(60000000000);
-    const uint64_t limit = stopped ? file.size : model.bound;
-    while (pinned_bytes() > limit / 2 ||
-           (file.stopped && pinned_bytes() && !fits_without_growth(model.put_bytes)))
-        unpin_one();
 }
 
 static size_t chunk_of(uint8_t *chunk, uint64_t seq, size_t body, unsigned flags) {
@@ -418,8 +340,6 @@ static void look(void) {
     if (wrong)
         fail_msg("chunk %lu, part %lu: %s", (unsigned long)model.next, (unsigned long)model.parts,
                  wrong);
-    if (file.stopped)
-        unpin();
     memset(now, 0, model.next + 1);
     seen.twice = 0;
     for (size_t i = 0; i < seen.chunks; i++) {
@@ -428,8 +348,6 @@ static void look(void) {
         assert_false(now[seq] && !is_twice(seq));
         seen.twice += now[seq];
         now[seq] = 1;
-        model.at[seq] = seen.at[i];
-        model.size[seq] = seen.size[i];
     }
     look_at_versions();
     int kept = 0; // a chunk that may be overwritten was kept: no younger one may be missing
@@ -449,10 +367,6 @@ static void look(void) {
 static int put(size_t body, unsigned flags) {
     static uint8_t chunk[1 << 20];
     const size_t n = chunk_of(chunk, model.next, body, flags);
-    file.stopped = 0;
-    model.put_bytes = n;
-    model.restart[model.next] = (flags & CT_CHUNK_RESTART) != 0;
-    unpin();
     const int rc = ct_file_ring_append(file.fd, chunk, n, model.next, flags);
     look();
     assert_true(now[model.next] ? !rc || model.version || file.faults : rc != 0);
@@ -699,13 +613,11 @@ static void a_chunk_that_never_fits_changes_nothing(void **state) {
     assert_int_equal(ct_file_ring_append(file.fd, odd, 100, 1000, 0), -EINVAL);
 }
 
-// Every call may fail, whole or in part. In some of these rounds the file cannot grow while more
-// than half of it is protected.
+// Every call may fail, whole or in part.
 static void faults_leave_a_valid_file(void **state) {
     (void)state;
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 10; round++) {
         int failed = 0, done = 0;
-        random_state = (uint64_t)round + 1;
         new_model(128 * KIB);
         file.block = 512;
         file.look = look;
