@@ -162,7 +162,7 @@ def other_reasons():
         equal((words in said, document), (True, {}), said)
 
 
-# ---- who holds the device ------------------------------------------------------------------------
+# ---- the table of a device's memory -------------------------------------------------------------
 
 def held_blocks(path, until):
     """What PyTorch's blocks hold behind an event, by its reports."""

@@ -124,7 +124,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         status = report_error(&error, in_list);
     } else {
         struct ct_view v = {.options = o, .terminal = terminal, .trace = &trace, .sites = &sites};
-        v.out = o->json ? stdout : ct_terminal_open_text(terminal);
+        v.out = o->json ? stdout : ct_terminal_open_text(terminal, stdout);
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
         ct_call_sites_init(&sites, &trace.definitions);
@@ -187,7 +187,7 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
 }
 
 static void print_help(const struct ct_arguments *o, const struct ct_terminal *terminal) {
-    FILE *out = ct_terminal_open_text(terminal);
+    FILE *out = ct_terminal_open_text(terminal, stdout);
     if (o->have_command)
         ct_help_print_command(out, o->command);
     else

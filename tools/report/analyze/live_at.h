@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is live at one event: by stack, in the device's memory split, and in CUDA's memory pools.
-// POOL.md ("Who holds the memory") has the rule for memory of PyTorch's pools.
+// POOL.md ("Call sites of live memory") has the rule for memory of PyTorch's pools.
 #ifndef CT_LIVE_AT_H
 #define CT_LIVE_AT_H
 

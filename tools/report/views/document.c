@@ -314,6 +314,16 @@ void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_
     ct_json_close(j, '}');
 }
 
+void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_shared *m) {
+    ct_json_open(j, key, '{');
+    ct_json_number(j, "exported", m->exported);
+    ct_json_number(j, "exported_bytes", m->exported_bytes);
+    ct_json_number(j, "opened", m->opened);
+    ct_json_number(j, "imported", m->imported);
+    ct_json_number(j, "imported_bytes", m->imported_bytes);
+    ct_json_close(j, '}');
+}
+
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "tracked_bytes", s->tracked);

@@ -33,6 +33,7 @@ void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struc
                                const struct ct_oom_event *crossing);
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
+void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_shared *m);
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);
 // Adds `memory` of a device: the splits at the crossing, at the peak and at the end.
 void ct_document_add_memory_of_device(struct ct_json *j, const struct ct_device_memory *m);

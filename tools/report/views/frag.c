@@ -94,21 +94,11 @@ static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan 
     ct_replay_stop(r);
 }
 
-// Returns the kind of moment that --at asks for; the OOM is the default.
-static enum ct_moment_kind get_wanted_kind(const struct ct_arguments *o) {
-    if (o->at_end)
-        return CT_MOMENT_END;
-    if (o->at.kind == CT_TIME_OF_PEAK)
-        return CT_MOMENT_PEAK;
-    return o->at.kind == CT_TIME_NONE || o->at.kind == CT_TIME_OF_CROSSING ? CT_MOMENT_OOM
-                                                                           : CT_MOMENT_TIME;
-}
-
 // Chooses the moment, and leaves the scan's replay and sharing in the state of it. The samples end
 // with the range.
 static void go_to_moment(struct ct_view *v, struct samples *h, struct ct_scan *s) {
     const struct ct_arguments *o = v->options;
-    const enum ct_moment_kind wanted = get_wanted_kind(o);
+    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
     h->moment = ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), v->at_ns);
     if ((o->at_end || o->at.kind != CT_TIME_NONE) && h->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
@@ -323,13 +313,7 @@ static void add_layout(struct ct_json *j, const struct ct_address_layout *f) {
 
 static void add_shared(struct ct_json *j, const struct ct_scan *s, int device) {
     const struct ct_shared m = ct_sharing_sum(&s->sharing, &s->end.live, device);
-    ct_json_open(j, "shared", '{');
-    ct_json_number(j, "exported", m.exported);
-    ct_json_number(j, "exported_bytes", m.exported_bytes);
-    ct_json_number(j, "opened", m.opened);
-    ct_json_number(j, "imported", m.imported);
-    ct_json_number(j, "imported_bytes", m.imported_bytes);
-    ct_json_close(j, '}');
+    ct_document_add_shared(j, "shared", &m);
 }
 
 static void add_host(struct ct_view *v, struct ct_json *j, const struct ct_scan *s) {

@@ -82,7 +82,8 @@ static uint64_t sum_holdings(const struct ct_live_totals *t, enum ct_holding_kin
     return sum;
 }
 
-// Splits what is tracked by who holds it; no rows if that is the program alone.
+// Splits tracked memory into PyTorch's blocks, idle memory and other allocations. A program without
+// PyTorch and idle memory pools has no such rows.
 static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memory_table *t) {
     const struct ct_breakdown *m = &t->live->split;
     const uint64_t blocks = sum_holdings(t->live, CT_HOLDING_BLOCK),

@@ -176,7 +176,7 @@ int ct_processes_print(const struct ct_arguments *o, const struct ct_terminal *t
     if (o->json) {
         ct_processes_json_print(&s);
     } else {
-        s.out = ct_terminal_open_text(terminal);
+        s.out = ct_terminal_open_text(terminal, stdout);
         ct_processes_text_print(&s);
         fclose(s.out);
     }

@@ -52,6 +52,13 @@ void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i) 
         fprintf(s->out, "%s (%s)", pid, name);
 }
 
+size_t ct_processes_rows_count_usable(const struct ct_processes_shown *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->all.count; i++)
+        n += s->all.list[i].is_usable != 0;
+    return n;
+}
+
 // ---- rows ---------------------------------------------------------------------------------------
 
 struct row {
@@ -249,11 +256,9 @@ static void print_head(const struct table *t) {
     const struct ct_processes_shown *s = t->s;
     static const char *const moments[] = {" at the moment of the OOM", " at that moment",
                                           ", each at its own OOM or else its own peak"};
-    size_t usable = 0;
-    for (size_t i = 0; i < s->all.count; i++)
-        usable += s->all.list[i].is_usable != 0;
     fprintf(s->out, "%s%zu trace%s%s%s\n", s->terminal->bold, s->all.count,
-            ct_human_plural(s->all.count), usable ? moments[s->all.what] : "", s->terminal->reset);
+            ct_human_plural(s->all.count),
+            ct_processes_rows_count_usable(s) ? moments[s->all.what] : "", s->terminal->reset);
     fprintf(s->out, "%s%7s%s  %-*s %5s %12s %12s %11s %4s  %s%s\n", s->terminal->dim, "pid",
             t->has_ranks ? " rank" : "", (int)t->name_width, "name", "GPU", "tracked", "untracked",
             "peak", "OOMs", "trace", s->terminal->reset);

@@ -12,5 +12,7 @@ struct ct_human_text ct_processes_rows_gpu(const struct ct_processes *all, int g
 // Prints "rank 3 (pid 4714)", or "pid 4714 (python3)" where the rank is unknown.
 void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i);
 void ct_processes_rows_print(const struct ct_processes_shown *s);
+// The number of traces that count: readable, and no copies.
+size_t ct_processes_rows_count_usable(const struct ct_processes_shown *s);
 
 #endif

@@ -73,18 +73,11 @@ static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
     return n;
 }
 
-static size_t count_usable(const struct ct_processes_shown *s) {
-    size_t n = 0;
-    for (size_t i = 0; i < s->all.count; i++)
-        n += s->all.list[i].is_usable != 0;
-    return n;
-}
-
 // Prints how many others failed as well, and which one was the first.
 static void print_other_failures(const struct ct_processes_shown *s, size_t failed, size_t first) {
     if (failed < 2)
         return;
-    fprintf(s->out, "  %zu of %zu ran out of memory", failed, count_usable(s));
+    fprintf(s->out, "  %zu of %zu ran out of memory", failed, ct_processes_rows_count_usable(s));
     if (s->all.same_clock) {
         fputs("; first: ", s->out);
         ct_processes_rows_print_name(s, first);
@@ -148,7 +141,7 @@ static void print_peak(const struct ct_processes_shown *s) {
 static void print_answer(const struct ct_processes_shown *s) {
     size_t first = 0, shown = 0;
     const size_t failed = count_failed(s, &first);
-    if (!count_usable(s))
+    if (!ct_processes_rows_count_usable(s))
         return;
     if (!failed)
         print_no_oom(s);

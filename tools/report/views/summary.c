@@ -304,11 +304,10 @@ static FILE *open_memory(char **text, size_t *size) {
 }
 
 static unsigned count_lines(const struct ct_terminal *t, const char *text) {
-    const struct ct_wrap_style style = {.width = t->width, .mark = t->ellipsis};
     char *laid_out = NULL;
     size_t size = 0;
     unsigned lines = 0;
-    FILE *memory = open_memory(&laid_out, &size), *out = ct_wrap_open(&style, memory);
+    FILE *memory = open_memory(&laid_out, &size), *out = ct_terminal_open_text(t, memory);
     fputs(text, out);
     fclose(out);
     fclose(memory);
@@ -438,16 +437,6 @@ static void add_holdings(struct ct_json *j, struct summary *s, const char *key, 
     ct_json_close(j, ']');
 }
 
-static void add_shared(struct ct_json *j, const struct ct_shared *m) {
-    ct_json_open(j, "shared_at_moment", '{');
-    ct_json_number(j, "exported", m->exported);
-    ct_json_number(j, "exported_bytes", m->exported_bytes);
-    ct_json_number(j, "opened", m->opened);
-    ct_json_number(j, "imported", m->imported);
-    ct_json_number(j, "imported_bytes", m->imported_bytes);
-    ct_json_close(j, '}');
-}
-
 static void print_json(struct summary *s) {
     struct ct_json json = {.out = s->v->out}, *j = &json;
     const int budget = s->v->options->capacity != 0;
@@ -463,7 +452,7 @@ static void print_json(struct summary *s) {
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
     ct_json_number(j, "host_bytes_at_moment", s->live.host_bytes);
     ct_json_number(j, "host_registered_bytes_at_moment", s->host_registered);
-    add_shared(j, &s->shared);
+    ct_document_add_shared(j, "shared_at_moment", &s->shared);
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     add_holdings(j, s, "live_at_peak", s->crossing == NULL);

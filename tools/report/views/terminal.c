@@ -96,8 +96,8 @@ void ct_terminal_end(void) {
     pager = 0;
 }
 
-FILE *ct_terminal_open_text(const struct ct_terminal *t) {
-    return ct_wrap_open(&(struct ct_wrap_style){.width = t->width, .mark = t->ellipsis}, stdout);
+FILE *ct_terminal_open_text(const struct ct_terminal *t, FILE *out) {
+    return ct_wrap_open(&(struct ct_wrap_style){.width = t->width, .mark = t->ellipsis}, out);
 }
 
 void ct_terminal_warn(const char *text) {

@@ -19,8 +19,8 @@ void ct_terminal_init(struct ct_terminal *t, const struct ct_arguments *o);
 // Sends stdout through the user's pager if it is a terminal. ct_terminal_end waits for the pager.
 void ct_terminal_start_pager(const struct ct_terminal *t, const struct ct_arguments *o);
 void ct_terminal_end(void);
-// Opens a stream that lays text out for the terminal and writes it to stdout.
-FILE *ct_terminal_open_text(const struct ct_terminal *t);
+// Opens a stream that lays text out for the terminal and writes it to `out`.
+FILE *ct_terminal_open_text(const struct ct_terminal *t, FILE *out);
 // Prints one line on stderr, made harmless for a terminal.
 void ct_terminal_warn(const char *text);
 

@@ -29,18 +29,9 @@ static void print_hidden(struct ct_view *v, const struct ct_site_totals *t) {
 
 // ---- the moment ---------------------------------------------------------------------------------
 
-static enum ct_moment_kind get_wanted_kind(const struct ct_arguments *o) {
-    if (o->at_end)
-        return CT_MOMENT_END;
-    if (o->at.kind == CT_TIME_OF_CROSSING)
-        return CT_MOMENT_OOM;
-    return o->at.kind == CT_TIME_NONE || o->at.kind == CT_TIME_OF_PEAK ? CT_MOMENT_PEAK
-                                                                       : CT_MOMENT_TIME;
-}
-
 // Warns once if the trace has no such moment as --at names.
 static void check_moment(const struct ct_view *v, const struct ct_scan *s) {
-    const enum ct_moment_kind wanted = get_wanted_kind(v->options);
+    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK);
     if (wanted == CT_MOMENT_OOM && !ct_scan_find_crossing(s))
         ct_terminal_warn("warning: --at: there is no such moment; top describes the peak");
 }
@@ -217,8 +208,9 @@ int ct_view_top(struct ct_view *v) {
     int seen[CT_DEVICES], any = 0;
     ct_view_scan_run(v, &s, &request);
     check_moment(v, &s);
-    const struct ct_moment moment = ct_moment_find(&s, v->trace, get_wanted_kind(v->options),
-                                                   ct_view_scan_main_device(v, &s), v->at_ns);
+    const struct ct_moment moment =
+        ct_moment_find(&s, v->trace, ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK),
+                       ct_view_scan_main_device(v, &s), v->at_ns);
     for (int d = 0; d < CT_DEVICES; d++)
         any |= seen[d] = s.device[d].seen && s.device[d].peak_known;
     if (j) {

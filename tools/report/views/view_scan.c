@@ -43,3 +43,19 @@ int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s) {
             best = d;
     return best;
 }
+
+enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
+                                               enum ct_moment_kind usual) {
+    if (o->at_end)
+        return CT_MOMENT_END;
+    switch (o->at.kind) {
+    case CT_TIME_NONE:
+        return usual;
+    case CT_TIME_OF_CROSSING:
+        return CT_MOMENT_OOM;
+    case CT_TIME_OF_PEAK:
+        return CT_MOMENT_PEAK;
+    default:
+        return CT_MOMENT_TIME;
+    }
+}

@@ -3,7 +3,7 @@
 #ifndef CT_VIEW_SCAN_H
 #define CT_VIEW_SCAN_H
 
-#include "analyze/scan.h"
+#include "analyze/moment.h"
 #include "views/views.h"
 
 enum { CT_VIEW_CURVE_POINTS = 60 }; // of the pools' curves
@@ -19,5 +19,8 @@ void ct_view_scan_run(const struct ct_view *v, struct ct_scan *s,
 uint64_t ct_view_scan_lost_events(const struct ct_view *v, uint64_t counted);
 // The device of --device, or else the one with the highest peak; -1 if none was seen.
 int ct_view_scan_main_device(const struct ct_view *v, const struct ct_scan *s);
+// The kind of moment that --at asks for; `usual`: without it.
+enum ct_moment_kind ct_view_scan_wanted_moment(const struct ct_arguments *o,
+                                               enum ct_moment_kind usual);
 
 #endif
