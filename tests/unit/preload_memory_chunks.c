@@ -354,6 +354,10 @@ static int is_there(void) {
     return there;
 }
 
+static int has_chunks(void) {
+    return is_there() && look(1).count > 0;
+}
+
 // A part of what the reader sees is written by somebody who was killed at any instruction.
 static void kills(void **state) {
     (void)state;
@@ -369,7 +373,7 @@ static void kills(void **state) {
                     (void)ct_memory_chunks_flush(ct_memory_chunks_get_end());
             }
         }
-        while (round % 10 && !is_there()) // (some die earlier)
+        while (round % 10 && !has_chunks()) // (some die earlier)
             usleep(100);
         usleep((useconds_t)roll(10000));
         kill(child, SIGKILL);
