@@ -4,6 +4,7 @@
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${CUTRACE_BUILD:-$root/build}
+unset CUTRACE_BUILD # not a variable of the recorder, which is in drain_cost and would say so
 folder=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$folder"' EXIT
 for stream in peer iid periodic; do
