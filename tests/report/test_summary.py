@@ -79,8 +79,9 @@ def others():
         said, document = cause_of(path)
         equal((said.startswith("6.00 MiB was missing"), "other processes held" in said), (True, named), said)
         equal(document, {"missing_bytes": 6 * M, **({"other_processes_bytes": held} if named else {})}, said)
-    path = save([{"ptr": G, "bytes": 10 * G}, reading(G, 10 * G), refused(76 * G, G)])  # 69 GiB of others, 75 missing
-    equal(cause_of(path)[1], {"missing_bytes": 75 * G})
+    for missing, named in ((69 * G, True), (69 * G + 2 * M, False)):
+        path = save([{"ptr": G, "bytes": 10 * G}, reading(G, 10 * G), refused(missing + G, G)])
+        equal(cause_of(path)[1], {"missing_bytes": missing, **({"other_processes_bytes": 69 * G} if named else {})})
 
 
 @case("what was missing is of the rounded request, and a request larger than the device has no other cause")
@@ -204,16 +205,25 @@ def memory_table():
     return "%d tables" % tables
 
 
+@case("memory of a call that had not returned at the failure has a row of its own")
+def in_flight():
+    path = save([{"ptr": G, "bytes": 20 * G}, {"bytes": 60 * G, "tid": 5, **refused(60 * G, 49 * G)},
+                 {"ptr": 90 * G, "bytes": 10 * G, "duration_ns": 3 * S // 2}])
+    rows = re.findall(r"^ +([\d.]+ \w+) +[<>\d.]+ %  (\w[\w ]*\w)", text("summary", path), re.M)
+    equal(rows[:3], [("20.00 GiB", "tracked"), ("10.00 GiB", "in flight"), ("1.00 GiB", "contexts")])
+
+
 @case("page-locked host memory and memory of other processes have lines, as of the moment")
 def elsewhere():
     before = [{"api": "cuMemHostAlloc", "ptr": 1 << 40, "bytes": 64 * M, "space": "host"},
-              {"op": "register", "api": "cuMemHostRegister_v2", "ptr": 1 << 41, "bytes": 8 * M, "space": "host", "result": 0},
+              {"op": "register", "api": "cuMemHostRegister_v2", "ptr": 1 << 41, "bytes": 5 * M, "space": "host", "result": 0},
+              {"op": "register", "api": "cuMemHostRegister_v2", "ptr": 1 << 42, "bytes": 3 * M, "space": "host", "result": 0},
               {"ptr": G, "bytes": 32 * M}, {"ptr": 2 * G, "bytes": 16 * M},
               {"op": "export", "api": "cuIpcGetMemHandle", "ptr": G, "result": 0},
               {"op": "ipc-open", "api": "cuIpcOpenMemHandle_v2", "ptr": 3 << 40, "flags": ["foreign"], "result": 0},
               refused(100 * G, G)]
     after = [{"op": "free", "ptr": 1 << 40, "result": 0}, {"op": "unregister", "ptr": 1 << 41, "result": 0},
-             {"op": "free", "ptr": G, "result": 0}, {"op": "ipc-close", "ptr": 3 << 40, "result": 0}]
+             {"op": "unregister", "ptr": 1 << 42, "result": 0}, {"op": "free", "ptr": G, "result": 0}, {"op": "ipc-close", "ptr": 3 << 40, "result": 0}]
     for events in (before, before + after):
         out = text("summary", save(events))
         check("page-locked host memory at that moment: 64.00 MiB allocated, 8.00 MiB registered (see frag)\n" in out, out)

@@ -18,8 +18,6 @@ struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
         return cause;
     cause.missing = reason->rounded - reason->free;
     cause.exceeds_device = total && reason->rounded > total;
-    if (cause.exceeds_device)
-        return cause;
     cause.pool = find_pool(o, growths);
     if (o->pool.known && o->pool.idle_bytes >= cause.missing)
         cause.idle_bytes = o->pool.idle_bytes;
