@@ -27,6 +27,7 @@ struct sim_graph {
     struct sim_object o;
     struct sim_node *first, **last;
     unsigned executables;
+    struct sim_held *held;
 };
 
 struct step { // what a launch does with memory, in the order of the nodes
@@ -41,6 +42,7 @@ struct sim_exec {
     unsigned long long flags;
     struct step *steps;
     size_t count;
+    struct sim_held *held;
 };
 
 // ---- the device's graph memory --------------------------------------------------------------------
@@ -190,7 +192,13 @@ void sim_graph_delete(struct sim_graph *g) {
         next = n->next;
         forget_node(n);
     }
+    sim_held_drop(&g->held);
     sim_object_delete(g);
+}
+
+struct sim_held **sim_graph_holds(CUgraph graph) {
+    struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
+    return g ? &g->held : NULL;
 }
 
 static CUresult add_alloc(struct sim_graph *g, int device, size_t bytes, struct sim_node **node) {
@@ -486,6 +494,7 @@ static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
         x->charged = sim_param.graph;
         x->flags = flags;
         collect_steps(x, g);
+        sim_held_add(&x->held, g->held);
         g->executables++;
         *out = (CUgraphExec)x;
     }
@@ -536,6 +545,7 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
         if (x->graph)
             x->graph->executables--;
         sim_discharge(x->o.device, x->charged);
+        sim_held_drop(&x->held);
         free(x->steps);
         sim_object_delete(x);
     }
@@ -632,10 +642,17 @@ static CUresult update(const char *api, CUgraphExec exec, CUgraph graph) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
-    if (!c.result && (!sim_object_find(exec, SIM_EXEC) || !g))
+    struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
+    if (!c.result && (!x || !g))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result && has_memory(g))
         c.result = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    if (!c.result) { // the graph's references take the place of the executable's
+        struct sim_held *was = x->held;
+        x->held = NULL;
+        sim_held_add(&x->held, g->held);
+        sim_held_drop(&was);
+    }
     return sim_end(&c);
 }
 

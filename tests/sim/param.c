@@ -101,6 +101,7 @@ static void read_all(void) {
     p->symbolic = number("SIM_BSYMBOLIC", 1) != 0;
     p->alias = number("SIM_GETPROC_ALIAS", 0) != 0;
     p->reentrant = number("SIM_REENTRANT", 0) != 0;
+    p->nvlink = number("SIM_NVLINK", 0) != 0;
     p->latency = text("SIM_LATENCY_NS");
     p->shm = text("SIM_SHM");
     p->ledger = text("SIM_LEDGER");

@@ -17,7 +17,7 @@ struct sim_param {
     uint64_t context, granularity, chunk, pool_grow, module, graph, array_pad;
     uint64_t neighbour, ledger_map_mb;
     bool lazy_modules, limit_charges, managed_at_once, backed;
-    bool symbolic, alias, reentrant;
+    bool symbolic, alias, reentrant, nvlink;
     const char *shm, *ledger, *ledger_map, *log, *fail, *nvml, *latency;
 };
 

@@ -272,13 +272,25 @@ CUresult CUDAAPI cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
 
 // ---- events -------------------------------------------------------------------------------------
 
+struct sim_event *sim_event_new(struct sim_context *ctx, unsigned flags) {
+    struct sim_event *e = sim_object_new(sizeof *e, SIM_EVENT, ctx, ctx->o.device);
+    e->flags = flags;
+    return e;
+}
+
+// An event for other processes cannot keep times.
+static bool valid_event(unsigned flags) {
+    const unsigned all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    return !(flags & ~all) &&
+           (!(flags & CU_EVENT_INTERPROCESS) || (flags & CU_EVENT_DISABLE_TIMING));
+}
+
 CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
     SIM_BEGIN(NULL, CONTEXT);
-    (void)Flags;
-    if (!c.result && !phEvent)
+    if (!c.result && (!phEvent || !valid_event(Flags)))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result)
-        *phEvent = sim_object_new(sizeof(struct sim_event), SIM_EVENT, c.ctx, c.ctx->o.device);
+        *phEvent = (CUevent)sim_event_new(c.ctx, Flags);
     return sim_end(&c);
 }
 

@@ -30,7 +30,10 @@ struct sim_event {
     uint64_t capture; // id of the capture in which it was recorded last, 0: none
     struct sim_stream *stream;
     uint64_t stream_serial;
+    unsigned flags;
 };
+
+struct sim_event *sim_event_new(struct sim_context *ctx, unsigned flags);
 
 // The stream behind a handle (0, legacy, per-thread and created ones), or NULL.
 struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_context *ctx);
