@@ -70,9 +70,19 @@ static CUresult set(struct sim_call *c, struct sim_function *f, CUfunction_attri
     return sim_end(c);
 }
 
+// What only the loaded code says.
+static bool needs_code(CUfunction_attribute attribute) {
+    return attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ||
+           attribute == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES ||
+           attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+}
+
 CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
     SIM_BEGIN(NULL, CONTEXT);
-    return get(&c, pi, attrib, sim_function_find(hfunc));
+    const struct sim_function *f = sim_function_find(hfunc);
+    if (!c.result && f && f->module && !f->module->loaded && needs_code(attrib))
+        c.result = CUDA_ERROR_FUNCTION_NOT_LOADED;
+    return get(&c, pi, attrib, f);
 }
 
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
@@ -132,9 +142,10 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CU
 
 // ---- what it is and where it is from --------------------------------------------------------------
 
-static CUresult name(const char *api, const char **out, const struct sim_function *f) {
+static CUresult name(const char *api, const char **out, const void *handle, enum sim_kind kind) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    const struct sim_function *f = sim_object_find(handle, kind);
     if (!c.result && (!out || !f))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result)
@@ -143,11 +154,11 @@ static CUresult name(const char *api, const char **out, const struct sim_functio
 }
 
 CUresult CUDAAPI cuFuncGetName(const char **out, CUfunction hfunc) {
-    return name(__func__, out, sim_object_find(hfunc, SIM_FUNCTION));
+    return name(__func__, out, hfunc, SIM_FUNCTION);
 }
 
 CUresult CUDAAPI cuKernelGetName(const char **out, CUkernel hfunc) {
-    return name(__func__, out, sim_object_find(hfunc, SIM_KERNEL));
+    return name(__func__, out, hfunc, SIM_KERNEL);
 }
 
 CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
@@ -187,4 +198,63 @@ CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction functi
         *state = f->module->loaded ? CU_FUNCTION_LOADING_STATE_LOADED
                                    : CU_FUNCTION_LOADING_STATE_UNLOADED;
     return sim_end(&c);
+}
+
+// ---- all functions of a module, and all kernels of a library: "kernel", and those that were asked for ---
+
+static struct {
+    const void *owner;
+    void **out;
+    size_t count, capacity;
+} found;
+
+static void collect(void *object) {
+    struct sim_function *f = object;
+    if ((f->module ? (void *)f->module : (void *)f->library) != found.owner)
+        return;
+    if (found.count < found.capacity)
+        found.out[found.count] = f;
+    found.count++;
+}
+
+// Into `out`, or only their number into *count.
+static CUresult list(const char *api, const void *owner, bool kernels, void *out, size_t capacity,
+                     unsigned *count) {
+    struct sim_call c;
+    sim_begin(&c, api, NULL, SIM_NEED_INIT);
+    struct sim_module *m = kernels ? NULL : sim_object_find(owner, SIM_MODULE);
+    struct sim_library *l = kernels ? sim_object_find(owner, SIM_LIBRARY) : NULL;
+    if (!c.result && !out && !count)
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result && !m && !l)
+        c.result = CUDA_ERROR_INVALID_HANDLE;
+    if (!c.result) {
+        sim_function_get(m, l, "kernel");
+        found.owner = owner;
+        found.out = out;
+        found.count = 0;
+        found.capacity = out ? capacity : 0;
+        sim_object_each(NULL, kernels ? SIM_KERNEL : SIM_FUNCTION, collect);
+    }
+    if (!c.result && count)
+        *count = (unsigned)found.count;
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
+    return list(__func__, mod, false, NULL, 0, count);
+}
+
+CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
+                                            CUmodule mod) {
+    return list(__func__, mod, false, functions, numFunctions, NULL);
+}
+
+CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+    return list(__func__, lib, true, NULL, 0, count);
+}
+
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
+                                           CUlibrary lib) {
+    return list(__func__, lib, true, kernels, numKernels, NULL);
 }

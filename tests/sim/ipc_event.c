@@ -35,7 +35,11 @@ CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
     SIM_BEGIN(NULL, CONTEXT);
     if (!c.result && (!phEvent || memcmp(&handle, magic, sizeof magic) != 0))
         c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result)
-        *phEvent = (CUevent)sim_event_new(c.ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+    const unsigned flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+    struct sim_event *e = c.result ? NULL : sim_event_new(c.ctx, flags);
+    if (!c.result && !e)
+        c.result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (e)
+        *phEvent = (CUevent)e;
     return sim_end(&c);
 }

@@ -164,8 +164,8 @@ static void *look_for(enum sim_kind kind, const void *owner, const char *name,
     return found;
 }
 
-static struct sim_function *function_of(struct sim_module *m, struct sim_library *library,
-                                        const char *name) {
+struct sim_function *sim_function_get(struct sim_module *m, struct sim_library *library,
+                                      const char *name) {
     enum sim_kind kind = m ? SIM_FUNCTION : SIM_KERNEL;
     struct sim_function *f = look_for(kind, m ? (void *)m : (void *)library, name, match_function);
     if (!f) {
@@ -190,7 +190,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     if (!c.result)
         c.result = load(m);
     if (!c.result)
-        *hfunc = (CUfunction)function_of(m, NULL, name);
+        *hfunc = (CUfunction)sim_function_get(m, NULL, name);
     return sim_end(&c);
 }
 
@@ -362,6 +362,15 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary
     return library_variable(__func__, dptr, bytes, library, name);
 }
 
+// By the header a kernel needs no context and is loaded into one later. SIM_KERNELS_LOAD: at once.
+static CUresult load_early(struct sim_library *l, struct sim_context *ctx) {
+    CUresult result = CUDA_SUCCESS;
+    if (!sim_param.kernels_load || !ctx)
+        return result;
+    struct sim_module *m = module_of(l, sim_owner(ctx), &result);
+    return m ? load(m) : result;
+}
+
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     SIM_BEGIN(NULL, INIT);
     struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
@@ -372,7 +381,9 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
     if (!c.result && !exists(name))
         c.result = CUDA_ERROR_NOT_FOUND;
     if (!c.result)
-        *pKernel = (CUkernel)function_of(NULL, l, name);
+        c.result = load_early(l, c.ctx);
+    if (!c.result)
+        *pKernel = (CUkernel)sim_function_get(NULL, l, name);
     return sim_end(&c);
 }
 
@@ -389,7 +400,7 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     if (!c.result)
         c.result = load(m);
     if (!c.result) {
-        struct sim_function *f = function_of(m, NULL, k->name);
+        struct sim_function *f = sim_function_get(m, NULL, k->name);
         f->kernel = k;
         *pFunc = (CUfunction)f;
     }

@@ -26,6 +26,9 @@ struct sim_function { // kernels of a library are functions without a module
     char name[64];
 };
 
+// The function of a module, or the kernel of a library, of this name.
+struct sim_function *sim_function_get(struct sim_module *m, struct sim_library *library,
+                                      const char *name);
 // What a handle stands for, a function's or a kernel's: both may be passed as a CUfunction.
 struct sim_function *sim_function_find(const void *handle);
 void sim_function_begin(struct sim_function *f); // gives it the attributes of a new function

@@ -92,9 +92,12 @@ static void read_all(void) {
     p->pool_grow = number("SIM_POOL_GROW", 32 << 20);
     p->module = number("SIM_MODULE_KB", 256) << 10;
     p->graph = number("SIM_GRAPH_KB", 64) << 10;
+    p->stream = number("SIM_STREAM_KB", 0) << 10;
+    p->event = number("SIM_EVENT_KB", 0) << 10;
     p->array_pad = number("SIM_ARRAY_PAD", 512);
     p->neighbour = number("SIM_NEIGHBOUR_MB", 0) << 20;
     p->lazy_modules = modules_are_lazy();
+    p->kernels_load = number("SIM_KERNELS_LOAD", 0) != 0;
     p->limit_charges = number("SIM_LIMIT", 1) != 0;
     p->managed_at_once = number("SIM_MANAGED", 0) != 0;
     p->backed = number("SIM_BACKED", 1) != 0;

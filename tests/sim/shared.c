@@ -151,6 +151,8 @@ static uint64_t sum(struct sim_shared *s, int device) {
 }
 
 bool sim_charge(int device, uint64_t bytes) {
+    if (!bytes)
+        return true;
     struct sim_shared *s = lock();
     if (sim_param.shm)
         reap(s);
@@ -163,6 +165,8 @@ bool sim_charge(int device, uint64_t bytes) {
 }
 
 void sim_discharge(int device, uint64_t bytes) {
+    if (!bytes)
+        return;
     struct sim_shared *s = lock();
     uint64_t *used = &me(s)->used[device];
     if (*used < bytes) {
