@@ -40,12 +40,12 @@ def ops():
     return [e["op"] for e in ledger()]
 
 
-def in_child(code, **environment):
+def in_child(code, pass_fds=(), **environment):
     """Runs Python code with `d` a Driver; its standard output."""
     text = "import sys, os, signal\nfrom driver import *\nd = Driver()\n" + code
     env = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)), **environment)
     return subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=HANG,
-                          check=True).stdout
+                          pass_fds=pass_fds, check=True).stdout
 
 
 def compile_c(folder, name, source, *flags):

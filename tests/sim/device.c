@@ -199,7 +199,6 @@ static const int attributes[] = {
     IS(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) = 1,
     IS(MEMORY_POOLS_SUPPORTED) = 1,
     IS(MEMPOOL_SUPPORTED_HANDLE_TYPES) = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-    IS(MULTICAST_SUPPORTED) = 1,
     IS(IPC_EVENT_SUPPORTED) = 1,
     IS(SPARSE_CUDA_ARRAY_SUPPORTED) = 1,
     IS(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED) = 1,
@@ -209,6 +208,8 @@ static const int attributes[] = {
 int sim_device_attribute(CUdevice_attribute attribute, int device) {
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         return device + 1;
+    if (attribute == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)
+        return sim_param.nvlink;
     return (size_t)attribute < sizeof attributes / sizeof *attributes ? attributes[attribute] : 0;
 }
 

@@ -329,6 +329,11 @@ CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, unsigned bu
 CUresult CUDAAPI cuProfilerStart(void);
 CUresult CUDAAPI cuProfilerStop(void);
 
+// The headers declare this variant by a macro only (capture.c).
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgraphNode *nodes,
+                                                           const CUgraphEdgeData *data,
+                                                           size_t count, unsigned flags);
+
 // ---- the 32-bit ABIs of CUDA 2 (old_abi.c) --------------------------------------------------------
 
 CUresult sim_old_abi(const char *api);

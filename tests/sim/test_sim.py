@@ -588,6 +588,27 @@ def multicast_keeps_its_members():
     eq(ops()[1:], ["create", "create", "map", "access", "map", "release", "unmap", "release"])
 
 
+@case("a multicast object is shared between processes, each of which adds its device")
+@alone(SIM_DEVICES="2", SIM_SHM="@/shm", SIM_NVLINK="1")
+def a_multicast_object_is_shared_between_processes():
+    d = Driver()
+    d.start()
+    eq(d.value("cuDeviceGetAttribute", 132, 0, kind=C.c_int), 1)
+    mc, fd, h = d.value("cuMulticastCreate", MulticastProp(2, 4 * MB, 1, 0)), C.c_int(), C.c_uint64()
+    eq(d.cuMemExportToShareableHandle(fd, mc, 1, 0), SUCCESS)
+    eq(d.cuMulticastAddDevice(mc, 0), SUCCESS)
+    eq(in_child(f"""
+d.start(1)
+mc = C.c_uint64()
+print(d.cuMemImportFromShareableHandle(mc, {fd.value}, 1), d.cuMulticastAddDevice(mc.value, 1))
+h = d.value("cuMemCreate", 4 * MB, device_prop(1), 0)
+print(d.cuMulticastBindMem(mc.value, 0, h, 0, 4 * MB, 0), d.cuMulticastUnbind(mc.value, 1, 0, 4 * MB))
+""", pass_fds=(fd.value,)).split(), ["0"] * 4)
+    eq(d.cuMemImportFromShareableHandle(h, fd.value, 1), SUCCESS)
+    eq((d.cuMulticastAddDevice(h.value, 0), d.cuMulticastAddDevice(h.value, 1)), (INVALID, SUCCESS))
+    os.close(fd.value)
+
+
 # ---- arrays, external memory -------------------------------------------------------------------------------------
 
 @case("arrays are padded by row")
@@ -827,6 +848,42 @@ def a_graph_keeps_a_user_object():
         eq(d.cuUserObjectCreate(C.c_uint64(), *wrong), INVALID, wrong[2:])
     eq((d.cuUserObjectRetain(new(1), 0), d.cuGraphRetainUserObject(h, 0x1230, 1, 0)), (INVALID, INVALID))
     eq(d.cuGraphRetainUserObject(h, new(1), 2, 1), INVALID)  # more than the program has
+
+
+class ConditionalNode(C.Structure):
+    """CUgraphNodeParams of a conditional node."""
+    _fields_ = [("type", C.c_int), ("reserved", C.c_int * 3), ("handle", C.c_uint64), ("kind", C.c_int),
+                ("size", C.c_uint), ("graphs", C.POINTER(C.c_uint64)), ("context", C.c_uint64),
+                ("rest", C.c_longlong * 26)]
+
+
+@case("a conditional node has the graphs of its bodies")
+@alone()
+def a_conditional_node_has_the_graphs_of_its_bodies():
+    d = Driver()
+    ctx = d.start()
+    g, h, n, s = d.value("cuGraphCreate", 0), C.c_uint64(), C.c_uint64(), stream(d)
+    eq(d.cuGraphConditionalHandleCreate(h, g, ctx, 1, 1), SUCCESS)
+    eq((d.cuGraphConditionalHandleCreate(h, 0x1230, ctx, 1, 1), d.cuGraphConditionalHandleCreate(h, g, ctx, 1, 2)),
+       (INVALID, INVALID))
+    for kind, size, wanted in ((0, 1, SUCCESS), (0, 2, SUCCESS), (0, 3, INVALID), (1, 1, SUCCESS), (1, 2, INVALID),
+                               (2, 5, SUCCESS), (3, 1, INVALID), (0, 0, INVALID)):
+        node = ConditionalNode(type=13, handle=h.value, kind=kind, size=size, context=ctx)
+        eq(d.cuGraphAddNode_v2(n, g, None, None, 0, node), wanted, (kind, size))
+    node = ConditionalNode(type=13, handle=h.value, kind=0, size=2, context=ctx)
+    eq(d.cuGraphAddNode_v2(n, g, None, None, 0, node), SUCCESS)
+    eq(len({node.graphs[0], node.graphs[1], g}), 3)
+    eq(d.cuStreamBeginCaptureToGraph(s, node.graphs[1], None, None, 0, RELAXED), SUCCESS)
+    eq((d.cuStreamUpdateCaptureDependencies_v2(s, None, None, 0, 1),
+        d.cuStreamUpdateCaptureDependencies(s, None, 0, 2)), (SUCCESS, INVALID))
+    eq(d.cuMemsetD8Async(d.take(10), 0, 10, s), SUCCESS)
+    eq(d.cuStreamEndCapture(s, C.c_uint64()), SUCCESS)
+    eq(d.cuStreamUpdateCaptureDependencies(s, None, 0, 1), 401)
+    eq(d.cuGraphGetNodes(node.graphs[1], None, n), SUCCESS)
+    eq(n.value, 1)
+    body = node.graphs[0]
+    eq(d.cuGraphDestroy(g), SUCCESS)
+    eq(d.cuGraphGetNodes(body, None, n), INVALID)  # it went with the node
 
 
 @case("asking for free memory in a capture is counted")

@@ -206,6 +206,21 @@ TWO(cudaStreamGetCaptureInfo,
     numDependencies_out)
 #endif
 
+#if CUDART_VERSION >= 13000 // before, the name had no edges
+static cudaError_t do_cudaStreamUpdateCaptureDependencies(bool pt, cudaStream_t s,
+                                                          cudaGraphNode_t *nodes,
+                                                          const cudaGraphEdgeData *data,
+                                                          size_t count, unsigned flags) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamUpdateCaptureDependencies, 12030, 12030, s, nodes,
+                                (const CUgraphEdgeData *)(const void *)data, count, flags));
+}
+TWO(cudaStreamUpdateCaptureDependencies,
+    (cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
+     size_t numDependencies, unsigned int flags),
+    stream, dependencies, dependencyData, numDependencies, flags)
+#endif
+
 cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
@@ -217,6 +232,21 @@ cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCapture
 cudaError_t CUDARTAPI cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphCreate, 10000, pGraph, flags));
+}
+
+// The driver's has the context, too: the current one.
+cudaError_t CUDARTAPI cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *pHandle_out,
+                                                       cudaGraph_t graph,
+                                                       unsigned int defaultLaunchValue,
+                                                       unsigned int flags) {
+    CUcontext ctx = NULL;
+    RETURN_IF_NO_CONTEXT;
+    CUresult result = CALL(cuCtxGetCurrent, 4000, &ctx);
+    if (!result)
+        result =
+            CALL(cuGraphConditionalHandleCreate, 12030, (CUgraphConditionalHandle *)pHandle_out,
+                 graph, ctx, defaultLaunchValue, flags);
+    return simrt_done(result);
 }
 
 cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph) {
