@@ -1,160 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and the memory that they own: an allocation node fixes an address when it is added; a
-// launch takes memory from the device's graph memory, which keeps it until it is trimmed.
+// Graphs and their nodes.
+#include "graph.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "conditional.h"
-#include "stream.h"
-
-struct memory { // what one allocation node stands for
-    struct sim_range *range;
-    int device;
-    uint64_t size;
-    unsigned references; // by its graph and executables
-};
-
-struct sim_node {
-    struct sim_object o;
-    struct sim_graph *graph;
-    CUgraphNodeType type;
-    struct memory *memory;     // of an allocation node
-    CUdeviceptr dptr;          // of an allocation or free node
-    struct sim_bodies *bodies; // of a conditional node
-    size_t bytes;
-    struct sim_node *next;
-};
-
-struct sim_graph {
-    struct sim_object o;
-    struct sim_node *first, **last;
-    unsigned executables;
-    struct sim_held *held;
-};
-
-struct step { // what a launch does with memory, in the order of the nodes
-    struct memory *alloc;
-    CUdeviceptr release;
-};
-
-struct sim_exec {
-    struct sim_object o;
-    struct sim_graph *graph; // NULL once it is destroyed
-    uint64_t charged;
-    unsigned long long flags;
-    struct step *steps;
-    size_t count;
-    struct sim_held *held;
-};
-
-// ---- the device's graph memory --------------------------------------------------------------------
-
-static CUresult cover(int device, uint64_t used) {
-    struct sim_device *d = &sim_devices[device];
-    if (used <= d->graph_reserved)
-        return CUDA_SUCCESS;
-    uint64_t more = sim_round_up(used - d->graph_reserved, sim_param.chunk);
-    if (!sim_charge(device, more))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    d->graph_reserved += more;
-    if (d->graph_reserved > d->graph_reserved_high)
-        d->graph_reserved_high = d->graph_reserved;
-    return CUDA_SUCCESS;
-}
-
-static void use(struct memory *m) {
-    struct sim_device *d = &sim_devices[m->device];
-    m->range->in_use = true;
-    d->graph_used += m->size;
-    if (d->graph_used > d->graph_used_high)
-        d->graph_used_high = d->graph_used;
-}
-
-static void trim(int device) {
-    struct sim_device *d = &sim_devices[device];
-    uint64_t keep = sim_round_up(d->graph_used, sim_param.chunk);
-    if (d->graph_reserved > keep) {
-        sim_discharge(device, d->graph_reserved - keep);
-        d->graph_reserved = keep;
-    }
-}
-
-static void drop_if_unused(struct memory *m) {
-    if (m->references || m->range->in_use)
-        return;
-    sim_space_give(m->range->base, m->range->space);
-    sim_range_delete(m->range);
-    free(m);
-}
-
-CUresult sim_graph_free(struct sim_range *r) {
-    struct memory *m = r->owner;
-    if (!r->in_use)
-        return CUDA_ERROR_INVALID_VALUE;
-    r->in_use = false;
-    sim_devices[m->device].graph_used -= m->size;
-    drop_if_unused(m);
-    return CUDA_SUCCESS;
-}
-
-void sim_graph_reset_device(int device) {
-    for (struct sim_range *r = sim_ranges, *next; r; r = next) {
-        next = r->next;
-        if (r->kind == SIM_RANGE_GRAPH && r->device == device && r->in_use)
-            sim_graph_free(r);
-    }
-    trim(device);
-}
-
-CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
-    SIM_BEGIN("pool-trim", INIT);
-    if (!c.result && !sim_device_valid(device))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
-    if (sim_device_valid(device))
-        sim_set_device(&c, device);
-    if (!c.result)
-        trim(device);
-    return sim_end(&c);
-}
-
-static CUresult attribute(const char *api, CUdevice device, CUgraphMem_attribute attr, void *value,
-                          bool set) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    if (!c.result && !sim_device_valid(device))
-        c.result = CUDA_ERROR_INVALID_DEVICE;
-    if (!c.result && !value)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (c.result)
-        return sim_end(&c);
-    struct sim_device *d = &sim_devices[device];
-    bool used =
-        attr == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
-    bool high =
-        attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-    uint64_t *now = used ? &d->graph_used : &d->graph_reserved;
-    uint64_t *most = used ? &d->graph_used_high : &d->graph_reserved_high;
-    if ((unsigned)attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH ||
-        (set && (!high || *(cuuint64_t *)value != 0)))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    else if (set)
-        *most = *now;
-    else
-        *(cuuint64_t *)value = high ? *most : *now;
-    return sim_end(&c);
-}
-
-CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value) {
-    return attribute(__func__, device, attr, value, false);
-}
-
-CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
-                                              void *value) {
-    return attribute(__func__, device, attr, value, true);
-}
-
-// ---- graphs and nodes ---------------------------------------------------------------------------
 
 struct sim_graph *sim_graph_new(struct sim_context *ctx) {
     struct sim_graph *g = sim_object_new(sizeof *g, SIM_GRAPH, NULL, ctx ? ctx->o.device : 0);
@@ -174,23 +25,14 @@ static struct sim_node *add(struct sim_graph *g, CUgraphNodeType type) {
 static void forget_node(struct sim_node *n) {
     if (n->memory) {
         n->memory->references--;
-        drop_if_unused(n->memory);
+        sim_graph_memory_drop(n->memory);
     }
     sim_bodies_delete(n->bodies);
     sim_object_delete(n);
 }
 
-static struct sim_graph *ending;
-
-static void orphan(void *object) {
-    struct sim_exec *x = object;
-    if (x->graph == ending)
-        x->graph = NULL;
-}
-
 void sim_graph_delete(struct sim_graph *g) {
-    ending = g;
-    sim_object_each(NULL, SIM_EXEC, orphan);
+    sim_graph_forget_executables(g);
     for (struct sim_node *n = g->first, *next; n; n = next) {
         next = n->next;
         forget_node(n);
@@ -210,7 +52,7 @@ static CUresult add_alloc(struct sim_graph *g, int device, size_t bytes, struct 
         return CUDA_ERROR_INVALID_VALUE;
     if (bytes > (1ull << 40) || !sim_space_take(space, 0, &base))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct memory *m = calloc(1, sizeof *m);
+    struct sim_graph_memory *m = calloc(1, sizeof *m);
     if (!m)
         abort();
     m->device = device;
@@ -474,231 +316,9 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {
     return sim_end(&c);
 }
 
-// ---- executables ----------------------------------------------------------------------------------
-
-static bool has_memory(const struct sim_graph *g) {
+bool sim_graph_has_memory(const struct sim_graph *g) {
     for (struct sim_node *n = g->first; n; n = n->next)
         if (n->memory)
             return true;
     return false;
-}
-
-static void collect_steps(struct sim_exec *x, struct sim_graph *g) {
-    for (struct sim_node *n = g->first; n; n = n->next)
-        x->count +=
-            n->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || n->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-    x->steps = calloc(x->count + 1, sizeof *x->steps);
-    if (!x->steps)
-        abort();
-    size_t i = 0;
-    for (struct sim_node *n = g->first; n; n = n->next) {
-        if (n->memory) {
-            n->memory->references++;
-            x->steps[i++].alloc = n->memory;
-        } else if (n->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-            x->steps[i++].release = n->dptr;
-        }
-    }
-}
-
-static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
-                            unsigned long long flags) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
-    struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
-    if (!c.result)
-        c.result = sim_capture_unsafe();
-    if (!c.result && (!out || !g))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && g->executables && has_memory(g))
-        c.result = CUDA_ERROR_NOT_SUPPORTED;
-    if (!c.result && !sim_charge(c.ctx->o.device, sim_param.graph))
-        c.result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!c.result) {
-        struct sim_exec *x = sim_object_new(sizeof *x, SIM_EXEC, NULL, c.ctx->o.device);
-        x->graph = g;
-        x->charged = sim_param.graph;
-        x->flags = flags;
-        collect_steps(x, g);
-        sim_held_add(&x->held, g->held);
-        g->executables++;
-        *out = (CUgraphExec)x;
-    }
-    return sim_end(&c);
-}
-
-CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                    CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
-    (void)phErrorNode, (void)logBuffer, (void)bufferSize;
-    return instantiate(__func__, phGraphExec, hGraph, 0);
-}
-
-CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                       CUgraphNode *phErrorNode, char *logBuffer,
-                                       size_t bufferSize) {
-    (void)phErrorNode, (void)logBuffer, (void)bufferSize;
-    return instantiate(__func__, phGraphExec, hGraph, 0);
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                             unsigned long long flags) {
-    return instantiate(__func__, phGraphExec, hGraph, flags);
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-                                              CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    return instantiate(__func__, phGraphExec, hGraph,
-                       instantiateParams ? instantiateParams->flags : 0);
-}
-
-CUresult CUDAAPI cuGraphInstantiateWithParams_ptsz(
-    CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
-    return instantiate(__func__, phGraphExec, hGraph,
-                       instantiateParams ? instantiateParams->flags : 0);
-}
-
-CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
-    SIM_BEGIN(NULL, INIT);
-    struct sim_exec *x = sim_object_find(hGraphExec, SIM_EXEC);
-    if (!c.result && !x)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result) {
-        for (size_t i = 0; i < x->count; i++)
-            if (x->steps[i].alloc) {
-                x->steps[i].alloc->references--;
-                drop_if_unused(x->steps[i].alloc);
-            }
-        if (x->graph)
-            x->graph->executables--;
-        sim_discharge(x->o.device, x->charged);
-        sim_held_drop(&x->held);
-        free(x->steps);
-        sim_object_delete(x);
-    }
-    return sim_end(&c);
-}
-
-static uint64_t size_of(const struct sim_range *r) {
-    return ((const struct memory *)r->owner)->size;
-}
-
-// The most graph memory that a launch will have in use at one time, on the device.
-static uint64_t peak(const struct sim_exec *x, int device) {
-    uint64_t used = sim_devices[device].graph_used, most = used;
-    for (size_t i = 0; i < x->count; i++) {
-        struct memory *m = x->steps[i].alloc;
-        struct sim_range *r = m ? NULL : sim_range_at(x->steps[i].release);
-        if (m && m->device == device)
-            used += m->size;
-        else if (r && r->kind == SIM_RANGE_GRAPH && r->device == device)
-            used -= used >= size_of(r) ? size_of(r) : used;
-        if (used > most)
-            most = used;
-    }
-    return most;
-}
-
-static CUresult reserve(const struct sim_exec *x) {
-    CUresult result = CUDA_SUCCESS;
-    for (int device = 0; device < sim_param.devices && !result; device++)
-        result = cover(device, peak(x, device));
-    return result;
-}
-
-// What the last launch allocated and nobody has freed.
-static CUresult check_leftovers(const struct sim_exec *x) {
-    for (size_t i = 0; i < x->count; i++) {
-        struct memory *m = x->steps[i].alloc;
-        if (!m || !m->range->in_use)
-            continue;
-        if (!(x->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
-            return CUDA_ERROR_INVALID_VALUE;
-        sim_graph_free(m->range);
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult run(struct sim_exec *x) {
-    CUresult result = check_leftovers(x);
-    if (!result)
-        result = reserve(x);
-    for (size_t i = 0; i < x->count && !result; i++) {
-        if (x->steps[i].alloc) {
-            use(x->steps[i].alloc);
-            continue;
-        }
-        struct sim_range *r = sim_range_at(x->steps[i].release);
-        result = r && r->kind == SIM_RANGE_GRAPH ? sim_graph_free(r) : CUDA_ERROR_INVALID_VALUE;
-    }
-    return result;
-}
-
-static CUresult launch(const char *api, CUgraphExec exec, CUstream stream, bool per_thread,
-                       bool upload) {
-    struct sim_call c;
-    struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
-    struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
-    struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
-    if (!c.result && !x)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && capture)
-        sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_GRAPH);
-    else if (!c.result)
-        c.result = upload ? reserve(x) : run(x);
-    return sim_end(&c);
-}
-
-CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, false, false);
-}
-
-CUresult CUDAAPI cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, true, false);
-}
-
-CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, false, true);
-}
-
-CUresult CUDAAPI cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-    return launch(__func__, hGraphExec, hStream, true, true);
-}
-
-static CUresult update(const char *api, CUgraphExec exec, CUgraph graph) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_INIT);
-    struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
-    struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
-    if (!c.result && (!x || !g))
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result && has_memory(g))
-        c.result = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-    if (!c.result) { // the graph's references take the place of the executable's
-        struct sim_held *was = x->held;
-        x->held = NULL;
-        sim_held_add(&x->held, g->held);
-        sim_held_drop(&was);
-    }
-    return sim_end(&c);
-}
-
-CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
-                                   CUgraphNode *hErrorNode_out,
-                                   CUgraphExecUpdateResult *updateResult_out) {
-    if (hErrorNode_out)
-        *hErrorNode_out = NULL;
-    CUresult result = update(__func__, hGraphExec, hGraph);
-    if (updateResult_out)
-        *updateResult_out = result ? CU_GRAPH_EXEC_UPDATE_ERROR : CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    return result;
-}
-
-CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
-                                      CUgraphExecUpdateResultInfo *resultInfo) {
-    CUresult result = update(__func__, hGraphExec, hGraph);
-    if (resultInfo) {
-        memset(resultInfo, 0, sizeof *resultInfo);
-        resultInfo->result = result ? CU_GRAPH_EXEC_UPDATE_ERROR : CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    }
-    return result;
 }

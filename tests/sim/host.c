@@ -23,7 +23,9 @@ static CUresult allocate(struct sim_call *c, void **out, size_t bytes, unsigned 
     if (bytes > 1ull << 46)
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t space = sim_round_up(bytes, 4096);
-    void *p = mmap(NULL, space, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Like device memory it costs nothing until it is touched, so the machine need not have it.
+    void *p = mmap(NULL, space, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     forget_stale((uint64_t)(uintptr_t)p, space);

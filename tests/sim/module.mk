@@ -5,8 +5,9 @@ SIM_OUT := $(BUILD)/sim
 SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Werror) $(DEPFLAGS) \
     -fPIC $(CUDA_CFLAGS) -Itests/sim
 SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
-    capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external graph conditional user_object \
-    module link function occupancy tensor_map launch copy copy2d pages checkpoint pointer old_abi errors resolver
+    capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external \
+    graph graph_exec graph_memory conditional user_object module link function occupancy tensor_map \
+    launch copy copy2d pages checkpoint pointer old_abi errors resolver
 SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
 
 ifeq ($(SAN),) # no sanitized program loads it

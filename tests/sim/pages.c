@@ -27,14 +27,6 @@ struct window { // what is known of some pages
 
 static struct window source, target; // under the driver's lock
 
-// Opened for each use: the program may close descriptors that it did not open.
-static bool begin(struct window *w) {
-    w->page = (uint64_t)sysconf(_SC_PAGESIZE);
-    w->count = 0;
-    w->fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    return w->fd >= 0;
-}
-
 static void look(struct window *w, uint64_t page, uint64_t end) {
     uint64_t n = end - page < WINDOW ? end - page : WINDOW;
     ssize_t got = pread(w->fd, w->entries, n * sizeof *w->entries, (off_t)(page * 8));
@@ -42,6 +34,29 @@ static void look(struct window *w, uint64_t page, uint64_t end) {
     w->count = n;
     for (uint64_t i = got > 0 ? (uint64_t)got / 8 : 0; i < n; i++)
         w->entries[i] = PRESENT_OR_SWAPPED;
+}
+
+// Whether the file speaks of this process's addresses (an emulator may have others): a page that was
+// written is there.
+static bool is_right(struct window *w) {
+    w->entries[0] = 0;
+    const uint64_t page = (uint64_t)(uintptr_t)w->entries / w->page;
+    look(w, page, page + 1);
+    return w->entries[0] & PRESENT_OR_SWAPPED;
+}
+
+// Opened for each use: the program may close descriptors that it did not open.
+static bool begin(struct window *w) {
+    static bool wrong;
+    w->page = (uint64_t)sysconf(_SC_PAGESIZE);
+    w->fd = wrong ? -1 : open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (w->fd < 0)
+        return false;
+    wrong = !is_right(w);
+    w->count = 0;
+    if (wrong)
+        close(w->fd);
+    return !wrong;
 }
 
 // Bytes from the address on whose pages are alike; *touched says how.

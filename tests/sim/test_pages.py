@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from alone import *  # noqa: E402,F403
 from driver import *  # noqa: E402,F403
-from tap import case  # noqa: E402
+from tap import Skip, case  # noqa: E402
 
 
 def resident():
@@ -24,6 +24,8 @@ GB, LITTLE = 1 << 30, 64 * MB
 @case("memory that nobody has touched is copied and filled without taking any")
 @alone(SIM_MEM_MB="32768")
 def memory_that_nobody_has_touched_is_copied_and_filled_without_taking_any():
+    if not os.access("/proc/self/pagemap", os.R_OK):
+        raise Skip("/proc/self/pagemap cannot be read")
     d = Driver()
     d.start()
     size = 12 * GB
