@@ -84,31 +84,11 @@ static void long_texts_are_cut(void **state) {
     assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
 }
 
-static void which_events(void **state) {
-    struct ct_event e = {.present = 0};
-    (void)state;
-    CT_SET(&e, op, CT_OP_ALLOC);
-    assert_false(ct_event_is_oom(&e));
-    CT_SET(&e, result, 0);
-    assert_false(ct_event_is_oom(&e));
-    CT_SET(&e, result, 2);
-    assert_true(ct_event_is_oom(&e));
-    CT_SET(&e, result, 201); // no context: failed, but not for want of memory
-    assert_true(ct_event_is_failed_allocation(&e));
-    assert_false(ct_event_is_oom(&e));
-    CT_SET(&e, result, 2);
-    CT_SET(&e, op, CT_OP_CREATE);
-    assert_true(ct_event_is_oom(&e));
-    CT_SET(&e, op, CT_OP_FREE);
-    assert_false(ct_event_is_oom(&e));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_known),
         cmocka_unit_test(parts_unknown),
         cmocka_unit_test(long_texts_are_cut),
-        cmocka_unit_test(which_events),
     };
     return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
 }
