@@ -14,6 +14,7 @@ struct ct_oom {
     int device;
     uint64_t bytes, free, total, tracked, process;
     const char *api, *caller, *path;
+    const char *memory; // what was asked for; NULL: memory of the device
 };
 
 // Writes the line, without the parts that are unknown; long texts are cut. Returns its length.

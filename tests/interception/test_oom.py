@@ -160,6 +160,25 @@ exhausted_case("cuGetProcAddress", ["driver", "getproc2", "exhaust"], "cuLaunchK
 exhausted_case("ELF", ["driver_elf", "exhaust"], "cuCtxCreate_v2", FULL)
 
 
+def line_case(api, scenario, request, more=""):
+    @case("%s: the line on stderr" % api)
+    def _():
+        env = {"SIM_FAIL": "%s:1:%d" % (api, OOM), "CUTRACE_QUIET": None, "SIM_LEDGER": None}
+        done = run("driver_elf", scenario, env=env)
+        lines = [line for line in done.err.splitlines() if re.search(request, line)]
+        (path,) = done.traces.values()
+        want = r"cutrace: %sout of memory: %s failed( \([^)]*\))?%s; run: cutrace-report %s" % (
+            "GPU 0 " if more else "", request, more, re.escape(path))
+        return [] if len(lines) == 1 and re.fullmatch(want, lines[0]) else [done.err[-600:]]
+
+
+for an_api, a_scenario in (("cuLaunchKernel", "code"), ("cuModuleGetFunction", "code"), ("cuModuleLoadData", "code"),
+                           ("cuStreamCreate", "streams"), ("cuEventCreate", "streams"),
+                           ("cuGraphInstantiateWithFlags", "streams"), ("cuGraphUpload", "streams")):
+    line_case(an_api, a_scenario, an_api + " of unknown size", r": free 0\.94 GiB of 1\.00, this process 0\.0 .*")
+line_case("cuMemHostRegister_v2", "host", r"cuMemHostRegister_v2 of [0-9.]+ [MK]iB of page-locked host memory")
+
+
 def runtime_case(binary, api, seen):
     @case("%s: %s out of memory inside a call of the runtime" % (binary, api))
     def _():
