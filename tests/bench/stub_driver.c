@@ -61,11 +61,13 @@ EXPORT CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
 }
 
 // A launch does nothing at all.
-EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int gridDimX, unsigned int gridDimY,
-                                       unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-                                       unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
-                                       void **kernelParams, void **extra) {
-    (void)gridDimX, (void)gridDimY, (void)gridDimZ, (void)blockDimX, (void)blockDimY, (void)blockDimZ;
+EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int gridDimX,
+                                       unsigned int gridDimY, unsigned int gridDimZ,
+                                       unsigned int blockDimX, unsigned int blockDimY,
+                                       unsigned int blockDimZ, unsigned int sharedMemBytes,
+                                       CUstream hStream, void **kernelParams, void **extra) {
+    (void)gridDimX, (void)gridDimY, (void)gridDimZ, (void)blockDimX, (void)blockDimY,
+        (void)blockDimZ;
     (void)sharedMemBytes, (void)hStream, (void)kernelParams, (void)extra;
     return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
