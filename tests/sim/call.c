@@ -122,7 +122,9 @@ CUresult sim_end(struct sim_call *c) {
         sim_map_leave(c);
     if (sim_param.log)
         sim_log("%s %d", c->api, (int)c->result);
+    struct sim_user_object *dead = sim_user_objects_take_dead();
     pthread_mutex_unlock(&alive->lock);
+    sim_user_objects_destroy(dead);
     // The second half comes after the work: a free's address may be handed out again before the
     // call that freed it has returned, as on the real driver.
     if (sim_param.latency) {

@@ -370,3 +370,46 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     }
     return sim_end(&c);
 }
+
+// ---- dependencies of what is captured next: checked, and not kept, as graphs have no edges here -------
+
+static CUresult update(const char *api, CUstream handle, bool per_thread, const CUgraphNode *nodes,
+                       size_t count, unsigned flags) {
+    struct sim_call c;
+    struct sim_stream *s = sim_stream_begin(&c, api, NULL, handle, per_thread);
+    if (!c.result && (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (count && !nodes)))
+        c.result = CUDA_ERROR_INVALID_VALUE;
+    if (!c.result && status(s) != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        c.result = CUDA_ERROR_ILLEGAL_STATE;
+    for (size_t i = 0; i < count && !c.result; i++)
+        if (!sim_object_find(nodes[i], SIM_NODE))
+            c.result = CUDA_ERROR_INVALID_VALUE;
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
+                                                   size_t numDependencies, unsigned int flags) {
+    return update(__func__, hStream, false, dependencies, numDependencies, flags);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies,
+                                                        size_t numDependencies,
+                                                        unsigned int flags) {
+    return update(__func__, hStream, true, dependencies, numDependencies, flags);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
+                                                      const CUgraphEdgeData *dependencyData,
+                                                      size_t numDependencies, unsigned int flags) {
+    (void)dependencyData;
+    return update(__func__, hStream, false, dependencies, numDependencies, flags);
+}
+
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream,
+                                                           CUgraphNode *dependencies,
+                                                           const CUgraphEdgeData *dependencyData,
+                                                           size_t numDependencies,
+                                                           unsigned int flags) {
+    (void)dependencyData;
+    return update(__func__, hStream, true, dependencies, numDependencies, flags);
+}

@@ -483,6 +483,17 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPr
     return sim_end(&c);
 }
 
+// There is no profiler to start.
+CUresult CUDAAPI cuProfilerStart(void) {
+    SIM_BEGIN(NULL, CONTEXT);
+    return sim_end(&c);
+}
+
+CUresult CUDAAPI cuProfilerStop(void) {
+    SIM_BEGIN(NULL, CONTEXT);
+    return sim_end(&c);
+}
+
 static CUresult peer(const char *api, CUcontext handle) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and fills. They are done at once, by the host, where the address space is backed.
-#include "stream.h"
+#include "copy.h"
 
 #include <string.h>
 
-enum side { ANY, DEVICE, HOST };
+#include "pages.h"
 
 // Whether the driver would accept the range as device memory.
 static bool is_device(uint64_t base, uint64_t size) {
@@ -15,38 +15,37 @@ static bool is_device(uint64_t base, uint64_t size) {
     return r->kind != SIM_RANGE_RESERVED || sim_vmm_mapped(base, size, &device);
 }
 
-static bool acceptable(uint64_t base, uint64_t size, enum side side) {
+bool sim_copy_accepts(uint64_t base, uint64_t size, enum sim_side side) {
     if (!size)
         return true;
-    return base && (side != DEVICE || is_device(base, size));
+    return base && (side != SIM_SIDE_DEVICE || is_device(base, size));
 }
 
-static bool reachable(uint64_t base, uint64_t size, enum side side) {
-    if (side == HOST)
+static bool reachable(uint64_t base, uint64_t size, enum sim_side side) {
+    if (side == SIM_SIDE_HOST)
         return true;
     struct sim_range *r = sim_range_at(base);
     bool host = !r || r->kind == SIM_RANGE_HOST || r->kind == SIM_RANGE_REGISTERED;
     return host || sim_space_backed(base, size);
 }
 
-struct copy {
-    uint64_t to, from;
-    size_t bytes;
-    enum side to_side, from_side;
-};
+void sim_copy_do(const struct sim_copy *m) {
+    if (m->bytes && reachable(m->to, m->bytes, m->to_side) &&
+        reachable(m->from, m->bytes, m->from_side))
+        sim_pages_copy(m->to, m->from, m->bytes);
+}
 
-static CUresult run(const char *api, const struct copy *m, CUstream stream, bool per_thread) {
+static CUresult run(const char *api, const struct sim_copy *m, CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
-    if (!c.result &&
-        (!acceptable(m->to, m->bytes, m->to_side) || !acceptable(m->from, m->bytes, m->from_side)))
+    if (!c.result && (!sim_copy_accepts(m->to, m->bytes, m->to_side) ||
+                      !sim_copy_accepts(m->from, m->bytes, m->from_side)))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_MEMCPY);
-    else if (!c.result && m->bytes && reachable(m->to, m->bytes, m->to_side) &&
-             reachable(m->from, m->bytes, m->from_side))
-        memmove((void *)(uintptr_t)m->to, (void *)(uintptr_t)m->from, m->bytes);
+    else if (!c.result)
+        sim_copy_do(m);
     return sim_end(&c);
 }
 
@@ -54,22 +53,25 @@ static CUresult run(const char *api, const struct copy *m, CUstream stream, bool
 
 static CUresult to_device(const char *api, CUdeviceptr to, const void *from, size_t n, CUstream s,
                           bool per_thread) {
-    return run(api, &(struct copy){to, ADDRESS(from), n, DEVICE, HOST}, s, per_thread);
+    return run(api, &(struct sim_copy){to, ADDRESS(from), n, SIM_SIDE_DEVICE, SIM_SIDE_HOST}, s,
+               per_thread);
 }
 
 static CUresult to_host(const char *api, void *to, CUdeviceptr from, size_t n, CUstream s,
                         bool per_thread) {
-    return run(api, &(struct copy){ADDRESS(to), from, n, HOST, DEVICE}, s, per_thread);
+    return run(api, &(struct sim_copy){ADDRESS(to), from, n, SIM_SIDE_HOST, SIM_SIDE_DEVICE}, s,
+               per_thread);
 }
 
 static CUresult on_device(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s,
                           bool per_thread) {
-    return run(api, &(struct copy){to, from, n, DEVICE, DEVICE}, s, per_thread);
+    return run(api, &(struct sim_copy){to, from, n, SIM_SIDE_DEVICE, SIM_SIDE_DEVICE}, s,
+               per_thread);
 }
 
 static CUresult anywhere(const char *api, CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s,
                          bool per_thread) {
-    return run(api, &(struct copy){to, from, n, ANY, ANY}, s, per_thread);
+    return run(api, &(struct sim_copy){to, from, n, SIM_SIDE_ANY, SIM_SIDE_ANY}, s, per_thread);
 }
 
 // Each with its two variants of the default stream.
@@ -99,18 +101,30 @@ COPY_ASYNC(cuMemcpyAsync, anywhere, CUdeviceptr, CUdeviceptr)
 
 // ---- fills --------------------------------------------------------------------------------------------
 
+static void do_fill(CUdeviceptr p, const void *value, size_t width, size_t n) {
+    static const char zeros[8];
+    char *to = (char *)(uintptr_t)p;
+    if (memcmp(value, zeros, width) == 0)
+        sim_pages_zero(p, n * width);
+    else if (width == 1)
+        memset(to, *(const unsigned char *)value, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * width, value, width);
+}
+
 static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t width, size_t n,
                      CUstream stream, bool per_thread) {
     struct sim_call c;
     struct sim_stream *s = sim_stream_begin(&c, api, NULL, stream, per_thread);
     struct sim_capture *capture = c.result ? NULL : sim_stream_use(s, &c.result);
-    if (!c.result && (p % width || n > SIZE_MAX / width || !acceptable(p, n * width, DEVICE)))
+    if (!c.result &&
+        (p % width || n > SIZE_MAX / width || !sim_copy_accepts(p, n * width, SIM_SIDE_DEVICE)))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_MEMSET);
-    else if (!c.result && reachable(p, n * width, DEVICE))
-        for (size_t i = 0; i < n; i++)
-            memcpy((char *)(uintptr_t)p + i * width, value, width);
+    else if (!c.result && reachable(p, n * width, SIM_SIDE_DEVICE))
+        do_fill(p, value, width, n);
     return sim_end(&c);
 }
 

@@ -65,6 +65,14 @@ def pool_props(device=0, handles=1, max_size=0):
     return PoolProps(type=1, handles=handles, location=Location(1, device), max_size=max_size)
 
 
+def mapped(d, size=4 * MB):
+    """Physical memory at an address of its own; the address and the handle."""
+    va = d.value("cuMemAddressReserve", size, 0, 0, 0)
+    h = d.value("cuMemCreate", size, device_prop(), 0)
+    assert d.cuMemMap(va, size, 0, h, 0) == 0
+    return va, h
+
+
 class Driver:
     """A call `d.cuX(...)` takes Python integers as 64-bit values; outputs are passed as ctypes objects."""
 

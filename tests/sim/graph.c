@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs and the memory that they own: an allocation node fixes an address when it is added; a
 // launch takes memory from the device's graph memory, which keeps it until it is trimmed.
-#include "stream.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "conditional.h"
+#include "stream.h"
 
 struct memory { // what one allocation node stands for
     struct sim_range *range;
@@ -17,8 +18,9 @@ struct sim_node {
     struct sim_object o;
     struct sim_graph *graph;
     CUgraphNodeType type;
-    struct memory *memory; // of an allocation node
-    CUdeviceptr dptr;      // of an allocation or free node
+    struct memory *memory;     // of an allocation node
+    CUdeviceptr dptr;          // of an allocation or free node
+    struct sim_bodies *bodies; // of a conditional node
     size_t bytes;
     struct sim_node *next;
 };
@@ -27,6 +29,7 @@ struct sim_graph {
     struct sim_object o;
     struct sim_node *first, **last;
     unsigned executables;
+    struct sim_held *held;
 };
 
 struct step { // what a launch does with memory, in the order of the nodes
@@ -41,6 +44,7 @@ struct sim_exec {
     unsigned long long flags;
     struct step *steps;
     size_t count;
+    struct sim_held *held;
 };
 
 // ---- the device's graph memory --------------------------------------------------------------------
@@ -172,6 +176,7 @@ static void forget_node(struct sim_node *n) {
         n->memory->references--;
         drop_if_unused(n->memory);
     }
+    sim_bodies_delete(n->bodies);
     sim_object_delete(n);
 }
 
@@ -190,7 +195,13 @@ void sim_graph_delete(struct sim_graph *g) {
         next = n->next;
         forget_node(n);
     }
+    sim_held_drop(&g->held);
     sim_object_delete(g);
+}
+
+struct sim_held **sim_graph_holds(CUgraph graph) {
+    struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
+    return g ? &g->held : NULL;
 }
 
 static CUresult add_alloc(struct sim_graph *g, int device, size_t bytes, struct sim_node **node) {
@@ -323,19 +334,42 @@ static CUresult add_other(const char *api, CUgraphNode *node, CUgraph graph,
     return sim_end(&c);
 }
 
+static CUresult add_conditional(struct sim_graph *g, CUgraphNode *node,
+                                CUDA_CONDITIONAL_NODE_PARAMS *params, struct sim_context *ctx) {
+    CUresult result;
+    struct sim_bodies *bodies = sim_bodies_new(params, ctx, &result);
+    if (!bodies)
+        return result;
+    struct sim_node *n = add(g, CU_GRAPH_NODE_TYPE_CONDITIONAL);
+    n->bodies = bodies;
+    *node = (CUgraphNode)n;
+    return CUDA_SUCCESS;
+}
+
 static CUresult add_any(const char *api, CUgraphNode *node, CUgraph graph, const void *dependencies,
                         size_t count, CUgraphNodeParams *params) {
     if (!params)
         return add_other(api, NULL, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EMPTY);
-    if (params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC && params->type != CU_GRAPH_NODE_TYPE_MEM_FREE)
-        return add_other(api, node, graph, dependencies, count, params->type);
     struct sim_call c;
-    struct sim_graph *g = begin_add(&c, api, NULL, node, graph, dependencies, count);
-    if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+    struct sim_graph *g;
+    switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        g = begin_add(&c, api, NULL, node, graph, dependencies, count);
         c.result = add_alloc_node(&c, g, node, &params->alloc.poolProps, params->alloc.bytesize,
                                   &params->alloc.dptr);
-    else
+        break;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        g = begin_add(&c, api, NULL, node, graph, dependencies, count);
         c.result = add_free_node(&c, g, node, params->free.dptr);
+        break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        g = begin_add(&c, api, NULL, node, graph, dependencies, count);
+        if (!c.result)
+            c.result = add_conditional(g, node, &params->conditional, c.ctx);
+        break;
+    default:
+        return add_other(api, node, graph, dependencies, count, params->type);
+    }
     return sim_end(&c);
 }
 
@@ -486,6 +520,7 @@ static CUresult instantiate(const char *api, CUgraphExec *out, CUgraph graph,
         x->charged = sim_param.graph;
         x->flags = flags;
         collect_steps(x, g);
+        sim_held_add(&x->held, g->held);
         g->executables++;
         *out = (CUgraphExec)x;
     }
@@ -536,6 +571,7 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
         if (x->graph)
             x->graph->executables--;
         sim_discharge(x->o.device, x->charged);
+        sim_held_drop(&x->held);
         free(x->steps);
         sim_object_delete(x);
     }
@@ -632,10 +668,17 @@ static CUresult update(const char *api, CUgraphExec exec, CUgraph graph) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_INIT);
     struct sim_graph *g = sim_object_find(graph, SIM_GRAPH);
-    if (!c.result && (!sim_object_find(exec, SIM_EXEC) || !g))
+    struct sim_exec *x = sim_object_find(exec, SIM_EXEC);
+    if (!c.result && (!x || !g))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result && has_memory(g))
         c.result = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    if (!c.result) { // the graph's references take the place of the executable's
+        struct sim_held *was = x->held;
+        x->held = NULL;
+        sim_held_add(&x->held, g->held);
+        sim_held_drop(&was);
+    }
     return sim_end(&c);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and libraries: code takes device memory when it is loaded, or, with lazy loading, when
 // its first function is needed. Any image is accepted and none is run.
-#include "sim.h"
+#include "module.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,33 +9,16 @@
 
 #define GLOBAL_BYTES 256 // size of every __device__ variable
 
-struct module {
-    struct sim_object o;
-    struct library *library; // that it was made for, or NULL
-    bool loaded;
-};
-
-struct library {
-    struct sim_object o;
-};
-
-struct function { // kernels of a library are functions without a module
-    struct sim_object o;
-    struct module *module;
-    struct library *library;
-    char name[64];
-};
-
 struct global {
     struct sim_object o;
-    struct module *module;
+    struct sim_module *module;
     struct sim_range *memory;
     char name[64];
 };
 
 // ---- loading ----------------------------------------------------------------------------------------
 
-static CUresult load(struct module *m) {
+static CUresult load(struct sim_module *m) {
     if (m->loaded)
         return CUDA_SUCCESS;
     if (!sim_charge(m->o.device, sim_param.module))
@@ -44,9 +27,9 @@ static CUresult load(struct module *m) {
     return CUDA_SUCCESS;
 }
 
-static struct module *new_module(struct sim_context *ctx, struct library *library,
-                                 CUresult *result) {
-    struct module *m = sim_object_new(sizeof *m, SIM_MODULE, ctx, ctx->o.device);
+static struct sim_module *new_module(struct sim_context *ctx, struct sim_library *library,
+                                     CUresult *result) {
+    struct sim_module *m = sim_object_new(sizeof *m, SIM_MODULE, ctx, ctx->o.device);
     m->library = library;
     *result = sim_param.lazy_modules ? CUDA_SUCCESS : load(m);
     if (*result)
@@ -54,10 +37,10 @@ static struct module *new_module(struct sim_context *ctx, struct library *librar
     return *result ? NULL : m;
 }
 
-static struct module *unloading;
+static struct sim_module *unloading;
 
 static void end_function(void *object) {
-    struct function *f = object;
+    struct sim_function *f = object;
     if (f->module == unloading)
         sim_object_delete(f);
 }
@@ -71,7 +54,7 @@ static void end_global(void *object) {
 }
 
 static void end_module(void *object) {
-    struct module *m = object;
+    struct sim_module *m = object;
     unloading = m;
     sim_object_each(NULL, SIM_FUNCTION, end_function);
     sim_object_each(NULL, SIM_GLOBAL, end_global);
@@ -90,7 +73,7 @@ static void load_module(struct sim_call *c, CUmodule *out, const void *image) {
     if (!c->result && (!out || !image))
         c->result = CUDA_ERROR_INVALID_VALUE;
     if (!c->result) {
-        struct module *m = new_module(sim_owner(c->ctx), NULL, &c->result);
+        struct sim_module *m = new_module(sim_owner(c->ctx), NULL, &c->result);
         if (m) {
             *out = (CUmodule)m;
             sim_set_object(c, m);
@@ -128,7 +111,7 @@ CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
 
 CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
     SIM_BEGIN("module-unload", CONTEXT);
-    struct module *m = sim_object_find(hmod, SIM_MODULE);
+    struct sim_module *m = sim_object_find(hmod, SIM_MODULE);
     sim_set_object(&c, hmod);
     if (m)
         sim_set_device(&c, m->o.device);
@@ -160,7 +143,7 @@ static const void *wanted_owner;
 static void *found;
 
 static void match_function(void *object) {
-    struct function *f = object;
+    struct sim_function *f = object;
     const void *owner = f->module ? (void *)f->module : (void *)f->library;
     if (owner == wanted_owner && strcmp(f->name, wanted_name) == 0)
         found = f;
@@ -181,13 +164,15 @@ static void *look_for(enum sim_kind kind, const void *owner, const char *name,
     return found;
 }
 
-static struct function *function_of(struct module *m, struct library *library, const char *name) {
+struct sim_function *sim_function_get(struct sim_module *m, struct sim_library *library,
+                                      const char *name) {
     enum sim_kind kind = m ? SIM_FUNCTION : SIM_KERNEL;
-    struct function *f = look_for(kind, m ? (void *)m : (void *)library, name, match_function);
+    struct sim_function *f = look_for(kind, m ? (void *)m : (void *)library, name, match_function);
     if (!f) {
         f = sim_object_new(sizeof *f, kind, NULL, m ? m->o.device : 0);
         f->module = m;
         f->library = library;
+        sim_function_begin(f);
         strncpy(f->name, name, sizeof f->name - 1);
     }
     return f;
@@ -195,7 +180,7 @@ static struct function *function_of(struct module *m, struct library *library, c
 
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
     SIM_BEGIN(NULL, CONTEXT);
-    struct module *m = sim_object_find(hmod, SIM_MODULE);
+    struct sim_module *m = sim_object_find(hmod, SIM_MODULE);
     if (!c.result && !m)
         c.result = CUDA_ERROR_INVALID_HANDLE;
     if (!c.result && (!hfunc || !name))
@@ -205,11 +190,11 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const cha
     if (!c.result)
         c.result = load(m);
     if (!c.result)
-        *hfunc = (CUfunction)function_of(m, NULL, name);
+        *hfunc = (CUfunction)sim_function_get(m, NULL, name);
     return sim_end(&c);
 }
 
-static struct global *global_of(struct module *m, const char *name, CUresult *result) {
+static struct global *global_of(struct sim_module *m, const char *name, CUresult *result) {
     struct global *g = look_for(SIM_GLOBAL, m, name, match_global);
     if (g)
         return g;
@@ -224,8 +209,8 @@ static struct global *global_of(struct module *m, const char *name, CUresult *re
     return g;
 }
 
-static CUresult get_global(struct sim_call *c, struct module *m, CUdeviceptr *dptr, size_t *bytes,
-                           const char *name) {
+static CUresult get_global(struct sim_call *c, struct sim_module *m, CUdeviceptr *dptr,
+                           size_t *bytes, const char *name) {
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
     if (!exists(name))
@@ -243,7 +228,7 @@ static CUresult get_global(struct sim_call *c, struct module *m, CUdeviceptr *dp
 CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
                                       const char *name) {
     SIM_BEGIN(NULL, CONTEXT);
-    struct module *m = sim_object_find(hmod, SIM_MODULE);
+    struct sim_module *m = sim_object_find(hmod, SIM_MODULE);
     if (!c.result && !m)
         c.result = CUDA_ERROR_INVALID_HANDLE;
     if (!c.result)
@@ -253,16 +238,17 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule
 
 // ---- libraries: code that is loaded into each context that needs it ---------------------------------
 
-static struct library *wanted_library;
+static struct sim_library *wanted_library;
 static struct sim_context *wanted_context;
 
 static void match_module(void *object) {
-    struct module *m = object;
+    struct sim_module *m = object;
     if (m->library == wanted_library && m->o.ctx == wanted_context)
         found = m;
 }
 
-static struct module *module_of(struct library *l, struct sim_context *ctx, CUresult *result) {
+static struct sim_module *module_of(struct sim_library *l, struct sim_context *ctx,
+                                    CUresult *result) {
     found = NULL;
     wanted_library = l;
     wanted_context = ctx;
@@ -278,7 +264,7 @@ static CUresult load_library(const char *api, CUlibrary *out, const void *code, 
     if (!c.result && missing_file)
         c.result = CUDA_ERROR_FILE_NOT_FOUND;
     if (!c.result) {
-        struct library *l = sim_object_new(sizeof *l, SIM_LIBRARY, NULL, 0);
+        struct sim_library *l = sim_object_new(sizeof *l, SIM_LIBRARY, NULL, 0);
         if (c.ctx && !sim_param.lazy_modules)
             module_of(l, sim_owner(c.ctx), &c.result);
         if (c.result) {
@@ -310,20 +296,20 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 }
 
 static void end_library_module(void *object) {
-    struct module *m = object;
+    struct sim_module *m = object;
     if (m->library == wanted_library)
         end_module(m);
 }
 
 static void end_kernel(void *object) {
-    struct function *f = object;
+    struct sim_function *f = object;
     if (f->library == wanted_library)
         sim_object_delete(f);
 }
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
     SIM_BEGIN("module-unload", INIT);
-    struct library *l = sim_object_find(library, SIM_LIBRARY);
+    struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
     sim_set_object(&c, library);
     if (!c.result && !l)
         c.result = CUDA_ERROR_INVALID_HANDLE;
@@ -337,9 +323,9 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
 }
 
 // Begins a call on a library that needs its module in the current context.
-static struct module *begin_library(struct sim_call *c, const char *api, CUlibrary library) {
+static struct sim_module *begin_library(struct sim_call *c, const char *api, CUlibrary library) {
     sim_begin(c, api, NULL, SIM_NEED_CONTEXT);
-    struct library *l = sim_object_find(library, SIM_LIBRARY);
+    struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
     if (!c->result && !l)
         c->result = CUDA_ERROR_INVALID_HANDLE;
     return c->result ? NULL : module_of(l, sim_owner(c->ctx), &c->result);
@@ -347,7 +333,7 @@ static struct module *begin_library(struct sim_call *c, const char *api, CUlibra
 
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
     struct sim_call c;
-    struct module *m = begin_library(&c, __func__, library);
+    struct sim_module *m = begin_library(&c, __func__, library);
     if (!c.result && !pMod)
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result)
@@ -360,7 +346,7 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
 static CUresult library_variable(const char *api, CUdeviceptr *dptr, size_t *bytes,
                                  CUlibrary library, const char *name) {
     struct sim_call c;
-    struct module *m = begin_library(&c, api, library);
+    struct sim_module *m = begin_library(&c, api, library);
     if (!c.result)
         c.result = get_global(&c, m, dptr, bytes, name);
     return sim_end(&c);
@@ -376,9 +362,18 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary
     return library_variable(__func__, dptr, bytes, library, name);
 }
 
+// By the header a kernel needs no context and is loaded into one later. SIM_KERNELS_LOAD: at once.
+static CUresult load_early(struct sim_library *l, struct sim_context *ctx) {
+    CUresult result = CUDA_SUCCESS;
+    if (!sim_param.kernels_load || !ctx)
+        return result;
+    struct sim_module *m = module_of(l, sim_owner(ctx), &result);
+    return m ? load(m) : result;
+}
+
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
     SIM_BEGIN(NULL, INIT);
-    struct library *l = sim_object_find(library, SIM_LIBRARY);
+    struct sim_library *l = sim_object_find(library, SIM_LIBRARY);
     if (!c.result && !l)
         c.result = CUDA_ERROR_INVALID_HANDLE;
     if (!c.result && (!pKernel || !name))
@@ -386,14 +381,16 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const 
     if (!c.result && !exists(name))
         c.result = CUDA_ERROR_NOT_FOUND;
     if (!c.result)
-        *pKernel = (CUkernel)function_of(NULL, l, name);
+        c.result = load_early(l, c.ctx);
+    if (!c.result)
+        *pKernel = (CUkernel)sim_function_get(NULL, l, name);
     return sim_end(&c);
 }
 
 CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
     SIM_BEGIN(NULL, CONTEXT);
-    struct function *k = sim_object_find(kernel, SIM_KERNEL);
-    struct module *m = NULL;
+    struct sim_function *k = sim_object_find(kernel, SIM_KERNEL);
+    struct sim_module *m = NULL;
     if (!c.result && !k)
         c.result = CUDA_ERROR_INVALID_HANDLE;
     if (!c.result && !pFunc)
@@ -402,20 +399,23 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
         m = module_of(k->library, sim_owner(c.ctx), &c.result);
     if (!c.result)
         c.result = load(m);
-    if (!c.result)
-        *pFunc = (CUfunction)function_of(m, NULL, k->name);
+    if (!c.result) {
+        struct sim_function *f = sim_function_get(m, NULL, k->name);
+        f->kernel = k;
+        *pFunc = (CUfunction)f;
+    }
     return sim_end(&c);
 }
 
 CUresult sim_function_load(CUfunction function, struct sim_context *ctx) {
     CUresult result = CUDA_SUCCESS;
-    struct function *f = sim_object_find(function, SIM_FUNCTION);
-    struct function *k = f ? NULL : sim_object_find(function, SIM_KERNEL);
+    struct sim_function *f = sim_object_find(function, SIM_FUNCTION);
+    struct sim_function *k = f ? NULL : sim_object_find(function, SIM_KERNEL);
     if (f)
         return load(f->module);
     if (!k)
         return CUDA_ERROR_INVALID_HANDLE;
-    struct module *m = module_of(k->library, sim_owner(ctx), &result);
+    struct sim_module *m = module_of(k->library, sim_owner(ctx), &result);
     return m ? load(m) : result;
 }
 
@@ -427,52 +427,3 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function) {
     return sim_end(&c);
 }
 #endif
-
-// ---- the linker: what it makes is host memory --------------------------------------------------------
-
-struct link {
-    struct sim_object o;
-    char image[64];
-};
-
-CUresult CUDAAPI cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
-                                 void **optionValues, CUlinkState *stateOut) {
-    SIM_BEGIN(NULL, CONTEXT);
-    (void)numOptions, (void)options, (void)optionValues;
-    if (!c.result && !stateOut)
-        c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result)
-        *stateOut = (CUlinkState)sim_object_new(sizeof(struct link), SIM_LINK, NULL, c.device);
-    return sim_end(&c);
-}
-
-static CUresult on_link(const char *api, CUlinkState state, void **image, size_t *size, bool end) {
-    struct sim_call c;
-    sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
-    struct link *l = sim_object_find(state, SIM_LINK);
-    if (!c.result && !l)
-        c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result && image)
-        *image = l->image;
-    if (!c.result && size)
-        *size = sizeof l->image;
-    if (!c.result && end)
-        sim_object_delete(l);
-    return sim_end(&c);
-}
-
-CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
-                                  const char *name, unsigned int numOptions, CUjit_option *options,
-                                  void **optionValues) {
-    (void)type, (void)data, (void)size, (void)name;
-    (void)numOptions, (void)options, (void)optionValues;
-    return on_link(__func__, state, NULL, NULL, false);
-}
-
-CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
-    return on_link(__func__, state, cubinOut, sizeOut, false);
-}
-
-CUresult CUDAAPI cuLinkDestroy(CUlinkState state) {
-    return on_link(__func__, state, NULL, NULL, true);
-}

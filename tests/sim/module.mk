@@ -5,8 +5,8 @@ SIM_OUT := $(BUILD)/sim
 SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Werror) $(DEPFLAGS) \
     -fPIC $(CUDA_CFLAGS) -Itests/sim
 SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
-    capture pool pool_share vmm vmm_share multicast array host ipc external graph module launch \
-    copy checkpoint pointer old_abi errors resolver
+    capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external graph conditional user_object \
+    module link function occupancy tensor_map launch copy copy2d pages checkpoint pointer old_abi errors resolver
 SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
 
 ifeq ($(SAN),) # no sanitized program loads it
@@ -38,7 +38,8 @@ $(SIM_OUT)/libnvidia-ml.so.1: $(SIM_NVML_OBJECTS) tests/sim/libnvidia-ml.map
 # The stand-in runtime (not NVIDIA's): shared, once more under the name of an older version so that two can
 # share a process, and static. A program that links the archive hides its symbols with
 # -Wl,--exclude-libs,libsimcudart.a, as NVIDIA's static runtime does by itself.
-SIM_RUNTIME_OBJECTS := $(patsubst %,$(SIM_OUT)/runtime/%.o,driver device memory pool stream array code)
+SIM_RUNTIME_OBJECTS := $(patsubst %,$(SIM_OUT)/runtime/%.o,driver device properties memory pool stream array code \
+    function user_object)
 
 $(SIM_OUT)/libcudart.so.%.map: tests/sim/module.mk
 	@mkdir -p $(@D)

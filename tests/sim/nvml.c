@@ -38,9 +38,20 @@ struct process_info { // since version 2
     unsigned gpu_instance, compute_instance;
 };
 
+struct pci_info { // since version 3
+    char legacy_bus_id[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
 struct device {
     int index;
 };
+
+// Of the enumerations of nvml.h.
+enum { P2P_OK = 0, P2P_NOT_SUPPORTED = 5 };
+enum { P2P_READ = 0, P2P_WRITE = 1, P2P_NVLINK = 2, P2P_INDICES = 5 };
+enum { LINKS = 18, LINK_TO_SWITCH = 2 };
 
 static struct device devices[SIM_MAX_DEVICES];
 static int initialised;
@@ -61,6 +72,12 @@ API int nvmlDeviceGetIndex(struct device *device, unsigned *index);
 API int nvmlDeviceGetName(struct device *device, char *name, unsigned length);
 API int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length);
 API int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending);
+API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor);
+API int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci_info *pci);
+API int nvmlDeviceGetNumaNodeId(struct device *device, unsigned *node);
+API int nvmlDeviceGetCpuAffinity(struct device *device, unsigned size, unsigned long *set);
+API int nvmlDeviceGetP2PStatus(struct device *device, struct device *peer, int index, int *status);
+API int nvmlDeviceGetGpuFabricInfoV(struct device *device, void *info);
 API int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory);
 API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory);
 API int nvmlSystemGetCudaDriverVersion_v2(int *version);
@@ -267,17 +284,83 @@ int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pen
     return result ? result : NOT_SUPPORTED;
 }
 
-// No device has links; that a library asks must not stop it.
-int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) {
-    (void)link;
-    int result = check(device, type);
+int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
+    int result = check(device, major && minor ? major : NULL);
+    if (!result) {
+        *major = 9;
+        *minor = 0;
+    }
+    return result;
+}
+
+int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci_info *pci) {
+    int result = check(device, pci);
+    if (result)
+        return result;
+    memset(pci, 0, sizeof *pci);
+    pci->bus = (unsigned)device->index + 1;
+    snprintf(pci->legacy_bus_id, sizeof pci->legacy_bus_id, "0000:%02X:00.0", pci->bus);
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+    return SUCCESS;
+}
+
+// The machine has no such things; that a library asks must not stop it.
+int nvmlDeviceGetNumaNodeId(struct device *device, unsigned *node) {
+    int result = check(device, node);
     return result ? result : NOT_SUPPORTED;
 }
 
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, void *pci) {
-    (void)link;
-    int result = check(device, pci);
+int nvmlDeviceGetCpuAffinity(struct device *device, unsigned size, unsigned long *set) {
+    (void)size;
+    int result = check(device, set);
     return result ? result : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetGpuFabricInfoV(struct device *device, void *info) {
+    int result = check(device, info);
+    return result ? result : NOT_SUPPORTED;
+}
+
+// ---- between devices: they reach each other by PCIe, or, with SIM_NVLINK=1, by a switch of NVLink ------
+
+int nvmlDeviceGetP2PStatus(struct device *device, struct device *peer, int index, int *status) {
+    int result = check(device, status);
+    if (!result)
+        result = check(peer, status);
+    if (!result && (index < 0 || index >= P2P_INDICES || device == peer))
+        result = INVALID_ARGUMENT;
+    if (!result) {
+        const int reached =
+            index == P2P_READ || index == P2P_WRITE || (index == P2P_NVLINK && sim_param.nvlink);
+        *status = reached ? P2P_OK : P2P_NOT_SUPPORTED;
+    }
+    return result;
+}
+
+static int check_link(const struct device *device, unsigned link, const void *out) {
+    int result = check(device, out);
+    if (!result && link >= LINKS)
+        result = INVALID_ARGUMENT;
+    return result || sim_param.nvlink ? result : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) {
+    int result = check_link(device, link, type);
+    if (!result)
+        *type = LINK_TO_SWITCH;
+    return result;
+}
+
+// Of the switch at the other end.
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, void *pci) {
+    int result = check_link(device, link, pci);
+    if (!result) {
+        struct pci_info *info = pci;
+        memset(info, 0, sizeof *info);
+        info->bus = 0x80;
+        snprintf(info->bus_id, sizeof info->bus_id, "00000000:80:00.0");
+    }
+    return result;
 }
 
 // ---- memory ------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ struct sim_param {
     uint64_t memory[SIM_MAX_DEVICES];
     uint64_t total_mem;  // what cuDeviceTotalMem says when it is not the memory, else 0
     uint64_t nvml_total; // the same for NVML
-    uint64_t context, granularity, chunk, pool_grow, module, graph, array_pad;
+    uint64_t context, granularity, chunk, pool_grow, module, graph, stream, event, array_pad;
     uint64_t neighbour, ledger_map_mb;
-    bool lazy_modules, limit_charges, managed_at_once, backed;
-    bool symbolic, alias, reentrant;
+    bool lazy_modules, kernels_load, limit_charges, managed_at_once, backed;
+    bool symbolic, alias, reentrant, nvlink;
     const char *shm, *ledger, *ledger_map, *log, *fail, *nvml, *latency;
 };
 

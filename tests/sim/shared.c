@@ -151,6 +151,8 @@ static uint64_t sum(struct sim_shared *s, int device) {
 }
 
 bool sim_charge(int device, uint64_t bytes) {
+    if (!bytes)
+        return true;
     struct sim_shared *s = lock();
     if (sim_param.shm)
         reap(s);
@@ -163,6 +165,8 @@ bool sim_charge(int device, uint64_t bytes) {
 }
 
 void sim_discharge(int device, uint64_t bytes) {
+    if (!bytes)
+        return;
     struct sim_shared *s = lock();
     uint64_t *used = &me(s)->used[device];
     if (*used < bytes) {
@@ -203,11 +207,19 @@ uint64_t sim_export_new(uint64_t key, uint64_t size, int device) {
         struct sim_export *e = &s->exports[i];
         if (e->key && e->key != key)
             continue;
-        *e = (struct sim_export){key, size, getpid(), device};
+        *e = (struct sim_export){.key = key, .size = size, .pid = getpid(), .device = device};
         break;
     }
     unlock(s);
     return key;
+}
+
+void sim_export_set_multicast(uint64_t key, unsigned devices) {
+    struct sim_shared *s = lock();
+    for (int i = 0; i < SIM_MAX_EXPORTS; i++)
+        if (s->exports[i].key == key)
+            s->exports[i].multicast = devices;
+    unlock(s);
 }
 
 bool sim_export_find(uint64_t key, struct sim_export *found) {

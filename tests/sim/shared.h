@@ -27,6 +27,7 @@ struct sim_export {
     uint64_t size;
     int32_t pid;
     int32_t device;
+    uint32_t multicast; // the devices that a multicast object may have, 0: it is memory
 };
 
 struct sim_shared {
@@ -46,6 +47,7 @@ void sim_count_context(int device, int by);
 void sim_shared_forget_pid(void); // after fork: this is another process
 
 uint64_t sim_export_new(uint64_t key, uint64_t size, int device); // key 0: makes one
+void sim_export_set_multicast(uint64_t key, unsigned devices);
 bool sim_export_find(uint64_t key, struct sim_export *found);
 void sim_export_delete(uint64_t key);
 

@@ -136,6 +136,7 @@ enum sim_kind {
     SIM_CALLBACK,
     SIM_DESCRIPTOR,
     SIM_GLOBAL,
+    SIM_USER_OBJECT,
 };
 
 struct sim_object {
@@ -244,6 +245,7 @@ struct sim_device {
 extern struct sim_device sim_devices[SIM_MAX_DEVICES];
 
 bool sim_device_valid(int device);
+int sim_device_attribute(CUdevice_attribute attribute, int device); // 0 for what it does not have
 // Whose the things are that are made while the context is current: a green context has none.
 static inline struct sim_context *sim_owner(struct sim_context *ctx) {
     return ctx->green ? sim_devices[ctx->o.device].primary : ctx;
@@ -294,6 +296,20 @@ CUresult sim_graph_capture_free(struct sim_graph *graph, CUdeviceptr p);
 void sim_graph_capture_other(struct sim_graph *graph, CUgraphNodeType type);
 CUresult sim_graph_free(struct sim_range *r); // cuMemFree(Async) of what a launch allocated
 
+// ---- user objects (user_object.c): references that graphs and their executables hold -----------------
+
+struct sim_held { // by one graph or executable
+    struct sim_user_object *object;
+    unsigned count;
+    struct sim_held *next;
+};
+void sim_held_add(struct sim_held **list, const struct sim_held *from); // all that the other holds
+void sim_held_drop(struct sim_held **list);
+// Those whose last reference has gone; their destructors run without the driver's lock.
+struct sim_user_object *sim_user_objects_take_dead(void);
+void sim_user_objects_destroy(struct sim_user_object *dead);
+struct sim_held **sim_graph_holds(CUgraph graph); // NULL: no graph
+
 // ---- VMM (vmm.c) -----------------------------------------------------------------------------
 
 // True when [base, base+size) of the device's address space is mapped memory.
@@ -308,6 +324,15 @@ CUresult sim_function_load(CUfunction function, struct sim_context *ctx);
 // cudaGL.h needs GL's headers, so its prototype is repeated here (external.c).
 CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, unsigned buffer,
                                             unsigned flags);
+
+// cudaProfiler.h is in a package of its own, so its prototypes are repeated here (context.c).
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
+
+// The headers declare this variant by a macro only (capture.c).
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgraphNode *nodes,
+                                                           const CUgraphEdgeData *data,
+                                                           size_t count, unsigned flags);
 
 // ---- the 32-bit ABIs of CUDA 2 (old_abi.c) --------------------------------------------------------
 

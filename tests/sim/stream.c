@@ -77,13 +77,23 @@ struct sim_stream *sim_stream_begin(struct sim_call *c, const char *api, const c
 
 // ---- streams ------------------------------------------------------------------------------------
 
+// One that the program makes takes memory of the device; those that are always there do not.
+static CUresult create_in(struct sim_context *ctx, CUstream *out, unsigned flags, int priority) {
+    if (!sim_charge(ctx->o.device, sim_param.stream))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct sim_stream *s = new_stream(ctx, flags, priority);
+    s->charged = sim_param.stream;
+    *out = (CUstream)s;
+    return CUDA_SUCCESS;
+}
+
 static CUresult create(const char *api, CUstream *out, unsigned flags, int priority) {
     struct sim_call c;
     sim_begin(&c, api, NULL, SIM_NEED_CONTEXT);
     if (!c.result && (!out || flags > CU_STREAM_NON_BLOCKING))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result)
-        *out = (CUstream)new_stream(c.ctx, flags, priority);
+        c.result = create_in(c.ctx, out, flags, priority);
     return sim_end(&c);
 }
 
@@ -105,10 +115,23 @@ CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
     if (!c.result && (!phStream || !(flags & CU_STREAM_NON_BLOCKING)))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result)
-        *phStream = (CUstream)new_stream(ctx, flags, priority);
+        c.result = create_in(ctx, phStream, flags, priority);
     return sim_end(&c);
 }
 #endif
+
+static void end_stream(void *object) {
+    struct sim_stream *s = object;
+    sim_capture_drop(s);
+    sim_discharge(s->o.device, s->charged);
+    sim_object_delete(s);
+}
+
+static void end_event(void *object) {
+    struct sim_event *e = object;
+    sim_discharge(e->o.device, e->charged);
+    sim_object_delete(e);
+}
 
 static CUresult destroy(const char *api, CUstream handle) {
     struct sim_call c;
@@ -116,10 +139,8 @@ static CUresult destroy(const char *api, CUstream handle) {
     struct sim_stream *s = sim_object_find(handle, SIM_STREAM);
     if (!c.result && (!s || s->builtin))
         c.result = CUDA_ERROR_INVALID_HANDLE;
-    if (!c.result) {
-        sim_capture_drop(s);
-        sim_object_delete(s);
-    }
+    if (!c.result)
+        end_stream(s);
     return sim_end(&c);
 }
 
@@ -131,14 +152,9 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) {
     return destroy(__func__, hStream);
 }
 
-static void end_stream(void *object) {
-    sim_capture_drop(object);
-    sim_object_delete(object);
-}
-
 void sim_stream_end_context(struct sim_context *ctx) {
     sim_object_each(ctx, SIM_STREAM, end_stream);
-    sim_object_each(ctx, SIM_EVENT, sim_object_delete);
+    sim_object_each(ctx, SIM_EVENT, end_event);
     ctx->legacy = NULL;
 }
 
@@ -272,13 +288,31 @@ CUresult CUDAAPI cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
 
 // ---- events -------------------------------------------------------------------------------------
 
+struct sim_event *sim_event_new(struct sim_context *ctx, unsigned flags) {
+    if (!sim_charge(ctx->o.device, sim_param.event))
+        return NULL;
+    struct sim_event *e = sim_object_new(sizeof *e, SIM_EVENT, ctx, ctx->o.device);
+    e->charged = sim_param.event;
+    e->flags = flags;
+    return e;
+}
+
+// An event for other processes cannot keep times.
+static bool valid_event(unsigned flags) {
+    const unsigned all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    return !(flags & ~all) &&
+           (!(flags & CU_EVENT_INTERPROCESS) || (flags & CU_EVENT_DISABLE_TIMING));
+}
+
 CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
     SIM_BEGIN(NULL, CONTEXT);
-    (void)Flags;
-    if (!c.result && !phEvent)
+    if (!c.result && (!phEvent || !valid_event(Flags)))
         c.result = CUDA_ERROR_INVALID_VALUE;
-    if (!c.result)
-        *phEvent = sim_object_new(sizeof(struct sim_event), SIM_EVENT, c.ctx, c.ctx->o.device);
+    struct sim_event *e = c.result ? NULL : sim_event_new(c.ctx, Flags);
+    if (!c.result && !e)
+        c.result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (e)
+        *phEvent = (CUevent)e;
     return sim_end(&c);
 }
 
@@ -289,7 +323,7 @@ static CUresult destroy_event(const char *api, CUevent handle) {
     if (!c.result && !e)
         c.result = CUDA_ERROR_INVALID_HANDLE;
     if (!c.result)
-        sim_object_delete(e);
+        end_event(e);
     return sim_end(&c);
 }
 

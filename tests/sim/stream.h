@@ -23,14 +23,20 @@ struct sim_stream {
     bool builtin; // the legacy stream or a thread's own: no handle of the program's
     bool joined;  // forked into a capture and waited for again
     struct sim_capture *capture;
+    uint64_t charged;
 };
 
 struct sim_event {
     struct sim_object o;
+    uint64_t charged;
     uint64_t capture; // id of the capture in which it was recorded last, 0: none
     struct sim_stream *stream;
     uint64_t stream_serial;
+    unsigned flags;
 };
+
+// NULL: the device has no room for one.
+struct sim_event *sim_event_new(struct sim_context *ctx, unsigned flags);
 
 // The stream behind a handle (0, legacy, per-thread and created ones), or NULL.
 struct sim_stream *sim_stream_find(CUstream handle, bool per_thread, struct sim_context *ctx);

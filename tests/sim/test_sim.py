@@ -1,12 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # optional: nvcc
-"""The simulated driver and the stand-in runtime against rules written by hand.
-
-Each case runs in its own process, because the driver reads its parameters once. Then its ledger is checked for order
-and for overlapping allocations."""
+"""The simulated driver and the stand-in runtime against rules written by hand."""
 import ctypes as C
-import json
 import os
 import re
 import shutil
@@ -14,60 +10,14 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from alone import *  # noqa: E402,F403
 from driver import *  # noqa: E402,F403
-from tap import ROOT, SIM, Skip, case, main, skip_all  # noqa: E402
+from tap import ROOT, SIM, Skip, case  # noqa: E402
 
-CUDA_INC = os.environ.get("CUDA_INC") or "/usr/local/cuda/include"
 CUDA_LIB = "/usr/local/cuda/lib64"
-HANG = 500  # a guard, no measure
-
-_alone = {}
-
-
-def alone(**environment):
-    """The function runs in a process of its own, with these parameters; @ is a folder."""
-    def wrap(function):
-        _alone[function.__name__] = function
-
-        def run():
-            return problems_alone(function.__name__, environment)
-        return run
-    return wrap
-
-
-def eq(got, wanted, what=""):
-    assert got == wanted, f"{what}: {got!r} is not {wanted!r}"
-
-
-def ledger():
-    path = os.environ["SIM_LEDGER"].replace("%p", str(os.getpid()))
-    return [json.loads(line) for line in open(path)] if os.path.exists(path) else []
-
-
-def ops():
-    return [e["op"] for e in ledger()]
-
-
-def in_child(code, **environment):
-    """Runs Python code with `d` a Driver; its standard output."""
-    text = "import sys, os, signal\nfrom driver import *\nd = Driver()\n" + code
-    env = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)), **environment)
-    return subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=HANG,
-                          check=True).stdout
-
-
-def compile_c(folder, name, source, *flags):
-    path = os.path.join(folder, name)
-    with open(path + ".c", "w") as f:
-        f.write(source)
-    # No sanitizer flags: what is compiled here only calls.
-    subprocess.run([os.environ.get("CC", "gcc").split()[0], "-I", CUDA_INC, path + ".c", "-o", path, *flags],
-                   check=True)
-    return path
 
 
 # ---- devices, contexts ----------------------------------------------------------------------------------------
@@ -357,6 +307,51 @@ def copies_are_done():
     eq(back.value, b"xxxxx")
 
 
+class Rows(C.Structure):
+    """CUDA_MEMCPY2D: of each side x, y, memory type (1 host, 2 device, 3 array, 4 unified), and what is of that type."""
+    _fields_ = [(side + name, kind) for side in ("from_", "to_") for name, kind in
+                (("x", C.c_size_t), ("y", C.c_size_t), ("type", C.c_int), ("host", C.c_void_p), ("device", C.c_uint64),
+                 ("array", C.c_void_p), ("pitch", C.c_size_t))] + [("width", C.c_size_t), ("height", C.c_size_t)]
+
+
+@case("rows are copied with their pitches")
+@alone()
+def rows_are_copied_with_their_pitches():
+    d = Driver()
+    d.start()
+    size = 64 << 10
+    text = C.create_string_buffer(bytes(i * 7 % 256 for i in range(size)), size)
+    p, q = d.take(size), d.take(size)
+
+    def moved(was, at, pitch, to, to_pitch, width, height):
+        now = bytearray(was)
+        for i in range(height):
+            now[to + i * to_pitch:to + i * to_pitch + width] = text.raw[at + i * pitch:at + i * pitch + width]
+        return bytes(now)
+
+    rows = Rows(from_type=1, from_host=C.addressof(text), from_x=5, from_y=3, from_pitch=100, to_type=2, to_device=p,
+                to_x=9, to_y=2, to_pitch=512, width=64, height=40)
+    wanted = moved(bytes(size), 305, 100, 1033, 512, 64, 40)
+    eq(d.cuMemcpy2D_v2(rows), SUCCESS)
+    eq(C.string_at(p, size) == wanted, True)
+    back = Rows(from_type=2, from_device=p, from_pitch=512, to_type=4, to_device=q, to_pitch=64, width=64, height=128)
+    eq(d.cuMemcpy2DAsync_v2(back, 0), SUCCESS)
+    eq(C.string_at(q, 64 * 128), b"".join(wanted[i * 512:i * 512 + 64] for i in range(128)))
+    whole = Rows(from_type=1, from_host=C.addressof(text), from_pitch=256, to_type=2, to_device=q, to_pitch=256,
+                 width=256, height=256)
+    eq(d.cuMemcpy2DUnaligned_v2(whole), SUCCESS)
+    eq(C.string_at(q, size) == text.raw, True)
+    array = d.value("cuArrayCreate_v2", ArrayDesc(64, 64, 0x01, 1))
+    rows = Rows(from_type=3, from_array=array, to_type=2, to_device=p, to_pitch=64, width=64, height=64)
+    eq(d.cuMemcpy2D_v2(rows), SUCCESS)
+    for wrong in ({"width": 513}, {"height": 128}, {"to_device": 64}, {"to_type": 9}, {"to_type": 3, "to_array": p}):
+        rows = Rows(from_type=1, from_host=C.addressof(text), from_pitch=64, to_type=2, to_device=p + 4096,
+                    to_pitch=512, width=64, height=100)
+        for name, value in wrong.items():
+            setattr(rows, name, value)
+        eq(d.cuMemcpy2D_v2(rows), INVALID, wrong)
+
+
 @case("old abis fail and are no allocation")
 @alone()
 def old_abis_fail_and_are_no_allocation():
@@ -484,13 +479,6 @@ def per_thread_streams():
 
 # ---- VMM -------------------------------------------------------------------------------------------------------
 
-def mapped(d, size=4 * MB):
-    va = d.value("cuMemAddressReserve", size, 0, 0, 0)
-    h = d.value("cuMemCreate", size, device_prop(), 0)
-    eq(d.cuMemMap(va, size, 0, h, 0), SUCCESS)
-    return va, h
-
-
 @case("memory goes with the last of handle and mapping")
 @alone()
 def memory_goes_with_the_last_of_handle_and_mapping():
@@ -598,6 +586,27 @@ def multicast_keeps_its_members():
     eq(d.free(), start)
     eq(d.cuMemRelease(mc), SUCCESS)
     eq(ops()[1:], ["create", "create", "map", "access", "map", "release", "unmap", "release"])
+
+
+@case("a multicast object is shared between processes, each of which adds its device")
+@alone(SIM_DEVICES="2", SIM_SHM="@/shm", SIM_NVLINK="1")
+def a_multicast_object_is_shared_between_processes():
+    d = Driver()
+    d.start()
+    eq(d.value("cuDeviceGetAttribute", 132, 0, kind=C.c_int), 1)
+    mc, fd, h = d.value("cuMulticastCreate", MulticastProp(2, 4 * MB, 1, 0)), C.c_int(), C.c_uint64()
+    eq(d.cuMemExportToShareableHandle(fd, mc, 1, 0), SUCCESS)
+    eq(d.cuMulticastAddDevice(mc, 0), SUCCESS)
+    eq(in_child(f"""
+d.start(1)
+mc = C.c_uint64()
+print(d.cuMemImportFromShareableHandle(mc, {fd.value}, 1), d.cuMulticastAddDevice(mc.value, 1))
+h = d.value("cuMemCreate", 4 * MB, device_prop(1), 0)
+print(d.cuMulticastBindMem(mc.value, 0, h, 0, 4 * MB, 0), d.cuMulticastUnbind(mc.value, 1, 0, 4 * MB))
+""", pass_fds=(fd.value,)).split(), ["0"] * 4)
+    eq(d.cuMemImportFromShareableHandle(h, fd.value, 1), SUCCESS)
+    eq((d.cuMulticastAddDevice(h.value, 0), d.cuMulticastAddDevice(h.value, 1)), (INVALID, SUCCESS))
+    os.close(fd.value)
 
 
 # ---- arrays, external memory -------------------------------------------------------------------------------------
@@ -795,6 +804,88 @@ def a_graph_may_leave_its_memory_to_the_program():
     eq(d.cuGraphAddMemFreeNode(n, g, None, 0, 0x1000), INVALID)
 
 
+@case("a graph keeps a user object until the last reference has gone")
+@alone()
+def a_graph_keeps_a_user_object():
+    d = Driver()
+    d.start()
+    gone = []
+
+    def destroyed(what):
+        gone.append((what, d.free() > 0))  # the driver may be called from here
+
+    destroy = C.CFUNCTYPE(None, C.c_void_p)(destroyed)
+
+    def new(what, references=1):
+        return d.value("cuUserObjectCreate", what, destroy, references, 1)
+
+    u = new(11, 2)
+    eq(d.cuUserObjectRetain(u, 3), SUCCESS)
+    eq((d.cuUserObjectRelease(u, 4), gone), (SUCCESS, []))
+    eq((d.cuUserObjectRelease(u, 1), gone), (SUCCESS, [(11, True)]))
+    eq(d.cuUserObjectRelease(u, 1), INVALID)
+    gone.clear()
+    g, u = d.value("cuGraphCreate", 0), new(22)
+    eq(d.cuGraphRetainUserObject(g, u, 1, 0), SUCCESS)  # a new reference beside the program's
+    eq((d.cuGraphDestroy(g), gone), (SUCCESS, []))
+    eq((d.cuUserObjectRelease(u, 1), gone), (SUCCESS, [(22, True)]))
+    gone.clear()
+    g, u, other, x = d.value("cuGraphCreate", 0), new(33), new(44), C.c_uint64()
+    for one in (u, other):
+        eq(d.cuGraphRetainUserObject(g, one, 1, 1), SUCCESS)  # the program's own
+        eq(d.cuUserObjectRelease(one, 1), INVALID)
+    eq(d.cuGraphInstantiateWithFlags(x, g, 0), SUCCESS)
+    eq((d.cuGraphReleaseUserObject(g, other, 1), d.cuGraphReleaseUserObject(g, other, 1)), (SUCCESS, INVALID))
+    eq((d.cuGraphDestroy(g), gone), (SUCCESS, []))  # the executable has its own references
+    eq((d.cuGraphExecDestroy(x.value), sorted(gone)), (SUCCESS, [(33, True), (44, True)]))
+    gone.clear()
+    g, h, u = d.value("cuGraphCreate", 0), d.value("cuGraphCreate", 0), new(55)
+    eq(d.cuGraphRetainUserObject(g, u, 1, 1), SUCCESS)
+    eq(d.cuGraphInstantiateWithFlags(x, g, 0), SUCCESS)
+    eq((d.cuGraphDestroy(g), gone), (SUCCESS, []))
+    eq((d.cuGraphExecUpdate_v2(x.value, h, None), gone), (SUCCESS, [(55, True)]))  # by those of the new graph
+    for wrong in ((0, destroy, 0, 1), (0, destroy, 1, 0), (0, destroy, 1 << 31, 1), (0, None, 1, 1)):
+        eq(d.cuUserObjectCreate(C.c_uint64(), *wrong), INVALID, wrong[2:])
+    eq((d.cuUserObjectRetain(new(1), 0), d.cuGraphRetainUserObject(h, 0x1230, 1, 0)), (INVALID, INVALID))
+    eq(d.cuGraphRetainUserObject(h, new(1), 2, 1), INVALID)  # more than the program has
+
+
+class ConditionalNode(C.Structure):
+    """CUgraphNodeParams of a conditional node."""
+    _fields_ = [("type", C.c_int), ("reserved", C.c_int * 3), ("handle", C.c_uint64), ("kind", C.c_int),
+                ("size", C.c_uint), ("graphs", C.POINTER(C.c_uint64)), ("context", C.c_uint64),
+                ("rest", C.c_longlong * 26)]
+
+
+@case("a conditional node has the graphs of its bodies")
+@alone()
+def a_conditional_node_has_the_graphs_of_its_bodies():
+    d = Driver()
+    ctx = d.start()
+    g, h, n, s = d.value("cuGraphCreate", 0), C.c_uint64(), C.c_uint64(), stream(d)
+    eq(d.cuGraphConditionalHandleCreate(h, g, ctx, 1, 1), SUCCESS)
+    eq((d.cuGraphConditionalHandleCreate(h, 0x1230, ctx, 1, 1), d.cuGraphConditionalHandleCreate(h, g, ctx, 1, 2)),
+       (INVALID, INVALID))
+    for kind, size, wanted in ((0, 1, SUCCESS), (0, 2, SUCCESS), (0, 3, INVALID), (1, 1, SUCCESS), (1, 2, INVALID),
+                               (2, 5, SUCCESS), (3, 1, INVALID), (0, 0, INVALID)):
+        node = ConditionalNode(type=13, handle=h.value, kind=kind, size=size, context=ctx)
+        eq(d.cuGraphAddNode_v2(n, g, None, None, 0, node), wanted, (kind, size))
+    node = ConditionalNode(type=13, handle=h.value, kind=0, size=2, context=ctx)
+    eq(d.cuGraphAddNode_v2(n, g, None, None, 0, node), SUCCESS)
+    eq(len({node.graphs[0], node.graphs[1], g}), 3)
+    eq(d.cuStreamBeginCaptureToGraph(s, node.graphs[1], None, None, 0, RELAXED), SUCCESS)
+    eq((d.cuStreamUpdateCaptureDependencies_v2(s, None, None, 0, 1),
+        d.cuStreamUpdateCaptureDependencies(s, None, 0, 2)), (SUCCESS, INVALID))
+    eq(d.cuMemsetD8Async(d.take(10), 0, 10, s), SUCCESS)
+    eq(d.cuStreamEndCapture(s, C.c_uint64()), SUCCESS)
+    eq(d.cuStreamUpdateCaptureDependencies(s, None, 0, 1), 401)
+    eq(d.cuGraphGetNodes(node.graphs[1], None, n), SUCCESS)
+    eq(n.value, 1)
+    body = node.graphs[0]
+    eq(d.cuGraphDestroy(g), SUCCESS)
+    eq(d.cuGraphGetNodes(body, None, n), INVALID)  # it went with the node
+
+
 @case("asking for free memory in a capture is counted")
 @alone()
 def asking_for_free_memory_in_a_capture_is_counted():
@@ -926,6 +1017,25 @@ print(d.cuIpcOpenMemHandle_v2(a, h, 1), d.cuIpcOpenMemHandle_v2(b, h, 1), a.valu
     eq(in_child(code).split()[0], "1")  # what it names is gone
 
 
+@case("an event is opened by another process")
+@alone()
+def an_event_is_opened_by_another_process():
+    d = Driver()
+    d.start()
+    h = IpcHandle()
+    eq(d.cuEventCreate(C.c_uint64(), 4), INVALID)  # such an event keeps no times
+    eq(d.cuIpcGetEventHandle(h, d.value("cuEventCreate", 2)), 400)
+    e = d.value("cuEventCreate", 4 | 2)
+    eq((d.cuEventRecord(e, 0), d.cuIpcGetEventHandle(h, e)), (SUCCESS, SUCCESS))
+    eq(in_child(f"""
+d.start()
+h = IpcHandle.from_buffer_copy(bytes.fromhex("{bytes(h).hex()}")); h.by_value = True
+e, bad = C.c_uint64(), IpcHandle(); bad.by_value = True
+print(d.cuIpcOpenEventHandle(e, h), d.cuStreamWaitEvent(0, e.value, 0), d.cuEventQuery(e.value),
+      d.cuEventDestroy_v2(e.value), d.cuIpcOpenEventHandle(e, bad))
+""").split(), ["0", "0", "0", "0", "1"])
+
+
 class Nvml:
     class Info(C.Structure):
         _fields_ = [("pid", C.c_uint), ("used", C.c_ulonglong), ("gpu", C.c_uint), ("compute", C.c_uint)]
@@ -969,6 +1079,29 @@ def nvml_sees_what_the_driver_has():
     eq(nvml.lib.nvmlDeviceGetComputeRunningProcesses(nvml.device, C.byref(n), old), 7)
     eq(n.value, 2)
     eq((nvml.lib.nvmlSystemGetCudaDriverVersion_v2(C.byref(version)), version.value), (0, 13000))
+
+
+@case("nvml says how devices reach each other")
+@alone(SIM_DEVICES="2")
+def nvml_says_how_devices_reach_each_other():
+    ok, unsupported, switch = 0, 5, 2
+    for nvlink in ("0", "1"):
+        out = in_child(f"""
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+lib, a, b, status = C.CDLL("libnvidia-ml.so.1"), C.c_void_p(), C.c_void_p(), C.c_int(-1)
+major, minor, text = C.c_int(), C.c_int(), (C.c_char * 68)()
+lib.nvmlInit_v2()
+lib.nvmlDeviceGetHandleByIndex_v2(0, C.byref(a)); lib.nvmlDeviceGetHandleByIndex_v2(1, C.byref(b))
+for index in range(5):
+    print(lib.nvmlDeviceGetP2PStatus(a, b, index, C.byref(status)), status.value)
+print(lib.nvmlDeviceGetP2PStatus(a, a, 0, C.byref(status)), lib.nvmlDeviceGetP2PStatus(a, b, 5, C.byref(status)))
+print(lib.nvmlDeviceGetNvLinkRemoteDeviceType(a, 0, C.byref(status)), status.value)
+print(lib.nvmlDeviceGetCudaComputeCapability(b, C.byref(major), C.byref(minor)), major.value, minor.value)
+print(lib.nvmlDeviceGetPciInfo_v3(b, text), text.raw[36:].split(b"\\0")[0].decode())
+""", SIM_NVLINK=nvlink).split("\n")
+        links = ["0 0", "0 0", f"0 {ok if nvlink == '1' else unsupported}", "0 5", "0 5"]
+        eq(out[:5], links)
+        eq(out[5:9], ["2 2", f"0 {switch}" if nvlink == "1" else "3 5", "0 9 0", "0 00000000:02:00.0"])
 
 
 @case("nvml may refuse")
@@ -1028,10 +1161,9 @@ def declared():
 
 
 # Declared in cuda.h and not simulated: pure queries and copies, which take no memory.
-NOT_SIMULATED = r"""cuMem(cpy|set|RangeGet|BatchDecompress)\w*|cuArray(3D)?GetDescriptor|cuModule(GetSurfRef|GetTexRef|GetFunctionCount|
-EnumerateFunctions)|cuIpc(GetEvent|OpenEvent)Handle|cuCtx(GetCacheConfig|SetCacheConfig|GetSharedMemConfig|SetSharedMemConfig|
+NOT_SIMULATED = r"""cuMem(cpy|set|RangeGet|BatchDecompress)\w*|cuArray(3D)?GetDescriptor|cuModule(GetSurfRef|GetTexRef)|cuCtx(GetCacheConfig|SetCacheConfig|GetSharedMemConfig|SetSharedMemConfig|
 ResetPersistingL2Cache|GetExecAffinity|SetFlags|RecordEvent|WaitEvent|GetDevResource|\w*Coredump\w*)|cuGreenCtx(GetDevResource|
-RecordEvent|WaitEvent|GetId)|cuLibrary(EnumerateKernels|GetKernelCount|GetUnifiedFunction)|
+RecordEvent|WaitEvent|GetId)|cuLibraryGetUnifiedFunction|
 cuCheckpointProcessGetRestoreThreadId|cuCheckpointOperationComplete|cuMemGetLocationInfo|cuStreamBeginCaptureToCig(_ptsz)?""".replace("\n", "")
 
 
@@ -1237,6 +1369,68 @@ def what_pytorch_asks_of_a_runtime():
     assert d
 
 
+@case("what a runtime says of a device is an h100, in both layouts")
+@alone(SIM_DEVICES="2")
+def what_a_runtime_says_of_a_device():
+    # offset in CUDA 13's structure, in CUDA 12's, type: regsPerBlock, memPitch, totalConstMem, textureAlignment,
+    # asyncEngineCount, memoryBusWidth, l2CacheSize, sharedMemPerMultiprocessor, regsPerMultiprocessor,
+    # cooperativeLaunch, sharedMemPerBlockOptin, maxBlocksPerMultiProcessor, reservedSharedMemPerBlock, clusterLaunch
+    for at13, at12, kind, wanted in (
+            (304, 304, C.c_int, 65536), (312, 312, C.c_size_t, 0x7fffffff), (352, 352, C.c_size_t, 65536),
+            (368, 368, C.c_size_t, 512), (584, 600, C.c_int, 3), (592, 612, C.c_int, 5120),
+            (596, 616, C.c_int, 50 * MB), (624, 640, C.c_size_t, 228 << 10), (632, 648, C.c_int, 65536),
+            (668, 688, C.c_int, 1), (672, 696, C.c_size_t, 227 << 10), (688, 712, C.c_int, 32),
+            (696, 720, C.c_size_t, 1024), (748, 772, C.c_int, 1)):
+        for path, name, size, at in (("libcudart.so.13", "cudaGetDeviceProperties", 1008, at13),
+                                     ("libcudart.so.12", "cudaGetDeviceProperties_v2", 1032, at12)):
+            lib, text = C.CDLL(os.path.join(SIM, path)), C.create_string_buffer(size)
+            if not hasattr(lib, name):  # the headers are older than CUDA 13
+                continue
+            eq(getattr(lib, name)(text, 1), 0)
+            eq(kind.from_buffer(text, at).value, wanted, f"{name} {at}")
+            eq(text.raw[256:272], b"simulated-gpu-01")
+            eq(getattr(lib, name)(text, 2), 101)
+
+
+@case("what frameworks call around their launches")
+@alone()
+def what_frameworks_call_around_their_launches():
+    d = Driver()
+    lib = C.CDLL(os.path.join(SIM, "libcudart.so.13"))
+    stream, event, number, seen = C.c_void_p(), C.c_void_p(), C.c_int(7), []
+    eq(lib.cudaStreamCreateWithPriority(C.byref(stream), 1, -1), 0)
+    eq((lib.cudaStreamGetPriority(stream, C.byref(number)), number.value), (0, -1))
+    text = C.create_string_buffer(16)
+    eq((lib.cudaDeviceGetPCIBusId(text, 16, 0), text.value), (0, b"0000:01:00.0"))
+    eq((lib.cudaDeviceGetByPCIBusId(C.byref(number), text), number.value), (0, 0))
+    eq(lib.cudaEventCreateWithFlags(C.byref(event), 2), 0)
+    eq(lib.cudaEventRecordWithFlags(event, stream, 0), 0)
+    host = C.CFUNCTYPE(None, C.c_void_p)(seen.append)
+    callback = C.CFUNCTYPE(None, C.c_void_p, C.c_int, C.c_void_p)(lambda *a: seen.append(a))
+    eq(lib.cudaLaunchHostFunc(stream, host, C.c_void_p(12)), 0)
+    eq(lib.cudaStreamAddCallback(stream, callback, C.c_void_p(34), 0), 0)
+    eq(seen, [12, (stream.value, 0, 34)])
+    eq((lib.cudaProfilerStart(), lib.cudaProfilerStop()), (0, 0))
+    p = C.c_void_p()
+    eq(lib.cudaMalloc(C.byref(p), C.c_size_t(4096)), 0)
+    for call, more in ((lib.cudaMemcpy2D, ()), (lib.cudaMemcpy2DAsync, (stream,))):
+        eq(lib.cudaMemset(p, 0, C.c_size_t(4096)), 0)
+        eq(call(p, C.c_size_t(8), b"abcdefghijkl", C.c_size_t(4), C.c_size_t(3), C.c_size_t(3), 1, *more), 0)
+        eq(C.string_at(p.value, 24), b"abc" + bytes(5) + b"efg" + bytes(5) + b"ijk" + bytes(5))
+        eq(call(p, C.c_size_t(8), b"abc", C.c_size_t(4), C.c_size_t(9), C.c_size_t(3), 1, *more), INVALID)
+    thing, graph = C.c_void_p(), C.c_void_p()
+    eq(lib.cudaGraphCreate(C.byref(graph), 0), 0)
+    eq(lib.cudaUserObjectCreate(C.byref(thing), C.c_void_p(56), host, 1, 1), 0)
+    eq(lib.cudaGraphRetainUserObject(graph, thing, 1, 1), 0)
+    eq((lib.cudaGraphDestroy(graph), seen[2:]), (0, [56]))
+    handle = IpcHandle()
+    eq(lib.cudaIpcGetEventHandle(C.byref(handle), event), 400)
+    eq(lib.cudaEventCreateWithFlags(C.byref(event), 2 | 4), 0)
+    eq(lib.cudaIpcGetEventHandle(C.byref(handle), event), 0)
+    eq(lib.cudaIpcOpenEventHandle(C.byref(event), handle), 0)
+    eq(d.cuEventQuery(event.value), SUCCESS)
+
+
 @case("a hidden runtime does not call dlsym")
 @alone(SIMRT_HIDDEN="1", LD_PRELOAD="")
 def a_hidden_runtime_does_not_call_dlsym():
@@ -1350,66 +1544,4 @@ def an_nvcc_program_runs_on_the_stand_in_runtime():
         eq(run_program(program, SIM), ["0"])
 
 
-# ---- what every ledger must satisfy --------------------------------------------------------------------------------------
-
-TAKES = {"alloc": "free", "reserve": "unreserve"}
-
-
-def check_ledger(path):
-    live, last, seqs, at = {}, 0, 0, 0
-    for line in open(path):
-        e = json.loads(line)
-        eq(e["seq"], seqs, "seq")
-        seqs += 1
-        assert e["t_ns"] >= at, "time goes backwards"
-        at = e["t_ns"]
-        assert e.get("free", 0) <= e.get("total", 0), e
-        if e["result"] or "ptr" not in e:
-            if e["op"] == "context-destroy":
-                live = {p: x for p, x in live.items() if x[1] not in (None, e.get("context"))}
-            continue
-        p = int(e["ptr"], 16)
-        if e["op"] in TAKES:
-            for base, (size, _) in live.items():
-                assert p + e["bytes"] <= base or base + size <= p, f"{e} overlaps {base:#x}+{size}"
-            live[p] = (e["bytes"], e.get("context"))
-        elif e["op"] in TAKES.values() and p:
-            live.pop(p, None)
-    return seqs
-
-
-def problems_alone(name, environment):
-    """Runs a function in a process of its own; the problems of the function and of its ledgers."""
-    with tempfile.TemporaryDirectory() as folder:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("SIM_", "SIMRT_", "CUDA_MODULE"))}
-        env.update(LD_LIBRARY_PATH=SIM, SIM_LEDGER=folder + "/ledger.%p", CASE_DIR=folder)
-        env.update({k: v.replace("@", folder) for k, v in environment.items()})
-        try:
-            r = subprocess.run([sys.executable, os.path.abspath(__file__), "--alone", name], env=env, text=True,
-                               capture_output=True, timeout=HANG)
-        except subprocess.TimeoutExpired:
-            return [f"still running after {HANG} s"]
-        if r.returncode == 77:
-            raise Skip(r.stdout.splitlines()[0])
-        output = r.stdout + r.stderr + f"exit status {r.returncode}"
-        if r.returncode:
-            return [output]
-        try:
-            for path in os.listdir(folder):
-                if path.startswith("ledger."):
-                    check_ledger(os.path.join(folder, path))
-        except AssertionError as e:
-            return [output + f"\nledger: {e}"]
-    return []
-
-
-if sys.argv[1:2] == ["--alone"]:
-    try:
-        _alone[sys.argv[2]]()
-    except Skip as e:
-        print(e)
-        sys.exit(77)
-elif not os.path.exists(os.path.join(SIM, "libcuda.so.1")):
-    skip_all("the simulated driver is not built")
-else:
-    main()
+run_suite()

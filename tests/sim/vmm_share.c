@@ -80,8 +80,11 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle,
         else
             *(int *)shareableHandle = fd;
     }
-    if (!c.result)
+    if (!c.result) {
         sim_export_new(key, p->size, p->o.device);
+        if (p->multicast)
+            sim_export_set_multicast(key, p->device_limit);
+    }
     return sim_end(&c);
 }
 
@@ -110,13 +113,16 @@ static CUresult import(int fd, CUmemGenericAllocationHandle *handle) {
     if (exporter) {
         exporter->mappings++;
         p->props = exporter->props;
-        p->multicast = exporter->multicast;
+        p->devices = exporter->devices;
     } else {
         p->props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         p->props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
         p->props.location.id = found.device;
         p->props.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     }
+    // Each import of a multicast object counts its own devices: a process adds its own.
+    p->multicast = found.multicast != 0;
+    p->device_limit = found.multicast;
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)p;
     return CUDA_SUCCESS;
 }

@@ -323,6 +323,21 @@ cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *library, const char
                            numLibraryOptions));
 }
 
+cudaError_t CUDARTAPI cudaLibraryGetKernel(cudaKernel_t *pKernel, cudaLibrary_t library,
+                                           const char *name) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(
+        CALL(cuLibraryGetKernel, 12000, (CUkernel *)pKernel, (CUlibrary)library, name));
+}
+
+cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel,
+                                                      enum cudaFuncAttribute attr, int value,
+                                                      int device) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL(cuKernelSetAttribute, 12000, (CUfunction_attribute)attr, value,
+                           (CUkernel)kernel, device));
+}
+
 cudaError_t CUDARTAPI cudaLibraryUnload(cudaLibrary_t library) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuLibraryUnload, 12000, (CUlibrary)library));

@@ -3,8 +3,6 @@
 #include "runtime.h"
 
 #include <pthread.h>
-#include <stddef.h>
-#include <string.h>
 
 #define MAX_DEVICES 64
 
@@ -244,75 +242,14 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr att
     return simrt_done(CALL(cuDeviceGetAttribute, 2000, value, (CUdevice_attribute)attr, ordinal));
 }
 
-// The structure of CUDA 12, which has members that CUDA 13 left out, is the same up to deviceOverlap; what is told of a
-// device behind that lies at offsets of their own.
-struct place {
-    CUdevice_attribute attribute;
-    size_t offset;
-};
-
-#define PLACE(attribute, member) \
-    { CU_DEVICE_ATTRIBUTE_##attribute, offsetof(struct cudaDeviceProp, member) }
-static const struct place common[] = {
-    PLACE(WARP_SIZE, warpSize),
-    PLACE(MAX_THREADS_PER_BLOCK, maxThreadsPerBlock),
-    PLACE(MAX_BLOCK_DIM_X, maxThreadsDim[0]),
-    PLACE(MAX_BLOCK_DIM_Y, maxThreadsDim[1]),
-    PLACE(MAX_BLOCK_DIM_Z, maxThreadsDim[2]),
-    PLACE(MAX_GRID_DIM_X, maxGridSize[0]),
-    PLACE(MAX_GRID_DIM_Y, maxGridSize[1]),
-    PLACE(MAX_GRID_DIM_Z, maxGridSize[2]),
-    PLACE(MAX_SHARED_MEMORY_PER_BLOCK, sharedMemPerBlock),
-    PLACE(COMPUTE_CAPABILITY_MAJOR, major),
-    PLACE(COMPUTE_CAPABILITY_MINOR, minor),
-};
-enum { COMMON = sizeof common / sizeof *common, OWN = 4 };
-
-static CUresult tell(struct cudaDeviceProp *prop, const struct place *places, size_t count,
-                     int ordinal) {
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; !result && i < count; i++)
-        result = CALL(cuDeviceGetAttribute, 2000, (int *)(void *)((char *)prop + places[i].offset),
-                      places[i].attribute, ordinal);
-    return result;
-}
-
-static cudaError_t properties(struct cudaDeviceProp *prop, const struct place own[OWN],
-                              int ordinal) {
+cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char *pciBusId, int len, int ordinal) {
     RETURN_IF_NOT_STARTED;
-    memset(prop, 0, sizeof *prop);
-    CUresult result = CALL(cuDeviceGetName, 2000, prop->name, sizeof prop->name, ordinal);
-    if (!result)
-        result = CALL(cuDeviceTotalMem, 3020, &prop->totalGlobalMem, ordinal);
-    if (!result)
-        result = tell(prop, common, COMMON, ordinal);
-    if (!result)
-        result = tell(prop, own, OWN, ordinal);
-    return simrt_done(result);
+    return simrt_done(CALL(cuDeviceGetPCIBusId, 4010, pciBusId, len, ordinal));
 }
 
-#if CUDART_VERSION >= 13000
-cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *prop, int ordinal) {
-    static const struct place cuda13[OWN] = {
-        PLACE(MULTIPROCESSOR_COUNT, multiProcessorCount),
-        PLACE(PCI_BUS_ID, pciBusID),
-        PLACE(PCI_DOMAIN_ID, pciDomainID),
-        PLACE(MAX_THREADS_PER_MULTIPROCESSOR, maxThreadsPerMultiProcessor),
-    };
-    return properties(prop, cuda13, ordinal);
-}
-#endif
-
-// What programs that were built for CUDA 12 call (its header renames the other one).
-cudaError_t CUDARTAPI cudaGetDeviceProperties_v2(struct cudaDeviceProp *prop, int ordinal);
-cudaError_t CUDARTAPI cudaGetDeviceProperties_v2(struct cudaDeviceProp *prop, int ordinal) {
-    static const struct place cuda12[OWN] = {
-        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 388},
-        {CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 584},
-        {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 592},
-        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 624},
-    };
-    return properties(prop, cuda12, ordinal);
+cudaError_t CUDARTAPI cudaDeviceGetByPCIBusId(int *ordinal, const char *pciBusId) {
+    RETURN_IF_NOT_STARTED;
+    return simrt_done(CALL(cuDeviceGetByPCIBusId, 4010, ordinal, pciBusId));
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
@@ -359,4 +296,19 @@ cudaError_t CUDARTAPI cudaGetExportTable(const void **ppExportTable,
                                          const cudaUUID_t *pExportTableId) {
     RETURN_IF_NOT_STARTED;
     return simrt_done(CALL(cuGetExportTable, 3000, ppExportTable, (const CUuuid *)pExportTableId));
+}
+
+// cudaProfiler.h and cuda_profiler_api.h are in packages of their own.
+typedef CUresult(CUDAAPI *profiler)(void);
+cudaError_t CUDARTAPI cudaProfilerStart(void);
+cudaError_t CUDARTAPI cudaProfilerStop(void);
+
+cudaError_t CUDARTAPI cudaProfilerStart(void) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(SIMRT_CALL_(SIMRT_AT_cuProfilerStart_4000_0, profiler));
+}
+
+cudaError_t CUDARTAPI cudaProfilerStop(void) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(SIMRT_CALL_(SIMRT_AT_cuProfilerStop_4000_0, profiler));
 }

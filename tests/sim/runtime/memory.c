@@ -215,6 +215,69 @@ TWO(cudaMemcpyAsync,
     (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t s), dst, src,
     count, kind, s)
 
+static CUmemorytype side_of(enum cudaMemcpyKind kind, bool to) {
+    switch (kind) {
+    case cudaMemcpyHostToHost:
+        return CU_MEMORYTYPE_HOST;
+    case cudaMemcpyHostToDevice:
+        return to ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    case cudaMemcpyDeviceToHost:
+        return to ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    case cudaMemcpyDeviceToDevice:
+        return CU_MEMORYTYPE_DEVICE;
+    default:
+        return CU_MEMORYTYPE_UNIFIED;
+    }
+}
+
+struct rows {
+    void *to;
+    const void *from;
+    size_t to_pitch, from_pitch, width, height;
+    enum cudaMemcpyKind kind;
+};
+
+static CUDA_MEMCPY2D to_driver(const struct rows *r) {
+    return (CUDA_MEMCPY2D){
+        .srcMemoryType = side_of(r->kind, false),
+        .srcHost = r->from,
+        .srcDevice = ADDRESS(r->from),
+        .srcPitch = r->from_pitch,
+        .dstMemoryType = side_of(r->kind, true),
+        .dstHost = r->to,
+        .dstDevice = ADDRESS(r->to),
+        .dstPitch = r->to_pitch,
+        .WidthInBytes = r->width,
+        .Height = r->height,
+    };
+}
+
+static cudaError_t copy_rows(bool pt, const struct rows *r) {
+    RETURN_IF_NO_CONTEXT;
+    CUDA_MEMCPY2D m = to_driver(r);
+    return simrt_done(CALL_PTDS(pt, cuMemcpy2DUnaligned, 3020, 7000, &m));
+}
+
+cudaError_t CUDARTAPI cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                   size_t width, size_t height, enum cudaMemcpyKind kind) {
+    return copy_rows(false, &(struct rows){dst, src, dpitch, spitch, width, height, kind});
+}
+
+cudaError_t CUDARTAPI cudaMemcpy2D_ptds(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                        size_t width, size_t height, enum cudaMemcpyKind kind) {
+    return copy_rows(true, &(struct rows){dst, src, dpitch, spitch, width, height, kind});
+}
+
+static cudaError_t do_cudaMemcpy2DAsync(bool pt, const struct rows *r, cudaStream_t s) {
+    RETURN_IF_NO_CONTEXT;
+    CUDA_MEMCPY2D m = to_driver(r);
+    return simrt_done(CALL_PTSZ(pt, cuMemcpy2DAsync, 3020, 7000, &m, s));
+}
+TWO(cudaMemcpy2DAsync,
+    (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+     enum cudaMemcpyKind kind, cudaStream_t stream),
+    (&(struct rows){dst, src, dpitch, spitch, width, height, kind}), stream)
+
 // Between devices: unified addresses say which.
 cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice,
                                           size_t count, cudaStream_t stream) {

@@ -41,6 +41,36 @@ static cudaError_t do_cudaStreamQuery(bool pt, cudaStream_t s) {
 }
 TWO(cudaStreamQuery, (cudaStream_t stream), stream)
 
+static cudaError_t do_cudaStreamGetPriority(bool pt, cudaStream_t s, int *priority) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamGetPriority, 5050, 7000, s, priority));
+}
+TWO(cudaStreamGetPriority, (cudaStream_t hStream, int *priority), hStream, priority)
+
+static cudaError_t do_cudaStreamGetFlags(bool pt, cudaStream_t s, unsigned *flags) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamGetFlags, 5050, 7000, s, flags));
+}
+TWO(cudaStreamGetFlags, (cudaStream_t hStream, unsigned int *flags), hStream, flags)
+
+static cudaError_t do_cudaLaunchHostFunc(bool pt, cudaStream_t s, cudaHostFn_t fn, void *data) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuLaunchHostFunc, 10000, 10000, s, fn, data));
+}
+TWO(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t fn, void *userData), stream, fn,
+    userData)
+
+// The driver's callback takes the same arguments; a result of 0 has the same number.
+static cudaError_t do_cudaStreamAddCallback(bool pt, cudaStream_t s, cudaStreamCallback_t callback,
+                                            void *data, unsigned flags) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamAddCallback, 5000, 7000, s,
+                                (CUstreamCallback)(void *)callback, data, flags));
+}
+TWO(cudaStreamAddCallback,
+    (cudaStream_t stream, cudaStreamCallback_t callback, void *userData, unsigned int flags),
+    stream, callback, userData, flags)
+
 static cudaError_t do_cudaStreamWaitEvent(bool pt, cudaStream_t s, cudaEvent_t event,
                                           unsigned flags) {
     RETURN_IF_NO_CONTEXT;
@@ -74,6 +104,26 @@ static cudaError_t do_cudaEventRecord(bool pt, cudaEvent_t event, cudaStream_t s
     return simrt_done(CALL_PTSZ(pt, cuEventRecord, 2000, 7000, event, s));
 }
 TWO(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), event, stream)
+
+static cudaError_t do_cudaEventRecordWithFlags(bool pt, cudaEvent_t event, cudaStream_t s,
+                                               unsigned flags) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuEventRecordWithFlags, 11010, 11010, event, s, flags));
+}
+TWO(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, unsigned int flags), event,
+    stream, flags)
+
+cudaError_t CUDARTAPI cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL(cuIpcGetEventHandle, 4010, (CUipcEventHandle *)(void *)handle, event));
+}
+
+cudaError_t CUDARTAPI cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle) {
+    CUipcEventHandle same;
+    RETURN_IF_NO_CONTEXT;
+    memcpy(&same, &handle, sizeof same);
+    return simrt_done(CALL(cuIpcOpenEventHandle, 4010, event, same));
+}
 
 cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
     RETURN_IF_NO_CONTEXT;
@@ -156,6 +206,21 @@ TWO(cudaStreamGetCaptureInfo,
     numDependencies_out)
 #endif
 
+#if CUDART_VERSION >= 13000 // before, the name had no edges
+static cudaError_t do_cudaStreamUpdateCaptureDependencies(bool pt, cudaStream_t s,
+                                                          cudaGraphNode_t *nodes,
+                                                          const cudaGraphEdgeData *data,
+                                                          size_t count, unsigned flags) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamUpdateCaptureDependencies, 12030, 12030, s, nodes,
+                                (const CUgraphEdgeData *)(const void *)data, count, flags));
+}
+TWO(cudaStreamUpdateCaptureDependencies,
+    (cudaStream_t stream, cudaGraphNode_t *dependencies, const cudaGraphEdgeData *dependencyData,
+     size_t numDependencies, unsigned int flags),
+    stream, dependencies, dependencyData, numDependencies, flags)
+#endif
+
 cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(
@@ -167,6 +232,21 @@ cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(enum cudaStreamCapture
 cudaError_t CUDARTAPI cudaGraphCreate(cudaGraph_t *pGraph, unsigned int flags) {
     RETURN_IF_NO_CONTEXT;
     return simrt_done(CALL(cuGraphCreate, 10000, pGraph, flags));
+}
+
+// The driver's has the context, too: the current one.
+cudaError_t CUDARTAPI cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *pHandle_out,
+                                                       cudaGraph_t graph,
+                                                       unsigned int defaultLaunchValue,
+                                                       unsigned int flags) {
+    CUcontext ctx = NULL;
+    RETURN_IF_NO_CONTEXT;
+    CUresult result = CALL(cuCtxGetCurrent, 4000, &ctx);
+    if (!result)
+        result =
+            CALL(cuGraphConditionalHandleCreate, 12030, (CUgraphConditionalHandle *)pHandle_out,
+                 graph, ctx, defaultLaunchValue, flags);
+    return simrt_done(result);
 }
 
 cudaError_t CUDARTAPI cudaGraphDestroy(cudaGraph_t graph) {
