@@ -31,7 +31,8 @@ cuDevice.*MemPool cuDevicePrimaryCtx(Retain|Release|Reset|SetFlags)
 cuCtx(Create|Destroy|Attach|Detach|SetLimit|Synchronize|FromGreenCtx) cuCtx(Enable|Disable)PeerAccess
 cuGreenCtx(Create|Destroy|StreamCreate)
 cuModuleLoad.* cuModuleUnload cuModuleGet(Function|Global|TexRef|SurfRef) cuLibraryLoad.* cuLibraryUnload
-cuLibraryGet(Kernel|Module|Global|Managed|UnifiedFunction) cuKernelGetFunction cuFuncLoad cuFuncGetModule cuLink.*
+cuLibraryGet(Kernel|Module|Global|Managed|UnifiedFunction) cuKernelGetFunction cuFuncLoad cuFuncGetModule
+cu(Func|Kernel)[GS]etAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor.* cuLink.*
 cuImportExternalMemory cuExternalMemory.* cuDestroyExternalMemory
 cuGraphics(Map|Unmap).* cuGraphicsUnregisterResource
 cuStream(Begin|End)Capture.* cuStream(Create|Destroy).* cuStreamSynchronize cuEvent(Create|Synchronize)

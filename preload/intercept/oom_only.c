@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks on functions that take memory beside their work: streams, events, launches. Only a call
+// Hooks on functions that take memory beside their work: streams, events, launches, questions about
+// kernels. Only a call
 // that runs out of memory is recorded, as a memory-sample with its result. What those that succeed
 // take is small or rare, and shows as untracked memory; a launch has no time to be measured.
 #define _GNU_SOURCE

@@ -835,6 +835,18 @@ static void launch_all(CUfunction f) {
     T(cuLaunchGridAsync, f, 1, 1, NULL);
 }
 
+// Questions and settings of libraries before they launch.
+static void ask_all(CUfunction f, CUkernel k) {
+    const CUfunction_attribute what = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    int n = 0;
+    T(cuFuncGetAttribute, &n, what, f);
+    T(cuFuncSetAttribute, f, what, 1024);
+    T(cuKernelGetAttribute, &n, what, k, 0);
+    T(cuKernelSetAttribute, what, 1024, k, 0);
+    T(cuOccupancyMaxActiveBlocksPerMultiprocessor, &n, f, 128, 0);
+    T(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &n, f, 128, 0, 0);
+}
+
 static void look_up_all(CUmodule m, CUlibrary l, const char *name) {
     CUfunction f = NULL;
     CUkernel k = NULL;
@@ -851,6 +863,7 @@ static void look_up_all(CUmodule m, CUlibrary l, const char *name) {
 #if CUDA_VERSION >= 12040
     T(cuFuncLoad, f ? f : BAD(CUfunction));
 #endif
+    ask_all(f ? f : BAD(CUfunction), k ? k : BAD(CUkernel));
     launch_all(f ? f : BAD(CUfunction));
 }
 
@@ -917,6 +930,8 @@ static void s_exhaust(void) {
     CUgraph g = NULL;
     CUgraphExec x = NULL;
     CUcontext c = NULL;
+    CUstream s = NULL;
+    CUevent e = NULL;
     CUdeviceptr p;
     start(0);
     T(cuModuleLoadData, &m, "code");
@@ -930,6 +945,8 @@ static void s_exhaust(void) {
     T(cuLaunchKernel, (CUfunction)(uintptr_t)k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
     T(cuGraphInstantiateWithFlags, &x, g, 0);
     T(cuCtxCreate_v2, &c, 0, 0);
+    T(cuStreamCreate, &s, 0);
+    T(cuEventCreate, &e, 0);
 }
 
 static void s_threads(void) {

@@ -18,6 +18,8 @@ LOOK_UPS = ("cuModuleGetFunction cuModuleGetGlobal_v2 cuLibraryGetKernel cuLibra
             "cuKernelGetFunction cuFuncLoad").split()
 LAUNCHES = ("cuLaunchKernel cuLaunchKernel_ptsz cuLaunchKernelEx cuLaunchKernelEx_ptsz cuLaunchCooperativeKernel "
             "cuLaunchCooperativeKernel_ptsz cuLaunchCooperativeKernelMultiDevice cuLaunch cuLaunchGrid cuLaunchGridAsync").split()
+ATTRIBUTES = ("cuFuncGetAttribute cuFuncSetAttribute cuKernelGetAttribute cuKernelSetAttribute "
+              "cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags").split()
 STREAMS = "cuStreamCreate cuStreamCreateWithPriority cuGreenCtxStreamCreate cuEventCreate cuCtxEnablePeerAccess".split()
 GRAPHS = ("cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags cuGraphInstantiateWithParams "
           "cuGraphInstantiateWithParams_ptsz cuGraphUpload cuGraphUpload_ptsz cuGraphLaunch cuGraphLaunch_ptsz cuGraphExecUpdate "
@@ -27,13 +29,13 @@ CONTEXTS = "cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuGreenCtxC
 REST = ("cuMemPoolCreate cuMemPoolSetAccess cuMemHostRegister cuMemHostRegister_v2 cuMemHostAlloc cuMemAllocHost_v2 cuCtxSetLimit "
         "cuMemAddressReserve cuMemMap cuMemSetAccess cuMemCreate cuMemExportToShareableHandle").split()
 # What to fail, and the scenarios that call it.
-GROUPS = {"code": (LOOK_UPS + LAUNCHES, ["code"]), "streams": (STREAMS + GRAPHS, ["streams", "graph", "instantiate"]),
+GROUPS = {"code": (LOOK_UPS + ATTRIBUTES + LAUNCHES, ["code"]), "streams": (STREAMS + GRAPHS, ["streams", "graph", "instantiate"]),
           "loads": (LOADS, ["modules"]), "contexts": (CONTEXTS, ["contexts", "green"]),
           "rest": (REST, ["pools", "host", "limits", "vmm"])}
 
 
 def op_of(api):
-    for apis, op in ((LOOK_UPS + LOADS, "module-load"), (LAUNCHES + STREAMS + GRAPHS, "memory-sample"), (CONTEXTS, "context-create")):
+    for apis, op in ((LOOK_UPS + LOADS, "module-load"), (ATTRIBUTES + LAUNCHES + STREAMS + GRAPHS, "memory-sample"), (CONTEXTS, "context-create")):
         if api in apis:
             return op
     return None
@@ -110,7 +112,7 @@ def other_result_case(result):
             problems += more + ([] if set(truth) == set(apis) else ["never called: %s" % (set(apis) - set(truth))])
             problems += ["%s counts as a failure" % e["api"] for e in (*events, *listed) if e["api"] in apis]
             problems += ["%s is recorded" % e["api"] for e in done.events()
-                         if e["result"] == result and e["api"] in LOOK_UPS + LAUNCHES + STREAMS]
+                         if e["result"] == result and e["api"] in LOOK_UPS + ATTRIBUTES + LAUNCHES + STREAMS]
         return problems
 
 
@@ -152,12 +154,14 @@ def exhausted_case(name, way, api, env):
         return good(done) + ([] if got == {free} else ["free %s, not %s" % (got, free)])
 
 
-FULL = {"SIM_MEM_MB": 256}
-exhausted_case("ELF", ["driver_elf", "exhaust"], "cuModuleGetFunction", {**FULL, "SIM_MODULE_KB": 65536})
-exhausted_case("ELF", ["driver_elf", "exhaust"], "cuLaunchKernel", {**FULL, "SIM_MODULE_KB": 65536})
-exhausted_case("ELF", ["driver_elf", "exhaust"], "cuGraphInstantiateWithFlags", {**FULL, "SIM_GRAPH_KB": 65536})
-exhausted_case("cuGetProcAddress", ["driver", "getproc2", "exhaust"], "cuLaunchKernel", {**FULL, "SIM_MODULE_KB": 65536})
-exhausted_case("ELF", ["driver_elf", "exhaust"], "cuCtxCreate_v2", FULL)
+SMALL = {"SIM_MEM_MB": 256}
+exhausted_case("ELF", ["driver_elf", "exhaust"], "cuModuleGetFunction", {**SMALL, "SIM_MODULE_KB": 65536})
+exhausted_case("ELF", ["driver_elf", "exhaust"], "cuLaunchKernel", {**SMALL, "SIM_MODULE_KB": 65536})
+exhausted_case("ELF", ["driver_elf", "exhaust"], "cuGraphInstantiateWithFlags", {**SMALL, "SIM_GRAPH_KB": 65536})
+exhausted_case("cuGetProcAddress", ["driver", "getproc2", "exhaust"], "cuLaunchKernel", {**SMALL, "SIM_MODULE_KB": 65536})
+exhausted_case("ELF", ["driver_elf", "exhaust"], "cuCtxCreate_v2", SMALL)
+exhausted_case("ELF", ["driver_elf", "exhaust"], "cuStreamCreate", {**SMALL, "SIM_STREAM_KB": 65536})
+exhausted_case("ELF", ["driver_elf", "exhaust"], "cuEventCreate", {**SMALL, "SIM_EVENT_KB": 65536})
 
 
 def line_case(api, scenario, request, more=""):
