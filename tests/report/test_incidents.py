@@ -398,7 +398,7 @@ def of_other(op, api, more):
               [op, api, None, None, more.get("free_before_bytes"), M, "size-unknown", None, None])
         head = "%s asked for an unknown size; 1.00 MiB of 1.00 GiB was free" % api
         before = "2.00 MiB was free before the call, 1.00 MiB after it" if "free_before_bytes" in more else "1.00 MiB was free"
-        cause = "not known, because the size of the request is not; %s" % before
+        cause = "not known, because the size of the request is not known; %s" % before
         for view in ("summary", "oom"):
             told = " ".join(text(view, path).split())
             check(head in told and cause in told, told)
@@ -430,7 +430,7 @@ def a_context():
     s = Story()
     a = s.event("context-create", tid=1, device=0, result=2, api="cuDevicePrimaryCtxRetain", flags=["primary"])
     path = tell(s, [([a], a, False, False, None)], a)
-    check("not known: neither the size of the request nor the free memory is" in " ".join(text("summary", path).split()))
+    check("not known: neither the size of the request nor the free memory is known" in " ".join(text("summary", path).split()))
 
 
 @case("the one that the program died of is the headline, not an earlier one that a retry healed")

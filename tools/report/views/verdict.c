@@ -142,10 +142,10 @@ static void print_budget(const struct ct_view *v, FILE *out, const struct ct_oom
 static void print_size_unknown(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
                                const struct ct_oom_reason *reason) {
     if (!reason->free_known) {
-        fputs("not known: neither the size of the request nor the free memory is", out);
+        fputs("not known: neither the size of the request nor the free memory is known", out);
         return;
     }
-    fputs("not known, because the size of the request is not; ", out);
+    fputs("not known, because the size of the request is not known; ", out);
     if (o->free_before_known && o->reading_known)
         fprintf(out, "%s was free before the call, %s after it",
                 ct_label_size(v, o->free_before).text, ct_label_size(v, o->free).text);
