@@ -30,11 +30,12 @@ cuGraph(Exec)?Destroy cuGraphExecUpdate cuDevice.*GraphMem.*
 cuDevice.*MemPool cuDevicePrimaryCtx(Retain|Release|Reset|SetFlags)
 cuCtx(Create|Destroy|Attach|Detach|SetLimit|Synchronize|FromGreenCtx) cuCtx(Enable|Disable)PeerAccess
 cuGreenCtx(Create|Destroy|StreamCreate)
-cuModuleLoad.* cuModuleUnload cuModuleGetFunction cuLibraryLoad.* cuLibraryUnload cuLibraryGetModule
-cuKernelGetFunction cuFuncLoad cuLink.*
+cuModuleLoad.* cuModuleUnload cuModuleGet(Function|Global|TexRef|SurfRef) cuLibraryLoad.* cuLibraryUnload
+cuLibraryGet(Kernel|Module|Global|Managed|UnifiedFunction) cuKernelGetFunction cuFuncLoad cuFuncGetModule
+cu(Func|Kernel)[GS]etAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor.* cuLink.*
 cuImportExternalMemory cuExternalMemory.* cuDestroyExternalMemory
 cuGraphics(Map|Unmap).* cuGraphicsUnregisterResource
-cuStream(Begin|End)Capture.* cuStream(Create|Destroy).* cuStreamSynchronize cuEventSynchronize
+cuStream(Begin|End)Capture.* cuStream(Create|Destroy).* cuStreamSynchronize cuEvent(Create|Synchronize)
 cuCheckpoint.*
 cuGetProcAddress cuGetExportTable
 cuLaunch(?!HostFunc).*
@@ -102,7 +103,7 @@ def rows(name, macros):
 
 
 def main():
-    hooked = {**rows("hooks.def", "CT_HOOK0?|CT_RESOLVER_HOOK"), **rows("runtime_hooks.def", "CT_RTHOOK")}
+    hooked = {**rows("hooks.def", r"CT_HOOK0?|CT_\w+_HOOK"), **rows("runtime_hooks.def", "CT_RTHOOK")}
     excluded = rows("excluded.def", "CT_EXCLUDE")
     problems = []
     if len(hooked) < 100:

@@ -159,15 +159,25 @@ CUresult ct_on_cuGraphInstantiateWithParams_ptsz(ct_fn_cuGraphInstantiateWithPar
                     real(phGraphExec, hGraph, instantiateParams));
 }
 
-// Launches and uploads are the hot path of a server, so they are sampled at intervals only.
+// Launches and uploads are the hot path of a server, so they are sampled at intervals only. One
+// that runs out of memory is an event of its own.
+static void launch_exit(struct ct_hook_call *call, CUresult r) {
+    if (r == CUDA_ERROR_OUT_OF_MEMORY) {
+        CT_SET(&call->event, flags, CT_FLAG_GRAPH);
+        ct_hook_measure_exit(call, r);
+        return;
+    }
+    ct_mem_info_sample(call->event.api, 0);
+    ct_hook_leave(call);
+}
+
 #define ON_LAUNCH(symbol)                                                                     \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUgraphExec hGraphExec, CUstream hStream) { \
         struct ct_hook_call call;                                                             \
         if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MEMORY_SAMPLE))                       \
             return real(hGraphExec, hStream);                                                 \
         const CUresult r = real(hGraphExec, hStream);                                         \
-        ct_mem_info_sample(call.event.api, 0);                                                \
-        ct_hook_leave(&call);                                                                 \
+        launch_exit(&call, r);                                                                \
         return r;                                                                             \
     }
 ON_LAUNCH(cuGraphUpload)

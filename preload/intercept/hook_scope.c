@@ -8,6 +8,7 @@
 
 #include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
+#include <cutrace/model/failures.h>
 
 #include "base/clock.h"
 #include "base/options.h"
@@ -93,8 +94,13 @@ static int is_allocation(uint32_t op) {
     return op == CT_OP_ALLOC || op == CT_OP_CREATE;
 }
 
+// The driver answers for the current context's device, which need not be the event's.
 CT_COLD void set_free_memory(struct ct_event *e) {
     size_t free_bytes, total_bytes;
+    uint64_t context;
+    int device;
+    if (CT_HAS(e, device) && (!ct_context_current(&context, &device) || device != e->device))
+        return;
     if (!ct_mem_info_read(&free_bytes, &total_bytes))
         return;
     CT_SET(e, free_bytes, free_bytes);
@@ -122,7 +128,8 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
         ct_hook_leave(call);
         return;
     }
-    if (__builtin_expect(result != CUDA_SUCCESS, 0) && is_allocation(e->op))
+    if (__builtin_expect(result != CUDA_SUCCESS, 0) && !CT_HAS(e, free_bytes) &&
+        ct_event_is_failed_allocation(e))
         set_free_memory(e);
     CT_SET(e, stack, ct_capture_stack());
     ct_publish(e);
@@ -175,13 +182,17 @@ void ct_hook_measure_enter(struct ct_hook_call *call) {
     *call->errno_at = call->saved_errno;
 }
 
-void ct_hook_measure_exit(struct ct_hook_call *call, CUresult result) {
+void ct_hook_measure_after(struct ct_hook_call *call, int read) {
     size_t free_bytes, total_bytes;
     call->saved_errno = *call->errno_at;
-    if (ct_mem_info_read(&free_bytes, &total_bytes)) {
+    if (read && ct_mem_info_read(&free_bytes, &total_bytes)) {
         CT_SET(&call->event, free_bytes, free_bytes);
         CT_SET(&call->event, total_bytes, total_bytes);
     }
     *call->errno_at = call->saved_errno;
+}
+
+void ct_hook_measure_exit(struct ct_hook_call *call, CUresult result) {
+    ct_hook_measure_after(call, 1);
     ct_hook_alloc_exit(call, result);
 }

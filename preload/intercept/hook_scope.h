@@ -41,7 +41,7 @@ int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_o
 void ct_hook_leave(struct ct_hook_call *call);
 
 // Completes the event with result, time, duration and stack, with context and device if absent, and
-// after a failed allocation with the device's free memory. Publishes it and leaves.
+// after a failed request for memory with the device's free memory. Publishes it and leaves.
 void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result);
 
 // free_enter publishes the event before the real call, because another thread may allocate at the
@@ -52,8 +52,9 @@ void ct_hook_free_exit(struct ct_hook_call *call, CUresult result);
 
 // Around a real call that changes how much memory is free without an address (a module load, a
 // graph instantiation): the event carries free memory before and after it. measure_exit replaces
-// alloc_exit.
+// alloc_exit, or measure_after comes before it. measure_after with 0 reads nothing.
 void ct_hook_measure_enter(struct ct_hook_call *call);
+void ct_hook_measure_after(struct ct_hook_call *call, int read);
 void ct_hook_measure_exit(struct ct_hook_call *call, CUresult result);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks on modules and libraries. Code and static data occupy device memory without an address, so
-// free memory is measured before and after the load. Code that is loaded lazily, at a first launch,
-// shows only in memory samples.
+// free memory is measured before and after the load. Code that is loaded lazily, at a look-up or a
+// first launch, is in lazy_load.c and oom_only.c.
 #define _GNU_SOURCE
 #include "intercept/hook_scope.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hooks on the creation of streams and on stream capture. None of them records an event.
+// Hooks on stream capture. None of them records an event.
 #define _GNU_SOURCE
 #include "intercept/stream.h"
 
@@ -81,14 +81,3 @@ ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
     }
 ON_END_CAPTURE(cuStreamEndCapture, 0)
 ON_END_CAPTURE(cuStreamEndCapture_ptsz, 1)
-
-// ---- creation: only the number of calls is of interest (call_counts.c) ------------------------
-
-CUresult ct_on_cuStreamCreate(ct_fn_cuStreamCreate *real, CUstream *phStream, unsigned int Flags) {
-    return real(phStream, Flags);
-}
-
-CUresult ct_on_cuStreamCreateWithPriority(ct_fn_cuStreamCreateWithPriority *real,
-                                          CUstream *phStream, unsigned int flags, int priority) {
-    return real(phStream, flags, priority);
-}

@@ -6,5 +6,7 @@
 #define CT_RESOLVER_HOOK(symbol, base, abi, ptsz, params, args)
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) \
     CT_DEFINE_WRAPPERS(symbol, params, (real, CT_ARGS args))
+#define CT_OOM_HOOK(symbol, base, abi, ptsz, params, args) \
+    CT_DEFINE_LAUNCH_WRAPPERS(symbol, params, args)
 #define CT_HOOK0(symbol, base, abi, ptsz) CT_DEFINE_WRAPPERS(symbol, (void), (real))
 #include "intercept/hooks.def"

@@ -6,6 +6,8 @@
 #ifndef CT_WRAPPERS_H
 #define CT_WRAPPERS_H
 
+#include <stdatomic.h>
+
 #include "intercept/call_counts.h"
 #include "intercept/hook_bodies.h"
 #include "intercept/next_functions.h"
@@ -26,6 +28,29 @@
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
         return ct_on_##symbol body_args;                                                 \
+    }
+
+// The same entries for rows that are called at every launch of a kernel, where a nanosecond counts.
+// The exported wrapper has no branch for a function that is still to be found, for which it would
+// have to save all arguments: what it calls first finds the function, and takes itself out.
+#define CT_DEFINE_LAUNCH_WRAPPERS(symbol, params, args)                                          \
+    static ct_fn_##symbol find_##symbol;                                                         \
+    static _Atomic(ct_fn_##symbol *) next_##symbol = find_##symbol;                              \
+    static CUresult CUDAAPI find_##symbol params {                                               \
+        ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol);         \
+        if (real)                                                                                \
+            atomic_store_explicit(&next_##symbol, real, memory_order_release);                   \
+        return real ? real args : CUDA_ERROR_NOT_FOUND;                                          \
+    }                                                                                            \
+    __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {                      \
+        ct_fn_##symbol *const real = atomic_load_explicit(&next_##symbol, memory_order_acquire); \
+        ct_call_counts_add(CT_ID_##symbol);                                                      \
+        return ct_on_##symbol(real, CT_ARGS args);                                               \
+    }                                                                                            \
+    CUresult CUDAAPI ct_resolved_##symbol params {                                               \
+        ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol);         \
+        ct_call_counts_add(CT_ID_##symbol);                                                      \
+        return ct_on_##symbol(real, CT_ARGS args);                                               \
     }
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include <cutrace/format/hot.h>
+#include <cutrace/model/failures.h>
 
 #include "base/clock.h"
 #include "base/options.h"
@@ -18,7 +19,6 @@
 #include "write/drain.h"
 #include "write/drain_lock.h"
 #include "write/name_pending.h"
-#include "write/oom_message.h"
 
 // How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other
 // threads run between two tries, until FULL_TRIES are done, at most FULL_MOST_NS.

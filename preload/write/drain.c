@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/failures.h>
 
 #include "base/options.h"
 #include "base/pages.h"
@@ -60,7 +61,6 @@
 #include "write/live_state.h"
 #include "write/notes.h"
 #include "write/nvml.h"
-#include "write/oom_message.h"
 #include "write/oom_notice.h"
 #include "write/open_chunk.h"
 #include "write/process_info.h"
@@ -270,7 +270,7 @@ static void report_counters(void) {
 
 static void note_failed_allocation(const struct ct_event *e, uint64_t number) {
     w.flush_now = w.close_now = 1;
-    if (e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e))
+    if (ct_event_reports_oom(e))
         ct_checkpoint_writer_protect_oom(number);
     if (ct_event_is_oom(e))
         ct_oom_notice_note(e);

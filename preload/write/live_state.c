@@ -8,12 +8,13 @@
 
 #include <errno.h>
 
+#include <cutrace/model/failures.h>
+
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/journal.h"
 #include "write/nvml.h"
-#include "write/oom_message.h"
 
 #define RESAMPLE_BYTES ((uint64_t)16 << 20) // after such a change, NVML is sampled at once
 #define GAPS_NS UINT64_C(10000000)          // gaps between addresses are recorded this often

@@ -39,7 +39,11 @@ static void add_request(struct line *l, const struct ct_oom *oom) {
     if (oom->bytes != UNKNOWN) {
         add(l, " of ");
         add_size(l, oom->bytes);
+    } else {
+        add(l, " of unknown size");
     }
+    if (oom->memory)
+        add(l, " of %.80s", oom->memory);
     add(l, " failed");
     if (oom->caller && *oom->caller)
         add(l, " (%.120s)", oom->caller);
@@ -100,11 +104,12 @@ static void add_device(struct line *l, const struct ct_oom *oom) {
 size_t ct_oom_message_format(const struct ct_oom *oom, char *out, size_t size) {
     struct line l = {out, 0, size - 1}; // room for the newline
     add(&l, "cutrace: ");
-    if (oom->device >= 0)
+    if (oom->device >= 0 && !oom->memory)
         add(&l, "GPU %d ", oom->device);
     add(&l, "out of memory: ");
     add_request(&l, oom);
-    add_device(&l, oom);
+    if (!oom->memory)
+        add_device(&l, oom);
     if (oom->path && *oom->path)
         add(&l, "; run: cutrace-report %.1000s", oom->path);
     out[l.at++] = '\n';

@@ -38,6 +38,15 @@ static void find_caller(uint32_t stack, char *caller, size_t size) {
     ct_dictionary_format_caller(stack, caller, size);
 }
 
+// What a request asks for that the device does not have to have; NULL: memory of the device.
+static const char *name_memory(const struct ct_event *e) {
+    if (e->op == CT_OP_RESERVE)
+        return "address space";
+    if (e->op == CT_OP_REGISTER || (CT_HAS(e, space) && e->space == CT_SPACE_HOST))
+        return "page-locked host memory";
+    return NULL;
+}
+
 static void print(const struct ct_event *e) {
     char caller[200] = "", line[2048];
     const int device = CT_HAS(e, device) ? e->device : -1;
@@ -45,7 +54,7 @@ static void print(const struct ct_event *e) {
         find_caller(e->stack, caller, sizeof caller);
     const struct ct_oom oom = {
         .device = device,
-        .bytes = CT_HAS(e, bytes) ? e->bytes : UNKNOWN,
+        .bytes = ct_event_has_requested_bytes(e) ? e->bytes : UNKNOWN,
         .free = CT_HAS(e, free_bytes) ? e->free_bytes : UNKNOWN,
         .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_nvml_get_total_bytes(device),
         .tracked = device >= 0 ? ct_live_state_get_tracked_bytes(device) : UNKNOWN,
@@ -53,6 +62,7 @@ static void print(const struct ct_event *e) {
         .api = CT_HAS(e, api) ? ct_name_get_text(e->api) : NULL,
         .caller = caller,
         .path = ct_trace_file_get_path(),
+        .memory = name_memory(e),
     };
     ct_oom_message_format(&oom, line, sizeof line);
     ct_print_stderr(line);

@@ -50,8 +50,8 @@ $(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/torch/blocks/first/
 
 # ---------------------------------------------------------------- against heaptrack, on the same work
 BENCH := $(BUILD)/tests/bench
-PEER_PROGRAMS := $(BENCH)/peer_work $(BENCH)/peer_start $(BENCH)/libempty.so
-BENCHES += tests/bench/peer.py
+PEER_PROGRAMS := $(BENCH)/peer_work $(BENCH)/peer_start $(BENCH)/libempty.so $(BENCH)/launches
+BENCHES += tests/bench/peer.py tests/bench/launches.py
 BENCH_PROGRAMS += $(PEER_PROGRAMS)
 # Like programs that avoid overhead: without frame pointers.
 PEER_CFLAGS = $(CFLAGS_ALL) $(CUDA_CFLAGS) $(DEPFLAGS) -fomit-frame-pointer
@@ -65,6 +65,8 @@ $(BENCH)/%.o: tests/bench/%.c
 	$(CC) $(PEER_CFLAGS) -c $< -o $@
 $(BENCH)/peer_work: $(BENCH)/peer_work.o $(BENCH)/peer_path.o $(BENCH)/stub/libcuda.so.1
 	$(CC) $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/stub' $^ -o $@
+$(BENCH)/launches: $(BENCH)/launches.o $(BENCH)/stub/libcuda.so.1
+	$(CC) $(LDFLAGS_ALL) -Wl,-rpath,'$$ORIGIN/stub' $^ -o $@ -ldl
 $(BENCH)/peer_start: $(BENCH)/peer_start.o
 	$(CC) $(LDFLAGS_ALL) $^ -o $@
 # The cost of any preload: an empty library.

@@ -16,7 +16,7 @@ def number(x):
 
 
 def calls_of(trace_events):
-    return [e for e in trace_events if e["op"] not in check_ledger.NOT_CALLS]
+    return [e for e in trace_events if check_ledger.is_call(e)]
 
 
 def equal(seen, own, static):

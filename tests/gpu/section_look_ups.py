@@ -91,7 +91,7 @@ def known_names():
     known = set()
     for name in ("hooks.def", "excluded.def"):
         with open(os.path.join(machine.ROOT, "preload", "intercept", name)) as f:
-            known |= set(re.findall(r"CT_(?:HOOK0?|RESOLVER_HOOK|EXCLUDE)\((cu[A-Z]\w*)", f.read()))
+            known |= set(re.findall(r"CT_(?:HOOK0?|[A-Z]+_HOOK|EXCLUDE)\((cu[A-Z]\w*)", f.read()))
     return known
 
 

@@ -20,7 +20,6 @@
     X(cuCtxPopCurrent_v2, (CUcontext *))                                           \
     X(cuStreamDestroy_v2, (CUstream))                                              \
     X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                            \
-    X(cuEventCreate, (CUevent *, unsigned))                                        \
     X(cuEventRecord, (CUevent, CUstream))                                          \
     X(cuGraphCreate, (CUgraph *, unsigned))                                        \
     X(cuGraphDestroy, (CUgraph))                                                   \

@@ -17,6 +17,10 @@ int main(void) {
     CUcontext ctx = NULL;
     CUdeviceptr p = 0, q = 0;
     CUmemoryPool pool = NULL;
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    CUstream stream = NULL;
+    CUevent event = NULL;
     size_t a, b;
     void *fn = NULL;
     dlerror();
@@ -33,6 +37,12 @@ int main(void) {
     E(cuCtxSynchronize);
     E(cuMemGetInfo_v2, &a, &b);
     E(cuMemPoolDestroy, pool);
+    E(cuModuleLoadData, &module, "code");
+    E(cuModuleGetFunction, &function, module, "kernel");
+    E(cuModuleGetFunction, &function, module, "missing");
+    E(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    E(cuStreamCreate, &stream, 0);
+    E(cuEventCreate, &event, 0);
     E(cuGetProcAddress_v2, "cuMemAlloc", &fn, 12000, 0, NULL);
     E(cuDevicePrimaryCtxRelease_v2, 0);
     // No error of ours is left for the host to find...

@@ -150,6 +150,34 @@ static void errors(void) {
     T(cudaGetLastError());
 }
 
+// What nvcc generates for a kernel. (It registers before main; for the others here that is too
+// early.)
+void **__cudaRegisterFatBinary(void *fatCubin);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaRegisterFunction(void **handle, const char *hostFun, char *deviceFun,
+                            const char *deviceName, int thread_limit, void *tid, void *bid,
+                            void *bDim, void *gDim, int *wSize);
+
+// Memory beside the work: streams, events, graphs, code.
+static void code(void) {
+    static int image[6] = {0x466243b1, 1}; // as a fat binary begins
+    static char kernel, name[] = "kernel";
+    cudaStream_t s = NULL;
+    cudaEvent_t e = NULL;
+    cudaGraph_t g = NULL;
+    cudaGraphExec_t x = NULL;
+    void **binary = __cudaRegisterFatBinary(image);
+    __cudaRegisterFunction(binary, &kernel, name, name, -1, NULL, NULL, NULL, NULL, NULL);
+    __cudaRegisterFatBinaryEnd(binary);
+    T(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    T(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    T(cudaGraphCreate(&g, 0));
+    T(cudaGraphInstantiateWithFlags(&x, g, 0));
+    T(cudaGraphLaunch(x, NULL));
+    T(cudaLaunchKernel(&kernel, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL));
+    T(cudaLaunchKernel(&kernel, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -157,7 +185,7 @@ int main(int argc, char **argv) {
     } parts[] = {
         {"device", device},   {"async", async}, {"host", host},   {"arrays", arrays},
         {"threads", threads}, {"entry", entry}, {"reset", reset}, {"two_devices", two_devices},
-        {"errors", errors}};
+        {"errors", errors},   {"code", code}};
     for (int a = 1; a < argc; a++)
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             if (!strcmp(argv[a], parts[i].name))

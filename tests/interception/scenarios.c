@@ -814,6 +814,141 @@ static void *exchange(void *seed) {
     return NULL;
 }
 
+// ---- memory beside the work ----------------------------------------------------------------------
+
+// Launches of a function in every way.
+static void launch_all(CUfunction f) {
+    CUlaunchConfig config;
+    CUDA_LAUNCH_PARAMS params;
+    memset(&config, 0, sizeof config);
+    memset(&params, 0, sizeof params);
+    params.function = f;
+    T(cuLaunchKernel, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    T(cuLaunchKernel_ptsz, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    T(cuLaunchKernelEx, &config, f, NULL, NULL);
+    T(cuLaunchKernelEx_ptsz, &config, f, NULL, NULL);
+    T(cuLaunchCooperativeKernel, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL);
+    T(cuLaunchCooperativeKernel_ptsz, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL);
+    T(cuLaunchCooperativeKernelMultiDevice, &params, 1, 0);
+    T(cuLaunch, f);
+    T(cuLaunchGrid, f, 1, 1);
+    T(cuLaunchGridAsync, f, 1, 1, NULL);
+}
+
+// Questions and settings of libraries before they launch.
+static void ask_all(CUfunction f, CUkernel k) {
+    const CUfunction_attribute what = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    int n = 0;
+    T(cuFuncGetAttribute, &n, what, f);
+    T(cuFuncSetAttribute, f, what, 1024);
+    T(cuKernelGetAttribute, &n, what, k, 0);
+    T(cuKernelSetAttribute, what, 1024, k, 0);
+    T(cuOccupancyMaxActiveBlocksPerMultiprocessor, &n, f, 128, 0);
+    T(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &n, f, 128, 0, 0);
+}
+
+static void look_up_all(CUmodule m, CUlibrary l, const char *name) {
+    CUfunction f = NULL;
+    CUkernel k = NULL;
+    CUmodule of_library = NULL;
+    CUdeviceptr at = 0;
+    size_t bytes = 0;
+    T(cuModuleGetFunction, &f, m, name);
+    T(cuModuleGetGlobal_v2, &at, &bytes, m, name);
+    T(cuLibraryGetKernel, &k, l, name);
+    T(cuKernelGetFunction, &f, k ? k : BAD(CUkernel));
+    T(cuLibraryGetModule, &of_library, l);
+    T(cuLibraryGetGlobal, &at, &bytes, l, name);
+    T(cuLibraryGetManaged, &at, &bytes, l, name);
+#if CUDA_VERSION >= 12040
+    T(cuFuncLoad, f ? f : BAD(CUfunction));
+#endif
+    ask_all(f ? f : BAD(CUfunction), k ? k : BAD(CUkernel));
+    launch_all(f ? f : BAD(CUfunction));
+}
+
+static void s_code(void) {
+    static const char ptx[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
+    CUmodule m = NULL;
+    CUlibrary l = NULL;
+    start(0);
+    T(cuModuleLoadData, &m, ptx);
+    T(cuLibraryLoadData, &l, ptx, NULL, NULL, 0, NULL, NULL, 0);
+    look_up_all(m, l, "kernel");
+    look_up_all(m, l, "kernel"); // is loaded by then
+    look_up_all(m, BAD(CUlibrary), "missing");
+    T(cuLibraryUnload, l);
+    T(cuModuleUnload, m);
+}
+
+static void s_streams(void) {
+    CUstream s = NULL;
+    CUevent e = NULL;
+    CUgraph g = NULL;
+    CUgraphExec x = NULL;
+    CUgraphNode node = NULL;
+    CUgraphExecUpdateResult result;
+    CUgraphExecUpdateResultInfo info;
+    CUcontext c = start(0);
+    T(cuStreamCreate, &s, CU_STREAM_DEFAULT);
+    T(cuStreamCreateWithPriority, &s, CU_STREAM_NON_BLOCKING, 0);
+    T(cuEventCreate, &e, CU_EVENT_DEFAULT);
+    T(cuGraphCreate, &g, 0);
+    T(cuGraphInstantiateWithFlags, &x, g, 0);
+    T(cuGraphUpload, x, NULL);
+    T(cuGraphUpload_ptsz, x, NULL);
+    T(cuGraphLaunch, x, NULL);
+    T(cuGraphLaunch_ptsz, x, NULL);
+    T(cuGraphExecUpdate, x, g, &node, &result);
+    T(cuGraphExecUpdate_v2, x, g, &info);
+    T(cuCtxEnablePeerAccess, c, 0);
+#if CUDA_VERSION >= 12050
+    T(cuGreenCtxStreamCreate, &s, BAD(CUgreenCtx), CU_STREAM_NON_BLOCKING, 0);
+#endif
+    T(cuStreamCreate, NULL, 0);
+    T(cuStreamCreateWithPriority, NULL, 0, 0);
+    T(cuEventCreate, NULL, 0);
+}
+
+// Looks one function up again and again, as before each launch.
+static void s_look_ups(void) {
+    CUmodule m = NULL;
+    CUfunction f = NULL;
+    start(0);
+    T(cuModuleLoadData, &m, "code");
+    for (int i = 0; i < 1600; i++)
+        if (CU(cuModuleGetFunction)(&f, m, "kernel"))
+            printf("not found\n");
+}
+
+// Everything that takes memory, on a device that has none left.
+static void s_exhaust(void) {
+    CUmodule m = NULL;
+    CUlibrary l = NULL;
+    CUkernel k = NULL;
+    CUfunction f = NULL;
+    CUgraph g = NULL;
+    CUgraphExec x = NULL;
+    CUcontext c = NULL;
+    CUstream s = NULL;
+    CUevent e = NULL;
+    CUdeviceptr p;
+    start(0);
+    T(cuModuleLoadData, &m, "code");
+    T(cuLibraryLoadData, &l, "code", NULL, NULL, 0, NULL, NULL, 0);
+    T(cuLibraryGetKernel, &k, l, "kernel");
+    T(cuGraphCreate, &g, 0);
+    for (size_t bytes = 64 * MIB; bytes >= 2 * MIB; bytes /= 2)
+        while (CU(cuMemAlloc_v2)(&p, bytes) == CUDA_SUCCESS)
+            ;
+    T(cuModuleGetFunction, &f, m, "kernel");
+    T(cuLaunchKernel, (CUfunction)(uintptr_t)k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    T(cuGraphInstantiateWithFlags, &x, g, 0);
+    T(cuCtxCreate_v2, &c, 0, 0);
+    T(cuStreamCreate, &s, 0);
+    T(cuEventCreate, &e, 0);
+}
+
 static void s_threads(void) {
     pthread_t t[THREADS];
     shared = start(0);
@@ -853,4 +988,4 @@ const struct scenario scenarios[] = {
     S(expandable),  S(multicast), S(arrays),      S(sparse),       S(host),         S(share),
     S(graphics),    S(graph),     S(instantiate), S(capture),      S(capture_long), S(contexts),
     S(reset),       S(green),     S(limits),      S(modules),      S(threads),      S(per_thread),
-    {NULL, NULL}};
+    S(code),        S(streams),   S(look_ups),    S(exhaust),      {NULL, NULL}};

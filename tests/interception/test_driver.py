@@ -11,7 +11,7 @@ from tap import case, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 SCENARIOS = ("device invalid no_context fill async pools pool_shrinks vmm retained expandable multicast arrays "
-             "sparse host share graphics graph instantiate capture contexts reset green limits modules").split()
+             "sparse host share graphics graph instantiate capture contexts reset green limits modules code streams").split()
 # Those with much in them: run through each of the ways, one process for each.
 WAYS = ("dlsym", "default", "dlvsym", "getproc1", "getproc2", "chain1", "chain2", "entry", "entry-version")
 
@@ -85,7 +85,7 @@ def way_case(way):
         problems = []
         libraries = [os.path.join(PROGRAMS, "versioned")] if way == "dlvsym" else []
         for group in (["device", "invalid", "async", "vmm"], ["pools", "arrays", "host", "share", "graph"],
-                      ["capture", "contexts", "reset", "modules", "limits"]):
+                      ["capture", "contexts", "reset", "modules", "limits", "code", "streams"]):
             env = {"SIM_DEVICES": 2}
             program_of = "driver_entry" if way.startswith("entry") else "driver"
             kw = {"env": env, "libraries": libraries}

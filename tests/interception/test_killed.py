@@ -27,7 +27,7 @@ def valid(done):
 def prefix(done, at_least):
     """The trace is what the ledger begins with, for each thread."""
     (trace,), (path,) = done.traces.values(), done.ledgers.values()
-    calls = [e for e in check_ledger.read_trace(REPORT, trace) if e["op"] not in check_ledger.NOT_CALLS]
+    calls = [e for e in check_ledger.read_trace(REPORT, trace) if check_ledger.is_call(e)]
     ledger = check_ledger.read_ledger(path)
     kept, cut = [], []
     for tid, seen in check_ledger.by_thread(calls).items():

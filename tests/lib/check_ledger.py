@@ -9,6 +9,7 @@ code with the recorder or the report; reads the trace through `dump --json` and 
 """
 import collections
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -23,6 +24,8 @@ except ModuleNotFoundError as e:  # (a GPU's machine has neither the schemas nor
 # Lines of a dump that are no call of the program.
 # (Blocks are PyTorch's: the driver hears nothing of them.)
 NOT_CALLS = {"memory-sample", "pool-sample", "note", "lost", "block-alloc", "block-free", "block-oom"}
+# Look-ups of code, recorded where they loaded it or ran out of memory: the ledger has no line for them, SIM_LOG has.
+LOOK_UPS = re.compile(r"cu(Module|Library|Kernel)Get|cuFuncLoad")
 # What gives back carries the time of the call's start, everything else that of its return.
 GIVES = {"free", "release", "unmap", "unreserve", "unregister", "ipc-close", "pool-destroy",
          "pool-trim", "context-destroy", "module-unload"}
@@ -168,6 +171,11 @@ def same_api(seen, driver):
         seen.startswith("cuda") and seen not in RUNTIME) or (
         # whatever a runtime call does on its way, e.g. the primary context at the first one
         seen.startswith("cuda") and driver.startswith(("cuDevicePrimaryCtx", "cuLibrary", "cuModule")))
+
+
+def is_call(e):
+    """Whether an event is a call that the ledger has."""
+    return e["op"] not in NOT_CALLS and not (e["op"] == "module-load" and LOOK_UPS.match(e["api"] or ""))
 
 
 def show(e):
@@ -341,7 +349,7 @@ def compare_live(summary, ledger):
 
 
 def compare(events, ledger, summary=None):
-    calls = [e for e in events if e["op"] not in NOT_CALLS]
+    calls = [e for e in events if is_call(e)]
     split = [[[e for e in side if is_primary(e) == primary] for side in (calls, ledger)] for primary in (0, 1)]
     problems = compare_threads(*split[0]) or compare_primaries(*split[1]) or compare_order(calls, ledger)
     if any(e["op"] == "lost" for e in events):

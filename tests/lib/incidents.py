@@ -6,7 +6,9 @@ them bytes, result, ptr, handle, space, flags.
 """
 CALLS = ("alloc", "create", "map", "graph-alloc", "register", "reserve")
 BLOCKS = ("block-alloc", "block-free", "block-oom")
-ACQUIRES = CALLS + ("pool-create", "ipc-open", "import", "access", "context-create", "module-load", "limit", "block-alloc")
+# Calls that take memory and do not say how much: `bytes` of theirs, if any, are something else.
+UNSIZED = ("pool-create", "ipc-open", "import", "access", "context-create", "module-load", "limit", "memory-sample", "retain",
+           "export")
 
 
 def address(e):
@@ -15,7 +17,7 @@ def address(e):
 
 
 def failed(e):
-    return e["op"] == "block-oom" or (e.get("result") == 2 and e["op"] in ACQUIRES)
+    return e["op"] == "block-oom" or (e.get("result") == 2 and e["op"] in CALLS + UNSIZED + ("block-alloc",))
 
 
 def of_device(e):
@@ -119,11 +121,14 @@ def recoveries(found, events, numbers):
     at = dict(zip(numbers, events))
     last = {}  # of successes, by key
     for number, e in zip(numbers, events):
-        if e["op"] in ACQUIRES and not e.get("result") and e.get("bytes") is not None:
+        if e["op"] in CALLS + ("block-alloc",) and not e.get("result") and e.get("bytes") is not None:
             last[key(e)] = number
     for i in found:
         end = i["parts"][-1]
-        i["recovered"] = i["retried"] or ("bytes" in at[end] and last.get(key(at[end]), -1) > end)
+        if at[end]["op"] in UNSIZED or at[end].get("bytes") is None:
+            i["recovered"] = None  # not known
+        else:
+            i["recovered"] = i["retried"] or last.get(key(at[end]), -1) > end
         first = i["retried"] or (i["recovered"] and not i["pytorch"])
         i["head"] = i["parts"][0] if first else end
 

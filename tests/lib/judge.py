@@ -23,7 +23,7 @@ class Trace:
         self.accepted = (0, 4) if may_lack else (0,)  # 4: the journal of a killed process is not there
         self.said = ""
         self.events = check_ledger.read_dump(self.run("dump", "--json"))
-        self.calls = [e for e in self.events if e["op"] not in check_ledger.NOT_CALLS]
+        self.calls = [e for e in self.events if check_ledger.is_call(e)]
 
     def run(self, *arguments):
         lines = check_ledger.without_lines(arguments[0])
@@ -215,7 +215,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
         return ([f"{e}, and {gone} calls had returned"] if gone else []), (len(ledger), gone, 0)
     events = last_run(trace.events) if may_wrap else trace.events
     wrapped = events[0]["t_ns"] if may_wrap and events and events[0]["event"] > 0 else 0
-    calls = [e for e in events if e["op"] not in check_ledger.NOT_CALLS]
+    calls = [e for e in events if check_ledger.is_call(e)]
     true, sure = check_ledger.by_thread(ledger), set()
     for tid, n in returned.items():
         back = [e for e in true[tid][:n] if check_ledger.is_primary(e)]

@@ -47,7 +47,7 @@ class Done:
         return [e for path in sorted(self.traces.values()) for e in check_ledger.read_trace(REPORT, path)]
 
     def calls(self):
-        return [e for e in self.events() if e["op"] not in check_ledger.NOT_CALLS]
+        return [e for e in self.events() if check_ledger.is_call(e)]
 
     def summary(self):
         (path,) = self.traces.values()

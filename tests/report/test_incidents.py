@@ -133,9 +133,9 @@ class Story:
     def block_oom(self, size, tid=1, device=0):
         return self.event("block-oom", tid=tid, device=device, bytes=size, allocated_bytes=0, reserved_bytes=0)
 
-    def save(self):
+    def save(self, name="story.zst"):
         self.t.flush(last=True)
-        path = os.path.join(FOLDER, "story.zst")
+        path = os.path.join(FOLDER, name)
         with open(path, "wb") as f:
             f.write(self.t.bytes())
         return path
@@ -317,7 +317,7 @@ def other_calls():
     b, c = (s.event("ipc-open", tid=1, device=0, result=2, api="cuIpcOpenMemHandle_v2") for _ in range(2))
     d = s.block_oom(8 * M)  # no graph's call is for a block
     e = [s.fails(9 * M, flags=["async"], api="cudaMallocAsync"), s.fails(9 * M, flags=["async"], api="cudaMallocAsync")]
-    tell(s, [(a, a[1], False, False, False), ([b], b, False, False, False), ([c], c, False, False, False),
+    tell(s, [(a, a[1], False, False, False), ([b], b, False, False, None), ([c], c, False, False, None),
              ([d], d, True, False, False), (e, e[1], False, False, False)], e[1])
 
 
@@ -358,6 +358,110 @@ def another_threads_success():
     s.gets(24 * M, tid=2)
     a += [s.fails(24 * M, tid=1), s.block_oom(24 * M, tid=1)]
     tell(s, [(a, a[2], True, False, False)], a[2])
+
+
+# ---- calls that take memory and are no allocations ------------------------------------------------------------------
+
+# (op, function, more fields): `bytes` of the last ones are no request.
+OTHERS = [("memory-sample", "cudaGraphInstantiateWithFlags", {"flags": ["graph"], "free_before_bytes": 2 * M}),
+          ("memory-sample", "cuGraphUpload", {"flags": ["graph"]}), ("memory-sample", "cuGraphLaunch", {"flags": ["graph"]}),
+          ("memory-sample", "cuLaunchKernel", {}), ("memory-sample", "cuStreamCreate", {}),
+          ("memory-sample", "cuEventCreate", {}), ("module-load", "cuModuleLoadData", {"free_before_bytes": 2 * M}),
+          ("module-load", "cuModuleGetFunction", {}), ("pool-create", "cuMemPoolCreate", {}),
+          ("import", "cuMemImportFromShareableHandle", {}), ("export", "cuMemExportToShareableHandle", {}),
+          ("retain", "cuMemRetainAllocationHandle", {}), ("access", "cuMemSetAccess", {"bytes": 64 * M}),
+          ("limit", "cuCtxSetLimit", {"bytes": 4096})]
+NONE = ("free", "release", "unmap", "unreserve", "unregister", "graph-free", "pool-destroy", "pool-trim", "ipc-close",
+        "context-destroy", "module-unload", "note")
+
+
+def other(s, op, api, result=2, **more):
+    return s.event(op, tid=1, device=0, result=result, api=api, **{"free_bytes": M, "total_bytes": 1 << 30, **more})
+
+
+def of_other(op, api, more):
+    @case("%s of %s: a failed request in every view, of unknown size" % (op, api))
+    def _():
+        s = Story()
+        s.gets(600 * M)
+        s.gets(4096)
+        a = other(s, op, api, **more)
+        s.gets(64 * M)  # neither this success nor the next ones are its repetition
+        s.gets(4096)
+        for result in (0, 1, 400):
+            other(s, op, api, result=result, **more)
+        s.frees()
+        path = tell(s, [([a], a, False, False, None)], a)
+        o = read("oom", path)["ooms"][0]
+        equal([o[k] for k in ("op", "api", "requested_bytes", "rounded_bytes", "free_before_bytes", "free_bytes", "reason", "cause",
+                              "recovered")],
+              [op, api, None, None, more.get("free_before_bytes"), M, "size-unknown", None, None])
+        head = "%s asked for an unknown size; 1.00 MiB of 1.00 GiB was free" % api
+        before = "2.00 MiB was free before the call, 1.00 MiB after it" if "free_before_bytes" in more else "1.00 MiB was free"
+        cause = "not known, because the size of the request is not known; %s" % before
+        for view in ("summary", "oom"):
+            told = " ".join(text(view, path).split())
+            check(head in told and cause in told, told)
+        told = " ".join(text("oom", path).split())
+        check("%s, size unknown: " % api in told and "failed; whether a later request got this memory is not known" in told, told)
+        for moment in (read("frag", path)["moment"], read("top", path, "--at=oom")["devices"][0]["moment"]):
+            equal((moment["what"], moment["event"]), ("oom", a))
+        device = read("frag", path)["devices"][0]
+        equal((device["ooms_size_unknown"], device["ooms_free_unknown"], device["ooms_despite_free"]), (1, 0, []))
+        check("1 OOM, where the size of the request is not known" in text("frag", path), text("frag", path))
+        equal([size for size, _ in exported(path)], [0])
+
+
+for other_op, other_api, other_more in OTHERS:
+    of_other(other_op, other_api, other_more)
+
+
+@case("a call that releases, or says nothing of memory, is no request for memory, whatever it returns")
+def no_requests():
+    s = Story()
+    s.gets(600 * M)
+    for op in NONE:
+        s.event(op, tid=1, device=0, result=2, api="cuX", ptr=0x123, handle=0x55, context=0x77)
+    tell(s, [], None)
+
+
+@case("a context that no longer fits: nothing is known but that it failed")
+def a_context():
+    s = Story()
+    a = s.event("context-create", tid=1, device=0, result=2, api="cuDevicePrimaryCtxRetain", flags=["primary"])
+    path = tell(s, [([a], a, False, False, None)], a)
+    check("not known: neither the size of the request nor the free memory is known" in " ".join(text("summary", path).split()))
+
+
+@case("the one that the program died of is the headline, not an earlier one that a retry healed")
+def the_fatal_one():
+    s = Story()
+    first = s.fails(24 * M)
+    s.frees()
+    s.gets(24 * M)
+    s.block(24 * M)
+    a = other(s, "memory-sample", "cudaGraphInstantiateWithFlags", flags=["graph"], free_before_bytes=M)
+    path = tell(s, [([first], first, True, True, True), ([a], a, False, False, None)], a)
+    check("OUT OF MEMORY on GPU 0" in text("summary", path) and "cudaGraphInstantiateWithFlags" in text("summary", path))
+    check(text("oom", path).startswith("1 incident (1 more recovered by PyTorch freeing memory and retrying)\n"), text("oom", path))
+
+
+@case("several processes: one that died of a launch has failed")
+def in_processes():
+    s = Story()
+    s.gets(600 * M)
+    a = other(s, "memory-sample", "cuLaunchKernel")
+    beside = Story()
+    beside.t.trace_id = 0x99
+    beside.gets(64 * M)
+    paths = s.save(), beside.save("beside.zst")
+    document = json.loads(report("--json", *paths)[1])[-1]
+    equal(document["schema"], "cutrace.processes/2")
+    failed, quiet = document["processes"]
+    equal([failed["incidents_failed"], *(failed["crossing"][k] for k in ("event", "requested_bytes", "reason", "recovered"))],
+          [1, a, None, "size-unknown", None])
+    equal((quiet["incidents_failed"], quiet["crossing"]), (0, None))
+    check("cuLaunchKernel asked for an unknown size: " in report(*paths)[1].decode())
 
 
 main()

@@ -15,7 +15,7 @@
 #define UNKNOWN UINT64_MAX
 
 static const struct ct_oom nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-                                      UNKNOWN, NULL,    NULL,    NULL};
+                                      UNKNOWN, NULL,    NULL,    NULL,    NULL};
 
 static void is(const struct ct_oom *r, const char *want) {
     char line[2048];
@@ -42,7 +42,7 @@ static void everything_known(void **state) {
 
 static void parts_unknown(void **state) {
     (void)state;
-    is(&nothing, "cutrace: out of memory: allocation failed\n");
+    is(&nothing, "cutrace: out of memory: allocation of unknown size failed\n");
     struct ct_oom r = nothing;
     r.device = 3;
     r.bytes = 5 << 20;
@@ -73,6 +73,34 @@ static void parts_unknown(void **state) {
        "cutrace: out of memory: allocation of 700 B failed: free 1.00 MiB of 512.00; run: cutrace-report t\n");
 }
 
+static void of_unknown_size(void **state) {
+    struct ct_oom r = nothing;
+    (void)state;
+    r.device = 1;
+    r.api = "cuModuleGetFunction";
+    r.caller = "load_kernel";
+    r.free = 1 << 20;
+    r.total = GIB(8);
+    is(&r,
+       "cutrace: GPU 1 out of memory: cuModuleGetFunction of unknown size failed (load_kernel): free 1.00 MiB of "
+       "8.00 GiB\n");
+}
+
+static void not_of_the_device(void **state) {
+    struct ct_oom r = nothing;
+    (void)state;
+    r.device = 1;
+    r.api = "cuMemHostRegister_v2";
+    r.bytes = GIB(2);
+    r.free = r.tracked = GIB(3);
+    r.total = GIB(8);
+    r.path = "t";
+    r.memory = "page-locked host memory";
+    is(&r,
+       "cutrace: out of memory: cuMemHostRegister_v2 of 2.00 GiB of page-locked host memory failed; run: "
+       "cutrace-report t\n");
+}
+
 static void long_texts_are_cut(void **state) {
     char text[5000], line[2048];
     (void)state;
@@ -84,31 +112,11 @@ static void long_texts_are_cut(void **state) {
     assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
 }
 
-static void which_events(void **state) {
-    struct ct_event e = {.present = 0};
-    (void)state;
-    CT_SET(&e, op, CT_OP_ALLOC);
-    assert_false(ct_event_is_oom(&e));
-    CT_SET(&e, result, 0);
-    assert_false(ct_event_is_oom(&e));
-    CT_SET(&e, result, 2);
-    assert_true(ct_event_is_oom(&e));
-    CT_SET(&e, result, 201); // no context: failed, but not for want of memory
-    assert_true(ct_event_is_failed_allocation(&e));
-    assert_false(ct_event_is_oom(&e));
-    CT_SET(&e, result, 2);
-    CT_SET(&e, op, CT_OP_CREATE);
-    assert_true(ct_event_is_oom(&e));
-    CT_SET(&e, op, CT_OP_FREE);
-    assert_false(ct_event_is_oom(&e));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_known),
-        cmocka_unit_test(parts_unknown),
+        cmocka_unit_test(everything_known),   cmocka_unit_test(parts_unknown),
+        cmocka_unit_test(of_unknown_size),    cmocka_unit_test(not_of_the_device),
         cmocka_unit_test(long_texts_are_cut),
-        cmocka_unit_test(which_events),
     };
     return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 // frees (references, contexts). A block has one.
 #include "analyze/allocation_stats.h"
 
-enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
+#include <cutrace/model/failures.h>
 
 struct pass {
     struct ct_allocation_stats *stats;
@@ -143,7 +143,7 @@ static void count_call(struct pass *p, const struct ct_event *e) {
     struct ct_call_stats *c = get_call(p->stats, CT_HAS(e, api) ? e->api : 0, e->op);
     c->count++;
     c->failed += (uint64_t)failed;
-    c->out_of_memory += failed && e->result == OUT_OF_MEMORY && ct_trace_op_acquires(e->op);
+    c->out_of_memory += (uint64_t)ct_event_is_oom(e);
     c->bytes += !failed && CT_HAS(e, bytes) ? e->bytes : 0;
     if (!CT_HAS(e, duration_ns))
         return;

@@ -2,9 +2,10 @@
 // Only the latest request of a thread is open: its next call either repeats it or begins another.
 #include "analyze/driver_requests.h"
 
+#include <cutrace/model/failures.h>
+
 #include "base/heap.h"
 
-enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
 enum { OF_DEVICE, OTHER, KINDS };
 
 static uint32_t thread_of(const struct ct_event *e) {
@@ -105,7 +106,7 @@ static struct ct_driver_request *follow_call(struct ct_driver_requests *d,
     struct ct_driver_request *q = request_of(d, e, is_other(e) ? OTHER : OF_DEVICE);
     if (!CT_HAS(e, result) || e->result == 0)
         return follow_success(q, r, e, number);
-    return e->result == OUT_OF_MEMORY ? follow_failure(q, r, e, number) : NULL;
+    return ct_event_is_oom(e) ? follow_failure(q, r, e, number) : NULL;
 }
 
 static struct ct_driver_request *follow_block(struct ct_driver_request *q,

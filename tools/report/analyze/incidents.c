@@ -3,8 +3,7 @@
 #include "analyze/incidents.h"
 
 #include <cutrace/format/assert.h>
-
-#include "read/trace.h"
+#include <cutrace/model/failures.h>
 
 int ct_incidents_is_device_memory(const struct ct_oom_event *o) {
     return o->space != CT_SPACE_HOST && o->op != CT_OP_REGISTER && o->op != CT_OP_RESERVE;
@@ -59,7 +58,7 @@ static void recover(struct ct_oom_event *o, uint64_t event, uint64_t t_ns) {
 }
 
 void ct_incidents_note_success(struct ct_incidents *n, const struct ct_event *e, uint64_t number) {
-    if (!n->unrecovered.count || !CT_HAS(e, bytes) || !ct_trace_op_acquires(e->op))
+    if (!n->unrecovered.count || !ct_event_has_requested_bytes(e))
         return;
     const struct ct_oom_event like = {.op = e->op,
                                       .space = CT_HAS(e, space) ? e->space : 0,

@@ -15,10 +15,12 @@ struct ct_oom_event {
     uint32_t api, op, space, stack, thread, flags;
     int32_t result;
     int result_known, bytes_known, reading_known;
-    uint64_t bytes, free, total;
+    uint64_t bytes, free, total; // bytes: that were asked for
+    int free_before_known;       // the free memory was also read before the call
+    uint64_t free_before;
     uint64_t live_bytes, live_allocations;
     struct ct_breakdown split; // of the device at the event
-    int recovered;             // a request of the same size succeeded later
+    int recovered; // a request of the same size succeeded later; 0 if the size is not known
     uint64_t recovered_event, recovered_t_ns;
     int driver_failed;                // of a block-oom: the driver had run out of memory before
     struct ct_torch_pool_totals pool; // of the device at the event

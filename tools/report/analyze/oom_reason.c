@@ -37,9 +37,11 @@ struct ct_oom_reason ct_oom_reason_find(const struct ct_oom_event *o, int budget
     }
     reason.free_known = o->reading_known || o->split.used_known;
     reason.free = o->reading_known ? o->free : o->split.free;
-    if (!reason.free_known || !reason.rounded_known)
-        return reason;
-    if (reason.rounded > reason.free)
+    if (!reason.rounded_known)
+        reason.kind = CT_OOM_REASON_SIZE_UNKNOWN;
+    else if (!reason.free_known)
+        reason.kind = CT_OOM_REASON_UNKNOWN;
+    else if (reason.rounded > reason.free)
         reason.kind = CT_OOM_REASON_NOT_ENOUGH_FREE;
     else
         reason.kind = CT_OOM_REASON_ENOUGH_FREE;
@@ -61,6 +63,7 @@ const struct ct_oom_event *ct_oom_reason_find_call(const struct ct_incidents *n,
 const char *ct_oom_reason_name(enum ct_oom_reason_kind kind) {
     static const char *const names[] = {
         [CT_OOM_REASON_UNKNOWN] = "unknown",
+        [CT_OOM_REASON_SIZE_UNKNOWN] = "size-unknown",
         [CT_OOM_REASON_NOT_ENOUGH_FREE] = "not-enough-free",
         [CT_OOM_REASON_ENOUGH_FREE] = "enough-was-free",
         [CT_OOM_REASON_HOST_MEMORY] = "host-memory",

@@ -7,6 +7,7 @@
 
 enum ct_oom_reason_kind {
     CT_OOM_REASON_UNKNOWN,         // free memory was not read
+    CT_OOM_REASON_SIZE_UNKNOWN,    // the call does not say how much it asks for
     CT_OOM_REASON_NOT_ENOUGH_FREE, // the rounded request exceeds the free memory
     CT_OOM_REASON_ENOUGH_FREE,     // enough was free in total
     CT_OOM_REASON_HOST_MEMORY,     // page-locked host memory

@@ -4,14 +4,8 @@
 #include "analyze/scan.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/failures.h>
 #include <cutrace/model/live.h>
-
-enum { OUT_OF_MEMORY = 2 }; // CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
-
-static int is_oom(const struct ct_event *e) {
-    return e->op == CT_OP_BLOCK_OOM ||
-           (CT_HAS(e, result) && e->result == OUT_OF_MEMORY && ct_trace_op_acquires(e->op));
-}
 
 static int is_request_for_memory(const struct ct_event *e) {
     switch (e->op) {
@@ -109,11 +103,13 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.flags = CT_HAS(e, flags) ? e->flags : 0;
     o.result_known = CT_HAS(e, result); // (PyTorch's report of an OOM has none)
     o.result = o.result_known ? e->result : 0;
-    o.bytes_known = CT_HAS(e, bytes);
+    o.bytes_known = ct_event_has_requested_bytes(e);
     o.bytes = o.bytes_known ? e->bytes : 0;
     o.reading_known = CT_HAS(e, free_bytes) && CT_HAS(e, total_bytes);
     o.free = o.reading_known ? e->free_bytes : 0;
     o.total = o.reading_known ? e->total_bytes : 0;
+    o.free_before_known = CT_HAS(e, free_before_bytes);
+    o.free_before = o.free_before_known ? e->free_before_bytes : 0;
     o.live_bytes = live->live_bytes;
     o.live_allocations = live->live_allocations;
     o.split = ct_replay_split(&s->end, index);
@@ -253,8 +249,8 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
 
 // Returns what a failed call asked the device for, 0 for all other events.
 static uint64_t failed_bytes(const struct ct_oom_event *o, const struct ct_event *e) {
-    const int asked_driver = is_oom(e) && e->op != CT_OP_BLOCK_OOM && o->bytes_known;
-    return asked_driver && ct_incidents_is_device_memory(o) && o->space != CT_SPACE_MANAGED
+    return ct_event_is_oom(e) && o->bytes_known && ct_incidents_is_device_memory(o) &&
+                   o->space != CT_SPACE_MANAGED
                ? o->bytes
                : 0;
 }
@@ -320,7 +316,7 @@ static void plot_freed(struct ct_scan *s, const struct ct_event *e, int index) {
 // retried.
 static void update_pools(struct ct_scan *s, const struct ct_event *e, uint64_t number, int counts) {
     const int is_outcome = e->op == CT_OP_BLOCK_ALLOC || e->op == CT_OP_BLOCK_OOM;
-    if (s->end.pool.on || is_outcome || is_oom(e))
+    if (s->end.pool.on || is_outcome || ct_event_reports_oom(e))
         ct_pool_curve_advance(&s->curve, &s->end, e->t_ns);
     if (counts && is_outcome && s->of_event)
         ct_pool_growth_count(&s->growths, s->of_event, e, number);
@@ -362,7 +358,7 @@ static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t nu
     note_peaks(s, index, e, number);
     if (before)
         note_budget(s, index, before, e);
-    if (is_oom(e))
+    if (ct_event_reports_oom(e))
         add_oom(s, e, number);
     else if (!CT_HAS(e, result) || e->result == 0)
         note_success(s, e, number);

@@ -4,6 +4,7 @@
 #include "export/torch_snapshot.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/failures.h>
 #include <inttypes.h>
 
 #include "analyze/site_groups.h"
@@ -215,11 +216,13 @@ static void describe_oom(const struct ct_torch_snapshot *s, const struct ct_even
                          int free_known, char *to, size_t size) {
     const struct ct_string *api = &s->sites->definitions->strings[CT_HAS(e, api) ? e->api : 0];
     const char *unknown = free_known ? "" : "; free memory is not known";
+    const char *size_unknown =
+        ct_event_has_requested_bytes(e) ? "" : "; the size of the request is not known";
     if (e->op == CT_OP_BLOCK_OOM)
-        (void)snprintf(to, size, "allocation failed in PyTorch%s", unknown);
+        (void)snprintf(to, size, "allocation failed in PyTorch%s%s", size_unknown, unknown);
     else
-        (void)snprintf(to, size, "allocation failed in the driver: %.*s, result %" PRId32 "%s",
-                       (int)api->length, api->at, e->result, unknown);
+        (void)snprintf(to, size, "allocation failed in the driver: %.*s, result %" PRId32 "%s%s",
+                       (int)api->length, api->at, e->result, size_unknown, unknown);
 }
 
 static void write_oom(struct ct_torch_snapshot *s, const struct ct_event *e, uint64_t number) {

@@ -3,6 +3,8 @@
 // torch/cuda/memory.py (_snapshot) and torch/utils/viz/MemoryViz.js of PyTorch.
 #include "export/torch_snapshot_write.h"
 
+#include <cutrace/model/failures.h>
+
 #include "analyze/site_groups.h"
 #include "base/human.h"
 
@@ -329,7 +331,7 @@ void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_ev
                                  uint64_t free, const char *text) {
     begin_event(s, ct_event_device_index(e), W_oom, e->t_ns, CT_HAS(e, stack) ? e->stack : 0);
     put_key_number(s, W_device_free, free);
-    put_key_number(s, W_size, CT_HAS(e, bytes) ? e->bytes : 0);
+    put_key_number(s, W_size, ct_event_has_requested_bytes(e) ? e->bytes : 0);
     put_key_number(s, W_stream, 0);
     put_word(s, W_user_metadata);
     ct_pickle_text(s->out, text);

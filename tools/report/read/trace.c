@@ -6,6 +6,7 @@
 
 #include <cutrace/format/bytes.h>
 #include <cutrace/model/checkpoint.h>
+#include <cutrace/model/failures.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -350,7 +351,8 @@ static int open_next_chunk(struct ct_trace *t) {
     return 1;
 }
 
-int ct_trace_op_acquires(uint32_t op) {
+// Whether an operation allocates memory or addresses, or gets a reference to them.
+static int op_acquires(uint32_t op) {
     switch (op) {
     case CT_OP_ALLOC:
     case CT_OP_RESERVE:
@@ -396,7 +398,7 @@ static void complete_event(struct ct_trace *t, struct ct_event *e) {
     // record with any time of this tick corrects it.
     ct_amends_apply(&t->amends, e, t->columns.exact ? 1 : t->columns.tick_ns);
     // Without a stack, show the name of the thread: those of PyTorch and NCCL say what they do.
-    if (!CT_HAS(e, stack) && ct_trace_op_acquires(e->op) && CT_HAS(e, thread)) {
+    if (!CT_HAS(e, stack) && CT_HAS(e, thread) && (op_acquires(e->op) || ct_event_is_oom(e))) {
         const uint32_t stack = ct_definitions_thread_stack(&t->definitions, e->thread);
         if (stack)
             CT_SET(e, stack, stack);

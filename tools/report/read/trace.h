@@ -90,7 +90,4 @@ int ct_trace_read_body(struct ct_trace *t, size_t chunk, struct ct_in *body);
 uint64_t ct_trace_append_offset(const struct ct_trace *t);
 void ct_trace_close(struct ct_trace *t);
 
-// Whether an operation allocates memory or addresses, or gets a reference to them.
-int ct_trace_op_acquires(uint32_t op);
-
 #endif

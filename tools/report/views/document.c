@@ -198,6 +198,13 @@ static void add_cause(struct ct_json *j, const struct ct_oom_event *o,
     ct_json_close(j, '}');
 }
 
+void ct_document_add_recovered(struct ct_json *j, int size_known, int recovered) {
+    if (size_known)
+        ct_json_bool(j, "recovered", recovered);
+    else
+        ct_json_null(j, "recovered");
+}
+
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
                          const struct ct_oom_event *o, int budget,
                          const struct ct_pool_growths *growths) {
@@ -212,6 +219,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_document_add_name(j, "op", ct_event_names_op(o->op), o->op);
     ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
     ct_json_number_or_null(j, "rounded_bytes", reason.rounded_known, reason.rounded);
+    ct_json_number_or_null(j, "free_before_bytes", o->free_before_known, o->free_before);
     ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
     ct_json_number_or_null(j, "total_bytes", o->reading_known, o->total);
     if (o->result_known)
@@ -222,7 +230,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     add_cause(j, o, &reason, growths);
-    ct_json_bool(j, "recovered", o->recovered);
+    ct_document_add_recovered(j, o->bytes_known, o->recovered);
     ct_json_number_or_null(j, "recovered_event", o->recovered, o->recovered_event);
     ct_json_number_or_null(j, "recovered_t_ns", o->recovered, o->recovered_t_ns);
     ct_json_number(j, "live_bytes", o->live_bytes);
@@ -241,7 +249,7 @@ static void add_incident(struct ct_json *j, const struct ct_incidents *n, size_t
     ct_json_text(j, "outcome", i->retried ? "retried" : "failed");
     ct_json_bool(j, "pytorch", i->by_pytorch);
     ct_json_bool(j, "freed_before_retry", i->retried && i->freed);
-    ct_json_bool(j, "recovered", i->recovered);
+    ct_document_add_recovered(j, head->bytes_known, i->recovered);
     ct_json_number_or_null(j, "recovered_event", i->recovered, head->recovered_event);
     ct_json_number_or_null(j, "recovered_t_ns", i->recovered, head->recovered_t_ns);
     ct_json_open(j, "parts", '[');

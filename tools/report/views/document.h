@@ -23,6 +23,8 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
 int ct_document_print_unknown(const struct ct_view *v);
 // Adds the keys of the recording.
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t);
+// Adds `recovered`: null where the size of the request is not known.
+void ct_document_add_recovered(struct ct_json *j, int size_known, int recovered);
 // Adds an OOM; `key` is NULL in a list. `budget`: it crossed the budget of --capacity. `growths`:
 // may be NULL, then PyTorch's pool is no cause.
 void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,

@@ -223,13 +223,18 @@ static void print_host(struct ct_view *v, const struct ct_scan *s, const struct 
 static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
     const size_t n = count_incidents(s, device, CT_OOM_REASON_ENOUGH_FREE);
     const size_t unknown = count_incidents(s, device, CT_OOM_REASON_UNKNOWN);
+    const size_t unsized = count_incidents(s, device, CT_OOM_REASON_SIZE_UNKNOWN);
     const unsigned most = v->options->top ? v->options->top : 5;
     size_t shown = 0;
     if (unknown)
         fprintf(v->out,
                 "  driver           %zu OOM%s, where the device's free memory is not known\n",
                 unknown, ct_human_plural(unknown));
-    else if (!n)
+    if (unsized)
+        fprintf(v->out,
+                "  driver           %zu OOM%s, where the size of the request is not known\n",
+                unsized, ct_human_plural(unsized));
+    if (!n && !unknown && !unsized)
         fputs("  driver           no call failed although the device had enough free memory\n",
               v->out);
     if (!n)
@@ -381,6 +386,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
             ct_document_add_oom(j, v, NULL, find_despite_free(s, k, d), 0, &s->growths);
     ct_json_close(j, ']');
     ct_json_number(j, "ooms_free_unknown", count_incidents(s, d, CT_OOM_REASON_UNKNOWN));
+    ct_json_number(j, "ooms_size_unknown", count_incidents(s, d, CT_OOM_REASON_SIZE_UNKNOWN));
     add_history(j, h, d);
     ct_frag_pool_add_json(v, j, s, &h->requests[d], d);
     ct_json_close(j, '}');

@@ -78,8 +78,13 @@ static void print_call(struct ct_view *v, const struct ct_oom_event *o) {
         ct_label_api(v, o->api, api, sizeof api);
         ct_label_result(v, o->api, o->result, result, sizeof result);
     }
-    fprintf(v->out, "%s %s%s%s", api, o->bytes_known ? ct_label_size(v, o->bytes).text : "-",
-            *result ? ": " : "", result);
+    fputs(api, v->out);
+    if (o->bytes_known)
+        fprintf(v->out, " %s", ct_label_size(v, o->bytes).text);
+    else
+        fputs(", size unknown", v->out);
+    if (*result)
+        fprintf(v->out, ": %s", result);
 }
 
 // Prints the failed calls of an incident; equal ones that follow each other in one line.
@@ -121,8 +126,10 @@ static void print_outcome(struct ct_view *v, const struct ct_incident *i,
     else if (i->recovered)
         fprintf(v->out, "failed; a request of this size succeeded %s later, event %" PRIu64 "\n",
                 later.text, head->recovered_event);
-    else
+    else if (head->bytes_known)
         fputs("failed; no later request of this size succeeded\n", v->out);
+    else
+        fputs("failed; whether a later request got this memory is not known\n", v->out);
 }
 
 // Whether two incidents are of the same request and outcome.

@@ -79,7 +79,7 @@ static void add_crossing(struct ct_json *j, const struct ct_process *p,
     ct_json_number_or_null(j, "requested_bytes", o->bytes_known, o->bytes);
     ct_json_number_or_null(j, "free_bytes", o->reading_known, o->free);
     ct_json_text(j, "reason", ct_oom_reason_name(ct_oom_reason_find(o, 0).kind));
-    ct_json_bool(j, "recovered", o->recovered);
+    ct_document_add_recovered(j, o->bytes_known, o->recovered);
     ct_json_close(j, '}');
 }
 

@@ -263,8 +263,7 @@ static void print_next(struct summary *s) {
 static uint64_t count_failed_calls(const struct ct_incidents *n, int device) {
     uint64_t calls = 0;
     for (const struct ct_oom_event *o = n->ooms; o < n->ooms + n->oom_count; o++)
-        calls += o->device == device &&
-                 (o->op == CT_OP_ALLOC || o->op == CT_OP_CREATE || o->op == CT_OP_GRAPH_ALLOC);
+        calls += o->device == device && o->op != CT_OP_BLOCK_OOM;
     return calls;
 }
 

@@ -138,6 +138,21 @@ static void print_budget(const struct ct_view *v, FILE *out, const struct ct_oom
                 ct_label_budget(v).text, source);
 }
 
+// Nothing can be said of a cause without a size, but what was free around the call.
+static void print_size_unknown(const struct ct_view *v, FILE *out, const struct ct_oom_event *o,
+                               const struct ct_oom_reason *reason) {
+    if (!reason->free_known) {
+        fputs("not known: neither the size of the request nor the free memory is known", out);
+        return;
+    }
+    fputs("not known, because the size of the request is not known; ", out);
+    if (o->free_before_known && o->reading_known)
+        fprintf(out, "%s was free before the call, %s after it",
+                ct_label_size(v, o->free_before).text, ct_label_size(v, o->free).text);
+    else
+        fprintf(out, "%s was free", ct_label_size(v, reason->free).text);
+}
+
 char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
                        const struct ct_pool_growths *growths) {
     const struct ct_oom_reason reason = ct_oom_reason_find(o, v->options->capacity != 0);
@@ -166,6 +181,9 @@ char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
         fputs("PyTorch did not ask the driver: it has a limit of its own, such as a memory "
               "fraction (inferred)",
               t.out);
+        break;
+    case CT_OOM_REASON_SIZE_UNKNOWN:
+        print_size_unknown(v, t.out, o, &reason);
         break;
     case CT_OOM_REASON_UNKNOWN:
         fputs("not known: the free memory was not read", t.out);
