@@ -95,6 +95,7 @@ static int is_allocation(uint32_t op) {
 
 CT_COLD void set_free_memory(struct ct_event *e) {
     size_t free_bytes, total_bytes;
+    ct_mem_info_note_failure();
     if (!ct_mem_info_read(&free_bytes, &total_bytes))
         return;
     CT_SET(e, free_bytes, free_bytes);

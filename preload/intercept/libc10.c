@@ -262,6 +262,15 @@ void *ct_libc10_next(enum ct_torch_id id, struct ct_torch_device device, const v
     return __builtin_expect(real != NULL, 1) ? real : search_real(id, device, caller);
 }
 
+int ct_libc10_reports_oom(void) {
+    const unsigned n = atomic_load_explicit(&copies_n, memory_order_acquire);
+    for (unsigned i = 0; i < n; i++)
+        if (copies[i].real[CT_TORCH_ID__ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE] ||
+            copies[i].real[CT_TORCH_ID__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE])
+            return 1;
+    return 0;
+}
+
 // ---- INFO -----------------------------------------------------------------------------------
 
 static size_t read_text(const char *path, char *text, size_t size) {

@@ -60,6 +60,7 @@
 #include "write/live_state.h"
 #include "write/notes.h"
 #include "write/nvml.h"
+#include "write/oom_caller.h"
 #include "write/oom_message.h"
 #include "write/oom_notice.h"
 #include "write/open_chunk.h"
@@ -199,7 +200,7 @@ static int drop_chunk(void) {
     return begin_chunk(open->seq, open->first_event);
 }
 
-static int drain_rings(void);
+static int drain_rings(int closes);
 
 // Writes all memory chunks of now into the file. This may take long; with `drains_rings`, the rings
 // are emptied meanwhile. -errno: some chunks are not written.
@@ -207,7 +208,7 @@ static int flush_memory_chunks(int drains_rings) {
     const uint64_t end = ct_memory_chunks_get_end();
     int rc;
     while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN &&
-           (!drains_rings || !(rc = drain_rings())))
+           (!drains_rings || !(rc = drain_rings(1))))
         ;
     ct_notes_add(ct_trace_file_take_error());
     w.flush_now = rc != 0;
@@ -272,8 +273,6 @@ static void note_failed_allocation(const struct ct_event *e, uint64_t number) {
     w.flush_now = w.close_now = 1;
     if (e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e))
         ct_checkpoint_writer_protect_oom(number);
-    if (ct_event_is_oom(e))
-        ct_oom_notice_note(e);
 }
 
 static int is_own_record(const struct ct_event *e) {
@@ -299,11 +298,14 @@ static inline void put_event(size_t i) {
         e->op = 0;
     if (!e->op)
         return;
-    if (ct_event_is_failed_allocation(e))
+    const int failed = ct_event_is_failed_allocation(e);
+    if (failed)
         note_failed_allocation(e, number);
     if (is_own_record(e))
         count_own_record(e);
     ct_live_state_apply(e, number, w.live_lines[i % (2 * PREFETCH_AHEAD)]);
+    if (failed || ct_oom_notice_watches)
+        ct_oom_notice_apply(e);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
     w.probes[i % PREFETCH_AHEAD] = ct_encoder_probe(ct_open_chunk_get_encoder(), e);
@@ -425,14 +427,23 @@ static void discard_events(void) {
         w.lost += ct_ring_merge_copy(w.batch, BATCH);
 }
 
-// Steps 2 to 6 for all events below the safe limit of this drain.
-static int drain_rings(void) {
+// Who called is asked when an OOM is applied; the modules must be known then.
+static void find_callers(void) {
+    for (size_t i = 0; i < w.batch_n; i++)
+        if (ct_event_is_oom(&w.batch[i]))
+            ct_oom_caller_find_modules(&w.batch[i]);
+}
+
+// Steps 2 to 6 for all events below the safe limit of this drain. Unless it `closes` full chunks,
+// it ends where one must be closed.
+static int drain_rings(int closes) {
     int rc = 0;
     const uint64_t limit = ct_ring_merge_begin();
     while (ct_ring_merge_has_more()) {
-        if (is_full() && (rc = close_chunk(0)))
+        if (is_full() && (rc = closes ? close_chunk(0) : -EBUSY))
             return rc;
         w.batch_n = ct_ring_merge_copy(w.batch, BATCH);
+        find_callers();
         rc = put_batch();
         ct_ring_merge_release(); // D4: after the commit
         if (rc)
@@ -461,7 +472,7 @@ static int must_close(enum ct_drain_how how, int info) {
 
 static void drain_and_close(enum ct_drain_how how) {
     const int info = renew_info(how);
-    if (drain_rings())
+    if (drain_rings(1))
         return;
     ct_info_put_changed();
     ct_open_chunk_commit(ct_open_chunk_get()->drained_ns);
@@ -524,7 +535,12 @@ void ct_drain_run(enum ct_drain_how how) {
     drain_and_close(how);
     share_deadline();
     report_counters();
-    ct_oom_notice_print();
+}
+
+void ct_drain_look(void) {
+    CT_ASSERT(ct_drain_lock_is_held()); // D1
+    if (w.file == OPEN && !w.ended && !w.chunk_bytes && !map_buffers())
+        (void)drain_rings(0);
 }
 
 // ---- opening --------------------------------------------------------------------------------

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The failing thread's part of a line on stderr. The program may end at once when the call returns
+// (_exit, a signal), and PyTorch's allocator waits in its report with its mutex held: so the line is
+// printed before, but within a bound.
+#define _GNU_SOURCE
+#include "record/failed_call.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "record/wakeup.h"
+#include "store/ring.h"
+#include "write/drain.h"
+#include "write/drain_lock.h"
+#include "write/nvml.h"
+#include "write/oom_message.h"
+#include "write/oom_notice.h"
+
+#define NVML_NS UINT64_C(100000000)   // of CT_FAILED_CALL_NS, for the writer thread with NVML
+#define SLOW_NS UINT64_C(10000000000) // how long a slow NVML is not waited for again
+
+// Until when the writer thread is not waited for, because it took too long with the last line.
+static _Atomic uint64_t slow_until_ns;
+
+static int is_said(const struct ct_event *e) {
+    return e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e);
+}
+
+// Drains this thread's events; then it is known whether a line waits. Returns 0, or -EBUSY.
+static int drain_own(uint64_t until_ns) {
+    struct ct_signal_guard guard;
+    do {
+        if (!ct_drain_lock_try(&guard)) {
+            ct_drain_look();
+            ct_drain_lock_release(&guard);
+        }
+        if (ct_ring_is_empty())
+            return 0;
+        sched_yield();
+    } while (ct_clock_read() < until_ns);
+    return -EBUSY;
+}
+
+// Sleeps until all lines are printed. (Neither syscall(2) nor sched_yield(2) is a cancellation
+// point.)
+static void wait_for_writer(uint64_t until_ns) {
+    for (;;) {
+        const uint32_t said = atomic_load(&ct_oom_notice_said);
+        const uint64_t now = ct_clock_read();
+        if (!ct_oom_notice_is_waiting())
+            return;
+        if (now >= until_ns)
+            break;
+        const struct timespec left = {0, (long)(until_ns - now)};
+        (void)syscall(SYS_futex, &ct_oom_notice_said, FUTEX_WAIT_PRIVATE, said, &left, NULL, 0);
+    }
+    atomic_store(&slow_until_ns, ct_clock_read() + SLOW_NS);
+}
+
+static void print_here(uint64_t until_ns) {
+    struct ct_signal_guard guard;
+    while (ct_oom_notice_is_waiting() && ct_clock_read() < until_ns) {
+        if (!ct_drain_lock_try(&guard)) {
+            ct_drain_look();
+            ct_oom_notice_print(0);
+            ct_drain_lock_release(&guard);
+            return;
+        }
+        sched_yield();
+    }
+}
+
+void ct_failed_call_say(const struct ct_event *e) {
+    const int saved = errno;
+    const uint64_t start_ns = ct_clock_read();
+    const int waits =
+        is_said(e) && ct_oom_notice_has_turn(e->t_ns) && !drain_own(start_ns + NVML_NS);
+    ct_wakeup_hurry();
+    if (waits && CT_OPTION_NUMBER(NVML) && ct_nvml_is_usable() &&
+        start_ns >= atomic_load(&slow_until_ns))
+        wait_for_writer(start_ns + NVML_NS);
+    if (waits)
+        print_here(start_ns + CT_FAILED_CALL_NS);
+    errno = saved;
+}
