@@ -155,7 +155,8 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
         note = add_row(r, m->unexplained, "contexts, modules, rounding, other processes");
     append_measured(v, t->usage, note);
     if (m->split_known && m->unattributed)
-        add_row(r, m->unattributed, "untracked or of other processes: not as NVML last reported");
+        add_row(r, m->unattributed,
+                "untracked or of other processes: NVML's report is of another moment");
     if (m->split_known)
         add_row(r, m->others, "other processes and the driver, by NVML");
     add_free(v, r, m);
