@@ -269,12 +269,6 @@ static void report_counters(void) {
     ct_live_state_report(j);
 }
 
-static void note_failed_allocation(const struct ct_event *e, uint64_t number) {
-    w.flush_now = w.close_now = 1;
-    if (e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e))
-        ct_checkpoint_writer_protect_oom(number);
-}
-
 static int is_own_record(const struct ct_event *e) {
     return e->op == CT_OP_LOST || e->op == CT_OP_NOTE;
 }
@@ -300,7 +294,9 @@ static inline void put_event(size_t i) {
         return;
     const int failed = ct_event_is_failed_allocation(e);
     if (failed)
-        note_failed_allocation(e, number);
+        w.flush_now = w.close_now = 1;
+    if (e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e))
+        ct_checkpoint_writer_protect_oom(number);
     if (is_own_record(e))
         count_own_record(e);
     ct_live_state_apply(e, number, w.live_lines[i % (2 * PREFETCH_AHEAD)]);
@@ -427,13 +423,6 @@ static void discard_events(void) {
         w.lost += ct_ring_merge_copy(w.batch, BATCH);
 }
 
-// Who called is asked when an OOM is applied; the modules must be known then.
-static void find_callers(void) {
-    for (size_t i = 0; i < w.batch_n; i++)
-        if (ct_event_is_oom(&w.batch[i]))
-            ct_oom_caller_find_modules(&w.batch[i]);
-}
-
 // Steps 2 to 6 for all events below the safe limit of this drain. Unless it `closes` full chunks,
 // it ends where one must be closed.
 static int drain_rings(int closes) {
@@ -443,7 +432,7 @@ static int drain_rings(int closes) {
         if (is_full() && (rc = closes ? close_chunk(0) : -EBUSY))
             return rc;
         w.batch_n = ct_ring_merge_copy(w.batch, BATCH);
-        find_callers();
+        ct_oom_caller_find_modules(w.batch, w.batch_n);
         rc = put_batch();
         ct_ring_merge_release(); // D4: after the commit
         if (rc)

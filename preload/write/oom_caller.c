@@ -11,6 +11,7 @@
 #include "store/loaded_modules.h"
 #include "store/stack_table.h"
 #include "write/drain_lock.h"
+#include "write/oom_message.h"
 #include "write/symbolizer.h"
 
 #define FRAMES 24u // of CUDA's libraries, at most, before their caller
@@ -51,14 +52,15 @@ static const struct ct_loaded_module *find_module(uint32_t stack, int *unknown) 
     return NULL;
 }
 
-void ct_oom_caller_find_modules(const struct ct_event *e) {
-    int unknown;
+void ct_oom_caller_find_modules(const struct ct_event *events, size_t n) {
     CT_ASSERT(ct_drain_lock_is_held());
-    if (!CT_HAS(e, stack))
-        return;
-    (void)find_module(e->stack, &unknown);
-    if (unknown)
-        ct_symbolizer_find_modules();
+    for (const struct ct_event *e = events; e < events + n; e++) {
+        int unknown = 0;
+        if (ct_event_is_oom(e) && CT_HAS(e, stack))
+            (void)find_module(e->stack, &unknown);
+        if (unknown)
+            ct_symbolizer_find_modules();
+    }
 }
 
 // Read at each failure, because a program may set it before it loads PyTorch.
