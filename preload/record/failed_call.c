@@ -23,20 +23,29 @@
 #include "write/oom_message.h"
 #include "write/oom_notice.h"
 
-#define NVML_NS UINT64_C(100000000)   // of CT_FAILED_CALL_NS, for the writer thread with NVML
+#define SAY_NS UINT64_C(150000000)
+#define NVML_NS UINT64_C(100000000) // of SAY_NS, for the writer thread with NVML
+// The drain lock is tried until SAY_NS are over and TRIES are done, at most for MOST_NS.
+#define TRIES 1000u
+#define MOST_NS UINT64_C(1000000000)
 #define SLOW_NS UINT64_C(10000000000) // how long a slow NVML is not waited for again
 
 // Until when the writer thread is not waited for, because it took too long with the last line.
 static _Atomic uint64_t slow_until_ns;
+
+static int may_try(uint64_t start_ns, unsigned tries) {
+    const uint64_t waited_ns = ct_clock_read() - start_ns;
+    return waited_ns < SAY_NS || (tries < TRIES && waited_ns < MOST_NS);
+}
 
 static int is_said(const struct ct_event *e) {
     return e->op == CT_OP_BLOCK_OOM || ct_event_is_oom(e);
 }
 
 // Drains this thread's events; then it is known whether a line waits. Returns 0, or -EBUSY.
-static int drain_own(uint64_t until_ns) {
+static int drain_own(uint64_t start_ns) {
     struct ct_signal_guard guard;
-    do {
+    for (unsigned tries = 0; may_try(start_ns, tries); tries++) {
         if (!ct_drain_lock_try(&guard)) {
             ct_drain_look();
             ct_drain_lock_release(&guard);
@@ -44,7 +53,7 @@ static int drain_own(uint64_t until_ns) {
         if (ct_ring_is_empty())
             return 0;
         sched_yield();
-    } while (ct_clock_read() < until_ns);
+    }
     return -EBUSY;
 }
 
@@ -64,9 +73,9 @@ static void wait_for_writer(uint64_t until_ns) {
     atomic_store(&slow_until_ns, ct_clock_read() + SLOW_NS);
 }
 
-static void print_here(uint64_t until_ns) {
+static void print_here(uint64_t start_ns) {
     struct ct_signal_guard guard;
-    while (ct_oom_notice_is_waiting() && ct_clock_read() < until_ns) {
+    for (unsigned tries = 0; ct_oom_notice_is_waiting() && may_try(start_ns, tries); tries++) {
         if (!ct_drain_lock_try(&guard)) {
             ct_drain_look();
             ct_oom_notice_print(0);
@@ -80,13 +89,12 @@ static void print_here(uint64_t until_ns) {
 void ct_failed_call_say(const struct ct_event *e) {
     const int saved = errno;
     const uint64_t start_ns = ct_clock_read();
-    const int waits =
-        is_said(e) && ct_oom_notice_has_turn(e->t_ns) && !drain_own(start_ns + NVML_NS);
+    const int waits = is_said(e) && ct_oom_notice_has_turn(e->t_ns) && !drain_own(start_ns);
     ct_wakeup_hurry();
     if (waits && CT_OPTION_NUMBER(NVML) && ct_nvml_is_usable() &&
         start_ns >= atomic_load(&slow_until_ns))
         wait_for_writer(start_ns + NVML_NS);
     if (waits)
-        print_here(start_ns + CT_FAILED_CALL_NS);
+        print_here(start_ns);
     errno = saved;
 }

@@ -7,11 +7,10 @@
 #include <cutrace/format/format.h>
 
 // After the failed call's event was published, while the writer thread runs: wakes that thread, and
-// returns when the line is printed, when none is to be printed, or after CT_FAILED_CALL_NS at most
-// (and one write to stderr). A failure that is summed up with others does not wait. No lock is
+// returns when the line is printed, when none is to be printed, or after 150 ms at most (and one
+// write to stderr); on a busy machine, where all other threads run between two tries to get the
+// drain lock, after a second. A failure that is summed up with others does not wait. No lock is
 // waited for without that bound; errno is kept.
 void ct_failed_call_say(const struct ct_event *event);
-
-#define CT_FAILED_CALL_NS UINT64_C(150000000)
 
 #endif

@@ -60,7 +60,6 @@
 #include "write/live_state.h"
 #include "write/notes.h"
 #include "write/nvml.h"
-#include "write/oom_caller.h"
 #include "write/oom_message.h"
 #include "write/oom_notice.h"
 #include "write/open_chunk.h"
@@ -432,7 +431,6 @@ static int drain_rings(int closes) {
         if (is_full() && (rc = closes ? close_chunk(0) : -EBUSY))
             return rc;
         w.batch_n = ct_ring_merge_copy(w.batch, BATCH);
-        ct_oom_caller_find_modules(w.batch, w.batch_n);
         rc = put_batch();
         ct_ring_merge_release(); // D4: after the commit
         if (rc)

@@ -16,11 +16,6 @@
 // Registers what tells whether a PyTorch that reports OOMs is loaded. Any thread.
 void ct_oom_caller_set_reporter(int (*reports)(void));
 
-// Looks for modules that were loaded since the last scan, if the stack of one of these events lies in
-// no known module and the event is an OOM. Before the events are applied, and between two batches,
-// because addresses may belong to other modules after it.
-void ct_oom_caller_find_modules(const struct ct_event *events, size_t n);
-
 // Whether PyTorch's allocator made this failed call and repeats it or reports an OOM. 0 if that is
 // not known, as without native frames. The event's numbers are the process's own.
 int ct_oom_caller_tries_again(const struct ct_event *event);

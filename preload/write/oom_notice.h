@@ -3,7 +3,7 @@
 //
 // 1. What PyTorch raises is said at its report (block-oom), under which its allocator waits. A call
 //    that PyTorch's allocator repeats (oom_caller.h) is not said by itself: if a block follows in
-//    its thread, the retry has healed it; if neither a block nor a report follows within RETRY_NS
+//    its thread, the retry has healed it; if neither a block nor a report follows within ten seconds
 //    or before the exit, it is said as well.
 // 2. Any other OOM of the driver is said before the refused call returns to the program, which may
 //    end at once.
@@ -16,8 +16,8 @@
 //    the writer thread and at the exit. A call that is summed up is not delayed.
 //
 // Who says it: the failing thread drains its own event (ct_drain_look). If a line waits then, it
-// wakes the writer thread, which asks NVML and prints; after NVML_NS the failing thread prints it
-// without NVML, if it gets the drain lock before SAY_NS; otherwise the writer thread prints it later
+// wakes the writer thread, which asks NVML and prints; after 100 ms the failing thread prints it
+// without NVML, if it gets the drain lock in time; otherwise the writer thread prints it later
 // (record/failed_call.c). Nobody waits for a full pipe: such a line waits for the next attempt.
 //
 // Drain lock held, unless a function says otherwise. With CUTRACE_QUIET nothing is said.

@@ -202,15 +202,6 @@ int ct_symbolizer_resolve(unsigned ms, int *modules_changed) {
     return defined;
 }
 
-void ct_symbolizer_find_modules(void) {
-    CT_ASSERT(ct_drain_lock_is_held());
-    if (try_resolver()) // S2
-        return;
-    if (ct_loaded_modules_scan() > 0)
-        merge_modules();
-    leave_resolver();
-}
-
 void ct_symbolizer_resolve_caller(uint32_t stack) {
     CT_ASSERT(ct_drain_lock_is_held());
     if (try_resolver()) // S2

@@ -17,10 +17,6 @@ int ct_symbolizer_rescan_modules(void);
 // -EBUSY.
 int ct_symbolizer_resolve(unsigned ms, int *modules_changed);
 
-// Takes over the loader's list of objects if it has changed and no other thread is at it. Drain lock
-// held, between two batches of events.
-void ct_symbolizer_find_modules(void);
-
 // Resolves the caller of a stack, if that takes a few milliseconds at most. Drain lock held.
 void ct_symbolizer_resolve_caller(uint32_t stack);
 

@@ -217,6 +217,13 @@ def _():
     return out
 
 
+@case("a refused call of PyTorch's allocator that it neither repeats nor reports is said at the exit")
+def _():
+    done = run("uses_allocator", "refusals", FIRST, "heal", "raw", "exit", env={"SIM_MEM_MB": 1024, "CUTRACE_QUIET": None})
+    said = re.findall(r"cutrace: GPU 0 out of memory: cudaMalloc of 3\.00 GiB failed", done.err)
+    return ended(done) + ([] if len(said) == len(done.err.splitlines()) == 1 else [done.err])
+
+
 @case("reports of older versions: recorded with what they tell, and forwarded each to its own")
 def _():
     done = run("uses_allocator", "old", FIRST)

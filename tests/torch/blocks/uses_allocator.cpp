@@ -130,10 +130,12 @@ int constructor(const std::string &folder, const char *another, const char *plug
     return 0;
 }
 // One request after the other: `heal` is refused by the driver until the cache is freed, `raise` is refused for good, `own`
-// is a refused call of the program's own. Then the process is killed.
+// is a refused call of the program's own, `raw` one of the allocator's that it neither repeats nor reports. Then the process
+// is killed, if it does not `exit`.
 void refusals(const Torch &t, int n, char **what) {
-    int (*own)(void **, size_t);
+    int (*own)(void **, size_t), (*raw)(size_t);
     find(dlopen("libcudart.so.13", RTLD_NOW), own, "cudaMalloc");
+    find(t.handle, raw, "fake_raw");
     const auto must = [](bool right) {
         if (!right)
             std::_Exit(9);
@@ -146,6 +148,10 @@ void refusals(const Torch &t, int n, char **what) {
             must(p);
             t.free(0, p);
             t.release(0);
+        } else if (kind == "raw") {
+            must(raw(size_t(2 + i) << 30) == 2);
+        } else if (kind == "exit") {
+            std::exit(0);
         } else if (kind == "raise") {
             must(!t.alloc(0, size_t(2 + i) << 30));
         } else {
