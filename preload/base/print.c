@@ -3,6 +3,7 @@
 #include "base/print.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -189,6 +190,15 @@ void ct_print_stderr(const char *line) {
     ct_signal_guard_enter(&guard);
     (void)!write(STDERR_FILENO, line, strlen(line));
     ct_signal_guard_leave(&guard);
+}
+
+// (A pipe is ready if it has room for PIPE_BUF bytes, which is more than a line.)
+int ct_print_stderr_has_room(int ms) {
+    const int saved = errno;
+    struct pollfd stderr_is = {.fd = STDERR_FILENO, .events = POLLOUT};
+    const int n = poll(&stderr_is, 1, ms);
+    errno = saved;
+    return n != 0;
 }
 
 // The errors that opening and writing a trace can meet.

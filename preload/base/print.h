@@ -18,6 +18,10 @@ size_t ct_print_va(char *buffer, size_t size, const char *format, va_list argume
 // Writes a line to stderr by one write(2) and ignores errors. Raises no SIGPIPE and keeps errno.
 void ct_print_stderr(const char *line);
 
+// Whether a line can be written to stderr without waiting for a reader, within `ms` milliseconds.
+// Also if writing would fail.
+int ct_print_stderr_has_room(int ms);
+
 // Describes an errno of a file in a few words. strerror(3) may allocate, and translates.
 const char *ct_print_strerror(int error);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers with the recorder what it asks the hooks for: their facts for the INFO section, and a
-// look for libc10 when objects were loaded.
+// Registers with the recorder what it asks the hooks for: their facts for the INFO section, a look
+// for libc10 when objects were loaded, and whether it is told of OOMs.
 #define _GNU_SOURCE
 #include "intercept/call_counts.h"
 #include "intercept/libc10.h"
 #include "intercept/resolve.h"
 #include "record/rescan.h"
 #include "write/info_table.h"
+#include "write/oom_caller.h"
 
 static void publish_info(void) {
     ct_call_counts_publish_info();
@@ -17,4 +18,5 @@ static void publish_info(void) {
 __attribute__((constructor)) static void register_callbacks(void) {
     (void)ct_info_add_source(publish_info);
     ct_rescan_set(ct_libc10_rescan);
+    ct_oom_caller_set_reporter(ct_libc10_reports_oom);
 }

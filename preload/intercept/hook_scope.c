@@ -99,6 +99,7 @@ CT_COLD void set_free_memory(struct ct_event *e) {
     size_t free_bytes, total_bytes;
     uint64_t context;
     int device;
+    ct_mem_info_note_failure();
     if (CT_HAS(e, device) && (!ct_context_current(&context, &device) || device != e->device))
         return;
     if (!ct_mem_info_read(&free_bytes, &total_bytes))

@@ -262,6 +262,32 @@ void *ct_libc10_next(enum ct_torch_id id, struct ct_torch_device device, const v
     return __builtin_expect(real != NULL, 1) ? real : search_real(id, device, caller);
 }
 
+static int visit_oom_report(struct dl_phdr_info *info, size_t size, void *any) {
+    static const enum ct_torch_id reports[] = {
+        CT_TORCH_ID__ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE,
+        CT_TORCH_ID__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE};
+    (void)size;
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        uint64_t bytes;
+        const void *p = ct_real_dlsym_find_in_object(info, symbols[reports[i]], &bytes);
+        *(int *)any |= p && !ct_own_image_has(p);
+    }
+    return *(int *)any;
+}
+
+// The copies may not be known yet: a first allocation that fails comes before any report.
+int ct_libc10_reports_oom(void) {
+    static atomic_int known;
+    int any = 0;
+    if (atomic_load(&known) || ct_loader_gate_enter())
+        return atomic_load(&known);
+    dl_iterate_phdr(visit_oom_report, &any);
+    ct_loader_gate_leave();
+    if (any)
+        atomic_store(&known, 1);
+    return any;
+}
+
 // ---- INFO -----------------------------------------------------------------------------------
 
 static size_t read_text(const char *path, char *text, size_t size) {

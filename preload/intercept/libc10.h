@@ -26,6 +26,10 @@ void *ct_libc10_next(enum ct_torch_id id, struct ct_torch_device device, const v
 // loader's lock: not inside a report of GPU memory.
 void ct_libc10_rescan(void);
 
+// Whether a libc10 is loaded that is told of failed allocations (torch 1.13 and later). Takes no
+// lock that a thread may hold while it waits for PyTorch's allocator.
+int ct_libc10_reports_oom(void);
+
 // Publishes PyTorch's version and the number of reports that went nowhere (INFO torch.*).
 void ct_libc10_publish_info(void);
 

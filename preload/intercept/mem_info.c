@@ -17,6 +17,13 @@
 // Of each device: the time of its last memory-sample.
 static _Atomic uint64_t sampled_ns[CT_MAX_ORDINALS];
 
+// The thread has met a failed allocation since its last memory-sample.
+static __thread int has_failed;
+
+void ct_mem_info_note_failure(void) {
+    has_failed = 1;
+}
+
 // The next definition is asked, not the driver: if a limiter is in the chain, its answer is the one
 // that the program lives with.
 __attribute__((noinline)) int ct_mem_info_read(size_t *free_bytes, size_t *total_bytes) {
@@ -69,7 +76,9 @@ __attribute__((noinline)) void ct_mem_info_sample(uint32_t api, int force) {
 void ct_mem_info_sample_given(uint32_t api, size_t free_bytes, size_t total_bytes) {
     uint64_t context;
     int device;
-    if (ct_context_current(&context, &device) && device >= 0 && device < CT_MAX_ORDINALS &&
-        claim_sample(device, ct_ring_now()))
+    if (!ct_context_current(&context, &device) || device < 0 || device >= CT_MAX_ORDINALS)
+        return;
+    if (claim_sample(device, ct_ring_now()) || has_failed)
         publish_sample(api, context, device, free_bytes, total_bytes);
+    has_failed = 0;
 }

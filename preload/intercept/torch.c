@@ -19,6 +19,8 @@
 // The calls come under the allocator's mutex of the device, mostly without the GIL. Two invariants
 // follow:
 // 1. A report does not wait: it takes no lock, makes no system call and allocates no host memory.
+//    The report of an OOM, which an exception follows, waits for a bounded time until the line on
+//    stderr is printed (record/failed_call.h).
 // 2. The events of a device are in order. The report of a free ends before the block's address can
 //    be allocated again, and the times of the events are read inside the reports (store/ring.c says
 //    why times of different threads can be compared).

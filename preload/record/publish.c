@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "record/failed_call.h"
 #include "record/tracing.h"
 #include "record/wakeup.h"
 #include "record/writer_thread.h"
@@ -19,6 +20,7 @@
 #include "write/drain.h"
 #include "write/drain_lock.h"
 #include "write/name_pending.h"
+#include "write/oom_notice.h"
 
 // How long an event waits for room in its ring: FULL_NS, and on a busy machine, where all other
 // threads run between two tries, until FULL_TRIES are done, at most FULL_MOST_NS.
@@ -55,12 +57,15 @@ int ct_publish_wants(const struct ct_event *e) {
 
 // ---- publishing -----------------------------------------------------------------------------
 
-// Drains in this thread, unless another one is draining.
+// Drains in this thread, unless another one is draining. Where the writer thread does not run (any
+// more), this is also where failures are said.
 static __attribute__((noinline)) int drain_here(enum ct_drain_how how) {
     struct ct_signal_guard guard;
     if (ct_drain_lock_try(&guard))
         return -EBUSY;
     ct_drain_run(how);
+    if (how == CT_DRAIN_FINAL || !ct_tracing_has_writer())
+        ct_oom_notice_print(how == CT_DRAIN_FINAL);
     ct_drain_lock_release(&guard);
     return 0;
 }
@@ -102,13 +107,13 @@ static void drain_at_exit(int (*is_done)(void)) {
 }
 
 // A failed allocation is in the journal like every event and survives what follows; the writer
-// thread is woken to put it into the trace and to print the line on stderr. Without that thread,
-// and at the exit, this thread does it.
-static __attribute__((noinline)) void flush_after_publish(void) {
+// thread is woken to put it into the trace. Without that thread, and at the exit, this thread does
+// it.
+static __attribute__((noinline)) void flush_after_publish(const struct ct_event *event) {
     if (ct_tracing_is_exiting())
         drain_at_exit(ct_ring_is_empty);
     else if (ct_tracing_has_writer())
-        ct_wakeup_hurry();
+        ct_failed_call_say(event);
     else
         (void)drain_here(CT_DRAIN_FLUSH);
 }
@@ -127,7 +132,7 @@ void ct_publish(struct ct_event *event) {
     if (__builtin_expect(rc < 0, 0))
         publish_slow(event, rc);
     if (__builtin_expect(ct_event_is_failed_allocation(event) || ct_tracing_is_exiting(), 0))
-        flush_after_publish();
+        flush_after_publish(event);
     if (__builtin_expect(atomic_load(&ct_wakeup_is_needed), 0))
         ct_wakeup_notice();
     if (__builtin_expect(rc > 0, 0)) // another quarter of the ring is full

@@ -26,6 +26,7 @@
 #include "write/live_state.h"
 #include "write/name_pending.h"
 #include "write/nvml.h"
+#include "write/oom_notice.h"
 #include "write/symbolizer.h"
 
 #define SAMPLE_NS UINT64_C(1000000000)
@@ -87,6 +88,38 @@ static enum ct_drain_how read_control(void) {
     return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
 }
 
+static uint64_t sample_ns; // when NVML is to be asked
+static int has_nvml;
+
+// Asks NVML if it is time: soon after a failure, or after a reading that differs.
+static void sample_nvml(void) {
+    const int in_haste = ct_live_state_wants_nvml() || ct_oom_notice_has_devices();
+    const uint64_t deadline = in_haste ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
+    if (!has_nvml || !ct_nvml_has_devices() || ct_clock_read() < deadline)
+        return;
+    (void)ct_oom_notice_take_devices();
+    has_nvml = ct_nvml_sample(record) == 0;
+    sample_ns = ct_clock_read() + SAMPLE_NS;
+}
+
+// Asks NVML about the devices on which a request failed, and prints the lines that wait for that
+// (write/oom_notice.h). Before the drain, which may have to wait for a disk.
+static void say_failures(void) {
+    struct ct_signal_guard guard;
+    if (has_nvml && ct_oom_notice_is_waiting())
+        has_nvml = ct_nvml_sample_devices(ct_oom_notice_take_devices(), record) == 0;
+    if (ct_drain_lock_wait(&guard, 1000))
+        return;
+    ct_drain_look();
+    ct_oom_notice_print(0);
+    ct_drain_lock_release(&guard);
+}
+
+static int must_say(void) {
+    const uint64_t deadline = ct_oom_notice_deadline_ns();
+    return ct_oom_notice_is_waiting() || (deadline && ct_clock_read() >= deadline);
+}
+
 static void drain_and_name(void) {
     struct ct_signal_guard guard;
     const enum ct_drain_how how = read_control();
@@ -95,12 +128,15 @@ static void drain_and_name(void) {
         return;
     ct_drain_run(how);
     ct_drain_update_file();
+    const int is_waiting = ct_oom_notice_is_waiting();
     const size_t unresolved = ct_dictionary_count_unresolved();
     ct_drain_lock_release(&guard);
     if (how == CT_DRAIN_FLUSH) {
         atomic_fetch_and(&ct_journal_get()->control, ~(uint32_t)CT_CONTROL_FLUSH);
         atomic_fetch_add(&ct_journal_get()->flushes, 1);
     }
+    if (is_waiting)
+        say_failures();
     const int loaded = unresolved && ct_name_pending_resolve(0) > 0;
     if (loaded || ct_rescan_is_requested())
         ct_rescan();
@@ -150,11 +186,12 @@ static int is_last(void) {
 // ---- the thread -------------------------------------------------------------------------------
 
 // How long the thread may sleep if it is not woken.
-static uint64_t idle_ns(int nvml) {
-    uint64_t ns = nvml && ct_nvml_has_devices() ? SAMPLE_NS : FOREVER;
-    const uint64_t deadlines[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns()};
+static uint64_t idle_ns(void) {
+    uint64_t ns = has_nvml && ct_nvml_has_devices() ? SAMPLE_NS : FOREVER;
+    const uint64_t deadlines[] = {ct_drain_deadline_ns(), ct_symbolizer_deadline_ns(),
+                                  ct_oom_notice_deadline_ns()};
     const uint64_t now = ct_clock_read();
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++) {
         if (!deadlines[i])
             continue;
         const uint64_t left = deadlines[i] > now ? deadlines[i] - now : 0;
@@ -167,29 +204,26 @@ static uint64_t idle_ns(int nvml) {
 }
 
 static void *run(void *unused) {
-    uint64_t sample_ns = ct_clock_read();
-    int nvml = CT_OPTION_NUMBER(NVML) != 0;
     (void)unused;
+    sample_ns = ct_clock_read();
+    has_nvml = CT_OPTION_NUMBER(NVML) != 0;
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
     if (ct_symbolizer_rescan_modules() > 0) // the stacks in the journal need them
         ct_rescan();
     for (uint32_t asked = CT_WAKEUP_HURRY; !(asked & CT_WAKEUP_STOP) && !is_last();) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
+        if (must_say())
+            say_failures();
         drain_and_name();
-        const uint64_t deadline =
-            ct_live_state_wants_nvml() ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
-        if (nvml && ct_nvml_has_devices() && ct_clock_read() >= deadline) {
-            nvml = ct_nvml_sample(record) == 0;
-            sample_ns = ct_clock_read() + SAMPLE_NS;
-        }
+        sample_nvml();
         // While busy, the thread polls and needs no wakeup. When it finds nothing, it asks for one
         // first and looks again: a producer that published before the request is seen here.
         if (!busy) {
             atomic_store(&ct_wakeup_is_needed, 1);
             busy = something_is_published();
         }
-        const uint64_t ns = idle_ns(nvml);
+        const uint64_t ns = idle_ns();
         asked = busy ? CT_WAKEUP_NOTICE : ct_wakeup_wait(0, ns);
         atomic_store(&ct_wakeup_is_needed, 0);
         // A notice is rarely alone: wait a moment and drain more at once.

@@ -199,7 +199,7 @@ static int drop_chunk(void) {
     return begin_chunk(open->seq, open->first_event);
 }
 
-static int drain_rings(void);
+static int drain_rings(int closes);
 
 // Writes all memory chunks of now into the file. This may take long; with `drains_rings`, the rings
 // are emptied meanwhile. -errno: some chunks are not written.
@@ -207,7 +207,7 @@ static int flush_memory_chunks(int drains_rings) {
     const uint64_t end = ct_memory_chunks_get_end();
     int rc;
     while ((rc = ct_memory_chunks_flush(end)) == -EAGAIN &&
-           (!drains_rings || !(rc = drain_rings())))
+           (!drains_rings || !(rc = drain_rings(1))))
         ;
     ct_notes_add(ct_trace_file_take_error());
     w.flush_now = rc != 0;
@@ -268,14 +268,6 @@ static void report_counters(void) {
     ct_live_state_report(j);
 }
 
-static void note_failed_allocation(const struct ct_event *e, uint64_t number) {
-    w.flush_now = w.close_now = 1;
-    if (ct_event_reports_oom(e))
-        ct_checkpoint_writer_protect_oom(number);
-    if (ct_event_is_oom(e))
-        ct_oom_notice_note(e);
-}
-
 static int is_own_record(const struct ct_event *e) {
     return e->op == CT_OP_LOST || e->op == CT_OP_NOTE;
 }
@@ -299,11 +291,16 @@ static inline void put_event(size_t i) {
         e->op = 0;
     if (!e->op)
         return;
-    if (ct_event_is_failed_allocation(e))
-        note_failed_allocation(e, number);
+    const int failed = ct_event_is_failed_allocation(e);
+    if (failed)
+        w.flush_now = w.close_now = 1;
+    if (ct_event_reports_oom(e))
+        ct_checkpoint_writer_protect_oom(number);
     if (is_own_record(e))
         count_own_record(e);
     ct_live_state_apply(e, number, w.live_lines[i % (2 * PREFETCH_AHEAD)]);
+    if (failed || ct_oom_notice_watches)
+        ct_oom_notice_apply(e);
     ct_dictionary_map(e);
     w.waiting += e->op != CT_OP_AMEND;
     w.probes[i % PREFETCH_AHEAD] = ct_encoder_probe(ct_open_chunk_get_encoder(), e);
@@ -425,12 +422,13 @@ static void discard_events(void) {
         w.lost += ct_ring_merge_copy(w.batch, BATCH);
 }
 
-// Steps 2 to 6 for all events below the safe limit of this drain.
-static int drain_rings(void) {
+// Steps 2 to 6 for all events below the safe limit of this drain. Unless it `closes` full chunks,
+// it ends where one must be closed.
+static int drain_rings(int closes) {
     int rc = 0;
     const uint64_t limit = ct_ring_merge_begin();
     while (ct_ring_merge_has_more()) {
-        if (is_full() && (rc = close_chunk(0)))
+        if (is_full() && (rc = closes ? close_chunk(0) : -EBUSY))
             return rc;
         w.batch_n = ct_ring_merge_copy(w.batch, BATCH);
         rc = put_batch();
@@ -461,7 +459,7 @@ static int must_close(enum ct_drain_how how, int info) {
 
 static void drain_and_close(enum ct_drain_how how) {
     const int info = renew_info(how);
-    if (drain_rings())
+    if (drain_rings(1))
         return;
     ct_info_put_changed();
     ct_open_chunk_commit(ct_open_chunk_get()->drained_ns);
@@ -524,7 +522,12 @@ void ct_drain_run(enum ct_drain_how how) {
     drain_and_close(how);
     share_deadline();
     report_counters();
-    ct_oom_notice_print();
+}
+
+void ct_drain_look(void) {
+    CT_ASSERT(ct_drain_lock_is_held()); // D1
+    if (w.file == OPEN && !w.ended && !w.chunk_bytes && !map_buffers())
+        (void)drain_rings(0);
 }
 
 // ---- opening --------------------------------------------------------------------------------

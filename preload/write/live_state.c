@@ -232,18 +232,8 @@ const struct ct_history *ct_live_state_get_history(void) {
     return s.history;
 }
 
-uint64_t ct_live_state_get_tracked_bytes(int device) {
-    return ct_live_tracked(ct_live_device(&s.live, device));
-}
-
-// NVML is sampled once a second. What it saw beyond the tracked bytes (contexts, code) stays; the
-// tracked bytes have changed since.
-uint64_t ct_live_state_get_process_bytes(int device) {
-    const struct ct_device_usage *d =
-        device >= 0 && device < CT_MAX_DEVICES ? &s.readings.device[device] : NULL;
-    if (!d || !d->process_known)
-        return UINT64_MAX;
-    return ct_live_tracked(ct_live_device(&s.live, device)) + d->process_untracked;
+struct ct_breakdown ct_live_state_get_breakdown(int device) {
+    return ct_readings_breakdown(&s.readings, &s.live, device);
 }
 
 void ct_live_state_report(struct ct_journal *j) {

@@ -37,10 +37,8 @@ const struct ct_live *ct_live_state_get_live(void);
 const struct ct_readings *ct_live_state_get_readings(void);
 const struct ct_history *ct_live_state_get_history(void);
 
-// Bytes of a device: tracked ones; those that the process uses as NVML reports it, UINT64_MAX if
-// that is not known.
-uint64_t ct_live_state_get_tracked_bytes(int device);
-uint64_t ct_live_state_get_process_bytes(int device);
+// How the memory of a device (an index) is used after the last event that was applied.
+struct ct_breakdown ct_live_state_get_breakdown(int device);
 
 // Whether a reading differs so much from NVML's last sample that a new sample is needed before its
 // time. Any thread.

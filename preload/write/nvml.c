@@ -43,7 +43,8 @@ static struct {
     int (*processes)(nvml_device, unsigned *, struct nvml_process *);
     int (*index)(nvml_device, unsigned *);
 } nvml;
-static enum { NVML_NOT_LOADED, NVML_LOADED, NVML_ABSENT } nvml_state;
+enum { NVML_NOT_LOADED, NVML_LOADED, NVML_ABSENT };
+static _Atomic int nvml_state;
 
 enum { UNKNOWN_DEVICE, ADDING, ADDED };
 
@@ -168,13 +169,13 @@ static uint64_t read_own_bytes(nvml_device handle) {
     return UNKNOWN;
 }
 
-static void sample(int ordinal, struct device *d, void (*record)(struct ct_event *)) {
+static void sample(int ordinal, struct device *d, int always, void (*record)(struct ct_event *)) {
     struct nvml_memory memory;
     char key[64];
     if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
         return;
     const uint64_t own = read_own_bytes(d->handle), now = ct_clock_read();
-    if (d->sampled_ns && memory.free == d->last_free && own == d->last_process &&
+    if (!always && d->sampled_ns && memory.free == d->last_free && own == d->last_process &&
         now - d->sampled_ns < REPEAT_NS)
         return;
     d->last_free = memory.free;
@@ -193,7 +194,7 @@ static void sample(int ordinal, struct device *d, void (*record)(struct ct_event
     record(&e);
 }
 
-int ct_nvml_sample(void (*record)(struct ct_event *)) {
+static int sample_devices(uint64_t which, int always, void (*record)(struct ct_event *)) {
     if (nvml_state == NVML_NOT_LOADED) {
         const int rc = load_nvml();
         if (rc == -EAGAIN)
@@ -203,9 +204,21 @@ int ct_nvml_sample(void (*record)(struct ct_event *)) {
     if (nvml_state == NVML_ABSENT)
         return -ENODEV;
     for (int i = 0; i < atomic_load(&devices_n); i++)
-        if (find_device(i))
-            sample(i, find_device(i), record);
+        if (which >> i & 1 && find_device(i))
+            sample(i, find_device(i), always, record);
     return 0;
+}
+
+int ct_nvml_sample(void (*record)(struct ct_event *)) {
+    return sample_devices(UINT64_MAX, 0, record);
+}
+
+int ct_nvml_sample_devices(uint64_t which, void (*record)(struct ct_event *)) {
+    return sample_devices(which, 1, record);
+}
+
+int ct_nvml_is_usable(void) {
+    return ct_nvml_has_devices() && nvml_state != NVML_ABSENT;
 }
 
 void ct_nvml_reinit_child(void) {

@@ -20,6 +20,12 @@ int ct_nvml_has_devices(void);
 // no NVML: do not call it again.
 int ct_nvml_sample(void (*record)(struct ct_event *));
 
+// The same for some devices (a bit for each ordinal), whether or not their samples differ.
+int ct_nvml_sample_devices(uint64_t which, void (*record)(struct ct_event *));
+
+// Whether a sample may give something: a device was added, and there may be an NVML. Any thread.
+int ct_nvml_is_usable(void);
+
 // Capacity of a device as the driver reported it, UINT64_MAX if that is not known. Any thread.
 uint64_t ct_nvml_get_total_bytes(int ordinal);
 

@@ -32,7 +32,9 @@ static void add_size(struct line *l, uint64_t bytes) {
 }
 
 static void add_request(struct line *l, const struct ct_oom *oom) {
-    if (oom->api)
+    if (oom->by_pytorch)
+        add(l, "PyTorch's allocation");
+    else if (oom->api)
         add(l, "%.80s", oom->api);
     else
         add(l, "allocation");
@@ -76,18 +78,28 @@ static void add_free(struct line *l, const struct ct_oom *oom, struct unit unit)
         add(l, " %s", unit.name);
 }
 
+// Whether a size is known and not shown as 0.0.
+static int is_shown(uint64_t bytes, struct unit unit) {
+    return bytes != UNKNOWN && (double)bytes >= 0.05 * unit.bytes;
+}
+
 static void add_process(struct line *l, const struct ct_oom *oom, struct unit unit) {
     add(l, "%sthis process %.1f", oom->free == UNKNOWN ? ": " : ", ",
         (double)oom->tracked / unit.bytes);
     if (oom->free == UNKNOWN)
         add(l, " %s", unit.name);
     add(l, " tracked");
-    if (oom->process != UNKNOWN && oom->process >= oom->tracked)
-        add(l, " + %.1f untracked", (double)(oom->process - oom->tracked) / unit.bytes);
+    if (is_shown(oom->in_flight, unit))
+        add(l, " + %.1f in flight", (double)oom->in_flight / unit.bytes);
+    if (oom->untracked != UNKNOWN)
+        add(l, " + %.1f untracked", (double)oom->untracked / unit.bytes);
 }
 
 static void add_others(struct line *l, const struct ct_oom *oom, struct unit unit) {
-    add(l, ", others %.1f", (double)(oom->total - oom->free - oom->process) / unit.bytes);
+    if (oom->others != UNKNOWN)
+        add(l, ", others %.1f", (double)oom->others / unit.bytes);
+    if (is_shown(oom->unattributed, unit))
+        add(l, ", %.1f untracked or of others", (double)oom->unattributed / unit.bytes);
 }
 
 static void add_device(struct line *l, const struct ct_oom *oom) {
@@ -96,14 +108,15 @@ static void add_device(struct line *l, const struct ct_oom *oom) {
         add_free(l, oom, unit);
     if (oom->tracked != UNKNOWN)
         add_process(l, oom, unit);
-    if (oom->process != UNKNOWN && oom->total != UNKNOWN && oom->free != UNKNOWN &&
-        oom->total >= oom->free + oom->process)
+    if (oom->free != UNKNOWN)
         add_others(l, oom, unit);
 }
 
 size_t ct_oom_message_format(const struct ct_oom *oom, char *out, size_t size) {
     struct line l = {out, 0, size - 1}; // room for the newline
     add(&l, "cutrace: ");
+    if (oom->earlier)
+        add(&l, "%lu more failed, the last of them: ", oom->earlier);
     if (oom->device >= 0 && !oom->memory)
         add(&l, "GPU %d ", oom->device);
     add(&l, "out of memory: ");

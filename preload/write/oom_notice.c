@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a line on stderr after the driver ran out of memory. The drain notes the event and prints
-// when all events are out of the rings, so that the line shows what the process held.
+// Keeps the failures that are to be said, with their figures, and prints their lines.
+#define _GNU_SOURCE
 #include "write/oom_notice.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cutrace/format/assert.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/print.h"
 #include "store/name_table.h"
@@ -15,23 +20,188 @@
 #include "write/drain_lock.h"
 #include "write/live_state.h"
 #include "write/nvml.h"
+#include "write/oom_caller.h"
 #include "write/oom_message.h"
 #include "write/symbolizer.h"
 
 #define UNKNOWN UINT64_MAX
-#define REPEAT_NS UINT64_C(60000000000)
+#define SECOND_NS UINT64_C(1000000000)
+#define BURST 10u                   // lines that may follow each other
+#define RETRY_NS (10 * SECOND_NS)   // how long PyTorch may take to repeat a call
+#define PIPE_NS UINT64_C(100000000) // between two attempts to write into a full pipe
+#define EXIT_MS 200                 // how long the exit waits for a full pipe
+#define READ_NS SECOND_NS           // age of the reading for PyTorch's report, which has none
+enum { LINES = 16, RETRIES = 64 };
+
+// A failure as of its moment. The event has no operation where there is none.
+struct failure {
+    struct ct_event event;
+    struct ct_breakdown split;
+};
 
 static struct {
-    struct ct_event event; // no operation: none is remembered
-    uint64_t printed_ns;   // time of the newest event that was printed; 0: none
+    struct failure waiting[LINES]; // for their lines, oldest first
+    unsigned n;
+    struct failure last; // of those that are summed up
+    uint64_t more;       // how many those are; 0: none
+    uint64_t summed_ns;  // when a sum was printed
+    // Calls that PyTorch's allocator repeats, by thread; of threads that share an entry, the newest.
+    struct failure retried[RETRIES];
+    unsigned retries;
+    int pipe_is_full;
 } notice;
 
-void ct_oom_notice_note(const struct ct_event *e) {
-    CT_ASSERT(ct_drain_lock_is_held());
-    const int may_print = !notice.printed_ns || e->t_ns - notice.printed_ns > REPEAT_NS;
-    if (!notice.event.op && may_print)
-        notice.event = *e;
+int ct_oom_notice_watches;
+_Atomic uint32_t ct_oom_notice_said;
+static _Atomic uint32_t waiting_n;
+static _Atomic uint64_t devices;
+static _Atomic uint64_t deadline_ns;
+// When the next line of its own would be due, had all lines so far come a second apart; UINT64_MAX
+// while failures are summed up.
+static _Atomic uint64_t turn_ns;
+static uint64_t lines_ns; // the same, also while failures are summed up
+
+// ---- what is said -----------------------------------------------------------------------------
+
+static int has_turn(uint64_t due_ns, uint64_t t_ns) {
+    return due_ns <= t_ns + (BURST - 1) * SECOND_NS;
 }
+
+int ct_oom_notice_has_turn(uint64_t t_ns) {
+    return !CT_OPTION_NUMBER(QUIET) && has_turn(atomic_load(&turn_ns), t_ns);
+}
+
+int ct_oom_notice_is_waiting(void) {
+    return atomic_load(&waiting_n) != 0;
+}
+
+uint64_t ct_oom_notice_deadline_ns(void) {
+    return atomic_load(&deadline_ns);
+}
+
+uint64_t ct_oom_notice_take_devices(void) {
+    return atomic_exchange(&devices, 0);
+}
+
+int ct_oom_notice_has_devices(void) {
+    return atomic_load(&devices) != 0;
+}
+
+static void take_earlier(uint64_t *deadline, uint64_t t_ns) {
+    if (!*deadline || t_ns < *deadline)
+        *deadline = t_ns;
+}
+
+// Shares what other threads may know.
+static void share(void) {
+    uint64_t deadline = 0;
+    if (notice.more)
+        take_earlier(&deadline, notice.summed_ns + SECOND_NS);
+    if (notice.n)
+        take_earlier(&deadline, notice.waiting[0].event.t_ns);
+    if (notice.pipe_is_full)
+        deadline = ct_clock_read() + PIPE_NS;
+    for (unsigned i = 0; notice.retries && i < RETRIES; i++)
+        if (notice.retried[i].event.op)
+            take_earlier(&deadline, notice.retried[i].event.t_ns + RETRY_NS);
+    ct_oom_notice_watches = notice.n || notice.more || notice.retries;
+    atomic_store(&turn_ns, notice.more ? UINT64_MAX : lines_ns);
+    atomic_store(&deadline_ns, deadline);
+    atomic_store(&waiting_n, notice.n);
+}
+
+static void say(const struct failure *f) {
+    if (CT_OPTION_NUMBER(QUIET))
+        return;
+    if (!notice.more && notice.n < LINES && has_turn(lines_ns, f->event.t_ns)) {
+        lines_ns = (lines_ns > f->event.t_ns ? lines_ns : f->event.t_ns) + SECOND_NS;
+        notice.waiting[notice.n++] = *f;
+        return;
+    }
+    notice.last = *f;
+    notice.more++;
+}
+
+// ---- events -----------------------------------------------------------------------------------
+
+static struct failure *find_retry(const struct ct_event *e) {
+    return &notice.retried[(CT_HAS(e, thread) ? e->thread : 0) % RETRIES];
+}
+
+static int is_of_thread(const struct failure *f, const struct ct_event *e) {
+    return f->event.op && f->event.thread == (CT_HAS(e, thread) ? e->thread : 0);
+}
+
+static void forget_retry(struct failure *f) {
+    f->event.op = 0;
+    notice.retries--;
+}
+
+// The thread's allocator has answered: with a block, or with its report.
+static void end_retry(const struct ct_event *e) {
+    struct failure *f = find_retry(e);
+    if (notice.retries && is_of_thread(f, e))
+        forget_retry(f);
+}
+
+static void begin_retry(const struct failure *f) {
+    struct failure *to = find_retry(&f->event);
+    if (to->event.op && !is_of_thread(to, &f->event)) {
+        say(to);
+        forget_retry(to);
+    }
+    if (!to->event.op)
+        notice.retries++;
+    *to = *f;
+    if (!CT_HAS(&f->event, thread))
+        to->event.thread = 0;
+}
+
+static void add_failure(const struct ct_event *e) {
+    const int device = ct_event_device_index(e);
+    const struct failure f = {*e, ct_live_state_get_breakdown(device)};
+    if (device < CT_MAX_DEVICES)
+        atomic_fetch_or(&devices, UINT64_C(1) << device);
+    if (e->op == CT_OP_BLOCK_OOM)
+        end_retry(e);
+    if (e->op != CT_OP_BLOCK_OOM && ct_oom_caller_tries_again(e))
+        begin_retry(&f);
+    else
+        say(&f);
+}
+
+static void divide(struct failure *f, const struct ct_event *report,
+                   const struct ct_breakdown *then) {
+    if (f->event.op && ct_event_device_index(&f->event) == ct_event_device_index(report) &&
+        report->t_ns - f->event.t_ns <= CT_SPLIT_AFTER_NS)
+        ct_breakdown_divide_later(&f->split, then);
+}
+
+// NVML's report divides the figures of the failures shortly before it.
+static void divide_all(const struct ct_event *report) {
+    const struct ct_breakdown then = ct_live_state_get_breakdown(ct_event_device_index(report));
+    for (unsigned i = 0; i < notice.n; i++)
+        divide(&notice.waiting[i], report, &then);
+    for (unsigned i = 0; notice.retries && i < RETRIES; i++)
+        divide(&notice.retried[i], report, &then);
+    if (notice.more)
+        divide(&notice.last, report, &then);
+}
+
+void ct_oom_notice_apply(const struct ct_event *e) {
+    CT_ASSERT(ct_drain_lock_is_held());
+    if (ct_event_reports_oom(e))
+        add_failure(e);
+    else if (e->op == CT_OP_BLOCK_ALLOC && notice.retries)
+        end_retry(e);
+    else if (e->op == CT_OP_MEMORY_SAMPLE && CT_HAS(e, process_bytes) && CT_HAS(e, device))
+        divide_all(e);
+    else
+        return;
+    share();
+}
+
+// ---- printing ---------------------------------------------------------------------------------
 
 static void find_caller(uint32_t stack, char *caller, size_t size) {
     ct_symbolizer_resolve_caller(stack);
@@ -47,37 +217,110 @@ static const char *name_memory(const struct ct_event *e) {
     return NULL;
 }
 
-static void print(const struct ct_event *e) {
-    char caller[200] = "", line[2048];
-    const int device = CT_HAS(e, device) ? e->device : -1;
-    if (CT_HAS(e, stack))
-        find_caller(e->stack, caller, sizeof caller);
-    const struct ct_oom oom = {
-        .device = device,
-        .bytes = ct_event_has_requested_bytes(e) ? e->bytes : UNKNOWN,
-        .free = CT_HAS(e, free_bytes) ? e->free_bytes : UNKNOWN,
-        .total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_nvml_get_total_bytes(device),
-        .tracked = device >= 0 ? ct_live_state_get_tracked_bytes(device) : UNKNOWN,
-        .process = ct_live_state_get_process_bytes(device),
-        .api = CT_HAS(e, api) ? ct_name_get_text(e->api) : NULL,
-        .caller = caller,
-        .path = ct_trace_file_get_path(),
-        .memory = name_memory(e),
-    };
-    ct_oom_message_format(&oom, line, sizeof line);
-    ct_print_stderr(line);
+// Whether the reading that the breakdown follows from is of the moment of the failed call.
+static int is_read_then(const struct failure *f) {
+    const struct ct_breakdown *s = &f->split;
+    if (!s->used_known || s->moved_on)
+        return 0;
+    if (f->event.op == CT_OP_BLOCK_OOM)
+        return f->event.t_ns - s->reading_t_ns <= READ_NS;
+    return CT_HAS(&f->event, free_bytes) && s->reading_t_ns == f->event.t_ns;
 }
 
-void ct_oom_notice_print(void) {
-    CT_ASSERT(ct_drain_lock_is_held());
-    if (!notice.event.op)
+static void describe(const struct failure *f, struct ct_oom *oom) {
+    const struct ct_event *e = &f->event;
+    const struct ct_breakdown *s = &f->split;
+    oom->by_pytorch = e->op == CT_OP_BLOCK_OOM;
+    oom->memory = name_memory(e);
+    if (ct_event_has_requested_bytes(e))
+        oom->bytes = e->bytes;
+    if (CT_HAS(e, device))
+        oom->device = e->device;
+    if (ct_event_device_index(e) < CT_MAX_DEVICES)
+        oom->tracked = s->tracked;
+    if (CT_HAS(e, free_bytes)) {
+        oom->free = e->free_bytes;
+        oom->total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_nvml_get_total_bytes(oom->device);
+    }
+    if (!is_read_then(f))
         return;
-    notice.printed_ns = notice.event.t_ns;
-    if (!CT_OPTION_NUMBER(QUIET))
-        print(&notice.event);
-    notice.event.op = 0;
+    oom->free = s->free;
+    oom->total = s->total;
+    oom->in_flight = s->in_flight;
+    oom->unattributed = s->unattributed;
+    if (s->split_known) {
+        oom->untracked = s->untracked;
+        oom->others = s->others;
+    }
+}
+
+// Returns 0, or -1 if stderr has no room now.
+static int print(const struct failure *f, uint64_t earlier, int wait_ms) {
+    char caller[200] = "", line[2048];
+    struct ct_oom oom = CT_OOM_UNKNOWN;
+    notice.pipe_is_full = !ct_print_stderr_has_room(wait_ms);
+    if (notice.pipe_is_full)
+        return -1;
+    if (CT_HAS(&f->event, stack))
+        find_caller(f->event.stack, caller, sizeof caller);
+    describe(f, &oom);
+    oom.earlier = earlier;
+    oom.api = CT_HAS(&f->event, api) ? ct_name_get_text(f->event.api) : NULL;
+    oom.caller = caller;
+    oom.path = ct_trace_file_get_path();
+    ct_oom_message_format(&oom, line, sizeof line);
+    ct_print_stderr(line);
+    return 0;
+}
+
+// Prints the first lines up to the one that finds no room.
+static int print_waiting(int wait_ms) {
+    unsigned done = 0;
+    while (done < notice.n && !print(&notice.waiting[done], 0, wait_ms))
+        done++;
+    notice.n -= done;
+    memmove(notice.waiting, notice.waiting + done, notice.n * sizeof *notice.waiting);
+    return notice.n ? -1 : 0;
+}
+
+static void say_unanswered(int all) {
+    const uint64_t now = ct_clock_read();
+    for (unsigned i = 0; notice.retries && i < RETRIES; i++) {
+        struct failure *f = &notice.retried[i];
+        if (!f->event.op || (!all && now - f->event.t_ns < RETRY_NS))
+            continue;
+        say(f);
+        forget_retry(f);
+    }
+}
+
+static void wake_waiters(void) {
+    atomic_fetch_add(&ct_oom_notice_said, 1);
+    (void)syscall(SYS_futex, &ct_oom_notice_said, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void ct_oom_notice_print(int all) {
+    CT_ASSERT(ct_drain_lock_is_held());
+    const int wait_ms = all ? EXIT_MS : 0;
+    if (!ct_oom_notice_watches)
+        return;
+    say_unanswered(all);
+    const int had_waiting = notice.n != 0;
+    if (!print_waiting(wait_ms) && notice.more &&
+        (all || ct_clock_read() - notice.summed_ns >= SECOND_NS) &&
+        !print(&notice.last, notice.more - 1, wait_ms)) {
+        notice.more = 0;
+        notice.summed_ns = ct_clock_read();
+    }
+    share();
+    if (had_waiting && !notice.n)
+        wake_waiters();
 }
 
 void ct_oom_notice_reinit_child(void) {
     memset(&notice, 0, sizeof notice);
+    lines_ns = 0;
+    ct_oom_notice_watches = 0;
+    atomic_store(&devices, 0);
+    share();
 }

@@ -240,7 +240,9 @@ def instants(path, number):
 
 
 def parts(memory):
-    return sum(memory[key] for key in ("free_bytes", "tracked_bytes", "in_flight_bytes", "untracked_or_others_bytes"))
+    split = [memory[key] or 0 for key in ("untracked_bytes", "other_processes_bytes", "unattributed_bytes")]
+    equal(sum(split), memory["untracked_or_others_bytes"], "the parts of what is not tracked")
+    return sum(split) + sum(memory[key] for key in ("free_bytes", "tracked_bytes", "in_flight_bytes"))
 
 
 def contradictions(path, option):
@@ -281,7 +283,7 @@ def rows_of(path, *options):
     code, out, _ = report("summary", "--units=bytes", *options, path)
     check(code in (0, 4), out)
     names = {"tracked:": "tracked", "idle in CUDA's": "pools idle", "in flight:": "in flight", "untracked:": "untracked",
-             "contexts, modules,": "untracked", "other processes and": "others", "free": "free"}
+             "contexts, modules,": "untracked", "untracked or of": "nobody knows", "other processes and": "others", "free": "free"}
     rows = re.findall(r"^ +(\d+) +[<>\d.]+ %% +(%s)" % "|".join(names), out.decode(), re.M)
     return {names[name]: int(size) for size, name in rows}
 
@@ -290,6 +292,7 @@ def said_in_json(memory):
     """The same rows by a memory split."""
     rows = {"tracked": memory["tracked_bytes"], "pools idle": memory["pool_idle_bytes"] or None,
             "in flight": memory["in_flight_bytes"] or None, "others": memory["other_processes_bytes"],
+            "nobody knows": memory["untracked_bytes"] is not None and memory["unattributed_bytes"] or None,
             "untracked": memory["untracked_or_others_bytes"] if memory["untracked_bytes"] is None else memory["untracked_bytes"],
             "free": memory["free_bytes"]}
     return {name: size for name, size in rows.items() if size is not None}
@@ -325,6 +328,107 @@ def memory_of_moments():
                 moments_seen[when] += 1
     check(min(moments_seen.values()) > 10 and apart > 10, (moments_seen, apart))
     return "%r" % moments_seen
+
+
+# ---- whose memory it is -------------------------------------------------------------------------
+
+def shared_device(seed, path):
+    """A trace of one thread beside a neighbour; (own untracked, the neighbour's) at each of its OOMs.
+
+    Between two reports of NVML one of the two changes, in one direction: then nothing that is said of one of them may be
+    more than it had."""
+    draw, trace, now = random.Random(seed), Trace(compress=zstd_frame), 10 ** 9
+    trace.info["device.0.meminfo_total_bytes"] = str(TOTAL)
+    own, others, live, truths = 300 * M, draw.choice((0, 2000)) * M, [], []
+
+    def free():
+        return TOTAL - own - others - sum(size for _, size in live)
+
+    for interval in range(40):
+        now += draw.randrange(10 ** 6, 10 ** 9)
+        if interval % 7 != 6:  # a report is missing now and then
+            trace.event("memory-sample", now, device=0, tid=9, flags=["nvml"], free_bytes=free(), total_bytes=NVML_TOTAL,
+                        process_bytes=own + sum(size for _, size in live))
+        whose, sign = draw.random() < 0.5, draw.choice((1, 1, -1))
+        if interval % 7 == 6:
+            whose, sign = last  # or else both might have changed between two reports
+        last = whose, sign
+        for _ in range(draw.randrange(1, 6)):
+            now += draw.randrange(10 ** 6, 8 * 10 ** 8)
+            change = sign * draw.randrange(0, 1500) * M * (draw.random() < 0.6)
+            own, others = (max(0, own + change), others) if whose else (own, max(0, others + change))
+            if draw.random() < 0.5:
+                size = 2 * M * draw.randrange(1, 500)
+                live.append((0x700000000000 + now, size))
+                trace.event("alloc", now, device=0, tid=1, ptr=live[-1][0], bytes=size, duration_ns=1, space="device")
+            elif live:
+                trace.event("free", now, device=0, tid=1, ptr=live.pop(0)[0])
+            now += 1000
+            trace.event("alloc", now, device=0, tid=1, bytes=TOTAL + 2 * M * len(truths), result=2, duration_ns=1, space="device",
+                        free_bytes=free(), total_bytes=TOTAL)
+            truths.append((own, others))
+    trace.flush(last=True)
+    with open(path, "wb") as f:
+        f.write(trace.bytes())
+    return truths
+
+
+def divided(whole, untracked, others):
+    """(untracked, others, of one of them) of a sum, by a division of another moment."""
+    less = max(0, untracked + others - whole)
+    untracked, others = max(0, untracked - less), max(0, others - less)
+    return untracked, others, whole - untracked - others
+
+
+def expected_splits(path):
+    """The same rule once more, over the events: (tracked, untracked, others, of one of them, free) of each OOM."""
+    code, out, _ = report("--json", "dump", path)
+    check(code == 0)
+    live, before, out_of_memory = {}, None, []
+    for e in map(json.loads, out.splitlines()):
+        if e["op"] == "alloc" and not e["result"]:
+            live[e["ptr"]] = e["bytes"]
+        elif e["op"] == "free":
+            del live[e["ptr"]]
+        tracked = sum(live.values())
+        if e["free_bytes"] is None:
+            continue
+        whole = TOTAL - e["free_bytes"] - tracked
+        if e["op"] == "memory-sample":
+            before = (e["process_bytes"] - tracked, whole - (e["process_bytes"] - tracked))
+            for oom in out_of_memory:
+                if "after" not in oom:
+                    oom["after"] = before if e["t_ns"] - oom["t_ns"] <= 2 * 10 ** 9 else None
+        else:
+            out_of_memory.append({"t_ns": e["t_ns"], "tracked": tracked, "whole": whole, "free": e["free_bytes"], "before": before})
+    for oom in out_of_memory:
+        ways = [divided(oom["whole"], *known) for known in (oom["before"], oom.get("after")) if known]
+        yield (oom["tracked"], *min(ways, key=lambda parts: parts[2]), oom["free"])
+
+
+MEMORY = re.compile(r"^ +memory +(\d+) tracked, (\d+) untracked, (\d+) of other processes,(?: (\d+) untracked or of other processes,)? "
+                    r"(\d+) free$", re.M)
+
+
+@case("at an OOM beside a neighbour: what NVML says before or after it, what nobody knows is a part of its own, and no one has more than he had")
+def whose_memory():
+    problems, count, open_parts = [], 0, 0
+    for seed in range(60 if FULL else 8):
+        path = os.path.join(FOLDER.name, "shared-%d.zst" % seed)
+        truths = shared_device(seed, path)
+        code, out, _ = report("oom", "--units=bytes", path)
+        said = [tuple(int(size or 0) for size in sizes) for sizes in MEMORY.findall(re.sub(r"\n {10,}", " ", out.decode()))]
+        want = list(expected_splits(path))
+        equal((code, len(said), len(want)), (0, len(truths), len(truths)), out.decode()[:600])
+        last = view("summary", path)["devices"][0]["memory"]["crossing"]
+        equal(tuple(last[key] for key in ("tracked_bytes", "untracked_bytes", "other_processes_bytes", "unattributed_bytes", "free_bytes")),
+              want[-1], "summary of seed %d" % seed)
+        for got, rule, (own, others) in zip(said, want, truths):
+            count, open_parts = count + 1, open_parts + (got[3] > 0)
+            if got != rule or sum(got) != TOTAL or got[1] > own or got[2] > others:
+                problems.append("seed %d: %s, the rule says %s, there were %d and %d" % (seed, got, rule, own, others))
+    check(open_parts > 10 and count - open_parts > 10, (open_parts, count))
+    return problems[:10] or "%d OOMs, %d with a part that nobody knows" % (count, open_parts)
 
 
 @case("the reserve of a memory pool is tracked, and a row of its own")

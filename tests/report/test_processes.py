@@ -591,7 +591,7 @@ def recorded_mixtures():
                   gpu["total_bytes"])
             if gpu["untracked_bytes"] is not None:
                 divided += 1
-                equal(gpu["untracked_bytes"] + gpu["other_processes_bytes"], gpu["untracked_or_others_bytes"])
+                equal(gpu["untracked_bytes"] + gpu["other_processes_bytes"] + gpu["unattributed_bytes"], gpu["untracked_or_others_bytes"])
         known = [p for p in document["processes"] if p["knowledge"] in ("known", "last_seen")]
         equal(document["gpus"][0]["tracked_bytes"], sum(d["tracked_bytes"] for p in known for d in p["devices"]))
     check(divided or not FULL)

@@ -142,7 +142,8 @@ static void check_split(uint64_t at, int device, const struct ct_live *sums) {
     const struct expected *x = &m.device[device];
     const uint64_t tracked = plain_tracked(sums, device);
     m.moments++;
-    EXPECT(!s.used_known || s.total == s.free + s.tracked + s.in_flight + s.untracked + s.others,
+    EXPECT(!s.used_known || s.total == s.free + s.tracked + s.in_flight + s.untracked + s.others +
+                                           s.unattributed,
            "device %d: %" PRIu64 " are not the sum of the parts", device, s.total);
     if (m.is_partial)
         return;

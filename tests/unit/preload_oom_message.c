@@ -14,8 +14,7 @@
 #define GIB(x) ((uint64_t)((x)*1073741824.0))
 #define UNKNOWN UINT64_MAX
 
-static const struct ct_oom nothing = {-1,      UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-                                      UNKNOWN, NULL,    NULL,    NULL,    NULL};
+static const struct ct_oom nothing = CT_OOM_UNKNOWN;
 
 static void is(const struct ct_oom *r, const char *want) {
     char line[2048];
@@ -31,13 +30,43 @@ static void everything_known(void **state) {
                              .free = GIB(1.17),
                              .total = GIB(79.15),
                              .tracked = GIB(74.2),
-                             .process = GIB(77.1),
+                             .untracked = GIB(2.9),
+                             .others = GIB(0.9),
+                             .in_flight = 0,
+                             .unattributed = 0,
                              .api = "cudaMalloc",
                              .caller = "model_runner",
                              .path = "/x/t.zst"};
     is(&r,
        "cutrace: GPU 0 out of memory: cudaMalloc of 2.30 GiB failed (model_runner): free 1.17 GiB of 79.15, "
        "this process 74.2 tracked + 2.9 untracked, others 0.9; run: cutrace-report /x/t.zst\n");
+}
+
+// All parts and what is free are the whole device.
+static void every_part(void **state) {
+    (void)state;
+    struct ct_oom r = nothing;
+    r.device = 0;
+    r.by_pytorch = 1;
+    r.bytes = 20 << 20;
+    r.free = GIB(1);
+    r.total = GIB(24);
+    r.tracked = GIB(12);
+    r.in_flight = GIB(2);
+    r.untracked = GIB(0.5);
+    r.others = GIB(3.2);
+    r.unattributed = GIB(5.3);
+    r.earlier = 37;
+    is(&r,
+       "cutrace: 37 more failed, the last of them: GPU 0 out of memory: PyTorch's allocation of "
+       "20.00 MiB failed: free 1.00 GiB of 24.00, this process 12.0 tracked + 2.0 in flight + 0.5 "
+       "untracked, others 3.2, 5.3 untracked or of others\n");
+    r.earlier = 0;
+    r.untracked = r.others = UNKNOWN; // without NVML
+    r.unattributed = GIB(9);
+    is(&r,
+       "cutrace: GPU 0 out of memory: PyTorch's allocation of 20.00 MiB failed: free 1.00 GiB of "
+       "24.00, this process 12.0 tracked + 2.0 in flight, 9.0 untracked or of others\n");
 }
 
 static void parts_unknown(void **state) {
@@ -57,10 +86,6 @@ static void parts_unknown(void **state) {
     r.total = GIB(4);
     is(&r,
        "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked\n");
-    r.process = GIB(1); // less than what is tracked: another moment, so no difference is shown
-    is(&r,
-       "cutrace: GPU 3 out of memory: cuMemCreate of 5.00 MiB failed: free 0.50 GiB of 4.00, this process 1.5 tracked, "
-       "others 2.5\n");
     r = nothing;
     r.bytes = 700;
     r.free = 1 << 20;
@@ -114,9 +139,9 @@ static void long_texts_are_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_known),   cmocka_unit_test(parts_unknown),
-        cmocka_unit_test(of_unknown_size),    cmocka_unit_test(not_of_the_device),
-        cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(everything_known),  cmocka_unit_test(every_part),
+        cmocka_unit_test(parts_unknown),     cmocka_unit_test(of_unknown_size),
+        cmocka_unit_test(not_of_the_device), cmocka_unit_test(long_texts_are_cut),
     };
     return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
 }

@@ -48,6 +48,8 @@ static void same_readings(const struct ct_readings *a, const struct ct_readings 
         SAME(free_min_t_ns);
         SAME(process_known);
         SAME(process_untracked);
+        if (x->process_known)
+            SAME(split_unexplained);
         SAME(context_bytes);
         SAME(module_bytes);
         SAME(limit_bytes);

@@ -73,8 +73,8 @@ static void release(uint32_t thread, uint64_t ptr) {
     apply(&e, thread, 0);
 }
 
-static void is_split(uint64_t free, uint64_t tracked, uint64_t in_flight, uint64_t untracked,
-                     uint64_t others) {
+static void is_split_but(uint64_t unattributed, uint64_t free, uint64_t tracked, uint64_t in_flight,
+                         uint64_t untracked, uint64_t others) {
     const struct ct_breakdown s = ct_readings_breakdown(&readings, &live, 0);
     assert_true(s.used_known);
     assert_int_equal(s.total, TOTAL);
@@ -83,14 +83,22 @@ static void is_split(uint64_t free, uint64_t tracked, uint64_t in_flight, uint64
     assert_int_equal(s.in_flight, in_flight);
     assert_int_equal(s.untracked, untracked);
     assert_int_equal(s.others, others);
-    assert_int_equal(s.free + s.tracked + s.in_flight + s.untracked + s.others, TOTAL);
+    assert_int_equal(s.unattributed, unattributed);
+    assert_int_equal(s.free + s.tracked + s.in_flight + s.unexplained, TOTAL);
+    assert_int_equal(s.untracked + s.others + s.unattributed, s.unexplained);
 }
 
-static void are(uint64_t untracked, uint64_t others) {
+static void is_split(uint64_t free, uint64_t tracked, uint64_t in_flight, uint64_t untracked,
+                     uint64_t others) {
+    is_split_but(0, free, tracked, in_flight, untracked, others);
+}
+
+static void are(uint64_t untracked, uint64_t others, uint64_t unattributed) {
     const struct ct_breakdown s = ct_readings_breakdown(&readings, &live, 0);
     assert_true(s.split_known);
     assert_int_equal(s.untracked, untracked);
     assert_int_equal(s.others, others);
+    assert_int_equal(s.unattributed, unattributed);
 }
 
 static int begin(void **state) {
@@ -108,30 +116,71 @@ static int end(void **state) {
     return 0;
 }
 
-// NVML may be asked first; then the total is not CUDA's yet.
-static void modules_of_a_process_that_is_alone_are_its_own(void **state) {
+// NVML may be asked first; then the total is not CUDA's yet. A process may load modules, and a
+// neighbour may come: the same reading follows from both.
+static void growth_between_reports_is_of_nobody(void **state) {
     (void)state;
     const uint64_t free = TOTAL - CONTEXT - NOBODY;
     ask_nvml(free, CONTEXT);
     read_free(free);
-    are(CONTEXT, NOBODY);
+    are(CONTEXT, NOBODY, 0);
     read_free(free - 92 * MIB);
-    are(CONTEXT + 92 * MIB, NOBODY);
-    read_free(free - 10 * MIB); // unloaded
-    are(CONTEXT + 10 * MIB + NOBODY, 0);
-    ask_nvml(free - 10 * MIB, CONTEXT + 10 * MIB);
-    are(CONTEXT + 10 * MIB, NOBODY);
+    are(CONTEXT, NOBODY, 92 * MIB);
+    read_free(free - 5468 * MIB);
+    are(CONTEXT, NOBODY, 5468 * MIB);
+    ask_nvml(free - 5468 * MIB, CONTEXT + 92 * MIB);
+    are(CONTEXT + 92 * MIB, NOBODY + 5376 * MIB, 0);
 }
 
 static void beside_others_nobody_can_say(void **state) {
     (void)state;
     read_free(TOTAL - 4000 * MIB);
     ask_nvml(TOTAL - 4000 * MIB, CONTEXT);
-    are(CONTEXT, 4000 * MIB - CONTEXT);
+    are(CONTEXT, 4000 * MIB - CONTEXT, 0);
     read_free(TOTAL - 9000 * MIB);
-    are(CONTEXT, 9000 * MIB - CONTEXT);
+    are(CONTEXT, 4000 * MIB - CONTEXT, 5000 * MIB);
     ask_nvml(TOTAL - 9000 * MIB, CONTEXT + 5000 * MIB);
-    are(CONTEXT + 5000 * MIB, 4000 * MIB - CONTEXT);
+    are(CONTEXT + 5000 * MIB, 4000 * MIB - CONTEXT, 0);
+}
+
+// Either of them may have given memory back. What cannot have been given back is still theirs.
+static void a_decrease_is_of_either(void **state) {
+    (void)state;
+    read_free(TOTAL - 4000 * MIB);
+    ask_nvml(TOTAL - 4000 * MIB, 1000 * MIB);
+    read_free(TOTAL - 3700 * MIB);
+    are(700 * MIB, 2700 * MIB, 300 * MIB);
+    read_free(TOTAL - 2500 * MIB);
+    are(0, 1500 * MIB, 1000 * MIB);
+    read_free(TOTAL - 500 * MIB);
+    are(0, 0, 500 * MIB);
+    read_free(TOTAL - 4000 * MIB);
+    are(1000 * MIB, 3000 * MIB, 0);
+}
+
+// A failure is divided by NVML's next report, if that says more than the last one.
+static void the_next_report_divides_a_failure(void **state) {
+    (void)state;
+    read_free(TOTAL - 1000 * MIB);
+    ask_nvml(TOTAL - 1000 * MIB, CONTEXT);
+    read_free(TOTAL - 6000 * MIB);
+    struct ct_breakdown failed = ct_readings_breakdown(&readings, &live, 0), once = failed;
+    assert_int_equal(failed.unattributed, 5000 * MIB);
+    ask_nvml(TOTAL - 6000 * MIB, CONTEXT);
+    struct ct_breakdown then = ct_readings_breakdown(&readings, &live, 0);
+    ct_breakdown_divide_later(&failed, &then);
+    assert_int_equal(failed.untracked, CONTEXT);
+    assert_int_equal(failed.others, 6000 * MIB - CONTEXT);
+    assert_int_equal(failed.unattributed, 0);
+    then.unattributed = 1; // not as reported: it divides nothing
+    ct_breakdown_divide_later(&once, &then);
+    assert_int_equal(once.unattributed, 5000 * MIB);
+    ask_nvml(TOTAL - 12000 * MIB, CONTEXT); // 6000 MiB came after the failure: nobody knows whose
+    then = ct_readings_breakdown(&readings, &live, 0);
+    ct_breakdown_divide_later(&once, &then);
+    assert_int_equal(once.untracked, 0);
+    assert_int_equal(once.others, 6000 * MIB - CONTEXT);
+    assert_int_equal(once.unattributed, CONTEXT);
 }
 
 // ---- readings during calls ----------------------------------------------------------------------
@@ -168,7 +217,7 @@ static void its_event_corrects_the_readings_before(void **state) {
     read_free(free_at_start - LARGE - 92 * MIB); // and a module was loaded
     now_ns += MS;
     allocate(1, PTR, LARGE, 152 * MS);
-    is_split(free_at_start - LARGE - 92 * MIB, LARGE, 0, CONTEXT + 92 * MIB, NOBODY);
+    is_split_but(92 * MIB, free_at_start - LARGE - 92 * MIB, LARGE, 0, CONTEXT, NOBODY);
 }
 
 static void a_reading_before_the_memory_was_taken_counts(void **state) {
@@ -259,8 +308,10 @@ static void the_reserve_of_a_pool_is_tracked_and_idle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(modules_of_a_process_that_is_alone_are_its_own),
+        TEST(growth_between_reports_is_of_nobody),
         TEST(beside_others_nobody_can_say),
+        TEST(a_decrease_is_of_either),
+        TEST(the_next_report_divides_a_failure),
         TEST(an_allocation_under_way_is_not_untracked),
         TEST(its_event_corrects_the_readings_before),
         TEST(a_reading_before_the_memory_was_taken_counts),

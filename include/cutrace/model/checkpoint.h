@@ -193,8 +193,10 @@ static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, i
         CT_SET(e, free_bytes, last->free + last->in_flight); // the calls will have ended
         CT_SET(e, total_bytes, last->total);
         CT_SET(e, used_bytes, last->tracked);
-        if (d->process_known)
+        if (d->process_known) {
             CT_SET(e, process_bytes, last->tracked + d->process_untracked);
+            CT_SET(e, bytes, d->split_unexplained);
+        }
         e++;
     }
     const struct {
@@ -456,6 +458,8 @@ static inline void ct_checkpoint_restore_reading(struct ct_readings *r, const st
         d->last = ct_reading_make(e->free_bytes, e->total_bytes, e->used_bytes, e->t_ns);
         d->process_known = CT_HAS(e, process_bytes);
         d->process_untracked = d->process_known ? e->process_bytes - e->used_bytes : 0;
+        // Absent in traces of earlier recorders.
+        d->split_unexplained = CT_HAS(e, bytes) ? e->bytes : ct_reading_unexplained(&d->last);
     } else if (CT_HAS(e, total_bytes)) {
         d->free_known = 0;
         ct_readings_note_lowest(d, e);

@@ -43,6 +43,9 @@ struct ct_device_usage {
     uint64_t free_min, free_min_t_ns;
     int process_known;          // NVML reported what this process uses
     uint64_t process_untracked; // part of it that its allocations do not explain
+    // What the reading of that report left unexplained, and when it was: the part beyond
+    // process_untracked is of other processes.
+    uint64_t split_unexplained, split_t_ns;
     uint64_t context_bytes, module_bytes, limit_bytes; // measured costs
     int context_known, module_known, limit_known;
     uint64_t readings; // before the last one
@@ -147,25 +150,8 @@ static inline uint64_t ct_readings_explain_growth(uint64_t before, uint64_t now,
 
 // ---- readings -----------------------------------------------------------------------------------
 
-// Memory of others below this is the driver's own (9 MiB with a context on an H100; NVML attributes
-// it to no process).
-#define CT_DRIVER_OWN_MAX_BYTES ((uint64_t)64 << 20)
-
-// Memory that neither this process's allocations nor NVML's figure for it explain.
-static inline uint64_t ct_readings_others(const struct ct_device_usage *d) {
-    const uint64_t unexplained = ct_reading_unexplained(&d->last);
-    return unexplained > d->process_untracked ? unexplained - d->process_untracked : 0;
-}
-
-// Free memory falls between two NVML readings. If nobody else uses the device, the cause is this
-// process: it loads the modules of kernels that it launches first. Otherwise the cause is unknown
-// and the growth counts as others'.
-static inline void ct_readings_attribute_growth(struct ct_device_usage *d, uint64_t others_before) {
-    const uint64_t now = ct_readings_others(d);
-    if (d->process_known && others_before < CT_DRIVER_OWN_MAX_BYTES && now > others_before)
-        d->process_untracked += now - others_before;
-}
-
+// Later readings than NVML's report only say how the sum of untracked memory and others' memory has
+// changed, not whose it was: ct_breakdown_divide.
 static inline void ct_readings_keep_last(struct ct_device_usage *d) {
     if (d->last.known)
         d->earlier[d->readings++ % CT_EARLIER_READINGS] = (struct ct_earlier_reading){
@@ -180,6 +166,19 @@ static inline uint64_t ct_readings_total(const struct ct_device_usage *d, const 
     if (d->total)
         return d->total;
     return d->cuda_total ? d->cuda_total : e->total_bytes;
+}
+
+// The last reading was made with NVML's total; now CUDA's is known.
+static inline void ct_readings_set_total(struct ct_device_usage *d, uint64_t total) {
+    const uint64_t before = ct_reading_unexplained(&d->last);
+    d->last =
+        ct_reading_make(d->last.free + d->last.in_flight, total, d->last.tracked, d->last.t_ns);
+    const uint64_t now = ct_reading_unexplained(&d->last);
+    if (now > before)
+        d->split_unexplained += now - before;
+    else
+        d->split_unexplained -=
+            d->split_unexplained < before - now ? d->split_unexplained : before - now;
 }
 
 // What NVML reports of this process beyond its allocations, without memory in flight.
@@ -204,8 +203,7 @@ static inline void ct_readings_apply_sample(struct ct_readings *r, const struct 
     if (!nvml)
         ct_readings_note_lowest(d, e);
     if (d->last.known && !nvml && d->last.total != total)
-        d->last =
-            ct_reading_make(d->last.free + d->last.in_flight, total, d->last.tracked, d->last.t_ns);
+        ct_readings_set_total(d, total);
     const uint64_t beyond = ct_reading_unexplained(&now);
     if (calls && d->last.known)
         now.in_flight = ct_readings_explain_growth(ct_reading_unexplained(&d->last), beyond, calls);
@@ -214,15 +212,14 @@ static inline void ct_readings_apply_sample(struct ct_readings *r, const struct 
     else if (calls)
         now.in_flight = beyond >= calls ? calls : 0;
     now.expected = ahead;
-    const uint64_t others = ct_readings_others(d);
     ct_readings_keep_last(d);
     d->last = now;
-    if (nvml && CT_HAS(e, process_bytes)) {
-        d->process_untracked = ct_readings_process_untracked(d, e, &now, calls);
-        d->process_known = 1;
-    } else {
-        ct_readings_attribute_growth(d, others);
-    }
+    if (!nvml || !CT_HAS(e, process_bytes))
+        return;
+    d->process_untracked = ct_readings_process_untracked(d, e, &now, calls);
+    d->process_known = 1;
+    d->split_unexplained = ct_reading_unexplained(&now);
+    d->split_t_ns = now.t_ns;
 }
 
 // ---- calls that a reading did not know of -------------------------------------------------------
@@ -249,6 +246,9 @@ static inline void ct_readings_correct(struct ct_device_usage *d, uint64_t start
             before->process_known ? before->process_untracked : before->unexplained,
             o->process_untracked, bytes);
     }
+    if (d->split_t_ns > start_ns)
+        d->split_unexplained -=
+            ct_readings_explain_growth(before->unexplained, d->split_unexplained, bytes);
     ct_reading_correct(&d->last, ct_readings_explain_growth(
                                      before->unexplained, ct_reading_unexplained(&d->last), bytes));
     d->process_untracked -= ct_readings_explain_growth(
@@ -368,13 +368,40 @@ struct ct_breakdown {
     uint64_t
         used; // of the device by everybody: the last reading, adjusted by what was tracked since
     uint64_t free, total;
-    uint64_t in_flight;         // by allocations and frees that were under way at the reading
-    uint64_t untracked, others; // by this process beyond `tracked`; by other processes
-    uint64_t unexplained;       // untracked + others, where only their sum is known
+    uint64_t in_flight; // by allocations and frees that were under way at the reading
+    // By this process beyond `tracked`; by other processes; by one of them, which is not known.
+    uint64_t untracked, others, unattributed;
+    uint64_t unexplained; // the sum of these three
     int used_known, split_known;
     int moved_on; // tracked memory changed since the reading: `used` is inferred
     uint64_t reading_t_ns;
 };
+
+// Divides what is unexplained by a division that is known of another moment. If the sum was smaller
+// then, nobody knows who has the difference; if it was larger, nobody knows who had it. (That one
+// process takes what another one has given back meanwhile is not seen.)
+static inline void ct_breakdown_divide(struct ct_breakdown *s, uint64_t untracked,
+                                       uint64_t others) {
+    const uint64_t sum = untracked + others;
+    const uint64_t less = sum > s->unexplained ? sum - s->unexplained : 0;
+    s->split_known = 1;
+    s->untracked = untracked > less ? untracked - less : 0;
+    s->others = others > less ? others - less : 0;
+    s->unattributed = s->unexplained - s->untracked - s->others;
+}
+
+// The same by NVML's next report, at most so long after the moment. `then` is the breakdown at the
+// report.
+#define CT_SPLIT_AFTER_NS UINT64_C(2000000000)
+static inline void ct_breakdown_divide_later(struct ct_breakdown *s,
+                                             const struct ct_breakdown *then) {
+    struct ct_breakdown later = *s;
+    if (!s->used_known || !then->split_known || then->unattributed)
+        return;
+    ct_breakdown_divide(&later, then->untracked, then->others);
+    if (!s->split_known || later.unattributed < s->unattributed)
+        *s = later;
+}
 
 // The breakdown of a device (an index) whose tracked memory is given.
 static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readings *r, int device,
@@ -402,9 +429,12 @@ static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readi
     s.unexplained = s.used > s.tracked ? s.used - s.tracked : 0;
     s.in_flight = last->in_flight < s.unexplained ? last->in_flight : s.unexplained;
     s.unexplained -= s.in_flight;
-    s.split_known = d->process_known;
-    s.untracked = d->process_untracked < s.unexplained ? d->process_untracked : s.unexplained;
-    s.others = s.unexplained - s.untracked;
+    s.unattributed = s.unexplained;
+    if (!d->process_known)
+        return s;
+    const uint64_t own =
+        d->process_untracked < d->split_unexplained ? d->process_untracked : d->split_unexplained;
+    ct_breakdown_divide(&s, own, d->split_unexplained - own);
     return s;
 }
 

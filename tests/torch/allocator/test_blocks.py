@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,7 @@ class Run:
         tap.equal(done.returncode, 0, f"{' '.join(words)}: {done.stderr[-2000:]}")
         with open(truth, encoding="utf-8") as lines:
             self.moments = [json.loads(line) for line in lines]
+        self.said = done.stderr
 
     def events(self):
         with subprocess.Popen([tap.REPORT, "dump", "--json", self.trace], stdout=subprocess.PIPE, env=tap.PLAIN) as dump:
@@ -232,6 +234,23 @@ def check_stacks(version):
     tap.check(not missing, f"{len(missing)} of {len(names)} stacks do not reach the thread's function: {missing[:1]}")
 
 
+def count_said(text):
+    """Failures that the lines on standard error say, and those of them that are PyTorch's; a line may sum up."""
+    lines = [line for line in text.splitlines() if line.startswith("cutrace: ") and " out of memory: " in line]
+    counts = [1 + int((re.match(r"cutrace: (\d+) more failed", line) or [0, 0])[1]) for line in lines]
+    return sum(counts), sum(n for n, line in zip(counts, lines) if "PyTorch's allocation of" in line)
+
+
+def check_said(version):
+    """each failure that PyTorch raises is said on standard error, and no driver call that a retry healed"""
+    for case in CASES[1], CASES[4], CASES[12]:
+        run = Run(ready(version), case, seed=5, operations=1500, moments=5, CUTRACE_STACKS="both", CUTRACE_QUIET="0")
+        seen = sums(run.moments)
+        failed = sum(e["op"] in ("alloc", "create") and e["result"] == 2 for e in run.events())
+        tap.check(seen["retries"] and failed > seen["ooms"], f"{case[0]}: nothing was retried: {seen}, {failed} failed calls")
+        tap.equal(count_said(run.said), (seen["ooms"],) * 2, f"{case[0]}: {failed} failed calls, {run.said[-2000:]}")
+
+
 def check_operations(version):
     """All cases of a version together: another one that cannot be had changes nothing."""
     ready(version)
@@ -273,7 +292,8 @@ def main():
         for case in cases(version):
             tap.case(f"PyTorch {version}: {case[0]}")(functools.partial(check_case, version, case))
     for function, version in ((check_stacks, wheels.versions()[0]), (check_stacks, wheels.versions()[-1]),
-                              (check_faults, wheels.versions()[-1])):
+                              (check_faults, wheels.versions()[-1]),
+                              *((check_said, version) for version in wheels.versions())):
         tap.case(f"PyTorch {version}: {function.__doc__}")(functools.partial(function, version))
     if not sys.argv[1:]:  # the sum over all cases above
         for version in wheels.versions():

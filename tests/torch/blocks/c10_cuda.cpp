@@ -180,6 +180,11 @@ C10_API void fake_lock(int device) {
 C10_API void fake_unlock(int device) {
     pools[device].mutex.unlock();
 }
+// A call of the runtime that is neither repeated nor reported.
+C10_API int fake_raw(size_t bytes) {
+    void *p;
+    return int(cudaMalloc(&p, bytes));
+}
 // The reports of other versions of torch, once each.
 C10_API void fake_old_reports(int device) {
     const auto d = int8_t(device);

@@ -202,6 +202,28 @@ def _():
     return out
 
 
+@case("a refused call that PyTorch's retry heals is not said; what it raises, and what others are refused, is said before the call returns")
+def _():
+    out, said = [], re.compile(r"cutrace: GPU 0 out of memory: (PyTorch's allocation|cuMemAlloc_v2) of (\d)\.00 GiB failed")
+    for kinds in (["heal"], ["raise"], ["own"], ["heal", "raise"], ["raise", "own", "heal", "raise", "heal", "own", "raise"]):
+        done = run("uses_allocator", "refusals", FIRST, *kinds, env={"SIM_MEM_MB": 1024, "CUTRACE_QUIET": None})
+        (path,) = done.traces.values()
+        want = [("PyTorch's allocation" if kind == "raise" else "cuMemAlloc_v2", str(2 + i)) for i, kind in enumerate(kinds) if kind != "heal"]
+        failed = sum(e["op"] == "alloc" and e["result"] == 2 for e in dumped(path))
+        calls = sum({"heal": 1, "raise": 2, "own": 1}[kind] for kind in kinds)
+        out += ended(done, -signal.SIGKILL) + ([] if failed == calls else [f"{failed} refused calls, not {calls}"])
+        if said.findall(done.err) != want or len(done.err.splitlines()) != len(want):
+            out.append(f"{kinds}: {done.err}")
+    return out
+
+
+@case("a refused call of PyTorch's allocator that it neither repeats nor reports is said at the exit")
+def _():
+    done = run("uses_allocator", "refusals", FIRST, "heal", "raw", "exit", env={"SIM_MEM_MB": 1024, "CUTRACE_QUIET": None})
+    said = re.findall(r"cutrace: GPU 0 out of memory: cudaMalloc of 3\.00 GiB failed", done.err)
+    return ended(done) + ([] if len(said) == len(done.err.splitlines()) == 1 else [done.err])
+
+
 @case("reports of older versions: recorded with what they tell, and forwarded each to its own")
 def _():
     done = run("uses_allocator", "old", FIRST)

@@ -129,6 +129,38 @@ int constructor(const std::string &folder, const char *another, const char *plug
     tell("all", t);
     return 0;
 }
+// One request after the other: `heal` is refused by the driver until the cache is freed, `raise` is refused for good, `own`
+// is a refused call of the program's own, `raw` one of the allocator's that it neither repeats nor reports. Then the process
+// is killed, if it does not `exit`.
+void refusals(const Torch &t, int n, char **what) {
+    int (*own)(void **, size_t), (*raw)(size_t);
+    find(dlopen("libcudart.so.13", RTLD_NOW), own, "cudaMalloc");
+    find(t.handle, raw, "fake_raw");
+    const auto must = [](bool right) {
+        if (!right)
+            std::_Exit(9);
+    };
+    for (int i = 0; i < n; i++) {
+        const std::string kind = what[i];
+        if (kind == "heal") {
+            t.free(0, t.alloc(0, 400u << 20));
+            void *p = t.alloc(0, 700u << 20);
+            must(p);
+            t.free(0, p);
+            t.release(0);
+        } else if (kind == "raw") {
+            must(raw(size_t(2 + i) << 30) == 2);
+        } else if (kind == "exit") {
+            std::exit(0);
+        } else if (kind == "raise") {
+            must(!t.alloc(0, size_t(2 + i) << 30));
+        } else {
+            void *p;
+            must(own(&p, size_t(2 + i) << 30) == 2);
+        }
+    }
+    kill(getpid(), SIGKILL);
+}
 } // namespace
 
 int main(int argc, char **argv) {
@@ -168,6 +200,8 @@ int main(int argc, char **argv) {
         if (!p || t.alloc(0, 50 << 20))
             return 1;
         t.free(0, p);
+    } else if (what == "refusals") {
+        refusals(t, argc - 3, argv + 3);
     } else if (what == "old") {
         t.free(0, t.alloc(0, 512)); // the driver is at work
         t.old_reports(0);

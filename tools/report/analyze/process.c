@@ -289,6 +289,8 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_
     for (size_t i = 0; i < p->device_count; i++) {
         struct ct_process_device *d = &p->devices[i];
         d->split = ct_replay_split(r, d->ordinal);
+        if (p->has_crossing && p->crossing.event == last && p->crossing.device == d->ordinal)
+            d->split = p->crossing.split; // with what NVML reported soon afterwards
         d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
     }
     ct_sharing_free(&sharing);

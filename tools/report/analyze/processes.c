@@ -230,7 +230,7 @@ static int counts(const struct ct_process *p) {
 }
 
 // What a process of its own does not track. Where it shares the GPU with another one, this is by
-// NVML's figures alone: the model of a single process attributes growth to that process.
+// NVML's figures alone: the model of a single process does not know the other one's memory.
 static int find_untracked(const struct ct_gpu *g, const struct ct_process_device *d,
                           uint64_t *bytes) {
     const struct ct_process_reading *r;
@@ -254,6 +254,7 @@ static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_pr
     d->untracked_known = find_untracked(g, d, &d->untracked);
     g->tracked += d->split.tracked;
     g->untracked += d->untracked;
+    g->others += d->split.others;
     g->split_known &= d->untracked_known;
     g->imported += d->shared.imported_bytes;
     g->opened += d->shared.opened;
@@ -298,15 +299,17 @@ static int is_better(const struct ct_processes *all, const struct source *a,
     return a->reading->t_ns > b->reading->t_ns;
 }
 
-static struct source find_reading(const struct ct_processes *all, int gpu, int *totals_differ) {
+static struct source find_reading(const struct ct_processes *all, int gpu, int of_nvml,
+                                  int *totals_differ) {
     struct source best = {0};
     const struct ct_process_reading *r, *other = NULL;
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++) {
             const struct ct_process_device *d = device_of(all, i, k);
+            const struct ct_process_readings *of = of_nvml ? &d->nvml_readings : &d->readings;
             if (d->gpu != gpu || !counts(&all->list[i]))
                 continue;
-            for (size_t back = 0; (r = ct_process_readings_get(&d->readings, back)); back++) {
+            for (size_t back = 0; (r = ct_process_readings_get(of, back)); back++) {
                 const struct source s = {d, r, sum_calls_under_way(all, gpu, d, r)};
                 *totals_differ |= !back && other && other->total != r->total;
                 other = back ? other : r;
@@ -317,23 +320,31 @@ static struct source find_reading(const struct ct_processes *all, int gpu, int *
     return best;
 }
 
-// Brings a reading of a GPU up to the moment. Returns 0 if that cannot be done.
-static int find_used(const struct ct_processes *all, int gpu, struct ct_gpu *g, uint64_t *used) {
-    const struct source s = find_reading(all, gpu, &g->totals_differ);
-    uint64_t since = 0; // negative as two's complement
-    int is_exact = 1;
-    if (!s.reading || g->totals_differ || s.reading->free > s.reading->total)
-        return 0;
+// What all processes have tracked since a reading (negative as two's complement). Clears *is_exact
+// if that is not known exactly.
+static uint64_t find_tracked_since(const struct ct_processes *all, int gpu, const struct source *s,
+                                   int *is_exact) {
+    uint64_t since = 0;
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++) {
             const struct ct_process_device *d = device_of(all, i, k);
-            if (d->gpu != gpu || !counts(&all->list[i]) || s.reading->t_ns == all->t_ns)
+            if (d->gpu != gpu || !counts(&all->list[i]) || s->reading->t_ns == all->t_ns)
                 continue;
-            is_exact &= d == s.device || !d->curve.is_thinned;
-            since += d->split.tracked - (d == s.device
-                                             ? s.reading->tracked
-                                             : ct_tracked_curve_at(&d->curve, s.reading->t_ns));
+            *is_exact &= d == s->device || !d->curve.is_thinned;
+            since += d->split.tracked - (d == s->device
+                                             ? s->reading->tracked
+                                             : ct_tracked_curve_at(&d->curve, s->reading->t_ns));
         }
+    return since;
+}
+
+// Brings a reading of a GPU up to the moment. Returns 0 if that cannot be done.
+static int find_used(const struct ct_processes *all, int gpu, struct ct_gpu *g, uint64_t *used) {
+    const struct source s = find_reading(all, gpu, 0, &g->totals_differ);
+    int is_exact = 1;
+    if (!s.reading || g->totals_differ || s.reading->free > s.reading->total)
+        return 0;
+    const uint64_t since = find_tracked_since(all, gpu, &s, &is_exact);
     g->total = s.reading->total;
     g->reading_t_ns = s.reading->t_ns;
     g->calls_under_way = s.calls_under_way;
@@ -343,8 +354,38 @@ static int find_used(const struct ct_processes *all, int gpu, struct ct_gpu *g, 
     return is_exact && (!g->calls_under_way || s.reading->t_ns == all->t_ns);
 }
 
+// What other processes held when NVML was asked last by one of several processes, if it is known.
+static int find_others(const struct ct_processes *all, int gpu, const struct ct_gpu *g,
+                       uint64_t *others) {
+    int differ = 0, is_exact = 1;
+    const struct source s = find_reading(all, gpu, 1, &differ);
+    if (!s.reading || s.calls_under_way || s.reading->total != g->total)
+        return 0;
+    const uint64_t used = s.reading->total - s.reading->free +
+                          find_tracked_since(all, gpu, &s, &is_exact) - g->tracked;
+    *others = used > g->untracked ? used - g->untracked : 0;
+    return is_exact && used <= g->total;
+}
+
+// Divides the rest between the traced processes and others, by NVML.
+static void divide_rest(const struct ct_processes *all, int gpu, struct ct_gpu *g,
+                        uint64_t others) {
+    struct ct_breakdown s = {.unexplained = g->rest};
+    if (g->processes > 1 && !find_others(all, gpu, g, &others))
+        return;
+    ct_breakdown_divide(&s, g->untracked, others);
+    g->untracked = s.untracked;
+    g->others = s.others;
+    g->unattributed = s.unattributed;
+    g->split_known = 1;
+}
+
 static void divide(const struct ct_processes *all, int gpu, struct ct_gpu *g) {
     uint64_t used = 0;
+    const uint64_t others = g->others; // as the only process sees them
+    const int may_split = g->split_known && !g->unknown && !g->last_seen;
+    g->split_known = 0;
+    g->others = 0;
     g->used_known = find_used(all, gpu, g, &used);
     if (!g->used_known)
         return;
@@ -355,9 +396,9 @@ static void divide(const struct ct_processes *all, int gpu, struct ct_gpu *g) {
     }
     g->free = g->total - used;
     g->rest = used - g->tracked;
-    g->split_known = g->split_known && !g->unknown && !g->last_seen && !g->calls_under_way &&
-                     g->untracked <= g->rest;
-    g->others = g->split_known ? g->rest - g->untracked : 0;
+    g->unattributed = g->rest;
+    if (may_split && !g->calls_under_way && g->untracked <= g->rest)
+        divide_rest(all, gpu, g, others);
 }
 
 static void clear_sums(struct ct_gpu *g) {

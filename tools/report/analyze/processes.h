@@ -22,9 +22,9 @@ struct ct_gpu {
     size_t unknown, last_seen; // processes of these kinds
     uint64_t tracked;          // of all processes but the unknown ones
     // By the newest reading of any process and what was tracked since: total = tracked + rest +
-    // free, and rest = untracked + others if split_known.
+    // free, and rest = untracked + others + unattributed; that is the whole rest unless split_known.
     int used_known, split_known, is_contradictory, totals_differ, moved_on;
-    uint64_t total, free, rest, untracked, others, reading_t_ns;
+    uint64_t total, free, rest, untracked, others, unattributed, reading_t_ns;
     // Bytes of calls that were under way at the reading. It may or may not have had their memory:
     // it is part of the rest, or the rest is unknown.
     uint64_t calls_under_way;

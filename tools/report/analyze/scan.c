@@ -125,6 +125,21 @@ static void add_oom(struct ct_scan *s, const struct ct_event *e, uint64_t number
     ct_incidents_add(&s->incidents, &o, s->of_event);
 }
 
+// NVML's report divides the memory at the OOMs shortly before it, as the recorder does for its line
+// on stderr (ct_breakdown_divide_later). Each is divided by the first report that follows it.
+static void divide_ooms(struct ct_scan *s, const struct ct_event *e, int index) {
+    size_t *divided = &s->device[index].divided_ooms;
+    const struct ct_breakdown then = ct_replay_split(&s->end, index);
+    for (size_t i = s->incidents.oom_count; i > *divided; i--) {
+        struct ct_oom_event *o = &s->incidents.ooms[i - 1];
+        if (e->t_ns - o->t_ns > CT_SPLIT_AFTER_NS)
+            break;
+        if (o->device == index)
+            ct_breakdown_divide_later(&o->split, &then);
+    }
+    *divided = s->incidents.oom_count;
+}
+
 static void note_success(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
     ct_incidents_note_success(&s->incidents, e, number);
     if (e->op == CT_OP_BLOCK_ALLOC && s->of_event && s->of_event->incident)
@@ -358,6 +373,8 @@ static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t nu
     note_peaks(s, index, e, number);
     if (before)
         note_budget(s, index, before, e);
+    if (e->op == CT_OP_MEMORY_SAMPLE && CT_HAS(e, process_bytes))
+        divide_ooms(s, e, index);
     if (ct_event_reports_oom(e))
         add_oom(s, e, number);
     else if (!CT_HAS(e, result) || e->result == 0)

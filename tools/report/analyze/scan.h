@@ -31,6 +31,7 @@ struct ct_device_scan {
     uint64_t allocations; // in the range, successful
     int over_known;       // the budget was crossed
     struct ct_oom_event over;
+    size_t divided_ooms;          // those before this position have had their report of NVML
     struct ct_peak_totals totals; // by stack, at the peak and at the last OOM
 };
 

@@ -342,6 +342,7 @@ void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_
     ct_json_number_or_null(j, "in_flight_bytes", s->used_known, s->in_flight);
     ct_json_number_or_null(j, "untracked_bytes", s->split_known, s->untracked);
     ct_json_number_or_null(j, "other_processes_bytes", s->split_known, s->others);
+    ct_json_number_or_null(j, "unattributed_bytes", s->used_known, s->unattributed);
     ct_json_number_or_null(j, "untracked_or_others_bytes", s->used_known, s->unexplained);
     ct_json_bool(j, "inferred", s->moved_on);
     ct_json_number_or_null(j, "read_t_ns", s->used_known, s->reading_t_ns);

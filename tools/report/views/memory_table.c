@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows add up: tracked, in flight, untracked, others and free to the capacity, and the indented
-// ones to what is tracked.
+// The rows add up: tracked, in flight, untracked, others, what is of one of these two, and free to
+// the capacity, and the indented ones to what is tracked.
 #include "views/memory_table.h"
 
 #include <string.h>
@@ -154,6 +154,9 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
     else
         note = add_row(r, m->unexplained, "contexts, modules, rounding, other processes");
     append_measured(v, t->usage, note);
+    if (m->split_known && m->unattributed)
+        add_row(r, m->unattributed,
+                "untracked or of other processes: NVML's report is of another moment");
     if (m->split_known)
         add_row(r, m->others, "other processes and the driver, by NVML");
     add_free(v, r, m);

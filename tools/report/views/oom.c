@@ -36,10 +36,14 @@ static void print_head(struct ct_view *v, const struct ct_scan *s, const struct 
 }
 
 static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
-    const uint64_t parts[] = {m->tracked, m->split_known ? m->untracked : m->unexplained,
-                              m->split_known ? m->others : 0, m->free, m->in_flight};
-    struct ct_human_text shown[5]; // as summary shows them
-    ct_human_bytes_of_parts(shown, parts, 5, m->total, v->options->units, 1);
+    const uint64_t parts[] = {m->tracked,
+                              m->split_known ? m->untracked : m->unexplained,
+                              m->split_known ? m->others : 0,
+                              m->free,
+                              m->in_flight,
+                              m->split_known ? m->unattributed : 0};
+    struct ct_human_text shown[6]; // as summary shows them
+    ct_human_bytes_of_parts(shown, parts, 6, m->total, v->options->units, 1);
     print_name(v, "memory");
     fprintf(v->out, "%s tracked", shown[0].text);
     if (m->pool_idle)
@@ -51,6 +55,8 @@ static void print_memory(struct ct_view *v, const struct ct_breakdown *m) {
         fprintf(v->out, ", %s untracked, %s of other processes", shown[1].text, shown[2].text);
     else if (m->used_known)
         fprintf(v->out, ", %s untracked or of other processes", shown[1].text);
+    if (m->split_known && m->unattributed)
+        fprintf(v->out, ", %s untracked or of other processes", shown[5].text);
     if (m->used_known)
         fprintf(v->out, ", %s free%s", shown[3].text, m->moved_on ? " (inferred)" : "");
     putc('\n', v->out);

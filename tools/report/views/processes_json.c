@@ -136,6 +136,7 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_json_number_or_null(j, "free_bytes", used, g->free);
     ct_json_number_or_null(j, "untracked_bytes", used && g->split_known, g->untracked);
     ct_json_number_or_null(j, "other_processes_bytes", used && g->split_known, g->others);
+    ct_json_number_or_null(j, "unattributed_bytes", used, g->unattributed);
     ct_json_number_or_null(j, "untracked_or_others_bytes", used, g->rest);
     ct_json_number_or_null(j, "read_t_ns", sums && g->total, g->reading_t_ns);
     ct_json_bool(j, "inferred", g->moved_on);

@@ -158,18 +158,38 @@ static void print_answer(const struct ct_processes_shown *s) {
 
 // ---- GPUs ---------------------------------------------------------------------------------------
 
+// Whether a part of the rest is of the processes or of others, and the sum of both is not all that
+// is known.
+static int is_partly_split(const struct ct_gpu *g) {
+    return g->used_known && g->split_known && g->unattributed;
+}
+
+enum { WIDTH_WITH_EITHER = 90 };
+
+// Whether that part has a column. A narrow terminal shows the sum.
+static int shows_either(const struct ct_processes_shown *s) {
+    int any = 0;
+    for (size_t i = 0; i < s->all.gpu_count; i++)
+        any |= is_partly_split(&s->all.gpus[i]);
+    return any && s->terminal->width >= WIDTH_WITH_EITHER;
+}
+
 // Prints untracked and others, or their sum where only that is known, and what is free.
 static void print_rest(const struct ct_processes_shown *s, const struct ct_gpu *g) {
-    const uint64_t parts[] = {g->tracked, g->split_known ? g->untracked : g->rest,
-                              g->split_known ? g->others : 0, g->free};
-    struct ct_human_text text[4];
-    ct_human_bytes_of_parts(text, parts, 4, g->total, s->options->units, g->split_known ? 2 : 1);
+    const int split = g->split_known && (!g->unattributed || shows_either(s));
+    const uint64_t parts[] = {g->tracked, split ? g->untracked : g->rest, split ? g->others : 0,
+                              g->free, split ? g->unattributed : 0};
+    struct ct_human_text text[5];
+    ct_human_bytes_of_parts(text, parts, 5, g->total, s->options->units, split ? 2 : 1);
     if (!g->used_known)
-        fprintf(s->out, " %12s %12s %12s", "-", "-", "-");
-    else if (g->split_known)
-        fprintf(s->out, " %12s %12s %12s", text[1].text, text[2].text, text[3].text);
+        fprintf(s->out, " %12s %12s", "-", "-");
+    else if (split)
+        fprintf(s->out, " %12s %12s", text[1].text, text[2].text);
     else
-        fprintf(s->out, " %12s %12s %12s", "together", text[1].text, text[3].text);
+        fprintf(s->out, " %12s %12s", "together", text[1].text);
+    if (shows_either(s))
+        fprintf(s->out, " %12s", is_partly_split(g) ? text[4].text : "");
+    fprintf(s->out, " %12s", g->used_known ? text[3].text : "-");
 }
 
 static void print_gpu(const struct ct_processes_shown *s, size_t i) {
@@ -193,8 +213,11 @@ static void print_gpus(const struct ct_processes_shown *s) {
         known += s->all.gpus[i].ordinal < CT_MAX_DEVICES;
     if (!s->all.same_clock || !known)
         return;
-    fprintf(s->out, "%s%-5s %5s %12s %12s  %12s %12s %12s%s\n", s->terminal->dim, "GPU", "procs",
-            "capacity", "tracked", "untracked", "others", "free", s->terminal->reset);
+    fprintf(s->out, "%s%-5s %5s %12s %12s  %12s %12s", s->terminal->dim, "GPU", "procs", "capacity",
+            "tracked", "untracked", "others");
+    if (shows_either(s))
+        fprintf(s->out, " %12s", "either");
+    fprintf(s->out, " %12s%s\n", "free", s->terminal->reset);
     for (size_t i = 0; i < s->all.gpu_count && shown < MOST_GPUS; i++)
         if (s->all.gpus[i].ordinal < CT_MAX_DEVICES) {
             print_gpu(s, i);
@@ -252,6 +275,7 @@ static const struct gpu_note notes[] = {
     {"the reading and what the processes tracked contradict each other", is_contradictory},
     {"the processes see different capacities", differs_in_total},
     {"allocations were under way at the reading; others may include them", has_calls_under_way},
+    {"either: untracked or of others, because NVML's report is of another moment", is_partly_split},
     {"shared memory (IPC) counts where it was allocated", is_shared},
     {"what \"-\" held is unknown, and part of others", has_unknown},
     {"* as of the process's last event, at most 60 s before; it may have ended since",
@@ -263,6 +287,8 @@ static void print_gpu_notes(const struct ct_processes_shown *s) {
         return;
     for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
         const char *separator = "GPU ";
+        if (notes[n].applies == is_partly_split && !shows_either(s))
+            continue;
         for (size_t i = 0, shown = 0; i < s->all.gpu_count && shown <= 4; i++)
             if (notes[n].applies(&s->all.gpus[i])) {
                 fprintf(s->out, "%s%s", separator,

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is said on standard error about refused memory: that every failure is said before its call returns, with figures of
+its moment. Compared with the simulated driver's ledger, which has free memory and all allocations at each call."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import ways  # noqa: E402
+from tap import BUILD, FULL, case, check, equal, main, read_json  # noqa: E402
+
+PROGRAM = os.path.join(BUILD, "tests/recorder/refused_calls")
+M, G = 1 << 20, 1 << 30
+LINE = re.compile(r"cutrace: (?:(?P<more>\d+) more failed, the last of them: )?GPU 0 out of memory: (?P<api>\w+) of (?P<size>[\d.]+) GiB "
+                  r"failed(?: \((?P<caller>[^)]*)\))?: free (?P<free>[\d.]+) (?P<unit>[GM]iB) of (?P<total>[\d.]+)(?: GiB)?, "
+                  r"this process (?P<tracked>[\d.]+) tracked(?: \+ (?P<flight>[\d.]+) in flight)?(?: \+ (?P<untracked>[\d.]+) untracked)?"
+                  r"(?:, others (?P<others>[\d.]+))?(?:, (?P<either>[\d.]+) untracked or of others)?; run: cutrace-report (?P<path>\S+)")
+
+
+def run(*words, memory=8 << 10, **env):
+    return ways.run(PROGRAM, *words, env={"CUTRACE_QUIET": None, "SIM_MEM_MB": str(memory), **env})
+
+
+def parsed(text):
+    out = []
+    for line in text.splitlines():
+        found = LINE.fullmatch(line)
+        check(found, "not understood: " + line)
+        out.append({k: v if v is None or k in ("api", "caller", "unit", "path") else float(v) for k, v in found.groupdict().items()})
+    return out
+
+
+def asked(line):
+    """What a call of this suite asked for beyond 1 TiB; its line has GiB with two decimals."""
+    return line["size"] - 1024
+
+
+def whole(line):
+    """The parts and the free memory, in GiB."""
+    free = line["free"] / (1024 if line["unit"] == "MiB" else 1)
+    return free + sum(line[k] or 0 for k in ("tracked", "flight", "untracked", "others", "either"))
+
+
+def refused(done):
+    """The refused calls of the ledger, each with what this process held and what was free then, in GiB."""
+    held, out, at = 0, [], {}
+    for e in done.ledger():
+        if e["op"] == "alloc" and not e["result"]:
+            at[e["ptr"]] = e["bytes"]
+            held += e["bytes"]
+        elif e["op"] == "free":
+            held -= at.pop(e["ptr"])
+        elif e["op"] == "alloc":
+            out.append((e["bytes"], held / G, e["free"] / G))
+    return out
+
+
+def is_of(line, truth, slack=0.0):
+    """Whether the figures are those of a moment of the ledger, as far as their decimals tell."""
+    _, held, free = truth
+    return abs(line["free"] - free) <= 0.0051 and abs(line["tracked"] - held) <= 0.051 + slack
+
+
+@case("a process that ends right behind the refused call, in any way: the line is there, with the figures of the ledger")
+def at_once():
+    for how, status in (("_exit", 0), ("kill", -signal.SIGKILL), ("abort", -signal.SIGABRT), ("exit", 0)):
+        for _ in range(20 if FULL else 3):
+            done = run("alloc:3072", "fail:2097152", how)
+            equal(done.rc, status, done.err)
+            (line,), (truth,) = parsed(done.err), refused(done)
+            check(is_of(line, truth) and abs(whole(line) - 8) < 0.16, f"{done.err}, the ledger: {truth}")
+            equal((line["api"], line["size"], line["path"]), ("cuMemAlloc_v2", 1026.0, *done.traces.values()))
+
+
+@case("what the process does after the refused call is not in its line")
+def one_moment():
+    done = run("alloc:3072", "fail:2097152", "free", "alloc:1024", "fail:3145728", "alloc:2048", "kill")
+    lines = parsed(done.err)
+    equal([asked(line) for line in lines], [2.0, 3.0])
+    for line, truth in zip(lines, refused(done)):
+        check(is_of(line, truth), f"{done.err}, the ledger: {truth}")
+
+
+@case("beside a thread that allocates and frees all the time: tracked and free memory are of one moment, and all adds up")
+def beside_another():
+    done = run("alloc:1024", "toggle:8", "_exit")
+    lines, truths = parsed(done.err), refused(done)
+    equal(len(lines), 8, done.err)
+    for line, truth in zip(lines, truths):
+        # The other thread's call may have ended between the driver's answer and the reading.
+        check(abs(whole(line) - 8) < 0.26, f"{whole(line)} GiB of 8: {line}")
+        check(abs(line["tracked"] + (line["flight"] or 0) - truth[1]) <= 0.31, f"{line}, the ledger: {truth}")
+
+
+@case("each of several failures is said, in their order, and a flood is summed up: no failure is missing")
+def each():
+    done = run(*(f"fail:{n << 20}" for n in range(1, 10)), "kill")
+    equal([asked(line) for line in parsed(done.err)], [float(n) for n in range(1, 10)])
+    for n in (100, 5000):
+        done = run(f"loop:{n}", "exit")
+        lines = parsed(done.err)
+        equal(len(lines) + sum(int(line["more"] or 0) for line in lines), n, done.err[-1000:])
+        equal([line["more"] for line in lines[:10]], [None] * 10)
+        check(abs(asked(lines[-1]) - (n << 10) / G) < 0.01, f"the last line: {lines[-1]}")
+
+
+@case("threads that fail at once: each failure has its line before the process ends")
+def threads():
+    for _ in range(20 if FULL else 3):
+        done = run("alloc:1024", "threads:9", "_exit")
+        lines = parsed(done.err)
+        equal(len(lines), 9, done.err)
+        check(all(abs(whole(line) - 8) < 0.16 for line in lines), done.err)
+
+
+@case("two processes: each says its own failure and names its own trace")
+def processes():
+    done = run("fork", "fail:2097152", "_exit")
+    lines = parsed(done.err)
+    equal(sorted(line["path"] for line in lines), sorted(done.traces.values()))
+    equal(len(lines), 2)
+
+
+@case("with CUTRACE_QUIET nothing is said, and the failure is in the trace")
+def quiet():
+    done = run("fail:1", "kill", CUTRACE_QUIET="1")
+    equal((done.rc, done.err), (-signal.SIGKILL, ""))
+    equal([e["result"] for e in done.events() if e["op"] == "alloc"], [2])
+
+
+@case("a full pipe holds nobody up, and has the lines later")
+def full_pipe():
+    where = ways.folder()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    filled = 0
+    try:
+        while True:
+            filled += os.write(writer, bytes(1))
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    p = subprocess.Popen([PROGRAM, "fail:1048576", "loop:30", "say", "wait", "_exit"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=writer, env=ways.environment(where, env={"CUTRACE_QUIET": None}))
+    os.close(writer)
+    equal(p.stdout.readline(), b"said\n")  # it has returned from all calls, with nobody reading
+    text = b""
+    while len(text) < filled or text.count(b"\n") < 2:
+        text += os.read(reader, 65536)
+    lines = parsed(text[filled:].decode())
+    equal(asked(lines[0]), 1.0)
+    p.communicate(b"\n")
+    os.close(reader)
+    equal(p.returncode, 0)
+
+
+@case("without NVML, and without its figures for processes, nobody is named; a slow one is not waited for")
+def without_nvml():
+    for how in ("absent", "refused", "noprocesses", "lost"):
+        done = run("alloc:3072", "fail:2097152", "kill", SIM_NVML=how, SIM_NEIGHBOUR_MB="1024")
+        (line,) = parsed(done.err)
+        equal((line["untracked"], line["others"], line["either"]), (None, None, 1.1), how)
+        check(is_of(line, refused(done)[0]), f"{how}: {done.err}")
+    done = run("alloc:3072", "fail:2097152", "kill", SIM_NVML="slow")
+    equal(len(parsed(done.err)), 1)
+
+
+def is_trusted():
+    """NVML's process numbers are those of the first namespace."""
+    return os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
+
+
+@case("a neighbour that comes between two readings of NVML is never this process's: not in the line, and not in the report")
+def neighbour():
+    where, shm = ways.folder(), os.path.join(ways.folder(), "shm")
+    env = ways.environment(where, env={"CUTRACE_QUIET": None, "SIM_SHM": shm, "SIM_MEM_MB": str(8 << 10)})
+    mine = subprocess.Popen([PROGRAM, "alloc:2048", "say", "wait", "fail:2097152", "kill"], stdin=subprocess.PIPE, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    equal(mine.stdout.readline(), "said\n")
+    other = subprocess.Popen([PROGRAM, "alloc:3072", "say", "wait", "_exit"], stdin=subprocess.PIPE, text=True,
+                             stdout=subprocess.PIPE, env={k: v for k, v in env.items() if k != "LD_PRELOAD"})
+    equal(other.stdout.readline(), "said\n")
+    _, err = mine.communicate("\n")
+    other.communicate("\n")
+    (line,) = parsed(err)
+    neighbours = 3 + 64 / 1024  # and its context
+    check((line["untracked"] or 0) <= 0.1 and (line["others"] or 0) <= neighbours + 0.051 and abs(whole(line) - 8) < 0.26, err)
+    (path,) = [os.path.join(where, n) for n in os.listdir(where) if n.endswith(f".{mine.pid}.zst")]
+    split = json.loads(read_json("summary", path))["devices"][0]["memory"]["crossing"]
+    check((split["untracked_bytes"] or 0) <= 64 * M and (split["other_processes_bytes"] or 0) <= neighbours * G, split)
+    equal(split["untracked_or_others_bytes"], int(neighbours * G) + 64 * M, "with this process's context")
+    if is_trusted() and split["unattributed_bytes"] == 0:  # NVML was asked again in time
+        equal((split["untracked_bytes"], split["other_processes_bytes"]), (64 * M, int(neighbours * G)))
+
+
+main()
