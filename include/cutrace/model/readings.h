@@ -7,6 +7,7 @@
 #define CUTRACE_READINGS_H
 
 #include <cutrace/model/live_memory.h>
+#include <cutrace/model/measured.h>
 
 enum { CT_DEVICES = CT_MAX_DEVICES + 1 }; // the last one: device unknown
 
@@ -43,8 +44,7 @@ struct ct_device_usage {
     uint64_t free_min, free_min_t_ns;
     int process_known;          // NVML reported what this process uses
     uint64_t process_untracked; // part of it that its allocations do not explain
-    uint64_t context_bytes, module_bytes, limit_bytes; // measured costs
-    int context_known, module_known, limit_known;
+    struct ct_measured measured;
     uint64_t readings; // before the last one
     struct ct_earlier_reading earlier[CT_EARLIER_READINGS];
 };
@@ -299,12 +299,39 @@ CT_HOT void ct_readings_end_free(struct ct_readings *r, const struct ct_event *e
         r->pending &= ~(UINT64_C(1) << at);
 }
 
+// Whether no other call of the device was under way during one. A call whose device is not known
+// may be one of any device.
+static inline int ct_readings_is_alone(const struct ct_readings *r, int index,
+                                       const struct ct_event *e) {
+    const uint64_t start = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
+    const uint64_t call = r->device[index].measured.call_ns,
+                   unknown = r->device[CT_MAX_DEVICES].measured.call_ns;
+    return call <= start && unknown <= start && !ct_readings_pending_bytes(r, index, e);
+}
+
+// Looks for calls that are measured, and for others during them.
+CT_HOT void ct_readings_note_measured(struct ct_readings *r, int index, const struct ct_event *e) {
+    struct ct_measured *m = &r->device[index].measured;
+    const enum ct_measured_part part = ct_measured_part_of(e);
+    if (part == CT_MEASURED_PARTS && e->op == CT_OP_MEMORY_SAMPLE)
+        return; // a reading changes nothing
+    if (__builtin_expect(m->count && ct_event_was_under_way(e, m->newest_ns), 0))
+        ct_measured_take_back(m, e->t_ns - e->duration_ns);
+    if (__builtin_expect(part != CT_MEASURED_PARTS, 0))
+        ct_measured_note(m, e, part, ct_readings_is_alone(r, index, e));
+    else if (__builtin_expect(e->op == CT_OP_CONTEXT_DESTROY, 0) && m->contexts &&
+             (!CT_HAS(e, result) || !e->result) && !--m->contexts)
+        ct_measured_end_context(m);
+    m->call_ns = e->t_ns;
+}
+
 CT_HOT void ct_readings_note_call(struct ct_readings *r, const struct ct_live *l, int index,
                                   const struct ct_event *e) {
     struct ct_device_usage *d = &r->device[index];
     const uint64_t tracked = ct_live_tracked(&l->device[index]);
     if (__builtin_expect(ct_event_was_under_way(e, d->last.t_ns), 0))
         ct_readings_apply_late(d, e);
+    ct_readings_note_measured(r, index, e);
     if (tracked == d->tracked)
         return;
     if (__builtin_expect(d->last.in_flight != 0, 0))
@@ -314,27 +341,10 @@ CT_HOT void ct_readings_note_call(struct ct_readings *r, const struct ct_live *l
     d->tracked = tracked;
 }
 
-static inline void ct_readings_add_cost(struct ct_device_usage *d, const struct ct_event *e) {
-    const uint64_t cost =
-        e->free_before_bytes > e->free_bytes ? e->free_before_bytes - e->free_bytes : 0;
-    if (e->op == CT_OP_CONTEXT_CREATE) {
-        d->context_bytes += cost;
-        d->context_known = 1;
-    } else if (e->op == CT_OP_MODULE_LOAD) {
-        d->module_bytes += cost;
-        d->module_known = 1;
-    } else if (e->op == CT_OP_LIMIT) {
-        d->limit_bytes += cost;
-        d->limit_known = 1;
-    }
-}
-
 CT_COLD void ct_readings_apply_slow(struct ct_readings *r, const struct ct_live *l, int index,
                                     const struct ct_event *e, uint64_t ahead) {
     if (CT_HAS(e, total_bytes))
         ct_readings_apply_sample(r, l, index, e, ahead);
-    if (CT_HAS(e, free_before_bytes) && (!CT_HAS(e, result) || !e->result))
-        ct_readings_add_cost(&r->device[index], e);
 }
 
 // Applies what an event says of its device. Call it after ct_live_apply of the same event. `ahead`:
@@ -371,10 +381,29 @@ struct ct_breakdown {
     uint64_t in_flight;         // by allocations and frees that were under way at the reading
     uint64_t untracked, others; // by this process beyond `tracked`; by other processes
     uint64_t unexplained;       // untracked + others, where only their sum is known
+    // Parts of `untracked`, or of `unexplained` where the split is not known; and what no call was
+    // measured to take. All 0 but `unmeasured` where they would be more: some was given back.
+    uint64_t measured[CT_MEASURED_PARTS], unmeasured;
+    int measured_exceeds;
+    uint64_t instantiations, unmeasured_instantiations; // of graphs
     int used_known, split_known;
     int moved_on; // tracked memory changed since the reading: `used` is inferred
     uint64_t reading_t_ns;
 };
+
+// Divides what is untracked by what calls were measured to take.
+static inline void ct_breakdown_divide(struct ct_breakdown *s, const struct ct_measured *m) {
+    const uint64_t whole = s->split_known ? s->untracked : s->unexplained;
+    uint64_t sum = 0;
+    for (unsigned part = 0; part < CT_MEASURED_PARTS; part++)
+        sum = sum > UINT64_MAX - m->bytes[part] ? UINT64_MAX : sum + m->bytes[part];
+    s->measured_exceeds = sum > whole;
+    for (unsigned part = 0; part < CT_MEASURED_PARTS; part++)
+        s->measured[part] = s->measured_exceeds ? 0 : m->bytes[part];
+    s->unmeasured = s->measured_exceeds ? whole : whole - sum;
+    s->instantiations = m->instantiations;
+    s->unmeasured_instantiations = m->unmeasured_instantiations;
+}
 
 // The breakdown of a device (an index) whose tracked memory is given.
 static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readings *r, int device,
@@ -405,6 +434,7 @@ static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readi
     s.split_known = d->process_known;
     s.untracked = d->process_untracked < s.unexplained ? d->process_untracked : s.unexplained;
     s.others = s.unexplained - s.untracked;
+    ct_breakdown_divide(&s, &d->measured);
     return s;
 }
 
