@@ -95,13 +95,17 @@ class Model:
     def resume(self, e):
         """Memory that fills a reservation belongs to whoever mapped the first there."""
         start, gift = e["ptr"], self.handles.get(e["handle"], (0, 0, None))[2]
-        self.slept = {at: s for at, s in self.slept.items() if not (at < start + e["bytes"] and start < at + s[0])}
+        woken = [at for at, s in self.slept.items() if at < start + e["bytes"] and start < at + s[0]]
+        self.slept = {at: s for at, s in self.slept.items() if at not in woken}
+        if woken and gift:
+            gift["was_segment"] = True
         if start not in [r[0] for r in self.reservations]:
-            return
+            return woken
         if start not in self.owners:
             self.owners[start] = e["stack"][0][0] if "stack" in e else None
         elif (start, e["bytes"]) in self.reservations and gift and not any(m["handle"] == e["handle"] for m in self.memory if m["kind"] == "map"):
             gift["name"] = self.owners[start]
+        return woken
 
     def asleep(self, device):
         """Of blocks: what lies in no memory, in a reservation that has had some."""
@@ -126,11 +130,10 @@ class Model:
         if e.get("result", 0):
             return
         op = e["op"]
-        if op == "map":
-            self.resume(e)
+        woken = op == "map" and self.resume(e)
         if op in ("alloc", "map"):
             gift = self.take(e) if op == "alloc" and e.get("space") != "host" else None
-            self.memory.append({"kind": op, "gift": gift, "start": e["ptr"], "bytes": e["bytes"], "device": self.device(e), "held": False,
+            self.memory.append({"kind": op, "gift": gift, "start": e["ptr"], "bytes": e["bytes"], "device": self.device(e), "held": bool(woken),
                                 "reservation": self.reservation(e["ptr"]) if op == "map" else None,
                                 "host": e.get("space") == "host", "foreign": e.get("stack") == PLUGIN, "event": number, "t_ns": e["t_ns"], "handle": e.get("handle")})
         elif op == "free":

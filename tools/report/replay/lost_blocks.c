@@ -51,14 +51,13 @@ void ct_lost_blocks_put_to_sleep(struct ct_lost_blocks *b, const struct ct_live 
         (void)ct_range_tree_add(&b->segments, start, end, 0, UINT64_MAX);
 }
 
-void ct_lost_blocks_wake(struct ct_lost_blocks *b, uint64_t start, uint64_t end) {
-    if (b->segments.count)
-        (void)ct_range_tree_remove(&b->segments, start, end);
+int ct_lost_blocks_wake(struct ct_lost_blocks *b, uint64_t start, uint64_t end) {
+    return b->segments.count && ct_range_tree_remove(&b->segments, start, end);
 }
 
 void ct_lost_blocks_end_sleep(struct ct_lost_blocks *b, uint64_t start, uint64_t end) {
     uint64_t from = start, to = end;
-    ct_lost_blocks_wake(b, start, end);
+    (void)ct_lost_blocks_wake(b, start, end);
     while (find_in(&b->asleep, &from, &to)) {
         (void)ct_range_tree_remove(&b->asleep, from, to);
         (void)ct_range_tree_add(&b->outside, from, to, 0, UINT64_MAX);

@@ -27,8 +27,8 @@ int ct_lost_blocks_find(const struct ct_lost_blocks *b, uint64_t *start, uint64_
 // A segment in [start, end) is unmapped. It sleeps if it fills its reservation.
 void ct_lost_blocks_put_to_sleep(struct ct_lost_blocks *b, const struct ct_live *l, uint64_t start,
                                  uint64_t end);
-// Memory is mapped at [start, end): no segment sleeps there any more.
-void ct_lost_blocks_wake(struct ct_lost_blocks *b, uint64_t start, uint64_t end);
+// Memory is mapped at [start, end): no segment sleeps there any more. Returns whether one did.
+int ct_lost_blocks_wake(struct ct_lost_blocks *b, uint64_t start, uint64_t end);
 // The reservation of [start, end) ends: nothing sleeps there any more.
 void ct_lost_blocks_end_sleep(struct ct_lost_blocks *b, uint64_t start, uint64_t end);
 void ct_lost_blocks_clear(struct ct_lost_blocks *b);

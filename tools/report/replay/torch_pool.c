@@ -309,11 +309,20 @@ static void merge_regions(struct ct_torch_pool *p, uint32_t first, uint32_t seco
     adopt_blocks(p, first, border, border + gone.bytes);
 }
 
+// Ends the sleep of the segment at [start, end). Returns the device that it is of, CT_DEVICES if
+// there was none.
+static unsigned wake_segment(struct ct_torch_pool *p, uint64_t start, uint64_t end) {
+    unsigned device = CT_DEVICES;
+    for (unsigned d = 0; d < CT_DEVICES; d++)
+        if (ct_lost_blocks_wake(&p->device[d].lost, start, end))
+            device = d;
+    return device;
+}
+
 static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
                         const struct ct_traits *from) {
     uint64_t next;
-    for (unsigned d = 0; d < CT_DEVICES; d++)
-        ct_lost_blocks_wake(&p->device[d].lost, o->key, o->key + o->bytes);
+    const unsigned device = wake_segment(p, o->key, o->key + o->bytes);
     if (!o->bytes || o->key > UINT64_MAX - o->bytes ||
         find_region(p, o->key, &next) != CT_TORCH_POOL_NO_REGION || next - o->key < o->bytes)
         return;
@@ -335,6 +344,8 @@ static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
         p->regions[at].maps = 1;
         p->regions[at].reservation = reservation;
     }
+    if (device < CT_DEVICES) // also one without a block
+        make_segment(p, &p->regions[at], device);
     adopt_blocks(p, at, o->key, end);
     const uint32_t right = find_neighbour(p, end, 1, reservation);
     if (right != CT_TORCH_POOL_NO_REGION)
@@ -558,44 +569,4 @@ void ct_torch_pool_free(struct ct_torch_pool *p) {
     }
     free(p->regions);
     memset(p, 0, sizeof *p);
-}
-
-// PyTorch reports its total with each block. empty_cache() frees segments without one, so that
-// segments since then are added or subtracted here.
-static uint64_t adjust_reserved(uint64_t reported, const struct ct_torch_pool_device *d) {
-    const uint64_t freed = d->own_reported > d->own_bytes ? d->own_reported - d->own_bytes : 0;
-    const uint64_t added = d->own_bytes > d->own_reported ? d->own_bytes - d->own_reported : 0;
-    return reported + added > freed ? reported + added - freed : 0;
-}
-
-struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
-                                                 const struct ct_live *l, int device) {
-    const struct ct_torch_pool_device *d = &p->device[device];
-    const struct ct_live_device *live = &l->device[device];
-    struct ct_torch_pool_totals f = {.known = p->on && d->seen};
-    if (!f.known)
-        return f;
-    f.reported = live->reported;
-    f.allocated = live->reported_allocated;
-    f.reserved = adjust_reserved(live->reported_reserved, d);
-    f.unreconciled = d->unreconciled;
-    f.blocks = live->blocks;
-    f.block_bytes = live->block_bytes;
-    f.segments = d->segments;
-    f.segment_bytes = d->segment_bytes;
-    f.idle_segments = d->idle_segments;
-    f.idle_bytes = d->idle_bytes;
-    f.held_open_segments = d->held_open_segments;
-    f.held_open_bytes = d->held_open_bytes;
-    f.outside_bytes = d->lost.outside.bytes;
-    f.asleep_bytes = d->lost.asleep.bytes;
-    f.asleep_segment_bytes = d->lost.segments.bytes;
-    for (unsigned c = 0; c < CT_TORCH_POOL_CLASSES; c++) {
-        const struct ct_free_blocks of = {d->free[c].count, d->free[c].bytes, d->free[c].largest};
-        f.of_class[c] = of;
-        f.free.ranges += of.ranges;
-        f.free.bytes += of.bytes;
-        f.free.largest = of.largest > f.free.largest ? of.largest : f.free.largest;
-    }
-    return f;
 }
