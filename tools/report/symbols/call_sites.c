@@ -115,7 +115,10 @@ static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_f
     if (f->function)
         copy_plain_name(s, f->function, function, sizeof function);
     const enum ct_frame_rank rank = rank_group(ct_noise_classify_native(module, function));
-    if (rank != CT_FRAME_NAMED && ct_noise_classify(CT_NOISE_MODULE, module) != CT_NOISE_NONE)
+    const enum ct_noise_group of_module = ct_noise_classify(CT_NOISE_MODULE, module);
+    if (of_module == CT_NOISE_TORCH && !f->function && !f->location_count)
+        return CT_FRAME_NAMELESS; // what it is called may be a name that stays
+    if (rank != CT_FRAME_NAMED && of_module != CT_NOISE_NONE)
         return rank;
     if (!f->module && !f->function)
         return CT_FRAME_NOISE;
