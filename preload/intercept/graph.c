@@ -189,9 +189,11 @@ CUresult ct_on_cuGraphExecDestroy(ct_fn_cuGraphExecDestroy *real, CUgraphExec hG
     struct ct_hook_call call;
     if (!ct_hook_enter(&call, CT_ID_cuGraphExecDestroy, CT_OP_MEMORY_SAMPLE))
         return real(hGraphExec);
+    ct_hook_measure_enter(&call);
     const CUresult r = real(hGraphExec);
-    ct_mem_info_sample(call.event.api, 0);
-    ct_hook_leave(&call);
+    CT_SET(&call.event, flags, CT_FLAG_GRAPH);
+    CT_SET(&call.event, handle, (uintptr_t)hGraphExec); // tells it from an instantiation
+    ct_hook_measure_exit(&call, r);
     return r;
 }
 

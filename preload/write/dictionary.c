@@ -8,12 +8,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cutrace/model/noise.h>
+
 #include "base/arena.h"
 #include "base/pages.h"
 #include "base/print.h"
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/caller_rank.h"
 #include "write/hash_slots.h"
 #include "write/open_chunk.h"
 
@@ -512,25 +515,32 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-// CUDA's libraries are between every caller and the driver: they do not say which code allocates.
-static int is_cuda(const char *path) {
-    const char *base = base_name(path);
-    return !strncmp(base, "libcuda", 7) || !strncmp(base, "libcutrace", 10);
+static enum ct_caller_rank rank_caller(const struct frame *f) {
+    struct ct_code_name t;
+    if (ct_frame_word_is_native(f->word))
+        return f->module && *f->module->path
+                   ? ct_caller_rank_native(f->module->path,
+                                           f->state == FRAME_NAMED ? f->symbol : NULL,
+                                           f->symbol_bytes)
+                   : CT_CALLER_NONE;
+    if (!ct_frame_word_text(f->word) || read_code_name(f->word, &t))
+        return CT_CALLER_NONE;
+    return ct_caller_rank_python(t.file, t.file_bytes, t.function, t.function_bytes);
 }
 
-// The frame that called CUDA: the innermost Python line if there is one, else the innermost frame
-// outside of CUDA's libraries.
+// The frame that names the call site: the innermost one of the best rank.
 static const struct frame *find_caller(uint32_t stack) {
     const struct ct_stack_entry *e = ct_stack_table_get(stack);
-    const struct frame *native = NULL;
-    for (uint32_t i = 0; e && i < e->frames; i++) {
+    const struct frame *best = NULL;
+    enum ct_caller_rank rank, best_rank = CT_CALLER_NONE;
+    for (uint32_t i = 0; e && i < e->frames && best_rank != CT_CALLER_NAMED; i++) {
         const struct frame *f = intern_frame(e->frame[i]);
-        if (f && !ct_frame_word_is_native(f->word) && ct_frame_word_text(f->word))
-            return f;
-        if (f && !native && f->module && *f->module->path && !is_cuda(f->module->path))
-            native = f;
+        if (f && (rank = rank_caller(f)) < best_rank) {
+            best = f;
+            best_rank = rank;
+        }
     }
-    return native;
+    return best;
 }
 
 static size_t format_python_caller(uint64_t word, char *out, size_t size) {
@@ -546,19 +556,31 @@ static size_t format_python_caller(uint64_t word, char *out, size_t size) {
 
 size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size) {
     const struct frame *f = find_caller(stack);
+    char name[256];
     if (!f)
         return 0;
     if (!ct_frame_word_is_native(f->word))
         return format_python_caller(f->word, out, size);
-    if (f->state == FRAME_NAMED)
-        return ct_print(out, size, "%.*s", (int)f->symbol_bytes, f->symbol);
-    return ct_print(out, size, "%s+0x%lx", base_name(f->module->path), f->word - f->module->base);
+    if (f->state != FRAME_NAMED)
+        return ct_print(out, size, "%s+0x%lx", base_name(f->module->path),
+                        f->word - f->module->base);
+    ct_noise_plain_name(f->symbol, f->symbol_bytes, name, sizeof name);
+    return ct_print(out, size, "%s", name);
 }
 
-struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack) {
-    const struct frame *f = find_caller(stack);
-    return f && f->state == FRAME_NEW && !f->module->symbols && !f->module->no_symbols ? f->module
-                                                                                       : NULL;
+// Frames outside of the named one cannot become the caller, and noise by its module stays noise.
+struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack, uint32_t *frame) {
+    const struct ct_stack_entry *e = ct_stack_table_get(stack);
+    for (; e && *frame < e->frames; (*frame)++) {
+        const struct frame *f = intern_frame(e->frame[*frame]);
+        const enum ct_caller_rank rank = f ? rank_caller(f) : CT_CALLER_NONE;
+        if (rank == CT_CALLER_NAMED)
+            break;
+        if (rank == CT_CALLER_NAMELESS && f->state == FRAME_NEW && !f->module->symbols &&
+            !f->module->no_symbols)
+            return f->module;
+    }
+    return NULL;
 }
 
 void ct_dictionary_reinit_child(void) {

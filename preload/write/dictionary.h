@@ -43,12 +43,13 @@ void ct_dictionary_resolve_frames(int final);
 // Forgets all frames: after an unload, an address may be in another module.
 void ct_dictionary_forget_frames(void);
 
-// Writes the name of the function that called CUDA: a line of Python, a symbol, or module+0xoffset.
-// Returns its length, or 0.
+// Writes the name of the call site: a line of Python, a function, or module+0xoffset, chosen as the
+// report chooses it (caller_rank.h). Returns its length, or 0.
 size_t ct_dictionary_format_caller(uint32_t stack, char *out, size_t size);
 
-// The module whose symbol table would give that name; NULL: none is missing.
-struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack);
+// The module of the first frame, from place *frame outwards, whose symbol could change that name;
+// NULL: none is missing. *frame: its place.
+struct ct_loaded_module *ct_dictionary_find_caller_module(uint32_t stack, uint32_t *frame);
 
 void ct_dictionary_reinit_child(void);
 

@@ -25,6 +25,8 @@
 #define LOCK_MS 1000u
 // Entries of a symbol table that are read within two milliseconds.
 #define QUICK_SYMBOLS 32768u
+// How many tables are read to name a caller, of the modules between the driver and it.
+#define CALLER_TABLES 4
 // How long tables stay loaded after the last new address. New addresses come in bursts, also late
 // in a program, and to read the largest tables again takes 20 to 40 ms.
 #define IDLE_NS UINT64_C(2000000000)
@@ -209,12 +211,18 @@ void ct_symbolizer_resolve_caller(uint32_t stack) {
     if (ct_dictionary_has_unmapped_frames() && ct_loaded_modules_scan() > 0)
         merge_modules();
     ct_dictionary_resolve_frames(0);
-    struct ct_loaded_module *m = ct_dictionary_find_caller_module(stack);
-    if (m && *m->path == '/')
-        m->symbols = load_table(m, QUICK_SYMBOLS);
-    if (m && m->symbols) {
-        postpone_deadline();
-        ct_dictionary_resolve_frames(0);
+    struct ct_loaded_module *m;
+    uint32_t frame = 0;
+    for (int tables = 0;
+         tables < CALLER_TABLES && (m = ct_dictionary_find_caller_module(stack, &frame)) != NULL;
+         tables++) {
+        m->symbols = *m->path == '/' ? load_table(m, QUICK_SYMBOLS) : NULL;
+        if (m->symbols) {
+            postpone_deadline();
+            ct_dictionary_resolve_frames(0);
+        } else {
+            frame++; // it stays nameless
+        }
     }
     leave_resolver();
 }

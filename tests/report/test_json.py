@@ -426,17 +426,19 @@ def what_is_not_allocations_is_named():
             t.event(op, 51 * traces.S, device=0, result=0, free_before_bytes=free, free_bytes=free - cost,
                     total_bytes=80 << 30)
             free -= cost
+        t.event("alloc", 52 * traces.S, device=0, ptr=1 << 40, bytes=4 << 20, space="device")  # the peak, which the text is of
         t.flush(last=True)
         path = os.path.join(FOLDER, "costs.zst")
         with open(path, "wb") as f:
             f.write(t.bytes())
         code, out, _ = report("summary", path)
         equal(code, 0)
-        (line,) = [x for x in out.decode().splitlines() if "contexts, modules, rounding" in x]
-        return line.partition(" (measured: ")[2]
-    equal(said(conte=500 << 20, modul=4 << 20, limit=1848 << 20), "contexts 500.00 MiB, modules 4.00 MiB, limits 1.80 GiB)")
-    equal(said(limit=1 << 20), "limits 1.00 MiB)")
-    equal(said(), "")
+        rows = [x.split() for x in out.decode().splitlines() if ": measured when they were" in x]
+        return {words[4].strip(":"): " ".join(words[:2]) for words in rows}
+    equal(said(conte=500 << 20, modul=4 << 20, limit=1848 << 20),
+          {"contexts": "500.00 MiB", "modules": "4.00 MiB", "limits": "1.80 GiB"})
+    equal(said(limit=1 << 20), {"limits": "1.00 MiB"})
+    equal(said(), {})
 
 
 @case("a site is the line of the program, not JAX's, XLA's or CuPy's")

@@ -48,6 +48,8 @@ class Model:
     def __init__(self):
         self.memory = []  # {kind, start, bytes, device, reservation, held, host}
         self.reservations = []  # (start, bytes)
+        self.owners = {}  # start of a reservation that has had memory -> whose that was
+        self.slept = {}  # the same where a segment that filled it was unmapped -> (bytes, device)
         self.handles = {}
         self.taken = []  # of the driver: {kind, name, bytes, device, was_segment}
         self.blocks_taken = {}  # device -> {name: [bytes, number]}
@@ -90,6 +92,35 @@ class Model:
         """What was taken from the driver for a piece of memory."""
         return m["gift"] if m["kind"] == "alloc" else self.handles.get(m["handle"], (0, 0, None))[2]
 
+    def resume(self, e):
+        """Memory that fills a reservation belongs to whoever mapped the first there."""
+        start, gift = e["ptr"], self.handles.get(e["handle"], (0, 0, None))[2]
+        woken = [at for at, s in self.slept.items() if at < start + e["bytes"] and start < at + s[0]]
+        self.slept = {at: s for at, s in self.slept.items() if at not in woken}
+        if woken and gift:
+            gift["was_segment"] = True
+        if start not in [r[0] for r in self.reservations]:
+            return woken
+        if start not in self.owners:
+            self.owners[start] = e["stack"][0][0] if "stack" in e else None
+        elif (start, e["bytes"]) in self.reservations and gift and not any(m["handle"] == e["handle"] for m in self.memory if m["kind"] == "map"):
+            gift["name"] = self.owners[start]
+        return woken
+
+    def asleep(self, device):
+        """Of blocks: what lies in no memory, in a reservation that has had some."""
+        total = 0
+        for b in self.blocks.values():
+            if b["device"] != device:
+                continue
+            end = b["start"] + b["bytes"]
+            for start, size in self.reservations:
+                low, high = max(b["start"], start), min(end, start + size)
+                if start in self.owners and low < high:
+                    total += high - low - sum(max(0, min(high, m["start"] + m["bytes"]) - max(low, m["start"]))
+                                              for m in self.memory if not m["host"])
+        return total
+
     def take(self, e):
         self.taken.append({"name": e["stack"][0][0] if "stack" in e else None, "bytes": e["bytes"], "device": e["device"],
                            "was_segment": False})
@@ -99,20 +130,27 @@ class Model:
         if e.get("result", 0):
             return
         op = e["op"]
+        woken = op == "map" and self.resume(e)
         if op in ("alloc", "map"):
             gift = self.take(e) if op == "alloc" and e.get("space") != "host" else None
-            self.memory.append({"kind": op, "gift": gift, "start": e["ptr"], "bytes": e["bytes"], "device": self.device(e), "held": False,
+            self.memory.append({"kind": op, "gift": gift, "start": e["ptr"], "bytes": e["bytes"], "device": self.device(e), "held": bool(woken),
                                 "reservation": self.reservation(e["ptr"]) if op == "map" else None,
                                 "host": e.get("space") == "host", "foreign": e.get("stack") == PLUGIN, "event": number, "t_ns": e["t_ns"], "handle": e.get("handle")})
         elif op == "free":
             self.memory = [m for m in self.memory if m["start"] != e["ptr"] or m["kind"] != "alloc"]
         elif op == "unmap":
+            for m in self.memory:
+                whole = (m["start"], m["bytes"]) in self.reservations
+                if m["kind"] == "map" and whole and m["held"] and e["ptr"] <= m["start"] < e["ptr"] + e["bytes"]:
+                    self.slept[m["start"]] = (m["bytes"], m["device"])
             self.memory = [m for m in self.memory
                            if m["kind"] != "map" or not e["ptr"] <= m["start"] < e["ptr"] + e["bytes"]]
         elif op == "reserve":
             self.reservations.append((e["ptr"], e["bytes"]))
         elif op == "unreserve":
             self.reservations = [r for r in self.reservations if r[0] != e["ptr"]]
+            self.slept.pop(e["ptr"], None)
+            self.owners.pop(e["ptr"], None)
         elif op == "create":
             self.handles[e["handle"]] = (e["device"], e["bytes"], self.take(e))
         elif op == "release":
@@ -132,7 +170,8 @@ class Model:
 
     def state(self, device, allocated, reserved):
         segments = self.segments(device)
-        self.stated[device] = (allocated, reserved, reserved - sum(s["bytes"] for s in segments), own_bytes(segments))
+        slept = sum(size for size, d in self.slept.values() if d == device)
+        self.stated[device] = (allocated, reserved, reserved - sum(s["bytes"] for s in segments) - slept, own_bytes(segments))
 
     def live_bytes(self, device):
         return sum(m["bytes"] for m in self.memory if m["kind"] == "alloc" and m["device"] == device and not m["host"]) + \
@@ -183,7 +222,9 @@ class Model:
             low, high = run[0]["start"], run[-1]["start"] + run[-1]["bytes"]
             inside += sum(max(0, min(high, b["start"] + b["bytes"]) - max(low, b["start"])) for b in mine
                           if not run[0]["host"])
-        f["outside_segments_bytes"] = f["block_bytes"] - inside
+        f["asleep_bytes"] = self.asleep(device)
+        f["asleep_segment_bytes"] = sum(size for size, d in self.slept.values() if d == device)
+        f["outside_segments_bytes"] = f["block_bytes"] - inside - f["asleep_bytes"]
         return f
 
     def inside(self, block):

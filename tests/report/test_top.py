@@ -41,11 +41,11 @@ def dump(path, *more):
 
 
 def own_frames(stack):
-    """The frames of a stack that views show, innermost first: with a name, else without, else one that is noise."""
+    """The frames of a stack that views show, innermost first: with a name, else without, else lines of Python, else one frame."""
     frames = [f for f in stack or [] if f["kind"] != "end"]
     visible = [f for f in frames if not f["hidden"]]
     named = [f for f in visible if f["name"]]
-    return named or visible or frames[:1]
+    return named or visible or [f for f in frames if f["kind"] == "python"] or frames[:1]
 
 
 def frame_key(f):

@@ -9,9 +9,10 @@
 
 #include <cmocka.h>
 
+#include <cutrace/model/noise.h>
+
 #include "symbols/call_sites.h"
 #include "symbols/demangle.h"
-#include "symbols/noise.h"
 
 static struct ct_definitions names;
 static uint8_t buffer[1 << 14];
@@ -349,7 +350,7 @@ static void one_file_needs_no_folder(void **state) {
 }
 
 // A stack of frames, innermost first: 'n' a native function, 'u' a native frame without a name, 'p' a line of Python, 'x' noise,
-// 'o' ours, 'i' a native function with a function and noise inlined into it, 'e' an end.
+// 'o' ours, 'w' a line of Python that is noise, 'i' a native function with a function and noise inlined into it, 'e' an end.
 static uint32_t stack_like(const char *kinds) {
     const size_t n = strlen(kinds);
     uint64_t payload[3 + 100] = {0, n, names.node_count * 100}, before = 0;
@@ -359,6 +360,7 @@ static uint32_t stack_like(const char *kinds) {
     define_string(4, "cutrace_call");
     define_string(5, "m.py");
     define_string(6, "half");
+    define_string(7, "/v/site-packages/torch/_ops.py");
     NUMBERS(1, 1, 0, 0, 1 << 30, 0);
     assert_int_equal(take(CT_SECTION_MODULES), 0);
     for (size_t i = 0; i < n; i++) {
@@ -381,6 +383,9 @@ static uint32_t stack_like(const char *kinds) {
             break;
         case 'p':
             NUMBERS(id, 1, 2, 5, 100 + i);
+            break;
+        case 'w':
+            NUMBERS(id, 1, 2, 7, 200 + i);
             break;
         default:
             NUMBERS(id, 2, CT_STACK_LOST);
@@ -420,6 +425,10 @@ static void who_asked(void **state) {
     shows("oixp", 0, "113", 2); // a frame with an inlined function is shown twice, and hidden once
     shows("oix", 1, "01112", 0);
     shows("oxx", 0, "1", 2); // noise alone: the innermost one
+    shows("xwxpw", 0, "3", 4);
+    shows("xwxwu", 0, "4", 4); // noise, and a frame without a name
+    shows("oxwxw", 0, "24", 3); // noise alone: lines of Python
+    shows("oxwxw", 1, "01234", 0);
     shows("oo", 0, "0", 1);
     shows("xpe", 0, "1", 1);
     shows("xpe", 1, "01", 0);
@@ -441,7 +450,9 @@ static void noise_is_what_the_table_says(void **state) {
         {CT_NOISE_MODULE, "libcudart.so.13", CT_NOISE_CUDA},
         {CT_NOISE_MODULE, "libcudnn.so.9", CT_NOISE_NONE},
         {CT_NOISE_MODULE, "libc.so.6", CT_NOISE_C},
-        {CT_NOISE_MODULE, "libc10_cuda.so", CT_NOISE_NONE}, // by its functions
+        {CT_NOISE_MODULE, "libc10_cuda.so", CT_NOISE_TORCH},
+        {CT_NOISE_MODULE, "libtorch_python.so", CT_NOISE_TORCH},
+        {CT_NOISE_MODULE, "_vllm_fa3_C.abi3.so", CT_NOISE_NONE},
         {CT_NOISE_MODULE, "python3.12", CT_NOISE_PYTHON},
         {CT_NOISE_MODULE, "libpython3.9.so.1.0", CT_NOISE_PYTHON},
         {CT_NOISE_MODULE, "pythonista", CT_NOISE_NONE},
@@ -457,11 +468,79 @@ static void noise_is_what_the_table_says(void **state) {
         {CT_NOISE_FILE, "/home/me/myctypes/__init__.py", CT_NOISE_NONE},
         {CT_NOISE_FILE, "<frozen importlib._bootstrap_external>", CT_NOISE_IMPORT},
         {CT_NOISE_FILE, "/x/torch/nn/modules/module.py", CT_NOISE_TORCH},
+        {CT_NOISE_FILE, "/x/torch/nn/modules/linear.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "/x/site-packages/torch/nn/modules/linear.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "/x/site-packages/torch/optim/adam.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "/x/site-packages/torch/optim/optimizer.py", CT_NOISE_TORCH},
+        {CT_NOISE_FILE, "/x/site-packages/torch/some/new_file.py", CT_NOISE_TORCH},
+        {CT_NOISE_FILE, "/home/me/torch/train.py", CT_NOISE_NONE}, // somebody's own folder
+        {CT_NOISE_FILE, "/v/vllm/model_executor/layers/linear.py", CT_NOISE_NONE},
+        {CT_NOISE_FILE, "/v/vllm/model_executor/parameter.py", CT_NOISE_ALLOCATORS},
         {CT_NOISE_FILE, "/v/vllm/v1/worker/gpu_model_runner.py", CT_NOISE_NONE},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (ct_noise_classify(all[i].what, all[i].name) != all[i].group)
             fail_msg("%s", all[i].name);
+}
+
+static void native_frames_by_module_and_function(void **state) {
+    (void)state;
+    const struct {
+        const char *module, *function;
+        enum ct_noise_group group;
+    } all[] = {
+        {"libcutrace.so", "cuMemAlloc_v2", CT_NOISE_OURS},
+        {"libtorch_cpu.so", "torch::autograd::generated::MmBackward0::apply", CT_NOISE_NONE},
+        {"libtorch_cpu.so", "torch::autograd::Engine::evaluate_function", CT_NOISE_TORCH},
+        {"libtorch_cuda.so", "", CT_NOISE_TORCH},
+        {"libtorch_cuda.so", "ncclCommInitRank", CT_NOISE_NONE},
+        {"libc.so.6", "ncclCommInitRank", CT_NOISE_NONE},
+        {"app", "at::native::empty", CT_NOISE_TORCH},
+        {"app", "", CT_NOISE_NONE},
+        {"", "", CT_NOISE_NONE},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (ct_noise_classify_native(all[i].module, all[i].function) != all[i].group)
+            fail_msg("%s %s", all[i].module, all[i].function);
+    assert_int_equal(ct_noise_classify_python("<string>", "execution_fn"), CT_NOISE_ALLOCATORS);
+    assert_int_equal(ct_noise_classify_python("<string>", "<module>"), CT_NOISE_NONE);
+    assert_int_equal(ct_noise_classify_python("<eval_with_key>.7", "forward"), CT_NOISE_TORCH);
+}
+
+// The names are those that c++filt gives, up to their template arguments.
+static void plain_names_of_symbols(void **state) {
+    (void)state;
+    static const char *const names_of[][2] = {
+        {"_ZN3c104cuda20CUDACachingAllocator6Native8allocateEm",
+         "c10::cuda::CUDACachingAllocator::Native::allocate"},
+        {"_ZN5torch21handle_torch_functionERNS_10PythonArgsEP7_objectS3_S3_PKcS5_",
+         "torch::handle_torch_function"},
+        {"_ZNK2at6Tensor3addERKS0_RKN3c106ScalarE", "at::Tensor::add"},
+        {"_ZN2at6native10gpu_kernelIZNS0_4fillEvEUlvE_EEvRKT_", "at::native::gpu_kernel"},
+        {"_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector"},
+        {"_ZSt4movev", "std::move"},
+        {"_Z6kernelPfi", "kernel"},
+        {"_ZL6kernelPfi", "kernel"},
+        {"_ZN12_GLOBAL__N_16kernelEv", "_GLOBAL__N_1::kernel"},
+        {"cudaMalloc", "cudaMalloc"},
+        {"_Z", "_Z"},
+        {"_ZN", "_ZN"},
+        {"_ZN9999999999999999999999foo", "_ZN9999999999999999999999foo"},
+        {"_ZN3foo99bar", "foo"},
+    };
+    for (size_t i = 0; i < sizeof names_of / sizeof *names_of; i++) {
+        char name[256], little[12];
+        const char *symbol = names_of[i][0];
+        ct_noise_plain_name(symbol, strlen(symbol), name, sizeof name);
+        assert_string_equal(name, names_of[i][1]);
+        for (size_t n = 0; n <= strlen(symbol); n++) { // cut anywhere, into little room
+            char *exact = test_malloc(n + 1);
+            memcpy(exact, symbol, n);
+            ct_noise_plain_name(exact, n, little, sizeof little);
+            assert_true(strlen(little) < sizeof little);
+            test_free(exact);
+        }
+    }
 }
 
 int main(void) {
@@ -479,6 +558,8 @@ int main(void) {
         TEST(files_are_told_apart),
         TEST(one_file_needs_no_folder),
         TEST(noise_is_what_the_table_says),
+        TEST(native_frames_by_module_and_function),
+        TEST(plain_names_of_symbols),
     };
     return cmocka_run_group_tests_name("report_call_sites", tests, NULL, NULL);
 }

@@ -29,6 +29,12 @@ static void side_apply(struct side *s, const struct ct_event *e, uint64_t number
     ct_live_apply(&s->live, e, number);
     ct_readings_apply(&s->readings, &s->live, e);
     s->readings.pending = 0; // each free has returned: a checkpoint does not have those under way
+    // Nor does it have what would show that a measurement is no evidence, or which contexts there are.
+    for (int d = 0; d < CT_DEVICES; d++) {
+        struct ct_measured *m = &s->readings.device[d].measured;
+        memset(m->recent, 0, sizeof m->recent);
+        m->call_ns = m->newest_ns = m->contexts = 0;
+    }
 }
 
 static void same_readings(const struct ct_readings *a, const struct ct_readings *b) {
@@ -50,12 +56,12 @@ static void same_readings(const struct ct_readings *a, const struct ct_readings 
         SAME(process_untracked);
         if (x->process_known)
             SAME(split_unexplained);
-        SAME(context_bytes);
-        SAME(module_bytes);
-        SAME(limit_bytes);
-        SAME(context_known);
-        SAME(module_known);
-        SAME(limit_known);
+        for (unsigned part = 0; part < CT_MEASURED_PARTS; part++) {
+            SAME(measured.bytes[part]);
+            SAME(measured.known[part]);
+        }
+        SAME(measured.instantiations);
+        SAME(measured.unmeasured_instantiations);
 #undef SAME
     }
 }

@@ -113,7 +113,7 @@ struct plain_object {
     unsigned kind;
     uint64_t key, bytes, context, link, event, t_ns;
     uint32_t stack, api, thread, flags, space, refs, maps;
-    int device, segment;
+    int device, segment, resumed;
 };
 
 enum { PLAIN_MOST = 4096 };
@@ -229,6 +229,21 @@ static inline void plain_unrefer(struct plain *p, unsigned kind, uint64_t key) {
         plain_remove(p, o);
 }
 
+// A mapping at the start of a reservation: the first memory there owns it, what fills it later is a resumption.
+static inline void plain_own(struct plain *p, const struct plain_object *mapping,
+                             struct plain_object *memory) {
+    struct plain_object *r = plain_find(p, CT_KIND_RESERVED, mapping->key);
+    if (r && !r->segment) {
+        r->segment = 1;
+        r->stack = mapping->stack;
+        r->t_ns = mapping->t_ns;
+    } else if (r && memory && r->bytes == mapping->bytes && memory->space != CT_SPACE_HOST &&
+               !(memory->flags & (CT_FLAG_FOREIGN | CT_FLAG_MULTICAST | CT_FLAG_DEFERRED))) {
+        memory->stack = r->stack;
+        memory->resumed = 1;
+    }
+}
+
 static inline void plain_map(struct plain *p, const struct ct_event *e, uint64_t number) {
     struct plain_object *o = plain_find(p, CT_KIND_MAPPING, e->ptr);
     if (o) {
@@ -237,8 +252,8 @@ static inline void plain_map(struct plain *p, const struct ct_event *e, uint64_t
     }
     o = plain_add(p, CT_KIND_MAPPING, e->ptr, e, number);
     o->link = CT_HAS(e, handle) ? e->handle : 0;
-    if ((o = plain_find(p, CT_KIND_HANDLE, o->link)))
-        o->maps++;
+    struct plain_object *memory = plain_find(p, CT_KIND_HANDLE, o->link);
+    plain_own(p, o, memory && !memory->maps++ ? memory : NULL);
 }
 
 // All mappings that begin in the range; which of two goes first makes no difference.
@@ -423,6 +438,7 @@ static inline void same_as_plain(const struct ct_live *l, struct plain *p) {
         assert_int_equal(o->device, want->device);
         assert_int_equal(ct_object_event(o), want->event);
         assert_int_equal(o->segment, want->segment);
+        assert_int_equal(o->resumed, want->resumed);
         assert_int_equal(from->context, want->context);
         assert_int_equal(from->link, want->link);
         assert_int_equal(from->api, want->api);

@@ -9,7 +9,7 @@
 #include "base/licenses.h"
 #include "base/utf8.h"
 #include "base/version.h"
-#include "symbols/noise.h"
+#include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
 #include "views/document.h"
 #include "views/help.h"
@@ -205,7 +205,7 @@ static int print_information(const struct ct_arguments *o, const struct ct_termi
     else if (o->licenses)
         ct_licenses_print(stdout);
     else if (o->noise)
-        ct_noise_print_document(stdout);
+        ct_noise_document_print(stdout);
     return o->help || o->version || o->licenses || o->noise;
 }
 

@@ -151,7 +151,7 @@ static inline void ct_checkpoint_put_sum(const struct ct_site_sum *t, struct ct_
         CT_SET(e, device, (int)t->device);
 }
 
-enum { CT_DEVICE_RECORDS = 6 };
+enum { CT_DEVICE_RECORDS = 7 };
 
 static inline void ct_checkpoint_put_reading(const struct ct_device_usage *d, int device,
                                              unsigned op, uint64_t t_ns, struct ct_event *e) {
@@ -199,19 +199,27 @@ static inline size_t ct_checkpoint_put_device(const struct ct_device_usage *d, i
         }
         e++;
     }
-    const struct {
-        unsigned op;
-        int known;
-        uint64_t bytes;
-    } cost[] = {{CT_OP_CONTEXT_CREATE, d->context_known, d->context_bytes},
-                {CT_OP_MODULE_LOAD, d->module_known, d->module_bytes},
-                {CT_OP_LIMIT, d->limit_known, d->limit_bytes}};
-    for (unsigned i = 0; i < sizeof cost / sizeof *cost; i++) {
-        if (!cost[i].known)
+    static const uint8_t ops[CT_MEASURED_PARTS] = {
+        [CT_MEASURED_CONTEXTS] = CT_OP_CONTEXT_CREATE,
+        [CT_MEASURED_MODULES] = CT_OP_MODULE_LOAD,
+        [CT_MEASURED_LIMITS] = CT_OP_LIMIT,
+        [CT_MEASURED_GRAPHS] = CT_OP_MEMORY_SAMPLE,
+    };
+    const struct ct_measured *m = &d->measured;
+    for (unsigned part = 0; part < CT_MEASURED_PARTS; part++) {
+        const int graphs = part == CT_MEASURED_GRAPHS;
+        if (!m->known[part] && !(graphs && m->unmeasured_instantiations))
             continue;
-        ct_checkpoint_put_reading(d, device, cost[i].op, 0, e);
-        CT_SET(e, free_before_bytes, cost[i].bytes);
+        ct_checkpoint_put_reading(d, device, ops[part], 0, e);
+        CT_SET(e, free_before_bytes, m->bytes[part]);
         CT_SET(e, free_bytes, 0);
+        if (part == CT_MEASURED_CONTEXTS)
+            CT_SET(e, count, m->contexts);
+        if (graphs) {
+            CT_SET(e, flags, CT_FLAG_GRAPH);
+            CT_SET(e, count, m->instantiations);
+            CT_SET(e, refs, (uint32_t)m->unmeasured_instantiations);
+        }
         e++;
     }
     if (e == out && d->seen)
@@ -406,8 +414,26 @@ static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_read
     l->next_is_freed = 0;
 }
 
+// Which VMM objects resume a reservation follows from times: they are younger than its first memory.
+static inline void ct_checkpoint_restore_resumed(const struct ct_live *l) {
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < l->slots; i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_MAPPING)
+            continue;
+        left--;
+        const struct ct_object *r = ct_live_find(l, CT_KIND_RESERVED, o->key);
+        struct ct_object *memory = ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
+        if (!memory || !r || !r->segment || r->bytes != o->bytes || memory->t_ns <= r->t_ns)
+            continue;
+        memory->resumed = 1;
+        if (l->owner_changed)
+            l->owner_changed(l->user, memory, memory->stack);
+    }
+}
+
 // After the LAST part.
 static inline void ct_checkpoint_end_restore(struct ct_live *l) {
+    ct_checkpoint_restore_resumed(l);
     l->partial = 0;
 }
 
@@ -444,16 +470,30 @@ static inline void ct_checkpoint_restore_pool(struct ct_live *l, const struct ct
     ct_live_pool_count(l, o, +1);
 }
 
+static inline void ct_checkpoint_restore_measured(struct ct_measured *m, const struct ct_event *e) {
+    const enum ct_measured_part part = ct_measured_part_of(e);
+    const uint64_t count = CT_HAS(e, count) ? e->count : 0;
+    if (part == CT_MEASURED_PARTS)
+        return;
+    m->bytes[part] =
+        e->free_before_bytes > e->free_bytes ? e->free_before_bytes - e->free_bytes : 0;
+    m->known[part] = 1;
+    if (part == CT_MEASURED_CONTEXTS)
+        m->contexts = CT_HAS(e, count) ? count : 1;
+    if (part == CT_MEASURED_GRAPHS) {
+        m->instantiations = count;
+        m->unmeasured_instantiations = CT_HAS(e, refs) ? e->refs : 0;
+        m->known[part] = count != 0 || m->bytes[part];
+    }
+}
+
 static inline void ct_checkpoint_restore_reading(struct ct_readings *r, const struct ct_event *e) {
     struct ct_device_usage *d = &r->device[ct_event_device_index(e)];
     d->seen |= CT_HAS(e, device);
     if (!CT_HAS(e, free_bytes))
         return;
     if (CT_HAS(e, free_before_bytes)) {
-        d->context_bytes = e->op == CT_OP_CONTEXT_CREATE ? 0 : d->context_bytes;
-        d->module_bytes = e->op == CT_OP_MODULE_LOAD ? 0 : d->module_bytes;
-        d->limit_bytes = e->op == CT_OP_LIMIT ? 0 : d->limit_bytes;
-        ct_readings_add_cost(d, e);
+        ct_checkpoint_restore_measured(&d->measured, e);
     } else if (CT_HAS(e, total_bytes) && CT_HAS(e, used_bytes)) {
         d->last = ct_reading_make(e->free_bytes, e->total_bytes, e->used_bytes, e->t_ns);
         d->process_known = CT_HAS(e, process_bytes);

@@ -29,7 +29,7 @@ CT_HOT struct ct_object *ct_live_add_hashed(struct ct_live *l, unsigned kind, ui
         return NULL;
     o->bytes = CT_HAS(e, bytes) ? e->bytes : 0;
     o->event_low = (uint32_t)number;
-    o->event_high = (uint16_t)(number >> 32) & 0x7FFF;
+    o->event_high = (uint16_t)(number >> 32) & 0x3FFF;
     o->t_ns = e->t_ns;
     o->stack = CT_HAS(e, stack) ? e->stack : 0;
     o->device = (int8_t)(CT_HAS(e, device) ? ct_device_or_none(e->device) : CT_NO_DEVICE);
@@ -197,6 +197,30 @@ static inline void ct_live_free_key(struct ct_live *l, unsigned kind, uint64_t k
         (void)ct_tentative_free_again(l, kind, key, e);
 }
 
+// Sleep modes (vLLM's CuMemAllocator, torch_memory_saver) unmap and release the memory of a
+// reservation and later map new memory at the same address, from other code. A reservation that one
+// mapping fills is an allocation of its own: what is mapped there later resumes it, and belongs to
+// whoever mapped its first memory. Where a mapping fills only a part (expandable segments of
+// PyTorch's, which map pages for whoever asks next), memory belongs to whoever created it.
+// `o`: the memory, if it is known and was not mapped before.
+static inline void ct_live_resume(struct ct_live *l, const struct ct_object *mapping,
+                                  struct ct_object *o) {
+    struct ct_object *r = ct_live_find(l, CT_KIND_RESERVED, mapping->key);
+    if (r && !r->segment) {
+        r->segment = 1;
+        r->stack = mapping->stack;
+        r->t_ns = mapping->t_ns;
+        return;
+    }
+    if (!r || !o || r->bytes != mapping->bytes || !ct_object_is_counted(l, o))
+        return;
+    const uint32_t by = o->stack;
+    o->resumed = 1;
+    o->stack = r->stack;
+    if (l->owner_changed)
+        l->owner_changed(l->user, o, by);
+}
+
 static inline void ct_live_map(struct ct_live *l, const struct ct_event *e, uint64_t number) {
     if (!CT_HAS(e, ptr) || !e->ptr || !CT_HAS(e, bytes))
         return; // arrays, graphics resources and multicast objects are not mapped at an address
@@ -209,8 +233,9 @@ static inline void ct_live_map(struct ct_live *l, const struct ct_event *e, uint
         return;
     const uint64_t handle = CT_HAS(e, handle) ? e->handle : 0;
     ct_live_traits(l, o)->link = handle;
-    if ((o = ct_live_find(l, CT_KIND_HANDLE, handle)))
-        ct_live_traits(l, o)->maps++;
+    struct ct_object *const memory = ct_live_find(l, CT_KIND_HANDLE, handle);
+    const int is_new = memory && !ct_live_traits(l, memory)->maps++; // else it has its owner
+    ct_live_resume(l, o, is_new ? memory : NULL);
 }
 
 static inline void ct_live_add_reference(struct ct_live *l, unsigned kind, uint64_t key,

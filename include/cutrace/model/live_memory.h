@@ -57,10 +57,14 @@ struct ct_object {
     uint32_t stack;
     uint32_t traits;    // slot of its struct ct_traits
     uint32_t event_low; // number of the event that created it: ct_object_event()
-    uint16_t event_high : 15;
+    uint16_t event_high : 14;
     // ADDRESS, MAPPING: a PyTorch segment, because it has held a block. The report also sets it:
     // HANDLE: it is mapped into a segment; BLOCK: it lies in segments (torch_pool.h).
+    // RESERVED: memory was mapped at its start; `stack` and `t_ns` are of the first mapping.
     uint16_t segment : 1;
+    // HANDLE: it resumes a reservation, whose first owner `stack` is (live.h). BLOCK (set by the
+    // report): it is older than the memory that it lies in.
+    uint16_t resumed : 1;
     uint8_t kind;
     int8_t device; // or CT_NO_DEVICE
 };
@@ -157,6 +161,9 @@ struct ct_live {
     void *(*resize)(void *user, void *old, size_t old_bytes, size_t new_bytes);
     // Called when an object joins (+1) or leaves (-1) the live_* totals. May be NULL.
     void (*total_changed)(void *user, const struct ct_object *object, int sign);
+    // Called when a VMM object turns out to resume a reservation: its stack is that of the first
+    // owner now, and was `by` (the same after a checkpoint). May be NULL.
+    void (*owner_changed)(void *user, const struct ct_object *object, uint32_t by);
     // Called when an address joins or leaves, whether or not it counts in the totals. May be NULL.
     void (*address_changed)(void *user, const struct ct_object *object,
                             const struct ct_traits *from, int sign);

@@ -7,6 +7,7 @@
 #define CUTRACE_READINGS_H
 
 #include <cutrace/model/live_memory.h>
+#include <cutrace/model/measured.h>
 
 enum { CT_DEVICES = CT_MAX_DEVICES + 1 }; // the last one: device unknown
 
@@ -46,8 +47,7 @@ struct ct_device_usage {
     // What the reading of that report left unexplained, and when it was: the part beyond
     // process_untracked is of other processes.
     uint64_t split_unexplained, split_t_ns;
-    uint64_t context_bytes, module_bytes, limit_bytes; // measured costs
-    int context_known, module_known, limit_known;
+    struct ct_measured measured;
     uint64_t readings; // before the last one
     struct ct_earlier_reading earlier[CT_EARLIER_READINGS];
 };
@@ -299,12 +299,39 @@ CT_HOT void ct_readings_end_free(struct ct_readings *r, const struct ct_event *e
         r->pending &= ~(UINT64_C(1) << at);
 }
 
+// Whether no other call of the device was under way during one. A call whose device is not known
+// may be one of any device.
+static inline int ct_readings_is_alone(const struct ct_readings *r, int index,
+                                       const struct ct_event *e) {
+    const uint64_t start = e->t_ns - (CT_HAS(e, duration_ns) ? e->duration_ns : 0);
+    const uint64_t call = r->device[index].measured.call_ns,
+                   unknown = r->device[CT_MAX_DEVICES].measured.call_ns;
+    return call <= start && unknown <= start && !ct_readings_pending_bytes(r, index, e);
+}
+
+// Looks for calls that are measured, and for others during them.
+CT_HOT void ct_readings_note_measured(struct ct_readings *r, int index, const struct ct_event *e) {
+    struct ct_measured *m = &r->device[index].measured;
+    const enum ct_measured_part part = ct_measured_part_of(e);
+    if (part == CT_MEASURED_PARTS && e->op == CT_OP_MEMORY_SAMPLE)
+        return; // a reading changes nothing
+    if (__builtin_expect(m->count && ct_event_was_under_way(e, m->newest_ns), 0))
+        ct_measured_take_back(m, e->t_ns - e->duration_ns);
+    if (__builtin_expect(part != CT_MEASURED_PARTS, 0))
+        ct_measured_note(m, e, part, ct_readings_is_alone(r, index, e));
+    else if (__builtin_expect(e->op == CT_OP_CONTEXT_DESTROY, 0) && m->contexts &&
+             (!CT_HAS(e, result) || !e->result) && !--m->contexts)
+        ct_measured_end_context(m);
+    m->call_ns = e->t_ns;
+}
+
 CT_HOT void ct_readings_note_call(struct ct_readings *r, const struct ct_live *l, int index,
                                   const struct ct_event *e) {
     struct ct_device_usage *d = &r->device[index];
     const uint64_t tracked = ct_live_tracked(&l->device[index]);
     if (__builtin_expect(ct_event_was_under_way(e, d->last.t_ns), 0))
         ct_readings_apply_late(d, e);
+    ct_readings_note_measured(r, index, e);
     if (tracked == d->tracked)
         return;
     if (__builtin_expect(d->last.in_flight != 0, 0))
@@ -314,27 +341,10 @@ CT_HOT void ct_readings_note_call(struct ct_readings *r, const struct ct_live *l
     d->tracked = tracked;
 }
 
-static inline void ct_readings_add_cost(struct ct_device_usage *d, const struct ct_event *e) {
-    const uint64_t cost =
-        e->free_before_bytes > e->free_bytes ? e->free_before_bytes - e->free_bytes : 0;
-    if (e->op == CT_OP_CONTEXT_CREATE) {
-        d->context_bytes += cost;
-        d->context_known = 1;
-    } else if (e->op == CT_OP_MODULE_LOAD) {
-        d->module_bytes += cost;
-        d->module_known = 1;
-    } else if (e->op == CT_OP_LIMIT) {
-        d->limit_bytes += cost;
-        d->limit_known = 1;
-    }
-}
-
 CT_COLD void ct_readings_apply_slow(struct ct_readings *r, const struct ct_live *l, int index,
                                     const struct ct_event *e, uint64_t ahead) {
     if (CT_HAS(e, total_bytes))
         ct_readings_apply_sample(r, l, index, e, ahead);
-    if (CT_HAS(e, free_before_bytes) && (!CT_HAS(e, result) || !e->result))
-        ct_readings_add_cost(&r->device[index], e);
 }
 
 // Applies what an event says of its device. Call it after ct_live_apply of the same event. `ahead`:
@@ -371,7 +381,9 @@ struct ct_breakdown {
     uint64_t in_flight; // by allocations and frees that were under way at the reading
     // By this process beyond `tracked`; by other processes; by one of them, which is not known.
     uint64_t untracked, others, unattributed;
-    uint64_t unexplained; // the sum of these three
+    uint64_t unexplained;                               // the sum of these three
+    uint64_t measured[CT_MEASURED_PARTS];               // what calls were measured to take
+    uint64_t instantiations, unmeasured_instantiations; // of graphs
     int used_known, split_known;
     int moved_on; // tracked memory changed since the reading: `used` is inferred
     uint64_t reading_t_ns;
@@ -403,6 +415,25 @@ static inline void ct_breakdown_divide_later(struct ct_breakdown *s,
         *s = later;
 }
 
+// What the measured parts are parts of: `untracked`, or where nothing is divided, `unexplained`.
+static inline uint64_t ct_breakdown_measured_whole(const struct ct_breakdown *s) {
+    return s->split_known ? s->untracked : s->unexplained;
+}
+
+// What no call was measured to take; the whole if calls were measured to take more than that (some
+// of it was given back unmeasured, or is part of `unattributed`).
+static inline uint64_t ct_breakdown_unmeasured(const struct ct_breakdown *s, int *exceeds) {
+    const uint64_t whole = ct_breakdown_measured_whole(s);
+    uint64_t left = whole;
+    for (unsigned part = 0; part < CT_MEASURED_PARTS; part++) {
+        *exceeds = s->measured[part] > left;
+        if (*exceeds)
+            return whole;
+        left -= s->measured[part];
+    }
+    return left;
+}
+
 // The breakdown of a device (an index) whose tracked memory is given.
 static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readings *r, int device,
                                                            uint64_t tracked) {
@@ -430,6 +461,9 @@ static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readi
     s.in_flight = last->in_flight < s.unexplained ? last->in_flight : s.unexplained;
     s.unexplained -= s.in_flight;
     s.unattributed = s.unexplained;
+    memcpy(s.measured, d->measured.bytes, sizeof s.measured);
+    s.instantiations = d->measured.instantiations;
+    s.unmeasured_instantiations = d->measured.unmeasured_instantiations;
     if (!d->process_known)
         return s;
     const uint64_t own =

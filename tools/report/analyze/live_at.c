@@ -76,6 +76,25 @@ static void add_object(struct ct_holding *h, const struct ct_live *l, const stru
     h->count += ct_object_allocations(l, o);
     if (!h->oldest_ns || o->t_ns < h->oldest_ns)
         h->oldest_ns = o->t_ns;
+    if (o->resumed)
+        h->resumed_bytes += o->bytes;
+}
+
+void ct_live_at_find_resumers(struct ct_live_totals *t, const struct ct_resumers *resumers) {
+    for (size_t i = 0; i < t->holding_count; i++) {
+        struct ct_holding *h = &t->holdings[i];
+        if (h->resumed_bytes)
+            h->resumed_by = ct_resumers_find(
+                resumers, h->kind == CT_HOLDING_BLOCK ? CT_RESUMED_BLOCK : CT_RESUMED_MEMORY,
+                h->stack);
+    }
+}
+
+uint64_t ct_live_at_sum_asleep(const struct ct_replay *r, int device) {
+    uint64_t bytes = 0;
+    for (int d = device < 0 ? 0 : device; d < (device < 0 ? CT_DEVICES : device + 1); d++)
+        bytes += r->pool.device[d].lost.asleep.bytes;
+    return bytes;
 }
 
 static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, int device) {
@@ -124,6 +143,8 @@ void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int de
     ct_live_at_arrange(t, ct_live_at_find_idle(r, device), rows);
     t->pools = ct_live_at_list_mempools(&r->live, device, &t->pool_count);
     t->host_bytes = r->live.host_bytes;
+    t->asleep_bytes = ct_live_at_sum_asleep(r, device);
+    ct_live_at_find_resumers(t, &r->resumers);
     if (device >= 0)
         t->split = ct_replay_split(r, device);
 }

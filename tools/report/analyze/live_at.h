@@ -23,6 +23,8 @@ struct ct_holding {
     // When the oldest object was allocated, or of sums of an inexact checkpoint the first one; 0:
     // not known.
     uint64_t oldest_ns;
+    uint64_t resumed_bytes; // part of `bytes`: memory that has slept,
+    uint32_t resumed_by;    // the last stack that resumed some of it; 0: not known
 };
 
 // How segments are divided among the rows.
@@ -47,6 +49,7 @@ struct ct_live_totals {
     struct ct_mempool_usage *pools;
     size_t pool_count;
     uint64_t host_bytes;
+    uint64_t asleep_bytes; // of PyTorch's blocks, whose memory is unmapped: not part of `bytes`
 };
 
 // Reads the present state of a replay. `device`: an index, or -1 for all devices (then `split`
@@ -58,6 +61,10 @@ void ct_live_at_before(struct ct_live_totals *t, struct ct_trace *trace, uint64_
                        int device);
 // The free blocks of a device's segments as a holding; -1 for all devices.
 struct ct_holding ct_live_at_find_idle(const struct ct_replay *r, int device);
+// The bytes of PyTorch's blocks that sleep on a device; -1: on all devices.
+uint64_t ct_live_at_sum_asleep(const struct ct_replay *r, int device);
+// Sets `resumed_by` of holdings with resumed bytes.
+void ct_live_at_find_resumers(struct ct_live_totals *t, const struct ct_resumers *resumers);
 // Turns holdings of all kinds that have stacks into rows that do not overlap, sorted, and sets
 // `bytes` and `count`. `idle`: as found at the same event.
 void ct_live_at_arrange(struct ct_live_totals *t, struct ct_holding idle,

@@ -12,12 +12,11 @@ static void grow_stacks(struct ct_stacks_at_peak *p, uint32_t stack) {
     memset(p->list + before, 0, (p->count - before) * sizeof *p->list);
 }
 
-void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
-                        uint64_t bytes, uint64_t count) {
-    CT_ASSERT(kind < CT_HOLDING_STACKS);
-    if (stack >= p->kind[kind].count)
-        grow_stacks(&p->kind[kind], stack);
-    struct ct_stack_at_peak *s = &p->kind[kind].list[stack];
+static void add_to(const struct ct_peak_totals *p, struct ct_stacks_at_peak *stacks, uint32_t stack,
+                   uint64_t bytes, uint64_t count) {
+    if (stack >= stacks->count)
+        grow_stacks(stacks, stack);
+    struct ct_stack_at_peak *s = &stacks->list[stack];
     for (unsigned i = 0; i < CT_TOTALS_MOMENTS; i++) {
         CT_ASSERT(s->saved[i].generation <= p->candidate[i].generation);
         if (s->saved[i].generation == p->candidate[i].generation)
@@ -30,6 +29,18 @@ void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uin
     s->count += count;
 }
 
+void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
+                        uint64_t bytes, uint64_t count) {
+    CT_ASSERT(kind < CT_HOLDING_STACKS);
+    add_to(p, &p->kind[kind], stack, bytes, count);
+}
+
+void ct_peak_totals_add_resumed(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
+                                uint64_t bytes) {
+    CT_ASSERT(kind < CT_HOLDING_STACKS);
+    add_to(p, &p->resumed[kind], stack, bytes, 0);
+}
+
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,
                             const struct ct_replay *r, int device, uint64_t event) {
     p->candidate[moment].generation++;
@@ -37,6 +48,8 @@ void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment mome
     p->candidate[moment].idle = ct_live_at_find_idle(r, device);
     p->candidate[moment].split = ct_replay_split(r, device);
     p->candidate[moment].host_bytes = r->live.host_bytes;
+    p->candidate[moment].asleep_bytes = ct_live_at_sum_asleep(r, device);
+    p->resumers = &r->resumers;
     if (moment == CT_TOTALS_AT_PEAK) // peaks are too frequent to list pools
         return;
     free(p->candidate[moment].pools);
@@ -49,13 +62,22 @@ struct ct_breakdown ct_peak_totals_split(const struct ct_peak_totals *p,
     return p->candidate[moment].split;
 }
 
+static int is_saved(const struct ct_peak_totals *p, enum ct_totals_moment moment,
+                    const struct ct_stack_at_peak *s) {
+    return s->saved[moment].generation == p->candidate[moment].generation;
+}
+
 static struct ct_holding read_holding(const struct ct_peak_totals *p, enum ct_totals_moment moment,
                                       unsigned kind, uint32_t stack) {
     const struct ct_stack_at_peak *s = &p->kind[kind].list[stack];
     struct ct_holding h = {.kind = (enum ct_holding_kind)kind, .stack = stack};
-    const int saved = s->saved[moment].generation == p->candidate[moment].generation;
+    const int saved = is_saved(p, moment, s);
     h.bytes = saved ? s->saved[moment].bytes : s->bytes;
     h.count = saved ? s->saved[moment].count : s->count;
+    if (stack < p->resumed[kind].count) {
+        s = &p->resumed[kind].list[stack];
+        h.resumed_bytes = is_saved(p, moment, s) ? s->saved[moment].bytes : s->bytes;
+    }
     return h;
 }
 
@@ -66,6 +88,7 @@ int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment mom
         return 0;
     *totals = (struct ct_live_totals){.split = p->candidate[moment].split,
                                       .host_bytes = p->candidate[moment].host_bytes,
+                                      .asleep_bytes = p->candidate[moment].asleep_bytes,
                                       .pool_count = p->candidate[moment].pool_count};
     if (totals->pool_count) {
         totals->pools = ct_heap_alloc_zeroed(totals->pool_count, sizeof *totals->pools);
@@ -81,12 +104,15 @@ int ct_peak_totals_get(const struct ct_peak_totals *p, enum ct_totals_moment mom
             totals->holdings[totals->holding_count++] = h;
         }
     ct_live_at_arrange(totals, p->candidate[moment].idle, rows);
+    ct_live_at_find_resumers(totals, p->resumers);
     return 1;
 }
 
 void ct_peak_totals_free(struct ct_peak_totals *p) {
-    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++)
+    for (unsigned kind = 0; kind < CT_HOLDING_STACKS; kind++) {
         free(p->kind[kind].list);
+        free(p->resumed[kind].list);
+    }
     for (unsigned i = 0; i < CT_TOTALS_MOMENTS; i++)
         free(p->candidate[i].pools);
     memset(p, 0, sizeof *p);

@@ -24,13 +24,14 @@ struct ct_peak_totals {
     struct ct_stacks_at_peak {
         struct ct_stack_at_peak *list; // by stack id
         size_t count;
-    } kind[CT_HOLDING_STACKS];
+    } kind[CT_HOLDING_STACKS], resumed[CT_HOLDING_STACKS]; // resumed: a part of what is held
+    const struct ct_resumers *resumers;                    // of the replay that was captured last
     struct {
         uint64_t generation; // number of captures; 0: none yet
         uint64_t event;
         struct ct_holding idle;
         struct ct_breakdown split;
-        uint64_t host_bytes;
+        uint64_t host_bytes, asleep_bytes;
         struct ct_mempool_usage *pools;
         size_t pool_count;
     } candidate[CT_TOTALS_MOMENTS];
@@ -39,6 +40,9 @@ struct ct_peak_totals {
 // Adds to the present totals of a stack; what was freed is added as the two's complement.
 void ct_peak_totals_add(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
                         uint64_t bytes, uint64_t count);
+// The same for what has slept, of the bytes that are held.
+void ct_peak_totals_add_resumed(struct ct_peak_totals *p, enum ct_holding_kind kind, uint32_t stack,
+                                uint64_t bytes);
 // Captures the state behind an event of a device (an index) as its new candidate.
 void ct_peak_totals_capture(struct ct_peak_totals *p, enum ct_totals_moment moment,
                             const struct ct_replay *r, int device, uint64_t event);

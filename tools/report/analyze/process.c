@@ -272,6 +272,7 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_
     const struct ct_event *e;
     uint64_t number, applied = 0, resets = 0;
     ct_replay_init(r, NULL, NULL);
+    r->tiles = 1; // blocks say what sleeps
     ct_trace_rewind(t);
     while ((e = ct_replay_next(r, t, &number)) && e->t_ns <= t_ns) {
         if (e->op == CT_OP_EXPORT)
@@ -291,6 +292,7 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_
         d->split = ct_replay_split(r, d->ordinal);
         if (p->has_crossing && p->crossing.event == last && p->crossing.device == d->ordinal)
             d->split = p->crossing.split; // with what NVML reported soon afterwards
+        d->asleep = ct_live_at_sum_asleep(r, d->ordinal);
         d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
     }
     ct_sharing_free(&sharing);

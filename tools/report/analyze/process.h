@@ -45,6 +45,7 @@ struct ct_process_device {
     struct ct_breakdown split;
     struct ct_process_readings readings, nvml_readings; // up to it; nvml: with process_bytes
     struct ct_shared shared;
+    uint64_t asleep;    // of PyTorch's blocks at the moment, whose memory is unmapped
     uint64_t untracked; // of the process, as far as untracked_known
     int untracked_known;
 };

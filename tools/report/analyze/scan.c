@@ -49,6 +49,14 @@ static void add_live(struct ct_scan *s, enum ct_holding_kind kind, const struct 
                        sign < 0 ? 0 - o->bytes : o->bytes, sign < 0 ? 0 - number : number);
 }
 
+// The same of what has slept.
+static void add_resumed(struct ct_scan *s, enum ct_holding_kind kind, const struct ct_object *o,
+                        int sign) {
+    if (o->resumed)
+        ct_peak_totals_add_resumed(&s->device[ct_device_to_index(o->device)].totals, kind, o->stack,
+                                   sign < 0 ? 0 - o->bytes : o->bytes);
+}
+
 static void live_changed(void *user, const struct ct_object *o, int sign) {
     struct ct_scan *s = user;
     const int index = ct_device_to_index(o->device);
@@ -57,10 +65,28 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
         return;
     const int is_segment = o->kind == CT_KIND_HANDLE && o->segment;
     add_live(s, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, o, sign);
+    add_resumed(s, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, o, sign);
     if (sign > 0 && s->in_range) {
         add_total(s, CT_HOLDING_ALLOCATION, o, sign);
         s->device[index].allocations++;
     }
+}
+
+// A VMM object turns out to resume a reservation: it is its first owner's, from the beginning.
+static void owner_changed(void *user, const struct ct_object *o, uint32_t by) {
+    struct ct_scan *s = user;
+    struct ct_object before = *o;
+    const enum ct_holding_kind kind = o->segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION;
+    if (!is_wanted(s, ct_device_to_index(o->device)))
+        return;
+    before.stack = by;
+    add_live(s, kind, &before, -1);
+    add_live(s, kind, o, +1);
+    add_resumed(s, kind, o, +1);
+    if (!s->in_range || o->t_ns < s->request.from_ns || ct_object_event(o) < s->known_event)
+        return;
+    add_total(s, kind, &before, -1);
+    add_total(s, kind, o, +1);
 }
 
 static void block_changed(void *user, const struct ct_object *o, int sign) {
@@ -68,6 +94,7 @@ static void block_changed(void *user, const struct ct_object *o, int sign) {
     if (!is_wanted(s, ct_device_to_index(o->device)))
         return;
     add_live(s, CT_HOLDING_BLOCK, o, sign);
+    add_resumed(s, CT_HOLDING_BLOCK, o, sign);
     if (sign > 0 && s->in_range && ct_object_event(o) == s->event)
         add_total(s, CT_HOLDING_BLOCK, o, sign);
 }
@@ -80,6 +107,8 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
         return;
     add_live(s, CT_HOLDING_SEGMENT, o, sign);
     add_live(s, CT_HOLDING_ALLOCATION, o, -sign);
+    add_resumed(s, CT_HOLDING_SEGMENT, o, sign);
+    add_resumed(s, CT_HOLDING_ALLOCATION, o, -sign);
     // What has once been a segment was allocated as one, also after it is unmapped. What a
     // checkpoint restored was not counted as allocated.
     if (sign < 0 || !s->in_range || ct_live_traits(&s->end.live, o)->was_segment ||
@@ -162,8 +191,10 @@ const struct ct_oom_event *ct_scan_find_crossing(const struct ct_scan *s) {
 
 // ---- plot ---------------------------------------------------------------------------------------
 
-static void add_to_column(struct ct_plot_column *c, uint64_t live,
+static void add_to_column(struct ct_plot_column *c, uint64_t live, uint64_t asleep,
                           const struct ct_breakdown *split) {
+    if (asleep > c->asleep_max)
+        c->asleep_max = asleep;
     if (!c->live_known || live < c->live_min)
         c->live_min = live;
     if (!c->live_known || live > c->live_max)
@@ -196,7 +227,7 @@ static void plot(struct ct_scan *s, int index, unsigned to) {
     const uint64_t live = s->end.live.device[index].live_bytes;
     CT_ASSERT(to < s->request.columns);
     for (unsigned c = s->column[index]; c <= to; c++)
-        add_to_column(&s->plot[index][c], live, &split);
+        add_to_column(&s->plot[index][c], live, ct_live_at_sum_asleep(&s->end, index), &split);
     if (to > s->column[index])
         s->column[index] = to;
 }
@@ -228,6 +259,18 @@ static void note_mapping(struct ct_scan *s, const struct ct_event *e) {
     }
 }
 
+// Whether an event maps the memory of the peak into a reservation that it resumes: then it shows
+// whose the memory is.
+static int resumes_peak(const struct ct_scan *s, const struct ct_device_scan *d,
+                        const struct ct_event *e, uint64_t live) {
+    const struct ct_new_memory *m = &d->peak_memory;
+    if (e->op != CT_OP_MAP || !m->known || !m->handle || live != d->peak_bytes ||
+        !CT_HAS(e, handle) || e->handle != m->handle)
+        return 0;
+    const struct ct_object *o = ct_live_find(&s->end.live, CT_KIND_HANDLE, m->handle);
+    return o && o->resumed;
+}
+
 // Whether an event is the block for which the memory of the peak was allocated: the thread's next
 // event of a block, if it lies there.
 static int completes_peak(struct ct_device_scan *d, const struct ct_event *e, uint64_t live) {
@@ -245,7 +288,7 @@ static void note_peaks(struct ct_scan *s, int index, const struct ct_event *e, u
     const uint64_t live = s->end.live.device[index].live_bytes;
     const struct ct_reading *last = &s->end.readings.device[index].last;
     const int is_higher = !d->peak_known || live > d->peak_bytes;
-    if (is_higher || completes_peak(d, e, live)) {
+    if (is_higher || resumes_peak(s, d, e, live) || completes_peak(d, e, live)) {
         d->peak_memory = is_higher ? find_new_memory(e) : (struct ct_new_memory){.known = 0};
         d->peak_bytes = live;
         d->peak_event = number;
@@ -459,6 +502,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     s->request = *request;
     ct_replay_init(&s->end, live_changed, s);
     s->end.tiles = request->points || request->blocks;
+    s->end.live.owner_changed = owner_changed;
     s->end.watch = (struct ct_segment_watch){block_changed, segment_changed, s};
     ct_pool_curve_init(
         &s->curve, request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns,

@@ -48,8 +48,9 @@ struct ct_stack_totals {
 struct ct_plot_column {
     int live_known, used_known;
     uint64_t live_min, live_max, used_min, used_max;
-    uint32_t ooms; // incidents, by their heads; from the coarse history: failed calls
-    int coarse;    // from the coarse history
+    uint64_t asleep_max; // of PyTorch's blocks, where the pass follows them
+    uint32_t ooms;       // incidents, by their heads; from the coarse history: failed calls
+    int coarse;          // from the coarse history
 };
 
 // How the memory of a device was used at the moments that views show. `free` is what the budget

@@ -102,6 +102,12 @@ void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, 
     ct_site_groups_free(&groups);
 }
 
+void ct_site_groups_add_resumed(struct ct_site_group *g, const struct ct_holding *h) {
+    g->resumed_bytes += h->resumed_bytes;
+    if (!g->resumed_by)
+        g->resumed_by = h->resumed_by;
+}
+
 void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
                           const struct ct_holding *h, size_t n) {
     *g = (struct ct_site_groups){0};
@@ -110,6 +116,7 @@ void ct_site_groups_build(struct ct_site_groups *g, struct ct_call_sites *s,
         group->bytes += h[i].bytes;
         group->count += h[i].count;
         group->stacks++;
+        ct_site_groups_add_resumed(group, &h[i]);
     }
     ct_site_groups_sort(g);
 }

@@ -26,6 +26,8 @@ struct ct_site_group {
     char *label;
     uint32_t stack; // the first stack that was added
     uint64_t stacks, bytes, count;
+    uint64_t resumed_bytes; // as in struct ct_holding
+    uint32_t resumed_by;
     uint64_t more[6]; // sums of the caller's own
     struct ct_site_growth growth;
 };
@@ -46,6 +48,8 @@ struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_cal
 // The position of the group of a stack and kind, + 1, also when they are sorted; 0: there is none.
 size_t ct_site_groups_find(const struct ct_site_groups *g, struct ct_call_sites *s,
                            enum ct_holding_kind kind, uint32_t stack);
+// Adds what a holding has resumed to its group.
+void ct_site_groups_add_resumed(struct ct_site_group *g, const struct ct_holding *h);
 // The label of a holding: that of its call site, or what it is if it has none.
 void ct_site_groups_label(struct ct_call_sites *s, enum ct_holding_kind kind, uint32_t stack,
                           char *to, size_t size);

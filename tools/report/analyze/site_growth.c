@@ -122,6 +122,22 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
         add_given_back(p, CT_HOLDING_ALLOCATION, o, +1);
 }
 
+// A VMM object turns out to resume a reservation: it is its first owner's, from the beginning.
+static void owner_changed(void *user, const struct ct_object *o, uint32_t by) {
+    struct pass *p = user;
+    struct ct_object before = *o;
+    const enum ct_holding_kind kind = o->segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION;
+    if (!is_wanted(p, o))
+        return;
+    before.stack = by;
+    add_held(p, kind, &before, -1);
+    add_held(p, kind, o, +1);
+    if (!p->in_range || o->t_ns < p->request->from_ns || ct_object_event(o) < p->known_event)
+        return;
+    add_taken(p, kind, &before, -1);
+    add_taken(p, kind, o, +1);
+}
+
 // A block joins or leaves the rows with its memory, too: only its own events count as taken and
 // given back.
 static void block_changed(void *user, const struct ct_object *o, int sign) {
@@ -176,6 +192,7 @@ static void replay_to_moment(struct pass *p, struct ct_trace *t) {
     uint64_t number;
     ct_replay_init(&p->replay, live_changed, p);
     p->replay.tiles = 1;
+    p->replay.live.owner_changed = owner_changed;
     p->replay.watch = (struct ct_segment_watch){block_changed, segment_changed, p};
     ct_trace_rewind(t);
     for (;;) {

@@ -73,6 +73,7 @@ static void add_moment(struct ct_site_group *g, unsigned moment, const struct ct
     if (moment == NOW) {
         g->bytes += h->bytes;
         g->count += h->count;
+        ct_site_groups_add_resumed(g, h);
         return;
     }
     g->more[moment == PEAK ? CT_SITE_PEAK_BYTES : CT_SITE_END_BYTES] += h->bytes;

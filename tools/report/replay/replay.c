@@ -46,11 +46,20 @@ void ct_replay_release(struct ct_replay *r) {
 void ct_replay_free(struct ct_replay *r) {
     if (r->live.resize)
         ct_replay_release(r);
+    ct_resumers_free(&r->resumers); // not in ct_replay_release: views name them afterwards
     memset(r, 0, sizeof *r);
 }
 
 static void begin_pool(struct ct_replay *r) {
     ct_torch_pool_begin(&r->pool, &r->live, r->foreign, r->foreign_count, &r->watch);
+    r->pool.resumers = &r->resumers;
+}
+
+// After memory was mapped: notes by whom, if it is resumed.
+static void note_resumer(struct ct_replay *r, uint64_t handle, uint32_t by) {
+    const struct ct_object *o = ct_live_find(&r->live, CT_KIND_HANDLE, handle);
+    if (o && o->resumed)
+        ct_resumers_note(&r->resumers, CT_RESUMED_MEMORY, o->stack, by);
 }
 
 static void apply_block(struct ct_replay *r, const struct ct_event *e, uint64_t number) {
@@ -65,6 +74,8 @@ void ct_replay_apply(struct ct_replay *r, const struct ct_event *e, uint64_t num
         apply_block(r, e, number);
     else
         ct_live_apply(&r->live, e, number);
+    if (e->op == CT_OP_MAP && CT_HAS(e, handle))
+        note_resumer(r, e->handle, CT_HAS(e, stack) ? e->stack : 0);
     if (r->pool.on && e->op == CT_OP_MAP && CT_HAS(e, ptr))
         ct_torch_pool_note_mapping(&r->pool, e->ptr);
     ct_readings_apply_ahead(&r->readings, &r->live, e, r->reading_ahead);
@@ -154,7 +165,8 @@ static void reset_state(struct ct_replay *r) {
 }
 
 static void restore_object(struct ct_replay *r, const struct ct_event *e) {
-    const int is_segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr);
+    const int is_segment = CT_HAS(e, flags) && e->flags & CT_FLAG_SEGMENT && CT_HAS(e, ptr) &&
+                           e->op != CT_OP_RESERVE; // (there the flag says that memory was mapped)
     if (r->tiles && !r->pool.on && (is_segment || e->op == CT_OP_BLOCK_ALLOC))
         begin_pool(r);
     ct_checkpoint_apply(&r->live, &r->readings, e);
@@ -164,7 +176,16 @@ static void restore_object(struct ct_replay *r, const struct ct_event *e) {
 }
 
 static void finish_checkpoint(struct ct_replay *r) {
+    const struct ct_live *l = &r->live;
     ct_checkpoint_end_restore(&r->live);
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_MAPPING]; left && i < ct_live_slot_count(l);
+         i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_MAPPING)
+            continue;
+        left--;
+        note_resumer(r, ct_live_traits(l, o)->link, o->stack);
+    }
     if (r->pool.on)
         ct_torch_pool_assign_devices(&r->pool, &r->live);
     for (int d = 0; d < CT_DEVICES && r->pool.on; d++)

@@ -21,6 +21,7 @@ struct ct_replay {
     struct ct_torch_pool pool;
     uint8_t *foreign; // ... with this: see ct_torch_segments_foreign_stacks
     size_t foreign_count;
+    struct ct_resumers resumers;
     uint64_t resets;            // how often the state became unknown after a gap
     struct ct_readahead *ahead; // of the trace that is being replayed, or NULL
     const struct ct_readahead_batch *batch;

@@ -4,10 +4,13 @@
 #include "replay/segment_members.h"
 
 void ct_segment_members_set_block(const struct ct_segment_members *m, struct ct_object *block,
-                                  int inside) {
-    if (block->segment == (inside != 0))
+                                  enum ct_block_place place) {
+    const int inside = place != CT_BLOCK_OUTSIDE;
+    if (block->segment == inside)
         return;
-    block->segment = inside != 0;
+    if (inside)
+        block->resumed = place == CT_BLOCK_RESUMED;
+    block->segment = inside;
     if (m->watch.block_changed)
         m->watch.block_changed(m->watch.user, block, inside ? 1 : -1);
 }
@@ -56,14 +59,13 @@ void ct_segment_members_drop_mapping(const struct ct_segment_members *m, uint64_
         ct_segment_members_drop_allocation(m, o);
 }
 
-void ct_segment_members_move_blocks(const struct ct_segment_members *m, uint64_t start,
-                                    uint64_t end,
-                                    int (*lies_inside)(void *user, const struct ct_object *block),
-                                    void *user) {
+void ct_segment_members_move_blocks(
+    const struct ct_segment_members *m, uint64_t start, uint64_t end,
+    enum ct_block_place (*find_place)(void *user, const struct ct_object *block), void *user) {
     uint64_t at = start;
     struct ct_object *o;
     for (; at < end && (o = ct_live_find(m->live, CT_KIND_BLOCK, at)) && o->bytes; at += o->bytes)
-        ct_segment_members_set_block(m, o, lies_inside && lies_inside(user, o));
+        ct_segment_members_set_block(m, o, find_place ? find_place(user, o) : CT_BLOCK_OUTSIDE);
     if (at >= end)
         return;
     // The rest is of a block that begins before the range, or overlaps another: look at all blocks.
@@ -73,6 +75,6 @@ void ct_segment_members_move_blocks(const struct ct_segment_members *m, uint64_t
             continue;
         left--;
         if (o->key < end && (o->key >= at || at - o->key < o->bytes))
-            ct_segment_members_set_block(m, o, lies_inside && lies_inside(user, o));
+            ct_segment_members_set_block(m, o, find_place ? find_place(user, o) : CT_BLOCK_OUTSIDE);
     }
 }

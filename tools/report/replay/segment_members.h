@@ -19,13 +19,19 @@ struct ct_segment_watch {
     void *user;
 };
 
+enum ct_block_place {
+    CT_BLOCK_OUTSIDE, // not all of it lies in segments
+    CT_BLOCK_INSIDE,
+    CT_BLOCK_RESUMED, // inside, and its memory is younger: it has slept
+};
+
 struct ct_segment_members {
     struct ct_live *live;
     struct ct_segment_watch watch;
 };
 
 void ct_segment_members_set_block(const struct ct_segment_members *m, struct ct_object *block,
-                                  int inside);
+                                  enum ct_block_place place);
 // The allocation at an address becomes a segment.
 void ct_segment_members_add_allocation(const struct ct_segment_members *m, uint64_t address);
 // An allocation or a VMM object is no segment any more.
@@ -37,11 +43,10 @@ void ct_segment_members_add_mappings(const struct ct_segment_members *m, uint64_
                                      uint64_t end);
 // A mapping of a VMM object ends.
 void ct_segment_members_drop_mapping(const struct ct_segment_members *m, uint64_t handle);
-// The memory below the blocks in [start, end) came or went: asks `lies_inside` of each of them;
-// NULL: none does any more.
-void ct_segment_members_move_blocks(const struct ct_segment_members *m, uint64_t start,
-                                    uint64_t end,
-                                    int (*lies_inside)(void *user, const struct ct_object *block),
-                                    void *user);
+// The memory below the blocks in [start, end) came or went: asks `find_place` of each of them;
+// NULL: none lies in segments any more.
+void ct_segment_members_move_blocks(
+    const struct ct_segment_members *m, uint64_t start, uint64_t end,
+    enum ct_block_place (*find_place)(void *user, const struct ct_object *block), void *user);
 
 #endif

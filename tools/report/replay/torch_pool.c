@@ -3,7 +3,8 @@
 // are created and destroyed.
 //
 // A trace may be damaged or begin in the middle. So a block may be allocated before the memory that
-// it is in, or outlive it: its range is then "outside", until memory is allocated there.
+// it is in, or outlive it: its range is then "outside", until memory is allocated there. Where the
+// memory was unmapped and its reservation remains, it is asleep instead (lost_blocks.h).
 #include "replay/torch_pool.h"
 
 #include <cutrace/format/assert.h>
@@ -95,17 +96,23 @@ const struct ct_torch_region *ct_torch_pool_find_segment(const struct ct_torch_p
     return p->regions[found.mark].held ? &p->regions[found.mark] : NULL;
 }
 
-// Whether all of a block lies in regions.
-static int covers_block(void *user, const struct ct_object *o) {
+// Whether all of a block lies in regions, and whether it is older than their memory.
+static enum ct_block_place find_place(void *user, const struct ct_object *o) {
     struct ct_torch_pool *p = user;
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
+    enum ct_block_place place = o->bytes ? CT_BLOCK_INSIDE : CT_BLOCK_OUTSIDE;
     for (uint64_t from = o->key, next; from < end;) {
         const uint32_t at = find_region(p, from, &next);
         if (at == CT_TORCH_POOL_NO_REGION)
-            return 0;
+            return CT_BLOCK_OUTSIDE;
+        if (p->regions[at].maps && p->regions[at].t_ns > o->t_ns) {
+            place = CT_BLOCK_RESUMED;
+            if (p->resumers)
+                ct_resumers_note(p->resumers, CT_RESUMED_BLOCK, o->stack, p->regions[at].stack);
+        }
         from = p->regions[at].start + p->regions[at].bytes;
     }
-    return o->bytes != 0;
+    return place;
 }
 
 void ct_torch_pool_prefetch(const struct ct_torch_pool *p, uint64_t address, int stage) {
@@ -188,27 +195,29 @@ static void make_segment(struct ct_torch_pool *p, struct ct_torch_region *r, uns
         ct_segment_members_add_allocation(&p->members, r->start);
 }
 
-// Moves blocks that were allocated before their memory from "outside" into a region.
+// Moves blocks that are older than their memory into a region: those "outside", and those asleep.
 static void adopt_blocks(struct ct_torch_pool *p, uint32_t at, uint64_t start, uint64_t end) {
-    struct ct_tree_range lost;
-    for (unsigned d = 0; d < CT_DEVICES; d++)
-        while (p->device[d].outside.count &&
-               ct_range_tree_find(&p->device[d].outside, start, &lost) && lost.start < end) {
-            const uint64_t from = lost.start > start ? lost.start : start;
-            const uint64_t to = lost.start + lost.bytes < end ? lost.start + lost.bytes : end;
+    for (unsigned d = 0; d < CT_DEVICES; d++) {
+        uint64_t from = start, to = end;
+        for (; ct_lost_blocks_find(&p->device[d].lost, &from, &to); from = start, to = end) {
             struct ct_torch_region *r = &p->regions[at];
             make_segment(p, r, d);
             set_free_bytes(p, r, r->free - ct_range_tree_remove(free_tree(p, r), from, to));
-            (void)ct_range_tree_remove(&p->device[d].outside, from, to);
-            ct_segment_members_move_blocks(&p->members, from, to, covers_block, p);
+            ct_lost_blocks_remove(&p->device[d].lost, from, to);
+            ct_segment_members_move_blocks(&p->members, from, to, find_place, p);
         }
+    }
 }
 
-// The memory of [start, end) was freed: removes its free blocks; moves its other blocks to
-// "outside". Returns the free bytes.
+static void lose_blocks(struct ct_torch_pool *p, unsigned device, uint64_t start, uint64_t end) {
+    ct_lost_blocks_add(&p->device[device].lost, &p->reserved, p->members.live, start, end);
+}
+
+// The memory of [start, end) was freed: removes its free blocks; its other blocks are "outside" or
+// asleep from now on. Returns the free bytes.
 static uint64_t abandon_blocks(struct ct_torch_pool *p, const struct ct_torch_region *r,
                                uint64_t start, uint64_t end) {
-    struct ct_range_tree *s = free_tree(p, r), *outside = &p->device[r->device].outside;
+    struct ct_range_tree *s = free_tree(p, r);
     uint64_t bytes = 0;
     struct ct_tree_range at;
     for (uint64_t from = start; from < end;) {
@@ -216,7 +225,7 @@ static uint64_t abandon_blocks(struct ct_torch_pool *p, const struct ct_torch_re
         uint64_t used_to = end;
         if (any)
             used_to = at.start > from ? at.start : from;
-        (void)ct_range_tree_add(outside, from, used_to, 0, UINT64_MAX);
+        lose_blocks(p, r->device, from, used_to);
         ct_segment_members_move_blocks(&p->members, from, used_to, NULL, NULL);
         if (!any)
             break;
@@ -300,9 +309,20 @@ static void merge_regions(struct ct_torch_pool *p, uint32_t first, uint32_t seco
     adopt_blocks(p, first, border, border + gone.bytes);
 }
 
+// Ends the sleep of the segment at [start, end). Returns the device that it is of, CT_DEVICES if
+// there was none.
+static unsigned wake_segment(struct ct_torch_pool *p, uint64_t start, uint64_t end) {
+    unsigned device = CT_DEVICES;
+    for (unsigned d = 0; d < CT_DEVICES; d++)
+        if (ct_lost_blocks_wake(&p->device[d].lost, start, end))
+            device = d;
+    return device;
+}
+
 static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
                         const struct ct_traits *from) {
     uint64_t next;
+    const unsigned device = wake_segment(p, o->key, o->key + o->bytes);
     if (!o->bytes || o->key > UINT64_MAX - o->bytes ||
         find_region(p, o->key, &next) != CT_TORCH_POOL_NO_REGION || next - o->key < o->bytes)
         return;
@@ -324,6 +344,8 @@ static void add_mapping(struct ct_torch_pool *p, const struct ct_object *o,
         p->regions[at].maps = 1;
         p->regions[at].reservation = reservation;
     }
+    if (device < CT_DEVICES) // also one without a block
+        make_segment(p, &p->regions[at], device);
     adopt_blocks(p, at, o->key, end);
     const uint32_t right = find_neighbour(p, end, 1, reservation);
     if (right != CT_TORCH_POOL_NO_REGION)
@@ -352,8 +374,10 @@ static void remove_mapping(struct ct_torch_pool *p, const struct ct_object *o) {
         return;
     const uint64_t end = o->key + o->bytes, old_end = r->start + r->bytes;
     count_region(p, r, -1);
-    if (r->held)
+    if (r->held) {
         r->free -= abandon_blocks(p, r, o->key, end);
+        ct_lost_blocks_put_to_sleep(&p->device[r->device].lost, p->members.live, o->key, end);
+    }
     r->maps -= r->maps > 1;
     if (o->key == r->start && end == old_end) {
         remove_region(p, at);
@@ -387,16 +411,16 @@ static void add_block(struct ct_torch_pool *p, struct ct_object *o) {
             make_segment(p, r, device);
             set_free_bytes(p, r, r->free - ct_range_tree_remove(free_tree(p, r), from, to));
         } else {
-            (void)ct_range_tree_add(&p->device[device].outside, from, to, 0, UINT64_MAX);
+            lose_blocks(p, (unsigned)device, from, to);
             inside = 0;
         }
         from = to;
     }
-    ct_segment_members_set_block(&p->members, o, inside);
+    ct_segment_members_set_block(&p->members, o, inside ? CT_BLOCK_INSIDE : CT_BLOCK_OUTSIDE);
 }
 
 static void remove_block(struct ct_torch_pool *p, struct ct_object *o) {
-    ct_segment_members_set_block(&p->members, o, 0);
+    ct_segment_members_set_block(&p->members, o, CT_BLOCK_OUTSIDE);
     const int device = ct_device_to_index(o->device);
     const uint64_t end = o->key > UINT64_MAX - o->bytes ? UINT64_MAX : o->key + o->bytes;
     for (uint64_t from = o->key, next; from < end;) {
@@ -408,7 +432,7 @@ static void remove_block(struct ct_torch_pool *p, struct ct_object *o) {
                            r->free + ct_range_tree_add(free_tree(p, r), from, to, r->start,
                                                        r->start + r->bytes));
         } else {
-            (void)ct_range_tree_remove(&p->device[device].outside, from, to);
+            ct_lost_blocks_remove(&p->device[device].lost, from, to);
         }
         from = to;
     }
@@ -440,11 +464,14 @@ static void apply_object(void *user, struct ct_object *o, const struct ct_traits
             end_mapping(p, o, from);
         break;
     case CT_KIND_RESERVED:
-        if (sign < 0)
+        if (sign < 0) {
             ct_range_tree_erase(&p->reserved, o->key);
-        else if (o->bytes &&
-                 !(ct_range_tree_find(&p->reserved, o->key, &there) && there.start < end))
+            for (unsigned d = 0; d < CT_DEVICES; d++)
+                ct_lost_blocks_end_sleep(&p->device[d].lost, o->key, end);
+        } else if (o->bytes &&
+                   !(ct_range_tree_find(&p->reserved, o->key, &there) && there.start < end)) {
             ct_range_tree_insert_marked(&p->reserved, o->key, end, 0);
+        }
         break;
     default:
         break;
@@ -477,7 +504,8 @@ void ct_torch_pool_reported(struct ct_torch_pool *p, const struct ct_live *l, in
     const int d = ct_device_to_index(device);
     p->device[d].seen = 1;
     p->device[d].unreconciled =
-        (int64_t)(l->device[d].reported_reserved - p->device[d].segment_bytes);
+        (int64_t)(l->device[d].reported_reserved - p->device[d].segment_bytes -
+                  p->device[d].lost.segments.bytes);
     p->device[d].own_reported = p->device[d].own_bytes;
 }
 
@@ -500,7 +528,7 @@ void ct_torch_pool_forget(struct ct_torch_pool *p) {
     for (uint32_t i = 0; p->on && i < ct_live_slot_count(l); i++) {
         struct ct_object *o = ct_live_object_at(l, i);
         if (o && o->kind == CT_KIND_BLOCK)
-            ct_segment_members_set_block(&p->members, o, 0);
+            ct_segment_members_set_block(&p->members, o, CT_BLOCK_OUTSIDE);
         else if (o && ct_torch_pool_is_segment(p, o))
             ct_segment_members_drop_allocation(&p->members, o);
     }
@@ -535,48 +563,10 @@ void ct_torch_pool_free(struct ct_torch_pool *p) {
     ct_range_tree_clear(&p->memory);
     ct_range_tree_clear(&p->reserved);
     for (unsigned d = 0; d < CT_DEVICES; d++) {
-        ct_range_tree_clear(&p->device[d].outside);
+        ct_lost_blocks_clear(&p->device[d].lost);
         for (unsigned c = 0; c < CT_TORCH_POOL_CLASSES; c++)
             ct_range_tree_clear(&p->device[d].free[c]);
     }
     free(p->regions);
     memset(p, 0, sizeof *p);
-}
-
-// PyTorch reports its total with each block. empty_cache() frees segments without one, so that
-// segments since then are added or subtracted here.
-static uint64_t adjust_reserved(uint64_t reported, const struct ct_torch_pool_device *d) {
-    const uint64_t freed = d->own_reported > d->own_bytes ? d->own_reported - d->own_bytes : 0;
-    const uint64_t added = d->own_bytes > d->own_reported ? d->own_bytes - d->own_reported : 0;
-    return reported + added > freed ? reported + added - freed : 0;
-}
-
-struct ct_torch_pool_totals ct_torch_pool_totals(const struct ct_torch_pool *p,
-                                                 const struct ct_live *l, int device) {
-    const struct ct_torch_pool_device *d = &p->device[device];
-    const struct ct_live_device *live = &l->device[device];
-    struct ct_torch_pool_totals f = {.known = p->on && d->seen};
-    if (!f.known)
-        return f;
-    f.reported = live->reported;
-    f.allocated = live->reported_allocated;
-    f.reserved = adjust_reserved(live->reported_reserved, d);
-    f.unreconciled = d->unreconciled;
-    f.blocks = live->blocks;
-    f.block_bytes = live->block_bytes;
-    f.segments = d->segments;
-    f.segment_bytes = d->segment_bytes;
-    f.idle_segments = d->idle_segments;
-    f.idle_bytes = d->idle_bytes;
-    f.held_open_segments = d->held_open_segments;
-    f.held_open_bytes = d->held_open_bytes;
-    f.outside_bytes = d->outside.bytes;
-    for (unsigned c = 0; c < CT_TORCH_POOL_CLASSES; c++) {
-        const struct ct_free_blocks of = {d->free[c].count, d->free[c].bytes, d->free[c].largest};
-        f.of_class[c] = of;
-        f.free.ranges += of.ranges;
-        f.free.bytes += of.bytes;
-        f.free.largest = of.largest > f.free.largest ? of.largest : f.free.largest;
-    }
-    return f;
 }

@@ -10,7 +10,9 @@
 #include <cutrace/model/live.h>
 #include <cutrace/model/readings.h>
 
+#include "replay/lost_blocks.h"
 #include "replay/range_tree.h"
+#include "replay/resumers.h"
 #include "replay/segment_members.h"
 
 // The class of a segment follows from its size when PyTorch allocated it.
@@ -43,22 +45,27 @@ struct ct_free_blocks {
 
 // The figures of a device at one time.
 struct ct_torch_pool_totals {
-    int known;            // blocks were seen
-    int reported;         // PyTorch reported its totals:
-    uint64_t allocated;   // with the last block,
-    uint64_t reserved;    // likewise, adjusted by PyTorch's segments since then
-    int64_t unreconciled; // reserved - segment_bytes after the last event of a block
+    int known;          // blocks were seen
+    int reported;       // PyTorch reported its totals:
+    uint64_t allocated; // with the last block,
+    uint64_t reserved;  // likewise, adjusted by PyTorch's segments since then
+    // reserved - segment_bytes - asleep_segment_bytes after the last event of a block
+    int64_t unreconciled;
     uint64_t blocks, block_bytes;
     uint64_t segments, segment_bytes;
     uint64_t idle_segments, idle_bytes;           // without a block: could be freed
     uint64_t held_open_segments, held_open_bytes; // with blocks and free bytes: these free bytes
     uint64_t outside_bytes;                       // of blocks in memory that is not known
+    // Blocks whose memory was unmapped, in a reservation that remains; segments that PyTorch still
+    // counts, likewise.
+    uint64_t asleep_bytes, asleep_segment_bytes;
     struct ct_free_blocks free, of_class[CT_TORCH_POOL_CLASSES];
 };
 
 struct ct_torch_pool_device {
     int seen; // a block was seen
-    struct ct_range_tree free[CT_TORCH_POOL_CLASSES], outside;
+    struct ct_range_tree free[CT_TORCH_POOL_CLASSES];
+    struct ct_lost_blocks lost;
     uint64_t segments, segment_bytes, idle_segments, idle_bytes, held_open_segments,
         held_open_bytes;
     uint64_t own_bytes; // of segment_bytes, those that are not foreign
@@ -75,7 +82,8 @@ struct ct_torch_pool {
     uint32_t region_count, region_room, free_region;
     uint32_t recent[4096]; // regions that were found lately, by address
     struct ct_torch_pool_device device[CT_DEVICES];
-    const uint8_t *foreign; // by stack
+    struct ct_resumers *resumers; // where to note who resumed blocks
+    const uint8_t *foreign;       // by stack
     size_t foreign_count;
 };
 

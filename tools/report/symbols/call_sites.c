@@ -3,6 +3,7 @@
 #include "symbols/call_sites.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/noise.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "base/elide.h"
 #include "base/heap.h"
 #include "base/utf8.h"
-#include "symbols/noise.h"
 
 // Of a name in bytes; of the parts of a label in columns.
 enum { MAX_NAME = 4096, MAX_FILE = 120, MAX_FUNCTION = 160 };
@@ -80,14 +80,21 @@ static enum ct_frame_rank rank_group(enum ct_noise_group group) {
     return group == CT_NOISE_OURS ? CT_FRAME_OURS : CT_FRAME_NOISE;
 }
 
+// The name of a function as the table of noise has it: without what compilers append (".cold",
+// ".isra.0", ".lto_priv.0").
+static const char *copy_plain_name(struct ct_call_sites *s, uint32_t function, char *to,
+                                   size_t size) {
+    (void)snprintf(to, size, "%s", ct_call_sites_symbol(s, function, CT_DEMANGLE_SIMPLE));
+    char *dot = strchr(to, '.');
+    if (dot && dot > to)
+        *dot = 0;
+    return to;
+}
+
 static enum ct_frame_rank rank_function(struct ct_call_sites *s, uint32_t function) {
     char name[MAX_NAME];
-    (void)snprintf(name, sizeof name, "%s", ct_call_sites_symbol(s, function, CT_DEMANGLE_SIMPLE));
-    // Cut what compilers append: ".cold", ".isra.0", ".lto_priv.0".
-    char *dot = strchr(name, '.');
-    if (dot && dot > name)
-        *dot = 0;
-    return rank_group(ct_noise_classify(CT_NOISE_FUNCTION, name));
+    return rank_group(
+        ct_noise_classify(CT_NOISE_FUNCTION, copy_plain_name(s, function, name, sizeof name)));
 }
 
 // Finds, from location i outwards, the first one whose function has a name and is no noise;
@@ -103,27 +110,39 @@ static uint32_t find_named_location(struct ct_call_sites *s, const struct ct_fra
 
 static enum ct_frame_rank rank_native(struct ct_call_sites *s, const struct ct_frame *f) {
     const struct ct_definitions *n = s->definitions;
-    char module[100];
+    char module[100], function[MAX_NAME] = "";
     ct_call_sites_base_name(n, n->modules[f->module].path, module, sizeof module);
-    const enum ct_frame_rank of_module = rank_group(ct_noise_classify(CT_NOISE_MODULE, module));
-    if (of_module != CT_FRAME_NAMED)
-        return of_module;
+    if (f->function)
+        copy_plain_name(s, f->function, function, sizeof function);
+    const enum ct_frame_rank rank = rank_group(ct_noise_classify_native(module, function));
+    const enum ct_noise_group of_module = ct_noise_classify(CT_NOISE_MODULE, module);
+    if (of_module == CT_NOISE_TORCH && !f->function && !f->location_count)
+        return CT_FRAME_NAMELESS; // what it is called may be a name that stays
+    if (rank != CT_FRAME_NAMED && of_module != CT_NOISE_NONE)
+        return rank;
     if (!f->module && !f->function)
         return CT_FRAME_NOISE;
     if (find_named_location(s, f, 0) < f->location_count)
         return CT_FRAME_NAMED;
-    return f->function ? rank_function(s, f->function) : CT_FRAME_NAMELESS;
+    return f->function ? rank : CT_FRAME_NAMELESS;
+}
+
+static enum ct_frame_rank rank_python(const struct ct_call_sites *s, const struct ct_frame *f) {
+    const struct ct_string *path = &s->definitions->strings[f->file],
+                           *name = &s->definitions->strings[f->function];
+    char file[MAX_NAME], function[MAX_NAME];
+    (void)snprintf(file, sizeof file, "%.*s", (int)path->length, path->at);
+    (void)snprintf(function, sizeof function, "%.*s", (int)name->length, name->at);
+    return ct_noise_classify_python(file, function) == CT_NOISE_NONE ? CT_FRAME_NAMED
+                                                                     : CT_FRAME_WRAPPER;
 }
 
 static enum ct_frame_rank compute_rank(struct ct_call_sites *s, const struct ct_frame *f) {
-    char file[MAX_NAME];
     switch (f->kind) {
     case CT_FRAME_NATIVE:
         return rank_native(s, f);
     case CT_FRAME_PYTHON:
-        (void)snprintf(file, sizeof file, "%.*s", (int)s->definitions->strings[f->file].length,
-                       s->definitions->strings[f->file].at);
-        return rank_group(ct_noise_classify(CT_NOISE_FILE, file));
+        return rank_python(s, f);
     case CT_FRAME_THREAD:
         return CT_FRAME_NAMED;
     default:
@@ -140,7 +159,7 @@ static enum ct_frame_rank rank_frame(struct ct_call_sites *s, uint32_t frame) {
 
 int ct_call_sites_hides_frame(struct ct_call_sites *s, uint32_t frame) {
     return s->definitions->frames[frame].kind != CT_FRAME_END &&
-           rank_frame(s, frame) >= CT_FRAME_NOISE;
+           rank_frame(s, frame) >= CT_FRAME_WRAPPER;
 }
 
 // ---- call sites -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "views/pool_json.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"
+#include "views/untracked.h"
 
 void ct_document_add_device(struct ct_json *j, const char *key, int device) {
     ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
@@ -335,6 +336,7 @@ void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s) {
     ct_json_open(j, key, '{');
     ct_json_number(j, "tracked_bytes", s->tracked);
+    ct_untracked_add_parts(j, s);
     ct_json_number(j, "managed_bytes", s->managed);
     ct_json_number(j, "pool_idle_bytes", s->pool_idle);
     ct_json_number_or_null(j, "used_bytes", s->used_known, s->used);

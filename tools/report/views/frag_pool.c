@@ -72,6 +72,20 @@ static void print_class(struct ct_view *v, const char *class, const struct ct_fr
             ct_human_plural(f->ranges), ct_pool_text_largest(v, f->largest).text);
 }
 
+static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_totals *f) {
+    if (f->asleep_segment_bytes || f->asleep_bytes)
+        fprintf(v->out,
+                "  asleep           %12s  " CT_WRAP_HANG
+                "of segments, unmapped: no memory of the device; %s in blocks\n",
+                ct_label_size(v, f->asleep_segment_bytes).text,
+                ct_label_size(v, f->asleep_bytes).text);
+    if (f->outside_bytes)
+        fprintf(v->out,
+                "  outside          %12s  " CT_WRAP_HANG
+                "of blocks in memory without a recorded call\n",
+                ct_label_size(v, f->outside_bytes).text);
+}
+
 static void print_figures(struct ct_view *v, const struct ct_scan *s, int device,
                           const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s block%s\n",
@@ -93,11 +107,7 @@ static void print_figures(struct ct_view *v, const struct ct_scan *s, int device
                 "  unreconciled     %12s  " CT_WRAP_HANG
                 "of segments that PyTorch does not count as reserved\n",
                 ct_label_size(v, 0 - (uint64_t)f->unreconciled).text);
-    if (f->outside_bytes)
-        fprintf(v->out,
-                "  outside          %12s  " CT_WRAP_HANG
-                "of blocks in memory without a recorded call\n",
-                ct_label_size(v, f->outside_bytes).text);
+    print_lost_blocks(v, f);
     fprintf(v->out,
             "  free inside      %12s  " CT_WRAP_HANG
             "in %s free block%s, largest %s; external fragmentation %s\n",

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "views/label.h"
 #include "views/pool_text.h"
+#include "views/untracked.h"
 
 enum { ROWS = 8, NOTE = 200 };
 
@@ -109,26 +110,6 @@ static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memor
         add_row(r, m->pool_idle, "idle in CUDA's memory pools");
 }
 
-// Appends what the parts of the untracked memory were measured to cost.
-static void append_measured(const struct ct_view *v, const struct ct_device_usage *d, char *note) {
-    const struct {
-        const char *what;
-        uint64_t bytes;
-    } costs[] = {{"contexts", d->context_known ? d->context_bytes : 0},
-                 {"modules", d->module_known ? d->module_bytes : 0},
-                 {"limits", d->limit_known ? d->limit_bytes : 0}};
-    const char *before = " (measured: ";
-    size_t at = strlen(note);
-    for (size_t i = 0; i < sizeof costs / sizeof *costs && at < NOTE; i++)
-        if (costs[i].bytes) {
-            at += (size_t)snprintf(note + at, NOTE - at, "%s%s %s", before, costs[i].what,
-                                   ct_label_size(v, costs[i].bytes).text);
-            before = ", ";
-        }
-    if (*before == ',' && at < NOTE)
-        (void)snprintf(note + at, NOTE - at, ")");
-}
-
 static void add_free(const struct ct_view *v, struct rows *r, const struct ct_breakdown *m) {
     const char *how = m->moved_on ? ", inferred: the last reading and what was tracked since" : "";
     char *note = add_row(r, m->free, "free");
@@ -149,11 +130,7 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
     if (m->in_flight)
         add_row(r, m->in_flight, "in flight: allocations or frees that had not returned yet");
     r->residual = r->count;
-    if (m->split_known)
-        note = add_row(r, m->untracked, "untracked: contexts, modules, rounding");
-    else
-        note = add_row(r, m->unexplained, "contexts, modules, rounding, other processes");
-    append_measured(v, t->usage, note);
+    add_row(r, ct_breakdown_measured_whole(m), ct_untracked_title(m));
     if (m->split_known && m->unattributed)
         add_row(r, m->unattributed,
                 "untracked or of other processes: NVML's report is of another moment");
@@ -176,6 +153,16 @@ static void print_rows(struct ct_view *v, const struct rows *r, size_t first, si
                 r->note[i]);
 }
 
+// Prints the parts of what is untracked, below its row.
+static void print_untracked(struct ct_view *v, const struct ct_breakdown *m, uint64_t whole) {
+    const struct ct_untracked_rows parts = ct_untracked_list(m);
+    struct rows r = {.count = 0};
+    for (size_t i = 0; i < parts.count; i++)
+        add_row(&r, parts.bytes[i], parts.note[i]);
+    r.residual = r.count ? r.count - 1 : 0;
+    print_rows(v, &r, 0, r.count, ct_breakdown_measured_whole(m), whole, "  ");
+}
+
 void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
     const uint64_t whole = v->options->capacity ? v->options->capacity : t->capacity->bytes;
     struct rows rows = {.count = 0}, holders = {.count = 0};
@@ -184,7 +171,11 @@ void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
     add_holders(v, &holders, t);
     print_rows(v, &rows, 0, 1, whole, whole, "");
     print_rows(v, &holders, 0, holders.count, t->live->split.tracked, whole, "  ");
-    print_rows(v, &rows, 1, rows.count, whole, whole, "");
+    const size_t untracked = rows.residual + 1;
+    print_rows(v, &rows, 1, untracked < rows.count ? untracked : rows.count, whole, whole, "");
+    print_untracked(v, &t->live->split, whole);
+    if (untracked < rows.count)
+        print_rows(v, &rows, untracked, rows.count, whole, whole, "");
     if (!t->live->split.used_known)
         fprintf(v->out, "%12s %8s  free: the device's memory was not read\n", "-", "-");
 }

@@ -13,7 +13,6 @@ struct ct_memory_table {
     const struct ct_capacity *capacity;
     const struct ct_live_totals *live; // with its split
     const struct ct_torch_pool_totals *pool;
-    const struct ct_device_usage *usage; // for what contexts and modules were measured to cost
 };
 
 // Prints the line of the device and its capacity, then the rows.

@@ -21,6 +21,8 @@ void ct_pool_json_add_figures(struct ct_json *j, const struct ct_torch_pool_tota
     ct_json_bool(j, "largest_free_is_bound", bound);
     ct_json_number(j, "free_blocks", f->free.ranges);
     ct_json_ratio(j, "external_fragmentation", f->free.bytes - f->free.largest, f->free.bytes);
+    ct_json_number(j, "asleep_bytes", f->asleep_bytes);
+    ct_json_number(j, "asleep_segment_bytes", f->asleep_segment_bytes);
     ct_json_null(j, "internal_bytes"); // the hook does not carry what was requested
     if (f->reported)
         ct_json_signed(j, "unreconciled_bytes", f->unreconciled);

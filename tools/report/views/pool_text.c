@@ -41,6 +41,17 @@ static void begin_clause(struct ct_view *v, unsigned *clauses) {
     fputs((*clauses)++ ? "; " : "PyTorch's pool: ", v->out);
 }
 
+// What sleeps is memory for PyTorch, and none of the device.
+static void print_asleep(struct ct_view *v, const struct ct_torch_pool_totals *f,
+                         unsigned *clauses) {
+    if (!f->asleep_bytes && !f->asleep_segment_bytes)
+        return;
+    begin_clause(v, clauses);
+    fprintf(v->out,
+            "%s of its segments sleep (unmapped), with %s in blocks: no memory of the device",
+            ct_label_size(v, f->asleep_segment_bytes).text, ct_label_size(v, f->asleep_bytes).text);
+}
+
 static void print_unreconciled(struct ct_view *v, const struct ct_torch_pool_totals *f,
                                unsigned *clauses) {
     if (!f->unreconciled)
@@ -82,6 +93,7 @@ void ct_pool_text_print_summary(struct ct_view *v, const struct ct_torch_pool_to
         fprintf(v->out, "%s retr%s", ct_pool_text_retries(v, g).text,
                 g->retries == 1 ? "y" : "ies");
     }
+    print_asleep(v, f, &clauses);
     print_unreconciled(v, f, &clauses);
     if (clauses)
         fputs(grown || ooms ? " (see frag)\n" : "\n", v->out);

@@ -7,6 +7,7 @@
 #include "base/elide.h"
 #include "base/heap.h"
 #include "base/utf8.h"
+#include "views/resumed.h"
 
 void ct_print_label(struct ct_view *v, const char *label, size_t column) {
     const size_t width = v->terminal->width;
@@ -112,6 +113,7 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
         rest += i < shown ? 0 : g->list[i].count;
     }
     const size_t residual = shown;
+    char label[1600];
     ct_human_bytes_of_parts(sizes, bytes, n, whole, v->options->units, residual);
     ct_human_percent_of_parts(shares, bytes, n, whole, residual);
     fprintf(v->out, "  %s%12s %8s %9s  call site%s\n", v->terminal->dim, "bytes", "share", "count",
@@ -119,10 +121,12 @@ void ct_print_site_groups(struct ct_view *v, const struct ct_site_groups *g, uin
     for (size_t i = 0; i < n; i++) {
         fprintf(v->out, "  %12s %8s %9s  ", sizes[i].text, shares[i].text,
                 ct_human_count(i < shown ? g->list[i].count : rest).text);
-        if (i < shown)
-            ct_print_label(v, g->list[i].label, 35);
-        else
+        if (i < shown) {
+            ct_resumed_label(v, &g->list[i], label, sizeof label);
+            ct_print_label(v, label, 35);
+        } else {
             fprintf(v->out, "%zu more call sites", g->count - shown);
+        }
         putc('\n', v->out);
     }
     free(bytes);

@@ -52,6 +52,7 @@ static void add_device(struct ct_json *j, const struct ct_process *p,
     ct_document_add_device(j, "ordinal", d->ordinal);
     ct_json_number(j, "gpu_index", (uint64_t)d->gpu);
     ct_json_number_or_null(j, "tracked_bytes", known, m->tracked);
+    ct_json_number_or_null(j, "asleep_bytes", known, d->asleep);
     ct_json_number_or_null(j, "untracked_bytes", not_started || (known && d->untracked_known),
                            not_started ? 0 : d->untracked);
     ct_json_number_or_null(j, "imported_bytes", known, not_started ? 0 : d->shared.imported_bytes);

@@ -6,6 +6,7 @@
 
 #include "analyze/site_totals.h"
 #include "views/label.h"
+#include "views/resumed.h"
 #include "views/table.h"
 
 enum { HELD, COUNT, END, TAKEN, GIVEN_BACK, SINCE, GROWTH, ROSE, COLUMNS };
@@ -153,9 +154,11 @@ static void add_row(struct ct_table *shown, const struct row *r, int at_end, con
 
 static void print_rows(struct ct_view *v, const struct table *t, struct ct_table *shown) {
     const struct ct_site_groups *g = t->of->groups;
-    char rest[100];
-    for (size_t i = 0; i < t->shown; i++)
-        add_row(shown, &t->rows[i], t->of->at_end, g->list[i].label);
+    char rest[100], label[1600];
+    for (size_t i = 0; i < t->shown; i++) {
+        ct_resumed_label(v, &g->list[i], label, sizeof label);
+        add_row(shown, &t->rows[i], t->of->at_end, label);
+    }
     if (t->n > t->shown) {
         (void)snprintf(rest, sizeof rest, "%zu more; --top %zu shows all", g->count - t->shown,
                        g->count);

@@ -15,7 +15,9 @@
 #include "views/pool_json.h"
 #include "views/pool_text.h"
 #include "views/print.h"
+#include "views/resumed.h"
 #include "views/trace_state.h"
+#include "views/untracked.h"
 #include "views/verdict.h"
 
 struct summary {
@@ -168,8 +170,7 @@ static void print_memory(struct summary *s) {
                                           .when = when(s),
                                           .capacity = &s->capacity,
                                           .live = &s->live,
-                                          .pool = pool_of(s),
-                                          .usage = &s->scan.end.readings.device[s->device]};
+                                          .pool = pool_of(s)};
     ct_memory_table_print(s->v, &table);
     ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
     if (s->live.host_bytes || s->host_registered)
@@ -409,9 +410,7 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number_or_null(j, "history_oom_count", past.known, past.ooms);
     ct_json_number_or_null(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
     ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
-    ct_json_number_or_null(j, "context_bytes", now->context_known, now->context_bytes);
-    ct_json_number_or_null(j, "module_bytes", now->module_known, now->module_bytes);
-    ct_json_number_or_null(j, "limit_bytes", now->limit_known, now->limit_bytes);
+    ct_untracked_add_costs(j, &now->measured);
     ct_document_add_memory_of_device(j, &memory);
     add_pool(j, s, d);
     ct_json_close(j, '}');
@@ -431,6 +430,7 @@ static void add_holdings(struct ct_json *j, struct summary *s, const char *key, 
         ct_json_number(j, "count", h->count);
         ct_json_text(j, "site", label);
         ct_call_sites_json_stack(j, s->v->sites, "stack", h->stack);
+        ct_resumed_add_json(j, s->v, h->resumed_bytes, h->resumed_by);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');

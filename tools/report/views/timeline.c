@@ -87,6 +87,20 @@ static void print_ooms(struct ct_view *v, const struct ct_plot_column *c, unsign
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
+// Marks the columns in which blocks of PyTorch's sleep, and says how much at most.
+static void print_asleep(struct ct_view *v, const struct ct_plot_column *c, unsigned n) {
+    uint64_t most = 0;
+    for (unsigned i = 0; i < n; i++)
+        most = c[i].asleep_max > most ? c[i].asleep_max : most;
+    if (!most)
+        return;
+    fprintf(v->out, "%*s |%s", left_of(v) - 2, "asleep", v->terminal->dim);
+    for (unsigned i = 0; i < n; i++)
+        putc(c[i].asleep_max ? 'z' : ' ', v->out);
+    fprintf(v->out, "%s\n%*s  z: up to %s of PyTorch's blocks sleep (unmapped)\n",
+            v->terminal->reset, left_of(v) - 2, "", ct_label_size(v, most).text);
+}
+
 // Returns the value of the plot's upper edge. The whole device is the scale, unless that would
 // leave most of the plot empty.
 static uint64_t find_top(const struct ct_plot_column *c, unsigned n, uint64_t limit) {
@@ -123,6 +137,7 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, int device) {
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
     print_coarse(v, c, q->columns);
+    print_asleep(v, c, q->columns);
     const struct ct_human_text start = ct_label_time(v, q->columns_from),
                                end = ct_label_time(v, q->columns_to);
     const size_t last = strlen(end.text) > 12 ? strlen(end.text) : 12;
@@ -148,6 +163,7 @@ static void add_plot(struct ct_view *v, struct ct_json *j, const struct ct_scan 
         ct_json_number_or_null(j, "live_bytes_max", c->live_known, c->live_max);
         ct_json_number_or_null(j, "used_bytes_min", c->used_known, c->used_min);
         ct_json_number_or_null(j, "used_bytes_max", c->used_known, c->used_max);
+        ct_json_number_or_null(j, "asleep_bytes_max", c->live_known && !c->coarse, c->asleep_max);
         ct_json_number(j, "oom_count", c->ooms);
         ct_json_bool(j, "coarse", c->coarse);
         ct_json_close(j, '}');
@@ -166,6 +182,7 @@ static struct ct_scan_request request_of(const struct ct_view *v) {
     if (request.columns_to < request.columns_from)
         request.columns_to = request.columns_from;
     request.capacity = 0;
+    request.blocks = 1; // they say what sleeps
     return request;
 }
 

@@ -7,6 +7,7 @@
 #include "analyze/site_totals.h"
 #include "views/document.h"
 #include "views/label.h"
+#include "views/resumed.h"
 #include "views/site_table.h"
 #include "views/top_tree.h"
 #include "views/trace_state.h"
@@ -91,9 +92,13 @@ static void free_device(struct device_view *d) {
 static void print_title(struct ct_view *v, const struct device_view *d) {
     static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
                                         "at"};
-    fprintf(v->out, "%s: %s %s %s\n", ct_label_device(d->device).text,
+    fprintf(v->out, "%s: %s %s %s", ct_label_device(d->device).text,
             ct_label_size(v, d->totals.now.bytes).text, words[d->moment.kind],
             ct_label_time(v, d->moment.t_ns).text);
+    if (d->totals.now.asleep_bytes)
+        fprintf(v->out, "; %s of PyTorch's blocks sleep (unmapped) beside it",
+                ct_label_size(v, d->totals.now.asleep_bytes).text);
+    putc('\n', v->out);
 }
 
 static void print_sites(struct ct_view *v, const struct device_view *d) {
@@ -144,6 +149,7 @@ static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_site_
     ct_json_number_or_null(j, "total_allocated_count", known, r->more[CT_SITE_TOTAL_COUNT]);
     ct_json_number(j, "stacks", r->stacks);
     ct_call_sites_json_stack(j, v->sites, "stack", r->stack);
+    ct_resumed_add_json(j, v, r->resumed_bytes, r->resumed_by);
     ct_json_close(j, '}');
 }
 
@@ -172,6 +178,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, struct device_view 
     ct_json_number(j, "t_ns", d->moment.t_ns);
     ct_json_close(j, '}');
     ct_json_number(j, "bytes", d->totals.now.bytes);
+    ct_json_number(j, "asleep_bytes", d->totals.now.asleep_bytes);
     ct_json_text(j, "rows", d->totals.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
     if (v->options->tree) {
         ct_json_null(j, "growth_from_t_ns");
