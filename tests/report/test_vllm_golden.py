@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those of
+vLLM's log, and the failure that `oom` shows against the one that the case is of."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import check_ledger  # noqa: E402
+import vllm_judge  # noqa: E402
+import vllm_log  # noqa: E402
+import vllm_trace  # noqa: E402
+from tap import ROOT, case, main, read_json, report  # noqa: E402
+
+FOLDER = os.path.join(ROOT, "tests/report/vllm")
+VIEWS = ("summary", "oom", "top", "frag", "stats", "timeline", "info", "check")
+
+
+class Golden:
+    def __init__(self, name):
+        self.folder = os.path.join(FOLDER, name)
+        with open(self.path("case.json"), encoding="utf-8") as f:
+            self.case = json.load(f)
+        with open(self.path("log.txt"), encoding="utf-8") as f:
+            self.log = f.read()
+        self.traces = [self.path(t) for t in self.case["traces"]]
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def events(self):
+        return [check_ledger.read_dump(read_json("dump", "--sysroot=/nowhere", t)) for t in self.traces]
+
+
+def every_view(golden):
+    """Each view ends well, as text and as JSON (which read_json validates against its schema)."""
+    problems = []
+    for trace in golden.traces:
+        for view in VIEWS:
+            more = check_ledger.without_lines(view)
+            code, _, err = report(view, *more, trace)
+            if code:
+                problems.append(f"{view} {trace}: exit {code}: {err.decode()[:200]}")
+            read_json(view, *more, trace)
+    return problems
+
+
+def shown_failure(golden, events):
+    """`oom` shows the refused call of the case: its size is the one of PyTorch's exception."""
+    number = [i for i, e in enumerate(events) if vllm_trace.refused_calls(e)]
+    if not number:
+        return ["no trace has a refused call"]
+    ooms = json.loads(read_json("oom", "--sysroot=/nowhere", golden.traces[number[0]]))["ooms"]
+    if not ooms:
+        return [f"oom shows no failure; vLLM's log says {golden.case['said']!r}"]
+    said, problems = vllm_log.refusal(golden.log), []
+    if said:
+        problems += vllm_judge.compare_size("asked", said["asked"], ooms[-1]["bytes"])
+    calls = {o["api"] for o in ooms}
+    if golden.case["refused"] not in calls:
+        problems.append(f"refused was {golden.case['refused']}, oom shows {calls}")
+    return problems
+
+
+def no_failure(golden):
+    """Where the device refused nothing for good, no view speaks of a failure that nobody healed."""
+    problems = []
+    for trace in golden.traces:
+        ooms = json.loads(read_json("oom", "--sysroot=/nowhere", trace))
+        if any(not o["recovered"] for o in ooms["ooms"] if "recovered" in o):
+            problems.append(f"{trace}: oom shows a failure, and the run had none")
+    return problems
+
+
+def judge(golden):
+    events = golden.events()
+    problems = vllm_judge.judge(golden.log, events, golden.case)
+    return problems + (shown_failure(golden, events) if golden.case["refused"] else no_failure(golden))
+
+
+for each in sorted(os.listdir(FOLDER)) if os.path.isdir(FOLDER) else []:
+    case(f"{each}: every view reads it")(lambda name=each: every_view(Golden(name)))
+    case(f"{each}: it says what vLLM says")(lambda name=each: judge(Golden(name)))
+main()
