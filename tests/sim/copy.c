@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "pages.h"
+
 // Whether the driver would accept the range as device memory.
 static bool is_device(uint64_t base, uint64_t size) {
     int device;
@@ -30,7 +32,7 @@ static bool reachable(uint64_t base, uint64_t size, enum sim_side side) {
 void sim_copy_do(const struct sim_copy *m) {
     if (m->bytes && reachable(m->to, m->bytes, m->to_side) &&
         reachable(m->from, m->bytes, m->from_side))
-        memmove((void *)(uintptr_t)m->to, (void *)(uintptr_t)m->from, m->bytes);
+        sim_pages_copy(m->to, m->from, m->bytes);
 }
 
 static CUresult run(const char *api, const struct sim_copy *m, CUstream stream, bool per_thread) {
@@ -99,6 +101,18 @@ COPY_ASYNC(cuMemcpyAsync, anywhere, CUdeviceptr, CUdeviceptr)
 
 // ---- fills --------------------------------------------------------------------------------------------
 
+static void do_fill(CUdeviceptr p, const void *value, size_t width, size_t n) {
+    static const char zeros[8];
+    char *to = (char *)(uintptr_t)p;
+    if (memcmp(value, zeros, width) == 0)
+        sim_pages_zero(p, n * width);
+    else if (width == 1)
+        memset(to, *(const unsigned char *)value, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * width, value, width);
+}
+
 static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t width, size_t n,
                      CUstream stream, bool per_thread) {
     struct sim_call c;
@@ -110,8 +124,7 @@ static CUresult fill(const char *api, CUdeviceptr p, const void *value, size_t w
     if (!c.result && capture)
         sim_graph_capture_other(capture->graph, CU_GRAPH_NODE_TYPE_MEMSET);
     else if (!c.result && reachable(p, n * width, SIM_SIDE_DEVICE))
-        for (size_t i = 0; i < n; i++)
-            memcpy((char *)(uintptr_t)p + i * width, value, width);
+        do_fill(p, value, width, n);
     return sim_end(&c);
 }
 

@@ -6,7 +6,7 @@ SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Wer
     -fPIC $(CUDA_CFLAGS) -Itests/sim
 SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
     capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external graph user_object \
-    module link function occupancy tensor_map launch copy copy2d checkpoint pointer old_abi errors resolver
+    module link function occupancy tensor_map launch copy copy2d pages checkpoint pointer old_abi errors resolver
 SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
 
 ifeq ($(SAN),) # no sanitized program loads it
