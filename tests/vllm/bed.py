@@ -128,7 +128,11 @@ class Bed:
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
         return Run(folder, done.returncode)
 
+    @staticmethod
+    def folder_of(name):
+        return os.path.join(FOLDER, "runs", name)
+
     def serve(self, name, case):
         """A case of cases.py."""
         words = json.dumps({"model": f"/opt/bed/models/{case.model}", "arguments": case.arguments, "steps": case.steps})
-        return self.run(os.path.join(FOLDER, "runs", name), ["/opt/bed/serve.py", words], case.environment)
+        return self.run(self.folder_of(name), ["/opt/bed/" + case.program, words], case.environment)
