@@ -5,9 +5,10 @@ Nothing is installed, and nothing of NVIDIA's is kept: tests/vllm runs it on the
 
 Usage: fetch-vllm.py DEPS VERSION               result: DEPS/vllm/VERSION/{vllm,torch,...,done}
        fetch-vllm.py --list                     the versions that are pinned, one a line
-       fetch-vllm.py --pin REQUIREMENTS         prints the lines of vllm-VERSION.pins for a requirements file, as PyPI has it
-                                                today (pip looks it up)
-A line of vllm-VERSION.pins is the path of a wheel on PyPI's host, which consists of the BLAKE2b of the wheel: each is checked.
+       fetch-vllm.py --pin REQUIREMENTS         prints the lines of vllm-VERSION.pins for a requirements file, as PyPI
+                                                has it today (pip looks it up)
+A line of vllm-VERSION.pins is the path of a wheel on PyPI's host, which consists of the BLAKE2b of the wheel: each is
+checked.
 What cannot be had leaves the reason in DEPS/vllm/VERSION.skipped; it is tried again next time."""
 import fcntl
 import glob
@@ -56,7 +57,11 @@ def unpack(path, target):
         if digest.hexdigest() != "".join(path.split("/")[:3]):
             raise Refused(f"{path} is not what its name says")
         with zipfile.ZipFile(file) as wheel:
-            wheel.extractall(target, [n for n in wheel.namelist() if not n.startswith(LEFT_OUT)])
+            for member in wheel.infolist():
+                if not member.filename.startswith(LEFT_OUT):
+                    made = wheel.extract(member, target)
+                    if member.external_attr >> 16 & 0o111 and not member.is_dir():  # ptxas, for instance
+                        os.chmod(made, 0o755)
 
 
 def fetch(target, pins):
@@ -89,8 +94,9 @@ def fetch_or_say_why(folder, version):
 
 def print_pins(requirements):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        subprocess.run([shutil.which("python3.11") or sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--no-deps",
-                        "--ignore-installed", "--only-binary", ":all:", "--report", report.name, "-r", requirements], check=True)
+        python = shutil.which("python3.11") or sys.executable
+        subprocess.run([python, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--ignore-installed",
+                        "--only-binary", ":all:", "--report", report.name, "-r", requirements], check=True)
         for package in json.load(report)["install"]:
             print(package["download_info"]["url"].split("/packages/", 1)[1])
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those of
-vLLM's log, and the failure that `oom` shows against the one that the case is of."""
+"""The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those
+of vLLM's log, and the failure that `oom` shows against the one that the case is of."""
 import json
 import os
 import sys
@@ -54,7 +54,8 @@ def shown_failure(golden, events):
         return ["no trace has a refused call"]
     shown = json.loads(read_json("oom", "--sysroot=/nowhere", golden.traces[number[0]]))
     failed = [i for i in shown["incidents"] if i["outcome"] == "failed"]
-    calls = [o for o in shown["ooms"] if o["api"] and failed and o["event"] in failed[-1]["parts"] + [failed[-1]["event"]]]
+    last = {failed[-1]["event"], *failed[-1]["parts"]} if failed else set()
+    calls = [o for o in shown["ooms"] if o["api"] and o["event"] in last]
     if not calls:
         return [f"oom shows no failure; vLLM's log says {golden.case['said']!r}"]
     said, problems = vllm_log.refusal(golden.log), []

@@ -12,8 +12,8 @@ import urllib.request
 
 PORT = 8000
 BASE = f"http://127.0.0.1:{PORT}"
-OPTIONS = {"load-format": "dummy", "enforce-eager": True, "skip-tokenizer-init": True, "max-model-len": 2048, "port": PORT,
-           "host": "127.0.0.1", "served-model-name": "model"}
+OPTIONS = {"load-format": "dummy", "enforce-eager": True, "skip-tokenizer-init": True, "max-model-len": 2048,
+           "host": "127.0.0.1", "port": PORT, "served-model-name": "model"}
 
 
 def flags(options):
@@ -35,9 +35,10 @@ def wait_until_ready(server):
 
 
 def complete(number, prompt, tokens):
-    body = {"model": "model", "prompt": [3 + number] * prompt, "max_tokens": tokens, "ignore_eos": True, "return_token_ids": True,
-            "detokenize": False}
-    request = urllib.request.Request(BASE + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    body = {"model": "model", "prompt": [3 + number] * prompt, "max_tokens": tokens, "ignore_eos": True,
+            "return_token_ids": True, "detokenize": False}
+    request = urllib.request.Request(BASE + "/v1/completions", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=600) as answer:
         return json.load(answer)["usage"]["completion_tokens"]
 

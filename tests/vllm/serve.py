@@ -92,7 +92,8 @@ def leak(llm, rounds, mib, **words):
         generate(llm, **words)
 
 
-STEPS = {f.__name__: f for f in (generate, generate_images, leave_free, neighbour, sleep, wake_up, update_weights, leak)}
+STEPS = {f.__name__: f for f in (generate, generate_images, leave_free, neighbour, sleep, wake_up, update_weights,
+                                 leak)}
 
 
 def main():

@@ -2,7 +2,8 @@
 """Another process that trains: it holds new weights of a Llama on the same device, and hands them out by CUDA IPC.
 trainer.py MODEL
 
-Writes one line, what IPCWeightTransferEngine.update_weights takes (base64 of a pickle), and ends with its standard input."""
+Writes one line, what IPCWeightTransferEngine.update_weights takes (base64 of a pickle), and ends with its standard
+input."""
 import base64
 import json
 import os
