@@ -17,6 +17,8 @@ held = []  # what lives until the end
 
 def figures(moment):
     import torch
+    if not torch.cuda.is_initialized():  # the engine is in processes of its own
+        return
     torch.cuda.synchronize()
     stats, (free, total) = torch.cuda.memory_stats(), torch.cuda.mem_get_info()
     print("FIGURES", json.dumps({"moment": moment, "t_ns": time.monotonic_ns(), "free": free, "total": total,

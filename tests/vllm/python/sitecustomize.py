@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read by every Python process of a run, workers included.
 
-Takes what else is installed on the machine out of the way, and gives vLLM the one result of its kernels that decides
-whether serving goes on: how many tokens each request got. A kernel writes that number, kernels do nothing here, and the
-scheduler would wait for tokens for ever. The host knows it: one token for each request whose prompt is complete (of
-speculated tokens none is accepted). It goes to the device by a copy, which the simulated driver does do."""
+Takes what else is installed on the machine out of the way, and gives vLLM the results of its kernels that decide
+whether serving goes on: how many tokens each request got, and which. Kernels write them, kernels do nothing here, and
+the scheduler would wait for tokens for ever. The host knows the number: one token for each request whose prompt is
+complete (of speculated tokens none is accepted). It goes to the device by a copy, which the simulated driver does do.
+The tokens are 0, which is a token at least: what lies in the memory may be none."""
 import importlib.abc
 import importlib.util
 import sys
@@ -13,9 +14,10 @@ SAMPLERS = {"vllm.v1.worker.gpu.sample.sampler": "Sampler",
             "vllm.v1.worker.gpu.spec_decode.rejection_sampler": "RejectionSampler"}
 
 
-def write_counts(output, batch):
-    """The second model runner's counts for the requests of a batch."""
+def write_results(output, batch):
+    """What the second model runner sampled for the requests of a batch."""
     import torch
+    output.sampled_token_ids.copy_(torch.zeros(output.sampled_token_ids.shape, dtype=output.sampled_token_ids.dtype))
     n = output.num_sampled.numel()
     if getattr(batch, "prefill_len_np", None) is None or len(batch.prefill_len_np) < n:
         return
@@ -32,7 +34,7 @@ def wrap(module, name):
 
     def __call__(self, logits, input_batch, *more, **named):
         output = inner(self, logits, input_batch, *more, **named)
-        write_counts(output, input_batch)
+        write_results(output, input_batch)
         return output
     getattr(module, name).__call__ = __call__
 
