@@ -36,6 +36,13 @@ def generate(llm, requests=8, tokens=16, prompt=64, shared=0, **sampling):
     print("SERVED", [len(o.outputs[0].token_ids) for o in done][:8], flush=True)
 
 
+def counters(llm, *names):
+    """vLLM's own counters, of a case that keeps statistics."""
+    for metric in llm.get_metrics():
+        if metric.name in names:
+            print("COUNTER", metric.name, metric.value, flush=True)
+
+
 def generate_images(llm, requests=4, tokens=4, side=336):
     """Prompts with one picture each."""
     from PIL import Image
@@ -106,6 +113,8 @@ def main():
     for name, words in case["steps"]:
         STEPS[name](llm, **words)
         figures(name)
+    if llm.llm_engine.log_stats:
+        counters(llm, "vllm:num_preemptions", "vllm:prefix_cache_hits")
     print("DONE", flush=True)
 
 
