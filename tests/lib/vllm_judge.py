@@ -19,11 +19,17 @@ ELEMENT = {"float16": 2, "bfloat16": 2, "fp8": 1}
 
 
 def bytes_of_token(case):
-    """What the KV cache takes for one token on one device: from the model's config.json alone."""
-    with open(os.path.join(MODELS, case["model"], "config.json"), encoding="utf-8") as f:
+    """What the KV cache takes for one token on one device: from the config.json of the model, and of a draft model."""
+    draft = case["arguments"].get("speculative_config", {}).get("model")
+    return sum(bytes_in_cache(name, case["arguments"]) for name in (case["model"], draft) if name)
+
+
+def bytes_in_cache(model, arguments):
+    with open(os.path.join(MODELS, os.path.basename(model), "config.json"), encoding="utf-8") as f:
         config = json.load(f)
-    dtype = case["arguments"].get("kv_cache_dtype", config["dtype"])
-    heads = config["num_key_value_heads"] // case["arguments"].get("tensor_parallel_size", 1)
+    config = config.get("text_config", {}) | config
+    dtype = arguments.get("kv_cache_dtype", config["dtype"])
+    heads = config["num_key_value_heads"] // arguments.get("tensor_parallel_size", 1)
     return 2 * config["num_hidden_layers"] * heads * config["head_dim"] * ELEMENT[dtype]
 
 
