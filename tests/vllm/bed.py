@@ -37,7 +37,7 @@ PLACES = {
     "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp", "USER": "vllm", "LOGNAME": "vllm",
     "HOME": "/opt/run/home", "XDG_CACHE_HOME": "/opt/cache", "TRITON_CACHE_DIR": "/opt/cache/triton",
     "PYTHONPATH": "/opt/bed/python:/opt/vllm", "PYTHONPYCACHEPREFIX": "/opt/cache/python", "PYTHONNOUSERSITE": 1,
-    "LD_LIBRARY_PATH": "/opt/sim:/opt/stand-ins", "SIM_LEDGER": "/opt/run/ledger.%p",
+    "LD_LIBRARY_PATH": "/opt/sim:/opt/stand-ins:/opt/python/lib", "SIM_LEDGER": "/opt/run/ledger.%p",
     "LD_PRELOAD": "/opt/lib/libcutrace.so", "CUTRACE_OUTPUT": "/opt/run/trace.%p.zst",
 }
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--uts"]
