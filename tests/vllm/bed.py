@@ -24,7 +24,7 @@ from tap import BUILD, LIBRARY, ROOT, SIM  # noqa: E402
 FETCH = os.path.join(ROOT, "scripts/fetch-vllm.py")
 VERSION = "0.33.0"
 FOLDER = os.path.join(BUILD, "tests/vllm")
-PATIENCE = 600  # seconds: a guard, no measure
+PATIENCE = 1800  # seconds: a guard, no measure
 HOST = "gpu-server"
 # An H100 with 24 GiB: sizes as measured (tests/gpu/results), and NVML counts 480 MiB that CUDA does not have.
 DEVICE = {"SIM_MEM_MB": 24576, "SIM_CTX_MB": 527, "SIM_GRAPH_KB": 128, "SIM_SHM": "/opt/run/devices"}
