@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Empty libraries in place of NVIDIA's that PyTorch is linked to and that are not installed (cuBLAS, cuDNN, NCCL, ...).
 
-Their functions are the names that the wheel's own libraries leave undefined. Each returns 1, which is an error in all
+Their functions are the names that the wheels' own libraries leave undefined. Each returns 1, which is an error in all
 of these interfaces: code that needs one of them fails, as on a machine where the library does not work, and all other
-code runs. The functions that the stand-in runtime lacks are among them."""
+code runs. The functions that the stand-in runtime lacks are among them. Who wants other functions (tests/vllm does)
+gives build() the text of each."""
 import collections
 import os
 import re
@@ -44,9 +45,12 @@ def versions_of(path):
     return out
 
 
-def functions(folder, runtime):
+def libraries_in(folder):
+    return [os.path.join(folder, n) for n in sorted(os.listdir(folder)) if ".so" in n]
+
+
+def functions(paths, runtime):
     """Library that is not here -> {(function, version)}. Beside the stand-in runtime lies the simulated driver."""
-    paths = [os.path.join(folder, n) for n in sorted(os.listdir(folder)) if ".so" in n]
     here = {os.path.basename(p) for p in paths} | set(os.listdir(os.path.dirname(runtime)))
     defined, undefined, needed, version_in = set(symbols(runtime)[0]), set(), set(), {}
     for path in paths:
@@ -66,18 +70,26 @@ def functions(folder, runtime):
     return out
 
 
-def build(folder, runtime, target):
-    """Into the folder `target`; folder: of the wheel's libraries."""
+def failing(name):
+    return f"long {name}(void);\nlong {name}(void) {{\n    return 1;\n}}\n"
+
+
+def build_library(path, names, text_of_function=failing, more=()):
+    """The library at `path` with these (function, version). more: further sources and words for the compiler."""
+    by_version = collections.defaultdict(list)
+    for name, version in sorted(names):
+        by_version[version].append(name)
+    with open(path + ".c", "w", encoding="utf-8") as f:
+        f.writelines(text_of_function(name) for name, _ in sorted(names))
+    with open(path + ".map", "w", encoding="utf-8") as f:
+        f.writelines(f"{version} {{ global: {'; '.join(its)}; }};\n" for version, its in by_version.items() if version)
+    scripts = [f"-Wl,--version-script={path}.map"] if any(by_version) else []
+    subprocess.run([os.environ.get("CC", "gcc").split()[0], "-w", "-fno-builtin", "-shared", "-fPIC",
+                    f"-Wl,-soname,{os.path.basename(path)}", *scripts, "-o", path, path + ".c", *more], check=True)
+
+
+def build(paths, runtime, target):
+    """Into the folder `target`; paths: of the wheel's libraries."""
     os.makedirs(target, exist_ok=True)
-    for library, names in functions(folder, runtime).items():
-        source, script = os.path.join(target, library + ".c"), os.path.join(target, library + ".map")
-        by_version = collections.defaultdict(list)
-        for name, version in sorted(names):
-            by_version[version].append(name)
-        with open(source, "w", encoding="utf-8") as f:
-            f.writelines(f"long {name}(void);\nlong {name}(void) {{\n    return 1;\n}}\n" for name, _ in sorted(names))
-        with open(script, "w", encoding="utf-8") as f:
-            f.writelines(f"{version} {{ global: {'; '.join(its)}; }};\n" for version, its in by_version.items() if version)
-        scripts = [f"-Wl,--version-script={script}"] if any(by_version) else []
-        subprocess.run([os.environ.get("CC", "gcc").split()[0], "-w", "-fno-builtin", "-shared", "-fPIC", f"-Wl,-soname,{library}",
-                        *scripts, "-o", os.path.join(target, library), source], check=True)
+    for library, names in functions(paths, runtime).items():
+        build_library(os.path.join(target, library), names)

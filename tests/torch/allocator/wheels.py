@@ -139,7 +139,7 @@ class Package:
     def _build_absent(self):
         runtime, done = os.path.join(SIM, "libcudart.so.13"), os.path.join(self.absent, "done")
         if not os.path.exists(done) or os.path.getmtime(done) < os.path.getmtime(runtime):
-            absent.build(os.path.join(self.folder, "torch/lib"), runtime, self.absent)
+            absent.build(absent.libraries_in(os.path.join(self.folder, "torch/lib")), runtime, self.absent)
             with open(done, "w", encoding="utf-8"):
                 pass
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those
+of vLLM's log, and the failure that `oom` shows against the one that the case is of."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import check_ledger  # noqa: E402
+import vllm_judge  # noqa: E402
+import vllm_log  # noqa: E402
+import vllm_trace  # noqa: E402
+from tap import ROOT, case, main, read_json, report  # noqa: E402
+
+FOLDER = os.path.join(ROOT, "tests/report/vllm")
+NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
+VIEWS = (*NAMING, "stats", "timeline", "info", "check")
+
+
+class Golden:
+    def __init__(self, name):
+        self.folder = os.path.join(FOLDER, name)
+        with open(self.path("case.json"), encoding="utf-8") as f:
+            self.case = json.load(f)
+        with open(self.path("log.txt"), encoding="utf-8") as f:
+            self.log = f.read()
+        self.traces = [self.path(t) for t in self.case["traces"]]
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def events(self):
+        return [check_ledger.read_dump(read_json("dump", "--sysroot=/nowhere", t)) for t in self.traces]
+
+
+def every_view(golden):
+    """Each view ends well, as text and as JSON (which read_json validates against its schema)."""
+    problems = []
+    for trace in golden.traces:
+        for view in VIEWS:
+            more = ["--sysroot=/nowhere"] if view in NAMING else []
+            code, _, err = report(view, *more, trace)
+            if code:
+                problems.append(f"{view} {trace}: exit {code}: {err.decode()[:200]}")
+            read_json(view, *more, trace)
+    return problems
+
+
+def shown_failure(golden, events):
+    """`oom` shows the refused call of the case as what failed; its size is the one of PyTorch's exception."""
+    number = [i for i, e in enumerate(events) if vllm_trace.refused_calls(e)]
+    if not number:
+        return ["no trace has a refused call"]
+    shown = json.loads(read_json("oom", "--sysroot=/nowhere", golden.traces[number[0]]))
+    failed = [i for i in shown["incidents"] if i["outcome"] == "failed"]
+    last = {failed[-1]["event"], *failed[-1]["parts"]} if failed else set()
+    calls = [o for o in shown["ooms"] if o["api"] and o["event"] in last]
+    if not calls:
+        return [f"oom shows no failure; vLLM's log says {golden.case['said']!r}"]
+    said, problems = vllm_log.refusal(golden.log), []
+    if said:
+        problems += vllm_judge.compare_size("asked", said["asked"], calls[-1]["requested_bytes"])
+    if golden.case["refused"] != calls[-1]["api"]:
+        problems.append(f"refused was {golden.case['refused']}, oom shows {calls[-1]['api']}")
+    return problems
+
+
+def no_failure(golden):
+    """Where the device refused nothing for good, no view speaks of a failure that nobody healed."""
+    problems = []
+    for trace in golden.traces:
+        ooms = json.loads(read_json("oom", "--sysroot=/nowhere", trace))
+        failed = [i["event"] for i in ooms["incidents"] if i["outcome"] == "failed"]
+        if failed:
+            problems.append(f"{trace}: oom shows failures that the run did not have: events {failed}")
+    return problems
+
+
+def judge(golden):
+    events = golden.events()
+    problems = vllm_judge.judge(golden.log, events, golden.case)
+    return problems + (shown_failure(golden, events) if golden.case["refused"] else no_failure(golden))
+
+
+def without(events, op):
+    """The events but the last one of this operation on device memory that has a stack."""
+    number = max(i for i, e in enumerate(events) if e["op"] == op and e["stack"] and e["space"] != "host")
+    return events[:number] + events[number + 1:]
+
+
+PLANTED = {  # what is changed in the log, or in the events, and the word of a problem that tells of it
+    "weights": (lambda log, events: (log.replace("loading took 12.55", "loading took 12.56"), events)),
+    "peak activation": (lambda log, events: (log.replace("0.68 GiB for peak", "0.69 GiB for peak"), events)),
+    "KV cache": (lambda log, events: (log.replace("17,984 tokens", "17,968 tokens"), events)),
+    "bytes are allocated and reserved": (lambda log, events: (log, without(events, "block-alloc"))),
+    "which is no memory of the driver": (lambda log, events: (log, without(events, "alloc"))),
+    "the run did not end well": (lambda log, events: (log.replace("\nDONE", ""), events)),
+}
+
+
+@case("the judge finds faults that are planted in a log or a trace")
+def planted_faults():
+    golden, problems = Golden("eager"), []
+    events, = golden.events()
+    for word, plant in PLANTED.items():
+        log, changed = plant(golden.log, events)
+        found = vllm_judge.judge(log, [changed], golden.case)
+        if not any(word in p for p in found):
+            problems.append(f"{word}: found is {found[:3]}")
+    return problems
+
+
+for each in sorted(os.listdir(FOLDER)) if os.path.isdir(FOLDER) else []:
+    case(f"{each}: every view reads it")(lambda name=each: every_view(Golden(name)))
+    case(f"{each}: it says what vLLM says")(lambda name=each: judge(Golden(name)))
+main()

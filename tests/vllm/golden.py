@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a run as test data of the report: tests/report/vllm/NAME/{trace.zst,log.txt,case.json}.
+
+case.json comes from the table of cases and from vLLM's log, never from cutrace."""
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import bed
+from tap import REPORT
+
+TARGET = os.path.join(bed.ROOT, "tests/report/vllm")
+# Lines that say nothing of memory, and differ from run to run.
+LEFT_OUT = re.compile(r"it/s\]|s/it\]|opaque_object\.py|Capturing CUDA graphs|register_opaque_type")
+
+
+def said(row, log):
+    """The text of the log that says what failed."""
+    found = re.search(f"[^\n]*(?:{row.error})[^\n]*", log) if row.error else None
+    return found.group().strip() if found else None
+
+
+def case_of(row, run):
+    words = dataclasses.asdict(row)
+    return {"vllm": bed.VERSION, **words, "said": said(row, run.log),
+            "traces": [trace_name(i) for i in range(len(run.traces))]}
+
+
+def trace_name(number):
+    return f"trace-{number}.zst" if number else "trace.zst"
+
+
+def write(row, run):
+    folder = os.path.join(TARGET, row.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for i, trace in enumerate(run.traces):
+        copy = os.path.join(folder, trace_name(i))
+        shutil.copyfile(trace, copy)
+        if os.path.exists(trace + ".journal"):  # a worker that was killed
+            shutil.copyfile(trace + ".journal", copy + ".journal")
+            subprocess.run([REPORT, "seal", copy], check=True)
+    with open(os.path.join(folder, "log.txt"), "w", encoding="utf-8") as f:
+        f.writelines(line + "\n" for line in run.log.splitlines() if not LEFT_OUT.search(line))
+    with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:
+        json.dump(case_of(row, run), f, indent=1)
+        f.write("\n")

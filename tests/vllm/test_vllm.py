@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real vLLM on the simulated GPU: each case of cases.py against the driver's ledger, vLLM's log and PyTorch's figures.
+
+Usage: test_vllm.py [WORD...]            the cases whose names have one of the words
+       test_vllm.py --golden [WORD...]   the same, and what passes becomes tests/report/vllm/NAME
+       test_vllm.py --kept ...           judges what the last runs have left, and runs nothing"""
+import concurrent.futures
+import dataclasses
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import check_ledger  # noqa: E402
+import vllm_judge  # noqa: E402
+from tap import REPORT, after_case, case, main, note, skip_all  # noqa: E402
+
+import bed  # noqa: E402
+import golden  # noqa: E402
+from cases import CASES  # noqa: E402
+
+GOLDEN, KEPT = "--golden" in sys.argv, "--kept" in sys.argv
+WORDS = [w for w in sys.argv[1:] if not w.startswith("--")]
+if not GOLDEN and not KEPT and not WORDS and not os.environ.get("CUTRACE_VLLM"):
+    skip_all("`make check-vllm` runs it: 1.2 GB to fetch, and a quarter of an hour")
+try:
+    BED = bed.Bed()
+except bed.Unavailable as why:
+    skip_all(str(why))
+
+pool = concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1))
+runs = {}
+
+
+def run_of(name):
+    """The run of a case. All runs begin with the first case that asks for one; two at a time use two cores."""
+    if KEPT:
+        return bed.Run(BED.folder_of(name), None)
+    if not runs:
+        for other, row in CASES.items():
+            if not WORDS or any(w in title(row) for w in WORDS):
+                runs[other] = pool.submit(BED.serve, other, row)
+    return runs[name].result()
+
+
+def title(row):
+    return f"{row.name}: {row.what}"
+
+
+def judge(row):
+    run = run_of(row.name)
+    words, log, problems = dataclasses.asdict(row), run.log, []
+    if len(run.traces) != row.processes:
+        problems.append(f"{len(run.traces)} processes have a trace, {row.processes} use the GPU")
+    for trace in run.traces:
+        problems += check_ledger.check(trace, run.ledger(trace), REPORT)
+    traces = [check_ledger.read_trace(REPORT, trace) for trace in run.traces]
+    problems += vllm_judge.judge(log, traces, words)
+    if problems:
+        return problems
+    if GOLDEN:
+        golden.write(row, run)
+    return []
+
+
+for each in CASES.values():
+    case(title(each))(lambda row=each: judge(row))
+
+
+@after_case
+def keep_what_failed(passed):
+    if not passed:
+        note(f"runs are kept in {bed.FOLDER}/runs")
+
+
+main()
