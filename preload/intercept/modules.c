@@ -64,9 +64,9 @@ CUresult ct_on_cuLibraryLoadFromFile(ct_fn_cuLibraryLoadFromFile *real, CUlibrar
         if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_MODULE_UNLOAD)) \
             return real(what);                                          \
         CT_SET(&call.event, handle, (uintptr_t)(what));                 \
-        ct_hook_measure_enter(&call);                                   \
+        ct_hook_free_enter(&call);                                      \
         const CUresult r = real(what);                                  \
-        ct_hook_measure_exit(&call, r);                                 \
+        ct_hook_free_exit(&call, r);                                    \
         return r;                                                       \
     } while (0)
 

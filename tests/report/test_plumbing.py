@@ -22,8 +22,15 @@ TORCH_MEANS = re.compile(r"/torch/(optim/(?!optimizer\.py)|nn/modules/(?!module\
 OTHER_FILES = re.compile(r"/vllm/(device_allocator|tracing|ir)/|/vllm/compilation/(?!passes/)|/vllm/(_custom_ops|forward_context)\.py$"
                          r"|/vllm/model_executor/(parameter|custom_op|utils)\.py$|/(contextlib|functools|threading)\.py$|/asyncio/|^<frozen "
                          r"|^<eval_with_key>|/triton/(runtime|compiler|backends)/|/torchinductor_|/inductor_cache/|/torch_compile_cache/")
-NAMESPACES = re.compile(r"(^|[ *&])(torch|at|c10|caffe2|pybind11)::(?!autograd::generated::)")
+NAMESPACES = re.compile(r"[*&]*(torch|at|c10|caffe2|pybind11)::(?!autograd::generated::)")
 LIBRARIES = re.compile(r"^(libtorch|libc10|cumem_allocator|libcuda|libcudart)|^python3?")
+
+
+def function_of(signature):
+    """The name of a C++ function without its result, its parameters and its templates' arguments."""
+    while (bare := re.sub(r"<[^<>]*>", "", signature)) != signature:
+        signature = bare
+    return signature.split("(")[0].split(" ")[-1]
 
 
 def is_plumbing(frame):
@@ -31,8 +38,8 @@ def is_plumbing(frame):
         path = frame["file"] or ""
         in_torch = re.search(r"/(site|dist)-packages/torch/", path) and not TORCH_MEANS.search(path)
         return bool(in_torch or OTHER_FILES.search(path) or (path == "<string>" and frame["name"] == "execution_fn"))
-    name = (frame["name"] or "").split("(")[0]
-    return bool(NAMESPACES.search(name) or name.startswith(("torch_call_dispatcher", "aoti_torch", "THP"))
+    name = function_of(frame["name"] or "")
+    return bool(NAMESPACES.match(name) or name.startswith(("torch_call_dispatcher", "aoti_torch", "THP"))
                 or (LIBRARIES.search(os.path.basename(frame["module"] or "")) and "autograd::generated" not in name))
 
 

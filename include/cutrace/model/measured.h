@@ -86,6 +86,19 @@ CT_COLD void ct_measured_take_back(struct ct_measured *m, uint64_t since_ns) {
     }
 }
 
+// What the calls of a part took is no longer known: something was given back, and nobody knows how
+// much.
+CT_COLD void ct_measured_forget(struct ct_measured *m, enum ct_measured_part part) {
+    for (unsigned i = 0; i < CT_MEASUREMENTS_KEPT; i++)
+        if (m->recent[i].part == part)
+            m->recent[i] = (struct ct_measurement){.t_ns = 0};
+    m->bytes[part] = 0;
+    if (part == CT_MEASURED_GRAPHS) {
+        m->unmeasured_instantiations += m->instantiations;
+        m->instantiations = 0;
+    }
+}
+
 // The end of a device's only context ends what lay in it.
 static inline void ct_measured_end_context(struct ct_measured *m) {
     for (unsigned part = 0; part < CT_MEASURED_PARTS; part++)
@@ -95,20 +108,26 @@ static inline void ct_measured_end_context(struct ct_measured *m) {
 // Notes a call of a part. `is_alone`: no other call of the device was under way, as far as is known.
 CT_COLD void ct_measured_note(struct ct_measured *m, const struct ct_event *e,
                               enum ct_measured_part part, int is_alone) {
-    const int is_instantiation = part == CT_MEASURED_GRAPHS && !CT_HAS(e, handle);
+    const int ends = part == CT_MEASURED_GRAPHS && CT_HAS(e, handle);
+    const int is_instantiation = part == CT_MEASURED_GRAPHS && !ends;
+    // (Its event comes before the call, whose result is amended: so it may fail after all.)
+    if (e->op == CT_OP_MODULE_UNLOAD) {
+        ct_measured_forget(m, part);
+        return;
+    }
     if (CT_HAS(e, result) && e->result)
         return;
     m->contexts += e->op == CT_OP_CONTEXT_CREATE;
     if (!is_alone || !CT_HAS(e, free_before_bytes) || !CT_HAS(e, free_bytes)) {
         m->unmeasured_instantiations += is_instantiation;
+        if (ends)
+            ct_measured_forget(m, part);
         return;
     }
     struct ct_measurement one = {.t_ns = e->t_ns, .part = part};
     one.bytes = (int64_t)(e->free_before_bytes - e->free_bytes);
     one.is_instantiation = is_instantiation;
     // What creates or loads gives nothing back, and what ends takes nothing: that was somebody else.
-    const int ends =
-        e->op == CT_OP_MODULE_UNLOAD || (part == CT_MEASURED_GRAPHS && !is_instantiation);
     if (ends ? one.bytes > 0 : one.bytes < 0)
         one.bytes = 0;
     ct_measured_keep(m, &one);

@@ -282,9 +282,9 @@ def label_problems(path):
 
 
 SITE_PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
-NAMESAKES = [("embedding", SITE_PACKAGES + "torch/nn/functional.py", 12), ("embedding", SITE_PACKAGES + "torch/linalg/functional.py", 12),
+NAMESAKES = [("embedding", SITE_PACKAGES + "jax/nn/functional.py", 12), ("embedding", SITE_PACKAGES + "jax/linalg/functional.py", 12),
              ("step", SITE_PACKAGES + "torch/optim/adam.py", 178), ("load", SITE_PACKAGES + "vllm/v1/worker/utils.py", 9),
-             ("load", SITE_PACKAGES + "vllm/v2/worker/utils.py", 9), ("init", SITE_PACKAGES + "torch/cuda/__init__.py", 5),
+             ("load", SITE_PACKAGES + "vllm/v2/worker/utils.py", 9), ("init", SITE_PACKAGES + "cupy/cuda/__init__.py", 5),
              ("embedding", "functional.py", 12)]
 
 

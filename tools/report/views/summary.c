@@ -354,9 +354,9 @@ static void print_bottom(struct summary *s) {
     print_next(s);
 }
 
-// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 4.
+// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
 static void print_text(struct summary *s) {
-    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 4 };
+    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
     struct part top = print_part(s, print_top), bottom = print_part(s, print_bottom);
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;

@@ -15,10 +15,15 @@ static const struct {
     [CT_MEASURED_GRAPHS] = {"graph executables", "graph_bytes"},
 };
 
+// Less than this part of the device has no rows of its own.
+#define SMALL_PART 50u
+
 static int has_parts(const struct ct_breakdown *s) {
     int exceeds;
     (void)ct_breakdown_unmeasured(s, &exceeds);
-    for (unsigned part = 0; part < CT_MEASURED_PARTS && !exceeds; part++)
+    if (exceeds || ct_breakdown_measured_whole(s) < s->total / SMALL_PART)
+        return 0;
+    for (unsigned part = 0; part < CT_MEASURED_PARTS; part++)
         if (s->measured[part])
             return 1;
     return 0;

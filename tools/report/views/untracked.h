@@ -11,7 +11,7 @@
 
 enum { CT_UNTRACKED_ROWS = CT_MEASURED_PARTS + 1, CT_UNTRACKED_NOTE = 200 };
 
-// The rows, which add up to what is untracked; none if nothing was measured.
+// The rows, which add up to what is untracked; none if nothing was measured, or if it is little.
 struct ct_untracked_rows {
     uint64_t bytes[CT_UNTRACKED_ROWS];
     char note[CT_UNTRACKED_ROWS][CT_UNTRACKED_NOTE];
