@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacks vLLM and the packages that it needs from PyPI's wheels, 1.2 to 1.5 GB to fetch and 3 to 4 GB on
-disk for each version of vLLM. Nothing is installed, and nothing of NVIDIA's is kept: tests/vllm runs it on the simulated GPU.
+"""Unpacks vLLM and the packages that it needs from PyPI's wheels: 1.2 to 1.6 GB to fetch and 3 to 4 GB on disk for each
+version. Nothing is installed, and nothing of NVIDIA's is kept: tests/vllm runs it on the simulated GPU.
 
 Usage: fetch-vllm.py DEPS VERSION               result: DEPS/vllm/VERSION/{vllm,torch,...,done}
        fetch-vllm.py --list                     the versions that are pinned, one a line
        fetch-vllm.py --pin REQUIREMENTS [PYTHON [DATE]]
-                                                prints the lines of vllm-VERSION.pins for a requirements file and a version of
-                                                Python (3.11), as PyPI has it today, or had it on a date such as 2025-12-05
-                                                (then with pip 26 or later): an older vLLM needs the packages of its time
-A line of vllm-VERSION.pins is the path of a wheel on PyPI's host, which consists of the BLAKE2b of the wheel: each is checked.
+                                                prints the lines of vllm-VERSION.pins for a requirements file and a version
+                                                of Python (3.11), as PyPI has it today, or had it on a date such as
+                                                2025-12-05 (with pip 26 or later): an older vLLM needs what fitted then
+A line of vllm-VERSION.pins is the path of a wheel on PyPI's host, which consists of the BLAKE2b of the wheel: each is
+checked.
 What cannot be had leaves the reason in DEPS/vllm/VERSION.skipped; it is tried again next time."""
 import fcntl
 import glob
@@ -58,7 +59,11 @@ def unpack(path, target):
         if digest.hexdigest() != "".join(path.split("/")[:3]):
             raise Refused(f"{path} is not what its name says")
         with zipfile.ZipFile(file) as wheel:
-            wheel.extractall(target, [n for n in wheel.namelist() if not n.startswith(LEFT_OUT)])
+            for member in wheel.infolist():
+                if not member.filename.startswith(LEFT_OUT):
+                    made = wheel.extract(member, target)
+                    if member.external_attr >> 16 & 0o111 and not member.is_dir():  # ptxas, for instance
+                        os.chmod(made, 0o755)
 
 
 def fetch(target, pins):
@@ -91,9 +96,10 @@ def fetch_or_say_why(folder, version):
 
 def print_pins(requirements, python="3.11", date=""):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        dated = ["--uploaded-prior-to", date + "T00:00:00Z"] if date else []
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--ignore-installed",
-                        "--only-binary", ":all:", "--python-version", python, "--target", tempfile.gettempdir(), "--report", report.name,
-                        *(["--uploaded-prior-to", date + "T00:00:00Z"] if date else []), "-r", requirements], check=True)
+                        "--only-binary", ":all:", "--python-version", python, "--target", tempfile.gettempdir(), *dated,
+                        "--report", report.name, "-r", requirements], check=True)
         for package in json.load(report)["install"]:
             print(package["download_info"]["url"].split("/packages/", 1)[1])
 

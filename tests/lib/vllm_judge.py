@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a trace of vLLM with vLLM's log of the same run, and with what its case says in advance (tests/vllm/cases.py).
+"""Compares a trace of vLLM with vLLM's log of the same run, and with its case (tests/vllm/cases.py).
 
-Each function returns a list of problems. Tolerances are the rounding of the log's texts, and what is named beside them."""
+Each function returns a list of problems. Tolerances are the rounding of the log's texts, and what is named there."""
 import json
 import os
 import re
@@ -45,8 +45,8 @@ def judge_figures(log, events, case):
         # One block of the cache is never given to a request; vLLM counts its tokens, too.
         want = said["tokens"] * bytes_of_token(case)
         if not want <= size <= want + count * BLOCK:
-            problems.append(f"KV cache: the log says {said['tokens']} tokens, which are {want} bytes; the trace has {size} in"
-                            f" {count} blocks")
+            problems.append(f"KV cache: the log says {said['tokens']} tokens, which are {want} bytes; the trace has"
+                            f" {size} in {count} blocks")
     return problems
 
 

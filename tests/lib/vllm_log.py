@@ -13,10 +13,10 @@ FIGURES = {
 }
 TOKENS = r"GPU KV cache size: ([\d,]+) tokens"
 # PyTorch's sentence for a request that it could not serve (c10/cuda/CUDACachingAllocator.cpp).
-REFUSED = re.compile(r"Tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)\. GPU (\d+) has a total capacity of ([\d.]+) (\w+) of which"
+REFUSED = re.compile(r"Tried to allocate ([\d.]+) (\w+)\. GPU (\d+) has a total capacity of ([\d.]+) (\w+) of which"
                      r" ([\d.]+) (\w+) is free\.(.*?Of the allocated memory ([\d.]+) (\w+) is allocated by PyTorch,"
-                     r"(?: with [\d.]+ \w+ allocated in private pools \(e\.g\., CUDA Graphs\),)? and ([\d.]+) (\w+) is reserved"
-                     r" by PyTorch but unallocated)?", re.S)
+                     r"(?: with [\d.]+ \w+ allocated in private pools \(e\.g\., CUDA Graphs\),)? and"
+                     r" ([\d.]+) (\w+) is reserved by PyTorch but unallocated)?", re.S)
 
 
 class Size:
@@ -54,10 +54,11 @@ def moments(log):
 
 
 def refusal(log):
-    """The sizes of PyTorch's sentence in the first error that it raised: asked, device, total, free, allocated, reserved."""
+    """The sizes of PyTorch's sentence in the first error that it raised."""
     found = REFUSED.search(log)
     if not found:
         return None
     asked, unit, device, total, unit_total, free, unit_free, _, allocated, unit_a, idle, unit_i = found.groups()
-    return {"asked": Size(asked, unit), "device": int(device), "total": Size(total, unit_total), "free": Size(free, unit_free),
+    return {"asked": Size(asked, unit), "device": int(device),
+            "total": Size(total, unit_total), "free": Size(free, unit_free),
             "allocated": Size(allocated, unit_a) if allocated else None, "idle": Size(idle, unit_i) if idle else None}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a run of vLLM from the events of `cutrace-report dump --json` alone, by the functions of vLLM in their stacks.
+"""Figures of a run of vLLM from the events of `cutrace-report dump --json` alone, by the functions in their stacks.
 
 This is a second reading of the trace: it shares nothing with the report but the dump. Stacks begin with the innermost
 frame."""
 WORKER = "vllm/v1/worker/gpu_worker.py"
 # The outermost of these frames is the phase (they call one another: profiling runs the model, and so does warming up).
-PHASES = ("init_device", "load_model", "determine_available_memory", "initialize_from_config", "compile_or_warm_up_model",
-          "execute_model", "sample_tokens", "sleep", "wake_up")
+PHASES = ("init_device", "load_model", "determine_available_memory", "initialize_from_config",
+          "compile_or_warm_up_model", "execute_model", "sample_tokens", "sleep", "wake_up")
 KV_CACHE = ("allocate_kv_cache", "_allocate_kv_cache", "_allocate_kv_cache_tensors")
 OUT_OF_MEMORY = 2
 
@@ -57,8 +57,8 @@ def in_phase(name, *inner, without=()):
 
 
 def weights(moments):
-    """What loading the model left in blocks: the worker's, the runner's and a loader's load_model are in the stack. (What the
-    runner makes for itself afterwards is not counted by vLLM.)"""
+    """What loading the model left in blocks: the worker's, the runner's and a loader's load_model are in the stack.
+    (What the runner makes for itself afterwards is not counted by vLLM.)"""
     def belongs(event):
         names = functions(event)
         return phase(event) == "load_model" and (names.count("load_model") > 2 or "load_lora_model" in names)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those of
-vLLM's log, and the failure that `oom` shows against the one that the case is of."""
+"""The report on traces of real vLLM (tests/report/vllm, made by `make vllm-golden`): figures of the trace against those
+of vLLM's log, and the failure that `oom` shows against the one that the case is of."""
 import json
 import os
 import sys
@@ -14,7 +14,8 @@ import vllm_trace  # noqa: E402
 from tap import ROOT, case, main, read_json, report  # noqa: E402
 
 FOLDER = os.path.join(ROOT, "tests/report/vllm")
-VIEWS = ("summary", "oom", "top", "frag", "stats", "timeline", "info", "check")
+NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
+VIEWS = (*NAMING, "stats", "timeline", "info", "check")
 
 
 class Golden:
@@ -38,7 +39,7 @@ def every_view(golden):
     problems = []
     for trace in golden.traces:
         for view in VIEWS:
-            more = check_ledger.without_lines(view)
+            more = ["--sysroot=/nowhere"] if view in NAMING else []
             code, _, err = report(view, *more, trace)
             if code:
                 problems.append(f"{view} {trace}: exit {code}: {err.decode()[:200]}")
@@ -47,19 +48,21 @@ def every_view(golden):
 
 
 def shown_failure(golden, events):
-    """`oom` shows the refused call of the case: its size is the one of PyTorch's exception."""
+    """`oom` shows the refused call of the case as what failed; its size is the one of PyTorch's exception."""
     number = [i for i, e in enumerate(events) if vllm_trace.refused_calls(e)]
     if not number:
         return ["no trace has a refused call"]
-    ooms = json.loads(read_json("oom", "--sysroot=/nowhere", golden.traces[number[0]]))["ooms"]
-    if not ooms:
+    shown = json.loads(read_json("oom", "--sysroot=/nowhere", golden.traces[number[0]]))
+    failed = [i for i in shown["incidents"] if i["outcome"] == "failed"]
+    last = {failed[-1]["event"], *failed[-1]["parts"]} if failed else set()
+    calls = [o for o in shown["ooms"] if o["api"] and o["event"] in last]
+    if not calls:
         return [f"oom shows no failure; vLLM's log says {golden.case['said']!r}"]
     said, problems = vllm_log.refusal(golden.log), []
     if said:
-        problems += vllm_judge.compare_size("asked", said["asked"], ooms[-1]["bytes"])
-    calls = {o["api"] for o in ooms}
-    if golden.case["refused"] not in calls:
-        problems.append(f"refused was {golden.case['refused']}, oom shows {calls}")
+        problems += vllm_judge.compare_size("asked", said["asked"], calls[-1]["requested_bytes"])
+    if golden.case["refused"] != calls[-1]["api"]:
+        problems.append(f"refused was {golden.case['refused']}, oom shows {calls[-1]['api']}")
     return problems
 
 
@@ -68,8 +71,9 @@ def no_failure(golden):
     problems = []
     for trace in golden.traces:
         ooms = json.loads(read_json("oom", "--sysroot=/nowhere", trace))
-        if any(not o["recovered"] for o in ooms["ooms"] if "recovered" in o):
-            problems.append(f"{trace}: oom shows a failure, and the run had none")
+        failed = [i["event"] for i in ooms["incidents"] if i["outcome"] == "failed"]
+        if failed:
+            problems.append(f"{trace}: oom shows failures that the run did not have: events {failed}")
     return problems
 
 

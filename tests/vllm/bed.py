@@ -6,6 +6,7 @@ A run sees a machine of its own (namespaces for mounts and the host's name): the
 the same traces."""
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import platform
@@ -15,13 +16,13 @@ import shutil
 import subprocess
 import sys
 
-sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), folder) for folder in ("../lib", "../torch/allocator")]
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "../torch/allocator")]
 import cases  # noqa: E402
 import stand_ins  # noqa: E402
 import wheels  # noqa: E402
 from tap import BUILD, LIBRARY, ROOT, SIM  # noqa: E402
 
-HERE = os.path.dirname(os.path.realpath(__file__))
 FETCH = os.path.join(ROOT, "scripts/fetch-vllm.py")
 VERSION = os.environ.get("CUTRACE_VLLM") or cases.NEWEST
 FOLDER = os.path.join(BUILD, "tests/vllm", VERSION)
@@ -34,6 +35,16 @@ OPTIONS = {
     "VLLM_USE_FLASHINFER_SAMPLER": 0,     # FlashInfer is not installed
     "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": 1, "HF_HUB_OFFLINE": 1, "VLLM_LOGGING_COLOR": 0, "NO_COLOR": 1,
 }
+# Where an older version needs more: 0.11 says what it profiled in its debug log only.
+OPTIONS.update({"0.11.2": {"VLLM_LOGGING_LEVEL": "DEBUG"}}.get(VERSION, {}))
+PLACES = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp", "USER": "vllm", "LOGNAME": "vllm",
+    "HOME": "/opt/run/home", "XDG_CACHE_HOME": "/opt/cache", "TRITON_CACHE_DIR": "/opt/cache/triton",
+    "PYTHONPATH": "/opt/bed/python:/opt/vllm", "PYTHONPYCACHEPREFIX": "/opt/cache/python", "PYTHONNOUSERSITE": 1,
+    "LD_LIBRARY_PATH": "/opt/sim:/opt/stand-ins", "SIM_LEDGER": "/opt/run/ledger.%p",
+    "LD_PRELOAD": "/opt/lib/libcutrace.so", "CUTRACE_OUTPUT": "/opt/run/trace.%p.zst",
+}
+NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--uts"]
 Unavailable = wheels.Unavailable
 
 
@@ -56,6 +67,15 @@ def python_of(folder):
     """The version of Python that PyTorch's extension is for."""
     name, = glob.glob(os.path.join(folder, "torch/_C.cpython-*"))
     return re.sub(r".*cpython-3(\d+)-.*", r"3.\1", name)
+
+
+def digest_of_sources():
+    """What the stand-ins are made of: a run may still use those that were made before a change."""
+    digest = hashlib.sha256(VERSION.encode())
+    for path in (f"{SIM}/libsimcudart.a", f"{HERE}/stand_ins.py", f"{HERE}/handles.c"):
+        with open(path, "rb") as f:
+            digest.update(f.read())
+    return digest.hexdigest()[:16]
 
 
 class Run:
@@ -83,9 +103,11 @@ class Run:
 
 class Bed:
     def __init__(self):
+        if subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode:
+            raise Unavailable("this machine lets nobody make namespaces (unshare --user --mount)")
         self.packages = packages()
         self.python, = wheels.interpreter(python_of(self.packages))
-        self.stand_ins = os.path.join(FOLDER, "stand-ins")
+        self.stand_ins = os.path.join(FOLDER, f"stand-ins-{digest_of_sources()}")
         self.cache = os.path.join(FOLDER, "cache")
         os.makedirs(self.cache, exist_ok=True)
         with open(os.path.join(FOLDER, "lock"), "w", encoding="utf-8") as lock:
@@ -93,50 +115,46 @@ class Bed:
             self._build_stand_ins()
 
     def _build_stand_ins(self):
-        done = os.path.join(self.stand_ins, "done")
-        sources = [os.path.join(SIM, "libsimcudart.a"), os.path.join(HERE, "stand_ins.py"), os.path.join(HERE, "handles.c")]
-        if not os.path.exists(done) or os.path.getmtime(done) < max(map(os.path.getmtime, sources)):
-            shutil.rmtree(self.stand_ins, ignore_errors=True)
-            stand_ins.build(self.packages, SIM, self.stand_ins)
-            with open(done, "w", encoding="utf-8"):
-                pass
+        if not os.path.exists(self.stand_ins):
+            shutil.rmtree(self.stand_ins + ".new", ignore_errors=True)
+            stand_ins.build(self.packages, SIM, self.stand_ins + ".new")
+            os.rename(self.stand_ins + ".new", self.stand_ins)
 
     def _mounts(self, folder):
         """Path in the machine of the run -> folder here, and how the interpreter is called there."""
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(self.python)))
-        mounts = {"/opt/vllm": self.packages, "/opt/sim": SIM, "/opt/stand-ins": self.stand_ins, "/opt/cache": self.cache,
-                  "/opt/bed": HERE, "/opt/run": folder}
+        mounts = {"/opt/vllm": self.packages, "/opt/sim": SIM, "/opt/stand-ins": self.stand_ins,
+                  "/opt/cache": self.cache, "/opt/bed": HERE, "/opt/run": folder}
         if prefix == "/usr":
             return mounts, os.path.realpath(self.python)
         return {**mounts, "/opt/python": prefix}, "/opt/python/bin/" + os.path.basename(os.path.realpath(self.python))
 
-    def _environment(self, environment):
-        e = {k: v for k, v in os.environ.items() if k in ("PATH", "TERM", "CC")}
-        e["PATH"] = "/usr/local/bin:/usr/bin:/bin"
-        e.update({**DEVICE, **OPTIONS}, LC_ALL="C.UTF-8", HOME="/opt/run/home", XDG_CACHE_HOME="/opt/cache", TMPDIR="/tmp",
-                 TRITON_CACHE_DIR="/opt/cache/triton", PYTHONPATH="/opt/bed/python:/opt/vllm", PYTHONPYCACHEPREFIX="/opt/cache/python",
-                 PYTHONNOUSERSITE=1, LD_LIBRARY_PATH="/opt/sim:/opt/stand-ins", SIM_LEDGER="/opt/run/ledger.%p",
-                 CUTRACE_OUTPUT="/opt/run/trace.%p.zst", USER="vllm", LOGNAME="vllm", LD_PRELOAD="/opt/lib/libcutrace.so")
-        e.update(environment)
-        return {k: str(v) for k, v in e.items()}
+    @staticmethod
+    def _environment(environment):
+        return {k: str(v) for k, v in {**DEVICE, **OPTIONS, **PLACES, **environment}.items()}
 
     def run(self, folder, words, environment):
         """Python with these words in a fresh folder, which is /opt/run there; what it writes goes to log.txt."""
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(os.path.join(folder, "home"))
         mounts, python = self._mounts(folder)
-        lines = ["set -e", "mount -t tmpfs none /opt", f"hostname {HOST}", "mkdir /opt/lib", "touch /opt/lib/libcutrace.so",
+        lines = ["set -e", "mount -t tmpfs none /opt", f"hostname {HOST}",
+                 "mkdir /opt/lib", "touch /opt/lib/libcutrace.so",
                  f"mount --bind {shlex.quote(LIBRARY)} /opt/lib/libcutrace.so"]
         for there, here in mounts.items():
             lines.append(f"mkdir {there}; mount --bind {shlex.quote(os.path.realpath(here))} {there}")
         settings = [f"{k}={v}" for k, v in self._environment(environment).items()]
         lines += ["cd /opt/run", shlex.join(["exec", "env", "-i", *settings, python, "-X", "faulthandler", *words])]
         with open(os.path.join(folder, "log.txt"), "wb") as log:
-            done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "--uts", "sh", "-c", "\n".join(lines)],
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
+            done = subprocess.run([*NAMESPACES, "sh", "-c", "\n".join(lines)], stdin=subprocess.DEVNULL, stdout=log,
+                                  stderr=subprocess.STDOUT, timeout=PATIENCE, check=False)
         return Run(folder, done.returncode)
+
+    @staticmethod
+    def folder_of(name):
+        return os.path.join(FOLDER, "runs", name)
 
     def serve(self, name, case):
         """A case of cases.py."""
         words = json.dumps({"model": f"/opt/bed/models/{case.model}", "arguments": case.arguments, "steps": case.steps})
-        return self.run(os.path.join(FOLDER, "runs", name), ["/opt/bed/serve.py", words], case.environment)
+        return self.run(self.folder_of(name), ["/opt/bed/" + case.program, words], case.environment)

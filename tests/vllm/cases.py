@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of cases: what vLLM is asked to do, on which device, and what must come of it.
 
-A case that fails says in which function of vLLM (phase), which part of its memory asked (component), why there was no room
-(cause), and the text by which vLLM's log says so (error). `refused` is the call that the device refused; without one,
-vLLM gave up by its own arithmetic. These are written by hand, before any trace is read."""
+A case that fails says in which function of vLLM (phase), which part of its memory asked (component), why there was no
+room (cause), and the text by which vLLM's log says so (error). `refused` is the call that the device refused; without
+one, vLLM gave up by its own arithmetic. These are written by hand, before any trace is read."""
 import dataclasses
 
 NEWEST = "0.33.0"  # the version of vLLM that the table is of; VERSIONS says what it is for older ones
 MIB, GIB = 1 << 20, 1 << 30
 FIRST_RUNNER = {"VLLM_USE_V2_MODEL_RUNNER": 0}
-FULL_GRAPHS = {"enforce_eager": False,
-               "compilation_config": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8]}}
-LARGE_GRAPHS = {"compilation_config": {**FULL_GRAPHS["compilation_config"], "cudagraph_capture_sizes": [1, 512]}}
-OOM = "torch.OutOfMemoryError|OutOfMemoryError: CUDA out of memory|CUDA error: out of memory"
+
+
+def full_graphs(*sizes):
+    """Graphs of whole decoding steps, of batches of these sizes; without torch.compile."""
+    return {"enforce_eager": False, "compilation_config": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY",
+                                                           "cudagraph_capture_sizes": list(sizes)}}
+
+
+FULL_GRAPHS = full_graphs(1, 2, 4, 8)
+OOM = "CUDA out of memory. Tried to allocate|CUDA error: out of memory"
 # The KV cache of a 7B model on 24 GiB that would leave nothing when everything has started.
 ALL = 11565531136
 
@@ -50,17 +56,21 @@ STARTS = [
 
 STARTS_THAT_FAIL = [
     Case("load-model", "the weights are larger than the device", environment={"SIM_MEM_MB": 8192},
-         phase="load_model", component="weights", cause="the model does not fit", error=OOM, refused="cudaMalloc"),
+         phase="load_model", component="weights", cause="the model does not fit", error=OOM,
+         refused="cudaMalloc"),
     Case("process-weights", "weights of 4 bits fit, and the copy of one of them for Marlin's kernels does not",
-         model="llama-7b-awq", environment={"SIM_MEM_MB": 4400},
+         model="llama-7b-awq", environment={"SIM_MEM_MB": 5000},
          phase="process_weights_after_loading", component="weights", cause="no room to convert the weights",
-         error=OOM, refused="cudaMalloc"),
+         error=OOM,
+         refused="cudaMalloc"),
     Case("profile-run", "the activations of the largest batch do not fit beside the weights",
          arguments={"max_num_batched_tokens": 65536}, environment={"SIM_MEM_MB": 15360},
-         phase="profile_run", component="activations", cause="max_num_batched_tokens", error=OOM, refused="cudaMalloc"),
+         phase="profile_run", component="activations", cause="max_num_batched_tokens", error=OOM,
+         refused="cudaMalloc"),
     Case("initialize-kv-cache", "a KV cache of a given size that does not fit",
          arguments={"kv_cache_memory_bytes": 12 * GIB},
-         phase="initialize_kv_cache", component="KV cache", cause="kv_cache_memory_bytes", error=OOM, refused="cudaMalloc"),
+         phase="initialize_kv_cache", component="KV cache", cause="kv_cache_memory_bytes", error=OOM,
+         refused="cudaMalloc"),
     Case("no-cache-blocks", "gpu_memory_utilization leaves nothing for the KV cache",
          arguments={"gpu_memory_utilization": 0.5},
          phase="determine_available_memory", component="KV cache", cause="gpu_memory_utilization",
@@ -74,15 +84,18 @@ STARTS_THAT_FAIL = [
          phase="init_device", component="", cause="another process",
          error="is less than desired GPU memory utilization"),
     Case("warm-up-sampler", "the KV cache leaves no room for the sampler's largest batch (first runner)",
-         arguments={**kv_cache_that_leaves(100), "max_num_seqs": 1024}, environment=FIRST_RUNNER,
+         arguments={**kv_cache_that_leaves(300), "max_num_seqs": 1024}, environment=FIRST_RUNNER,
          phase="_dummy_sampler_run", component="sampler", cause="max_num_seqs",
          error="CUDA out of memory occurred when warming up sampler", refused="cudaMalloc"),
     Case("warm-up-kernels", "the KV cache leaves no room for the kernels' warm-up (second runner)",
-         arguments={**kv_cache_that_leaves(100), "max_num_seqs": 1024},
-         phase="warmup_kernels", component="activations", cause="kv_cache_memory_bytes", error=OOM, refused="cudaMalloc"),
+         arguments={**kv_cache_that_leaves(280), "max_num_seqs": 1024},
+         phase="warmup_kernels", component="activations", cause="kv_cache_memory_bytes", error=OOM,
+         refused="cudaMalloc"),
     Case("capture-model", "the KV cache leaves no room for the graphs' own pool",
-         arguments={**kv_cache_that_leaves(160), "max_num_seqs": 512, **FULL_GRAPHS, **LARGE_GRAPHS}, environment=FIRST_RUNNER,
-         phase="capture_model", component="CUDA graphs", cause="kv_cache_memory_bytes", error=OOM, refused="cudaMalloc"),
+         arguments={**kv_cache_that_leaves(160), "max_num_seqs": 512, **full_graphs(1, 512)},
+         environment=FIRST_RUNNER,
+         phase="capture_model", component="attention", cause="kv_cache_memory_bytes", error=OOM,
+         refused="cudaMalloc"),
     Case("graph-instantiate", "the device has no room for an executable graph",
          arguments={**kv_cache_that_leaves(150), **FULL_GRAPHS},
          environment={**FIRST_RUNNER, "SIM_GRAPH_KB": 65536, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": 0},
@@ -94,13 +107,15 @@ LONG_PREFILLS = ["generate", {"requests": 32, "prompt": 1024, "tokens": 2}]
 SERVING = [
     Case("burst-of-prefills", "many long prompts at once, and the KV cache has taken what they need",
          arguments=kv_cache_that_leaves(450), steps=[["generate", {"requests": 2}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="kv_cache_memory_bytes", error=OOM, refused="cudaMalloc"),
+         phase="execute_model", component="activations", cause="kv_cache_memory_bytes", error=OOM,
+         refused="cudaMalloc"),
     Case("logits", "the logits of 512 short prompts", model="llama-tiny",
          arguments={"max_num_seqs": 512, "gpu_memory_utilization": 0.9},
          environment={"SIM_MEM_MB": 4096},
          steps=[["generate", {"requests": 2}], ["leave_free", {"mib": 100}],
                 ["generate", {"requests": 512, "prompt": 4, "tokens": 2}]],
-         phase="execute_model", component="logits", cause="a tensor of the process's own", error=OOM, refused="cudaMalloc"),
+         phase="execute_model", component="logits", cause="a tensor of the process's own", error=OOM,
+         refused="cudaMalloc"),
     Case("prompt-logprobs", "log-probabilities of every token of the prompts",
          steps=[["generate", {"requests": 2, "prompt": 64}],
                 ["generate", {"requests": 4, "prompt": 2000, "tokens": 2, "prompt_logprobs": 5}]]),
@@ -110,16 +125,19 @@ SERVING = [
          refused="cudaMalloc"),
     Case("neighbour", "another process takes what serving needs",
          steps=[["generate", {"requests": 2}], ["neighbour", {"leaves": 200}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="another process", error=OOM, refused="cudaMalloc"),
+         phase="execute_model", component="activations", cause="another process", error=OOM,
+         refused="cudaMalloc"),
     Case("graphs-uncounted", "executable graphs that no estimate counted",
          arguments={"gpu_memory_utilization": 0.97, **FULL_GRAPHS},
          environment={"SIM_GRAPH_KB": 65536, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": 0},
          steps=[["generate", {"requests": 2}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="CUDA graphs", error=OOM, refused="cudaMalloc"),
+         phase="execute_model", component="activations", cause="CUDA graphs", error=OOM,
+         refused="cudaMalloc"),
     Case("leak", "every round keeps a tensor, until one does not fit",
          arguments={"gpu_memory_utilization": 0.9},
          steps=[["leak", {"rounds": 40, "mib": 96, "requests": 2, "tokens": 4}]],
-         phase="", component="", cause="a leak in the process", error=OOM, refused="cudaMalloc"),
+         phase="", component="", cause="a leak in the process", error=OOM,
+         refused="cudaMalloc"),
     Case("preemption", "a KV cache too small for all requests: they are preempted, and nothing is refused",
          model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB},
          steps=[["generate", {"requests": 32, "prompt": 128, "tokens": 128}]]),
@@ -152,6 +170,13 @@ MODELS = [
     Case("mixture-of-experts", "a mixture of eight experts", model="mixtral-small"),
     Case("awq", "weights of 4 bits, repacked for Marlin's kernels", model="llama-7b-awq"),
     Case("gptq", "weights of 4 bits, repacked for Marlin's kernels", model="llama-7b-gptq"),
+    Case("multimodal", "a vision encoder: dummy images at the start, pictures when it serves", model="llava-small",
+         arguments={"skip_tokenizer_init": False}, steps=[["generate_images", {}]]),
+    Case("weight-update", "new weights from a second process by CUDA IPC", model="llama-tiny", processes=2,
+         arguments={"weight_transfer_config": {"backend": "ipc"}},
+         steps=[["generate", {}], ["update_weights", {"model": "/opt/bed/models/llama-tiny"}], ["generate", {}]]),
+    Case("http-server", "the HTTP server, its engine in a process of its own", program="http_server.py",
+         environment={"VLLM_ENABLE_V1_MULTIPROCESSING": 1}),
     Case("tensor-parallel", "two devices, a worker process for each", processes=2,
          arguments={"tensor_parallel_size": 2}, environment={"SIM_DEVICES": 2, "VLLM_ENABLE_V1_MULTIPROCESSING": 1}),
 ]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another process on the same simulated device (SIM_SHM): takes all but so many MiB, says how much, and holds it until its
-standard input ends.  neighbour.py MIB"""
+"""Another process on the same simulated device (SIM_SHM): takes all but so many MiB, says how much, and holds it until
+its standard input ends.  neighbour.py MIB"""
 import ctypes
 import sys
 

@@ -34,6 +34,16 @@ def generate(llm, requests=8, tokens=16, prompt=64, shared=0, **sampling):
     print("SERVED", [len(o.outputs[0].token_ids) for o in done][:8], flush=True)
 
 
+def generate_images(llm, requests=4, tokens=4, side=336):
+    """Prompts with one picture each."""
+    from PIL import Image
+    from vllm import SamplingParams
+    prompts = [{"prompt": "<image> a picture", "multi_modal_data": {"image": Image.new("RGB", (side, side), (i, 0, 0))}}
+               for i in range(requests)]
+    done = llm.generate(prompts, SamplingParams(max_tokens=tokens, ignore_eos=True, detokenize=False), use_tqdm=False)
+    print("SERVED", [len(o.outputs[0].token_ids) for o in done][:8], flush=True)
+
+
 def leave_free(_, mib):
     """A tensor of the process's own that takes all but so much."""
     import torch
@@ -59,6 +69,21 @@ def wake_up(llm, tags=None):
     llm.wake_up(tags)
 
 
+def update_weights(llm, model):
+    """New weights from a process that trains on the same device, by CUDA IPC."""
+    import base64
+    import pickle
+    trainer = subprocess.Popen([sys.executable, os.path.join(HERE, "trainer.py"), model], text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    update = pickle.loads(base64.b64decode(trainer.stdout.readline()))
+    figures("trainer")
+    for name, words in (("init_weight_transfer_engine", ({"packed": False},)), ("start_weight_update", ()),
+                        ("update_weights", (update,)), ("finish_weight_update", ())):
+        llm.collective_rpc(name, args=words)
+    trainer.stdin.close()
+    trainer.wait()
+
+
 def leak(llm, rounds, mib, **words):
     """Each round serves, and keeps a tensor for ever."""
     import torch
@@ -67,7 +92,8 @@ def leak(llm, rounds, mib, **words):
         generate(llm, **words)
 
 
-STEPS = {f.__name__: f for f in (generate, leave_free, neighbour, sleep, wake_up, leak)}
+STEPS = {f.__name__: f for f in (generate, generate_images, leave_free, neighbour, sleep, wake_up, update_weights,
+                                 leak)}
 
 
 def main():

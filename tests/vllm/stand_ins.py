@@ -6,7 +6,6 @@ something out hand it out, and a handle holds the device memory that the real on
 from where that is known."""
 import os
 import re
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../torch/allocator"))
@@ -22,9 +21,9 @@ MEMORY = [
     (r"cublasCreate_v2", "cublasDestroy_v2", CUBLAS, 3),
     # The same: 100,795,392 bytes in 4 calls, which is a cuBLAS handle and 32 MiB.
     (r"cusolverDnCreate", "cusolverDnDestroy", [*CUBLAS, 32 * MIB], 2),
-    # The same: 388 MiB of device memory for a communicator of one rank (NCCL 2.28), in 199 calls together with page-locked
-    # memory. The sizes of the calls were not recorded: pieces of 2 MiB are an assumption, and so is that a rank of two
-    # takes as much as the only rank of one. NCCL's 198 MiB of modules are not taken.
+    # The same: 388 MiB of device memory for a communicator of one rank (NCCL 2.28), in 199 calls together with
+    # page-locked memory. The sizes of the calls were not recorded: pieces of 2 MiB are an assumption, and so is that a
+    # rank of two takes as much as the only rank of one. NCCL's 198 MiB of modules are not taken.
     (r"ncclCommInitRank(Config)?", "ncclCommDestroy", [2 * MIB] * 194, 1),
     # Not measured: nothing is taken.
     (r"cublasLtCreate|cusparseCreate|cudnnCreate|curandCreateGenerator", "", [], 2),
@@ -36,9 +35,9 @@ VERSIONS = {
 }
 CALLS = {
     # returnAlgoCount = 1; one cublasLtMatmulHeuristicResult_t of zeros: no workspace, state success
-    "cublasLtMatmulAlgoGetHeuristic": "long {n}(void *h, void *d, void *a, void *b, void *c, void *e, void *p, int want,"
-                                      " char *out, int *got)"
-                                      " {{ for (int i = 0; i < 96; i++) out[i] = 0; *got = 1; return 0; }}\n",
+    "cublasLtMatmulAlgoGetHeuristic":
+        "long {n}(void *h, void *d, void *a, void *b, void *c, void *e, void *p, int want, char *out, int *got)"
+        " {{ for (int i = 0; i < 96; i++) out[i] = 0; *got = 1; return 0; }}\n",
     "cublasLtGetVersion": "unsigned long {n}(void) {{ return {cublas}; }}\n",
     "cublasGetVersion_v2": "long {n}(void *h, int *v) {{ *v = {cublas}; return 0; }}\n",
     "cudnnGetVersion": "unsigned long {n}(void) {{ return {cudnn}; }}\n",
@@ -69,13 +68,12 @@ def text_of_function(name, major):
 
 def libraries_of(packages):
     """PyTorch's and vLLM's own."""
-    listed = subprocess.run(["find", "-L", os.path.join(packages, "vllm"), "-name", "*.so"], check=True, capture_output=True,
-                            text=True).stdout
-    return absent.libraries_in(os.path.join(packages, "torch/lib")) + sorted(listed.split())
+    its = absent.text_of("find", "-L", os.path.join(packages, "vllm"), "-name", "*.so")
+    return absent.libraries_in(os.path.join(packages, "torch/lib")) + sorted(its.split())
 
 
 def names_without_version(paths):
-    """vLLM's extensions use cuBLAS without being linked to it: such names have no version, and need functions of their own."""
+    """vLLM's extensions use cuBLAS without being linked to it: such names have no version, and need own functions."""
     return {name for path in paths for name, version in absent.symbols(path)[1] if not version}
 
 
@@ -93,7 +91,8 @@ def build(packages, sim, target):
     libraries = absent.functions(paths, os.path.join(sim, runtime))
     known = {name for names in libraries.values() for name, _ in names}
     for library, start in ((f"libcublasLt.so.{major}", "cublasLt"), (f"libcublas.so.{major}", "cublas")):
-        libraries[library] |= {(n, library) for n in names_without_version(paths) if n.startswith(start) and n not in known}
+        more = {n for n in names_without_version(paths) if n.startswith(start)} - known
+        libraries[library] |= {(n, library) for n in more}
         known |= {n for n, _ in libraries[library]}
     # pynccl opens NCCL by itself and asks for these by name.
     libraries["libnccl.so.2"] |= {(n, "") for n in asked_by_pynccl(packages)}
@@ -110,8 +109,8 @@ def asked_by_pynccl(packages):
 
 
 def link_runtime(packages, runtime, target):
-    """Wheels that bring NVIDIA's runtime under a name of their own find the stand-in under that name. (The file itself is not
-    unpacked, see fetch-vllm.py: NVIDIA's would be a second runtime, which no simulated driver can serve.)"""
+    """Wheels that bring NVIDIA's runtime under a name of their own find the stand-in under that name. (The file itself
+    is not unpacked, see fetch-vllm.py: NVIDIA's would be a second runtime, which no simulated driver can serve.)"""
     for path in absent.libraries_in(os.path.join(packages, "torchvision")):
         for name in re.findall(r"NEEDED.*\[(libcudart\.\w+\.so\.\d+)\]", absent.text_of("readelf", "-d", path)):
             link = os.path.join(target, name)

@@ -3,7 +3,8 @@
 """Real vLLM on the simulated GPU: each case of cases.py against the driver's ledger, vLLM's log and PyTorch's figures.
 
 Usage: test_vllm.py [WORD...]            the cases whose names have one of the words
-       test_vllm.py --golden [WORD...]   the same, and what passes becomes tests/report/vllm/NAME"""
+       test_vllm.py --golden [WORD...]   the same, and what passes becomes tests/report/vllm/NAME
+       test_vllm.py --kept ...           judges what the last runs have left, and runs nothing"""
 import concurrent.futures
 import dataclasses
 import os
@@ -18,9 +19,9 @@ import bed  # noqa: E402
 import golden  # noqa: E402
 from cases import cases_of  # noqa: E402
 
-GOLDEN = "--golden" in sys.argv
+GOLDEN, KEPT = "--golden" in sys.argv, "--kept" in sys.argv
 WORDS = [w for w in sys.argv[1:] if not w.startswith("--")]
-if not GOLDEN and not WORDS and not os.environ.get("CUTRACE_VLLM"):
+if not GOLDEN and not KEPT and not WORDS and not os.environ.get("CUTRACE_VLLM"):
     skip_all("`make check-vllm` runs it: 1.2 GB to fetch, and a quarter of an hour")
 try:
     BED = bed.Bed()
@@ -33,7 +34,9 @@ runs = {}
 
 
 def run_of(name):
-    """All runs begin with the first case that asks for one; two at a time use two cores."""
+    """The run of a case. All runs begin with the first case that asks for one; two at a time use two cores."""
+    if KEPT:
+        return bed.Run(BED.folder_of(name), None)
     if not runs:
         for other, row in CASES.items():
             if not WORDS or any(w in title(row) for w in WORDS):
