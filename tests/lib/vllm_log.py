@@ -9,6 +9,7 @@ FIGURES = {
     "weights": r"Model loading took ([\d.]+) GiB memory",
     "available": r"Available KV cache memory: (-?[\d.]+) GiB",
     "activations": r"consumed memory \(weights \+ non-torch\), ([\d.]+) GiB for peak activation",
+    "increase": r"torch peak memory increase: ([\d.]+)GiB",  # of older versions, in their debug log
     "graphs": r"Graph capturing finished in [\d.]+ secs, took (-?[\d.]+) GiB",
 }
 TOKENS = r"GPU KV cache size: ([\d,]+) tokens"

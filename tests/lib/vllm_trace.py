@@ -69,11 +69,12 @@ def weights(moments):
 
 
 def activations(moments):
-    """How much more than at its end PyTorch's blocks held at most during the profile run."""
+    """How much more PyTorch's blocks held at most during the profile run than (at its end, before it)."""
     found = moments.window(in_phase("determine_available_memory", "profile_run", without=("profile_cudagraph_memory",)))
     if not found:
-        return None
-    return max(moments.after[found[0]:found[1]]) - moments.after[found[1] - 1]
+        return None, None
+    most = max(moments.after[found[0]:found[1]])
+    return most - moments.after[found[1] - 1], most - moments.before[found[0]]
 
 
 def kv_cache(moments):
