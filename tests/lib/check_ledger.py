@@ -201,6 +201,8 @@ def differences(seen, true):
             if k == "device" and (true["result"] == INVALID_DEVICE or true["op"] not in OF_A_DEVICE or
                                   "Host" in true["api"]):
                 continue  # elsewhere it may be the thread's, the handle's, or one that does not exist
+            if k == "device" and true.get("imported"):
+                continue  # only the driver knows on which device another process's memory lies
             if k == "context" and "Async" in true["api"]:
                 continue  # the thread's, or the stream's
             out.append(k)
@@ -342,6 +344,8 @@ def compare_live(summary, ledger):
 
 def compare(events, ledger, summary=None):
     calls = [e for e in events if e["op"] not in NOT_CALLS]
+    imported = {e["handle"] for e in ledger if e["op"] == "import" and "handle" in e}
+    ledger = [{**e, "imported": True} if e.get("handle") in imported else e for e in ledger]
     split = [[[e for e in side if is_primary(e) == primary] for side in (calls, ledger)] for primary in (0, 1)]
     problems = compare_threads(*split[0]) or compare_primaries(*split[1]) or compare_order(calls, ledger)
     if any(e["op"] == "lost" for e in events):

@@ -16,7 +16,7 @@ TOKENS = r"GPU KV cache size: ([\d,]+) tokens"
 # PyTorch's sentence for a request that it could not serve (c10/cuda/CUDACachingAllocator.cpp).
 REFUSED = re.compile(r"Tried to allocate ([\d.]+) (\w+)\. GPU (\d+) has a total capacity of ([\d.]+) (\w+) of which"
                      r" ([\d.]+) (\w+) is free\.(.*?Of the allocated memory ([\d.]+) (\w+) is allocated by PyTorch,"
-                     r"(?: with [\d.]+ \w+ allocated in private pools \(e\.g\., CUDA Graphs\),)? and"
+                     r"(?: with ([\d.]+) (\w+) allocated in private pools \(e\.g\., CUDA Graphs\),)? and"
                      r" ([\d.]+) (\w+) is reserved by PyTorch but unallocated)?", re.S)
 
 
@@ -59,7 +59,10 @@ def refusal(log):
     found = REFUSED.search(log)
     if not found:
         return None
-    asked, unit, device, total, unit_total, free, unit_free, _, allocated, unit_a, idle, unit_i = found.groups()
+    (asked, unit, device, total, unit_total, free, unit_free, _,
+     allocated, unit_a, private, unit_p, idle, unit_i) = found.groups()
     return {"asked": Size(asked, unit), "device": int(device),
             "total": Size(total, unit_total), "free": Size(free, unit_free),
-            "allocated": Size(allocated, unit_a) if allocated else None, "idle": Size(idle, unit_i) if idle else None}
+            "allocated": Size(allocated, unit_a) if allocated else None, "idle": Size(idle, unit_i) if idle else None,
+            # What private pools have idle counts as allocated here, other than in memory_stats().
+            "private": Size(private, unit_p) if private else Size("0", "bytes")}

@@ -40,6 +40,7 @@ class Case:
     cause: str = ""
     error: str = ""
     refused: str = ""
+    says: str = ""  # what the log must say beside
     program: str = "serve.py"
     processes: int = 1
 
@@ -59,7 +60,7 @@ STARTS_THAT_FAIL = [
          phase="load_model", component="weights", cause="the model does not fit", error=OOM,
          refused="cudaMalloc"),
     Case("process-weights", "weights of 4 bits fit, and the copy of one of them for Marlin's kernels does not",
-         model="llama-7b-awq", environment={"SIM_MEM_MB": 5000},
+         model="llama-7b-awq", arguments={"gpu_memory_utilization": 0.8}, environment={"SIM_MEM_MB": 5000},
          phase="process_weights_after_loading", component="weights", cause="no room to convert the weights",
          error=OOM,
          refused="cudaMalloc"),
@@ -88,7 +89,7 @@ STARTS_THAT_FAIL = [
          phase="_dummy_sampler_run", component="sampler", cause="max_num_seqs",
          error="CUDA out of memory occurred when warming up sampler", refused="cudaMalloc"),
     Case("warm-up-kernels", "the KV cache leaves no room for the kernels' warm-up (second runner)",
-         arguments={**kv_cache_that_leaves(280), "max_num_seqs": 1024},
+         arguments={**kv_cache_that_leaves(200), "max_num_seqs": 1024},
          phase="warmup_kernels", component="activations", cause="kv_cache_memory_bytes", error=OOM,
          refused="cudaMalloc"),
     Case("capture-model", "the KV cache leaves no room for the graphs' own pool",
@@ -110,7 +111,7 @@ SERVING = [
          phase="execute_model", component="activations", cause="kv_cache_memory_bytes", error=OOM,
          refused="cudaMalloc"),
     Case("logits", "the logits of 512 short prompts", model="llama-tiny",
-         arguments={"max_num_seqs": 512, "gpu_memory_utilization": 0.9},
+         arguments={"max_num_seqs": 512, "gpu_memory_utilization": 0.8},
          environment={"SIM_MEM_MB": 4096},
          steps=[["generate", {"requests": 2}], ["leave_free", {"mib": 100}],
                 ["generate", {"requests": 512, "prompt": 4, "tokens": 2}]],
@@ -139,10 +140,12 @@ SERVING = [
          phase="", component="", cause="a leak in the process", error=OOM,
          refused="cudaMalloc"),
     Case("preemption", "a KV cache too small for all requests: they are preempted, and nothing is refused",
-         model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB},
+         model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB, "disable_log_stats": False},
+         says=r"COUNTER vllm:num_preemptions [1-9]",
          steps=[["generate", {"requests": 32, "prompt": 128, "tokens": 128}]]),
     Case("prefix-cache", "prompts that share their beginnings fill the prefix cache: nothing is refused",
-         model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB},
+         model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB, "disable_log_stats": False},
+         says=r"COUNTER vllm:prefix_cache_hits [1-9]",
          steps=[["generate", {"requests": 16, "prompt": 512, "shared": 256, "tokens": 4}],
                 ["generate", {"requests": 16, "prompt": 1024, "shared": 512, "tokens": 4}]]),
 ]

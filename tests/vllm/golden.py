@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import bed
 import cases
+from tap import REPORT
 
 TARGET = os.path.join(bed.ROOT, "tests/report/vllm")
 # Those of an older version have its number behind their names: eager-0.11.
@@ -39,7 +41,11 @@ def write(row, run):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     for i, trace in enumerate(run.traces):
-        shutil.copyfile(trace, os.path.join(folder, trace_name(i)))
+        copy = os.path.join(folder, trace_name(i))
+        shutil.copyfile(trace, copy)
+        if os.path.exists(trace + ".journal"):  # a worker that was killed
+            shutil.copyfile(trace + ".journal", copy + ".journal")
+            subprocess.run([REPORT, "seal", copy], check=True)
     with open(os.path.join(folder, "log.txt"), "w", encoding="utf-8") as f:
         f.writelines(line + "\n" for line in run.log.splitlines() if not LEFT_OUT.search(line))
     with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:

@@ -17,6 +17,8 @@ held = []  # what lives until the end
 
 def figures(moment):
     import torch
+    if not torch.cuda.is_initialized():  # the engine is in processes of its own
+        return
     torch.cuda.synchronize()
     stats, (free, total) = torch.cuda.memory_stats(), torch.cuda.mem_get_info()
     print("FIGURES", json.dumps({"moment": moment, "t_ns": time.monotonic_ns(), "free": free, "total": total,
@@ -32,6 +34,13 @@ def generate(llm, requests=8, tokens=16, prompt=64, shared=0, **sampling):
     done = llm.generate(prompts, SamplingParams(max_tokens=tokens, ignore_eos=True, detokenize=False, **sampling),
                         use_tqdm=False)
     print("SERVED", [len(o.outputs[0].token_ids) for o in done][:8], flush=True)
+
+
+def counters(llm, *names):
+    """vLLM's own counters, of a case that keeps statistics."""
+    for metric in llm.get_metrics():
+        if metric.name in names:
+            print("COUNTER", metric.name, metric.value, flush=True)
 
 
 def generate_images(llm, requests=4, tokens=4, side=336):
@@ -104,6 +113,8 @@ def main():
     for name, words in case["steps"]:
         STEPS[name](llm, **words)
         figures(name)
+    if llm.llm_engine.log_stats:
+        counters(llm, "vllm:num_preemptions", "vllm:prefix_cache_hits")
     print("DONE", flush=True)
 
 
