@@ -6,9 +6,8 @@ version. Nothing is installed, and nothing of NVIDIA's is kept: tests/vllm runs 
 Usage: fetch-vllm.py DEPS VERSION               result: DEPS/vllm/VERSION/{vllm,torch,...,done}
        fetch-vllm.py --list                     the versions that are pinned, one a line
        fetch-vllm.py --pin REQUIREMENTS [PYTHON [DATE]]
-                                                prints the lines of vllm-VERSION.pins for a requirements file and a version
-                                                of Python (3.11), as PyPI has it today, or had it on a date such as
-                                                2025-12-05 (with pip 26 or later): an older vLLM needs what fitted then
+           prints the lines of vllm-VERSION.pins for a requirements file and a version of Python (3.11), as PyPI has it
+           today, or had it on a date such as 2025-12-05 (with pip 26 or later): an older vLLM needs what fitted then
 A line of vllm-VERSION.pins is the path of a wheel on PyPI's host, which consists of the BLAKE2b of the wheel: each is
 checked.
 What cannot be had leaves the reason in DEPS/vllm/VERSION.skipped; it is tried again next time."""

@@ -85,8 +85,8 @@ def kv_cache(moments):
 
 
 def graphs(moments):
-    """By how much free memory fell while graphs were captured. vLLM reads it before and after; a reading that says what was
-    known is not in the trace."""
+    """By how much free memory fell while graphs were captured. vLLM reads it before and after; a reading that says what
+    was known is not in the trace."""
     found = moments.window(in_phase("compile_or_warm_up_model", "capture_model"))
     if not found:
         return None
