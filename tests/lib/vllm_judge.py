@@ -18,16 +18,22 @@ UNSPLIT = 1 << 20  # PyTorch splits off no rest that is not larger (kSmallSize):
 ELEMENT = {"float16": 2, "bfloat16": 2, "fp8": 1}
 
 
-def config_of(case):
-    with open(os.path.join(MODELS, case["model"], "config.json"), encoding="utf-8") as f:
-        return json.load(f)
+def config_of(model):
+    with open(os.path.join(MODELS, os.path.basename(model), "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    return config.get("text_config", {}) | config
 
 
 def bytes_of_token(case):
-    """What the KV cache takes for one token on one device: from the model's config.json alone."""
-    config = config_of(case)
-    dtype = case["arguments"].get("kv_cache_dtype", config["dtype"])
-    heads = config["num_key_value_heads"] // case["arguments"].get("tensor_parallel_size", 1)
+    """What the KV cache takes for one token on one device: from the config.json of the model, and of a draft model."""
+    draft = case["arguments"].get("speculative_config", {}).get("model")
+    return sum(bytes_in_cache(name, case["arguments"]) for name in (case["model"], draft) if name)
+
+
+def bytes_in_cache(model, arguments):
+    config = config_of(model)
+    dtype = arguments.get("kv_cache_dtype", config["dtype"])
+    heads = config["num_key_value_heads"] // arguments.get("tensor_parallel_size", 1)
     return 2 * config["num_hidden_layers"] * heads * config["head_dim"] * ELEMENT[dtype]
 
 
@@ -50,7 +56,7 @@ def judge_figures(log, events, case):
     if "tokens" in said and count and case.get("uniform", True):
         want = said["tokens"] * bytes_of_token(case)
         if case["phase"] == "initialize_kv_cache":  # refused in the midst of them: one block for each layer
-            want = want * count // config_of(case)["num_hidden_layers"]
+            want = want * count // config_of(case["model"])["num_hidden_layers"]
         if not want <= size <= want + count * UNSPLIT:
             problems.append(f"KV cache: the log says {said['tokens']} tokens, which are {want} bytes; the trace has"
                             f" {size} in {count} blocks")

@@ -83,6 +83,34 @@ def judge(golden):
     return problems + (shown_failure(golden, events) if golden.case["refused"] else no_failure(golden))
 
 
+def without(events, op):
+    """The events but the last one of this operation on device memory that has a stack."""
+    number = max(i for i, e in enumerate(events) if e["op"] == op and e["stack"] and e["space"] != "host")
+    return events[:number] + events[number + 1:]
+
+
+PLANTED = {  # what is changed in the log, or in the events, and the word of a problem that tells of it
+    "weights": (lambda log, events: (log.replace("loading took 12.55", "loading took 12.56"), events)),
+    "peak activation": (lambda log, events: (log.replace("0.68 GiB for peak", "0.69 GiB for peak"), events)),
+    "KV cache": (lambda log, events: (log.replace("17,984 tokens", "17,968 tokens"), events)),
+    "bytes are allocated and reserved": (lambda log, events: (log, without(events, "block-alloc"))),
+    "which is no memory of the driver": (lambda log, events: (log, without(events, "alloc"))),
+    "the run did not end well": (lambda log, events: (log.replace("\nDONE", ""), events)),
+}
+
+
+@case("the judge finds faults that are planted in a log or a trace")
+def planted_faults():
+    golden, problems = Golden("eager"), []
+    events, = golden.events()
+    for word, plant in PLANTED.items():
+        log, changed = plant(golden.log, events)
+        found = vllm_judge.judge(log, [changed], golden.case)
+        if not any(word in p for p in found):
+            problems.append(f"{word}: found is {found[:3]}")
+    return problems
+
+
 for each in sorted(os.listdir(FOLDER)) if os.path.isdir(FOLDER) else []:
     case(f"{each}: every view reads it")(lambda name=each: every_view(Golden(name)))
     case(f"{each}: it says what vLLM says")(lambda name=each: judge(Golden(name)))

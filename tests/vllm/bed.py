@@ -26,7 +26,7 @@ from tap import BUILD, LIBRARY, ROOT, SIM  # noqa: E402
 FETCH = os.path.join(ROOT, "scripts/fetch-vllm.py")
 VERSION = os.environ.get("CUTRACE_VLLM") or cases.NEWEST
 FOLDER = os.path.join(BUILD, "tests/vllm", VERSION)
-PATIENCE = 600  # seconds: a guard, no measure
+PATIENCE = 1800  # seconds: a guard, no measure
 HOST = "gpu-server"
 # An H100 with 24 GiB: sizes as measured (tests/gpu/results), and NVML counts 480 MiB that CUDA does not have.
 DEVICE = {"SIM_MEM_MB": 24576, "SIM_CTX_MB": 527, "SIM_GRAPH_KB": 128, "SIM_SHM": "/opt/run/devices"}
@@ -41,7 +41,7 @@ PLACES = {
     "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp", "USER": "vllm", "LOGNAME": "vllm",
     "HOME": "/opt/run/home", "XDG_CACHE_HOME": "/opt/cache", "TRITON_CACHE_DIR": "/opt/cache/triton",
     "PYTHONPATH": "/opt/bed/python:/opt/vllm", "PYTHONPYCACHEPREFIX": "/opt/cache/python", "PYTHONNOUSERSITE": 1,
-    "LD_LIBRARY_PATH": "/opt/sim:/opt/stand-ins", "SIM_LEDGER": "/opt/run/ledger.%p",
+    "LD_LIBRARY_PATH": "/opt/sim:/opt/stand-ins:/opt/python/lib", "SIM_LEDGER": "/opt/run/ledger.%p",
     "LD_PRELOAD": "/opt/lib/libcutrace.so", "CUTRACE_OUTPUT": "/opt/run/trace.%p.zst",
 }
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--uts"]
