@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacks vLLM and the packages that it needs from PyPI's wheels, for Python 3.11: 1.2 GB to fetch, 3.2 GB on disk.
-Nothing is installed, and nothing of NVIDIA's is kept: tests/vllm runs it on the simulated GPU.
+"""Unpacks vLLM and the packages that it needs from PyPI's wheels: 1.2 to 1.6 GB to fetch and 3 to 4 GB on disk for each
+version. Nothing is installed, and nothing of NVIDIA's is kept: tests/vllm runs it on the simulated GPU.
 
 Usage: fetch-vllm.py DEPS VERSION               result: DEPS/vllm/VERSION/{vllm,torch,...,done}
        fetch-vllm.py --list                     the versions that are pinned, one a line
-       fetch-vllm.py --pin REQUIREMENTS         prints the lines of vllm-VERSION.pins for a requirements file, as PyPI
-                                                has it today (pip looks it up)
+       fetch-vllm.py --pin REQUIREMENTS [PYTHON [DATE]]
+           prints the lines of vllm-VERSION.pins for a requirements file and a version of Python (3.11), as PyPI has it
+           today, or had it on a date such as 2025-12-05 (with pip 26 or later): an older vLLM needs what fitted then
 A line of vllm-VERSION.pins is the path of a wheel on PyPI's host, which consists of the BLAKE2b of the wheel: each is
 checked.
 What cannot be had leaves the reason in DEPS/vllm/VERSION.skipped; it is tried again next time."""
@@ -92,11 +93,12 @@ def fetch_or_say_why(folder, version):
         print(f"fetch-vllm: {version}: {reason}", file=sys.stderr)
 
 
-def print_pins(requirements):
+def print_pins(requirements, python="3.11", date=""):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        python = shutil.which("python3.11") or sys.executable
-        subprocess.run([python, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--ignore-installed",
-                        "--only-binary", ":all:", "--report", report.name, "-r", requirements], check=True)
+        dated = ["--uploaded-prior-to", date + "T00:00:00Z"] if date else []
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--no-deps", "--ignore-installed",
+                        "--only-binary", ":all:", "--python-version", python, "--target", tempfile.gettempdir(), *dated,
+                        "--report", report.name, "-r", requirements], check=True)
         for package in json.load(report)["install"]:
             print(package["download_info"]["url"].split("/packages/", 1)[1])
 
@@ -104,8 +106,8 @@ def print_pins(requirements):
 def main(words):
     if words == ["--list"]:
         print("\n".join(versions()))
-    elif words[:1] == ["--pin"] and len(words) == 2:
-        print_pins(words[1])
+    elif words[:1] == ["--pin"] and len(words) in (2, 3, 4):
+        print_pins(*words[1:])
     elif len(words) == 2 and not words[0].startswith("-"):
         folder = os.path.join(words[0], "vllm")
         os.makedirs(folder, exist_ok=True)

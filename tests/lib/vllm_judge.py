@@ -18,6 +18,12 @@ UNSPLIT = 1 << 20  # PyTorch splits off no rest that is not larger (kSmallSize):
 ELEMENT = {"float16": 2, "bfloat16": 2, "fp8": 1}
 
 
+def config_of(model):
+    with open(os.path.join(MODELS, os.path.basename(model), "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    return config.get("text_config", {}) | config
+
+
 def bytes_of_token(case):
     """What the KV cache takes for one token on one device: from the config.json of the model, and of a draft model."""
     draft = case["arguments"].get("speculative_config", {}).get("model")
@@ -25,9 +31,7 @@ def bytes_of_token(case):
 
 
 def bytes_in_cache(model, arguments):
-    with open(os.path.join(MODELS, os.path.basename(model), "config.json"), encoding="utf-8") as f:
-        config = json.load(f)
-    config = config.get("text_config", {}) | config
+    config = config_of(model)
     dtype = arguments.get("kv_cache_dtype", config["dtype"])
     heads = config["num_key_value_heads"] // arguments.get("tensor_parallel_size", 1)
     return 2 * config["num_hidden_layers"] * heads * config["head_dim"] * ELEMENT[dtype]
@@ -44,11 +48,15 @@ def judge_figures(log, events, case):
     said, moments = vllm_log.figures(log), vllm_trace.Moments(events)
     problems = compare_size("weights", said.get("weights"), vllm_trace.weights(moments))
     problems += compare_size("graphs", said.get("graphs"), vllm_trace.graphs(moments))
+    over_end, over_start = vllm_trace.activations(moments)
+    problems += compare_size("increase in the profile run", said.get("increase"), over_start)
     if "graphs" not in said:  # (else vLLM adds its estimate of them to the activations)
-        problems += compare_size("peak activation", said.get("activations"), vllm_trace.activations(moments))
+        problems += compare_size("peak activation", said.get("activations"), over_end)
     size, count = vllm_trace.kv_cache(moments)
     if "tokens" in said and count and case.get("uniform", True):
         want = said["tokens"] * bytes_of_token(case)
+        if case["phase"] == "initialize_kv_cache":  # refused in the midst of them: one block for each layer
+            want = want * count // config_of(case["model"])["num_hidden_layers"]
         if not want <= size <= want + count * UNSPLIT:
             problems.append(f"KV cache: the log says {said['tokens']} tokens, which are {want} bytes; the trace has"
                             f" {size} in {count} blocks")

@@ -6,9 +6,10 @@ import re
 UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 # Name of a figure -> its sentence; sizes in GiB with two decimals.
 FIGURES = {
-    "weights": r"Model loading took ([\d.]+) GiB memory",
+    "weights": r"Model loading took ([\d.]+) GiB (?:memory )?and",
     "available": r"Available KV cache memory: (-?[\d.]+) GiB",
     "activations": r"consumed memory \(weights \+ non-torch\), ([\d.]+) GiB for peak activation",
+    "increase": r"torch peak memory increase: ([\d.]+)GiB",  # of older versions, in their debug log
     "graphs": r"Graph capturing finished in [\d.]+ secs, took (-?[\d.]+) GiB",
 }
 TOKENS = r"GPU KV cache size: ([\d,]+) tokens"

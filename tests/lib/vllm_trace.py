@@ -69,11 +69,12 @@ def weights(moments):
 
 
 def activations(moments):
-    """How much more than at its end PyTorch's blocks held at most during the profile run."""
+    """How much more PyTorch's blocks held at most during the profile run than (at its end, before it)."""
     found = moments.window(in_phase("determine_available_memory", "profile_run", without=("profile_cudagraph_memory",)))
     if not found:
-        return None
-    return max(moments.after[found[0]:found[1]]) - moments.after[found[1] - 1]
+        return None, None
+    most = max(moments.after[found[0]:found[1]])
+    return most - moments.after[found[1] - 1], most - moments.before[found[0]]
 
 
 def kv_cache(moments):
@@ -84,15 +85,15 @@ def kv_cache(moments):
 
 
 def graphs(moments):
-    """By how much free memory fell while graphs were captured, in vLLM's own readings before and after."""
+    """By how much free memory fell while graphs were captured. vLLM reads it before and after; a reading that says what
+    was known is not in the trace."""
     found = moments.window(in_phase("compile_or_warm_up_model", "capture_model"))
     if not found:
         return None
-    readings = [(i, e["free_bytes"]) for i, e in enumerate(moments.events)
-                if e["op"] == "memory-sample" and e["api"] == "cudaMemGetInfo"]
+    readings = [(i, e["free_bytes"]) for i, e in enumerate(moments.events) if e["op"] == "memory-sample"]
     before = [free for i, free in readings if i < found[0]]
-    behind = [free for i, free in readings if i >= found[1] - 1]
-    return before[-1] - behind[0] if before and behind else None
+    until_end = [free for i, free in readings if i < found[1]]
+    return before[-1] - until_end[-1] if before else None
 
 
 def is_refused(event):

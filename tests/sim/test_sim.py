@@ -1353,6 +1353,10 @@ def what_pytorch_asks_of_a_runtime():
         here, there = C.c_void_p(), C.c_void_p()
         eq(lib.cudaMalloc(C.byref(here), C.c_size_t(4)), 0)
         eq((lib.cudaSetDevice(1), lib.cudaMalloc(C.byref(there), C.c_size_t(4))), (0, 0))
+        attributes = C.create_string_buffer(b"\xff" * 96, 96)  # 24 bytes for CUDA 12
+        eq(lib.cudaPointerGetAttributes(attributes, here), 0)
+        eq([C.c_int.from_buffer(attributes, 0).value, C.c_void_p.from_buffer(attributes, 8).value], [2, here.value])
+        eq(attributes.raw[24:], b"\xff" * 72, "behind CUDA 12's cudaPointerAttributes")
         C.memmove(there.value, b"word", 4)
         eq(lib.cudaMemcpyPeerAsync(here, 0, there, 1, C.c_size_t(4), None), 0)
         eq(C.string_at(here.value, 4), b"word")
@@ -1365,6 +1369,15 @@ def what_pytorch_asks_of_a_runtime():
             eq(lib.cudaStreamGetCaptureInfo(stream, C.byref(status), C.byref(identity), C.byref(graph), None, None, None), 0)
             eq(status.value, wanted)
             eq(lib.cudaStreamBeginCapture(stream, 2) if not wanted else identity.value and 0, 0)
+    stream, status, identity, graph = C.c_void_p(), C.c_int(9), C.c_ulonglong(), C.c_void_p()
+    nodes, count = C.c_void_p(), C.c_size_t(9)
+    lib = C.CDLL(os.path.join(SIM, "libcudart.so.12"))  # whose header gives this name to cudaStreamGetCaptureInfo
+    eq(lib.cudaStreamCreateWithFlags(C.byref(stream), 1), 0)
+    for wanted in (0, 1):
+        eq(lib.cudaStreamGetCaptureInfo_v2(stream, C.byref(status), C.byref(identity), C.byref(graph), C.byref(nodes),
+                                           C.byref(count)), 0)
+        eq(status.value, wanted)
+        eq(lib.cudaStreamBeginCapture(stream, 2) if not wanted else identity.value and count.value, 0)
     eq([e["op"] for e in ledger() if e["op"] == "violation"], [])
     assert d
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,13 +18,14 @@ import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "../torch/allocator")]
+import cases  # noqa: E402
 import stand_ins  # noqa: E402
 import wheels  # noqa: E402
 from tap import BUILD, LIBRARY, ROOT, SIM  # noqa: E402
 
 FETCH = os.path.join(ROOT, "scripts/fetch-vllm.py")
-VERSION = "0.33.0"
-FOLDER = os.path.join(BUILD, "tests/vllm")
+VERSION = os.environ.get("CUTRACE_VLLM") or cases.NEWEST
+FOLDER = os.path.join(BUILD, "tests/vllm", VERSION)
 PATIENCE = 1800  # seconds: a guard, no measure
 HOST = "gpu-server"
 # An H100 with 24 GiB: sizes as measured (tests/gpu/results), and NVML counts 480 MiB that CUDA does not have.
@@ -31,8 +33,10 @@ DEVICE = {"SIM_MEM_MB": 24576, "SIM_CTX_MB": 527, "SIM_GRAPH_KB": 128, "SIM_SHM"
 OPTIONS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": 0,  # the engine in this process
     "VLLM_USE_FLASHINFER_SAMPLER": 0,     # FlashInfer is not installed
-    "VLLM_NO_USAGE_STATS": 1, "HF_HUB_OFFLINE": 1, "VLLM_LOGGING_COLOR": 0, "NO_COLOR": 1,
+    "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": 1, "HF_HUB_OFFLINE": 1, "VLLM_LOGGING_COLOR": 0, "NO_COLOR": 1,
 }
+# Where an older version needs more: 0.11 says what it profiled in its debug log only.
+OPTIONS.update({"0.11.2": {"VLLM_LOGGING_LEVEL": "DEBUG"}}.get(VERSION, {}))
 PLACES = {
     "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp", "USER": "vllm", "LOGNAME": "vllm",
     "HOME": "/opt/run/home", "XDG_CACHE_HOME": "/opt/cache", "TRITON_CACHE_DIR": "/opt/cache/triton",
@@ -57,6 +61,12 @@ def packages(may_fetch=True):
         except FileNotFoundError:
             raise Unavailable(f"vLLM is not fetched ({FETCH})") from None
     return folder
+
+
+def python_of(folder):
+    """The version of Python that PyTorch's extension is for."""
+    name, = glob.glob(os.path.join(folder, "torch/_C.cpython-*"))
+    return re.sub(r".*cpython-3(\d+)-.*", r"3.\1", name)
 
 
 def digest_of_sources():
@@ -96,7 +106,7 @@ class Bed:
         if subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode:
             raise Unavailable("this machine lets nobody make namespaces (unshare --user --mount)")
         self.packages = packages()
-        self.python, = wheels.interpreter("3.11")
+        self.python, = wheels.interpreter(python_of(self.packages))
         self.stand_ins = os.path.join(FOLDER, f"stand-ins-{digest_of_sources()}")
         self.cache = os.path.join(FOLDER, "cache")
         os.makedirs(self.cache, exist_ok=True)

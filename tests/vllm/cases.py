@@ -6,6 +6,7 @@ room (cause), and the text by which vLLM's log says so (error). `refused` is the
 one, vLLM gave up by its own arithmetic. These are written by hand, before any trace is read."""
 import dataclasses
 
+NEWEST = "0.33.0"  # the version of vLLM that the table is of; VERSIONS says what it is for older ones
 MIB, GIB = 1 << 20, 1 << 30
 FIRST_RUNNER = {"VLLM_USE_V2_MODEL_RUNNER": 0}
 
@@ -170,4 +171,30 @@ MODELS = [
          arguments={"tensor_parallel_size": 2}, environment={"SIM_DEVICES": 2, "VLLM_ENABLE_V1_MULTIPROCESSING": 1}),
 ]
 
-CASES = {case.name: case for case in [*STARTS, *STARTS_THAT_FAIL, *SERVING, *SLEEP, *MODELS]}
+TABLE = [*STARTS, *STARTS_THAT_FAIL, *SERVING, *SLEEP, *MODELS]
+# Older versions, as scripts/vllm-VERSION.pins have them: the cases that each has -> what differs there.
+VERSIONS = {
+    NEWEST: {case.name: {} for case in TABLE},
+    "0.26.0": {"eager": {}},
+    "0.11.2": {
+        "eager": {"what": "eager, the only model runner of its time"},
+        "full-graphs": {},
+        "load-model": {},
+        "profile-run": {},
+        "initialize-kv-cache": {},
+        "no-cache-blocks": {},
+        "max-model-len": {},
+        "less-than-desired": {},
+        "capture-model": {"environment": {}},
+        "ballast": {},
+        "sleep-1": {},
+        "sleep-2": {},
+        "wake-up": {},
+    },
+}
+
+
+def cases_of(version):
+    """Name -> case, as it is in this version."""
+    differs = VERSIONS[version]
+    return {case.name: dataclasses.replace(case, **differs[case.name]) for case in TABLE if case.name in differs}

@@ -10,9 +10,12 @@ import shutil
 import subprocess
 
 import bed
+import cases
 from tap import REPORT
 
 TARGET = os.path.join(bed.ROOT, "tests/report/vllm")
+# Those of an older version have its number behind their names: eager-0.11.
+SUFFIX = "" if bed.VERSION == cases.NEWEST else "-" + bed.VERSION.rpartition(".")[0]
 # Lines that say nothing of memory, and differ from run to run.
 LEFT_OUT = re.compile(r"it/s\]|s/it\]|opaque_object\.py|Capturing CUDA graphs|register_opaque_type")
 
@@ -34,7 +37,7 @@ def trace_name(number):
 
 
 def write(row, run):
-    folder = os.path.join(TARGET, row.name)
+    folder = os.path.join(TARGET, row.name + SUFFIX)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     for i, trace in enumerate(run.traces):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Real vLLM on the simulated GPU. Too big for `make check`, which reads the traces that it has left in tests/report/vllm.
 
+# The version: the newest one, or another one of scripts/vllm-*.pins.
+VLLM ?= 0.33.0
 .PHONY: check-vllm vllm-golden
 check-vllm: all sim
-	CUTRACE_VLLM=1 CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_vllm.py
+	CUTRACE_VLLM=$(VLLM) CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_vllm.py
 # Makes the golden traces anew; VLLM_CASES="sleep lora" those of some cases.
 vllm-golden: all sim
-	CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) python3 tests/vllm/test_vllm.py --golden $(VLLM_CASES)
+	CUTRACE_VLLM=$(VLLM) CUTRACE_BUILD=$(abspath $(BUILD)) CUTRACE_ROOT=$(CURDIR) python3 tests/vllm/test_vllm.py --golden $(VLLM_CASES)

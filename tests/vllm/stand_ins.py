@@ -28,17 +28,22 @@ MEMORY = [
     # Not measured: nothing is taken.
     (r"cublasLtCreate|cusparseCreate|cudnnCreate|curandCreateGenerator", "", [], 2),
 ]
+# CUDA's major version -> what the libraries of its time say of themselves.
+VERSIONS = {
+    12: {"cublas": 120804, "cudart": 12080, "cudnn": 91002, "nccl": 22705, "minor": 8},
+    13: {"cublas": 130100, "cudart": 13000, "cudnn": 92400, "nccl": 22803, "minor": 0},
+}
 CALLS = {
     # returnAlgoCount = 1; one cublasLtMatmulHeuristicResult_t of zeros: no workspace, state success
     "cublasLtMatmulAlgoGetHeuristic":
         "long {n}(void *h, void *d, void *a, void *b, void *c, void *e, void *p, int want, char *out, int *got)"
         " {{ for (int i = 0; i < 96; i++) out[i] = 0; *got = 1; return 0; }}\n",
-    "cublasLtGetVersion": "unsigned long {n}(void) {{ return 130100; }}\n",
-    "cublasGetVersion_v2": "long {n}(void *h, int *v) {{ *v = 130100; return 0; }}\n",
-    "cudnnGetVersion": "unsigned long {n}(void) {{ return 92400; }}\n",
-    "cudnnGetCudartVersion": "unsigned long {n}(void) {{ return 13000; }}\n",
-    "ncclGetVersion": "long {n}(int *v) {{ *v = 22803; return 0; }}\n",
-    "nvrtcVersion": "long {n}(int *a, int *b) {{ *a = 13; *b = 0; return 0; }}\n",
+    "cublasLtGetVersion": "unsigned long {n}(void) {{ return {cublas}; }}\n",
+    "cublasGetVersion_v2": "long {n}(void *h, int *v) {{ *v = {cublas}; return 0; }}\n",
+    "cudnnGetVersion": "unsigned long {n}(void) {{ return {cudnn}; }}\n",
+    "cudnnGetCudartVersion": "unsigned long {n}(void) {{ return {cudart}; }}\n",
+    "ncclGetVersion": "long {n}(int *v) {{ *v = {nccl}; return 0; }}\n",
+    "nvrtcVersion": "long {n}(int *a, int *b) {{ *a = {major}; *b = {minor}; return 0; }}\n",
     "ncclGetErrorString": "const char *{n}(int e) {{ return \"stand-in\"; }}\n",
     "ncclGetLastError": "const char *{n}(void *c) {{ return \"stand-in\"; }}\n",
     "ncclCommCount": "long {n}(void *c, int *v) {{ *v = 2; return 0; }}\n",
@@ -47,9 +52,10 @@ NOTHING = "long {n}(void) {{ return 0; }}\n"
 DESTROYERS = {destroy for _, destroy, _, _ in MEMORY if destroy}
 
 
-def text_of_function(name):
+def text_of_function(name, major):
+    """major: of CUDA."""
     if name in CALLS:
-        return CALLS[name].format(n=name)
+        return CALLS[name].format(n=name, major=major, **VERSIONS[major])
     if name in DESTROYERS:
         return f"int {name}(void *handle) {{ return stand_in_destroy(handle); }}\n"
     for pattern, _, sizes, refused in MEMORY:
@@ -71,13 +77,20 @@ def names_without_version(paths):
     return {name for path in paths for name, version in absent.symbols(path)[1] if not version}
 
 
+def runtime_of(packages):
+    """The name of the runtime that PyTorch is linked to: libcudart.so.13, for instance."""
+    needed = absent.text_of("readelf", "-d", os.path.join(packages, "torch/lib/libc10_cuda.so"))
+    return re.search(r"\[(libcudart\.so\.\d+)\]", needed).group(1)
+
+
 def build(packages, sim, target):
     """Into the folder `target`; packages: where torch and vllm are; sim: build/sim."""
     os.makedirs(target, exist_ok=True)
-    paths = [p for p in libraries_of(packages) if os.path.isfile(p)]
-    libraries = absent.functions(paths, os.path.join(sim, "libcudart.so.13"))
+    paths, runtime = [p for p in libraries_of(packages) if os.path.isfile(p)], runtime_of(packages)
+    major = int(runtime.rsplit(".", 1)[1])
+    libraries = absent.functions(paths, os.path.join(sim, runtime))
     known = {name for names in libraries.values() for name, _ in names}
-    for library, start in (("libcublasLt.so.13", "cublasLt"), ("libcublas.so.13", "cublas")):
+    for library, start in ((f"libcublasLt.so.{major}", "cublasLt"), (f"libcublas.so.{major}", "cublas")):
         more = {n for n in names_without_version(paths) if n.startswith(start)} - known
         libraries[library] |= {(n, library) for n in more}
         known |= {n for n, _ in libraries[library]}
@@ -86,8 +99,8 @@ def build(packages, sim, target):
     more = ["-include", os.path.join(HERE, "handles.c"), os.path.join(sim, "libsimcudart.a"),
             "-Wl,--exclude-libs,ALL", "-pthread", "-ldl"]
     for library, names in libraries.items():
-        absent.build_library(os.path.join(target, library), names, text_of_function, more)
-    link_runtime(packages, sim, target)
+        absent.build_library(os.path.join(target, library), names, lambda name: text_of_function(name, major), more)
+    link_runtime(packages, os.path.join(sim, runtime), target)
 
 
 def asked_by_pynccl(packages):
@@ -95,14 +108,14 @@ def asked_by_pynccl(packages):
         return set(re.findall(r'Function\(\s*"(nccl\w+)"', f.read()))
 
 
-def link_runtime(packages, sim, target):
+def link_runtime(packages, runtime, target):
     """Wheels that bring NVIDIA's runtime under a name of their own find the stand-in under that name. (The file itself
     is not unpacked, see fetch-vllm.py: NVIDIA's would be a second runtime, which no simulated driver can serve.)"""
     for path in absent.libraries_in(os.path.join(packages, "torchvision")):
-        for name in re.findall(r"NEEDED.*\[(libcudart\.\w+\.so\.13)\]", absent.text_of("readelf", "-d", path)):
+        for name in re.findall(r"NEEDED.*\[(libcudart\.\w+\.so\.\d+)\]", absent.text_of("readelf", "-d", path)):
             link = os.path.join(target, name)
             if not os.path.lexists(link):
-                os.symlink(os.path.join(sim, "libcudart.so.13"), link)
+                os.symlink(runtime, link)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tap import REPORT, after_case, case, main, note, skip_all  # noqa: E402
 
 import bed  # noqa: E402
 import golden  # noqa: E402
-from cases import CASES  # noqa: E402
+from cases import cases_of  # noqa: E402
 
 GOLDEN, KEPT = "--golden" in sys.argv, "--kept" in sys.argv
 WORDS = [w for w in sys.argv[1:] if not w.startswith("--")]
@@ -28,6 +28,7 @@ try:
 except bed.Unavailable as why:
     skip_all(str(why))
 
+CASES = cases_of(bed.VERSION)
 pool = concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1))
 runs = {}
 

@@ -2,6 +2,7 @@
 // The stand-in runtime's memory: device, managed, host, copies, IPC, external and graphics.
 #include "runtime.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define ADDRESS(p) ((CUdeviceptr)(uintptr_t)(p))
@@ -59,7 +60,8 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *att
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     void *values[] = {&type, &managed, &device};
     CUresult result = CALL(cuPointerGetAttributes, 7000, 3, names, values, ADDRESS(ptr));
-    memset(attributes, 0, sizeof *attributes);
+    // CUDA 12's struct ends here. CUDA 13 has appended reserved words, which are left alone.
+    memset(attributes, 0, offsetof(struct cudaPointerAttributes, hostPointer) + sizeof(void *));
     attributes->device = device;
     attributes->type = managed                        ? cudaMemoryTypeManaged
                        : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost

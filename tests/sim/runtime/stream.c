@@ -187,6 +187,35 @@ static cudaError_t do_cudaStreamIsCapturing(bool pt, cudaStream_t s,
 TWO(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus),
     stream, pCaptureStatus)
 
+#if CUDART_VERSION >= 13000 // CUDA 12 declares them, under the name without _v2
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
+                                                  enum cudaStreamCaptureStatus *captureStatus_out,
+                                                  unsigned long long *id_out,
+                                                  cudaGraph_t *graph_out,
+                                                  const cudaGraphNode_t **dependencies_out,
+                                                  size_t *numDependencies_out);
+cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v2_ptsz(
+    cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+    unsigned long long *id_out, cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out,
+    size_t *numDependencies_out);
+#endif
+// What programs that were built for CUDA 12 call.
+static cudaError_t do_cudaStreamGetCaptureInfo_v2(bool pt, cudaStream_t s,
+                                                  enum cudaStreamCaptureStatus *status,
+                                                  unsigned long long *id, cudaGraph_t *graph,
+                                                  const cudaGraphNode_t **dependencies,
+                                                  size_t *count) {
+    RETURN_IF_NO_CONTEXT;
+    return simrt_done(CALL_PTSZ(pt, cuStreamGetCaptureInfo, 11030, 11030, s,
+                                (CUstreamCaptureStatus *)(void *)status, (cuuint64_t *)id, graph,
+                                dependencies, count));
+}
+TWO(cudaStreamGetCaptureInfo_v2,
+    (cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+     unsigned long long *id_out, cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out,
+     size_t *numDependencies_out),
+    stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out)
+
 #if CUDART_VERSION >= 13000 // before, the name had fewer parameters
 static cudaError_t do_cudaStreamGetCaptureInfo(bool pt, cudaStream_t s,
                                                enum cudaStreamCaptureStatus *status,
