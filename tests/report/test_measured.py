@@ -115,17 +115,17 @@ def given_back():
 @case("a measurement during which another call of the device ran is no evidence, whichever of the two returned first")
 def overlapping():
     d = Device("overlap")
-    d.graph(64 * M)
+    d.graph(128 * M)
     began = d.t + 5
-    d.graph(64 * M)  # alloc of another thread began before its end, and returns later
+    d.graph(128 * M)  # alloc of another thread began before its end, and returns later
     d.alloc(100 * M, tid=2, began=began)
-    d.graph(64 * M)
+    d.graph(128 * M)
     d.t += 1000
     d.alloc(100 * M, tid=2)  # returns during the next one
-    d.graph(64 * M, duration=40, advance=20)
-    d.graph(64 * M, measured=False)  # a stream was capturing: nothing was read
+    d.graph(128 * M, duration=40, advance=20)
+    d.graph(128 * M, measured=False)  # a stream was capturing: nothing was read
     parts, text = d.memory()
-    equal((parts["graph_bytes"], parts["graphs_measured"], parts["graphs_not_measured"]), (128 * M, 2, 3))
+    equal((parts["graph_bytes"], parts["graphs_measured"], parts["graphs_not_measured"]), (256 * M, 2, 3))
     check("graph executables (2 of 5 instantiations measured)" in text, text)
 
 

@@ -178,7 +178,7 @@ def held_blocks(path, until):
     return sum(size for (device, _), size in live.items() if device == 0)
 
 
-@case("the rows of the memory table add up, indented ones to what is tracked; PyTorch's blocks are those of its reports")
+@case("the rows of the memory table add up, indented ones to the row above them; PyTorch's blocks are those of its reports")
 def memory_table():
     tables = with_blocks = 0
     for path, options in [(p, ()) for p in RECORDED + GOLDEN] + [(p, ("--capacity=512MiB",)) for p in GOLDEN]:
@@ -187,8 +187,15 @@ def memory_table():
         if not found:
             continue
         tables += 1
-        rows, holders = ([(int(n), name) for n, indent, name in found if bool(indent) == inner] for inner in (False, True))
-        check(not holders or sum(n for n, _ in holders) == rows[0][0], out)
+        rows, parts = [], {}
+        for n, indent, name in found:
+            if indent:
+                parts.setdefault(rows[-1], []).append((int(n), name))
+            else:
+                rows.append((int(n), name))
+        for (whole, _), these in parts.items():
+            equal(sum(n for n, _ in these), whole, out)
+        holders = parts.get(rows[0], [])
         if options:
             continue
         if len(rows) > 1:

@@ -24,6 +24,14 @@ static void changed(void *user, const struct ct_object *o, int sign) {
                        sign < 0 ? 0 - o->bytes : o->bytes, (uint64_t)(int64_t)sign);
 }
 
+// A VMM object that resumes a reservation is its first owner's.
+static void owner_changed(void *user, const struct ct_object *o, uint32_t by) {
+    struct ct_object before = *o;
+    before.stack = by;
+    changed(user, &before, -1);
+    changed(user, o, +1);
+}
+
 static struct copy copy_of(int device, uint64_t event) {
     struct copy c = {.event = event, .host_bytes = replay.live.host_bytes};
     c.tracked = ct_live_tracked(&replay.live.device[device]);
@@ -66,6 +74,7 @@ static void moments_are_those_that_were_marked(void **state) {
     struct ct_event e;
     (void)state;
     ct_replay_init(&replay, changed, NULL);
+    replay.live.owner_changed = owner_changed;
     for (uint64_t number = 0; number < 30000; number++) {
         random_event(&events, &e);
         ct_replay_apply(&replay, &e, number);
@@ -95,6 +104,13 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
     (void)user;
     const int is_segment = o->kind == CT_KIND_HANDLE && o->segment;
     add(o, is_segment ? CT_HOLDING_SEGMENT : CT_HOLDING_ALLOCATION, sign);
+}
+
+static void live_owner_changed(void *user, const struct ct_object *o, uint32_t by) {
+    struct ct_object before = *o;
+    before.stack = by;
+    live_changed(user, &before, -1);
+    live_changed(user, o, +1);
 }
 
 static void block_changed(void *user, const struct ct_object *o, int sign) {
@@ -135,6 +151,7 @@ static void rows_with_blocks_are_those_of_the_state(void **state) {
     struct ct_event e;
     (void)state;
     ct_replay_init(&replay, live_changed, NULL);
+    replay.live.owner_changed = live_owner_changed;
     replay.tiles = 1;
     replay.watch = (struct ct_segment_watch){block_changed, segment_changed, NULL};
     for (uint64_t number = 0, captured = 0; number < 60000; number++) {
