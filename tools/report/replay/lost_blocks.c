@@ -32,7 +32,9 @@ void ct_lost_blocks_remove(struct ct_lost_blocks *b, uint64_t start, uint64_t en
 
 static int find_in(const struct ct_range_tree *s, uint64_t *start, uint64_t *end) {
     struct ct_tree_range found;
-    if (!s->count || !ct_range_tree_find(s, *start, &found) || found.start >= *end)
+    if (*start >= *end || !s->count)
+        return 0;
+    if (!ct_range_tree_find(s, *start, &found) || found.start >= *end)
         return 0;
     const uint64_t limit = found.start + found.bytes;
     *start = found.start > *start ? found.start : *start;
