@@ -106,7 +106,7 @@ static void sample_nvml(void) {
 // (write/oom_notice.h). Before the drain, which may have to wait for a disk.
 static void say_failures(void) {
     struct ct_signal_guard guard;
-    if (has_nvml && ct_oom_notice_is_waiting())
+    if (has_nvml && ct_nvml_has_devices() && ct_oom_notice_is_waiting())
         has_nvml = ct_nvml_sample_devices(ct_oom_notice_take_devices(), record) == 0;
     if (ct_drain_lock_wait(&guard, 1000))
         return;

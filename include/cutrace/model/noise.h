@@ -94,7 +94,7 @@ static inline enum ct_noise_group ct_noise_classify_python(const char *file, con
     const size_t n = strlen(file), more = strlen(function);
     if (*file != '<' || n + 1 + more >= sizeof both)
         return ct_noise_classify(CT_NOISE_FILE, file);
-    memcpy(both, file, n);
+    memcpy(both, file, n + 1);
     both[n] = ' ';
     memcpy(both + n + 1, function, more + 1);
     return ct_noise_classify(CT_NOISE_FILE, both);
@@ -116,6 +116,11 @@ static inline size_t ct_noise_next_name(const char **at, const char *end, const 
     return n;
 }
 
+// Whether a mangled nested name may have it before its first part: restrict, volatile, const, &, &&.
+static inline int ct_noise_is_qualifier(char c) {
+    return c == 'r' || c == 'V' || c == 'K' || c == 'R' || c == 'O';
+}
+
 // Copies the qualified name that a symbol of C++ begins with, up to its template arguments:
 // "a::b" of _ZN1a1bIiEEvT_. Other symbols are copied as they are. It is for patterns that name a
 // namespace, where nobody demangles.
@@ -124,7 +129,7 @@ static inline void ct_noise_plain_name(const char *symbol, size_t length, char *
     size_t used = 0, n;
     if (length > 3 && memcmp(symbol, "_Z", 2) == 0) {
         const int nested = *at == 'N';
-        for (at += nested; nested && at < end && memchr("rVKRO", *at, 5); at++) // qualifiers
+        for (at += nested; nested && at < end && ct_noise_is_qualifier(*at); at++)
             ;
         const int of_std = end - at > 1 && memcmp(at, "St", 2) == 0;
         at += of_std ? 2 : 0;
