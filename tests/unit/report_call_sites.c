@@ -426,7 +426,7 @@ static void who_asked(void **state) {
     shows("oix", 1, "01112", 0);
     shows("oxx", 0, "1", 2); // noise alone: the innermost one
     shows("xwxpw", 0, "3", 4);
-    shows("xwxwu", 0, "4", 4); // noise, and a frame without a name
+    shows("xwxwu", 0, "4", 4);  // noise, and a frame without a name
     shows("oxwxw", 0, "24", 3); // noise alone: lines of Python
     shows("oxwxw", 1, "01234", 0);
     shows("oo", 0, "0", 1);

@@ -108,7 +108,7 @@ def check_segments(*how):
 
 
 def check_sleep():
-    """a memory pool of another allocator, as vLLM's: what sleeps is missing from the segments, and its difference is told"""
+    """a memory pool of another allocator, as vLLM's: what sleeps is no segment of the device, and is said to sleep"""
     with tempfile.TemporaryDirectory(prefix="torch.") as folder:
         library = os.path.join(folder, "liblike_cumem.so")
         subprocess.run([os.environ.get("CC", "gcc").split()[0], "-shared", "-fPIC", "-isystem", wheels.cuda_headers(), "-o", library,
@@ -125,7 +125,7 @@ def check_sleep():
             wanted = {"reserved_bytes": said["stats"]["reserved_bytes.all.current"],
                       "allocated_bytes": said["stats"]["allocated_bytes.all.current"],
                       "segments": len(said["segments"]) - (len(foreign) if asleep else 0),
-                      "unreconciled_bytes": sum(foreign) if asleep else 0,
+                      "unreconciled_bytes": 0, "asleep_segment_bytes": sum(foreign) if asleep else 0,
                       "segment_bytes": said["stats"]["reserved_bytes.all.current"] - (sum(foreign) if asleep else 0)}
             tap.equal({k: pool[k] for k in wanted}, wanted, f"moment {said['marker']}")
             origins = [(o["module"], o["segments"], o["bytes"]) for o in pool["segment_kinds"] if o["custom_allocator"]]
