@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and zeros that leave pages alone that nobody has touched. Device memory and the driver's
+// Copies, and fills with zeros, that skip untouched pages. Device memory and the driver's
 // page-locked memory are private anonymous mappings: a page that is neither present nor swapped out
 // was never written, and reads as zeros. /proc/self/pagemap says which (mincore would not do: it
 // says of a page in the swap what it says of one that never was). Where it cannot be read, all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and zeros that leave pages alone that nobody has touched.
+// Copies, and fills with zeros, that skip untouched pages.
 #ifndef SIM_PAGES_H
 #define SIM_PAGES_H
 

@@ -199,9 +199,9 @@ static inline void ct_live_free_key(struct ct_live *l, unsigned kind, uint64_t k
 
 // Sleep modes (vLLM's CuMemAllocator, torch_memory_saver) unmap and release the memory of a
 // reservation and later map new memory at the same address, from other code. A reservation that one
-// mapping fills is an allocation of its own: what is mapped there later resumes it, and belongs to
-// whoever mapped its first memory. Where a mapping fills only a part (expandable segments of
-// PyTorch's, which map pages for whoever asks next), memory belongs to whoever created it.
+// mapping fills is an allocation of its own: what is mapped there later resumes it, and keeps the
+// stack of the first mapping as its call site. Where a mapping fills only a part (PyTorch's
+// expandable segments, whose pages serve any later request), the call site is that of cuMemCreate.
 // `o`: the memory, if it is known and was not mapped before.
 static inline void ct_live_resume(struct ct_live *l, const struct ct_object *mapping,
                                   struct ct_object *o) {

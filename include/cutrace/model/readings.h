@@ -390,8 +390,8 @@ struct ct_breakdown {
 };
 
 // Divides what is unexplained by a division that is known of another moment. If the sum was smaller
-// then, nobody knows who has the difference; if it was larger, nobody knows who had it. (That one
-// process takes what another one has given back meanwhile is not seen.)
+// then, the difference may belong to either; if it was larger, either may have given it back. (If one
+// process takes what another one has given back meanwhile, the sum does not show it.)
 static inline void ct_breakdown_divide(struct ct_breakdown *s, uint64_t untracked,
                                        uint64_t others) {
     const uint64_t sum = untracked + others;
