@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/verdicts.h"
+
+#include <stdarg.h>
+
+#include "base/heap.h"
+
+static const struct {
+    const char *name, *title;
+} scenarios[] = {
+#define CT_SCENARIO(ID, name, title) {name, title},
+#include "diagnose/scenarios.def"
+};
+
+const char *ct_scenario_name(enum ct_scenario scenario) {
+    return scenarios[scenario].name;
+}
+
+const char *ct_scenario_title(enum ct_scenario scenario) {
+    return scenarios[scenario].title;
+}
+
+static char *print_list(const char *format, va_list arguments) {
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0)
+        ct_heap_exhausted();
+    return text;
+}
+
+// Makes a text of the arguments behind `format`.
+#define PRINT(to, format)                  \
+    do {                                   \
+        va_list list;                      \
+        va_start(list, format);            \
+        (to) = print_list((format), list); \
+        va_end(list);                      \
+    } while (0)
+
+struct ct_verdict *ct_verdicts_add(struct ct_verdicts *v, enum ct_scenario scenario,
+                                   double confidence, int device, const char *summary, ...) {
+    CT_HEAP_GROW(v->list, v->count, v->room);
+    struct ct_verdict *made = &v->list[v->count++];
+    *made = (struct ct_verdict){.scenario = scenario, .confidence = confidence, .device = device};
+    PRINT(made->summary, summary);
+    return made;
+}
+
+static struct ct_evidence *add_evidence(struct ct_verdict *v) {
+    CT_HEAP_GROW(v->evidence, v->evidence_count, v->evidence_room);
+    struct ct_evidence *made = &v->evidence[v->evidence_count++];
+    *made = (struct ct_evidence){0};
+    return made;
+}
+
+struct ct_evidence *ct_verdict_add_event(struct ct_verdict *v, uint64_t event, uint64_t t_ns,
+                                         const char *text, ...) {
+    struct ct_evidence *e = add_evidence(v);
+    e->event_known = 1;
+    e->event = event;
+    e->t_ns = t_ns;
+    PRINT(e->text, text);
+    return e;
+}
+
+struct ct_evidence *ct_verdict_add_text(struct ct_verdict *v, const char *text, ...) {
+    struct ct_evidence *e = add_evidence(v);
+    PRINT(e->text, text);
+    return e;
+}
+
+struct ct_advice *ct_verdict_add_advice(struct ct_verdict *v, const char *text, ...) {
+    CT_HEAP_GROW(v->advice, v->advice_count, v->advice_room);
+    struct ct_advice *a = &v->advice[v->advice_count++];
+    *a = (struct ct_advice){0};
+    PRINT(a->text, text);
+    return a;
+}
+
+static void set(char **to, const char *text) {
+    free(*to);
+    *to = text && *text ? strdup(text) : NULL;
+    if (text && *text && !*to)
+        ct_heap_exhausted();
+}
+
+void ct_advice_set(struct ct_advice *a, const char *flag, const char *from, const char *to,
+                   const char *versions) {
+    set(&a->flag, flag);
+    set(&a->from, from);
+    set(&a->to, to);
+    set(&a->versions, versions);
+}
+
+void ct_verdict_set_refuted_by(struct ct_verdict *v, const char *text, ...) {
+    free(v->refuted_by);
+    PRINT(v->refuted_by, text);
+}
+
+struct ct_verdict *ct_verdicts_find(const struct ct_verdicts *v, enum ct_scenario scenario) {
+    for (size_t i = 0; i < v->count; i++)
+        if (v->list[i].scenario == scenario)
+            return &v->list[i];
+    return NULL;
+}
+
+// Insertion keeps the order of equals, and there are a handful of verdicts.
+void ct_verdicts_sort(struct ct_verdicts *v) {
+    for (size_t i = 1; i < v->count; i++) {
+        const struct ct_verdict moved = v->list[i];
+        size_t at = i;
+        for (; at && v->list[at - 1].confidence < moved.confidence; at--)
+            v->list[at] = v->list[at - 1];
+        v->list[at] = moved;
+    }
+}
+
+static void free_advice(struct ct_advice *a) {
+    ct_advice_set(a, NULL, NULL, NULL, NULL);
+    free(a->text);
+}
+
+void ct_verdicts_free(struct ct_verdicts *v) {
+    for (size_t i = 0; i < v->count; i++) {
+        struct ct_verdict *one = &v->list[i];
+        for (size_t k = 0; k < one->evidence_count; k++)
+            free(one->evidence[k].text);
+        for (size_t k = 0; k < one->advice_count; k++)
+            free_advice(&one->advice[k]);
+        free(one->evidence);
+        free(one->advice);
+        free(one->summary);
+        free(one->refuted_by);
+    }
+    free(v->list);
+    *v = (struct ct_verdicts){0};
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verdicts: which scenario a trace or a text shows, by what evidence, what would refute it, and
+// what to change. Several can hold; the list is in the order of confidence, the strongest first.
+//
+// All texts are made by the program: what comes from a trace or a log is sanitized before it gets
+// into one. A list owns its texts.
+#ifndef CT_VERDICTS_H
+#define CT_VERDICTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum ct_scenario {
+#define CT_SCENARIO(ID, name, title) CT_SCENARIO_##ID,
+#include "diagnose/scenarios.def"
+    CT_SCENARIOS
+};
+
+// A fact that a verdict rests on.
+struct ct_evidence {
+    int event_known; // an event of the trace; else a line of a text
+    uint64_t event, t_ns;
+    int bytes_known;
+    uint64_t bytes;
+    char *text;
+};
+
+// What to change. `flag` is the option of the program (--gpu-memory-utilization) or the variable of
+// the environment, NULL if the advice is none of a setting. `from` and `to` are values as one writes
+// them, NULL where they are not known; `versions` says in which versions the flag exists.
+struct ct_advice {
+    char *text, *flag, *from, *to, *versions;
+};
+
+struct ct_verdict {
+    enum ct_scenario scenario;
+    double confidence; // 0 to 1
+    int device;        // index; -1: of no device, or unknown
+    char *summary;     // one sentence without a full stop
+    struct ct_evidence *evidence;
+    size_t evidence_count, evidence_room;
+    struct ct_advice *advice;
+    size_t advice_count, advice_room;
+    char *refuted_by; // what would show that it is wrong; NULL: nothing is known
+};
+
+struct ct_verdicts {
+    struct ct_verdict *list;
+    size_t count, room;
+};
+
+const char *ct_scenario_name(enum ct_scenario scenario);  // "graph-capture"
+const char *ct_scenario_title(enum ct_scenario scenario); // "no room for CUDA graphs"
+
+// Adds a verdict with a summary as of printf. The pointer is valid until the next one is added.
+struct ct_verdict *ct_verdicts_add(struct ct_verdicts *v, enum ct_scenario scenario,
+                                   double confidence, int device, const char *summary, ...)
+    __attribute__((format(printf, 5, 6)));
+// Evidence that is an event of the trace; its bytes, if it has any, are set by the caller.
+struct ct_evidence *ct_verdict_add_event(struct ct_verdict *v, uint64_t event, uint64_t t_ns,
+                                         const char *text, ...)
+    __attribute__((format(printf, 4, 5)));
+// Evidence that is no event: a line of a log, a setting.
+struct ct_evidence *ct_verdict_add_text(struct ct_verdict *v, const char *text, ...)
+    __attribute__((format(printf, 2, 3)));
+// Advice; the caller sets the values that are known with ct_advice_set.
+struct ct_advice *ct_verdict_add_advice(struct ct_verdict *v, const char *text, ...)
+    __attribute__((format(printf, 2, 3)));
+// NULL or "" is not known. Copies.
+void ct_advice_set(struct ct_advice *a, const char *flag, const char *from, const char *to,
+                   const char *versions);
+void ct_verdict_set_refuted_by(struct ct_verdict *v, const char *text, ...)
+    __attribute__((format(printf, 2, 3)));
+// The verdict of a scenario, or NULL.
+struct ct_verdict *ct_verdicts_find(const struct ct_verdicts *v, enum ct_scenario scenario);
+// Puts the list in the order of confidence; those of equal confidence stay as they were added.
+void ct_verdicts_sort(struct ct_verdicts *v);
+void ct_verdicts_free(struct ct_verdicts *v);
+
+#endif
