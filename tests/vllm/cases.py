@@ -18,9 +18,11 @@ def full_graphs(*sizes):
 
 
 FULL_GRAPHS = full_graphs(1, 2, 4, 8)
+PICTURES = {"limit_mm_per_prompt": {"image": 1}, "skip_tokenizer_init": False}
 OOM = "CUDA out of memory. Tried to allocate|CUDA error: out of memory"
 # The KV cache of a 7B model on 24 GiB that would leave nothing when everything has started.
 ALL = 11565531136
+ALL_OF_LLAMA_3 = 8816164864  # the same of an 8B model of Llama 3
 
 
 def kv_cache_that_leaves(mib):
@@ -88,6 +90,11 @@ STARTS_THAT_FAIL = [
          arguments={**kv_cache_that_leaves(300), "max_num_seqs": 1024}, environment=FIRST_RUNNER,
          phase="_dummy_sampler_run", component="sampler", cause="max_num_seqs",
          error="CUDA out of memory occurred when warming up sampler", refused="cudaMalloc"),
+    Case("multimodal-profile", "the encoder's largest batch of pictures does not fit beside the weights",
+         model="llava-small", arguments={**PICTURES, "gpu_memory_utilization": 0.7},
+         environment={"SIM_MEM_MB": 2300},
+         phase="profile_run", component="vision encoder", cause="max_num_batched_tokens", error=OOM,
+         refused="cudaMalloc"),
     Case("capture-model", "the KV cache leaves no room for the graphs' own pool",
          arguments={**kv_cache_that_leaves(160), "max_num_seqs": 512, **full_graphs(1, 512)},
          environment=FIRST_RUNNER,
@@ -109,6 +116,12 @@ SERVING = [
     Case("prompt-logprobs", "log-probabilities of every token of the prompts",
          steps=[["generate", {"requests": 2, "prompt": 64}],
                 ["generate", {"requests": 4, "prompt": 2000, "tokens": 2, "prompt_logprobs": 5}]]),
+    Case("logits", "the logits of a long prompt's every token, of a vocabulary of 128,256", model="llama-3-8b",
+         arguments={"kv_cache_memory_bytes": ALL_OF_LLAMA_3 - 300 * MIB},
+         steps=[["generate", {"requests": 2}],
+                ["generate", {"requests": 1, "prompt": 1024, "tokens": 2, "prompt_logprobs": 5}]],
+         phase="sample_tokens", component="logits", cause="kv_cache_memory_bytes", error=OOM,
+         refused="cudaMalloc"),
     Case("ballast", "a tensor of the process's own takes what serving needs",
          steps=[["generate", {"requests": 2}], ["leave_free", {"mib": 200}], LONG_PREFILLS],
          phase="execute_model", component="activations", cause="a tensor of the process's own", error=OOM,
@@ -165,6 +178,8 @@ MODELS = [
     Case("weight-update", "new weights from a second process by CUDA IPC", model="llama-tiny", processes=2,
          arguments={"weight_transfer_config": {"backend": "ipc"}},
          steps=[["generate", {}], ["update_weights", {"model": "/opt/bed/models/llama-tiny"}], ["generate", {}]]),
+    Case("multimodal", "pictures: the encoder's profile run, and four requests with one picture each",
+         model="llava-small", arguments=PICTURES, steps=[["generate_images", {}]]),
     Case("http-server", "the HTTP server, its engine in a process of its own", program="http_server.py",
          environment={"VLLM_ENABLE_V1_MULTIPROCESSING": 1}),
     Case("tensor-parallel", "two devices, a worker process for each", processes=2,
