@@ -227,11 +227,11 @@ def report(command, trace, accept=(0,)):
     return check_ledger.validated(command.split()[0], r.stdout)
 
 
-def events(trace):
+def events(trace, stacks_of_blocks=False):
     found = []
     for line in report("dump", trace).splitlines():
         e = json.loads(line)
-        if e["op"].startswith("block-"):  # there are many of them, and nobody asks for theirs
+        if e["op"].startswith("block-") and not stacks_of_blocks:  # there are many of them
             del e["stack"]
         found.append(e)
     if "lost-event" in PLANTS:

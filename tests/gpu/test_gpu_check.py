@@ -235,7 +235,7 @@ def usage():
     expect(rc == 2 and "no such check: nothing" in out, out)
     rc, out, _ = run("--list")
     expect(rc == 0 and {line.split(".")[0] for line in out.split()} ==
-           {"ways-in", "look-ups", "physics", "torch", "overhead", "death", "users"}, out)
+           {"ways-in", "look-ups", "physics", "torch", "overhead", "death", "users", "vllm"}, out)
     rc, out, _ = run("--simulated", "--only", "users", CUTRACE_BUILD=FOLDER)
     expect(rc == 2 and "is missing" in out, out)
 
@@ -250,8 +250,8 @@ def no_gpu():
 
 # ---- the pack ----------------------------------------------------------------------------------------------
 
-def make_pack(name, **env):
-    r = subprocess.run(["sh", os.path.join(ROOT, "scripts", "gpu-pack.sh"), os.path.join(FOLDER, name)],
+def make_pack(name, *options, **env):
+    r = subprocess.run(["sh", os.path.join(ROOT, "scripts", "gpu-pack.sh"), *options, os.path.join(FOLDER, name)],
                        capture_output=True, text=True, env={**os.environ, **env})
     return r.returncode, r.stdout + r.stderr
 
@@ -273,6 +273,28 @@ def pack():
     left = subprocess.run(["grep", "-rlF", ROOT, os.path.join(away, "pack", "tests"), os.path.join(away, "pack", "scripts")],
                           capture_output=True, text=True).stdout
     expect(not left, f"this tree's path is in {left}")
+
+
+@case("the parts of a pack make the same pack again, and a damaged part is refused")
+def parts():
+    rc, out = make_pack("cut", "--part-size=700K")
+    expect(rc == 0, out)
+    made = sorted(glob.glob(os.path.join(FOLDER, "cut.tar.gz.*")))
+    expect(len(made) > 2 and all(os.path.getsize(p) <= 700 << 10 for p in made), str(made))
+    away = os.path.join(FOLDER, "joined")
+    os.mkdir(away)
+    for path in [*made, os.path.join(FOLDER, "cut.join.sh")]:
+        shutil.move(path, away)
+    join = ["sh", os.path.join(away, "cut.join.sh"), away]
+    r = subprocess.run(join, capture_output=True, text=True)
+    expect(r.returncode == 0, r.stderr)
+    r = subprocess.run(["diff", "-r", os.path.join(FOLDER, "cut"), os.path.join(away, "cut")], capture_output=True, text=True)
+    expect(r.returncode == 0, r.stdout)
+    with open(os.path.join(away, os.path.basename(made[1])), "r+b") as f:
+        f.write(b"?")
+    shutil.rmtree(os.path.join(away, "cut"))
+    r = subprocess.run(join, capture_output=True, text=True)
+    expect(r.returncode and "cut.tar.gz.001" in r.stdout + r.stderr and not os.path.exists(os.path.join(away, "cut")), r.stdout)
 
 
 @case("a pack that is too large is refused")
