@@ -6,7 +6,8 @@
 # Usage: sh scripts/gpu-pack.sh [--vllm=VERSION] [--part-size=SIZE] [DIR]
 #                          the folder DIR and DIR.tar.gz (build/cutrace-gpu-pack)
 #   --vllm=VERSION         takes vLLM along, as scripts/vllm-VERSION.pins pins it, for a machine that has its PyTorch (and
-#                          Triton, torchvision): scripts/fetch-vllm.py fetches it. VERSION.pins says for which Python
+#                          Triton, torchvision) and its Python; scripts/fetch-vllm.py fetches it. --vllm=list says which
+#                          versions there are, and for what
 #   --part-size=SIZE       cuts DIR.tar.gz into DIR.tar.gz.000, .001, ... of at most SIZE (60M), for a way that takes no
 #                          larger files; DIR.join.sh, which must lie beside them, puts them together
 # There: tar xzf cutrace-gpu-pack.tar.gz (or sh cutrace-gpu-pack.join.sh), then sh cutrace-gpu-pack/scripts/gpu-check.sh
@@ -23,7 +24,15 @@ fail() {
     exit 1
 }
 
-vllm= part_size= pack=$build/cutrace-gpu-pack
+# vLLM VERSION: PyTorch VERSION, Python TAG; one a line.
+list_versions() {
+    for pins in scripts/vllm-*.pins; do
+        sed -n 's|.*/torch-\([0-9.]*\)-\(cp[0-9]*\)-.*|\1, Python \2|p' "$pins" |
+            sed "s|^|$(basename "$pins" .pins | sed 's/vllm-//'): PyTorch |"
+    done
+}
+
+vllm='' part_size='' pack=$build/cutrace-gpu-pack
 for word; do
     case $word in
     --vllm=?*) vllm=${word#*=} ;;
@@ -33,6 +42,14 @@ for word; do
     esac
 done
 name=$(basename "$pack")
+if [ "$vllm" = list ]; then
+    list_versions
+    exit
+fi
+if [ -n "$vllm" ] && [ ! -f "scripts/vllm-$vllm.pins" ]; then
+    fail "no vLLM $vllm is pinned; there are
+$(list_versions)"
+fi
 
 # What a machine with PyTorch has itself.
 take_vllm() {
@@ -57,17 +74,17 @@ cut_into_parts() {
     rm -f "$pack.tar.gz".[0-9]*
     split -b "$part_size" -d -a 3 "$pack.tar.gz" "$pack.tar.gz."
     rm "$pack.tar.gz"
-    {
-        echo '#!/bin/sh'
-        echo "# Checks the parts of $name beside this file and unpacks them: sh $name.join.sh [FOLDER]"
-        echo 'set -eu'
-        echo 'to=$(cd "${1:-.}" && pwd)'
-        echo 'cd "$(dirname "$0")"'
-        echo "sha256sum -c --quiet <<'EOF'"
-        (cd "$(dirname "$pack")" && sha256sum "$name.tar.gz".[0-9]*)
-        echo 'EOF'
-        echo "cat $name.tar.gz.[0-9]* | tar -C \"\$to\" -xzf -"
-    } >"$pack.join.sh"
+    cat >"$pack.join.sh" <<END
+#!/bin/sh
+# Checks the parts of $name beside this file and unpacks them: sh $name.join.sh [FOLDER]
+set -eu
+to=\$(cd "\${1:-.}" && pwd)
+cd "\$(dirname "\$0")"
+sha256sum -c --quiet <<'EOF'
+$(cd "$(dirname "$pack")" && sha256sum "$name.tar.gz".[0-9]*)
+EOF
+cat $name.tar.gz.[0-9]* | tar -C "\$to" -xzf -
+END
 }
 
 for file in libcutrace.so cutrace cutrace-report; do
@@ -88,6 +105,8 @@ cp tests/lib/vllm_*.py "$pack/tests/lib/"
 mkdir -p "$pack/tests/torch/allocator"
 cp tests/torch/allocator/segments.py "$pack/tests/torch/allocator/"
 cp -R tests/gpu tests/vllm "$pack/tests/"
+mkdir "$pack/tests/report"
+cp -R tests/report/vllm "$pack/tests/report/" # what libraries hold on the simulated GPU, beside what they hold there
 find "$pack/tests" -name __pycache__ -exec rm -rf {} +
 cp LICENSE "$pack/"
 headers=$(make -s BUILD="$build" show-CUDA_INC 2>/dev/null || echo /usr/local/cuda/include)
