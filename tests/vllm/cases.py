@@ -184,7 +184,25 @@ TABLE = [*STARTS, *STARTS_THAT_FAIL, *SERVING, *SLEEP, *MODELS]
 # Older versions, as scripts/vllm-VERSION.pins have them: the cases that each has -> what differs there.
 VERSIONS = {
     NEWEST: {case.name: {} for case in TABLE},
-    "0.26.0": {"eager": {}},
+    "0.26.0": {
+        "eager": {},
+        "full-graphs": {},
+        "load-model": {},
+        "profile-run": {},
+        "initialize-kv-cache": {},
+        "no-cache-blocks": {},
+        "max-model-len": {},
+        "less-than-desired": {},
+        "capture-model": {},
+        "prompt-logprobs": {},
+        "ballast": {},
+        "neighbour": {},
+        "leak": {},
+        "sleep-1": {},
+        "sleep-2": {},
+        "wake-up": {},
+        "kv-fp8": {},
+    },
     "0.11.2": {
         "eager": {"what": "eager, the only model runner of its time"},
         "full-graphs": {},
