@@ -122,7 +122,7 @@ def table(results):
         calls, *sizes = zip(*of)
         columns = [who, memory, len(of), between(calls), *(between(s, mib) for s in sizes)]
         lines.append(f"| {' | '.join(map(str, columns))} |")
-    head = ["", "What is not of PyTorch's allocator, from the least to the most of the cases. On the simulated GPU, in the",
-            "golden traces of the same cases, libraries hold what tests/vllm/stand_ins.py lets them take.", "",
+    head = ["", "What is not of PyTorch's allocator, from the least to the most of the cases. On the simulated GPU, in",
+            "the golden traces of the same cases, libraries hold what tests/vllm/stand_ins.py lets them take.", "",
             "| library or call | memory | cases | calls | bytes | on the simulated GPU |", "|---|---|---|---|---|---|"]
     return head + lines if lines else []
