@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Everything that only a GPU can decide, in at most ten minutes, from the tree or from the pack of gpu-pack.sh.
+# Everything that only a GPU can decide, in at most ten minutes, from the tree or from the pack of gpu-pack.sh; where vLLM
+# can be imported, its cases in ten minutes more.
 #
 # Usage: sh scripts/gpu-check.sh [--out DIR] [--quick] [--only SECTION|SECTION.CHECK]... [--simulated] [--list]
 #   --out DIR      results: DIR/<gpu>-<driver>-<date>.json and .md (build/gpu-check-results)
@@ -10,6 +11,11 @@
 # Exit status: 0 all passed, 1 some failed, 2 usage, 77 no GPU here. tests/gpu/README.md says more.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 2
+
+# vLLM from the pack, where the pack has one; what the machine has beside it stays.
+if [ -d "$root/vllm/vllm" ]; then
+    export PYTHONPATH="$root/vllm${PYTHONPATH:+:$PYTHONPATH}"
+fi
 
 # A Python with PyTorch, where there is one, before one without.
 python=

@@ -4,6 +4,7 @@
 import argparse
 import datetime
 import importlib
+import itertools
 import json
 import os
 import platform
@@ -15,10 +16,11 @@ import sys
 import time
 
 USAGE = "gpu-check.sh [--out DIR] [--quick] [--only NAME]... [--simulated] [--list]"
-# Seconds for each section: in full, and with --quick. Together no more than ten minutes.
+# Seconds for each section: in full, and with --quick. Together no more than ten minutes, and ten more for vLLM's cases
+# where vLLM is installed.
 LIMITS = {"ways-in": (60, 60), "look-ups": (25, 25), "physics": (25, 25), "torch": (250, 60),
-          "overhead": (170, 60), "death": (55, 25), "users": (15, 10)}
-assert sum(full for full, _ in LIMITS.values()) <= 600
+          "overhead": (170, 60), "death": (55, 25), "users": (15, 10), "vllm": (580, 300)}
+assert sum(full for full, _ in LIMITS.values()) <= 600 + LIMITS["vllm"][0]
 HANG_FACTOR = 6  # on the simulated driver the limit is a mere guard: the machine may be slow and busy
 
 _checks = []  # (section, name, needs a GPU, function)
@@ -32,10 +34,14 @@ def check(section, name, gpu=False):
     return register
 
 
+def module_of(section):
+    return importlib.import_module("section_" + section.replace("-", "_"))
+
+
 def load_sections():
     sys.modules["gpu_check"] = sys.modules[__name__]
     for section in LIMITS:
-        importlib.import_module("section_" + section.replace("-", "_"))
+        module_of(section)
     return _checks
 
 
@@ -46,12 +52,14 @@ def wanted(only, section, name):
 # ---- one section, in a process of its own --------------------------------------------------------------
 
 def run_section(section, only):
-    """Prints a JSON line when a check begins and one with its result."""
+    """Prints a JSON line when a check begins and one with its result; what programs print there goes to stderr."""
     import machine
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for of, name, gpu, function in load_sections():
         if of != section or not wanted(only, section, name):
             continue
-        print(json.dumps({"begin": f"{section}.{name}"}), flush=True)
+        print(json.dumps({"begin": f"{section}.{name}"}), file=out, flush=True)
         start, figures = time.monotonic(), {}
         try:
             if f"hang-{section}" in machine.PLANTS:
@@ -72,7 +80,7 @@ def run_section(section, only):
             detail = f"{type(e).__name__}: {e} ({os.path.basename(where.filename)}:{where.lineno})"
         print(json.dumps({"name": f"{section}.{name}", "section": section, "result": result,
                           "detail": " ".join(detail.split())[:900], "figures": figures,
-                          "seconds": round(time.monotonic() - start, 2)}), flush=True)
+                          "seconds": round(time.monotonic() - start, 2)}), file=out, flush=True)
 
 
 def kill_group(process):
@@ -162,6 +170,14 @@ def probe(env):
         return {"reason": f"the driver could not be asked: {(r.stderr or 'no output').strip()[-200:]}"}
 
 
+def vllm_version():
+    import importlib.metadata
+    try:
+        return importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def describe(gpu, simulated):
     import machine
     torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
@@ -173,7 +189,17 @@ def describe(gpu, simulated):
             "machine": {"kernel": platform.release(), "processor": platform.machine(),
                         "libc": "-".join(platform.libc_ver()), "python": platform.python_version(),
                         "torch": torch[0] if torch else None, "torch_cuda": torch[1] if len(torch) > 1 else None,
+                        "vllm": vllm_version(),
                         "nvcc": machine.nvcc(), "root": os.geteuid() == 0}}
+
+
+def text_of_section(section, results):
+    """Lines of Markdown; a section may have more_of(results), lines below its table."""
+    yield from ("", f"## {section}", "", "| check | result | detail |", "|---|---|---|")
+    for r in results:
+        detail = r["detail"].replace("|", "\\|")
+        yield f"| {r['name'].split('.', 1)[1]} | {r['result']} | {detail} |"
+    yield from getattr(module_of(section), "more_of", lambda _: [])(results)
 
 
 def write_results(out, head, results, last):
@@ -188,13 +214,8 @@ def write_results(out, head, results, last):
             f.write("**The simulated driver, no GPU: no figure on this page is one of a GPU.**\n\n")
         for key, value in head["machine"].items():
             f.write(f"- {key}: {value}\n")
-        section = None
-        for r in results:
-            if r["section"] != section:
-                section = r["section"]
-                f.write(f"\n## {section}\n\n| check | result | detail |\n|---|---|---|\n")
-            detail = r["detail"].replace("|", "\\|")
-            f.write(f"| {r['name'].split('.', 1)[1]} | {r['result']} | {detail} |\n")
+        for section, of in itertools.groupby(results, key=lambda r: r["section"]):
+            f.writelines(line + "\n" for line in text_of_section(section, list(of)))
         f.write(f"\n{last}\n")
     return path + ".json"
 
@@ -244,6 +265,7 @@ def main():
     # One that poses as a GPU says what it is all the same.
     head = describe(gpu, a.simulated or "simulated" in str(gpu.get("driver")).lower())
     print(f"# {head['gpu']}, driver {head['driver']}, {head['date']}", flush=True)
+    os.environ.update(GPU_CHECK_TOTAL=str(gpu["total_bytes"]), GPU_CHECK_DEVICES=str(gpu["devices"]))
     results = []
     for section in LIMITS:
         names = [f"{s}.{n}" for s, n in checks if s == section]
@@ -251,7 +273,8 @@ def main():
             continue
         limit = LIMITS[section][a.quick] * (HANG_FACTOR if a.simulated else 1)
         limit = int(os.environ.get("GPU_CHECK_LIMIT", limit))  # for the test of this script
-        for r in section_results(section, names, a.only, limit, dict(os.environ)):
+        env = {**os.environ, "GPU_CHECK_SECONDS": str(limit)}
+        for r in section_results(section, names, a.only, limit, env):
             results.append(r)
             print(f"{r['result']} {r['name']}{' - ' if r['detail'] else ''}{r['detail']}", flush=True)
     count = {k: sum(r["result"] == k for r in results) for k in ("ok", "not ok", "skip")}

@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -226,6 +227,239 @@ def full_gpu():
     expect(summary["live_at_crossing"][0]["site"].startswith("torch_work.py:"), f"{summary['live_at_crossing'][0]}")
 
 
+# ---- vLLM: what needs neither vLLM nor a GPU -----------------------------------------------------------------
+
+sys.path.append(os.path.join(HERE, "../vllm"))
+VLLM_TRACES = os.path.join(ROOT, "tests/report/vllm")
+MIB = 1 << 20
+# A package of that name, as far as the section looks at it before it starts a case.
+TORCH = """import types
+__version__ = "%s"
+version = types.SimpleNamespace(cuda="13.0")
+cuda = types.SimpleNamespace(is_available=lambda: %s)
+"""
+ENGINE = {"vllm/engine/__init__.py": "", "vllm/engine/arg_utils.py": "class EngineArgs: gpu_memory_utilization = 0.9\n"}
+
+
+def posing(packages, *only, **env):
+    """The checks of vLLM where the simulated driver poses as a GPU; packages: {path: text} on PYTHONPATH."""
+    folder = tempfile.mkdtemp(prefix="packages.", dir=FOLDER)
+    for path, text in packages.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        with open(os.path.join(folder, path), "w") as f:
+            f.write(text)
+    arguments = [a for o in only or ["vllm"] for a in ("--only", o)]
+    return run("--out", os.path.join(FOLDER, "posing"), *arguments, PYTHONPATH=folder, PYTHON=sys.executable,
+               **{"LD_LIBRARY_PATH": os.path.join(BUILD, "sim"), "SIM_MEM_MB": "24576", **env})
+
+
+def fake_vllm(text, version="0.26.0", torch="2.11.0+cu130", usable="True"):
+    about = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\nRequires-Dist: torch==2.11.0\n"
+    return {"vllm/__init__.py": text, f"vllm-{version}.dist-info/METADATA": about,
+            "torch/__init__.py": TORCH % (torch, usable)}
+
+
+@case("vllm: where vLLM is not installed each case is skipped, and says so")
+def no_vllm():
+    rc, out, results = posing({"torch/__init__.py": "raise SystemExit('imported for nothing')\n"})
+    expect(rc == 0 and len(results) > 30, out[-1500:])
+    bad = [line for word, line in results.values() if word != "skip" or "vLLM is not installed" not in line]
+    expect(not bad, "\n".join(bad))
+
+
+@case("vllm: a vLLM that cannot be used is skipped with the reason")
+def unusable_vllm():
+    for packages, reason in ((fake_vllm("raise ImportError('libnothing.so')\n"), "libnothing.so"),
+                             (fake_vllm("", torch="2.14.0"), "is built for PyTorch 2.11.0, and here is 2.14.0"),
+                             (fake_vllm("", usable="False"), "PyTorch cannot use this GPU")):
+        rc, out, results = posing(packages, "vllm.eager", "vllm.ballast")
+        bad = [line for word, line in results.values() if word != "skip" or reason not in line]
+        expect(rc == 0 and len(results) == 2 and not bad, out[-1500:])
+
+
+@case("vllm: cases that this version or this machine cannot have are skipped with the reason")
+def unusable_cases():
+    everything = ("vllm.eager", "vllm.awq", "vllm.tensor-parallel", "vllm.graphs-uncounted")
+    raises = "class LLM:\n    def __init__(self, **words): raise RuntimeError('is a fake')\n"
+    rc, out, results = posing(fake_vllm(raises), *everything)
+    expect(rc == 0 and "fails without cutrace, too" in results["vllm.eager"][1]
+           and "is a fake" in results["vllm.eager"][1], out[-1500:])
+    for name in everything[1:]:
+        expect("not one of the cases of vLLM 0.26.0" in results[name][1], out[-1500:])
+    rc, out, results = posing(fake_vllm("", "0.34.0"), *everything[2:])
+    expect("needs 2 GPUs" in results["vllm.tensor-parallel"][1]
+           and "executable graphs" in results["vllm.graphs-uncounted"][1], out[-1500:])
+    rc, out, results = posing(fake_vllm(raises), "vllm.eager", SIM_MEM_MB="16384")
+    expect(results["vllm.eager"][0] == "skip" and "the case is of 24576 MiB" in results["vllm.eager"][1], out[-1500:])
+
+
+@case("vllm: a run that fails under cutrace only is a failure, also beside another process that holds the rest")
+def fails_under_cutrace():
+    text = """import os
+class LLM:
+    llm_engine = None
+    def __init__(self, **words):
+        if "LD_PRELOAD" in os.environ:
+            raise RuntimeError("is not wanted")
+        print("DONE", flush=True)
+"""
+    rc, out, results = posing({**fake_vllm(text), **ENGINE}, "vllm.eager", SIM_MEM_MB="98304")
+    line = results["vllm.eager"][1]
+    expect(rc == 1 and results["vllm.eager"][0] == "not ok" and "fails under cutrace only" in line
+           and "is not wanted" in line, out[-1500:])
+
+
+@case("vllm: what vLLM takes from the size of the GPU is given to it on a larger one")
+def larger_gpu():
+    import vllm_work
+    scaled = vllm_work.scaled({"max_num_seqs": 512, "gpu_memory_utilization": 0.8}, "serve.py", 0.9, 24 << 30, 96 << 30)
+    expect(abs(scaled.pop("gpu_memory_utilization") - 0.2) < 1e-9, str(scaled))
+    expect(scaled == {"max_num_seqs": 512, "max_num_batched_tokens": 8192}, str(scaled))
+    scaled = vllm_work.scaled({}, "http_server.py", 0.5, 24 << 30, 48 << 30)
+    expect(scaled["gpu_memory_utilization"] == 0.25 and scaled["max_num_batched_tokens"] == 2048, str(scaled))
+
+
+class VllmTrace:
+    """A golden trace of the simulated GPU: its case, log, and events without a planted fault."""
+
+    def __init__(self, name):
+        import cases
+        import machine
+        with open(os.path.join(VLLM_TRACES, name, "case.json")) as f:
+            words = json.load(f)
+        with open(os.path.join(VLLM_TRACES, name, "log.txt")) as f:
+            self.log = f.read()
+        self.row = cases.cases_of(words["vllm"])[words["name"]]
+        machine.PLANTS = set()
+        self.events = [machine.events(os.path.join(VLLM_TRACES, name, t), stacks_of_blocks=True)
+                       for t in words["traces"]]
+
+    def compare(self, plant="", log=None):
+        """What the section says; a text if it fails."""
+        import machine
+        import section_vllm
+        machine.PLANTS = {plant}
+        try:
+            return section_vllm.compare(self.row, log or self.log, [machine.planted(list(e)) for e in self.events])
+        except machine.Fail as e:
+            return f"{e}"
+        finally:
+            machine.PLANTS = set()
+
+
+LOST = ("lost-event", "wrong-size", "lost-block", "wrong-block")
+
+
+def golden_case(name, *plants):
+    @case(f"vllm: {name} of the simulated GPU is as PyTorch and vLLM say, and a fault is found: {', '.join(plants)}")
+    def one():
+        os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
+        trace = VllmTrace(name)
+        answer = trace.compare()
+        expect(isinstance(answer, tuple) and "UNUSUAL" not in answer[0], str(answer))
+        fooled = [p for p in plants if not isinstance(trace.compare(p), str)]
+        expect(not fooled, f"not noticed: {fooled}")
+
+
+golden_case("eager", *LOST)
+golden_case("ballast", *LOST, "lost-refusal")
+golden_case("eager-0.11", *LOST)
+golden_case("initialize-kv-cache", *LOST, "lost-refusal")
+golden_case("wake-up", "lost-block", "wrong-block", "lost-refusal")
+golden_case("no-cache-blocks", *LOST)
+
+
+@case("vllm: figures of the log, of PyTorch's exception and of free memory that are not the trace's are found")
+def wrong_logs():
+    os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
+    trace = VllmTrace("ballast")
+    for pattern, problem in ((r"loading took 12\.5", "weights"), (r"KV cache size: 17,", "KV cache"),
+                             (r"Tried to allocate \d+", "asked"), (r"allocated memory \d+", "allocated"),
+                             (r"PyTorch, and \d+", "reserved but unallocated"), (r"of which \d+", "free")):
+        changed = re.sub(pattern, lambda m: m[0][:-1] + str(9 - int(m[0][-1])) if m[0][-1].isdigit() else
+                         m[0].replace("17", "18"), trace.log)
+        expect(changed != trace.log, f"the log has no {pattern!r}")
+        answer = trace.compare(log=changed)
+        expect(isinstance(answer, str) and f"{problem}: " in answer, f"{problem}: {answer}")
+    # A GPU of which a neighbour left 24 GiB, as the simulated one has: what nothing tracks is the context of 527 MiB
+    # (bed.py) and some modules. With 650 MiB more that are free, more is tracked than left "free".
+    os.environ["GPU_CHECK_TOTAL"] = str(81920 * MIB)
+    _, figures = trace.compare()
+    rest = [f["bytes"] for f in figures["not_pytorch"] if f["memory"] == "device, not tracked"]
+    expect(len(rest) == 1 and 527 * MIB <= rest[0] < 550 * MIB, str(figures))
+    first = json.loads(trace.log.partition("FIGURES ")[2].partition("\n")[0])
+    answer = trace.compare(log=trace.log.replace(f'"free": {first["free"]}', f'"free": {first["free"] + 650 * MIB}'))
+    expect(isinstance(answer, str) and "more are tracked than left free" in answer, str(answer))
+
+
+@case("vllm: an end that is not the simulated GPU's is UNUSUAL, and no failure")
+def unusual():
+    import dataclasses
+    os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
+    trace = VllmTrace("eager")
+    trace.row = dataclasses.replace(trace.row, error="CUDA out of memory", refused="cudaMalloc")
+    answer = trace.compare()
+    expect(isinstance(answer, tuple) and answer[0].startswith("UNUSUAL (the log does not say"), str(answer))
+
+
+def event(op, api, ptr, size, module, **more):
+    stack = [{"module": m} for m in ("/x/libcudart.so.13", module)]
+    return {"op": op, "api": api, "ptr": ptr, "bytes": size, "stack": stack, "result": 0, "device": 0, "handle": None,
+            "context": "0x1", "space": "device", "t_ns": 1, "tid": 1, "free_before_bytes": None, "free_bytes": None,
+            **more}
+
+
+@case("vllm: what libraries hold is named by library")
+def libraries():
+    import stand_ins
+    import vllm_memory
+    os.environ["GPU_CHECK_TOTAL"] = str(24576 * MIB)
+    _, figures = VllmTrace("tensor-parallel").compare()
+    seen = {f["who"]: (f["calls"], f["bytes"]) for f in figures["not_pytorch"] if f["memory"] == "device"}
+    nccl = next(sizes for pattern, _, sizes, _ in stand_ins.MEMORY if "ncclCommInitRank" in pattern)
+    for name, sizes in (("libcublas", stand_ins.CUBLAS), ("libnccl", nccl)):
+        expect(seen.get(name) == (len(sizes), sum(sizes)), f"{name} {seen}")
+    made_up = [event("alloc", "cudaMalloc", "0x1000", 5, "/x/libcublas.so.13"),
+               event("alloc", "cudaMalloc", "0x2000", 7, "/x/libcublasLt.so.13"),
+               event("free", "cudaFree", "0x1000", None, "/x/libcublas.so.13"),
+               event("alloc", "cudaHostAlloc", "0x3000", 11, "/x/libnccl.so.2", space="host"),
+               event("create", "cuMemCreate", None, 13, "/x/libnccl.so.2", handle="0x9"),
+               event("create", "cuMulticastCreate", None, 17, "/x/libnccl.so.2", handle="0xa"),
+               event("alloc", "cudaMalloc", "0x4000", 19, "/x/libc10_cuda.so"),
+               event("alloc", "cudaMalloc", "0x5000", 23, "/x/libcudnn_graph.so.9", result=2),
+               event("module-load", "cuLibraryLoadData", None, 1, "/x/libcublas.so.13", handle="0xb",
+                     free_before_bytes=100, free_bytes=60)]
+    seen = {(f["who"], f["memory"]): (f["calls"], f["bytes"]) for f in vllm_memory.figures(made_up, [], [], None)}
+    wanted = {("libcublas", "device"): (1, 0), ("libcublasLt", "device"): (1, 7), ("libnccl", "device"): (1, 13),
+              ("libnccl", "page-locked"): (1, 11), ("cuLibraryLoadData", "device, measured"): (1, 40)}
+    expect(seen == wanted, f"{seen}")
+
+
+@case("vllm: the table of libraries in the written result")
+def table_of_libraries():
+    import gpu_check
+    def figure(calls, size):
+        return {"who": "libnccl", "memory": "device", "calls": calls, "bytes": size}
+    results = [{"name": f"vllm.{n}", "section": "vllm", "result": "ok", "detail": "a|b",
+                "figures": {"not_pytorch": [figure(n, n * MIB)], "simulated": simulated}}
+               for n, simulated in ((3, [figure(9, 9 * MIB)]), (5, None))]
+    text = "\n".join(gpu_check.text_of_section("vllm", [*results, {**results[0], "figures": {}}]))
+    expect("| libnccl | device | 2 | 3 to 5 | 3.00 MiB to 5.00 MiB | 9.00 MiB |" in text and "a\\|b" in text, text)
+    expect(gpu_check.text_of_section("users", []) is not None, "a section without a table of its own")
+
+
+@case("vllm: the version of vLLM decides on its cases and on the names of their golden traces")
+def versions():
+    import cases
+    for version, known in (("0.33.0", "0.33.0"), ("0.34.1.dev2+g12", "0.33.0"), ("0.30.0rc1", "0.26.0"),
+                           ("0.11.2+cu129", "0.11.2"), ("0.9.1", "0.11.2")):
+        expect(cases.version_of_table(version) == known, f"{version}: {cases.version_of_table(version)}")
+    for name in os.listdir(VLLM_TRACES):
+        with open(os.path.join(VLLM_TRACES, name, "case.json")) as f:
+            words = json.load(f)
+        expect(cases.golden_name(words["name"], words["vllm"]) == name, name)
+
+
 # ---- the command -------------------------------------------------------------------------------------------
 
 @case("usage")
@@ -235,7 +469,7 @@ def usage():
     expect(rc == 2 and "no such check: nothing" in out, out)
     rc, out, _ = run("--list")
     expect(rc == 0 and {line.split(".")[0] for line in out.split()} ==
-           {"ways-in", "look-ups", "physics", "torch", "overhead", "death", "users"}, out)
+           {"ways-in", "look-ups", "physics", "torch", "overhead", "death", "users", "vllm"}, out)
     rc, out, _ = run("--simulated", "--only", "users", CUTRACE_BUILD=FOLDER)
     expect(rc == 2 and "is missing" in out, out)
 
@@ -250,8 +484,8 @@ def no_gpu():
 
 # ---- the pack ----------------------------------------------------------------------------------------------
 
-def make_pack(name, **env):
-    r = subprocess.run(["sh", os.path.join(ROOT, "scripts", "gpu-pack.sh"), os.path.join(FOLDER, name)],
+def make_pack(name, *options, **env):
+    r = subprocess.run(["sh", os.path.join(ROOT, "scripts", "gpu-pack.sh"), *options, os.path.join(FOLDER, name)],
                        capture_output=True, text=True, env={**os.environ, **env})
     return r.returncode, r.stdout + r.stderr
 
@@ -273,6 +507,62 @@ def pack():
     left = subprocess.run(["grep", "-rlF", ROOT, os.path.join(away, "pack", "tests"), os.path.join(away, "pack", "scripts")],
                           capture_output=True, text=True).stdout
     expect(not left, f"this tree's path is in {left}")
+
+
+@case("the parts of a pack make the same pack again, and a damaged part is refused")
+def parts():
+    rc, out = make_pack("cut", "--part-size=700K")
+    expect(rc == 0, out)
+    made = sorted(glob.glob(os.path.join(FOLDER, "cut.tar.gz.*")))
+    expect(len(made) > 2 and all(os.path.getsize(p) <= 700 << 10 for p in made), str(made))
+    away = os.path.join(FOLDER, "joined")
+    os.mkdir(away)
+    for path in [*made, os.path.join(FOLDER, "cut.join.sh")]:
+        shutil.move(path, away)
+    join = ["sh", os.path.join(away, "cut.join.sh"), away]
+    r = subprocess.run(join, capture_output=True, text=True)
+    expect(r.returncode == 0, r.stderr)
+    r = subprocess.run(["diff", "-r", os.path.join(FOLDER, "cut"), os.path.join(away, "cut")], capture_output=True, text=True)
+    expect(r.returncode == 0, r.stdout)
+    with open(os.path.join(away, os.path.basename(made[1])), "r+b") as f:
+        f.write(b"?")
+    shutil.rmtree(os.path.join(away, "cut"))
+    r = subprocess.run(join, capture_output=True, text=True)
+    expect(r.returncode and "cut.tar.gz.001" in r.stdout + r.stderr and not os.path.exists(os.path.join(away, "cut")), r.stdout)
+
+
+@case("a pack has vLLM without what the machine has, and its command finds it")
+def vllm_pack():
+    deps, away = os.path.join(FOLDER, "deps"), os.path.join(FOLDER, "vllm-away")
+    packages = {**fake_vllm("raise ImportError('from the pack')\n"), "triton/__init__.py": "", "done": "",
+                "nvidia/cu13/lib/x.so": "", "torch-2.11.0.dist-info/METADATA": ""}
+    for path, text in packages.items():
+        path = os.path.join(deps, "vllm", "0.26.0", path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+    rc, out = make_pack("with-vllm", "--vllm=0.26.0", "--part-size=900K", CUTRACE_DEPS=deps)
+    expect(rc == 0, out)
+    os.mkdir(away)
+    subprocess.run(["sh", os.path.join(FOLDER, "with-vllm.join.sh"), away], check=True)
+    root = os.path.join(away, "with-vllm")
+    expect(sorted(os.listdir(os.path.join(root, "vllm"))) == ["done", "vllm", "vllm-0.26.0.dist-info"],
+           str(os.listdir(os.path.join(root, "vllm"))))
+    shutil.copytree(os.path.join(deps, "vllm/0.26.0/torch"), os.path.join(FOLDER, "machine/torch"))
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CUTRACE", "GPU_", "PYTHONPATH"))}
+    env.update(LD_LIBRARY_PATH=os.path.join(root, "build/sim"), PYTHON=sys.executable,
+               PYTHONPATH=os.path.join(FOLDER, "machine"))
+    r = subprocess.run(["sh", os.path.join(root, "scripts/gpu-check.sh"), "--only", "vllm.eager"], capture_output=True,
+                       text=True, cwd="/", env=env)
+    expect(r.returncode == 0 and "skip vllm.eager - vLLM cannot be imported" in r.stdout
+           and "from the pack" in r.stdout, r.stdout + r.stderr)
+
+
+@case("a pack of a vLLM that is not pinned is refused, and says which are")
+def unknown_vllm():
+    rc, out = make_pack("unknown", "--vllm=0.0.1")
+    expect(rc == 1 and "0.26.0: PyTorch 2.11.0, Python cp312" in out, out)
+    expect(not os.path.exists(os.path.join(FOLDER, "unknown")), "a pack was begun")
 
 
 @case("a pack that is too large is refused")

@@ -89,6 +89,22 @@ def state_at(events, index):
     return device.allocated, device.reserved
 
 
+def refused_call(events, request):
+    """The last refused call before a request that failed, or the last one of all."""
+    calls = vllm_trace.refused_calls(events)
+    return max([i for i in calls if i <= request] or calls)
+
+
+def judge_exception(said, events, request):
+    """The sizes in PyTorch's exception against a request that failed (the number of its event)."""
+    allocated, reserved = state_at(events, request)
+    private, more = said["private"].bytes, said["private"].step / 2
+    return [*compare_size("asked", said["asked"], events[refused_call(events, request)]["bytes"]),
+            *compare_size("allocated", said["allocated"], allocated + private, more),
+            *compare_size("reserved but unallocated", said["idle"], reserved - allocated - private, more),
+            *compare_size("free", said["free"], free_at(events, request))]
+
+
 def judge_refusal(log, events, case):
     """A call that the device refused: what PyTorch's exception says of it."""
     calls = vllm_trace.refused_calls(events)
@@ -96,16 +112,11 @@ def judge_refusal(log, events, case):
         return ["the trace has no refused call"]
     problems, said = [], vllm_log.refusal(log)
     requests = vllm_trace.requests_refused(events)
-    last = max([i for i in calls if not requests or i <= requests[-1]] or calls)
+    last = refused_call(events, requests[-1]) if requests else calls[-1]
     if events[last]["api"] != case["refused"]:
         problems.append(f"refused was {case['refused']}, the trace has {events[last]['api']}")
     if said and requests:
-        allocated, reserved = state_at(events, requests[-1])
-        problems += compare_size("asked", said["asked"], events[last]["bytes"])
-        private, more = said["private"].bytes, said["private"].step / 2
-        problems += compare_size("allocated", said["allocated"], allocated + private, more)
-        problems += compare_size("reserved but unallocated", said["idle"], reserved - allocated - private, more)
-        problems += compare_size("free", said["free"], free_at(events, requests[-1]))
+        problems += judge_exception(said, events, requests[-1])
     if case["phase"] and case["phase"] not in vllm_trace.functions(events[last]):
         problems.append(f"the case is of {case['phase']}, and the refused call's stack has none of it:"
                         f" {vllm_trace.functions(events[last])}")

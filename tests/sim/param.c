@@ -49,6 +49,12 @@ static const char *text(const char *name) {
     return NULL;
 }
 
+// What is read later: a program may overwrite its environment (setproctitle does).
+static const char *kept_text(const char *name) {
+    const char *value = text(name);
+    return value ? strdup(value) : NULL;
+}
+
 static uint64_t number(const char *name, uint64_t otherwise) {
     const char *value = text(name);
     return value ? strtoull(value, NULL, 0) : otherwise;
@@ -105,14 +111,14 @@ static void read_all(void) {
     p->alias = number("SIM_GETPROC_ALIAS", 0) != 0;
     p->reentrant = number("SIM_REENTRANT", 0) != 0;
     p->nvlink = number("SIM_NVLINK", 0) != 0;
-    p->latency = text("SIM_LATENCY_NS");
-    p->shm = text("SIM_SHM");
-    p->ledger = text("SIM_LEDGER");
-    p->ledger_map = text("SIM_LEDGER_MAP");
+    p->latency = kept_text("SIM_LATENCY_NS");
+    p->shm = kept_text("SIM_SHM");
+    p->ledger = kept_text("SIM_LEDGER");
+    p->ledger_map = kept_text("SIM_LEDGER_MAP");
     p->ledger_map_mb = number("SIM_LEDGER_MAP_MB", 1024);
-    p->log = text("SIM_LOG");
-    p->fail = text("SIM_FAIL");
-    p->nvml = text("SIM_NVML");
+    p->log = kept_text("SIM_LOG");
+    p->fail = kept_text("SIM_FAIL");
+    p->nvml = kept_text("SIM_NVML");
 }
 
 void sim_param_read(void) {

@@ -48,6 +48,22 @@ def parameters_from_a_file():
     eq(d.info(), (290 * MB, 300 * MB))
 
 
+@case("parameters hold when the program overwrites its environment")
+@alone()
+def environment_overwritten():
+    d = Driver()
+    d.start()
+    path, find = os.environ["SIM_LEDGER"], C.CDLL(None).getenv
+    find.restype = C.c_void_p
+    child = os.fork()
+    if not child:
+        C.memset(find(b"SIM_LEDGER"), 0, len(path))  # as setproctitle does
+        d.alloc(MB)  # (fails after a fork, and is in the ledger)
+        os._exit(0)
+    os.waitpid(child, 0)
+    eq(os.path.exists(path.replace("%p", str(child))), True)
+
+
 @case("no device")
 @alone(SIM_DEVICES="0")
 def no_device():

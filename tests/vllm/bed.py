@@ -30,13 +30,7 @@ PATIENCE = 1800  # seconds: a guard, no measure
 HOST = "gpu-server"
 # An H100 with 24 GiB: sizes as measured (tests/gpu/results), and NVML counts 480 MiB that CUDA does not have.
 DEVICE = {"SIM_MEM_MB": 24576, "SIM_CTX_MB": 527, "SIM_GRAPH_KB": 128, "SIM_SHM": "/opt/run/devices"}
-OPTIONS = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": 0,  # the engine in this process
-    "VLLM_USE_FLASHINFER_SAMPLER": 0,     # FlashInfer is not installed
-    "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": 1, "HF_HUB_OFFLINE": 1, "VLLM_LOGGING_COLOR": 0, "NO_COLOR": 1,
-}
-# Where an older version needs more: 0.11 says what it profiled in its debug log only.
-OPTIONS.update({"0.11.2": {"VLLM_LOGGING_LEVEL": "DEBUG"}}.get(VERSION, {}))
+OPTIONS = cases.options_of(VERSION)
 PLACES = {
     "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp", "USER": "vllm", "LOGNAME": "vllm",
     "HOME": "/opt/run/home", "XDG_CACHE_HOME": "/opt/cache", "TRITON_CACHE_DIR": "/opt/cache/triton",

@@ -5,6 +5,7 @@ A case that fails says in which function of vLLM (phase), which part of its memo
 room (cause), and the text by which vLLM's log says so (error). `refused` is the call that the device refused; without
 one, vLLM gave up by its own arithmetic. These are written by hand, before any trace is read."""
 import dataclasses
+import re
 
 NEWEST = "0.33.0"  # the version of vLLM that the table is of; VERSIONS says what it is for older ones
 MIB, GIB = 1 << 20, 1 << 30
@@ -19,6 +20,14 @@ def full_graphs(*sizes):
 
 FULL_GRAPHS = full_graphs(1, 2, 4, 8)
 PICTURES = {"limit_mm_per_prompt": {"image": 1}, "skip_tokenizer_init": False}
+# Environment of vLLM: one process, no network, no FlashInfer, a log without colours.
+OPTIONS = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": 0,  # the engine in this process
+    "VLLM_USE_FLASHINFER_SAMPLER": 0,     # FlashInfer is not installed
+    "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": 1, "HF_HUB_OFFLINE": 1, "VLLM_LOGGING_COLOR": 0, "NO_COLOR": 1,
+}
+# Where an older version needs more: 0.11 says what it profiled in its debug log only.
+MORE_OPTIONS = {"0.11.2": {"VLLM_LOGGING_LEVEL": "DEBUG"}}
 OOM = "CUDA out of memory. Tried to allocate|CUDA error: out of memory"
 # The KV cache of a 7B model on 24 GiB that would leave nothing when everything has started.
 ALL = 11565531136
@@ -190,7 +199,25 @@ TABLE = [*STARTS, *STARTS_THAT_FAIL, *SERVING, *SLEEP, *MODELS]
 # Older versions, as scripts/vllm-VERSION.pins have them: the cases that each has -> what differs there.
 VERSIONS = {
     NEWEST: {case.name: {} for case in TABLE},
-    "0.26.0": {"eager": {}},
+    "0.26.0": {
+        "eager": {},
+        "full-graphs": {},
+        "load-model": {},
+        "profile-run": {},
+        "initialize-kv-cache": {},
+        "no-cache-blocks": {},
+        "max-model-len": {},
+        "less-than-desired": {},
+        "capture-model": {},
+        "prompt-logprobs": {},
+        "ballast": {},
+        "neighbour": {},
+        "leak": {},
+        "sleep-1": {},
+        "sleep-2": {},
+        "wake-up": {},
+        "kv-fp8": {},
+    },
     "0.11.2": {
         "eager": {"what": "eager, the only model runner of its time"},
         "full-graphs": {},
@@ -213,3 +240,24 @@ def cases_of(version):
     """Name -> case, as it is in this version."""
     differs = VERSIONS[version]
     return {case.name: dataclasses.replace(case, **differs[case.name]) for case in TABLE if case.name in differs}
+
+
+def options_of(version):
+    return {**OPTIONS, **MORE_OPTIONS.get(version, {})}
+
+
+def numbers_of(version):
+    """Of 0.11.2+cu129: (0, 11, 2)."""
+    return tuple(int(n) for n in re.findall(r"\d+", version.partition("+")[0])[:3])
+
+
+def version_of_table(version):
+    """The version that the table knows for any vLLM: the newest one that is not newer than it, or the oldest."""
+    known = sorted(VERSIONS, key=numbers_of)
+    older = [v for v in known if numbers_of(v) <= numbers_of(version)]
+    return older[-1] if older else known[0]
+
+
+def golden_name(name, version):
+    """The folder of a case in tests/report/vllm: of an older version with its number, eager-0.11."""
+    return name if version == NEWEST else f"{name}-{version.rpartition('.')[0]}"

@@ -9,13 +9,9 @@ import re
 import shutil
 import subprocess
 
-import bed
-import cases
-from tap import REPORT
+from cases import golden_name
 
-TARGET = os.path.join(bed.ROOT, "tests/report/vllm")
-# Those of an older version have its number behind their names: eager-0.11.
-SUFFIX = "" if bed.VERSION == cases.NEWEST else "-" + bed.VERSION.rpartition(".")[0]
+TARGET = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../report/vllm")
 # Lines that say nothing of memory, and differ from run to run.
 LEFT_OUT = re.compile(r"it/s\]|s/it\]|opaque_object\.py|Capturing CUDA graphs|register_opaque_type")
 
@@ -26,9 +22,9 @@ def said(row, log):
     return found.group().strip() if found else None
 
 
-def case_of(row, run):
+def case_of(row, run, version):
     words = dataclasses.asdict(row)
-    return {"vllm": bed.VERSION, **words, "said": said(row, run.log),
+    return {"vllm": version, **words, "said": said(row, run.log),
             "traces": [trace_name(i) for i in range(len(run.traces))]}
 
 
@@ -36,8 +32,9 @@ def trace_name(number):
     return f"trace-{number}.zst" if number else "trace.zst"
 
 
-def write(row, run):
-    folder = os.path.join(TARGET, row.name + SUFFIX)
+def write(row, run, version, report, target=TARGET):
+    """run: something with a log and traces; report: the path of cutrace-report."""
+    folder = os.path.join(target, golden_name(row.name, version))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     for i, trace in enumerate(run.traces):
@@ -45,9 +42,9 @@ def write(row, run):
         shutil.copyfile(trace, copy)
         if os.path.exists(trace + ".journal"):  # a worker that was killed
             shutil.copyfile(trace + ".journal", copy + ".journal")
-            subprocess.run([REPORT, "seal", copy], check=True)
+            subprocess.run([report, "seal", copy], check=True, stdout=subprocess.DEVNULL)
     with open(os.path.join(folder, "log.txt"), "w", encoding="utf-8") as f:
         f.writelines(line + "\n" for line in run.log.splitlines() if not LEFT_OUT.search(line))
     with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:
-        json.dump(case_of(row, run), f, indent=1)
+        json.dump(case_of(row, run, version), f, indent=1)
         f.write("\n")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Another process on the same simulated device (SIM_SHM): takes all but so many MiB, says how much, and holds it until
-its standard input ends.  neighbour.py MIB"""
+its standard input ends.  neighbour.py MIB [DEVICE]"""
 import ctypes
 import sys
 
@@ -16,10 +16,12 @@ def call(name, *words):
 
 context, free, total, pointer = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_uint64()
 call("cuInit", 0)
-call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), int((sys.argv[2:] or [0])[0]))
 call("cuCtxSetCurrent", context)
 call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
 size = free.value - int(sys.argv[1]) * MIB
+if size <= 0:
+    sys.exit(f"only {free.value} bytes are free")
 call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
 print(f"holds {size} bytes", flush=True)
 sys.stdin.read()

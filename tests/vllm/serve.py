@@ -60,14 +60,16 @@ def leave_free(_, mib):
     held.append(torch.empty(free - mib * MIB, dtype=torch.uint8, device="cuda"))
 
 
-def neighbour(_, leaves):
+def neighbour(_, leaves, device=0):
     """Another process on the same device takes all but so many MiB."""
     hidden = ("LD_PRELOAD", "PYTHONPATH")
-    other = subprocess.Popen([sys.executable, os.path.join(HERE, "neighbour.py"), str(leaves)], text=True,
+    other = subprocess.Popen([sys.executable, os.path.join(HERE, "neighbour.py"), str(leaves), str(device)], text=True,
                              env={k: v for k, v in os.environ.items() if k not in hidden},
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     held.append(other)
-    print("NEIGHBOUR", other.stdout.readline().strip(), flush=True)
+    said = other.stdout.readline().strip()
+    print("NEIGHBOUR", said, flush=True)
+    return said
 
 
 def sleep(llm, level):

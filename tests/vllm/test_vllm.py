@@ -60,7 +60,7 @@ def judge(row):
     if problems:
         return problems
     if GOLDEN:
-        golden.write(row, run)
+        golden.write(row, run, bed.VERSION, REPORT)
     return []
 
 
