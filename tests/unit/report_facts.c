@@ -193,7 +193,7 @@ static void too_many(void **state) {
 
 // ---- command lines ------------------------------------------------------------------------------
 
-static void collect(void *user, const struct ct_cli_flag *flag, struct ct_cli_flag_text value) {
+static void collect(void *user, const struct ct_cli_flag *flag, struct ct_cli_text value) {
     char *line = user;
     const size_t n = strlen(line);
     (void)snprintf(line + n, 2000 - n, "%s%s=%.*s", n ? " " : "", flag->name, (int)value.n,
@@ -204,10 +204,10 @@ static void read_line(const char *arguments, size_t n, int letters, const char *
     char line[2000] = "";
     // A copy of just this size, so that the address sanitizer sees what is read behind it.
     char *copy = malloc(n ? n : 1);
-    const struct ct_cli_flag_sink sink = {.found = collect, .user = line, .letters = letters};
+    const struct ct_cli_sink sink = {.found = collect, .user = line, .letters = letters};
     assert_non_null(copy);
     memcpy(copy, arguments, n);
-    ct_cli_flags_read((struct ct_cli_flag_arguments){copy, copy + n, 0}, &sink);
+    ct_cli_read((struct ct_cli_arguments){copy, copy + n, 0}, &sink);
     assert_string_equal(line, want);
     free(copy);
 }
@@ -296,11 +296,9 @@ static void harmful_words(void **state) {
                                            "0.9",
                                            "runai_streamer_sharded"};
     for (size_t i = 0; i < sizeof harmful / sizeof *harmful; i++)
-        assert_false(
-            ct_cli_flag_is_word((struct ct_cli_flag_text){harmful[i], strlen(harmful[i])}));
+        assert_false(ct_cli_is_word((struct ct_cli_text){harmful[i], strlen(harmful[i])}));
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        assert_true(
-            ct_cli_flag_is_word((struct ct_cli_flag_text){harmless[i], strlen(harmless[i])}));
+        assert_true(ct_cli_is_word((struct ct_cli_text){harmless[i], strlen(harmless[i])}));
 }
 
 static void numbers(void **state) {
@@ -313,9 +311,9 @@ static void numbers(void **state) {
                                       "1e-", "1e1234", "0x10", "123456789012345678901",
                                       "1 2", "abc"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        assert_true(ct_cli_flag_is_number((struct ct_cli_flag_text){good[i], strlen(good[i])}));
+        assert_true(ct_cli_is_number((struct ct_cli_text){good[i], strlen(good[i])}));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(ct_cli_flag_is_number((struct ct_cli_flag_text){bad[i], strlen(bad[i])}));
+        assert_false(ct_cli_is_number((struct ct_cli_text){bad[i], strlen(bad[i])}));
 }
 
 // A row of the table is found by its own name, and no name or alias stands for two rows.
@@ -326,7 +324,7 @@ static void table(void **state) {
         for (size_t k = 0; k < 2; k++)
             for (const char *at = names[k]; *at; at += *at == ' ') {
                 const size_t n = strcspn(at, " ");
-                if (ct_cli_flag_find((struct ct_cli_flag_text){at, n}, 1) != &ct_cli_flags[i])
+                if (ct_cli_flag_find((struct ct_cli_text){at, n}, 1) != &ct_cli_flags[i])
                     fail_msg("%.*s stands for two flags", (int)n, at);
                 at += n;
             }

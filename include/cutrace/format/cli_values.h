@@ -8,7 +8,7 @@
 #include <string.h>
 
 // Room for the longest value that is recorded, with its NUL.
-enum { CT_CLI_FLAG_VALUE = 128 };
+enum { CT_CLI_VALUE = 128 };
 
 enum ct_cli_flag_kind { // as in cli_flags.def
     CT_CLI_FLAG_SWITCH,
@@ -21,20 +21,20 @@ enum ct_cli_flag_kind { // as in cli_flags.def
 };
 
 // A part of a command line, not terminated.
-struct ct_cli_flag_text {
+struct ct_cli_text {
     const char *at;
     size_t n;
 };
 
-static inline int ct_cli_flag_is_digit(char c) {
+static inline int ct_cli_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static inline int ct_cli_flag_is_letter(char c) {
+static inline int ct_cli_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static inline int ct_cli_flag_is_any(struct ct_cli_flag_text v, const char *words) {
+static inline int ct_cli_is_any(struct ct_cli_text v, const char *words) {
     for (; *words; words += *words == ' ') {
         const size_t n = strcspn(words, " ");
         if (v.n == n && !memcmp(v.at, words, n))
@@ -44,59 +44,59 @@ static inline int ct_cli_flag_is_any(struct ct_cli_flag_text v, const char *word
     return 0;
 }
 
-static inline int ct_cli_flag_is_true(struct ct_cli_flag_text v) {
-    return ct_cli_flag_is_any(v, "true True TRUE 1 yes on");
+static inline int ct_cli_is_true(struct ct_cli_text v) {
+    return ct_cli_is_any(v, "true True TRUE 1 yes on");
 }
 
-static inline int ct_cli_flag_is_false(struct ct_cli_flag_text v) {
-    return ct_cli_flag_is_any(v, "false False FALSE 0 no off");
+static inline int ct_cli_is_false(struct ct_cli_text v) {
+    return ct_cli_is_any(v, "false False FALSE 0 no off");
 }
 
-static inline size_t ct_cli_flag_count_digits(struct ct_cli_flag_text v, size_t from) {
+static inline size_t ct_cli_count_digits(struct ct_cli_text v, size_t from) {
     size_t n = 0;
-    while (from + n < v.n && ct_cli_flag_is_digit(v.at[from + n]))
+    while (from + n < v.n && ct_cli_is_digit(v.at[from + n]))
         n++;
     return n;
 }
 
 // Whether a text from `from` on is nothing, an exponent, or a unit of at most three letters.
-static inline int ct_cli_flag_is_unit(struct ct_cli_flag_text v, size_t from) {
+static inline int ct_cli_is_unit(struct ct_cli_text v, size_t from) {
     size_t i = from;
-    while (i < v.n && ct_cli_flag_is_letter(v.at[i]))
+    while (i < v.n && ct_cli_is_letter(v.at[i]))
         i++;
     if (i == v.n)
         return i - from <= 3;
     if (i != from + 1 || (v.at[from] != 'e' && v.at[from] != 'E'))
         return 0;
     i += v.at[i] == '-' || v.at[i] == '+';
-    return i < v.n && v.n - i <= 3 && ct_cli_flag_count_digits(v, i) == v.n - i;
+    return i < v.n && v.n - i <= 3 && ct_cli_count_digits(v, i) == v.n - i;
 }
 
 // A number of at most 20 digits, with a unit: 0.9, -1, 32k, 8GiB, 1e-5; or a word for one.
-static inline int ct_cli_flag_is_number(struct ct_cli_flag_text v) {
-    if (ct_cli_flag_is_any(v, "auto none None inf max all"))
+static inline int ct_cli_is_number(struct ct_cli_text v) {
+    if (ct_cli_is_any(v, "auto none None inf max all"))
         return 1;
     size_t i = v.n && (*v.at == '-' || *v.at == '+'), part = 0;
-    const size_t whole = ct_cli_flag_count_digits(v, i);
+    const size_t whole = ct_cli_count_digits(v, i);
     i += whole;
     if (i < v.n && v.at[i] == '.') {
-        part = ct_cli_flag_count_digits(v, i + 1);
+        part = ct_cli_count_digits(v, i + 1);
         i += 1 + part;
     }
-    return whole + part && whole + part <= 20 && ct_cli_flag_is_unit(v, i);
+    return whole + part && whole + part <= 20 && ct_cli_is_unit(v, i);
 }
 
 // A word like fp8_e4m3, FULL_AND_PIECEWISE or compressed-tensors, or a number. Keys and tokens are
 // long runs of letters and digits; paths and names of hosts have other characters, or dots.
-static inline int ct_cli_flag_is_word(struct ct_cli_flag_text v) {
+static inline int ct_cli_is_word(struct ct_cli_text v) {
     size_t run = 0;
-    if (ct_cli_flag_is_number(v))
+    if (ct_cli_is_number(v))
         return 1;
-    if (!v.n || v.n > 32 || !ct_cli_flag_is_letter(*v.at))
+    if (!v.n || v.n > 32 || !ct_cli_is_letter(*v.at))
         return 0;
     for (size_t i = 0; i < v.n; i++) {
         const char c = v.at[i];
-        run = ct_cli_flag_is_letter(c) || ct_cli_flag_is_digit(c) ? run + 1 : 0;
+        run = ct_cli_is_letter(c) || ct_cli_is_digit(c) ? run + 1 : 0;
         if ((!run && c != '_' && c != '-') || run > 16)
             return 0;
     }
@@ -105,13 +105,13 @@ static inline int ct_cli_flag_is_word(struct ct_cli_flag_text v) {
 
 // Numbers of at most 8 digits and, if `words`, words of at most 16 letters, with signs of lists and
 // JSON between them.
-static inline int ct_cli_flag_is_list(struct ct_cli_flag_text v, int words) {
+static inline int ct_cli_is_list(struct ct_cli_text v, int words) {
     size_t letters = 0, digits = 0;
-    if (!v.n || v.n >= CT_CLI_FLAG_VALUE)
+    if (!v.n || v.n >= CT_CLI_VALUE)
         return 0;
     for (size_t i = 0; i < v.n; i++) {
         const char c = v.at[i];
-        const int letter = words && ct_cli_flag_is_letter(c), digit = ct_cli_flag_is_digit(c);
+        const int letter = words && ct_cli_is_letter(c), digit = ct_cli_is_digit(c);
         if (!letter && !digit && !memchr("[], {}\":=_", c, words ? 10 : 4))
             return 0;
         if ((letter && digits) || (digit && letters))
@@ -126,9 +126,9 @@ static inline int ct_cli_flag_is_list(struct ct_cli_flag_text v, int words) {
 
 // The last component of a path; of a model in the cache of the Hugging Face Hub, which lies in
 // models--OWNER--NAME/snapshots/HASH, the model's name.
-static inline struct ct_cli_flag_text ct_cli_flag_last_component(struct ct_cli_flag_text v) {
+static inline struct ct_cli_text ct_cli_last_component(struct ct_cli_text v) {
     static const char hub[] = "models--";
-    struct ct_cli_flag_text part = {v.at, 0};
+    struct ct_cli_text part = {v.at, 0};
     while (v.n && v.at[v.n - 1] == '/')
         v.n--;
     for (size_t i = 0; i <= v.n; i++) {
@@ -142,46 +142,43 @@ static inline struct ct_cli_flag_text ct_cli_flag_last_component(struct ct_cli_f
     }
     for (size_t i = part.n; i >= sizeof hub; i--)
         if (!memcmp(part.at, hub, sizeof hub - 1) && !memcmp(part.at + i - 2, "--", 2))
-            return (struct ct_cli_flag_text){part.at + i, part.n - i};
+            return (struct ct_cli_text){part.at + i, part.n - i};
     return part;
 }
 
-static inline int ct_cli_flag_is_name(struct ct_cli_flag_text v) {
+static inline int ct_cli_is_name(struct ct_cli_text v) {
     if (!v.n || v.n >= 96 || *v.at == '.')
         return 0;
     for (size_t i = 0; i < v.n; i++)
-        if (!ct_cli_flag_is_letter(v.at[i]) && !ct_cli_flag_is_digit(v.at[i]) &&
-            !memchr("._+-", v.at[i], 4))
+        if (!ct_cli_is_letter(v.at[i]) && !ct_cli_is_digit(v.at[i]) && !memchr("._+-", v.at[i], 4))
             return 0;
     return 1;
 }
 
 // The value of a flag as it is recorded: what is harmless of it, or <given>.
-static inline struct ct_cli_flag_text ct_cli_flag_clean(enum ct_cli_flag_kind kind,
-                                                        struct ct_cli_flag_text v) {
-    static const struct ct_cli_flag_text given = {"<given>", 7}, on = {"true", 4},
-                                         off = {"false", 5};
+static inline struct ct_cli_text ct_cli_clean(enum ct_cli_flag_kind kind, struct ct_cli_text v) {
+    static const struct ct_cli_text given = {"<given>", 7}, on = {"true", 4}, off = {"false", 5};
     int harmless = 0;
     switch (kind) {
     case CT_CLI_FLAG_SWITCH:
-        harmless = ct_cli_flag_is_true(v) || ct_cli_flag_is_false(v);
-        v = ct_cli_flag_is_true(v) ? on : off;
+        harmless = ct_cli_is_true(v) || ct_cli_is_false(v);
+        v = ct_cli_is_true(v) ? on : off;
         break;
     case CT_CLI_FLAG_NUMBER:
-        harmless = ct_cli_flag_is_number(v);
+        harmless = ct_cli_is_number(v);
         break;
     case CT_CLI_FLAG_NUMBERS:
-        harmless = ct_cli_flag_is_list(v, 0);
+        harmless = ct_cli_is_list(v, 0);
         break;
     case CT_CLI_FLAG_WORD:
-        harmless = ct_cli_flag_is_word(v);
+        harmless = ct_cli_is_word(v);
         break;
     case CT_CLI_FLAG_COUNTS:
-        harmless = ct_cli_flag_is_list(v, 1);
+        harmless = ct_cli_is_list(v, 1);
         break;
     case CT_CLI_FLAG_NAME:
-        v = ct_cli_flag_last_component(v);
-        harmless = ct_cli_flag_is_name(v);
+        v = ct_cli_last_component(v);
+        harmless = ct_cli_is_name(v);
         break;
     case CT_CLI_FLAG_HIDDEN:
         break;

@@ -81,8 +81,7 @@ static void add_origins(struct ct_facts *f, const struct ct_definitions *n) {
     }
 }
 
-static void add_argument(void *facts, const struct ct_cli_flag *flag,
-                         struct ct_cli_flag_text value) {
+static void add_argument(void *facts, const struct ct_cli_flag *flag, struct ct_cli_text value) {
     put(facts, flag->name, value.at, value.n);
 }
 
@@ -90,10 +89,9 @@ static void add_argument(void *facts, const struct ct_cli_flag *flag,
 // program.
 static void read_arguments(struct ct_facts *f, const struct ct_definitions *n) {
     const struct ct_string *line = ct_definitions_info(n, "process.argv");
-    const struct ct_cli_flag_sink sink = {.found = add_argument, .user = &f->flags, .letters = 1};
+    const struct ct_cli_sink sink = {.found = add_argument, .user = &f->flags, .letters = 1};
     if (line)
-        ct_cli_flags_read((struct ct_cli_flag_arguments){line->at, line->at + line->length, ' '},
-                          &sink);
+        ct_cli_read((struct ct_cli_arguments){line->at, line->at + line->length, ' '}, &sink);
 }
 
 // ---- all ----------------------------------------------------------------------------------------
@@ -155,7 +153,10 @@ const char *ct_facts_find_flag_origin(const struct ct_facts *f, const char *name
 }
 
 int ct_facts_has_all_flags(const struct ct_facts *f) {
-    return f->program && !ct_facts_find_flag(f, "config");
+    for (size_t i = 0; f->program && i < CT_CLI_PROGRAMS; i++)
+        if (strcmp(f->program, ct_cli_programs[i].name) == 0)
+            return ct_cli_programs[i].kind == CT_CLI_SERVER && !ct_facts_find_flag(f, "config");
+    return 0;
 }
 
 const char *ct_facts_find_version(const struct ct_facts *f, const char *package) {

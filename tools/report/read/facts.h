@@ -35,7 +35,7 @@ const char *ct_facts_find_flag(const struct ct_facts *f, const char *name);
 // Where the flag was given: "self", "parent", "ancestor 2"; NULL: not known.
 const char *ct_facts_find_flag_origin(const struct ct_facts *f, const char *name);
 
-// Whether the command line of a known program is recorded and names no file with further flags: a
+// Whether the command line of a known server is recorded and names no file with further flags: a
 // flag that is not found then has its default. Settings may still come from the environment.
 int ct_facts_has_all_flags(const struct ct_facts *f);
 
