@@ -3,8 +3,8 @@
 //
 // Of an ancestor the flags count if it runs the same file (as python3.11 does, whose children are
 // spawned or forked) or is a program that cli_flags.def knows; others, like uv or nsys, are passed
-// over. The search ends at init, at a shell and what starts shells, at a process of another user,
-// and after MAX_LEVELS.
+// over. The search ends at a shell and what starts shells, at a process of another user, and after
+// MAX_LEVELS. It includes process 1: in a container that is the server itself.
 #define _GNU_SOURCE
 #include "write/command_line.h"
 
@@ -192,7 +192,7 @@ static size_t copy_harmless(struct ct_cli_arguments a, char *out, size_t size) {
     size_t used = 0;
     while (a.at < a.end) {
         const struct ct_cli_text t = ct_cli_next_argument(&a);
-        const char *equals;
+        const char *equals = NULL;
         const struct ct_cli_flag *f = t.n && *t.at == '-' ? find_flag(t, letters, &equals) : NULL;
         if (!f || (equals && !is_harmless(f, ct_cli_skip(t, (size_t)(equals + 1 - t.at)))))
             continue;
@@ -297,7 +297,7 @@ void ct_command_line_read_ancestors(void) {
         return;
     read_program_file("/proc/self/exe", self.file, sizeof self.file);
     unsigned pid = (unsigned)getppid();
-    for (uint8_t level = 2; level < MAX_LEVELS + 2 && pid > 1; level++, pid = a.parent) {
+    for (uint8_t level = 2; level < MAX_LEVELS + 2 && pid; level++, pid = a.parent) {
         if (read_ancestor(pid, &a) || a.user != getuid() || ends_search(a.file))
             return;
         ct_print(path, sizeof path, "/proc/%u/cmdline", pid);

@@ -195,10 +195,17 @@ void ct_package_versions_publish(const char *key, const char *version) {
     ct_info_set(key, "%.*s", (int)n, version);
 }
 
+// Whether a folder is a package's, not one that happens to have its name.
+static int is_package(int fd, const char *folder) {
+    char path[128];
+    ct_print(path, sizeof path, "%s/__init__.py", folder);
+    return !faccessat(fd, path, F_OK, 0);
+}
+
 // A package that was seen counts, whatever lies beside another one.
 static void publish_found(int fd, uint32_t seen) {
     static uint8_t was_seen[PACKAGES];
-    was_seen[seen] = 1;
+    was_seen[seen] |= (uint8_t)is_package(fd, packages[seen].folder);
     for (uint32_t k = 0; k < PACKAGES; k++) {
         char key[64];
         if (found[k].count != 1 || (k != seen && (packages[k].kind == RUNS || was_seen[k])) ||

@@ -2,11 +2,12 @@
 """A server whose workers use the driver; for test_facts.py, which installs it as a module of a package.
 
 How it runs its workers is in FACTS_SHAPE, because its command line is what is tested: `alone` (it works itself), or
-fork, spawn or forkserver with a process between (and two workers), or `shell`, `python` or `sleeper` (one worker as a
-program of its own, under a shell, under another Python, or under something else). With FACTS_TITLES every process but
-the first overwrites its arguments with a title, as setproctitle does. A worker prints its pid, what is left of its
-command line, and how many processes are above it up to the server; then it waits for the file FACTS_STAYS, if that is
-given. FACTS_CALLS: how many calls it makes; FACTS_LIBRARY: a library that makes one more (libcalls_driver.c).
+fork, spawn or forkserver with a process between (and two workers), or `shell`, `python` or `other` (one worker as a
+program of its own, under a shell, under another Python, or under something else, which has flags of its own). With
+FACTS_TITLES every process but the first overwrites its arguments with a title, as setproctitle does. A worker prints
+its pid, what is left of its command line, and how many processes are above it up to the server; then it waits for the
+file FACTS_STAYS, if that is given. FACTS_CALLS: how many calls it makes; FACTS_LIBRARY: a library that makes one more
+(libcalls_driver.c).
 """
 import ctypes
 import json
@@ -82,7 +83,7 @@ def main():
         return p.exitcode
     caller = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
     commands = {"shell": ["sh", "-c", '"$@"; exit $?', "sh", *code], "python": [sys.executable, "-c", caller, *code],
-                "sleeper": ["timeout", "600", *code]}
+                "other": ["perl", "-e", "exit(system(@ARGV[2..$#ARGV]) >> 8)", "--", "--dtype", "half", *code]}
     return subprocess.call(commands[shape])
 
 

@@ -34,6 +34,10 @@ static inline int ct_cli_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+static inline int ct_cli_is_sign(char c, const char *signs) {
+    return c && strchr(signs, c);
+}
+
 static inline int ct_cli_is_any(struct ct_cli_text v, const char *words) {
     for (; *words; words += *words == ' ') {
         const size_t n = strcspn(words, " ");
@@ -112,7 +116,7 @@ static inline int ct_cli_is_list(struct ct_cli_text v, int words) {
     for (size_t i = 0; i < v.n; i++) {
         const char c = v.at[i];
         const int letter = words && ct_cli_is_letter(c), digit = ct_cli_is_digit(c);
-        if (!letter && !digit && !memchr("[], {}\":=_", c, words ? 10 : 4))
+        if (!letter && !digit && !ct_cli_is_sign(c, words ? "[], {}\":=_" : "[], "))
             return 0;
         if ((letter && digits) || (digit && letters))
             return 0;
@@ -150,7 +154,8 @@ static inline int ct_cli_is_name(struct ct_cli_text v) {
     if (!v.n || v.n >= 96 || *v.at == '.')
         return 0;
     for (size_t i = 0; i < v.n; i++)
-        if (!ct_cli_is_letter(v.at[i]) && !ct_cli_is_digit(v.at[i]) && !memchr("._+-", v.at[i], 4))
+        if (!ct_cli_is_letter(v.at[i]) && !ct_cli_is_digit(v.at[i]) &&
+            !ct_cli_is_sign(v.at[i], "._+-"))
             return 0;
     return 1;
 }
