@@ -147,15 +147,6 @@ static void drain_and_name(void) {
     ct_symbolizer_free_idle_tables();
 }
 
-// Puts what was published into the journal: INFO alone does not wake this thread.
-static void save_info(void) {
-    struct ct_signal_guard guard;
-    if (ct_drain_lock_wait(&guard, 1000))
-        return;
-    ct_drain_run(CT_DRAIN_EVENTS);
-    ct_drain_lock_release(&guard);
-}
-
 // What follows reads other processes and folders, which may be on the network: it may wait for
 // long, holds no lock meanwhile, and full rings are drained by the threads that fill them.
 static _Atomic int runs;            // this thread, from its start to its end
@@ -163,15 +154,18 @@ static _Atomic int knows_ancestors; // their command lines were read
 
 static void read_ancestors(void) {
     ct_command_line_read_ancestors();
-    save_info();
     atomic_store(&knows_ancestors, 1);
 }
 
 static void read_versions(void) {
+    struct ct_signal_guard guard;
     if (!ct_package_versions_has_unread())
         return;
     ct_package_versions_read();
-    save_info();
+    if (ct_drain_lock_wait(&guard, 1000))
+        return;
+    ct_drain_run(CT_DRAIN_EVENTS); // commits INFO, which does not wake this thread
+    ct_drain_lock_release(&guard);
 }
 
 void ct_writer_thread_finish_reading(void) {

@@ -237,7 +237,8 @@ def killed():
     where = folder()
     root = install(where)
     p = start(where, sys.executable, "-m", MODULE, *GIVEN,
-              env={"FACTS_SHAPE": "spawn", "FACTS_STAYS": "/nowhere", "PYTHONPATH": f"{root}:{HERE}"})
+              env={"FACTS_SHAPE": "spawn", "FACTS_STAYS": "/nowhere", "PYTHONPATH": f"{root}:{HERE}",
+                   "CUTRACE_NVML": "0"})  # without it, nothing wakes the writer later
     until(p, lambda: sum(flags(f) == FLAGS and "vllm" in versions(f) for f in snapshots(where)) == 2)
     kill(p, group=True)
     equal(len(traces(where)), 2, said(where))
