@@ -21,6 +21,7 @@
 #include "record/rescan.h"
 #include "store/loaded_modules.h"
 #include "write/info_table.h"
+#include "write/package_versions.h"
 
 // ---- locks ----------------------------------------------------------------------------------
 // A thread that reports holds the mutex of PyTorch's allocator. Another thread that runs a
@@ -333,7 +334,7 @@ void ct_libc10_publish_info(void) {
     CT_ASSERT(published <= n);
     for (; published < n; published++)
         if (read_version(copies[published].path, version, sizeof version))
-            ct_info_set("torch.version", "%s", version);
+            ct_package_versions_publish("torch.version", version);
     if (missed)
         ct_info_set("torch.not_forwarded", "%u", missed);
 }

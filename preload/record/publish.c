@@ -155,9 +155,13 @@ static __attribute__((destructor)) void finish_at_exit(void) {
     if (!ct_tracing_is_open())
         return;
     const int saved = errno;
+    // The writer thread ends with the versions of the packages that this finds.
+    (void)drain_here(CT_DRAIN_EVENTS);
+    (void)ct_name_pending_resolve(2000);
     ct_wakeup_stop();
     ct_writer_thread_finish_notes();
     (void)drain_here(CT_DRAIN_EVENTS);
+    ct_writer_thread_finish_reading();
     (void)ct_name_pending_resolve(2000);
     // What is published after this drain has looked is put into the file by the thread that
     // publishes it.

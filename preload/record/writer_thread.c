@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 #include "store/journal.h"
 #include "store/name_table.h"
 #include "store/ring.h"
+#include "write/command_line.h"
 #include "write/dictionary.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
@@ -27,6 +29,7 @@
 #include "write/name_pending.h"
 #include "write/nvml.h"
 #include "write/oom_notice.h"
+#include "write/package_versions.h"
 #include "write/symbolizer.h"
 
 #define SAMPLE_NS UINT64_C(1000000000)
@@ -34,6 +37,7 @@
 #define NAP_NS UINT64_C(250000000)
 #define RETRY_NS UINT64_C(1000000000)
 #define STACK_BYTES (512u << 10)
+#define EXIT_MS 1000u
 #define ALONE_NS UINT64_C(100000000)
 #define FOREVER UINT64_MAX
 
@@ -143,6 +147,36 @@ static void drain_and_name(void) {
     ct_symbolizer_free_idle_tables();
 }
 
+// What follows reads other processes and folders, which may be on the network: it may wait for
+// long, holds no lock meanwhile, and full rings are drained by the threads that fill them.
+static _Atomic int runs;            // this thread, from its start to its end
+static _Atomic int knows_ancestors; // their command lines were read
+
+static void read_ancestors(void) {
+    ct_command_line_read_ancestors();
+    atomic_store(&knows_ancestors, 1);
+}
+
+static void read_versions(void) {
+    struct ct_signal_guard guard;
+    if (!ct_package_versions_has_unread())
+        return;
+    ct_package_versions_read();
+    if (ct_drain_lock_wait(&guard, 1000))
+        return;
+    ct_drain_run(CT_DRAIN_EVENTS); // commits INFO, which does not wake this thread
+    ct_drain_lock_release(&guard);
+}
+
+void ct_writer_thread_finish_reading(void) {
+    const struct timespec pause = {0, 1000000};
+    for (unsigned ms = 0; ms < EXIT_MS && atomic_load(&runs); ms++) {
+        if (atomic_load(&knows_ancestors) && !ct_package_versions_has_unread())
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 // ---- a process without its main thread --------------------------------------------------------
 // The main thread may end by pthread_exit. glibc then ends the process with its last thread, which
 // must not be this one.
@@ -173,6 +207,8 @@ __attribute__((constructor)) static void make_main_key(void) {
 
 void ct_writer_thread_after_fork(void) {
     atomic_store(&noting, 0);
+    atomic_store(&runs, 0);
+    atomic_store(&knows_ancestors, 0);
     watch_this_thread();
 }
 
@@ -210,12 +246,14 @@ static void *run(void *unused) {
     (void)prctl(PR_SET_NAME, "cutrace", 0, 0, 0);
     if (ct_symbolizer_rescan_modules() > 0) // the stacks in the journal need them
         ct_rescan();
+    read_ancestors();
     for (uint32_t asked = CT_WAKEUP_HURRY; !(asked & CT_WAKEUP_STOP) && !is_last();) {
         ct_clock_calibrate();
         int busy = !ct_rings_are_empty();
         if (must_say())
             say_failures();
         drain_and_name();
+        read_versions();
         sample_nvml();
         // While busy, the thread polls and needs no wakeup. When it finds nothing, it asks for one
         // first and looks again: a producer that published before the request is seen here.
@@ -231,6 +269,8 @@ static void *run(void *unused) {
             asked = ct_wakeup_wait(CT_WAKEUP_NOTICE, ns < NAP_NS ? ns : NAP_NS);
         ct_wakeup_forget();
     }
+    read_versions();
+    atomic_store(&runs, 0);
     return NULL;
 }
 
@@ -240,6 +280,7 @@ int ct_writer_thread_start(void) {
     pthread_t thread;
     if (ct_journal_get())
         ct_wakeup_use_journal(ct_journal_get());
+    atomic_store(&runs, 1);
     ct_signal_guard_enter(&guard); // the thread inherits the blocked signals
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -251,6 +292,8 @@ int ct_writer_thread_start(void) {
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
         rc = pthread_create(&thread, &attributes, run, NULL);
     }
+    if (rc)
+        atomic_store(&runs, 0);
     pthread_attr_destroy(&attributes);
     ct_signal_guard_leave(&guard);
     return -rc;

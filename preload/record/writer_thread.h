@@ -12,6 +12,10 @@ int ct_writer_thread_start(void);
 // bounded time, until a note that the writer thread is recording is published.
 void ct_writer_thread_finish_notes(void);
 
+// At the exit: waits, for at most a second, until the writer thread has read the command lines of
+// the process's ancestors and the versions of its packages.
+void ct_writer_thread_finish_reading(void);
+
 // A forked child, whose main thread is the calling one.
 void ct_writer_thread_after_fork(void);
 

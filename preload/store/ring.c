@@ -45,6 +45,7 @@
 
 #include "base/arena.h"
 #include "base/membarrier.h"
+#include "base/options.h"
 #include "base/pages.h"
 #include "store/journal.h"
 
@@ -128,7 +129,9 @@ static uint32_t thread_number(uint32_t tid) {
         return 0;
     t->number = 0; // the place may have been another thread's
     t->tid = tid;
-    (void)prctl(PR_GET_NAME, t->name, 0, 0, 0);
+    memset(t->name, 0, sizeof t->name);
+    if (!CT_OPTION_NUMBER(PRIVATE))
+        (void)prctl(PR_GET_NAME, t->name, 0, 0, 0);
     t->number = number;
     return number;
 }

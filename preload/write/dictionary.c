@@ -4,9 +4,7 @@
 // in which it was last defined.
 #include "write/dictionary.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
+#include <string.h>
 
 #include <cutrace/model/noise.h>
 
@@ -19,6 +17,8 @@
 #include "write/caller_rank.h"
 #include "write/hash_slots.h"
 #include "write/open_chunk.h"
+#include "write/package_versions.h"
+#include "write/thread_name.h"
 
 #define STRINGS (3u << 16)
 #define FRAMES (1u << 18)
@@ -200,33 +200,17 @@ static inline uint32_t get_name_id(uint32_t name) {
 
 // ---- threads --------------------------------------------------------------------------------
 
-// The name of the thread now; if the thread has ended, its name at its first event.
-static size_t read_thread_name(const struct ct_journal_thread *t, char *name, size_t size) {
-    char path[64];
-    ct_print(path, sizeof path, "/proc/self/task/%u/comm", t->tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, name, size);
-    if (fd >= 0)
-        close(fd);
-    if (n > 0 && name[n - 1] == '\n')
-        n--;
-    if (n <= 0) {
-        n = (ssize_t)strnlen(t->name, sizeof t->name);
-        memcpy(name, t->name, (size_t)n);
-    }
-    return (size_t)n;
-}
-
 static __attribute__((noinline)) uint32_t define_thread(uint32_t number) {
     const struct ct_journal_thread *t = ct_ring_thread(number);
     const uint32_t i = number % THREAD_IDS;
     if (!t)
         return 0;
-    char name[32];
+    char name[32] = "";
+    const size_t n = ct_thread_name_read(t, name, sizeof name);
     struct payload p;
     struct ct_out o = begin_payload(&p);
     ct_put_varint(&o, t->tid);
-    ct_put_varint(&o, get_string_id(name, read_thread_name(t, name, sizeof name)));
+    ct_put_varint(&o, n ? get_string_id(name, n) : 0);
     if (put_payload(&p, &o, CT_SECTION_THREADS, next_thread + 1))
         return 0;
     thread_ids[i].number = number;
@@ -247,6 +231,7 @@ static uint32_t get_module_id(struct ct_loaded_module *m) {
     if (m && m->file_generation != generation) {
         struct payload p;
         struct ct_out o = begin_payload(&p);
+        ct_package_versions_note(m->path, strlen(m->path));
         ct_put_varint(&o, get_string_id(m->path, strlen(m->path)));
         ct_put_varint(&o, m->base);
         ct_put_varint(&o, m->start);
@@ -278,6 +263,7 @@ static int read_code_name(uint64_t word, struct ct_code_name *t) {
 static void put_python(struct ct_out *o, uint64_t word) {
     struct ct_code_name t = {0};
     (void)read_code_name(word, &t);
+    ct_package_versions_note(t.file, t.file_bytes);
     ct_put_varint(o, CT_FRAME_PYTHON);
     ct_put_varint(o, t.function_bytes ? get_string_id(t.function, t.function_bytes) : 0);
     ct_put_varint(o, t.file_bytes ? get_string_id(t.file, t.file_bytes) : 0);

@@ -15,6 +15,7 @@
 #include <cutrace/format/xxh64.h>
 
 #include "../lib/draw.h"
+#include "read/facts.h"
 #include "views/views.h"
 #include <cutrace/format/xxh64.h>
 
@@ -27,6 +28,7 @@ static void view_all(struct ct_trace *t) {
 #include "views/arguments.def"
     };
     struct ct_call_sites sites;
+    struct ct_facts facts;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
         struct ct_arguments o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
@@ -42,6 +44,9 @@ static void view_all(struct ct_trace *t) {
         views[i / 2](&v);
         ct_call_sites_free(&sites);
     }
+    ct_facts_read(&facts, &t->definitions);
+    (void)ct_facts_has_version(&facts, "vllm", "0.21.0");
+    ct_facts_free(&facts);
 }
 
 // A file of one chunk with this body. The caller frees it.

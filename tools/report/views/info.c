@@ -9,12 +9,15 @@
 
 enum { KEY = 36 }; // columns of "hook.cuDevicePrimaryCtxRelease.calls"
 
-static int compare_keys(const void *a, const void *b, void *names) {
-    const struct ct_definitions *n = names;
-    const struct ct_string *x = &n->strings[((const struct ct_info_pair *)a)->key];
-    const struct ct_string *y = &n->strings[((const struct ct_info_pair *)b)->key];
+static int compare_strings(const struct ct_string *x, const struct ct_string *y) {
     const int c = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
     return c ? c : (x->length > y->length) - (x->length < y->length);
+}
+
+static int compare_keys(const void *a, const void *b, void *names) {
+    const struct ct_definitions *n = names;
+    return compare_strings(&n->strings[((const struct ct_info_pair *)a)->key],
+                           &n->strings[((const struct ct_info_pair *)b)->key]);
 }
 
 static struct ct_info_pair *sort_facts(struct ct_definitions *n) {
@@ -25,6 +28,24 @@ static struct ct_info_pair *sort_facts(struct ct_definitions *n) {
         qsort_r(facts, count, sizeof *facts, compare_keys, n);
     }
     return facts;
+}
+
+// The value of a key in the sorted facts, or NULL.
+static const struct ct_string *find_fact(const struct ct_string *strings,
+                                         const struct ct_info_pair *facts, size_t count,
+                                         const struct ct_string *key) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int c = compare_strings(&strings[facts[middle].key], key);
+        if (!c)
+            return &strings[facts[middle].value];
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
 }
 
 // Prefixes of the counters of symbol look-ups. There are hundreds of these; the text has only their
@@ -46,12 +67,53 @@ static void print_key(struct ct_view *v, const char *key) {
     fprintf(v->out, "%s%*s " CT_WRAP_HANG, key, (int)(n < KEY ? KEY - n : 0), "");
 }
 
-static void print_fact(struct ct_view *v, const struct ct_string *key,
-                       const struct ct_string *value) {
+// Where a flag was given is a fact of its own, KEY.from. The text has it behind the flag's value.
+static const char origin[] = ".from";
+enum { ORIGIN = sizeof origin - 1, MOST_KEY = 200 };
+
+static int has_origin(const struct ct_string *key) {
+    static const char flag[] = "flag.", program[] = "process.program";
+    return (key->length > sizeof flag - 1 && !memcmp(key->at, flag, sizeof flag - 1)) ||
+           (key->length >= sizeof program - 1 && !memcmp(key->at, program, sizeof program - 1));
+}
+
+static const struct ct_string *find_origin(const struct ct_string *strings,
+                                           const struct ct_info_pair *facts, size_t count,
+                                           const struct ct_string *key) {
+    char text[MOST_KEY + ORIGIN];
+    if (key->length > MOST_KEY || !has_origin(key))
+        return NULL;
+    memcpy(text, key->at, key->length);
+    memcpy(text + key->length, origin, ORIGIN);
+    return find_fact(strings, facts, count, &(struct ct_string){text, key->length + ORIGIN});
+}
+
+// Whether a key is the origin of another fact, which has it in its line.
+static int is_origin(const struct ct_string *strings, const struct ct_info_pair *facts,
+                     size_t count, const struct ct_string *key) {
+    if (key->length <= ORIGIN || key->length > MOST_KEY + ORIGIN || !has_origin(key) ||
+        memcmp(key->at + key->length - ORIGIN, origin, ORIGIN) != 0)
+        return 0;
+    const struct ct_string flag = {key->at, key->length - ORIGIN};
+    return has_origin(&flag) && find_fact(strings, facts, count, &flag) != NULL;
+}
+
+static void print_fact(struct ct_view *v, const struct ct_info_pair *facts, size_t count,
+                       const struct ct_info_pair *fact) {
+    const struct ct_string *strings = v->trace->definitions.strings;
+    const struct ct_string *key = &strings[fact->key], *value = &strings[fact->value];
     char name[200];
+    if (is_origin(strings, facts, count, key))
+        return;
+    const struct ct_string *from = find_origin(strings, facts, count, key);
     ct_utf8_sanitize(name, sizeof name, key->at, key->length);
     print_key(v, name);
     ct_utf8_print_sanitized(v->out, value->at, value->length);
+    if (from) {
+        fputs(" (", v->out);
+        ct_utf8_print_sanitized(v->out, from->at, from->length);
+        putc(')', v->out);
+    }
     putc('\n', v->out);
 }
 
@@ -64,7 +126,7 @@ static void print_facts(struct ct_view *v, const struct ct_info_pair *facts, siz
             n++;
         (void)snprintf(name, sizeof name, "%s*", prefix ? prefix : "");
         if (!prefix) {
-            print_fact(v, &strings[facts[i].key], &strings[facts[i].value]);
+            print_fact(v, facts, count, &facts[i]);
             continue;
         }
         print_key(v, name);
