@@ -42,7 +42,8 @@ def keys(value, path, found):
         for v in value:
             keys(v, path + "[]", found)
     else:
-        check(not isinstance(value, float) or path.endswith("_fragmentation"), "%s is not a whole number" % path)
+        is_share = path.endswith(("_fragmentation", ".confidence"))
+        check(not isinstance(value, float) or is_share, "%s is not a whole number" % path)
 
 
 def read(view, path, *more):
