@@ -12,6 +12,7 @@
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
 #include "views/document.h"
+#include "views/explain.h"
 #include "views/help.h"
 #include "views/processes.h"
 #include "views/progress.h"
@@ -161,6 +162,20 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
     return ct_processes_print(o, terminal, o->json ? NULL : warn_incomplete);
 }
 
+// A text has no trace.
+static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                   const char *path, int in_list) {
+    struct ct_error error;
+    const int status = ct_explain_print(o, terminal, path, &error);
+    return status ? report_error(&error, in_list) : status;
+}
+
+static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                      const char *path, int in_list) {
+    return o->command == CT_COMMAND_explain ? explain(o, terminal, path, in_list)
+                                            : report(o, terminal, path, in_list);
+}
+
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
     const int is_table = several && o->command == CT_COMMAND_summary;
@@ -170,13 +185,15 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         return report_processes(o, terminal);
     if (list)
         putchar('[');
+    if (!o->path_count)
+        status = report_one(o, terminal, "-", 0);
     for (int i = 0; i < o->path_count; i++) {
         if (list && i)
             putchar(',');
         if (!o->json && several)
             print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
-        const int one = report(o, terminal, o->paths[i], list);
+        const int one = report_one(o, terminal, o->paths[i], list);
         status = status > one ? status : one;
     }
     if (is_table)

@@ -299,6 +299,8 @@ static int check_output(const struct parser *p) {
 
 static int check_paths(const struct parser *p) {
     const struct ct_arguments *o = p->o;
+    if (o->command == CT_COMMAND_explain)
+        return 0; // (standard input, if there is none)
     for (int i = 0; i < o->path_count && !o->have_command && !p->only_paths; i++)
         if (is_mistyped(o->paths[i]))
             return report_mistyped(p, o->paths[i], "neither a command nor a file");
