@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
-from tap import ROOT, Skip, case, check, equal, main, report  # noqa: E402
+from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "stats", "timeline", "frag", "info", "check")
@@ -36,7 +36,7 @@ def keys(value, path, found):
     if isinstance(value, dict):
         for k, v in value.items():
             found.setdefault(k, path)
-            if k != "info":
+            if k not in ("info", "settings"):
                 keys(v, path + "." + k, found)
     elif isinstance(value, list):
         for v in value:
@@ -73,6 +73,8 @@ def keys_of_schemas():
 @case("every key that any view writes is on the page and in the schemas, and every key there is written")
 def every_key_is_documented():
     found = {}
+    for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
+        keys(json.loads(read_json("explain", text)), "explain", found)
     for path in FILES:
         for view in VIEWS:
             d = read(view, path)
@@ -342,7 +344,7 @@ def same_keys_always():
         if isinstance(value, dict):
             equal(seen.setdefault(path, list(value)), list(value), path)
             for k, v in value.items():
-                if k != "info":
+                if k not in ("info", "settings"):
                     same(v, path + "." + k)
         elif isinstance(value, list):
             for v in value:

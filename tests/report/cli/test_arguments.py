@@ -195,11 +195,12 @@ def help_of_commands():
         text = right("help", command)
         for words in ((command, "--help"), ("--help", command), (command, "-h", "no.zst")):
             equal(right(*words), text)
-        check(text.startswith("usage: cutrace-report %s [OPTION...] TRACE...\n" % command), text)
+        files = "[FILE|-]..." if command == "explain" else "TRACE..."
+        check(text.startswith("usage: cutrace-report %s [OPTION...] %s\n" % (command, files)), text)
         listed = set(re.findall(r"^  (?:-\w,|   ) --([\w-]+)", text, re.M))
         equal(listed, {n for n, o in OPTIONS.items() if command in o[2]}, command)
         check("\nexit codes: 0 done, " in text, text)
-        example = re.search(r"^example: cutrace-report (.*) TRACE$", text, re.M)[1].split()
+        example = re.search(r"^example: cutrace-report (.*) (?:TRACE|server\.log)$", text, re.M)[1].split()
         equal(example[0], command)
         if command not in ("seal", "export", "symbolize", "timeline"):
             check(report(*example, REFUSED)[0] in (0, 3), str(example))

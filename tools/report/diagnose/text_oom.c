@@ -38,7 +38,8 @@ static struct ct_human_text size(int64_t bytes) {
 }
 
 static int64_t value(const struct ct_text_fact *e, enum ct_text_field field) {
-    return e->values[field].known && e->values[field].value >= 0 ? e->values[field].value : -1;
+    const struct ct_text_value *v = &e->values[field];
+    return v->known && v->value >= 0 && v->value < CT_TEXT_MOST ? v->value : -1;
 }
 
 // Says which process of a list is the one that writes: none if it is named apart; a lone one; of several
@@ -64,7 +65,7 @@ static void read_processes(const struct ct_text_fact *e, struct figures *n) {
     for (unsigned i = 0; i < e->process_count; i++)
         if ((int)i != own) {
             const int64_t held = e->processes[i].bytes.value;
-            n->others = n->others > INT64_MAX - held ? INT64_MAX : n->others + held;
+            n->others += held > 0 ? held : 0;
             n->other_count++;
         }
 }
@@ -188,7 +189,7 @@ static int judge_impossible(const struct judged *j) {
 static int judge_limit(const struct judged *j) {
     const struct figures *n = &j->n;
     if (n->limit <= 0 || n->total <= 0 || n->limit >= n->total || n->allocated < 0 ||
-        n->allocated + n->tried <= n->limit)
+        n->allocated + (n->idle > 0 ? n->idle : 0) + n->tried <= n->limit)
         return 0;
     struct ct_verdict *v = add(j, CT_SCENARIO_MIS_BUDGET, 0.75,
                                "PyTorch reached the limit that was set for it, not the end of the "
@@ -233,8 +234,7 @@ static void judge_fragmentation(const struct judged *j) {
     const struct figures *n = &j->n;
     if (n->idle < 0 || n->tried < 0 || n->idle < n->tried || n->idle < GIB || n->tried < 20 * MIB)
         return;
-    const int64_t reserved =
-        n->allocated > INT64_MAX - n->idle ? INT64_MAX : n->allocated + n->idle;
+    const int64_t reserved = n->allocated + n->idle;
     const int share = (int)((__int128)n->idle * 100 / reserved);
     if (share < 10 || j->phase.scenario == CT_SCENARIO_GRAPH_CAPTURE)
         return;
@@ -254,12 +254,10 @@ static void judge_fragmentation(const struct judged *j) {
 static int64_t find_planned(const struct ct_text_facts *f) {
     const struct ct_text_fact *plan = ct_facts_find(f, CT_TEXT_KIND_SUGGESTION),
                               *kv = ct_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
-    if (!plan || !kv || value(plan, CT_TEXT_WEIGHTS) < 0 || value(kv, CT_TEXT_KV) < 0 ||
-        value(plan, CT_TEXT_WEIGHTS) > INT64_MAX / 4 || value(kv, CT_TEXT_KV) > INT64_MAX / 4)
+    if (!plan || !kv || value(plan, CT_TEXT_WEIGHTS) < 0 || value(kv, CT_TEXT_KV) < 0)
         return -1;
     const int64_t activation = value(plan, CT_TEXT_ACTIVATION);
-    return value(plan, CT_TEXT_WEIGHTS) + value(kv, CT_TEXT_KV) +
-           (activation > 0 && activation < INT64_MAX / 4 ? activation : 0);
+    return value(plan, CT_TEXT_WEIGHTS) + value(kv, CT_TEXT_KV) + (activation > 0 ? activation : 0);
 }
 
 static int is_serving(const struct judged *j) {
@@ -272,7 +270,7 @@ static int judge_plan(const struct judged *j) {
     if (!is_serving(j) || planned < 0 || j->n.allocated - planned < 512 * MIB)
         return 0;
     struct ct_verdict *v =
-        add(j, CT_SCENARIO_LEAK, 0.6,
+        add(j, CT_SCENARIO_LEAK, j->phase.by_traceback ? 0.45 : 0.6,
             "PyTorch held more than vLLM had planned for weights, activations and "
             "KV cache together");
     (void)ct_verdict_add_text(v, "planned were %s; %s more was held", size(planned).text,
@@ -430,7 +428,9 @@ void ct_text_oom_judge(const struct ct_text_facts *f, const struct ct_text_fact 
         const int others = judge_others(&j);
         judge_fragmentation(&j);
         const int planned = judge_plan(&j), budget = judge_budget(&j);
-        judge_phase(&j, others || planned ? 0.3 : budget && is_serving(&j) ? 0.22 : 0);
+        judge_phase(&j, others || (planned && !j.phase.by_traceback) ? 0.3
+                        : budget && is_serving(&j)                   ? 0.22
+                                                                     : 0);
         if (v->count == before)
             judge_rest(&j);
     }

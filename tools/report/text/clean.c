@@ -63,9 +63,10 @@ static size_t measure_entity(const char *p, size_t left, char *stands_for) {
 
 // Each of these returns the length of what it knows at `p`, 0 if it is something else.
 
+// Blanks, signs of a quotation, and the left side of a box.
 static size_t measure_blanks(const char *p, size_t left) {
     size_t n = 0;
-    while (n < left && (p[n] == ' ' || p[n] == '\t' || p[n] == '>'))
+    while (n < left && (p[n] == ' ' || p[n] == '\t' || p[n] == '>' || (unsigned char)p[n] >= 0x80))
         n++;
     return n;
 }

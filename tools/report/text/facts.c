@@ -201,7 +201,8 @@ static void add_setting(struct ct_text_facts *f, const char *text, size_t length
             return;
         memcpy(read.value, "True", 5);
     } else if (end < length && (text[end] == 'k' || text[end] == 'K')) {
-        read.number.value *= text[end] == 'k' ? 1000 : 1024; // (vLLM's 32k and 32K)
+        if (read.number.value < CT_TEXT_MOST / 1024) // (vLLM's 32k and 32K)
+            read.number.value *= text[end] == 'k' ? 1000 : 1024;
     }
     if (!*s->value)
         *s = read;

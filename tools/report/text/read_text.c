@@ -92,14 +92,15 @@ static void add_part(struct window *w, const char *part, size_t n) {
         scan(w, 0);
 }
 
-// Ends a line that had `columns`. The mark of an empty line is that of the line before.
+// Ends a line that had `columns`. The mark of an empty line is that of the line before. In the frame of a
+// box (its right side is no ASCII) blanks only fill the line up.
 static void end_line(struct window *w, const char *line, size_t columns) {
-    const int may_wrap = columns >= WRAPPED_FROM && line[columns - 1] != ' ';
-    const char mark = may_wrap ? CT_TEXT_WRAP : CT_TEXT_BREAK;
-    const char last = w->length ? w->text[w->length - 1] : 0;
-    if (last == ' ')
-        w->text[w->length - 1] = CT_TEXT_BREAK;
-    else if (w->length && last != CT_TEXT_WRAP && last != CT_TEXT_BREAK)
+    const unsigned char last = columns ? (unsigned char)line[columns - 1] : ' ';
+    const char mark = columns >= WRAPPED_FROM && last != ' ' ? CT_TEXT_WRAP : CT_TEXT_BREAK;
+    char *end = w->length ? &w->text[w->length - 1] : NULL;
+    if (end && *end == ' ')
+        *end = last >= 0x80 ? mark : CT_TEXT_BREAK;
+    else if (end && *end != CT_TEXT_WRAP && *end != CT_TEXT_BREAK)
         w->text[w->length++] = mark;
     w->in_line = 0;
 }

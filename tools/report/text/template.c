@@ -151,8 +151,8 @@ static void scale(const struct number *n, int64_t unit, struct ct_text_value *v)
     for (int i = 0; i < n->decimals; i++)
         power *= 10;
     value /= power;
-    if (value > INT64_MAX)
-        value = INT64_MAX;
+    if (value > CT_TEXT_MOST)
+        value = CT_TEXT_MOST;
     *v = (struct ct_text_value){1, n->negative ? -(int64_t)value : (int64_t)value,
                                 (int64_t)(unit / power)};
     if (v->step < 1)

@@ -48,8 +48,10 @@ enum ct_text_kind {
     CT_TEXT_KINDS
 };
 
-// A value is known to `step`: a size of 1.74 GiB to a hundredth of a GiB. Values that no int64_t holds
-// are its largest one: "17179869184.00 GiB".
+// A value is known to `step`: a size of 1.74 GiB to a hundredth of a GiB. Larger ones than CT_TEXT_MOST
+// ("17179869184.00 GiB") are CT_TEXT_MOST, so that a few of them can be added up without an overflow.
+#define CT_TEXT_MOST (INT64_C(1) << 60)
+
 struct ct_text_value {
     int known;
     int64_t value, step;
