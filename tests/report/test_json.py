@@ -75,6 +75,13 @@ def every_key_is_documented():
     found = {}
     for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
         keys(json.loads(read_json("explain", text)), "explain", found)
+    scrapes = os.path.join(FOLDER, "metrics")
+    with open(scrapes, "w", encoding="utf-8") as f:
+        f.write("# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
+    for view in ("summary", "oom", "info"):
+        for trace in glob.glob(os.path.join(ROOT, "tests/report/vllm/burst*/trace.zst")):
+            keys(json.loads(read_json(view, trace, "--log", text, "--metrics", scrapes, *(() if view == "info" else ("--error", "x")))),
+                 view, found)
     for path in FILES:
         for view in VIEWS:
             d = read(view, path)

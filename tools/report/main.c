@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
+#include "views/companions.h"
 #include "views/document.h"
 #include "views/explain.h"
 #include "views/help.h"
@@ -111,6 +112,19 @@ static int show(struct ct_view *v, int in_list) {
     return views[v->options->command](v);
 }
 
+// Shows a trace with what stands beside it.
+static int show_with_companions(struct ct_view *v, int in_list) {
+    struct ct_companions companions;
+    struct ct_error error;
+    if (ct_companions_read(v->options, &companions, &error))
+        return report_error(&error, in_list);
+    v->companions = &companions;
+    const int status = show(v, in_list);
+    v->companions = NULL;
+    ct_companions_free(&companions);
+    return status;
+}
+
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const char *path, int in_list) {
     struct ct_trace trace = {.details =
@@ -132,7 +146,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
-        status = show(&v, in_list);
+        status = show_with_companions(&v, in_list);
         if (v.out != stdout)
             fclose(v.out);
         ct_call_sites_free(&sites);

@@ -40,7 +40,8 @@ for name_, letter_, argument_, where_ in re.findall(
     OPTIONS[name_] = (letter_.strip("'0"), argument_ != "NULL", taken)
 VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to": "5.9", "top": "1", "limit": "1", "demangle": "no",
           "units": "bytes", "color": "always", "progress": "plain", "events": "2", "format": "torch", "output": "out",
-          "sysroot": "/", "debug-dir": "/"}
+          "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
+          "error": "CUDA out of memory"}
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
              "debuginfod", "noise", "licenses", "help", "version"}
