@@ -200,6 +200,14 @@ def exit_codes():
     equal((code, json.loads(out)[1]), (3, None))
 
 
+@case("SGLang's tokens are read in each of its spellings")
+def tokens():
+    for word in ("Available tokens", "Avaliable tokens", "Availiable tokens", "Available full tokens"):
+        text = f"RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 8192 tokens.\n{word}: 5120\n"
+        said = explain(text.encode())["verdicts"][0]["evidence"][0]["text"]
+        equal(said, "line 1: 8192 tokens were asked for, 5120 were available", word)
+
+
 @case("advice names a value only where the text has what it is computed from")
 def advice():
     length = explain(b"ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed, "

@@ -35,6 +35,21 @@ static void each_template_matches_itself_in_pieces(void **state) {
     assert_int_equal(match("no available memory for the cache blocks").kind, CT_TEXT_KINDS);
 }
 
+static void every_template_begins_with_four_letters(void **state) {
+    static const char *const templates[] = {
+#define CT_TEMPLATE(KIND, text, source) text,
+#include "text/templates.def"
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        size_t letters = 0;
+        for (const char *t = templates[i]; *t && !strchr("[]{}<>|", *t); t++)
+            letters += *t != ' ';
+        if (letters < 4)
+            fail_msg("%s: the search begins with four letters", templates[i]);
+    }
+}
+
 static void sizes_have_units_and_steps(void **state) {
     (void)state;
     const struct {
@@ -211,6 +226,7 @@ static void sizes_of_requests(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_template_matches_itself_in_pieces),
+        cmocka_unit_test(every_template_begins_with_four_letters),
         cmocka_unit_test(sizes_have_units_and_steps),
         cmocka_unit_test(optional_parts_leave_nothing_behind),
         cmocka_unit_test(a_longer_sentence_comes_before_a_shorter_one),

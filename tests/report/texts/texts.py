@@ -77,7 +77,8 @@ def bare():
     f.others = [(71, 21.3 * GIB)]
     hidden = new(f).replace(f"Process 71 has {size(21.3 * GIB)} memory in use. ", "")
     shape("unlisted", "co-tenant", "T5: this process and free are half of the device", hidden)
-    shape("fraction", "mis-budget", "T3a", old(full("fraction", total=39.39 * GIB, free=6 * GIB, tried=3.5 * GIB, idle=0), allowed=True, name="torch.cuda.OutOfMemoryError"))
+    f = full("fraction", total=39.39 * GIB, free=6 * GIB, tried=3.5 * GIB, idle=0)
+    shape("fraction", "mis-budget", "T3a", old(f, allowed=True, name="torch.cuda.OutOfMemoryError"))
 
 
 # ---- PyTorch's message at the end of a traceback

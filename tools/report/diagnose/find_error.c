@@ -12,8 +12,8 @@ static int is_near(const struct ct_text_value *said, uint64_t is, uint64_t round
     return value + step + 1 >= is && value <= is + step + rounding;
 }
 
-// How well an event fits: 0: not at all. Size and device must fit where both are known; what was free
-// differs where other processes allocate, and then speaks for another event.
+// How well an event fits: 0: not at all. Size and device must fit where both are known; what was
+// free differs where other processes allocate, and then speaks for another event.
 static int weigh(const struct ct_oom_event *o, const struct ct_text_fact *m,
                  struct ct_found_error *f) {
     const struct ct_text_value *tried = &m->values[CT_TEXT_TRIED], *gpu = &m->values[CT_TEXT_GPU],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The KV cache of a paged attention: bytes of tokens and blocks, blocks of requests, and what partly
-// filled blocks waste. All results saturate at UINT64_MAX, and are 0 where a factor is.
+// The KV cache of a paged attention: bytes of tokens and blocks, blocks of requests, and what
+// partly filled blocks waste. All results saturate at UINT64_MAX, and are 0 where a factor is.
 #ifndef CT_KV_ARITHMETIC_H
 #define CT_KV_ARITHMETIC_H
 
@@ -26,8 +26,8 @@ struct ct_kv_waste {
 // Adds the requests of these lengths.
 void ct_kv_waste_add(struct ct_kv_waste *w, const uint64_t *lengths, size_t count,
                      uint64_t block_tokens);
-// The empty share of the last block of a request, in millionths: 17 tokens in blocks of 16 are two, of
-// which the second is 937500 empty.
+// The empty share of the last block of a request, in millionths: 17 tokens in blocks of 16 are two,
+// of which the second is 937500 empty.
 uint64_t ct_kv_last_block_empty(uint64_t tokens, uint64_t block_tokens);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts on a server's metrics: what a trace of the device cannot show, as the KV cache is allocated
-// once and its blocks are given out within it.
+// Verdicts on a server's metrics: what a trace of the device cannot show, as the KV cache is
+// allocated once and its blocks are given out within it.
 #ifndef CT_METRICS_VERDICTS_H
 #define CT_METRICS_VERDICTS_H
 

@@ -81,8 +81,8 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
 
 // ---- advice by scenario -------------------------------------------------------------------------
 
-// A number of a setting that shrinks with the share of the request that was free, in steps; 0: there is
-// no figure for it, or it would be 0.
+// A number of a setting that shrinks with the share of the request that was free, in steps; 0:
+// there is no figure for it, or it would be 0.
 static int64_t scale_down(int64_t value, int64_t step, const struct ct_text_fact *oom) {
     if (!oom || !oom->values[CT_TEXT_TRIED].known || !oom->values[CT_TEXT_FREE].known || value <= 0)
         return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to change, by the settings and figures that a text has. A value is only named where the text has
-// what it is computed from.
+// What to change, by the settings and figures that a text has. A value is only named where the text
+// has what it is computed from.
 #ifndef CT_TEXT_ADVICE_H
 #define CT_TEXT_ADVICE_H
 
@@ -15,7 +15,8 @@ int64_t ct_text_advice_utilization(const struct ct_text_facts *f);
 int64_t ct_text_advice_capacity(const struct ct_text_facts *f);
 // How many GPUs work on one model, by the settings; 0: not known.
 int64_t ct_text_advice_ranks(const struct ct_text_facts *f);
-// Adds advice to lower the budget by `missing` bytes, or (negative) to raise it. `why` ends a sentence.
+// Adds advice to lower the budget by `missing` bytes, or (negative) to raise it. `why` ends a
+// sentence.
 void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
                            const char *why);
 // Adds the advice of a scenario. `oom` may be NULL.

@@ -10,8 +10,8 @@
 
 #define GIB (INT64_C(1) << 30)
 
-// One row for each kind: the scenario that its text names, and what it says. Kinds with rules of their
-// own are judged below.
+// One row for each kind: the scenario that its text names, and what it says. Kinds with rules of
+// their own are judged below.
 static const struct {
     enum ct_text_kind kind;
     enum ct_scenario scenario;
@@ -25,7 +25,8 @@ static const struct {
     {CT_TEXT_KIND_CAPTURE_FAILED, CT_SCENARIO_GRAPH_CAPTURE, 0.9,
      "the capture of CUDA graphs needed more than was left", NULL},
     {CT_TEXT_KIND_WARMUP_FAILED, CT_SCENARIO_STARTUP_PROFILE, 0.8,
-     "the warm-up with the largest batch, which measures what is left for the KV cache, did not fit",
+     "the warm-up with the largest batch, which measures what sta"
+     "ys for the KV cache, did not fit",
      NULL},
     {CT_TEXT_KIND_PREFILL_TOKENS, CT_SCENARIO_STARTUP_PROFILE, 0.85,
      "the largest prefill that is allowed does not fit", NULL},
@@ -175,7 +176,8 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
 
 // ---- the device at the start --------------------------------------------------------------------
 
-// Less was free at the start than the budget. A context and NCCL take up to 1.5 GiB: more is others'.
+// Less was free at the start than the budget. A context and NCCL take up to 1.5 GiB: more is
+// others'.
 static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_fact *e,
                             struct ct_verdicts *l) {
     const int64_t total = e->values[CT_TEXT_TOTAL].value, free = e->values[CT_TEXT_FREE].value;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts on errors that name their kind themselves: vLLM's, other servers', the host's, the driver's.
+// Verdicts on errors that name their kind themselves: vLLM's, other servers', the host's, the
+// driver's.
 #ifndef CT_TEXT_ERRORS_H
 #define CT_TEXT_ERRORS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What these rules must not do was measured on public threads: memory that is reserved but unallocated
-// exceeds most requests without being the cause; a lone "Process N" is the process itself under the
-// number that the host knows; several processes are mostly ranks of one job.
+// What these rules must not do was measured on public threads: memory that is reserved but
+// unallocated exceeds most requests without being the cause; a lone "Process N" is the process
+// itself under the number that the host knows; several processes are mostly ranks of one job.
 #include "diagnose/text_oom.h"
 
 #include <inttypes.h>
@@ -42,8 +42,8 @@ static int64_t value(const struct ct_text_fact *e, enum ct_text_field field) {
     return v->known && v->value >= 0 && v->value < CT_TEXT_MOST ? v->value : -1;
 }
 
-// Says which process of a list is the one that writes: none if it is named apart; a lone one; of several
-// the one that can hold what PyTorch holds.
+// Says which process of a list is the one that writes: none if it is named apart; a lone one; of
+// several the one that can hold what PyTorch holds.
 static int find_own(const struct ct_text_fact *e, const struct figures *n) {
     int own = -1;
     if (n->in_use >= 0)
@@ -171,7 +171,8 @@ static struct ct_verdict *add(const struct judged *j, enum ct_scenario scenario,
 
 // ---- rules --------------------------------------------------------------------------------------
 
-// A request larger than the device. (Windows lends memory of the host: there more than all is allocated.)
+// A request larger than the device. (Windows lends memory of the host: there more than all is
+// allocated.)
 static int judge_impossible(const struct judged *j) {
     const struct figures *n = &j->n;
     if (n->total <= 0 || n->tried - n->tried_step <= n->total || n->allocated > n->total)
@@ -200,7 +201,8 @@ static int judge_limit(const struct judged *j) {
     return 1;
 }
 
-// Others on the device, if what they hold is more than what was missing. Returns whether they decide.
+// Others on the device, if what they hold is more than what was missing. Returns whether they
+// decide.
 static int judge_others(const struct judged *j) {
     const struct figures *n = &j->n;
     const int64_t ranks = ct_text_advice_ranks(j->f);
@@ -228,8 +230,8 @@ static int judge_others(const struct judged *j) {
     return decides || confidence > 0.8;
 }
 
-// Idle memory of the pool is only a cause where there is much of it: more than the request, and a good
-// part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4.
+// Idle memory of the pool is only a cause where there is much of it: more than the request, and a
+// good part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4.
 static void judge_fragmentation(const struct judged *j) {
     const struct figures *n = &j->n;
     if (n->idle < 0 || n->tried < 0 || n->idle < n->tried || n->idle < GIB || n->tried < 20 * MIB)

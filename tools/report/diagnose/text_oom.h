@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts on an out-of-memory message of PyTorch's allocator or of a CUDA call, by its own figures, its
-// traceback, and what a log says around it.
+// Verdicts on an out-of-memory message of PyTorch's allocator or of a CUDA call, by its own
+// figures, its traceback, and what a log says around it.
 #ifndef CT_TEXT_OOM_H
 #define CT_TEXT_OOM_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/text_place.h"
 
-// In the order of phases, the outermost first. A row holds if all of `places` are among those of the
-// traceback.
+// In the order of phases, the outermost first. A row holds if all of `places` are among those of
+// the traceback.
 static const struct {
     uint32_t places;
     enum ct_scenario scenario;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a text's error happened: of the functions in its traceback the outermost phase counts, as
-// phases contain one another (a profile run executes the model). Without a traceback the lines before
-// the error say how far the program had come.
+// phases contain one another (a profile run executes the model). Without a traceback the lines
+// before the error say how far the program had come.
 #ifndef CT_TEXT_PLACE_H
 #define CT_TEXT_PLACE_H
 

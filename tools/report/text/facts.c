@@ -6,8 +6,8 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 
-// Facts of one kind that are kept; later ones are counted with the last of them. Clauses belong to an
-// OOM within so many lines: other processes may write between them.
+// Facts of one kind that are kept; later ones are counted with the last of them. Clauses belong to
+// an OOM within so many lines: other processes may write between them.
 enum { KEPT = 24, CLAUSE_LINES = 60 };
 
 static const struct {
@@ -61,8 +61,8 @@ static struct ct_text_fact *find_same(struct ct_text_facts *f, const struct ct_t
     return NULL;
 }
 
-// Adds a fact, or counts it with one that says the same. Returns the one that is in the list. One that
-// clauses may follow is only compared when these are known: it is never merged here.
+// Adds a fact, or counts it with one that says the same. Returns the one that is in the list. One
+// that clauses may follow is only compared when these are known: it is never merged here.
 static struct ct_text_fact *add(struct ct_text_facts *f, const struct ct_text_fact *fact,
                                 int merges) {
     struct ct_text_fact *same = merges || f->kept[fact->kind] >= KEPT ? find_same(f, fact) : NULL;
@@ -78,8 +78,8 @@ static struct ct_text_fact *add(struct ct_text_facts *f, const struct ct_text_fa
     return &f->list[f->count++];
 }
 
-// A traceback ends with its error. In a log whose newest line is the first one, it follows the error,
-// and "Traceback" is its last line: then the error that has no places yet takes them.
+// A traceback ends with its error. In a log whose newest line is the first one, it follows the
+// error, and "Traceback" is its last line: then the error that has no places yet takes them.
 static void give_places(struct ct_text_facts *f) {
     struct ct_text_fact *last = f->open ? &f->list[f->open - 1] : NULL;
     if (last && !last->places)

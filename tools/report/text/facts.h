@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a text says: errors, figures of a start, settings, a server's periodic figures, each with the
-// line it stands in. Memory is bounded, however long the text is.
+// What a text says: errors, figures of a start, settings, a server's periodic figures, each with
+// the line it stands in. Memory is bounded, however long the text is.
 #ifndef CT_FACTS_H
 #define CT_FACTS_H
 

@@ -23,7 +23,8 @@ static int is_share(enum ct_metric field) {
 
 // ---- numbers ------------------------------------------------------------------------------------
 
-// A decimal number, with an exponent or without, in units of 1 / `unit`; -1: it is none, or negative.
+// A decimal number, with an exponent or without, in units of 1 / `unit`; -1: it is none, or
+// negative.
 static int64_t parse_number(const char *p, int64_t unit) {
     char *end;
     const double v = strtod(p, &end);
@@ -37,7 +38,8 @@ static int64_t parse_number(const char *p, int64_t unit) {
 static uint64_t parse_seconds(const char *p) {
     uint64_t seconds = 0, ns = 0, unit = SECOND;
     for (; *p >= '0' && *p <= '9'; p++)
-        seconds = seconds < UINT64_MAX / SECOND / 10 ? seconds * 10 + (uint64_t)(*p - '0') : seconds;
+        seconds =
+            seconds < UINT64_MAX / SECOND / 10 ? seconds * 10 + (uint64_t)(*p - '0') : seconds;
     if (*p == '.')
         for (p++; *p >= '0' && *p <= '9' && unit > 1; p++)
             ns += (uint64_t)(*p - '0') * (unit /= 10);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's metrics over time: scrapes of its Prometheus page one behind the other, each behind a line
-// "# scraped SECONDS" (since 1970, with a fraction). Memory is bounded: where there are more scrapes than
-// are kept, neighbours become one.
+// A server's metrics over time: scrapes of its Prometheus page one behind the other, each behind a
+// line "# scraped SECONDS" (since 1970, with a fraction). Memory is bounded: where there are more
+// scrapes than are kept, neighbours become one.
 #ifndef CT_METRICS_H
 #define CT_METRICS_H
 
@@ -41,7 +41,8 @@ int ct_metrics_read(FILE *in, struct ct_metrics *m);
 void ct_metrics_free(struct ct_metrics *m);
 // The largest value of a field, and where it was first (NULL: not wanted); -1: no scrape has it.
 int64_t ct_metrics_max(const struct ct_metrics *m, enum ct_metric field, uint32_t *at);
-// By how much a counter grew between two scrapes; a restart of the server begins at 0. -1: not known.
+// By how much a counter grew between two scrapes; a restart of the server begins at 0. -1: not
+// known.
 int64_t ct_metrics_growth(const struct ct_metrics *m, enum ct_metric field, uint32_t from,
                           uint32_t to);
 

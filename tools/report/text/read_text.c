@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a text become one cleaned text, of which a window is in memory: templates are looked for
-// in all of it but its end, which stays until more is read.
+// The lines of a text become one cleaned text, of which a window is in memory: templates are looked
+// for in all of it but its end, which stays until more is read.
 #include "text/read_text.h"
 
 #include <string.h>
@@ -92,8 +92,8 @@ static void add_part(struct window *w, const char *part, size_t n) {
         scan(w, 0);
 }
 
-// Ends a line that had `columns`. The mark of an empty line is that of the line before. In the frame of a
-// box (its right side is no ASCII) blanks only fill the line up.
+// Ends a line that had `columns`. The mark of an empty line is that of the line before. In the
+// frame of a box (its right side is no ASCII) blanks only fill the line up.
 static void end_line(struct window *w, const char *line, size_t columns) {
     const unsigned char last = columns ? (unsigned char)line[columns - 1] : ' ';
     const char mark = columns >= WRAPPED_FROM && last != ' ' ? CT_TEXT_WRAP : CT_TEXT_BREAK;
@@ -109,8 +109,8 @@ static size_t trim(const char *line, size_t n) {
     return n && line[n - 1] == '\r' ? n - 1 : n;
 }
 
-// Adds bytes of the text. `is_end`: no more follow. Returns how many were used: a line whose end is not
-// there yet is left, unless it is longer than a part.
+// Adds bytes of the text. `is_end`: no more follow. Returns how many were used: a line whose end is
+// not there yet is left, unless it is longer than a part.
 static size_t feed(struct window *w, const char *bytes, size_t n, int is_end) {
     size_t at = 0;
     while (at < n) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Templates: sentences with named fields, and the search for them in a text.
 //
-// The text is one that text/text_clean.c made: printable ASCII, a blank where there were blanks, and a
-// mark where a line ended. Templates match across all of these, so that a sentence is found however it
-// was wrapped, quoted or prefixed. Matching takes no step back further than the begin of an optional
-// part: its time is linear in the length of what it reads, whatever the text.
+// The text is one that text/text_clean.c made: printable ASCII, a blank where there were blanks,
+// and a mark where a line ended. Templates match across all of these, so that a sentence is found
+// however it was wrapped, quoted or prefixed. Matching takes no step back further than the begin of
+// an optional part: its time is linear in the length of what it reads, whatever the text.
 #ifndef CT_TEMPLATE_H
 #define CT_TEMPLATE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Ends of lines in a cleaned text. A line that is long may have been wrapped within a word or number.
+// Ends of lines in a cleaned text. A line that is long may have been wrapped within a word or
+// number.
 #define CT_TEXT_WRAP '\n'
 #define CT_TEXT_BREAK '\v'
 
@@ -48,8 +49,9 @@ enum ct_text_kind {
     CT_TEXT_KINDS
 };
 
-// A value is known to `step`: a size of 1.74 GiB to a hundredth of a GiB. Larger ones than CT_TEXT_MOST
-// ("17179869184.00 GiB") are CT_TEXT_MOST, so that a few of them can be added up without an overflow.
+// A value is known to `step`: a size of 1.74 GiB to a hundredth of a GiB. Larger ones than
+// CT_TEXT_MOST ("17179869184.00 GiB") are CT_TEXT_MOST, so that a few of them can be added up
+// without an overflow.
 #define CT_TEXT_MOST (INT64_C(1) << 60)
 
 struct ct_text_value {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands beside a trace: a server's log (--log), an error message (--error), metrics (--metrics).
-// Views show what these add, and draw no conclusion from it.
+// What stands beside a trace: a server's log (--log), an error message (--error), metrics
+// (--metrics). Views show what these add, and draw no conclusion from it.
 #ifndef CT_COMPANIONS_H
 #define CT_COMPANIONS_H
 

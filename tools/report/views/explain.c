@@ -16,8 +16,8 @@
 
 static const char record[] = "cutrace run -- COMMAND";
 static const char adds[] =
-    "which call sites held the device when it failed, what PyTorch's pool and everything outside of it "
-    "had, who else was there, and what grew before";
+    "which call sites held the device when it failed, what PyTorch's pool and everything outside "
+    "of it had, who else was there, and what grew before";
 
 int ct_view_explain(struct ct_view *v) {
     (void)v; // (a text has no trace: main calls ct_explain_print)

@@ -5,8 +5,8 @@
 
 #include "views/views.h"
 
-// Explains the file of this path, "-" is standard input. Returns an exit code; with one that is not 0,
-// `error` says why.
+// Explains the file of this path, "-" is standard input. Returns an exit code; with one that is not
+// 0, `error` says why.
 int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
                      const char *path, struct ct_error *error);
 
