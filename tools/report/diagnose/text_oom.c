@@ -310,8 +310,7 @@ static void judge_phase(const struct judged *j, double less) {
     static const char *const summaries[CT_SCENARIOS] = {
         [CT_SCENARIO_STARTUP_WEIGHTS] = "the weights did not fit while they were loaded",
         [CT_SCENARIO_REPACK] = "converting loaded weights needed more than was left",
-        [CT_SCENARIO_STARTUP_PROFILE] = "the profile run's largest step did not fit beside the "
-                                        "weights",
+        [CT_SCENARIO_STARTUP_PROFILE] = "the profile run's largest step did not fit",
         [CT_SCENARIO_STARTUP_KV_POOL] = "the KV cache did not fit when it was allocated",
         [CT_SCENARIO_GRAPH_CAPTURE] = "the capture of CUDA graphs needed more than was left",
         [CT_SCENARIO_WARMUP] = "the warm-up needed more than the KV cache had left",
@@ -342,15 +341,13 @@ static void judge_phase(const struct judged *j, double less) {
 }
 
 static void judge_rest(const struct judged *j) {
-    struct ct_verdict *v;
     if (j->oom->kind == CT_TEXT_KIND_OTHER_OOM) {
-        v = add(j, CT_SCENARIO_UNKNOWN, 0.5,
-                "a framework whose messages say no more ran out of "
-                "memory");
+        (void)add(j, CT_SCENARIO_UNKNOWN, 0.5,
+                  "a framework whose messages say no more ran out of memory");
         return;
     }
-    v = add(j, CT_SCENARIO_INCOMPLETE, 0.6,
-            "the message says what failed, not what filled the device");
+    struct ct_verdict *v = add(j, CT_SCENARIO_INCOMPLETE, 0.6,
+                               "the message says what failed, not what filled the device");
     (void)ct_verdict_add_advice(v, "look for the traceback above it: its functions name the phase; "
                                    "and for the lines of the start (KV cache, graphs)");
 }

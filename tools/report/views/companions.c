@@ -137,7 +137,7 @@ static void print_values(const struct ct_view *v, const struct ct_scrape *s) {
     const int64_t *x = s->values;
     if (x[CT_METRIC_USAGE] >= 0)
         fprintf(v->out, "%.1f %% of the KV cache in use",
-                (double)x[CT_METRIC_USAGE] / (MILLION / 100));
+                (double)x[CT_METRIC_USAGE] * 100 / MILLION);
     if (x[CT_METRIC_RUNNING] >= 0)
         fprintf(v->out, ", %" PRId64 " requests running", x[CT_METRIC_RUNNING] / MILLION);
     if (x[CT_METRIC_WAITING] >= 0)
