@@ -142,6 +142,18 @@ def sizes():
     return problems
 
 
+@case("a number that a terminal broke is read, at whatever letter it broke; one of two short lines is not")
+def broken_numbers():
+    f = Full(random.Random(7), tried=1234 * MIB // 8)
+    text = new(f)
+    first = text.index("allocate ") + len("allocate ")
+    for at in range(first + 1, first + len(size(f.tried))):
+        said = explain((text[:at] + "\n" + text[at:]).encode())["verdicts"][0]["evidence"][0]["bytes"]
+        check(abs(said - 1234 * MIB // 8) <= MIB // 100, (at, said))
+    short = explain(b"Tried\nRuntimeError: CUDA out of memory. Tried to\nallocate 1\n54.25 MiB.")
+    equal(short["verdicts"][0]["evidence"][0]["bytes"], None)
+
+
 @case("in a message, reserved but unallocated memory alone is no fragmentation, and a lone process no stranger")
 def naive_rules():
     for i in range(40):

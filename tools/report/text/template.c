@@ -91,6 +91,13 @@ static char peek(const struct cursor *c, size_t *at) {
     return *at < c->length ? c->text[*at] : 0;
 }
 
+// Whether a digit follows a point, on the same line or the next.
+static int is_point(const struct cursor *c, size_t point) {
+    const struct cursor behind = {.text = c->text, .at = point + 1, .length = c->length};
+    size_t at;
+    return is_digit(peek(&behind, &at));
+}
+
 static int64_t add_digit(int64_t v, char digit) {
     int64_t to;
     if (__builtin_mul_overflow(v, 10, &to) || __builtin_add_overflow(to, digit - '0', &to))
@@ -125,8 +132,7 @@ static int read_digits(struct cursor *c, struct number *n, int with_point) {
                 n->digits = INT64_MAX;
             }
             count++;
-        } else if (letter == '.' && with_point && !point && at + 1 < c->length &&
-                   is_digit(c->text[at + 1])) {
+        } else if (letter == '.' && with_point && !point && is_point(c, at)) {
             point = 1;
         } else if (letter != ',' || point || !count || !is_group(c, at)) {
             return count > 0;
