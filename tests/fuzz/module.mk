@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# The fuzz driver of the report. `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
+# The fuzz drivers of the report: traces, and texts. `make CC=clang build/tests/fuzz/libfuzzer_reader` makes it a libFuzzer target.
 
-FUZZ_READER := $(BUILD)/tests/fuzz/fuzz_reader
-TESTS += $(FUZZ_READER)
+FUZZERS := $(patsubst %,$(BUILD)/tests/fuzz/fuzz_%,reader text)
+TESTS += $(FUZZERS)
 
-$(FUZZ_READER): tests/fuzz/fuzz_reader.c $(REPORT_OBJS)
+$(FUZZERS): $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(REPORT_OBJS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE $(DEPFLAGS) -Itools -Itools/report $< $(REPORT_OBJS) $(LDFLAGS_ALL) $(REPORT_LIBS) -o $@
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Mutated traces and journals, the same in every run: the report ends without a crash, and in a SAN= build without a
+# Mutated traces, journals and texts, the same in every run: the report ends without a crash, and in a SAN= build without a
 # sanitizer finding.
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -9,10 +9,10 @@ runs=${CT_FUZZ_RUNS:-$([ -n "${CUTRACE_FULL:-}" ] && echo 500000 || echo 5000)}
 last=$(mktemp)
 failed=0
 
-fuzz() { # NUMBER WHAT SEED-FILE...
-    number=$1 what=$2
-    shift 2
-    CT_FUZZ_LAST=$last "$build/tests/fuzz/fuzz_reader" "$runs" "$@" >"$last.out" 2>&1
+fuzz() { # NUMBER WHAT PROGRAM SEED-FILE...
+    number=$1 what=$2 program=$3
+    shift 3
+    CT_FUZZ_LAST=$last "$build/tests/fuzz/$program" "$runs" "$@" >"$last.out" 2>&1
     status=$?
     if [ $status = 0 ]; then
         echo "ok $number - $runs mutated $what"
@@ -23,10 +23,10 @@ fuzz() { # NUMBER WHAT SEED-FILE...
     fi
 }
 
-echo 1..3
-fuzz 1 traces "$root"/tests/report/golden/traces/*.zst
+echo 1..4
+fuzz 1 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
-fuzz 2 journals "$last.journal"
+fuzz 2 journals fuzz_reader "$last.journal"
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/lib python3 - "$root/tests/torch/export" "$last.pool" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -38,6 +38,14 @@ for seed in range(4):
         with open("%s.%s%d" % (sys.argv[2], name, seed), "wb") as f:
             f.write(data)
 END
-fuzz 3 "traces with PyTorch's blocks" "$last".pool.*
-rm -f "$last" "$last.out" "$last.journal" "$last".pool.*
+fuzz 3 "traces with PyTorch's blocks" fuzz_reader "$last".pool.*
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/tests/report/texts python3 - "$last" <<'END'
+import sys
+import texts
+for i, (_, _, _, data) in enumerate(texts.TEXTS[::2]):
+    with open("%s.text.%d" % (sys.argv[1], i), "wb") as f:
+        f.write(data)
+END
+fuzz 4 texts fuzz_text "$last".text.* "$root"/tests/report/vllm/leak/log.txt
+rm -f "$last" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import schema  # noqa: E402
 import traces  # noqa: E402
 from mktrace import OPS, Trace  # noqa: E402
-from tap import ROOT, Skip, case, check, equal, main, report  # noqa: E402
+from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 VIEWS = ("summary", "oom", "top", "stats", "timeline", "frag", "info", "check")
@@ -36,13 +36,14 @@ def keys(value, path, found):
     if isinstance(value, dict):
         for k, v in value.items():
             found.setdefault(k, path)
-            if k != "info":
+            if k not in ("info", "settings"):
                 keys(v, path + "." + k, found)
     elif isinstance(value, list):
         for v in value:
             keys(v, path + "[]", found)
     else:
-        check(not isinstance(value, float) or path.endswith("_fragmentation"), "%s is not a whole number" % path)
+        is_share = path.endswith(("_fragmentation", ".confidence"))
+        check(not isinstance(value, float) or is_share, "%s is not a whole number" % path)
 
 
 def read(view, path, *more):
@@ -72,6 +73,15 @@ def keys_of_schemas():
 @case("every key that any view writes is on the page and in the schemas, and every key there is written")
 def every_key_is_documented():
     found = {}
+    for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
+        keys(json.loads(read_json("explain", text)), "explain", found)
+    scrapes = os.path.join(FOLDER, "metrics")
+    with open(scrapes, "w", encoding="utf-8") as f:
+        f.write("# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
+    for view in ("summary", "oom", "info"):
+        for trace in glob.glob(os.path.join(ROOT, "tests/report/vllm/burst*/trace.zst")):
+            keys(json.loads(read_json(view, trace, "--log", text, "--metrics", scrapes, *(() if view == "info" else ("--error", "x")))),
+                 view, found)
     for path in FILES:
         for view in VIEWS:
             d = read(view, path)
@@ -341,7 +351,7 @@ def same_keys_always():
         if isinstance(value, dict):
             equal(seen.setdefault(path, list(value)), list(value), path)
             for k, v in value.items():
-                if k != "info":
+                if k not in ("info", "settings"):
                     same(v, path + "." + k)
         elif isinstance(value, list):
             for v in value:

@@ -11,7 +11,9 @@
 #include "base/version.h"
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
+#include "views/companions.h"
 #include "views/document.h"
+#include "views/explain.h"
 #include "views/help.h"
 #include "views/processes.h"
 #include "views/progress.h"
@@ -110,6 +112,19 @@ static int show(struct ct_view *v, int in_list) {
     return views[v->options->command](v);
 }
 
+// Shows a trace with what stands beside it.
+static int show_with_companions(struct ct_view *v, int in_list) {
+    struct ct_companions companions;
+    struct ct_error error;
+    if (ct_companions_read(v->options, &companions, &error))
+        return report_error(&error, in_list);
+    v->companions = &companions;
+    const int status = show(v, in_list);
+    v->companions = NULL;
+    ct_companions_free(&companions);
+    return status;
+}
+
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const char *path, int in_list) {
     struct ct_trace trace = {.details =
@@ -131,7 +146,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
-        status = show(&v, in_list);
+        status = show_with_companions(&v, in_list);
         if (v.out != stdout)
             fclose(v.out);
         ct_call_sites_free(&sites);
@@ -161,6 +176,20 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
     return ct_processes_print(o, terminal, o->json ? NULL : warn_incomplete);
 }
 
+// A text has no trace.
+static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                   const char *path, int in_list) {
+    struct ct_error error;
+    const int status = ct_explain_print(o, terminal, path, &error);
+    return status ? report_error(&error, in_list) : status;
+}
+
+static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                      const char *path, int in_list) {
+    return o->command == CT_COMMAND_explain ? explain(o, terminal, path, in_list)
+                                            : report(o, terminal, path, in_list);
+}
+
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
     const int is_table = several && o->command == CT_COMMAND_summary;
@@ -170,13 +199,15 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         return report_processes(o, terminal);
     if (list)
         putchar('[');
+    if (!o->path_count)
+        status = report_one(o, terminal, "-", 0);
     for (int i = 0; i < o->path_count; i++) {
         if (list && i)
             putchar(',');
         if (!o->json && several)
             print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
-        const int one = report(o, terminal, o->paths[i], list);
+        const int one = report_one(o, terminal, o->paths[i], list);
         status = status > one ? status : one;
     }
     if (is_table)

@@ -40,7 +40,8 @@ for name_, letter_, argument_, where_ in re.findall(
     OPTIONS[name_] = (letter_.strip("'0"), argument_ != "NULL", taken)
 VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to": "5.9", "top": "1", "limit": "1", "demangle": "no",
           "units": "bytes", "color": "always", "progress": "plain", "events": "2", "format": "torch", "output": "out",
-          "sysroot": "/", "debug-dir": "/"}
+          "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
+          "error": "CUDA out of memory"}
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
              "debuginfod", "noise", "licenses", "help", "version"}
@@ -195,11 +196,12 @@ def help_of_commands():
         text = right("help", command)
         for words in ((command, "--help"), ("--help", command), (command, "-h", "no.zst")):
             equal(right(*words), text)
-        check(text.startswith("usage: cutrace-report %s [OPTION...] TRACE...\n" % command), text)
+        files = "[FILE|-]..." if command == "explain" else "TRACE..."
+        check(text.startswith("usage: cutrace-report %s [OPTION...] %s\n" % (command, files)), text)
         listed = set(re.findall(r"^  (?:-\w,|   ) --([\w-]+)", text, re.M))
         equal(listed, {n for n, o in OPTIONS.items() if command in o[2]}, command)
         check("\nexit codes: 0 done, " in text, text)
-        example = re.search(r"^example: cutrace-report (.*) TRACE$", text, re.M)[1].split()
+        example = re.search(r"^example: cutrace-report (.*) (?:TRACE|server\.log)$", text, re.M)[1].split()
         equal(example[0], command)
         if command not in ("seal", "export", "symbolize", "timeline"):
             check(report(*example, REFUSED)[0] in (0, 3), str(example))

@@ -162,6 +162,15 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     case CT_ARGUMENT_OUTPUT:
         o->output = value;
         return *value ? 0 : -1;
+    case CT_ARGUMENT_LOG:
+        o->log = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_METRICS:
+        o->metrics = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_ERROR:
+        o->error_text = value;
+        return *value ? 0 : -1;
     case CT_ARGUMENT_SYSROOT:
         o->lines.sysroot = value;
         return *value ? 0 : -1;
@@ -299,6 +308,8 @@ static int check_output(const struct parser *p) {
 
 static int check_paths(const struct parser *p) {
     const struct ct_arguments *o = p->o;
+    if (o->command == CT_COMMAND_explain)
+        return 0; // (standard input, if there is none)
     for (int i = 0; i < o->path_count && !o->have_command && !p->only_paths; i++)
         if (is_mistyped(o->paths[i]))
             return report_mistyped(p, o->paths[i], "neither a command nor a file");

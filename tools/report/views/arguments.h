@@ -21,6 +21,8 @@ struct ct_arguments {
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
     int segments, tree;
     const char *output;        // NULL = not given
+    const char *log, *metrics; // files beside the trace; NULL = not given
+    const char *error_text;    // a message; NULL = not given
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000
     const char *capacity_text; // as typed

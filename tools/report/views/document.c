@@ -76,12 +76,12 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
 }
 
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][13] = {
+    static const char *const keys[CT_COMMANDS][14] = {
         [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "host_bytes_at_moment",
                                 "host_registered_bytes_at_moment", "shared_at_moment", "ooms",
                                 "incidents", "incident_counts", "crossing", "live_at_crossing",
-                                "live_at_peak"},
-        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing"},
+                                "live_at_peak", "companions"},
+        [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "companions"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},

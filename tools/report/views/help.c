@@ -48,8 +48,8 @@ void ct_help_print(FILE *out) {
 
 void ct_help_print_command(FILE *out, enum ct_command command) {
     const struct ct_command_row *row = &ct_argument_table_commands[command];
-    fprintf(out, "usage: cutrace-report %s [OPTION...] TRACE...\n" CT_WRAP_HANG "%s\n\noptions:\n",
-            row->name, row->help);
+    fprintf(out, "usage: cutrace-report %s [OPTION...] %s\n" CT_WRAP_HANG "%s\n\noptions:\n",
+            row->name, command == CT_COMMAND_explain ? "[FILE|-]..." : "TRACE...", row->help);
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (ct_argument_table_takes(command, (enum ct_argument)a))
             print_argument(out, &ct_argument_table[a]);

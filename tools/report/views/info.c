@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
+#include "views/companions.h"
 #include "views/document.h"
 #include "views/label.h"
 #include "views/trace_state.h"
@@ -219,16 +220,19 @@ static void print_json(struct ct_view *v, const struct ct_info_pair *facts, size
     for (size_t i = 1; i < n->module_count; i++)
         add_module(j, n, i);
     ct_json_close(j, ']');
+    ct_companions_add_json(j, v, NULL);
     ct_document_end(j);
 }
 
 int ct_view_info(struct ct_view *v) {
     struct ct_info_pair *facts = sort_facts(&v->trace->definitions);
     const size_t count = v->trace->definitions.info_count - 1;
-    if (v->options->json)
+    if (v->options->json) {
         print_json(v, facts, count);
-    else
+    } else {
         print_text(v, facts, count);
+        ct_companions_print(v, NULL);
+    }
     free(facts);
     return CT_EXIT_OK;
 }

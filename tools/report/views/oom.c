@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/capacity.h"
+#include "views/companions.h"
 #include "views/document.h"
 #include "views/pool_text.h"
 #include "views/print.h"
@@ -216,6 +217,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s) {
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
     ct_document_add_incidents(j, v, s, ct_scan_find_crossing(s));
+    ct_companions_add_json(j, v, &s->incidents);
     ct_document_end(j);
 }
 
@@ -223,10 +225,12 @@ int ct_view_oom(struct ct_view *v) {
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
     ct_view_scan_run(v, &s, &request);
-    if (v->options->json)
+    if (v->options->json) {
         print_json(v, &s);
-    else
+    } else {
         print_text(v, &s);
+        ct_companions_print(v, &s.incidents);
+    }
     ct_scan_free(&s);
     return CT_EXIT_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "replay/torch_settings.h"
+#include "views/companions.h"
 #include "views/document.h"
 #include "views/memory_table.h"
 #include "views/pool_json.h"
@@ -455,6 +456,7 @@ static void print_json(struct summary *s) {
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     add_holdings(j, s, "live_at_peak", s->crossing == NULL);
+    ct_companions_add_json(j, s->v, &s->scan.incidents);
     ct_document_end(j);
 }
 
@@ -520,10 +522,12 @@ int ct_view_summary(struct ct_view *v) {
         // (at the crossing, it includes the reading that came with the OOM)
         s.live.split = s.crossing ? memory.crossing : memory.peak;
     }
-    if (v->options->json)
+    if (v->options->json) {
         print_json(&s);
-    else
+    } else {
         print_text(&s);
+        ct_companions_print(v, &s.scan.incidents);
+    }
     ct_live_at_free(&s.live);
     ct_scan_free(&s.scan);
     return CT_EXIT_OK;

@@ -9,14 +9,17 @@
 #include "views/arguments.h"
 #include "views/terminal.h"
 
+struct ct_companions; // companions.h
+
 struct ct_view {
     const struct ct_arguments *options;
     const struct ct_terminal *terminal;
     struct ct_trace *trace;
     struct ct_call_sites *sites;
     FILE *out;
-    uint64_t from_ns, to_ns; // the range of --from and --to
-    uint64_t at_ns;          // of --at, if it is a time
+    uint64_t from_ns, to_ns;                // the range of --from and --to
+    uint64_t at_ns;                         // of --at, if it is a time
+    const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
 };
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file

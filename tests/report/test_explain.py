@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`explain`: the scenario of a text, against what the text was written to be (texts/texts.py) and against what the runs of
+real vLLM were (vllm/*/case.json). Its figures are those that were put into the text."""
+import collections
+import glob
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../lib"))
+sys.path.insert(0, os.path.join(HERE, "texts"))
+import damage  # noqa: E402
+import texts  # noqa: E402
+from shapes import GIB, MIB, Full, asynchronous, new, old, size  # noqa: E402
+from tap import REPORT, ROOT, case, check, equal, main, note, read_json, report  # noqa: E402
+
+LOGS = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")))
+UNKNOWN = ("unknown", "incomplete")
+
+
+def explain(data, *more):
+    code, out, err = report("explain", "--json", *more, "-", data=data)
+    equal((code, err), (0, b""))
+    return json.loads(out)
+
+
+def judge(aside):
+    """Counts right, unknown and wrong first verdicts of a part of the texts."""
+    count, wrong = collections.Counter(), []
+    for name, scenario, source, data in texts.TEXTS:
+        if texts.is_kept_aside(name) != aside:
+            continue
+        first = explain(data)["verdicts"][0]["scenario"]
+        result = "right" if first == scenario else "unknown" if first in UNKNOWN else "wrong"
+        count[result] += 1
+        if result != "right":
+            wrong.append(f"{name}: {first}, not {scenario} ({source})")
+    return count, wrong
+
+
+def share(count, key):
+    return count[key] / sum(count.values())
+
+
+@case("texts that the rules were written with: the scenario that the text is of is the first")
+def in_sample():
+    count, wrong = judge(False)
+    check(sum(count.values()) >= 300, count)
+    check(share(count, "right") >= 0.97 and not count["wrong"], "\n".join(wrong))
+    return str(dict(count))
+
+
+@case("texts that were kept aside while the rules were written: the same")
+def out_of_sample():
+    count, wrong = judge(True)
+    check(sum(count.values()) >= 150, count)
+    check(share(count, "right") >= 0.95 and share(count, "wrong") <= 0.01, "\n".join(wrong))
+    return str(dict(count))
+
+
+@case("every shape, damage and scenario is there; a healthy log never has a problem")
+def all_shapes():
+    names = {n for t in texts.TEXTS if "@" in t[0] for n in t[0].split("@")[1].split("+")}
+    equal(names, {d.__name__ for d in damage.ALL})
+    check(len(texts.TEXTS) >= 150)
+    for name, scenario, _, data in texts.TEXTS:
+        if scenario == "none":
+            equal([v["scenario"] for v in explain(data)["verdicts"]], ["none"], name)
+
+
+# What each case of real vLLM was, in the words of the scenarios: by the phase, else by the cause.
+PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "repack", "profile_run": "startup-profile",
+          "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
+          "wake_up": "sleep-wake", "execute_model": "burst-prefill", "determine_available_memory": "kv-exhaustion"}
+CAUSES = {"another process": "co-tenant", "a leak in the process": "leak", "CUDA graphs": "mis-budget"}
+
+
+def scenario_of(run):
+    if "num_preemptions" in run["says"]:
+        return "preemption"
+    if not run["error"]:
+        return "none"
+    return CAUSES.get(run["cause"]) or PHASES[run["phase"]]
+
+
+@case("the logs of real vLLM: the phase and the cause that each run was made for")
+def golden():
+    problems = []
+    for log in LOGS:
+        with open(os.path.join(os.path.dirname(log), "case.json"), encoding="utf-8") as f:
+            run = json.load(f)
+        got = [v["scenario"] for v in json.loads(read_json("explain", log))["verdicts"]]
+        want = scenario_of(run)
+        if run["cause"] == "CUDA graphs" and run["phase"] == "capture_model":
+            want = "graph-capture"
+        if got[0] != want:
+            problems.append(f"{log}: {got}, not {want}")
+    check(len(LOGS) >= 37)
+    return problems
+
+
+@case("the figures of a log are those that its lines have, by regular expressions")
+def figures_of_logs():
+    patterns = {"weights_bytes": r"Model loading took ([\d.]+) GiB", "kv_cache_tokens": r"KV cache size: ([\d,]+) tokens",
+                "kv_cache_bytes": r"Available KV cache memory: (-?[\d.]+) GiB"}
+    problems = []
+    for log in LOGS:
+        with open(log, encoding="utf-8") as f:
+            text = f.read()
+        got = json.loads(read_json("explain", log))["log"]
+        equal(got["lines"], text.count("\n") + (not text.endswith("\n")))
+        equal(got["text_bytes"], len(text.encode()))
+        for key, pattern in patterns.items():
+            found = re.search(pattern, text)
+            if not found:
+                continue
+            value = float(found[1].replace(",", ""))
+            want = value * GIB if key.endswith("bytes") else value
+            if abs(got["start"][key] - want) > 1:
+                problems.append(f"{log}: {key} is {got['start'][key]}, the line says {found[0]}")
+    return problems
+
+
+@case("sizes are read as they are printed, in every version's message and after every damage")
+def sizes():
+    problems = []
+    for i in range(60):
+        rng = random.Random(i)
+        f = Full(rng, tried=rng.randrange(1, 400 * MIB))
+        for text in (old(f, "cached"), old(f, hint=True), new(f), new(f, own="pid"), asynchronous(f)):
+            name = rng.choice([d.__name__ for d in damage.ALL if d.__name__ not in ("newest_first", "with_control")])
+            number, unit = size(f.tried).split()
+            want = float(number) * {"bytes": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": GIB}[unit]
+            found = explain(damage.apply(text, [name], i).encode())["verdicts"][0]["evidence"][0]["bytes"]
+            if found is None or abs(found - want) > 1:
+                problems.append(f"{name}: {found}, not {want}: {text[:150]}")
+    return problems
+
+
+@case("a number that a terminal broke is read, at whatever letter it broke; one of two short lines is not")
+def broken_numbers():
+    f = Full(random.Random(7), tried=1234 * MIB // 8)
+    text = new(f)
+    first = text.index("allocate ") + len("allocate ")
+    for at in range(first + 1, first + len(size(f.tried))):
+        said = explain((text[:at] + "\n" + text[at:]).encode())["verdicts"][0]["evidence"][0]["bytes"]
+        check(abs(said - 1234 * MIB // 8) <= MIB // 100, (at, said))
+    short = explain(b"Tried\nRuntimeError: CUDA out of memory. Tried to\nallocate 1\n54.25 MiB.")
+    equal(short["verdicts"][0]["evidence"][0]["bytes"], None)
+
+
+@case("in a message, reserved but unallocated memory alone is no fragmentation, and a lone process no stranger")
+def naive_rules():
+    for i in range(40):
+        rng = random.Random(i)
+        f = Full(rng, tried=rng.choice([2, 20, 140]) * MIB, total=79.15 * GIB)
+        f.idle = f.tried * rng.uniform(1, 4)
+        for own in ("this", "pid"):
+            got = {v["scenario"] for v in explain(new(f, own=own).encode())["verdicts"]}
+            check(not got & {"fragmentation", "co-tenant"}, (own, got))
+
+
+@case("nothing that is printed has a control character of the input, and all of it fits the width")
+def harmless():
+    rng = random.Random(1)
+    evil = "".join(chr(rng.randrange(32)) for _ in range(200)) + "\x1b]0;title\x07\x1b[31m\u202e"
+    for _, _, _, data in texts.TEXTS[::9]:
+        at = rng.randrange(len(data) + 1)
+        for columns in (80, 160):
+            code, out, _ = report("explain", "-", data=data[:at] + evil.encode() + data[at:], columns=columns)
+            equal(code, 0)
+            text = out.decode()
+            check(not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e]", text), repr(text))
+            check(all(len(line) <= columns for line in text.splitlines()), text)
+
+
+@case("a line of any length and a text of any length take the same memory")
+def memory():
+    def peak(make):
+        with subprocess.Popen([REPORT, "explain", "--json", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            for part in make():
+                p.stdin.write(part)
+            p.stdin.close()
+            out = p.stdout.read()
+            _, status, usage = os.wait4(p.pid, 0)
+            p.returncode = status
+        equal(status, 0)
+        return usage.ru_maxrss, json.loads(out)
+
+    line = b"INFO 05-14 09:30:00 [loggers.py:116] Engine 000: Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 9.1%\n"
+    oom = ("\n" + new(Full(random.Random(3)))).encode()
+    small, _ = peak(lambda: [line * 100, oom])
+    for make in (lambda: [line * 20000] * 15 + [oom], lambda: [b"x" * (1 << 20)] * 40 + [oom], lambda: [b"\n" * (1 << 20)] * 40 + [oom],
+                 lambda: [oom * 2000] * 20):
+        large, document = peak(make)
+        check(large < small + 16384, (small, large))
+        check(document["verdicts"][0]["evidence"][0]["bytes"], document)
+
+
+@case("exit codes: 0 whatever is found, 2 for wrong usage, 3 for what cannot be read; standard input without a file")
+def exit_codes():
+    equal(report("explain", "/nowhere/log")[0], 3)
+    equal(report("explain", "--device=0", "-", data=b"")[0], 2)
+    equal(report("explain", data=b"")[0], 0)
+    equal(explain(b"")["verdicts"][0]["scenario"], "unknown")
+    code, out, _ = report("explain", "--json", LOGS[0], "/nowhere/log")
+    equal((code, json.loads(out)[1]), (3, None))
+
+
+@case("SGLang's tokens are read in each of its spellings")
+def tokens():
+    for word in ("Available tokens", "Avaliable tokens", "Availiable tokens", "Available full tokens"):
+        text = f"RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 8192 tokens.\n{word}: 5120\n"
+        said = explain(text.encode())["verdicts"][0]["evidence"][0]["text"]
+        equal(said, "line 1: 8192 tokens were asked for, 5120 were available", word)
+
+
+@case("advice names a value only where the text has what it is computed from")
+def advice():
+    length = explain(b"ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed, "
+                     b"which is larger than the available KV cache memory (1.83 GiB). Based on the available memory, the "
+                     b"estimated maximum model length is 14992.")["verdicts"][0]["advice"]
+    equal([(a["flag"], a["from"], a["to"]) for a in length],
+          [("--max-model-len", "32768", "14992"), ("--gpu-memory-utilization", None, None)])
+    # 0.9 of 40 GiB are 36; 2.17 GiB more and 0.01 for its rounding are 6 hundredths of 40 GiB
+    log = (b"INFO 05-14 09:30:00 [w.py:1] non-default args: {'gpu_memory_utilization': 0.9}\n"
+           b"INFO 05-14 09:30:00 [w.py:1] the current vLLM instance can use total_gpu_memory (40.00GiB) x "
+           b"gpu_memory_utilization (0.90) = 36.00GiB\n")
+    wanted = explain(log + b"ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is "
+                     b"needed, which is larger than the available KV cache memory (1.83 GiB).")["verdicts"][0]["advice"]
+    equal([(a["flag"], a["from"], a["to"]) for a in wanted if "memory" in a["flag"]],
+          [("--gpu-memory-utilization", "0.90", "0.96")])
+
+
+note("a third of the shapes (by the hash of the name) was kept aside while the rules were written")
+main()

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The KV cache of a paged attention: bytes of tokens and blocks, blocks of requests, and what
+// partly filled blocks waste. All results saturate at UINT64_MAX, and are 0 where a factor is.
+#ifndef CT_KV_ARITHMETIC_H
+#define CT_KV_ARITHMETIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Of one rank. Keys and values: 2 x heads x head size x bytes for each layer and token.
+struct ct_kv_layout {
+    uint64_t layers, heads, head_size, element_bytes, block_tokens;
+};
+
+uint64_t ct_kv_token_bytes(const struct ct_kv_layout *l);
+uint64_t ct_kv_block_bytes(const struct ct_kv_layout *l);
+// Blocks that a request of so many tokens takes.
+uint64_t ct_kv_blocks_of(uint64_t tokens, uint64_t block_tokens);
+
+struct ct_kv_waste {
+    uint64_t tokens, blocks; // in use
+    uint64_t empty_tokens;   // places in these blocks without a token
+    uint64_t partly_blocks;  // blocks that are partly filled: at most one of each request
+};
+
+// Adds the requests of these lengths.
+void ct_kv_waste_add(struct ct_kv_waste *w, const uint64_t *lengths, size_t count,
+                     uint64_t block_tokens);
+// The empty share of the last block of a request, in millionths: 17 tokens in blocks of 16 are two,
+// of which the second is 937500 empty.
+uint64_t ct_kv_last_block_empty(uint64_t tokens, uint64_t block_tokens);
+
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verdicts on a server's metrics: what a trace of the device cannot show, as the KV cache is
+// allocated once and its blocks are given out within it.
+#ifndef CT_METRICS_VERDICTS_H
+#define CT_METRICS_VERDICTS_H
+
+#include "diagnose/verdicts.h"
+#include "text/metrics.h"
+
+// Adds none where the metrics show nothing.
+void ct_metrics_verdicts_find(const struct ct_metrics *m, struct ct_verdicts *v);
+// The hit rate of the prefix cache in a part of the scrapes, in millionths; -1: not known.
+int64_t ct_metrics_verdicts_hit_rate(const struct ct_metrics *m, uint32_t from, uint32_t to);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to change, by the settings and figures that a text has. A value is only named where the text
+// has what it is computed from.
+#ifndef CT_TEXT_ADVICE_H
+#define CT_TEXT_ADVICE_H
+
+#include "diagnose/verdicts.h"
+#include "text/facts.h"
+
+// The value of a setting as written, or NULL.
+const char *ct_text_advice_setting(const struct ct_text_facts *f, enum ct_text_flag flag);
+// gpu_memory_utilization in millionths: of the settings, or of a line that names it; 0: not known.
+int64_t ct_text_advice_utilization(const struct ct_text_facts *f);
+// Capacity of the device in bytes by any line; 0: not known.
+int64_t ct_text_advice_capacity(const struct ct_text_facts *f);
+// How many GPUs work on one model, by the settings; 0: not known.
+int64_t ct_text_advice_ranks(const struct ct_text_facts *f);
+// Adds advice to lower the budget by `missing` bytes, or (negative) to raise it. `why` ends a
+// sentence.
+void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
+                           const char *why);
+// Adds the advice of a scenario. `oom` may be NULL.
+void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
+                        const struct ct_text_fact *oom);
+
+#endif

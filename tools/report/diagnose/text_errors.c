@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/text_errors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/human.h"
+#include "diagnose/text_advice.h"
+#include "diagnose/text_oom.h"
+
+#define GIB (INT64_C(1) << 30)
+
+// One row for each kind: the scenario that its text names, and what it says. Kinds with rules of
+// their own are judged below.
+static const struct {
+    enum ct_text_kind kind;
+    enum ct_scenario scenario;
+    double confidence;
+    const char *summary, *refuted_by;
+} rows[] = {
+    {CT_TEXT_KIND_SAMPLER_WARMUP, CT_SCENARIO_WARMUP, 0.92,
+     "the warm-up of the sampler needed more than the KV cache had left", NULL},
+    {CT_TEXT_KIND_LOAD_FAILED, CT_SCENARIO_STARTUP_WEIGHTS, 0.9,
+     "the weights did not fit while they were loaded", NULL},
+    {CT_TEXT_KIND_CAPTURE_FAILED, CT_SCENARIO_GRAPH_CAPTURE, 0.9,
+     "the capture of CUDA graphs needed more than was left", NULL},
+    {CT_TEXT_KIND_WARMUP_FAILED, CT_SCENARIO_STARTUP_PROFILE, 0.8,
+     "the warm-up with the largest batch, which measures what sta"
+     "ys for the KV cache, did not fit",
+     NULL},
+    {CT_TEXT_KIND_PREFILL_TOKENS, CT_SCENARIO_STARTUP_PROFILE, 0.85,
+     "the largest prefill that is allowed does not fit", NULL},
+    {CT_TEXT_KIND_POOL_EXPANDABLE, CT_SCENARIO_SLEEP_WAKE, 0.7,
+     "sleep mode does not work with expandable segments: no memory is missing", NULL},
+    {CT_TEXT_KIND_SLEEP_GREW, CT_SCENARIO_SLEEP_WAKE, 0.6,
+     "more memory was in use after sleep than before it", "another process that grew meanwhile"},
+    {CT_TEXT_KIND_WORKSPACE_LOCKED, CT_SCENARIO_BURST_PREFILL, 0.6,
+     "a step needed a larger workspace than the warm-up had shown", NULL},
+    {CT_TEXT_KIND_WORKSPACE_SMALL, CT_SCENARIO_BURST_PREFILL, 0.65,
+     "a step needed more than FlashInfer's fixed workspace has: the device is not full", NULL},
+    {CT_TEXT_KIND_SWAP_SPACE, CT_SCENARIO_KV_EXHAUSTION, 0.7,
+     "the KV cache was full, and so was the swap space for it", NULL},
+    {CT_TEXT_KIND_HOST_KERNEL, CT_SCENARIO_HOST_MEMORY, 0.95,
+     "the kernel's out-of-memory killer ended a process: memory of the host, not of a GPU", NULL},
+    {CT_TEXT_KIND_HOST_CGROUP, CT_SCENARIO_HOST_MEMORY, 0.95,
+     "the container reached its limit of host memory", NULL},
+    {CT_TEXT_KIND_HOST_RAY, CT_SCENARIO_HOST_MEMORY, 0.92,
+     "Ray ended a task because the host's memory ran low", NULL},
+    {CT_TEXT_KIND_HOST_TORCH, CT_SCENARIO_HOST_MEMORY, 0.9, "the host's memory ran out", NULL},
+    {CT_TEXT_KIND_HOST_PINNED, CT_SCENARIO_HOST_PINNED, 0.9,
+     "page-locked host memory could not be taken", NULL},
+    {CT_TEXT_KIND_DRIVER, CT_SCENARIO_DRIVER_MISMATCH, 0.9,
+     "versions of driver, toolkit and program do not fit together: no memory is missing", NULL},
+};
+
+static struct ct_human_text size(int64_t bytes) {
+    return ct_human_bytes(bytes > 0 ? (uint64_t)bytes : 0, CT_UNITS_IEC);
+}
+
+static int known(const struct ct_text_fact *e, enum ct_text_field field) {
+    return e->values[field].known;
+}
+
+static struct ct_verdict *add(struct ct_verdicts *l, enum ct_scenario scenario, double confidence,
+                              const struct ct_text_fact *e, const char *summary) {
+    const int64_t gpu = known(e, CT_TEXT_GPU) ? e->values[CT_TEXT_GPU].value : -1;
+    struct ct_verdict *v = ct_verdicts_add(l, scenario, confidence,
+                                           gpu >= 0 && gpu < 64 ? (int)gpu : -1, "%s", summary);
+    return v;
+}
+
+static void add_line(struct ct_verdict *v, const struct ct_text_fact *e) {
+    (void)ct_verdict_add_text(v, "line %" PRIu64 " says so", e->line);
+}
+
+// ---- the KV cache -------------------------------------------------------------------------------
+
+static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
+    const struct ct_text_fact *loaded = ct_facts_find(f, CT_TEXT_KIND_LOADED),
+                              *kv = ct_facts_find(f, CT_TEXT_KIND_KV_MEMORY),
+                              *shares = ct_facts_find(f, CT_TEXT_KIND_SHARES);
+    if (shares)
+        (void)ct_verdict_add_text(
+            v, "line %" PRIu64 ": weights %s, activations %s, outside of PyTorch %s", shares->line,
+            size(shares->values[CT_TEXT_WEIGHTS].value).text,
+            size(shares->values[CT_TEXT_ACTIVATION].value).text,
+            size(shares->values[CT_TEXT_NON_TORCH].value).text);
+    else if (loaded)
+        (void)ct_verdict_add_text(v, "line %" PRIu64 ": the weights took %s", loaded->line,
+                                  size(loaded->values[CT_TEXT_WEIGHTS].value).text);
+    if (kv && kv->values[CT_TEXT_KV].value < 0)
+        (void)ct_verdict_add_text(v,
+                                  "line %" PRIu64 ": %s less than nothing was left for the cache",
+                                  kv->line, size(-kv->values[CT_TEXT_KV].value).text);
+}
+
+// No block fits: the budget is used up before the cache is made.
+static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                            struct ct_verdicts *l) {
+    const struct ct_text_fact *kv = ct_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
+    const int64_t left = kv ? kv->values[CT_TEXT_KV].value : 0;
+    struct ct_verdict *v =
+        add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,
+            "the budget left no memory for the KV cache; no request to the device "
+            "failed");
+    add_line(v, e);
+    add_shares(f, v);
+    if (left < 0 && left > -GIB * 1024)
+        ct_text_advice_budget(f, v, left, "so much is missing before the first block");
+    else
+        ct_text_advice_budget(f, v, -1, "weights and activations use the whole budget");
+    ct_advice_set(
+        ct_verdict_add_advice(v, "or let the profile run take less"), "--max-num-batched-tokens",
+        ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS), NULL, "vLLM 0.2 and later");
+}
+
+// One request of the longest length does not fit.
+static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                          struct ct_verdicts *l) {
+    const enum ct_text_field fits = known(e, CT_TEXT_FITS_LEN) ? CT_TEXT_FITS_LEN : CT_TEXT_TOKENS;
+    char from[24] = "", to[24] = "";
+    struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.93, e,
+                               "the KV cache cannot hold one request of the longest length; no "
+                               "request to the device failed");
+    if (known(e, CT_TEXT_NEEDED) && known(e, CT_TEXT_KV))
+        (void)ct_verdict_add_text(
+            v, "line %" PRIu64 ": %s is needed for %" PRId64 " tokens, %s is there", e->line,
+            size(e->values[CT_TEXT_NEEDED].value).text, e->values[CT_TEXT_MAX_LEN].value,
+            size(e->values[CT_TEXT_KV].value).text);
+    else
+        add_line(v, e);
+    if (known(e, CT_TEXT_MAX_LEN))
+        (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_MAX_LEN].value);
+    if (known(e, fits) && e->values[fits].value > 0)
+        (void)snprintf(to, sizeof to, "%" PRId64, e->values[fits].value);
+    ct_advice_set(ct_verdict_add_advice(v, "%s", *to ? "so many tokens fit" : "lower it"),
+                  "--max-model-len", from, to, "vLLM 0.1 and later");
+    if (known(e, CT_TEXT_NEEDED) && known(e, CT_TEXT_KV) &&
+        e->values[CT_TEXT_NEEDED].value > e->values[CT_TEXT_KV].value &&
+        e->values[CT_TEXT_KV].value >= 0)
+        ct_text_advice_budget(f, v,
+                              e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value -
+                                  e->values[CT_TEXT_NEEDED].step,
+                              "or give the cache what one such request needs");
+}
+
+static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
+    char from[24], to[24];
+    struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.93, e,
+                               "there are fewer blocks for Mamba's state than sequences");
+    add_line(v, e);
+    (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_SEQS].value);
+    (void)snprintf(to, sizeof to, "%" PRId64, e->values[CT_TEXT_BLOCKS].value);
+    ct_advice_set(ct_verdict_add_advice(v, "each sequence needs a block"), "--max-num-seqs", from,
+                  to, "vLLM 0.1 and later");
+}
+
+static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                         struct ct_verdicts *l) {
+    struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,
+                               "the KV cache had no room for a batch's tokens; no request to the "
+                               "device failed");
+    if (known(e, CT_TEXT_SEQS) && known(e, CT_TEXT_TOKENS))
+        (void)ct_verdict_add_text(
+            v, "line %" PRIu64 ": %" PRId64 " tokens were asked for, %" PRId64 " were available",
+            e->line, e->values[CT_TEXT_SEQS].value, e->values[CT_TEXT_TOKENS].value);
+    else
+        add_line(v, e);
+    ct_advice_set(ct_verdict_add_advice(v, "raise it: a larger share becomes KV cache"),
+                  "--mem-fraction-static",
+                  ct_text_advice_setting(f, CT_TEXT_FLAG_MEM_FRACTION_STATIC), NULL, "SGLang");
+    ct_advice_set(ct_verdict_add_advice(v, "or let fewer requests run at once"),
+                  "--max-running-requests",
+                  ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_RUNNING_REQUESTS), NULL, "SGLang");
+}
+
+// ---- the device at the start --------------------------------------------------------------------
+
+// Less was free at the start than the budget. A context and NCCL take up to 1.5 GiB: more is
+// others'.
+static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                            struct ct_verdicts *l) {
+    const int64_t total = e->values[CT_TEXT_TOTAL].value, free = e->values[CT_TEXT_FREE].value;
+    const int64_t held = total > free && free >= 0 ? total - free : 0;
+    const int by_others = held > GIB + GIB / 2;
+    for (int i = 0; i < 2; i++) {
+        const int co_tenant = (i == 0) == by_others;
+        struct ct_verdict *v =
+            co_tenant ? add(l, CT_SCENARIO_CO_TENANT, by_others ? 0.85 : 0.4, e,
+                            "other processes held memory of the device before vLLM began")
+                      : add(l, CT_SCENARIO_MIS_BUDGET, by_others ? 0.5 : 0.8, e,
+                            "the budget is larger than what was free at the start");
+        (void)ct_verdict_add_text(v, "line %" PRIu64 ": %s of %s was free, %s was wanted", e->line,
+                                  size(free).text, size(total).text,
+                                  size(e->values[CT_TEXT_DESIRED].value).text);
+        if (co_tenant)
+            (void)ct_verdict_add_text(v,
+                                      "%s was held, and the begin of vLLM itself takes at most "
+                                      "1.5 GiB of that",
+                                      size(held).text);
+        if (co_tenant)
+            ct_text_advice_add(f, v, NULL);
+        ct_text_advice_budget(f, v, e->values[CT_TEXT_DESIRED].value - free,
+                              "the budget is then no more than what was free");
+    }
+}
+
+static void judge_profile(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                          struct ct_verdicts *l) {
+    struct ct_verdict *v = add(l, CT_SCENARIO_CO_TENANT, 0.75, e,
+                               "another process gave memory back while vLLM measured its own");
+    if (known(e, CT_TEXT_FREE) && known(e, CT_TEXT_CURRENT))
+        (void)ct_verdict_add_text(v,
+                                  "line %" PRIu64 ": %s was free before the profile run, %s "
+                                  "after it",
+                                  e->line, size(e->values[CT_TEXT_FREE].value).text,
+                                  size(e->values[CT_TEXT_CURRENT].value).text);
+    else
+        add_line(v, e);
+    ct_verdict_set_refuted_by(v, "no other process on the device, in nvidia-smi or a trace");
+    (void)ct_verdict_add_advice(v,
+                                "start one instance after the other has finished its start, or on "
+                                "a device of its own");
+    (void)f;
+}
+
+// ---- the rest -----------------------------------------------------------------------------------
+
+static void judge_by_row(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                         const struct ct_text_fact *oom, struct ct_verdicts *l) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].kind != e->kind)
+            continue;
+        struct ct_verdict *v = add(l, rows[i].scenario, rows[i].confidence, e, rows[i].summary);
+        add_line(v, e);
+        if (oom && v->scenario != CT_SCENARIO_HOST_MEMORY)
+            ct_text_oom_add_evidence(f, oom, v);
+        if (e->kind == CT_TEXT_KIND_HOST_KERNEL && known(e, CT_TEXT_RSS)) {
+            struct ct_evidence *rss = ct_verdict_add_text(
+                v,
+                "the process held %s of anonymous and %s of shared memory, which page-locked "
+                "memory is part of",
+                size(e->values[CT_TEXT_RSS].value).text, size(e->values[CT_TEXT_SHMEM].value).text);
+            rss->bytes_known = 1;
+            rss->bytes = (uint64_t)e->values[CT_TEXT_RSS].value;
+        }
+        if (e->kind == CT_TEXT_KIND_WORKSPACE_SMALL)
+            ct_advice_set(ct_verdict_add_advice(v, "raise it: it is a fixed size"),
+                          "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL, NULL,
+                          "vLLM 0.11 and later");
+        else if (e->kind == CT_TEXT_KIND_PREFILL_TOKENS)
+            ct_advice_set(ct_verdict_add_advice(v, "lower it"), "--max-batch-prefill-tokens", NULL,
+                          NULL, "TGI");
+        else if (e->kind == CT_TEXT_KIND_POOL_EXPANDABLE)
+            ct_advice_set(ct_verdict_add_advice(v, "leave expandable_segments out of it"),
+                          "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", NULL,
+                          "torch 2.1 and later");
+        else
+            ct_text_advice_add(f, v, oom);
+        if (rows[i].refuted_by)
+            ct_verdict_set_refuted_by(v, "%s", rows[i].refuted_by);
+        return;
+    }
+}
+
+static void judge_other(const struct ct_text_fact *e, struct ct_verdicts *l) {
+    struct ct_verdict *v = ct_verdicts_add(
+        l, CT_SCENARIO_NONE, 0.6, -1, "the text has an error, but none of memory that ran out");
+    (void)ct_verdict_add_text(v, "line %" PRIu64 ": an error of another kind", e->line);
+}
+
+void ct_text_errors_judge(const struct ct_text_facts *f, const struct ct_text_fact *error,
+                          const struct ct_text_fact *oom, struct ct_verdicts *v) {
+    switch (error->kind) {
+    case CT_TEXT_KIND_NO_CACHE_BLOCKS:
+        judge_no_blocks(f, error, v);
+        break;
+    case CT_TEXT_KIND_MAX_LEN:
+        judge_max_len(f, error, v);
+        break;
+    case CT_TEXT_KIND_MAMBA_BLOCKS:
+        judge_mamba(error, v);
+        break;
+    case CT_TEXT_KIND_SGLANG_TOKENS:
+        judge_sglang(f, error, v);
+        break;
+    case CT_TEXT_KIND_LESS_THAN_DESIRED:
+        judge_less_free(f, error, v);
+        break;
+    case CT_TEXT_KIND_PROFILE_CHANGED:
+        judge_profile(f, error, v);
+        break;
+    case CT_TEXT_KIND_NOT_MEMORY:
+        judge_other(error, v);
+        break;
+    default:
+        judge_by_row(f, error, oom, v);
+    }
+}
+
+void ct_text_errors_judge_wrapper(const struct ct_text_fact *wrapper, struct ct_verdicts *l) {
+    const int killed =
+        wrapper->kind == CT_TEXT_KIND_KILLED || wrapper->kind == CT_TEXT_KIND_RAY_DIED;
+    struct ct_verdict *v =
+        add(l, CT_SCENARIO_INCOMPLETE, 0.8, wrapper,
+            killed ? "a process was ended by a signal; the text does not say by whom"
+                   : "this is how the failure was reported, not the failure");
+    (void)ct_verdict_add_text(v, "line %" PRIu64 ": the last line of a wrapper", wrapper->line);
+    if (killed)
+        (void)ct_verdict_add_advice(v,
+                                    "look into the kernel's log for \"Out of memory: Killed "
+                                    "process\" (dmesg, journalctl -k): if it is there, the host's "
+                                    "memory ran out");
+    else
+        (void)ct_verdict_add_advice(v,
+                                    "look further up, in the output of the worker processes, for "
+                                    "the first traceback: \"CUDA out of memory\", \"CUDA error\", "
+                                    "\"ValueError\"");
+    if (killed) {
+        v = add(l, CT_SCENARIO_HOST_MEMORY, 0.4, wrapper,
+                "the host's memory may have run out: its killer ends processes in this way");
+        add_line(v, wrapper);
+        ct_verdict_set_refuted_by(v, "no such line in the kernel's log");
+    }
+}

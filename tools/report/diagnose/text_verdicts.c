@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/text_verdicts.h"
+
+#include <inttypes.h>
+
+#include "base/human.h"
+#include "diagnose/text_advice.h"
+#include "diagnose/text_errors.h"
+#include "diagnose/text_oom.h"
+
+#define MILLION 1000000
+
+// How much an out-of-memory message tells: its traceback first, then its figures.
+static int weigh_oom(const struct ct_text_fact *e) {
+    int weight = e->places ? 100 : 0;
+    for (int i = 0; i < CT_TEXT_FIELDS; i++)
+        weight += e->values[i].known;
+    return weight +
+           (e->kind == CT_TEXT_KIND_TORCH_OOM || e->kind == CT_TEXT_KIND_ASYNC_OOM ? 50 : 0);
+}
+
+const struct ct_text_fact *ct_text_verdicts_main_oom(const struct ct_text_facts *f) {
+    const struct ct_text_fact *best = NULL;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct ct_text_fact *e = &f->list[i];
+        if (ct_template_role(e->kind) == CT_TEXT_ROLE_OOM &&
+            (!best || weigh_oom(e) > weigh_oom(best)))
+            best = e;
+    }
+    return best;
+}
+
+// Errors that name their cause come before messages that only say that memory ran out; errors of
+// another kind behind these.
+static int weigh_error(const struct ct_text_fact *e) {
+    switch (e->kind) {
+    case CT_TEXT_KIND_NOT_MEMORY:
+        return 1;
+    case CT_TEXT_KIND_HOST_KERNEL:
+    case CT_TEXT_KIND_HOST_CGROUP:
+    case CT_TEXT_KIND_HOST_RAY:
+    case CT_TEXT_KIND_HOST_TORCH:
+    case CT_TEXT_KIND_WARMUP_FAILED:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
+const struct ct_text_fact *ct_text_verdicts_main_error(const struct ct_text_facts *f) {
+    const struct ct_text_fact *best = NULL;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct ct_text_fact *e = &f->list[i];
+        if (ct_template_role(e->kind) == CT_TEXT_ROLE_ERROR &&
+            (!best || weigh_error(e) > weigh_error(best)))
+            best = e;
+    }
+    return best;
+}
+
+// ---- a text without an error --------------------------------------------------------------------
+
+static void judge_preemption(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    const struct ct_text_load *s = &f->load;
+    const int said = s->preempted_line != 0;
+    struct ct_verdict *v = ct_verdicts_add(
+        l, CT_SCENARIO_PREEMPTION, said ? 0.9 : 0.6, -1,
+        "requests were preempted, because the KV cache was full: served, but slowly");
+    if (said && s->preemptions > 0)
+        (void)ct_verdict_add_text(v, "line %" PRIu64 ": %" PRId64 " preemptions", s->preempted_line,
+                                  s->preemptions);
+    else if (said)
+        (void)ct_verdict_add_text(v, "line %" PRIu64 " says so, and %" PRIu64 " in all",
+                                  s->preempted_line, s->preempted_lines);
+    if (s->lines)
+        (void)ct_verdict_add_text(v,
+                                  "line %" PRIu64 ": %.1f %% of the KV cache in use; up to %" PRId64
+                                  " requests waited",
+                                  s->worst_line, (double)s->max_usage / MILLION, s->max_waiting);
+    ct_text_advice_budget(f, v, -1, "more KV cache");
+    ct_advice_set(ct_verdict_add_advice(v, "or let fewer requests run at once"), "--max-num-seqs",
+                  ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS), NULL, "vLLM 0.1 and later");
+    ct_verdict_set_refuted_by(v, "a count of preemptions that stays, in the metrics");
+}
+
+static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    const struct ct_text_load *s = &f->load;
+    if (s->preempted_line || s->shrinking_lines >= 2) {
+        judge_preemption(f, l);
+        return 1;
+    }
+    if (s->full_lines < 2 || s->first_hits <= 0 || s->last_hits >= s->first_hits / 2)
+        return 0;
+    struct ct_verdict *v =
+        ct_verdicts_add(l, CT_SCENARIO_PREFIX_CACHE_PRESSURE, 0.6, -1,
+                        "the KV cache was full, and the prefix cache found less and less in it");
+    (void)ct_verdict_add_text(v, "its hit rate fell from %.1f to %.1f %%",
+                              (double)s->first_hits / MILLION, (double)s->last_hits / MILLION);
+    ct_text_advice_budget(f, v, -1, "more KV cache");
+    return 1;
+}
+
+// PyTorch warned of a refused cudaMalloc, and nothing failed: it emptied its cache and asked again.
+static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    const struct ct_text_fact *e = ct_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
+    if (!e)
+        return 0;
+    struct ct_verdict *v = ct_verdicts_add(
+        l, CT_SCENARIO_RECOVERED, 0.7, -1,
+        "PyTorch's allocator was refused memory, and nothing failed: a retry served "
+        "it");
+    struct ct_evidence *line = ct_verdict_add_text(
+        v, "line %" PRIu64 ": %s were refused", e->line,
+        ct_human_bytes((uint64_t)e->values[CT_TEXT_TRIED].value, CT_UNITS_IEC).text);
+    line->bytes_known = 1;
+    line->bytes = (uint64_t)e->values[CT_TEXT_TRIED].value;
+    ct_verdict_set_refuted_by(v, "an error behind the end of this text");
+    return 1;
+}
+
+static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) {
+    const int is_log = ct_facts_find_role(f, CT_TEXT_ROLE_INFO) ||
+                       ct_facts_find_role(f, CT_TEXT_ROLE_PROGRESS) || f->load.lines;
+    if (is_log) {
+        struct ct_verdict *v =
+            ct_verdicts_add(l, CT_SCENARIO_NONE, 0.85, -1, "nothing in this text failed");
+        (void)ct_verdict_add_text(v,
+                                  "%" PRIu64 " lines of a log, none of which reports an error of "
+                                  "memory",
+                                  f->lines);
+        ct_verdict_set_refuted_by(v, "an error behind the end of this text");
+        return;
+    }
+    struct ct_verdict *v = ct_verdicts_add(l, CT_SCENARIO_UNKNOWN, 0.5, -1,
+                                           "no line of this text is one that is known");
+    (void)ct_verdict_add_advice(v,
+                                "give the whole output of the program, with the lines before the "
+                                "error");
+}
+
+static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v) {
+    const struct ct_text_fact *wrapper = NULL;
+    for (size_t i = 0; i < f->count && !wrapper; i++)
+        if (ct_template_role(f->list[i].kind) == CT_TEXT_ROLE_WRAPPER)
+            wrapper = &f->list[i];
+    if (wrapper)
+        ct_text_errors_judge_wrapper(wrapper, v);
+    else if (!judge_load(f, v) && !judge_recovered(f, v))
+        judge_healthy(f, v);
+}
+
+void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v) {
+    const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f),
+                              *error = ct_text_verdicts_main_error(f);
+    if (error && error->kind == CT_TEXT_KIND_NOT_MEMORY && oom)
+        error = NULL;
+    if (error)
+        ct_text_errors_judge(f, error, oom, v);
+    if (oom && (!error || weigh_error(error) < 3))
+        ct_text_oom_judge(f, oom, v);
+    if (!error && !oom)
+        judge_no_error(f, v);
+    ct_verdicts_sort(v);
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of a text without what stands around their sentences: escape sequences of colours, quotes,
+// the tags and stamps that servers, containers and loggers put before a line.
+#ifndef CT_CLEAN_H
+#define CT_CLEAN_H
+
+#include <stddef.h>
+
+// Where the sentence of a line begins, behind what was put before it.
+size_t ct_clean_skip_prefix(const char *line, size_t length);
+// Writes the letters of a line to `to`, which has room for `length` of them, as template.h wants
+// them. Returns their number. What is left are printable ASCII letters without quotes and
+// backslashes, blanks and marks of line ends that are written out ("\n" in an escaped text).
+size_t ct_clean_letters(const char *line, size_t length, char *to);
+
+#endif

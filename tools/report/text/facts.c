@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/facts.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/utf8.h"
+
+// Facts of one kind that are kept; later ones are counted with the last of them. Clauses belong to
+// an OOM within so many lines: other processes may write between them.
+enum { KEPT = 24, CLAUSE_LINES = 60 };
+
+static const struct {
+    const char *function, *file;
+    uint32_t place;
+} frames[] = {
+#define CT_TEXT_FRAME(function, file, PLACE) {function, file, CT_TEXT_IN_##PLACE},
+#include "text/frames.def"
+};
+
+void ct_facts_init(struct ct_text_facts *f) {
+    *f = (struct ct_text_facts){.progress = CT_TEXT_KINDS};
+    f->load.first_hits = f->load.last_hits = f->load.preemptions = f->load.last_running = -1;
+    f->load.max_usage = f->load.max_waiting = f->load.max_running = -1;
+}
+
+void ct_facts_free(struct ct_text_facts *f) {
+    free(f->list);
+    *f = (struct ct_text_facts){0};
+}
+
+const struct ct_text_fact *ct_facts_find(const struct ct_text_facts *f, enum ct_text_kind kind) {
+    for (size_t i = 0; i < f->count; i++)
+        if (f->list[i].kind == kind)
+            return &f->list[i];
+    return NULL;
+}
+
+const struct ct_text_fact *ct_facts_find_role(const struct ct_text_facts *f,
+                                              enum ct_text_role role) {
+    for (size_t i = 0; i < f->count; i++)
+        if (ct_template_role(f->list[i].kind) == role)
+            return &f->list[i];
+    return NULL;
+}
+
+// ---- facts --------------------------------------------------------------------------------------
+
+static int has_same_values(const struct ct_text_fact *a, const struct ct_text_fact *b) {
+    for (int i = 0; i < CT_TEXT_FIELDS; i++)
+        if (a->values[i].known != b->values[i].known || a->values[i].value != b->values[i].value)
+            return 0;
+    return 1;
+}
+
+static struct ct_text_fact *find_same(struct ct_text_facts *f, const struct ct_text_fact *fact) {
+    for (size_t i = f->count; i-- > 0;)
+        if (f->list[i].kind == fact->kind &&
+            (f->kept[fact->kind] >= KEPT || has_same_values(&f->list[i], fact)))
+            return &f->list[i];
+    return NULL;
+}
+
+// Adds a fact, or counts it with one that says the same. Returns the one that is in the list. One
+// that clauses may follow is only compared when these are known: it is never merged here.
+static struct ct_text_fact *add(struct ct_text_facts *f, const struct ct_text_fact *fact,
+                                int merges) {
+    struct ct_text_fact *same = merges || f->kept[fact->kind] >= KEPT ? find_same(f, fact) : NULL;
+    if (same) {
+        same->repeats++;
+        same->places |= same->places ? 0 : fact->places;
+        return same;
+    }
+    CT_HEAP_GROW(f->list, f->count, f->room);
+    f->list[f->count] = *fact;
+    f->list[f->count].repeats = 1;
+    f->kept[fact->kind]++;
+    return &f->list[f->count++];
+}
+
+// A traceback ends with its error. In a log whose newest line is the first one, it follows the
+// error, and "Traceback" is its last line: then the error that has no places yet takes them.
+static void give_places(struct ct_text_facts *f) {
+    struct ct_text_fact *last = f->open ? &f->list[f->open - 1] : NULL;
+    if (last && !last->places)
+        last->places = f->places;
+}
+
+static void add_error(struct ct_text_facts *f, const struct ct_text_fact *fact, int opens) {
+    struct ct_text_fact *in_list = add(f, fact, !opens);
+    f->open = (size_t)(in_list - f->list) + 1;
+    f->open_line = fact->line;
+    f->places = 0;
+}
+
+static struct ct_text_fact *find_open(struct ct_text_facts *f, uint64_t line) {
+    return f->open && line - f->open_line <= CLAUSE_LINES ? &f->list[f->open - 1] : NULL;
+}
+
+static void add_clause(struct ct_text_facts *f, const struct ct_template_match *m, uint64_t line) {
+    struct ct_text_fact *to = find_open(f, line);
+    if (!to)
+        return;
+    if (m->kind == CT_TEXT_KIND_CLAUSE_PROCESS && to->process_count < CT_TEXT_PROCESSES)
+        to->processes[to->process_count++] =
+            (struct ct_text_process){m->values[CT_TEXT_PID].value, m->values[CT_TEXT_OTHER]};
+    for (int i = 0; i < CT_TEXT_FIELDS; i++)
+        if (m->values[i].known && !to->values[i].known)
+            to->values[i] = m->values[i];
+}
+
+// ---- frames -------------------------------------------------------------------------------------
+
+static int is_name_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// The places of the function whose name stands at `at`. `path` may be "": not known.
+static uint32_t find_places(const char *text, size_t length, size_t at, const char *path) {
+    uint32_t places = 0;
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        size_t end = at;
+        if (ct_template_match_literal(text, length, &end, frames[i].function) &&
+            (end == length || !is_name_letter(text[end])) &&
+            (!*frames[i].file || strstr(path, frames[i].file)))
+            places |= frames[i].place;
+    }
+    return places;
+}
+
+// Places by the file alone.
+static uint32_t find_file_places(const char *path) {
+    static const struct {
+        const char *file;
+        uint32_t place;
+    } files[] = {{"device_communicators/pynccl", CT_TEXT_IN_COMM},
+                 {"custom_all_reduce.py", CT_TEXT_IN_COMM},
+                 {"vllm/lora/", CT_TEXT_IN_LORA},
+                 {"v1/spec_decode/", CT_TEXT_IN_DRAFT},
+                 {"vllm/spec_decode/", CT_TEXT_IN_DRAFT},
+                 {"gpu/spec_decode/", CT_TEXT_IN_DRAFT},
+                 {"weight_transfer/", CT_TEXT_IN_SYNC},
+                 {"_marlin", CT_TEXT_IN_REPACK},
+                 {"marlin_utils", CT_TEXT_IN_REPACK},
+                 {"deepspeed/runtime/zero", CT_TEXT_IN_TRAIN},
+                 {"gpu/mm/encoder_runner", CT_TEXT_IN_VISION}};
+    uint32_t places = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (strstr(path, files[i].file))
+            places |= files[i].place;
+    return places;
+}
+
+static void add_frame(struct ct_text_facts *f, const char *text, size_t length,
+                      const struct ct_template_match *m) {
+    const char *path = m->kind == CT_TEXT_KIND_FRAME ? m->word : "";
+    uint32_t places = find_places(text, length, m->end, path);
+    // The class of LoRA layers wraps every layer: a frame of it says nothing unless it allocates.
+    if (!strstr(path, "lora/layers"))
+        places |= find_file_places(path);
+    f->places |= places;
+}
+
+static void add_method(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                       const struct ct_template_match *m) {
+    size_t name = at;
+    uint32_t places = find_places(text, length, m->end, "");
+    if (ct_template_match_literal(text, length, &name, "Error executing load_single_module"))
+        places = CT_TEXT_IN_WEIGHTS;
+    else if (ct_template_match_literal(text, length, &name, "Method Prefill") ||
+             ct_template_match_literal(text, length, &name, "Method Decode"))
+        places = CT_TEXT_IN_SERVE;
+    f->places |= places;
+    give_places(f);
+}
+
+// ---- settings -----------------------------------------------------------------------------------
+
+static int is_setting_letter(char c) {
+    return is_name_letter(c) || c == '.' || c == '-';
+}
+
+static void add_setting(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                        const struct ct_template_match *m, uint64_t line) {
+    struct ct_text_setting *s = &f->settings[m->flag], read = {.line = line};
+    size_t from = m->end, n = 0;
+    if (at && is_name_letter(text[at - 1]))
+        return; // the end of a longer name
+    while (from < length && text[from] == ' ')
+        from++;
+    size_t end = from;
+    for (; end < length && n + 1 < sizeof read.value && is_setting_letter(text[end]); end++)
+        read.value[n++] = text[end];
+    while (n && read.value[n - 1] == '.')
+        n--; // the end of a sentence
+    read.value[n] = 0;
+    end = from;
+    if (!*read.value || !ct_template_read_number(text, length, &end, &read.number)) {
+        const int is_switch = m->flag == CT_TEXT_FLAG_ENFORCE_EAGER;
+        if (!is_switch || strcmp(read.value, "False") == 0)
+            return;
+        memcpy(read.value, "True", 5);
+    } else if (end < length && (text[end] == 'k' || text[end] == 'K')) {
+        if (read.number.value < CT_TEXT_MOST / 1024) // (vLLM's 32k and 32K)
+            read.number.value *= text[end] == 'k' ? 1000 : 1024;
+    }
+    if (!*s->value)
+        *s = read;
+}
+
+// ---- a server's load ----------------------------------------------------------------------------
+
+static void add_load(struct ct_text_facts *f, const struct ct_template_match *m, uint64_t line) {
+    struct ct_text_load *l = &f->load;
+    const int64_t usage = m->values[CT_TEXT_USAGE].value;
+    const int64_t running = m->values[CT_TEXT_RUNNING].value;
+    const int64_t waiting = m->values[CT_TEXT_WAITING].known ? m->values[CT_TEXT_WAITING].value : 0;
+    if (!l->lines++)
+        l->first_line = line;
+    if (usage >= 90 * INT64_C(1000000) && waiting > 0) {
+        l->full_lines++;
+        l->shrinking_lines += l->last_running > running && l->last_running >= 0;
+    }
+    if (usage > l->max_usage) {
+        l->max_usage = usage;
+        l->worst_line = line;
+    }
+    l->max_waiting = waiting > l->max_waiting ? waiting : l->max_waiting;
+    l->max_running = running > l->max_running ? running : l->max_running;
+    l->last_running = running;
+    if (m->values[CT_TEXT_HITS].known) {
+        l->last_hits = m->values[CT_TEXT_HITS].value;
+        if (l->first_hits < 0 && l->last_hits > 0)
+            l->first_hits = l->last_hits;
+    }
+}
+
+static void add_stats(struct ct_text_facts *f, const struct ct_template_match *m, uint64_t line) {
+    struct ct_text_load *l = &f->load;
+    const struct ct_text_value *count = &m->values[CT_TEXT_COUNT];
+    if (m->kind == CT_TEXT_KIND_PERIODIC)
+        add_load(f, m, line);
+    if (count->known && count->value > l->preemptions)
+        l->preemptions = count->value;
+    if (m->kind == CT_TEXT_KIND_PREEMPTED || (count->known && count->value > 0)) {
+        if (!l->preempted_line)
+            l->preempted_line = line;
+        l->preempted_lines += m->kind == CT_TEXT_KIND_PREEMPTED;
+    }
+}
+
+// ---- matches ------------------------------------------------------------------------------------
+
+static void add_step(struct ct_text_facts *f, const struct ct_template_match *m, uint64_t line) {
+    if (m->kind == CT_TEXT_KIND_STEP)
+        f->step = (struct ct_text_step){.line = line};
+    else if (m->kind == CT_TEXT_KIND_STEP_REQUEST)
+        f->step.requests++;
+    else
+        f->step.tokens = m->values[CT_TEXT_TOKENS];
+}
+
+static void begin_traceback(struct ct_text_facts *f) {
+    give_places(f);
+    f->places = 0;
+    f->open = 0; // an error before a traceback is not the one at its end
+}
+
+static struct ct_text_fact make_fact(const struct ct_text_facts *f,
+                                     const struct ct_template_match *m, uint64_t line,
+                                     uint64_t offset) {
+    struct ct_text_fact fact = {.kind = m->kind,
+                                .line = line,
+                                .offset = offset,
+                                .places = f->places,
+                                .progress = f->progress};
+    memcpy(fact.values, m->values, sizeof fact.values);
+    (void)ct_utf8_sanitize(fact.note, sizeof fact.note, m->word, strlen(m->word));
+    return fact;
+}
+
+void ct_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                  const struct ct_template_match *m, uint64_t line, uint64_t offset) {
+    const enum ct_text_role role = ct_template_role(m->kind);
+    const struct ct_text_fact fact = make_fact(f, m, line, offset);
+    f->found++;
+    switch (role) {
+    case CT_TEXT_ROLE_OOM:
+    case CT_TEXT_ROLE_ERROR:
+        add_error(f, &fact, role == CT_TEXT_ROLE_OOM || m->kind == CT_TEXT_KIND_SGLANG_TOKENS);
+        break;
+    case CT_TEXT_ROLE_WRAPPER:
+        (void)add(f, &fact, 1);
+        break;
+    case CT_TEXT_ROLE_CLAUSE:
+        add_clause(f, m, line);
+        break;
+    case CT_TEXT_ROLE_INFO:
+    case CT_TEXT_ROLE_PROGRESS:
+        if (m->kind == CT_TEXT_KIND_VERSION)
+            (void)snprintf(f->version, sizeof f->version, "%.31s", m->word);
+        else if (m->kind != CT_TEXT_KIND_DRIVER_REFUSED && m->kind != CT_TEXT_KIND_CUTRACE)
+            f->progress = m->kind;
+        (void)add(f, &fact, 1);
+        break;
+    case CT_TEXT_ROLE_STATS:
+        add_stats(f, m, line);
+        f->progress = m->kind == CT_TEXT_KIND_PERIODIC ? CT_TEXT_KIND_PERIODIC : f->progress;
+        break;
+    case CT_TEXT_ROLE_TRACEBACK:
+        begin_traceback(f);
+        break;
+    case CT_TEXT_ROLE_FRAME:
+        add_frame(f, text, length, m);
+        break;
+    case CT_TEXT_ROLE_METHOD:
+        add_method(f, text, length, at, m);
+        break;
+    case CT_TEXT_ROLE_FLAG:
+        add_setting(f, text, length, at, m, line);
+        break;
+    case CT_TEXT_ROLE_STEP:
+        add_step(f, m, line);
+        break;
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a text says: errors, figures of a start, settings, a server's periodic figures, each with
+// the line it stands in. Memory is bounded, however long the text is.
+#ifndef CT_FACTS_H
+#define CT_FACTS_H
+
+#include "text/template.h"
+
+// Where an error happened, by the functions of its traceback: a set of bits.
+enum ct_text_place {
+    CT_TEXT_IN_WAKE = 1 << 0,    // wake-up after sleep
+    CT_TEXT_IN_SYNC = 1 << 1,    // update of the weights
+    CT_TEXT_IN_PROFILE = 1 << 2, // the profile run
+    CT_TEXT_IN_WARMUP = 1 << 3,  // after the KV cache: graphs, kernels or sampler
+    CT_TEXT_IN_GRAPHS = 1 << 4,  // capture of CUDA graphs
+    CT_TEXT_IN_SAMPLER = 1 << 5, // warm-up of the sampler
+    CT_TEXT_IN_KERNELS = 1 << 6, // warm-up of kernels
+    CT_TEXT_IN_KV = 1 << 7,      // allocation of the KV cache
+    CT_TEXT_IN_REPACK = 1 << 8,  // conversion of loaded weights
+    CT_TEXT_IN_WEIGHTS = 1 << 9, // loading
+    CT_TEXT_IN_INIT = 1 << 10,   // of the device
+    CT_TEXT_IN_SERVE = 1 << 11,  // a step that serves requests
+    CT_TEXT_IN_SAMPLE = 1 << 12, // its sampling
+    CT_TEXT_IN_LOGITS = 1 << 13, // logits, log-probabilities, sampling by sorting
+    CT_TEXT_IN_LORA = 1 << 14,
+    CT_TEXT_IN_VISION = 1 << 15, // encoders of images, videos, sounds
+    CT_TEXT_IN_DRAFT = 1 << 16,  // speculative decoding
+    CT_TEXT_IN_COMM = 1 << 17,   // NCCL, custom all-reduce
+    CT_TEXT_IN_PINNED = 1 << 18, // page-locked host memory
+    CT_TEXT_IN_TRAIN = 1 << 19,  // a training step
+    CT_TEXT_IN_BUSY = 1 << 20,   // a worker's loop: of no phase
+};
+
+enum { CT_TEXT_PROCESSES = 8, CT_TEXT_NOTE_SIZE = 120 };
+
+struct ct_text_fact {
+    enum ct_text_kind kind;
+    uint64_t line, offset; // where it begins: line from 1, byte of the begin of that line
+    uint32_t places;       // of an error
+    enum ct_text_kind
+        progress; // of an error: the last PROGRESS or INFO before it, or CT_TEXT_KINDS
+    struct ct_text_value values[CT_TEXT_FIELDS];
+    unsigned process_count; // processes that the message names by number, its own or others
+    struct ct_text_process {
+        int64_t pid;
+        struct ct_text_value bytes;
+    } processes[CT_TEXT_PROCESSES];
+    char note[CT_TEXT_NOTE_SIZE]; // of a field of letters; harmless for a terminal
+    uint64_t repeats;             // how often it stands there, in all
+};
+
+struct ct_text_setting {
+    char value[32]; // as written; "": not named
+    uint64_t line;
+    struct ct_text_value number; // in millionths, if it is a number
+};
+
+// A server's periodic lines.
+struct ct_text_load {
+    uint64_t lines, full_lines, shrinking_lines; // all; with 90 % of the cache in use and requests
+                                                 // waiting; and fewer running than the line before
+    int64_t max_usage, max_waiting, max_running; // usage in millionths of a per cent
+    int64_t first_hits, last_hits;               // of the prefix cache, the same; -1: none
+    uint64_t first_line, worst_line;
+    int64_t last_running, preemptions; // preemptions: the largest count that a line says
+    uint64_t preempted_lines, preempted_line;
+};
+
+// The scheduler's output of the step that failed.
+struct ct_text_step {
+    uint64_t line, requests;
+    struct ct_text_value tokens;
+};
+
+struct ct_text_facts {
+    struct ct_text_fact *list;
+    size_t count, room;
+    uint64_t found, lines, bytes; // found: matches of any kind
+    struct ct_text_setting settings[CT_TEXT_FLAGS];
+    struct ct_text_load load;
+    struct ct_text_step step;
+    char version[32]; // of vLLM
+    // while it is read:
+    size_t open; // the OOM that clauses belong to, + 1
+    uint64_t open_line;
+    uint32_t places; // of the traceback so far
+    enum ct_text_kind progress;
+    uint64_t kept[CT_TEXT_KINDS];
+};
+
+void ct_facts_init(struct ct_text_facts *f);
+void ct_facts_free(struct ct_text_facts *f);
+// Adds what a match says. `text` is the cleaned text that it was found in.
+void ct_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                  const struct ct_template_match *m, uint64_t line, uint64_t offset);
+// The first fact of a kind or role, or NULL.
+const struct ct_text_fact *ct_facts_find(const struct ct_text_facts *f, enum ct_text_kind kind);
+const struct ct_text_fact *ct_facts_find_role(const struct ct_text_facts *f,
+                                              enum ct_text_role role);
+
+#endif

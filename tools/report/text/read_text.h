@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a log or an error message, of any length, in bounded memory.
+#ifndef CT_READ_TEXT_H
+#define CT_READ_TEXT_H
+
+#include <stdio.h>
+
+#include "text/facts.h"
+
+// Reads a stream to its end. Returns 0, or -1 if it cannot be read.
+int ct_read_text(FILE *in, struct ct_text_facts *f);
+void ct_read_text_bytes(const char *text, size_t length, struct ct_text_facts *f);
+
+#endif

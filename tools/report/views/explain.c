@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "views/explain.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "diagnose/text_verdicts.h"
+#include "text/read_text.h"
+#include "views/document.h"
+#include "views/log_json.h"
+#include "views/log_text.h"
+#include "views/verdicts_json.h"
+#include "views/verdicts_text.h"
+
+static const char record[] = "cutrace run -- COMMAND";
+static const char adds[] =
+    "which call sites held the device when it failed, what PyTorch's pool and everything outside "
+    "of it had, who else was there, and what grew before";
+
+int ct_view_explain(struct ct_view *v) {
+    (void)v; // (a text has no trace: main calls ct_explain_print)
+    return CT_EXIT_USAGE;
+}
+
+static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,
+                       const struct ct_verdicts *l) {
+    struct ct_json json = {.out = v->out}, *j = &json;
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "schema", "cutrace.explain/2");
+    ct_json_text(j, "file", path);
+    ct_verdicts_add_json(j, "verdicts", l);
+    ct_log_add_json(j, "log", f);
+    ct_json_text(j, "trace_would_add", adds);
+    ct_json_text(j, "record", record);
+    ct_json_close(j, '}');
+    ct_json_end_line(j);
+}
+
+static void print_text(struct ct_view *v, const struct ct_text_facts *f,
+                       const struct ct_verdicts *l) {
+    ct_verdicts_print(v, l, 3);
+    fprintf(v->out, "from %s line%s of text, %s of them known; no trace was read\n",
+            ct_human_count(f->lines).text, ct_human_plural(f->lines),
+            ct_human_count(f->found).text);
+    (void)ct_log_print(v, f);
+    fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", adds);
+    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", record);
+}
+
+static int read_file(const char *path, struct ct_text_facts *f, struct ct_error *error) {
+    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (!in || ct_read_text(in, f)) {
+        (void)ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(errno));
+        if (in && in != stdin)
+            fclose(in);
+        return -1;
+    }
+    if (in != stdin)
+        fclose(in);
+    return 0;
+}
+
+int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                     const char *path, struct ct_error *error) {
+    struct ct_view v = {.options = o, .terminal = terminal};
+    struct ct_text_facts f;
+    struct ct_verdicts l = {0};
+    ct_facts_init(&f);
+    if (read_file(path, &f, error)) {
+        ct_facts_free(&f);
+        return (int)error->status;
+    }
+    ct_text_verdicts_find(&f, &l);
+    v.out = o->json ? stdout : ct_terminal_open_text(terminal, stdout);
+    if (o->json)
+        print_json(&v, path, &f, &l);
+    else
+        print_text(&v, &f, &l);
+    if (v.out != stdout)
+        fclose(v.out);
+    ct_verdicts_free(&l);
+    ct_facts_free(&f);
+    return CT_EXIT_OK;
+}

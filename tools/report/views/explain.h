@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command explain: what an error message or a log says, without any trace.
+#ifndef CT_EXPLAIN_H
+#define CT_EXPLAIN_H
+
+#include "views/views.h"
+
+// Explains the file of this path, "-" is standard input. Returns an exit code; with one that is not
+// 0, `error` says why.
+int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                     const char *path, struct ct_error *error);
+
+#endif
