@@ -18,24 +18,24 @@ enum ct_account_row_kind {
 struct ct_account_row {
     uint64_t bytes;
     uint64_t count; // of allocations and blocks; of POOL_IDLE free blocks; else 0
-    int inferred;   // not read at that moment, or a phase decided the component
+    int inferred;   // computed from what was known before or after that moment
 };
 
 struct ct_account {
-    // The device was read: the rows add up to `capacity`. Otherwise to `tracked`, and the rows
-    // behind MEMPOOL_IDLE are 0.
+    // The device's memory was read: the rows add up to `capacity`. Otherwise they add up to
+    // `tracked`, and the rows from IN_FLIGHT on are 0.
     int known;
     uint64_t capacity, tracked;
-    int split_known;  // OTHERS and the untracked rows are told apart; else all is UNMEASURED
-    uint64_t managed; // by this process; part of no row, because it migrates
+    int split_known;  // the rows of this process's untracked memory have none of other processes
+    uint64_t managed; // by this process; in no row, because it migrates
     struct ct_account_row row[CT_ACCOUNT_ROWS];
 };
 
-// Divides the totals of one device. `split` of the totals is the device's at that moment.
+// Divides the totals of one device with the split of that moment.
 void ct_account_make(struct ct_account *a, struct ct_phases *phases,
                      const struct ct_live_totals *totals);
-// Moves what is of other processes to those that were traced, up to `bytes`: what these hold on the
-// device.
+// Moves what is of other processes to those that were traced, too, up to `bytes`: what these hold
+// on the device.
 void ct_account_set_siblings(struct ct_account *a, uint64_t bytes);
 uint64_t ct_account_sum(const struct ct_account *a);
 const char *ct_account_row_name(enum ct_account_row_kind kind);

@@ -16,7 +16,7 @@ enum ct_framework {
 };
 
 enum ct_phase {
-#define CT_PHASE(ID, name, title) CT_PHASE_##ID,
+#define CT_PHASE(ID, COMPONENT, name, title) CT_PHASE_##ID,
 #include "symbols/phases.def"
     CT_PHASES,
     CT_PHASE_ANY = CT_PHASES, // a rule for all phases
@@ -38,11 +38,12 @@ struct ct_phase_rule {
         enum ct_component component;
     };
     enum ct_framework framework; // of a phase
-    // The end of a path ("vllm/v1/worker/gpu_worker.py") at the limit of a name; of native frames
-    // the base name of the module. `*` stands for any text, also for the empty one.
+    // The last parts of a path ("vllm/v1/worker/gpu_worker.py"): of a file of Python, or of the
+    // module of a native frame. `*` stands for any text, also for the empty one.
     const char *file;
-    const char *function; // without its class; `*` as above
-    enum ct_phase below;  // of a phase: UNKNOWN is the outside of all phases; of a component: ANY
+    const char *function; // without its class, or as the linker knows it; `*` as above
+    // Of a phase: UNKNOWN is outside of all phases; of a component: ANY is in all of them.
+    enum ct_phase below;
     const char *source;
 };
 
@@ -58,8 +59,12 @@ int ct_phase_rules_read(struct ct_phase_rules *r, const char *path, struct ct_er
 void ct_phase_rules_free(struct ct_phase_rules *r);
 // The rows of the program.
 const struct ct_phase_rule *ct_phase_rules_list(size_t *count);
-// Whether a text is one of a pattern with `*`.
-int ct_phase_rules_match(const char *pattern, const char *text, size_t length);
+// Whether the path of a file or module is one of the row's.
+int ct_phase_rule_fits_file(const struct ct_phase_rule *rule, const char *path, size_t length);
+// Whether a function's name, without its class, is one of the row's.
+int ct_phase_rule_fits_function(const struct ct_phase_rule *rule, const char *name, size_t length);
+// Whether a row leads on from a phase.
+int ct_phase_rule_leads_from(const struct ct_phase_rule *rule, enum ct_phase phase);
 
 const char *ct_framework_name(enum ct_framework f);
 const char *ct_framework_title(enum ct_framework f);
@@ -67,5 +72,7 @@ const char *ct_phase_name(enum ct_phase p);
 const char *ct_phase_title(enum ct_phase p);
 const char *ct_component_name(enum ct_component c);
 const char *ct_component_title(enum ct_component c);
+// The component of memory for which no rule says more than the phase.
+enum ct_component ct_phase_component(enum ct_phase p);
 
 #endif

@@ -15,13 +15,13 @@ struct ct_phase_at {
     enum ct_phase phase;
     enum ct_framework framework;
     uint32_t node; // of the call tree: its frame decided; 0: none did
-    int inferred;  // not by frames of the stack (analyze/phase_curve.h)
+    int inferred;  // not by frames of the stack (analyze/phase_follow.h)
 };
 
 // What the frames up to a node of the call tree, from the outermost one, say.
 struct ct_phase_of_node {
     uint32_t node; // that decided the phase
-    uint16_t phase, framework, component;
+    uint8_t phase, framework, component;
 };
 
 struct ct_phases {
@@ -29,8 +29,11 @@ struct ct_phases {
     const struct ct_phase_rules *rules; // the user's; may be NULL
     struct ct_phase_of_node *nodes;     // by node; 0 is that of no frame
     size_t node_count;
-    struct ct_phase_matches *matches; // by frame
-    size_t match_count;
+    // Lists of the rows that fit a path, or a frame, one behind the other; each ends with NULL.
+    const struct ct_phase_rule **fits;
+    size_t fits_count, fits_room;
+    uint32_t *of_path, *of_frame; // by string, by frame: where its list begins; 0: not known yet
+    size_t of_path_count, of_frame_count;
 };
 
 void ct_phases_init(struct ct_phases *p, const struct ct_definitions *definitions,
@@ -41,6 +44,8 @@ void ct_phases_free(struct ct_phases *p);
 struct ct_phase_at ct_phases_find(struct ct_phases *p, uint32_t stack);
 // What the memory that a stack allocated is for.
 enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack);
+// Whether there is a stack whose phase is known.
+int ct_phases_has_any(struct ct_phases *p);
 
 // "vLLM sampler warm-up", "serving", "-" for an unknown one.
 struct ct_phase_title {
