@@ -132,6 +132,7 @@ static struct ct_phase_of_node read_node(struct ct_phases *p, uint32_t node) {
     const struct ct_call_tree_node *of = &p->definitions->nodes[node];
     CT_ASSERT(of->parent < node);
     struct ct_phase_of_node m = p->nodes[of->parent];
+    m.has_python |= p->definitions->frames[of->frame].kind == CT_FRAME_PYTHON;
     const uint32_t list = find_rules(p, of->frame);
     if (list == CT_NO_FITS)
         return m;
@@ -181,6 +182,10 @@ enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack) 
     const struct ct_phase_of_node *m = get_node(p, stack);
     return m->component == CT_COMPONENT_BY_PHASE ? ct_phase_component((enum ct_phase)m->phase)
                                                  : (enum ct_component)m->component;
+}
+
+int ct_phases_has_python(struct ct_phases *p, uint32_t stack) {
+    return get_node(p, stack)->has_python;
 }
 
 int ct_phases_has_any(struct ct_phases *p) {

@@ -22,6 +22,7 @@ struct ct_phase_at {
 struct ct_phase_of_node {
     uint32_t node; // that decided the phase
     uint8_t phase, framework, component;
+    uint8_t has_python; // a frame is one of Python
 };
 
 struct ct_phases {
@@ -44,6 +45,8 @@ void ct_phases_free(struct ct_phases *p);
 struct ct_phase_at ct_phases_find(struct ct_phases *p, uint32_t stack);
 // What the memory that a stack allocated is for.
 enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack);
+// Whether a stack has frames of Python: then no phase means that no rule knows them.
+int ct_phases_has_python(struct ct_phases *p, uint32_t stack);
 // Whether there is a stack whose phase is known.
 int ct_phases_has_any(struct ct_phases *p);
 

@@ -21,6 +21,7 @@ struct ct_arguments {
     int json, no_pager, strict, no_journal, force, all_frames, noise, licenses, help, version;
     int segments, tree;
     const char *output;        // NULL = not given
+    const char *rules;         // likewise: a file of rules for phases
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000
     const char *capacity_text; // as typed

@@ -10,6 +10,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "replay/torch_settings.h"
+#include "views/account_json.h"
 #include "views/document.h"
 #include "views/memory_table.h"
 #include "views/pool_json.h"
@@ -23,12 +24,16 @@
 struct summary {
     struct ct_view *v;
     struct ct_scan scan;
-    const struct ct_oom_event *crossing; // or NULL
-    int device;                          // of the text; -1 = none was seen
-    struct ct_capacity capacity;         // of that device
-    struct ct_live_totals live;          // at the crossing, or at the peak
-    struct ct_shared shared;             // likewise, of all devices
-    uint64_t host_registered;            // likewise: bytes of page-locked host memory
+    const struct ct_oom_event *crossing;  // or NULL
+    int device;                           // of the text; -1 = none was seen
+    struct ct_capacity capacity;          // of that device
+    struct ct_live_totals live;           // at the crossing, or at the peak
+    struct ct_account account;            // of these
+    struct ct_account at_end[CT_DEVICES]; // for JSON
+    int brief;                            // leave out what other commands show, too
+    unsigned components;                  // most rows of the account's components in the text
+    struct ct_shared shared;              // likewise, of all devices
+    uint64_t host_registered;             // likewise: bytes of page-locked host memory
 };
 
 // ---- the verdict --------------------------------------------------------------------------------
@@ -106,10 +111,16 @@ static void print_field(struct ct_view *v, const char *name, const char *text) {
     fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s\n", name, text);
 }
 
+// Prints "during   vLLM sampler warm-up; event 1620, thread 5745 python3", or without a phase
+// "event    1620, ...".
 static void print_event(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
+    if (c->phase.phase == CT_PHASE_UNKNOWN)
+        fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
+    else
+        fprintf(v->out, "  %-8s %s%s; event %" PRIu64, "during", ct_phases_title(&c->phase).text,
+                c->phase.inferred ? " (by time)" : "", c->event);
     if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
         fputs(", a reading by NVML", v->out);
     } else if (c->thread) {
@@ -170,10 +181,12 @@ static void print_memory(struct summary *s) {
                                           .when = when(s),
                                           .capacity = &s->capacity,
                                           .live = &s->live,
+                                          .account = &s->account,
+                                          .components = s->components,
                                           .pool = pool_of(s)};
     ct_memory_table_print(s->v, &table);
     ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    if (s->live.host_bytes || s->host_registered)
+    if (!s->brief && (s->live.host_bytes || s->host_registered))
         fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
                 when(s), ct_label_size(s->v, s->live.host_bytes).text,
                 ct_label_size(s->v, s->host_registered).text);
@@ -342,7 +355,7 @@ static void print_bottom(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     if (d) {
-        if (s->crossing && d->peak_known && !v->options->capacity)
+        if (s->crossing && d->peak_known && !v->options->capacity && d->peak_bytes != s->live.bytes)
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
                     ct_verdict_time(v, d->peak_t_ns).text);
@@ -356,8 +369,17 @@ static void print_bottom(struct summary *s) {
 
 // Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
 static void print_text(struct summary *s) {
-    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
-    struct part top = print_part(s, print_top), bottom = print_part(s, print_bottom);
+    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1, LEAST_COMPONENTS = 2 };
+    const struct part bottom = print_part(s, print_bottom);
+    struct part top = print_part(s, print_top);
+    while (top.lines + bottom.lines + HEADER + REST + LEAST > LINES && !s->brief) {
+        free(top.text);
+        if (s->components > LEAST_COMPONENTS)
+            s->components--;
+        else
+            s->brief = 1;
+        top = print_part(s, print_top);
+    }
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
     if (asked && asked < rows)
@@ -386,6 +408,31 @@ static void add_pool(struct ct_json *j, struct summary *s, int d) {
     ct_pool_json_add_curve(j, &s->scan.curve, d, bound);
 }
 
+static void add_peak_account(struct ct_json *j, struct summary *s, int d,
+                             const struct ct_device_memory *memory) {
+    const struct ct_device_scan *scan = &s->scan.device[d];
+    struct ct_live_totals live;
+    struct ct_account account;
+    if (!scan->peak_known || !ct_peak_totals_get(&scan->totals, CT_TOTALS_AT_PEAK, scan->peak_event,
+                                                 CT_ROWS_BY_BLOCK, &live)) {
+        ct_json_null(j, "peak");
+        return;
+    }
+    live.split = memory->peak;
+    ct_account_make(&account, s->v->phases, &live);
+    ct_account_json_add(j, "peak", &account);
+    ct_live_at_free(&live);
+}
+
+static void add_accounts(struct ct_json *j, struct summary *s, int d,
+                         const struct ct_device_memory *memory) {
+    ct_json_open(j, "account", '{');
+    ct_account_json_add(j, "crossing", memory->crossing_known ? &s->account : NULL);
+    add_peak_account(j, s, d, memory);
+    ct_account_json_add(j, "end", &s->at_end[d]);
+    ct_json_close(j, '}');
+}
+
 static void add_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
@@ -412,6 +459,7 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
     ct_untracked_add_costs(j, &now->measured);
     ct_document_add_memory_of_device(j, &memory);
+    add_accounts(j, s, d, &memory);
     add_pool(j, s, d);
     ct_json_close(j, '}');
 }
@@ -504,10 +552,25 @@ static void read_moment(struct summary *s) {
     ct_sharing_free(&sharing);
 }
 
+// Makes the accounts of the devices behind the last event.
+static void read_end(struct summary *s) {
+    struct ct_live_totals live;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (!s->scan.device[d].seen)
+            continue;
+        ct_live_at_read(&live, &s->scan.end, d, CT_ROWS_BY_BLOCK);
+        ct_scan_limit_free(&live.split, s->v->options->capacity);
+        ct_account_make(&s->at_end[d], s->v->phases, &live);
+        ct_live_at_free(&live);
+    }
+}
+
 int ct_view_summary(struct ct_view *v) {
-    struct summary s = {.v = v};
+    struct summary s = {.v = v, .components = CT_MEMORY_TABLE_COMPONENTS};
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
     ct_view_scan_run(v, &s.scan, &request);
+    if (v->options->json)
+        read_end(&s);
     ct_replay_release(&s.scan.end); // another replay follows
     s.crossing = ct_scan_find_crossing(&s.scan);
     s.device = s.crossing ? s.crossing->device : ct_view_scan_main_device(v, &s.scan);
@@ -519,6 +582,7 @@ int ct_view_summary(struct ct_view *v) {
         const struct ct_device_memory memory = ct_scan_memory(&s.scan, s.device);
         // (at the crossing, it includes the reading that came with the OOM)
         s.live.split = s.crossing ? memory.crossing : memory.peak;
+        ct_account_make(&s.account, v->phases, &s.live);
     }
     if (v->options->json)
         print_json(&s);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phases and accounts as JSON. JSON.md documents each key.
+#ifndef CT_ACCOUNT_JSON_H
+#define CT_ACCOUNT_JSON_H
+
+#include "analyze/account.h"
+#include "base/json.h"
+
+// Adds a phase; null if it is not known.
+void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct ct_phase_at *at);
+// Adds an account; null if there is none.
+void ct_account_json_add(struct ct_json *j, const char *key, const struct ct_account *a);
+
+#endif
