@@ -124,7 +124,9 @@ static void add_json_phase(struct ct_json *j, struct ct_view *v, const struct ct
 
 static void print_json(struct ct_view *v, const struct ct_phase_times *p) {
     struct ct_json json = {.out = v->out}, *j = &json;
+    const struct ct_scan counted = {.lost = p->lost};
     ct_document_begin(j, v);
+    ct_document_add_trace(j, v, &counted);
     ct_json_bool(j, "by_frames", p->by_frames);
     ct_json_bool(j, "summed", p->summed);
     ct_json_open(j, "phases", '[');
