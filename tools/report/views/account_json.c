@@ -15,6 +15,16 @@ void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct 
     ct_json_close(j, '}');
 }
 
+void ct_account_json_add_component(struct ct_json *j, const char *key, struct ct_phases *phases,
+                                   uint32_t stack) {
+    const enum ct_component c =
+        phases ? ct_phases_find_component(phases, stack) : CT_COMPONENT_OTHER;
+    if (c == CT_COMPONENT_OTHER)
+        ct_json_null(j, key);
+    else
+        ct_json_text(j, key, ct_component_name(c));
+}
+
 static void add_row(struct ct_json *j, const struct ct_account *a, enum ct_account_row_kind kind) {
     const struct ct_account_row *row = &a->row[kind];
     const int counts = kind < CT_ACCOUNT_MEMPOOL_IDLE; // the others are not made of blocks

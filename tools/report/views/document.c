@@ -232,6 +232,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
     ct_account_json_add_phase(j, "phase", &o->phase);
+    ct_account_json_add_component(j, "component", v->phases, o->stack);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     add_cause(j, o, &reason, growths);
     ct_document_add_recovered(j, o->bytes_known, o->recovered);
