@@ -79,6 +79,8 @@ static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *at
     now->stretches++;
     now->end_ns = t_ns;
     now->first_event = p->event;
+    if (now->peak_bytes < p->tracked_bytes)
+        now->peak_bytes = p->tracked_bytes;
 }
 
 // ---- what is taken and given back -------------------------------------------------------------------
