@@ -367,19 +367,32 @@ static void print_bottom(struct summary *s) {
     print_next(s);
 }
 
-// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
-static void print_text(struct summary *s) {
-    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1, LEAST_COMPONENTS = 2 };
-    const struct part bottom = print_part(s, print_bottom);
-    struct part top = print_part(s, print_top);
-    while (top.lines + bottom.lines + HEADER + REST + LEAST > LINES && !s->brief) {
+// The table of call sites has two lines beside its rows, and a row of the rest.
+enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
+
+// Leaves out the smallest components, and then what other commands show, too, until the text has 24
+// lines in the form for bug reports: what is left out does not depend on the terminal.
+static struct part print_top_to_fit(struct summary *s, const struct part *bottom) {
+    enum { LEAST_COMPONENTS = 2, WIDTH = 100 };
+    struct ct_terminal form = *s->v->terminal;
+    form.width = WIDTH;
+    form.ellipsis = NULL;
+    const unsigned below = count_lines(&form, bottom->text) + HEADER + REST + LEAST;
+    for (;;) {
+        const struct part top = print_part(s, print_top);
+        if (count_lines(&form, top.text) + below <= LINES || s->brief)
+            return top;
         free(top.text);
         if (s->components > LEAST_COMPONENTS)
             s->components--;
         else
             s->brief = 1;
-        top = print_part(s, print_top);
     }
+}
+
+// Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
+static void print_text(struct summary *s) {
+    const struct part bottom = print_part(s, print_bottom), top = print_top_to_fit(s, &bottom);
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
     if (asked && asked < rows)
