@@ -355,7 +355,8 @@ static void print_bottom(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     if (d) {
-        if (s->crossing && d->peak_known && !v->options->capacity && d->peak_bytes != s->live.bytes)
+        if (s->crossing && d->peak_known && !v->options->capacity &&
+            !(s->brief && d->peak_bytes == s->live.bytes))
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
                     ct_verdict_time(v, d->peak_t_ns).text);
@@ -370,19 +371,28 @@ static void print_bottom(struct summary *s) {
 // The table of call sites has two lines beside its rows, and a row of the rest.
 enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
 
-// Leaves out the smallest components, and then what other commands show, too, until the text has 24
-// lines in the form for bug reports: what is left out does not depend on the terminal.
-static struct part print_top_to_fit(struct summary *s, const struct part *bottom) {
-    enum { LEAST_COMPONENTS = 2, WIDTH = 100 };
+// The lines of the text, with the least rows of the table, in the form for bug reports: what is left
+// out does not depend on the terminal.
+static unsigned count_least(const struct summary *s, const struct part *top,
+                            const struct part *bottom) {
+    enum { WIDTH = 100 };
     struct ct_terminal form = *s->v->terminal;
     form.width = WIDTH;
     form.ellipsis = NULL;
-    const unsigned below = count_lines(&form, bottom->text) + HEADER + REST + LEAST;
+    return count_lines(&form, top->text) + HEADER + LEAST + REST + count_lines(&form, bottom->text);
+}
+
+// Prints what is above and below the table. Leaves out the smallest components, and then what other
+// commands show, too, until the text fits.
+static void print_parts(struct summary *s, struct part *top, struct part *bottom) {
+    enum { LEAST_COMPONENTS = 2 };
     for (;;) {
-        const struct part top = print_part(s, print_top);
-        if (count_lines(&form, top.text) + below <= LINES || s->brief)
-            return top;
-        free(top.text);
+        *top = print_part(s, print_top);
+        *bottom = print_part(s, print_bottom);
+        if (s->brief || count_least(s, top, bottom) <= LINES)
+            return;
+        free(top->text);
+        free(bottom->text);
         if (s->components > LEAST_COMPONENTS)
             s->components--;
         else
@@ -392,7 +402,8 @@ static struct part print_top_to_fit(struct summary *s, const struct part *bottom
 
 // Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
 static void print_text(struct summary *s) {
-    const struct part bottom = print_part(s, print_bottom), top = print_top_to_fit(s, &bottom);
+    struct part top, bottom;
+    print_parts(s, &top, &bottom);
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
     if (asked && asked < rows)
