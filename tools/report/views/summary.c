@@ -432,31 +432,6 @@ static void add_pool(struct ct_json *j, struct summary *s, int d) {
     ct_pool_json_add_curve(j, &s->scan.curve, d, bound);
 }
 
-static void add_peak_account(struct ct_json *j, struct summary *s, int d,
-                             const struct ct_device_memory *memory) {
-    const struct ct_device_scan *scan = &s->scan.device[d];
-    struct ct_live_totals live;
-    struct ct_account account;
-    if (!scan->peak_known || !ct_peak_totals_get(&scan->totals, CT_TOTALS_AT_PEAK, scan->peak_event,
-                                                 CT_ROWS_BY_BLOCK, &live)) {
-        ct_json_null(j, "peak");
-        return;
-    }
-    live.split = memory->peak;
-    ct_account_make(&account, s->v->phases, &live);
-    ct_account_json_add(j, "peak", &account);
-    ct_live_at_free(&live);
-}
-
-static void add_accounts(struct ct_json *j, struct summary *s, int d,
-                         const struct ct_device_memory *memory) {
-    ct_json_open(j, "account", '{');
-    ct_account_json_add(j, "crossing", memory->crossing_known ? &s->account : NULL);
-    add_peak_account(j, s, d, memory);
-    ct_account_json_add(j, "end", &s->at_end[d]);
-    ct_json_close(j, '}');
-}
-
 static void add_device(struct ct_json *j, struct summary *s, int d) {
     const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
@@ -483,7 +458,8 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
     ct_untracked_add_costs(j, &now->measured);
     ct_document_add_memory_of_device(j, &memory);
-    add_accounts(j, s, d, &memory);
+    ct_account_json_add_moments(j, s->v->phases, scan, &memory,
+                                memory.crossing_known ? &s->account : NULL, &s->at_end[d]);
     add_pool(j, s, d);
     ct_json_close(j, '}');
 }
