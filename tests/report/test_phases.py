@@ -395,6 +395,9 @@ def small_traces():
     for path in sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
         trace = Trace(path)
         problems += of_accounts(trace)
+        budget = Trace(path)
+        budget.documents["summary"] = json.loads(report("summary", "--json", "--capacity=512MiB", path)[1])
+        problems += of_accounts(budget)
         at_end = [rows_of(d["account"]["end"]) for d in trace.view("summary")["devices"]]
         problems += [f"{path}: an empty row" for rows in at_end if 0 in rows.values()]
     return problems
