@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/phase_follow.h"
 
-
 #include "base/heap.h"
 
 static void note(struct ct_phase_follow *f, uint32_t thread, const struct ct_phase_at *at) {
