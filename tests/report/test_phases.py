@@ -389,10 +389,11 @@ def rules_of_a_file():
     equal(report("top", "--rules", path, trace.path)[0], 2)  # has no use for it
 
 
-@case("the accounts of small and hostile traces add up, too")
+@case("the accounts of small and hostile traces, and of a real GPU's, add up, too")
 def small_traces():
     problems = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst"))):
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")) +
+                       glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst"))):
         trace = Trace(path)
         problems += of_accounts(trace)
         budget = Trace(path)
