@@ -352,6 +352,9 @@ def given_back_later():
                          allocation(4, 3, 7, stack=LOAD)])
     equal(figures(trace), (True, [("weights", False, 10, 400, 400, 0, 400), ("serve", False, 30, 100, 0, 500, 500),
                                   ("weights", False, 0, 7, 7, 0, 7)]))
+    later = Trace(trace.path)
+    later.documents["phases"] = json.loads(report("phases", "--json", "--from=12", trace.path)[1])
+    equal(figures(later)[1], [("serve", False, 20, 0, 0, 500, 500), ("weights", False, 0, 7, 7, 0, 7)])
     many = []
     for i in range(40):
         many += [allocation(2 * i, 1, 3, stack=LOAD), allocation(2 * i + 1, 2, 5, stack=SERVE)]

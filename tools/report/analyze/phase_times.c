@@ -172,9 +172,12 @@ static void follow_frames(struct ct_phase_times *p, const struct ct_event *e) {
     const struct ct_phase_at at = ct_phase_follow_event(&p->follow, e);
     const int has_python =
         CT_HAS(e, stack) && e->stack && ct_phases_has_python(p->request.phases, e->stack);
-    if (at.inferred || !is_of_program(e) || (at.phase == CT_PHASE_UNKNOWN && !has_python))
+    if (!is_of_program(e))
         return;
-    begin_stretch(p, &at, e->t_ns);
+    if (!at.inferred && (at.phase != CT_PHASE_UNKNOWN || has_python))
+        begin_stretch(p, &at, e->t_ns);
+    else if (!p->current)
+        begin_stretch(p, &p->follow.last, e->t_ns);
 }
 
 // Finds the stretch of an event by what the program does.
@@ -215,8 +218,10 @@ static const struct ct_event *read_event(struct ct_phase_times *p, struct ct_tra
     const struct ct_event *e;
     const size_t current = p->current;
     p->current = 0; // what checkpoints restore, and what was before, is not counted
-    while ((e = ct_replay_next(&p->replay, t, &p->event)) && e->t_ns < p->request.from_ns)
+    while ((e = ct_replay_next(&p->replay, t, &p->event)) && e->t_ns < p->request.from_ns) {
+        (void)ct_phase_follow_event(&p->follow, e); // the phase in which the range begins
         ct_replay_apply(&p->replay, e, p->event);
+    }
     p->current = current;
     return e && e->t_ns <= p->request.to_ns ? e : NULL;
 }
