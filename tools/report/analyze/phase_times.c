@@ -160,6 +160,13 @@ static void note_tracked(struct ct_phase_times *p, int device) {
     p->tracked[device] = tracked;
 }
 
+static void note_all_tracked(struct ct_phase_times *p) {
+    for (int d = 0; d < CT_MAX_DEVICES; d++)
+        if (p->replay.readings.device[d].seen || p->tracked[d])
+            note_tracked(p, d);
+    note_tracked(p, CT_MAX_DEVICES);
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 // Events of the recorder's own say nothing of what the program does.
@@ -195,6 +202,8 @@ static void follow_use(struct ct_phase_times *p, const struct ct_event *e) {
 }
 
 static void follow(struct ct_phase_times *p, const struct ct_event *e) {
+    if (!p->current) // what was live before the range
+        note_all_tracked(p);
     if (p->by_frames)
         follow_frames(p, e);
     else
@@ -228,10 +237,7 @@ static const struct ct_event *read_event(struct ct_phase_times *p, struct ct_tra
 
 static void apply(struct ct_phase_times *p, const struct ct_event *e) {
     ct_replay_apply(&p->replay, e, p->event);
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (p->replay.readings.device[d].seen || p->tracked[d])
-            note_tracked(p, d);
-    note_tracked(p, CT_MAX_DEVICES);
+    note_all_tracked(p);
     if (p->current && p->list[p->current - 1].peak_bytes < p->tracked_bytes)
         p->list[p->current - 1].peak_bytes = p->tracked_bytes;
 }
