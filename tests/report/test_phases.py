@@ -21,7 +21,7 @@ FOLDER = os.path.join(ROOT, "tests/report/vllm")
 SECOND = 10**9
 MOMENTS = ("crossing", "peak", "end")
 # The function that a case is of, and the phase and the component of what was refused there. What is captured belongs to
-# the graphs, whichever operation asked for it. A wake-up asks for what all that sleeps had: its stack does not say whose.
+# the graphs, whichever operation asked for it. A wake-up asks for what sleeps: its stack does not say whose that was.
 TRUTH = {
     "load_model": ("weights", {"weights": "weights"}),
     "process_weights_after_loading": ("repack", {"weights": "weights"}),
@@ -366,15 +366,16 @@ def given_back_later():
 
 @case("the account of a trace without a reading adds up to what is tracked")
 def without_reading():
-    account = write_trace([allocation(0, 1, 400, stack=LOAD), allocation(1, 2, 100)]).view("summary")["devices"][0]["account"]
-    equal(account["end"], {"capacity_bytes": None, "tracked_bytes": 500 * MEBI, "managed_bytes": 0, "rows": [
+    trace = write_trace([allocation(0, 1, 400, stack=LOAD), allocation(1, 2, 100)])
+    equal(trace.view("summary")["devices"][0]["account"]["end"], {"capacity_bytes": None, "tracked_bytes": 500 * MEBI, "managed_bytes": 0, "rows": [
         {"component": "weights", "bytes": 400 * MEBI, "count": 1, "inferred": False},
         {"component": "other", "bytes": 100 * MEBI, "count": 1, "inferred": False}]})
 
 
 @case("--rules: rows of a file come first; a bad line is one error that names file and line")
 def rules_of_a_file():
-    trace = write_trace([allocation(0, 1, 400, stack=LOAD), allocation(1, 2, 100, stack=LOAD[:2] + [("f", "/m/cache.py", 1)])])
+    made = LOAD[:2] + [("f", "/m/cache.py", 1)]
+    trace = write_trace([allocation(0, 1, 400, stack=LOAD), allocation(1, 2, 100, stack=made)])
     path = trace.path + ".rules"
     with open(path, "w", encoding="utf-8") as f:
         f.write("# mine\nphase,init,verl,,m/cache.py,f,from me\ncomponent,kv-cache,,init,cache.py,f*\n")

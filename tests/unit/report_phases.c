@@ -187,7 +187,7 @@ static void the_innermost_rule_is_the_component(void **state) {
     assert_component(0, CT_COMPONENT_OTHER);
 }
 
-// ---- rules of a file ------------------------------------------------------------------------------
+// ---- rules of a file ----------------------------------------------------------------------------
 
 static int read_rules(const char *text, struct ct_error *error) {
     char path[] = "/tmp/phase-rules-XXXXXX";
@@ -242,7 +242,7 @@ static void a_bad_line_is_named(void **state) {
     assert_int_equal(ct_phase_rules_read(&rules, "/nowhere/rules", &error), -1);
 }
 
-// ---- a hostile trace ------------------------------------------------------------------------------
+// ---- a hostile trace ----------------------------------------------------------------------------
 
 // One chain of a million callers: a walk over each stack would be half a billion steps of a
 // million million.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phase of an event: that of its stack or, where the stack has no frames that name one, by time:
+// The phase of an event: that of its stack. Where the stack has no frames of Python, it is by time:
 // the last phase of the event's thread or, for a thread that has never had one, of the thread that
 // had the last one.
 #ifndef CT_PHASE_FOLLOW_H

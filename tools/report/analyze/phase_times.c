@@ -4,7 +4,7 @@
 
 #include "base/heap.h"
 
-// ---- stretches ------------------------------------------------------------------------------------
+// ---- stretches ----------------------------------------------------------------------------------
 
 static int is_same(const struct ct_phase_at *a, const struct ct_phase_at *b) {
     return a->phase == b->phase && a->framework == b->framework;
@@ -83,7 +83,7 @@ static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *at
         now->peak_bytes = p->tracked_bytes;
 }
 
-// ---- what is taken and given back -------------------------------------------------------------------
+// ---- what is taken and given back ---------------------------------------------------------------
 
 static int is_wanted(const struct ct_phase_times *p, int device) {
     return p->request.device < 0 || p->request.device == ct_device_to_index(device);
@@ -294,7 +294,7 @@ static void find_start_up(struct ct_phase_times *p, struct ct_trace *t) {
     free(h);
 }
 
-// ---- interface ------------------------------------------------------------------------------------
+// ---- interface ----------------------------------------------------------------------------------
 
 void ct_phase_times_run(struct ct_phase_times *p, struct ct_trace *t,
                         const struct ct_phase_times_request *request) {

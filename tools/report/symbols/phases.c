@@ -35,7 +35,7 @@ void ct_phases_free(struct ct_phases *p) {
     *p = (struct ct_phases){0};
 }
 
-// ---- which rows fit a frame -----------------------------------------------------------------------
+// ---- which rows fit a frame ---------------------------------------------------------------------
 
 // Extends an array of lists, which are positions in `fits`; 0: not looked for yet.
 static void extend(uint32_t **list, size_t *have, size_t want) {
@@ -124,7 +124,7 @@ static uint32_t find_rules(struct ct_phases *p, uint32_t frame) {
     return p->of_frame[frame] = found;
 }
 
-// ---- nodes ----------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 // What a node says: what its caller says, changed by the first row for a phase, and then by the
 // first row for a component, that fit its frame.
