@@ -367,7 +367,8 @@ def given_back_later():
 @case("the account of a trace without a reading adds up to what is tracked")
 def without_reading():
     trace = write_trace([allocation(0, 1, 400, stack=LOAD), allocation(1, 2, 100)])
-    equal(trace.view("summary")["devices"][0]["account"]["end"], {"capacity_bytes": None, "tracked_bytes": 500 * MEBI, "managed_bytes": 0, "rows": [
+    account = trace.view("summary")["devices"][0]["account"]["end"]
+    equal(account, {"capacity_bytes": None, "tracked_bytes": 500 * MEBI, "managed_bytes": 0, "rows": [
         {"component": "weights", "bytes": 400 * MEBI, "count": 1, "inferred": False},
         {"component": "other", "bytes": 100 * MEBI, "count": 1, "inferred": False}]})
 

@@ -371,8 +371,8 @@ static void print_bottom(struct summary *s) {
 // The table of call sites has two lines beside its rows, and a row of the rest.
 enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
 
-// The lines of the text with the fewest rows of the table, in the form for bug reports: what is left
-// out does not depend on the terminal.
+// The lines of the text with the fewest rows of the table, in the form for bug reports: what is
+// left out does not depend on the terminal.
 static unsigned count_least(const struct summary *s, const struct part *top,
                             const struct part *bottom) {
     enum { WIDTH = 100 };
