@@ -82,7 +82,7 @@ static void read_input(const char *bytes, size_t n) {
     struct ct_text_facts f;
     struct ct_verdicts l = {0};
     struct ct_metrics m;
-    ct_facts_init(&f);
+    ct_text_facts_init(&f);
     ct_read_text_bytes(bytes, n, &f);
     ct_text_verdicts_find(&f, &l);
     if (!l.count)
@@ -96,7 +96,7 @@ static void read_input(const char *bytes, size_t n) {
     }
     show(&f, &l);
     ct_verdicts_free(&l);
-    ct_facts_free(&f);
+    ct_text_facts_free(&f);
 }
 
 static void load(const char *path) {

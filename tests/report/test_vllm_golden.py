@@ -15,7 +15,7 @@ from tap import ROOT, case, main, read_json, report  # noqa: E402
 
 FOLDER = os.path.join(ROOT, "tests/report/vllm")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
-VIEWS = (*NAMING, "stats", "timeline", "info", "check")
+VIEWS = (*NAMING, "phases", "stats", "timeline", "info", "check")
 
 
 class Golden:

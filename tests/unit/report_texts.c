@@ -159,7 +159,7 @@ static void lines_and_offsets_are_those_of_the_text(void **state) {
     struct ct_text_facts f;
     const char text[] =
         "\n\nsome words\nRuntimeError: CUDA error: out of mem\nory\r\nEngineDeadError";
-    ct_facts_init(&f);
+    ct_text_facts_init(&f);
     ct_read_text_bytes(text, sizeof text - 1, &f);
     assert_int_equal(f.lines, 6);
     assert_int_equal(f.bytes, sizeof text - 1);
@@ -168,7 +168,7 @@ static void lines_and_offsets_are_those_of_the_text(void **state) {
     assert_int_equal(f.list[0].line, 4);
     assert_int_equal(f.list[0].offset, 13);
     assert_int_equal(f.list[1].line, 6);
-    ct_facts_free(&f);
+    ct_text_facts_free(&f);
 }
 
 static void a_setting_is_a_whole_name(void **state) {
@@ -177,14 +177,14 @@ static void a_setting_is_a_whole_name(void **state) {
     const char text[] =
         "x_max_num_seqs=7 'max_num_seqs': 64, --max-model-len 32k max_model_len=1 gpu_memory_utilization=x\n"
         "vllm serve m \\\n  --gpu-memory-utilization=0.85 --enforce-eager";
-    ct_facts_init(&f);
+    ct_text_facts_init(&f);
     ct_read_text_bytes(text, sizeof text - 1, &f);
     assert_string_equal(f.settings[CT_TEXT_FLAG_MAX_NUM_SEQS].value, "64");
     assert_string_equal(f.settings[CT_TEXT_FLAG_MAX_MODEL_LEN].value, "32k");
     assert_int_equal(f.settings[CT_TEXT_FLAG_MAX_MODEL_LEN].number.value, INT64_C(32000000000));
     assert_string_equal(f.settings[CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION].value, "0.85");
     assert_string_equal(f.settings[CT_TEXT_FLAG_ENFORCE_EAGER].value, "True");
-    ct_facts_free(&f);
+    ct_text_facts_free(&f);
 }
 
 static void kv_cache(void **state) {

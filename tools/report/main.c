@@ -126,29 +126,36 @@ static int show_with_companions(struct ct_view *v, int in_list) {
 }
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                  const char *path, int in_list) {
+                  const struct ct_phase_rules *rules, const char *path, int in_list) {
     struct ct_trace trace = {.details =
                                  o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
                              .progress = ct_progress_report};
     struct ct_call_sites sites;
+    struct ct_phases phases;
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
         status = report_error(&error, in_list);
     } else {
-        struct ct_view v = {.options = o, .terminal = terminal, .trace = &trace, .sites = &sites};
+        struct ct_view v = {.options = o,
+                            .terminal = terminal,
+                            .trace = &trace,
+                            .sites = &sites,
+                            .phases = &phases};
         v.out = o->json ? stdout : ct_terminal_open_text(terminal, stdout);
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
         ct_call_sites_init(&sites, &trace.definitions);
+        ct_phases_init(&phases, &trace.definitions, rules);
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
         status = show_with_companions(&v, in_list);
         if (v.out != stdout)
             fclose(v.out);
+        ct_phases_free(&phases);
         ct_call_sites_free(&sites);
         if (!status && is_about_trace(o->command) &&
             (trace.incomplete || (o->strict && !ct_trace_is_intact(&trace))))
@@ -185,35 +192,42 @@ static int explain(const struct ct_arguments *o, const struct ct_terminal *termi
 }
 
 static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                      const char *path, int in_list) {
+                      const struct ct_phase_rules *rules, const char *path, int in_list) {
     return o->command == CT_COMMAND_explain ? explain(o, terminal, path, in_list)
-                                            : report(o, terminal, path, in_list);
+                                            : report(o, terminal, rules, path, in_list);
 }
 
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
     const int is_table = several && o->command == CT_COMMAND_summary;
     const int list = o->json && several;
+    struct ct_phase_rules rules = {.count = 0};
+    struct ct_error error;
     int status = CT_EXIT_OK;
+    if (o->rules && ct_phase_rules_read(&rules, o->rules, &error)) {
+        ct_phase_rules_free(&rules);
+        return report_error(&error, 0);
+    }
     if (is_table && !list)
         return report_processes(o, terminal);
     if (list)
         putchar('[');
     if (!o->path_count)
-        status = report_one(o, terminal, "-", 0);
+        status = report_one(o, terminal, &rules, "-", 0);
     for (int i = 0; i < o->path_count; i++) {
         if (list && i)
             putchar(',');
         if (!o->json && several)
             print_title(terminal, o->paths[i], i == 0);
         fflush(stdout);
-        const int one = report_one(o, terminal, o->paths[i], list);
+        const int one = report_one(o, terminal, &rules, o->paths[i], list);
         status = status > one ? status : one;
     }
     if (is_table)
         (void)report_processes(o, terminal); // of the same traces: the same status
     if (list)
         fputs("]\n", stdout);
+    ct_phase_rules_free(&rules);
     return status;
 }
 

@@ -30,7 +30,7 @@ with open(os.path.join(ROOT, "tools/report/views/arguments.def"), encoding="utf-
 COMMANDS = re.findall(r"^CT_COMMAND\((\w+),", DEF, re.M)
 # name -> (letter, argument, commands that take it)
 OPTIONS = {}
-SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top frag dump".split())}
+SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top frag phases dump".split())}
 SETS["EVENTS"] = SETS["FRAMES"] | {"stats", "timeline", "export"}
 for name_, letter_, argument_, where_ in re.findall(
         r'^CT_ARGUMENT\(\w+, "([\w-]+)", (0|\'\w\'), (NULL|"[^"]*"), ([^"]*), "', DEF, re.M):
@@ -41,10 +41,10 @@ for name_, letter_, argument_, where_ in re.findall(
 VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to": "5.9", "top": "1", "limit": "1", "demangle": "no",
           "units": "bytes", "color": "always", "progress": "plain", "events": "2", "format": "torch", "output": "out",
           "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
-          "error": "CUDA out of memory"}
+          "error": "CUDA out of memory", "rules": "/dev/null"}
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
-             "debuginfod", "noise", "licenses", "help", "version"}
+             "debuginfod", "noise", "licenses", "help", "version", "rules"}
 
 
 def wrong(*words):

@@ -6,6 +6,7 @@
 #define CT_INCIDENTS_H
 
 #include "analyze/driver_requests.h"
+#include "analyze/phase_follow.h"
 
 // An event that crossed capacity: a failed allocation, or the first event over a budget of the
 // user's.
@@ -26,7 +27,8 @@ struct ct_oom_event {
     struct ct_torch_pool_totals pool; // of the device at the event
     uint32_t earlier;                 // the previous OOM of the same size without a success, + 1
     uint32_t incident;
-    uint32_t next_part; // of the incident, + 1; 0: it is the last one
+    uint32_t next_part;       // of the incident, + 1; 0: it is the last one
+    struct ct_phase_at phase; // of the call
 };
 
 struct ct_incident {

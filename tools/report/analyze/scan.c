@@ -142,6 +142,7 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.live_bytes = live->live_bytes;
     o.live_allocations = live->live_allocations;
     o.split = ct_replay_split(&s->end, index);
+    o.phase = s->phase;
     o.driver_failed = s->of_event && s->of_event->failed;
     o.pool = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);
     return o;
@@ -433,6 +434,7 @@ static void scan_event(struct ct_scan *s, const struct ct_event *e, uint64_t num
     const int has_budget = counts && s->request.capacity;
     struct ct_oom_event before; // if has_budget
     s->of_event = NULL;
+    s->phase = ct_phase_follow_event(&s->follow, e);
     if (has_budget)
         before = describe(s, e, number);
     before_event(s, e, number, index, counts);
@@ -500,6 +502,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     uint64_t number;
     memset(s, 0, sizeof *s);
     s->request = *request;
+    s->follow.phases = request->phases;
     ct_replay_init(&s->end, live_changed, s);
     s->end.tiles = request->points || request->blocks;
     s->end.live.owner_changed = owner_changed;
@@ -549,5 +552,6 @@ void ct_scan_free(struct ct_scan *s) {
     ct_pool_curve_free(&s->curve);
     ct_pool_growth_free(&s->growths);
     ct_sharing_free(&s->sharing);
+    ct_phase_follow_free(&s->follow);
     ct_replay_free(&s->end);
 }

@@ -66,8 +66,9 @@ struct ct_scan_request {
     uint64_t capacity; // the budget; 0 = none. The pass ends where it is exceeded
     unsigned columns;  // 0 = no plot
     uint64_t columns_from, columns_to;
-    unsigned points; // of the pools' curves; 0 = PyTorch's pools are not analysed
-    int blocks;      // follow PyTorch's blocks, even if points is 0
+    unsigned points;          // of the pools' curves; 0 = PyTorch's pools are not analysed
+    int blocks;               // follow PyTorch's blocks, even if points is 0
+    struct ct_phases *phases; // for the phases of OOMs; may be NULL
     // Called behind each event that was applied; may be NULL.
     void (*applied)(void *applied_user, const struct ct_replay *r, const struct ct_event *e);
     void *applied_user;
@@ -84,15 +85,17 @@ struct ct_scan {
     struct ct_pool_curve curve;
     struct ct_pool_growths growths;
     struct ct_sharing sharing;
+    struct ct_phase_follow follow;
     // Working state of the pass.
     struct ct_driver_requests requests;
     struct ct_driver_request *of_event; // the request that the present event belongs to, or NULL
     unsigned column[CT_DEVICES];
     int in_range;
-    uint64_t event;       // the present one
-    uint64_t known_event; // the first event after the last gap
-    int exceeded;         // the budget was
-    int changed_device;   // of the last change of what is live
+    struct ct_phase_at phase; // of the present event
+    uint64_t event;           // the present one
+    uint64_t known_event;     // the first event after the last gap
+    int exceeded;             // the budget was
+    int changed_device;       // of the last change of what is live
 };
 
 void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_request *request);

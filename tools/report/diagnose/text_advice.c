@@ -162,7 +162,7 @@ static void advise_graphs(const struct ct_text_facts *f, struct ct_verdict *v,
 
 static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
-    const struct ct_text_fact *said = ct_facts_find(f, CT_TEXT_KIND_SAMPLER_WARMUP);
+    const struct ct_text_fact *said = ct_text_facts_find(f, CT_TEXT_KIND_SAMPLER_WARMUP);
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS);
     char seqs[24] = "", to[24] = "";
     if (said && said->values[CT_TEXT_SEQS].known) {

@@ -76,9 +76,9 @@ static void add_line(struct ct_verdict *v, const struct ct_text_fact *e) {
 // ---- the KV cache -------------------------------------------------------------------------------
 
 static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
-    const struct ct_text_fact *loaded = ct_facts_find(f, CT_TEXT_KIND_LOADED),
-                              *kv = ct_facts_find(f, CT_TEXT_KIND_KV_MEMORY),
-                              *shares = ct_facts_find(f, CT_TEXT_KIND_SHARES);
+    const struct ct_text_fact *loaded = ct_text_facts_find(f, CT_TEXT_KIND_LOADED),
+                              *kv = ct_text_facts_find(f, CT_TEXT_KIND_KV_MEMORY),
+                              *shares = ct_text_facts_find(f, CT_TEXT_KIND_SHARES);
     if (shares)
         (void)ct_verdict_add_text(
             v, "line %" PRIu64 ": weights %s, activations %s, outside of PyTorch %s", shares->line,
@@ -97,7 +97,7 @@ static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
 // No block fits: the budget is used up before the cache is made.
 static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_fact *e,
                             struct ct_verdicts *l) {
-    const struct ct_text_fact *kv = ct_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
+    const struct ct_text_fact *kv = ct_text_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
     const int64_t left = kv ? kv->values[CT_TEXT_KV].value : 0;
     struct ct_verdict *v =
         add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,

@@ -133,7 +133,7 @@ static void add_phase(const struct judged *j, struct ct_verdict *v) {
 
 // Says what the size is, where rows and vocabulary explain it.
 static void add_meaning(const struct judged *j, struct ct_verdict *v) {
-    const struct ct_text_fact *said = ct_facts_find(j->f, CT_TEXT_KIND_SAMPLER_WARMUP);
+    const struct ct_text_fact *said = ct_text_facts_find(j->f, CT_TEXT_KIND_SAMPLER_WARMUP);
     const struct ct_text_setting *set = j->f->settings;
     int64_t rows = set[CT_TEXT_FLAG_MAX_NUM_SEQS].number.value / MILLION;
     const int64_t vocabulary = set[CT_TEXT_FLAG_VOCAB_SIZE].number.value / MILLION;
@@ -254,8 +254,8 @@ static void judge_fragmentation(const struct judged *j) {
 
 // What vLLM had planned for PyTorch: weights, activations and the KV cache; -1: a line is missing.
 static int64_t find_planned(const struct ct_text_facts *f) {
-    const struct ct_text_fact *plan = ct_facts_find(f, CT_TEXT_KIND_SUGGESTION),
-                              *kv = ct_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
+    const struct ct_text_fact *plan = ct_text_facts_find(f, CT_TEXT_KIND_SUGGESTION),
+                              *kv = ct_text_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
     if (!plan || !kv || value(plan, CT_TEXT_WEIGHTS) < 0 || value(kv, CT_TEXT_KV) < 0)
         return -1;
     const int64_t activation = value(plan, CT_TEXT_ACTIVATION);

@@ -102,7 +102,7 @@ static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
 
 // PyTorch warned of a refused cudaMalloc, and nothing failed: it emptied its cache and asked again.
 static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l) {
-    const struct ct_text_fact *e = ct_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
+    const struct ct_text_fact *e = ct_text_facts_find(f, CT_TEXT_KIND_DRIVER_REFUSED);
     if (!e)
         return 0;
     struct ct_verdict *v = ct_verdicts_add(
@@ -119,8 +119,8 @@ static int judge_recovered(const struct ct_text_facts *f, struct ct_verdicts *l)
 }
 
 static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) {
-    const int is_log = ct_facts_find_role(f, CT_TEXT_ROLE_INFO) ||
-                       ct_facts_find_role(f, CT_TEXT_ROLE_PROGRESS) || f->load.lines;
+    const int is_log = ct_text_facts_find_role(f, CT_TEXT_ROLE_INFO) ||
+                       ct_text_facts_find_role(f, CT_TEXT_ROLE_PROGRESS) || f->load.lines;
     if (is_log) {
         struct ct_verdict *v =
             ct_verdicts_add(l, CT_SCENARIO_NONE, 0.85, -1, "nothing in this text failed");

@@ -18,26 +18,27 @@ static const struct {
 #include "text/frames.def"
 };
 
-void ct_facts_init(struct ct_text_facts *f) {
+void ct_text_facts_init(struct ct_text_facts *f) {
     *f = (struct ct_text_facts){.progress = CT_TEXT_KINDS};
     f->load.first_hits = f->load.last_hits = f->load.preemptions = f->load.last_running = -1;
     f->load.max_usage = f->load.max_waiting = f->load.max_running = -1;
 }
 
-void ct_facts_free(struct ct_text_facts *f) {
+void ct_text_facts_free(struct ct_text_facts *f) {
     free(f->list);
     *f = (struct ct_text_facts){0};
 }
 
-const struct ct_text_fact *ct_facts_find(const struct ct_text_facts *f, enum ct_text_kind kind) {
+const struct ct_text_fact *ct_text_facts_find(const struct ct_text_facts *f,
+                                              enum ct_text_kind kind) {
     for (size_t i = 0; i < f->count; i++)
         if (f->list[i].kind == kind)
             return &f->list[i];
     return NULL;
 }
 
-const struct ct_text_fact *ct_facts_find_role(const struct ct_text_facts *f,
-                                              enum ct_text_role role) {
+const struct ct_text_fact *ct_text_facts_find_role(const struct ct_text_facts *f,
+                                                   enum ct_text_role role) {
     for (size_t i = 0; i < f->count; i++)
         if (ct_template_role(f->list[i].kind) == role)
             return &f->list[i];
@@ -279,8 +280,8 @@ static struct ct_text_fact make_fact(const struct ct_text_facts *f,
     return fact;
 }
 
-void ct_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
-                  const struct ct_template_match *m, uint64_t line, uint64_t offset) {
+void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                       const struct ct_template_match *m, uint64_t line, uint64_t offset) {
     const enum ct_text_role role = ct_template_role(m->kind);
     const struct ct_text_fact fact = make_fact(f, m, line, offset);
     f->found++;

@@ -2,7 +2,7 @@
 // What a text says: errors, figures of a start, settings, a server's periodic figures, each with
 // the line it stands in. Memory is bounded, however long the text is.
 #ifndef CT_FACTS_H
-#define CT_FACTS_H
+#define CT_TEXT_FACTS_H
 
 #include "text/template.h"
 
@@ -88,14 +88,15 @@ struct ct_text_facts {
     uint64_t kept[CT_TEXT_KINDS];
 };
 
-void ct_facts_init(struct ct_text_facts *f);
-void ct_facts_free(struct ct_text_facts *f);
+void ct_text_facts_init(struct ct_text_facts *f);
+void ct_text_facts_free(struct ct_text_facts *f);
 // Adds what a match says. `text` is the cleaned text that it was found in.
-void ct_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
-                  const struct ct_template_match *m, uint64_t line, uint64_t offset);
+void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                       const struct ct_template_match *m, uint64_t line, uint64_t offset);
 // The first fact of a kind or role, or NULL.
-const struct ct_text_fact *ct_facts_find(const struct ct_text_facts *f, enum ct_text_kind kind);
-const struct ct_text_fact *ct_facts_find_role(const struct ct_text_facts *f,
-                                              enum ct_text_role role);
+const struct ct_text_fact *ct_text_facts_find(const struct ct_text_facts *f,
+                                              enum ct_text_kind kind);
+const struct ct_text_fact *ct_text_facts_find_role(const struct ct_text_facts *f,
+                                                   enum ct_text_role role);
 
 #endif

@@ -47,7 +47,7 @@ static const struct line *find_line(const struct window *w, size_t at) {
 static void take(void *cookie, size_t at, const struct ct_template_match *m) {
     struct window *w = cookie;
     const struct line *l = find_line(w, at);
-    ct_facts_add(w->facts, w->text, w->length, at, m, l->number, l->offset);
+    ct_text_facts_add(w->facts, w->text, w->length, at, m, l->number, l->offset);
 }
 
 // Forgets the text before `from`.

@@ -9,8 +9,9 @@
 // Sets of commands, for arguments.def.
 #define ON(name) (1u << CT_COMMAND_##name)
 #define ALL ((1u << CT_COMMANDS) - 1)
-#define FRAMES (ON(summary) | ON(oom) | ON(top) | ON(frag) | ON(dump)) // they show stacks
-#define EVENTS (FRAMES | ON(stats) | ON(timeline) | ON(export))        // they tell of events
+// FRAMES show stacks, EVENTS tell of events.
+#define FRAMES (ON(summary) | ON(oom) | ON(top) | ON(frag) | ON(phases) | ON(dump))
+#define EVENTS (FRAMES | ON(stats) | ON(timeline) | ON(export))
 
 const struct ct_command_row ct_argument_table_commands[CT_COMMANDS] = {
 #define CT_COMMAND(name, help, example) {#name, help, example},

@@ -171,6 +171,9 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     case CT_ARGUMENT_ERROR:
         o->error_text = value;
         return *value ? 0 : -1;
+    case CT_ARGUMENT_RULES:
+        o->rules = value;
+        return *value ? 0 : -1;
     case CT_ARGUMENT_SYSROOT:
         o->lines.sysroot = value;
         return *value ? 0 : -1;

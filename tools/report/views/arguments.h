@@ -23,6 +23,7 @@ struct ct_arguments {
     const char *output;        // NULL = not given
     const char *log, *metrics; // files beside the trace; NULL = not given
     const char *error_text;    // a message; NULL = not given
+    const char *rules;         // likewise: a file of rules for phases
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000
     const char *capacity_text; // as typed

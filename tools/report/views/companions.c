@@ -39,7 +39,7 @@ static int read_log(struct ct_companions *c, const char *path, struct ct_error *
     FILE *in = open_file(path, error);
     if (!in)
         return -1;
-    ct_facts_init(&c->log);
+    ct_text_facts_init(&c->log);
     c->has_log = 1;
     return close_file(in, path, ct_read_text(in, &c->log), error);
 }
@@ -61,7 +61,7 @@ int ct_companions_read(const struct ct_arguments *o, struct ct_companions *c,
         return -1;
     }
     if (o->error_text) {
-        ct_facts_init(&c->error);
+        ct_text_facts_init(&c->error);
         c->has_error = 1;
         ct_read_text_bytes(o->error_text, strlen(o->error_text), &c->error);
     }
@@ -70,9 +70,9 @@ int ct_companions_read(const struct ct_arguments *o, struct ct_companions *c,
 
 void ct_companions_free(struct ct_companions *c) {
     if (c->has_log)
-        ct_facts_free(&c->log);
+        ct_text_facts_free(&c->log);
     if (c->has_error)
-        ct_facts_free(&c->error);
+        ct_text_facts_free(&c->error);
     if (c->has_metrics)
         ct_metrics_free(&c->metrics);
     *c = (struct ct_companions){0};

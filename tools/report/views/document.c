@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "replay/torch_settings.h"
+#include "views/account_json.h"
 #include "views/event_names.h"
 #include "views/pool_json.h"
 #include "views/time_range.h"
@@ -85,6 +86,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
+        [CT_COMMAND_phases] = {"by_frames", "summed", "phases"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "host"},
     };
     const char *const *key = keys[v->options->command];
@@ -229,6 +231,8 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
         ct_json_null(j, "result");
     ct_json_number_or_null(j, "tid", o->thread != 0, n->threads[o->thread].tid);
     ct_document_add_string(j, "thread_name", &n->strings[n->threads[o->thread].name]);
+    ct_account_json_add_phase(j, "phase", &o->phase);
+    ct_account_json_add_component(j, "component", v->phases, o->stack);
     ct_json_text(j, "reason", ct_oom_reason_name(reason.kind));
     add_cause(j, o, &reason, growths);
     ct_document_add_recovered(j, o->bytes_known, o->recovered);

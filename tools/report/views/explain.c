@@ -67,9 +67,9 @@ int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *ter
     struct ct_view v = {.options = o, .terminal = terminal};
     struct ct_text_facts f;
     struct ct_verdicts l = {0};
-    ct_facts_init(&f);
+    ct_text_facts_init(&f);
     if (read_file(path, &f, error)) {
-        ct_facts_free(&f);
+        ct_text_facts_free(&f);
         return (int)error->status;
     }
     ct_text_verdicts_find(&f, &l);
@@ -81,6 +81,6 @@ int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *ter
     if (v.out != stdout)
         fclose(v.out);
     ct_verdicts_free(&l);
-    ct_facts_free(&f);
+    ct_text_facts_free(&f);
     return CT_EXIT_OK;
 }

@@ -10,7 +10,7 @@
 #include "views/pool_text.h"
 #include "views/untracked.h"
 
-enum { ROWS = 8, NOTE = 200 };
+enum { ROWS = CT_MEMORY_TABLE_COMPONENTS + 4, NOTE = 200 };
 
 // Rows that add up to `whole`.
 struct rows {
@@ -83,6 +83,73 @@ static uint64_t sum_holdings(const struct ct_live_totals *t, enum ct_holding_kin
     return sum;
 }
 
+static void add_pool_idle(struct ct_view *v, struct rows *r, uint64_t bytes,
+                          const struct ct_torch_pool_totals *pool, const char *whose) {
+    if (bytes)
+        (void)snprintf(add_row(r, bytes, ""), NOTE, "idle in %s pool: %s block%s, largest %s",
+                       whose, ct_human_count(pool->free.ranges).text,
+                       ct_human_plural(pool->free.ranges),
+                       ct_pool_text_largest(v, pool->free.largest).text);
+}
+
+// ---- components ---------------------------------------------------------------------------------
+
+// The sum of the components that have a name.
+static uint64_t sum_named(const struct ct_account *a) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < CT_COMPONENT_OTHER; i++)
+        sum += a->row[i].bytes;
+    return sum;
+}
+
+// Whether the components tell more than the holders: they name most of what is in use.
+static int names_components(const struct ct_account *a) {
+    const uint64_t named = sum_named(a);
+    return named && named >= a->row[CT_COMPONENT_OTHER].bytes && !a->row[CT_ACCOUNT_SEGMENTS].bytes;
+}
+
+// The largest component that is not shown yet, or CT_COMPONENTS.
+static unsigned find_next(const struct ct_account *a, unsigned shown) {
+    unsigned best = CT_COMPONENTS;
+    for (unsigned i = 0; i < CT_COMPONENTS; i++)
+        if (!(shown >> i & 1) && (best == CT_COMPONENTS || a->row[i].bytes > a->row[best].bytes))
+            best = i;
+    return best;
+}
+
+// A component of no more than this part of what is tracked is not worth a line.
+#define SMALL_COMPONENT 1000u
+
+static void add_components(struct rows *r, const struct ct_memory_table *t) {
+    const struct ct_account *a = t->account;
+    uint64_t rest = sum_named(a) + a->row[CT_COMPONENT_OTHER].bytes;
+    unsigned shown = 0;
+    while (r->count < t->components) {
+        const unsigned next = find_next(a, shown);
+        if (next == CT_COMPONENTS || a->row[next].bytes <= a->tracked / SMALL_COMPONENT)
+            break;
+        add_row(r, a->row[next].bytes,
+                next == CT_COMPONENT_OTHER ? "of no known component"
+                                           : ct_account_row_title((enum ct_account_row_kind)next));
+        rest -= a->row[next].bytes;
+        shown |= 1u << next;
+    }
+    r->residual = r->count;
+    if (rest)
+        add_row(r, rest, shown >> CT_COMPONENT_OTHER & 1 ? "other components" : "all others");
+}
+
+// Splits tracked memory by what it is for.
+static void add_purposes(struct ct_view *v, struct rows *r, const struct ct_memory_table *t) {
+    const struct ct_account *a = t->account;
+    add_components(r, t);
+    add_pool_idle(v, r, a->row[CT_ACCOUNT_POOL_IDLE].bytes, t->pool, "PyTorch's");
+    if (a->row[CT_ACCOUNT_MEMPOOL_IDLE].bytes)
+        add_row(r, a->row[CT_ACCOUNT_MEMPOOL_IDLE].bytes, "idle in CUDA's memory pools");
+}
+
+// ---- holders ------------------------------------------------------------------------------------
+
 // Splits tracked memory into PyTorch's blocks, idle memory and other allocations. A program without
 // PyTorch and idle memory pools has no such rows.
 static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memory_table *t) {
@@ -93,11 +160,7 @@ static void add_holders(struct ct_view *v, struct rows *r, const struct ct_memor
                    other = sum_holdings(t->live, CT_HOLDING_ALLOCATION);
     if (t->pool->known && t->live->rows == CT_ROWS_BY_BLOCK) {
         add_row(r, blocks, "in PyTorch's blocks");
-        if (idle)
-            (void)snprintf(add_row(r, idle, ""), NOTE, "idle in its pool: %s block%s, largest %s",
-                           ct_human_count(t->pool->free.ranges).text,
-                           ct_human_plural(t->pool->free.ranges),
-                           ct_pool_text_largest(v, t->pool->free.largest).text);
+        add_pool_idle(v, r, idle, t->pool, "its");
     } else if (segments) {
         add_row(r, segments, "in PyTorch's segments");
     }
@@ -168,7 +231,10 @@ void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
     struct rows rows = {.count = 0}, holders = {.count = 0};
     print_device(v, t);
     add_rows(v, &rows, t);
-    add_holders(v, &holders, t);
+    if (names_components(t->account))
+        add_purposes(v, &holders, t);
+    else
+        add_holders(v, &holders, t);
     print_rows(v, &rows, 0, 1, whole, whole, "");
     print_rows(v, &holders, 0, holders.count, t->live->split.tracked, whole, "  ");
     const size_t untracked = rows.residual + 1;

@@ -3,9 +3,12 @@
 #ifndef CT_MEMORY_TABLE_H
 #define CT_MEMORY_TABLE_H
 
+#include "analyze/account.h"
 #include "analyze/capacity.h"
 #include "analyze/live_at.h"
 #include "views/views.h"
+
+enum { CT_MEMORY_TABLE_COMPONENTS = 6 };
 
 struct ct_memory_table {
     int device;       // index
@@ -13,6 +16,8 @@ struct ct_memory_table {
     const struct ct_capacity *capacity;
     const struct ct_live_totals *live; // with its split
     const struct ct_torch_pool_totals *pool;
+    const struct ct_account *account; // of these totals
+    unsigned components;              // most rows for them; the others are one row
 };
 
 // Prints the line of the device and its capacity, then the rows.

@@ -170,6 +170,11 @@ static void print_incident(struct ct_view *v, const struct ct_scan *s, size_t k,
         ct_verdict_print_thread(v, o->thread);
         putc('\n', v->out);
     }
+    if (o->phase.phase != CT_PHASE_UNKNOWN) {
+        print_name(v, "during");
+        fprintf(v->out, "%s%s\n", ct_phases_title(&o->phase).text,
+                o->phase.inferred ? " (by time: this stack has no frames of Python)" : "");
+    }
     print_name(v, "where");
     if (o->stack)
         ct_print_stack(v, o->stack, 8, FIELD + 2);

@@ -10,6 +10,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "replay/torch_settings.h"
+#include "views/account_json.h"
 #include "views/companions.h"
 #include "views/document.h"
 #include "views/memory_table.h"
@@ -24,12 +25,16 @@
 struct summary {
     struct ct_view *v;
     struct ct_scan scan;
-    const struct ct_oom_event *crossing; // or NULL
-    int device;                          // of the text; -1 = none was seen
-    struct ct_capacity capacity;         // of that device
-    struct ct_live_totals live;          // at the crossing, or at the peak
-    struct ct_shared shared;             // likewise, of all devices
-    uint64_t host_registered;            // likewise: bytes of page-locked host memory
+    const struct ct_oom_event *crossing;  // or NULL
+    int device;                           // of the text; -1 = none was seen
+    struct ct_capacity capacity;          // of that device
+    struct ct_live_totals live;           // at the crossing, or at the peak
+    struct ct_account account;            // of these
+    struct ct_account at_end[CT_DEVICES]; // for JSON
+    int brief;                            // leave out what other commands show, too
+    unsigned components;                  // most rows of the account's components in the text
+    struct ct_shared shared;              // likewise, of all devices
+    uint64_t host_registered;             // likewise: bytes of page-locked host memory
 };
 
 // ---- the verdict --------------------------------------------------------------------------------
@@ -107,10 +112,16 @@ static void print_field(struct ct_view *v, const char *name, const char *text) {
     fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s\n", name, text);
 }
 
+// Prints "during   vLLM sampler warm-up; event 1620, thread 5745 python3", or without a phase
+// "event    1620, ...".
 static void print_event(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
-    fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
+    if (c->phase.phase == CT_PHASE_UNKNOWN)
+        fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
+    else
+        fprintf(v->out, "  %-8s %s%s; event %" PRIu64, "during", ct_phases_title(&c->phase).text,
+                c->phase.inferred ? " (by time)" : "", c->event);
     if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
         fputs(", a reading by NVML", v->out);
     } else if (c->thread) {
@@ -171,10 +182,12 @@ static void print_memory(struct summary *s) {
                                           .when = when(s),
                                           .capacity = &s->capacity,
                                           .live = &s->live,
+                                          .account = &s->account,
+                                          .components = s->components,
                                           .pool = pool_of(s)};
     ct_memory_table_print(s->v, &table);
     ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
-    if (s->live.host_bytes || s->host_registered)
+    if (!s->brief && (s->live.host_bytes || s->host_registered))
         fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
                 when(s), ct_label_size(s->v, s->live.host_bytes).text,
                 ct_label_size(s->v, s->host_registered).text);
@@ -343,7 +356,8 @@ static void print_bottom(struct summary *s) {
     struct ct_view *v = s->v;
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     if (d) {
-        if (s->crossing && d->peak_known && !v->options->capacity)
+        if (s->crossing && d->peak_known && !v->options->capacity &&
+            !(s->brief && d->peak_bytes == s->live.bytes))
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
                     ct_verdict_time(v, d->peak_t_ns).text);
@@ -355,10 +369,42 @@ static void print_bottom(struct summary *s) {
     print_next(s);
 }
 
+// The table of call sites has two lines beside its rows, and a row of the rest.
+enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
+
+// The lines of the text with the fewest rows of the table, in the form for bug reports: what is
+// left out does not depend on the terminal.
+static unsigned count_least(const struct summary *s, const struct part *top,
+                            const struct part *bottom) {
+    enum { WIDTH = 100 };
+    struct ct_terminal form = *s->v->terminal;
+    form.width = WIDTH;
+    form.ellipsis = NULL;
+    return count_lines(&form, top->text) + HEADER + LEAST + REST + count_lines(&form, bottom->text);
+}
+
+// Prints what is above and below the table. Leaves out the smallest components, and then what other
+// commands show, too, until the text fits.
+static void print_parts(struct summary *s, struct part *top, struct part *bottom) {
+    enum { LEAST_COMPONENTS = 2 };
+    for (;;) {
+        *top = print_part(s, print_top);
+        *bottom = print_part(s, print_bottom);
+        if (s->brief || count_least(s, top, bottom) <= LINES)
+            return;
+        free(top->text);
+        free(bottom->text);
+        if (s->components > LEAST_COMPONENTS)
+            s->components--;
+        else
+            s->brief = 1;
+    }
+}
+
 // Prints the table of call sites with as many rows as leave the text at 24 lines, but at least 1.
 static void print_text(struct summary *s) {
-    enum { LINES = 24, HEADER = 2, REST = 1, LEAST = 1 };
-    struct part top = print_part(s, print_top), bottom = print_part(s, print_bottom);
+    struct part top, bottom;
+    print_parts(s, &top, &bottom);
     const unsigned others = top.lines + bottom.lines + HEADER + REST, asked = s->v->options->top;
     unsigned rows = LINES > others + LEAST ? LINES - others : LEAST;
     if (asked && asked < rows)
@@ -413,6 +459,8 @@ static void add_device(struct ct_json *j, struct summary *s, int d) {
     ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
     ct_untracked_add_costs(j, &now->measured);
     ct_document_add_memory_of_device(j, &memory);
+    ct_account_json_add_moments(j, s->v->phases, scan, &memory,
+                                memory.crossing_known ? &s->account : NULL, &s->at_end[d]);
     add_pool(j, s, d);
     ct_json_close(j, '}');
 }
@@ -506,10 +554,25 @@ static void read_moment(struct summary *s) {
     ct_sharing_free(&sharing);
 }
 
+// Makes the accounts of the devices behind the last event.
+static void read_end(struct summary *s) {
+    struct ct_live_totals live;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (!s->scan.device[d].seen)
+            continue;
+        ct_live_at_read(&live, &s->scan.end, d, CT_ROWS_BY_BLOCK);
+        ct_scan_limit_free(&live.split, s->v->options->capacity);
+        ct_account_make(&s->at_end[d], s->v->phases, &live);
+        ct_live_at_free(&live);
+    }
+}
+
 int ct_view_summary(struct ct_view *v) {
-    struct summary s = {.v = v};
+    struct summary s = {.v = v, .components = CT_MEMORY_TABLE_COMPONENTS};
     const struct ct_scan_request request = ct_view_scan_request_pools(v);
     ct_view_scan_run(v, &s.scan, &request);
+    if (v->options->json)
+        read_end(&s);
     ct_replay_release(&s.scan.end); // another replay follows
     s.crossing = ct_scan_find_crossing(&s.scan);
     s.device = s.crossing ? s.crossing->device : ct_view_scan_main_device(v, &s.scan);
@@ -521,6 +584,7 @@ int ct_view_summary(struct ct_view *v) {
         const struct ct_device_memory memory = ct_scan_memory(&s.scan, s.device);
         // (at the crossing, it includes the reading that came with the OOM)
         s.live.split = s.crossing ? memory.crossing : memory.peak;
+        ct_account_make(&s.account, v->phases, &s.live);
     }
     if (v->options->json) {
         print_json(&s);

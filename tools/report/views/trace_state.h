@@ -34,5 +34,7 @@ int ct_trace_state_is_complete(const struct ct_trace *t, uint64_t lost);
 const char *ct_trace_state_end(const struct ct_trace *t);
 // Prints the line that says whether the trace is complete.
 void ct_trace_state_print_line(struct ct_view *v, const struct ct_scan *s);
+// The same for a view without a scan. `counted`: lost events by the LOST events of the range.
+void ct_trace_state_print_line_with(struct ct_view *v, uint64_t counted);
 
 #endif

@@ -8,7 +8,8 @@ struct ct_scan_request ct_view_scan_request(const struct ct_view *v) {
     return (struct ct_scan_request){.from_ns = v->from_ns,
                                     .to_ns = v->to_ns,
                                     .device = v->options->device,
-                                    .capacity = v->options->capacity};
+                                    .capacity = v->options->capacity,
+                                    .phases = v->phases};
 }
 
 struct ct_scan_request ct_view_scan_request_pools(const struct ct_view *v) {

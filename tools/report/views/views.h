@@ -6,6 +6,7 @@
 
 #include "read/trace.h"
 #include "symbols/call_sites.h"
+#include "symbols/phases.h"
 #include "views/arguments.h"
 #include "views/terminal.h"
 
@@ -16,6 +17,7 @@ struct ct_view {
     const struct ct_terminal *terminal;
     struct ct_trace *trace;
     struct ct_call_sites *sites;
+    struct ct_phases *phases; // NULL: the view knows none
     FILE *out;
     uint64_t from_ns, to_ns;                // the range of --from and --to
     uint64_t at_ns;                         // of --at, if it is a time
