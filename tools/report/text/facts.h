@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a text says: errors, figures of a start, settings, a server's periodic figures, each with
 // the line it stands in. Memory is bounded, however long the text is.
-#ifndef CT_FACTS_H
+#ifndef CT_TEXT_FACTS_H
 #define CT_TEXT_FACTS_H
 
 #include "text/template.h"
