@@ -20,7 +20,8 @@ const char *ct_scenario_title(enum ct_scenario scenario) {
     return scenarios[scenario].title;
 }
 
-static char *print_list(const char *format, va_list arguments) {
+__attribute__((format(printf, 1, 0))) static char *print_list(const char *format,
+                                                              va_list arguments) {
     char *text = NULL;
     if (vasprintf(&text, format, arguments) < 0)
         ct_heap_exhausted();
