@@ -30,7 +30,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", "cutrace.explain/2");
     ct_json_text(j, "file", path);
-    ct_verdicts_add_json(j, "verdicts", l);
+    ct_verdicts_add_json(j, "verdicts", l, NULL);
     ct_log_add_json(j, "log", f);
     ct_json_text(j, "trace_would_add", adds);
     ct_json_text(j, "record", record);
