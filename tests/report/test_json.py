@@ -75,6 +75,12 @@ def every_key_is_documented():
     found = {}
     for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
         keys(json.loads(read_json("explain", text)), "explain", found)
+    periodic = os.path.join(FOLDER, "periodic.log")  # a line that vLLM prints every ten seconds of serving
+    with open(periodic, "w", encoding="utf-8") as f:
+        f.write("INFO 11-23 10:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+                "throughput: 1.0 tokens/s, Running: 3 reqs, Waiting: 2 reqs, GPU KV cache usage: 99.0%, Prefix cache hit "
+                "rate: 0.0%\n")
+    keys(json.loads(read_json("explain", periodic)), "explain", found)
     scrapes = os.path.join(FOLDER, "metrics")
     with open(scrapes, "w", encoding="utf-8") as f:
         f.write("# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
