@@ -28,8 +28,15 @@ static int is_vllm(const struct ct_judged *j) {
            (j->c->facts->program && strcmp(j->c->facts->program, "vllm") == 0) || j->c->log;
 }
 
+// A server's profile run shows what its largest step takes. What of that is not there now (in use by
+// a step, idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
-    return j->cause.missing;
+    const uint64_t there = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) +
+                           ct_judged_row(j, CT_ACCOUNT_POOL_IDLE) +
+                           ct_judged_row(j, CT_ACCOUNT_FREE),
+                   profile = j->c->profile_bytes,
+                   more = profile > there ? profile - there : 0;
+    return more > j->cause.missing ? more : j->cause.missing;
 }
 
 // ---- the size of the KV cache -------------------------------------------------------------------

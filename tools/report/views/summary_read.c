@@ -5,6 +5,7 @@
 #include "analyze/host_memory.h"
 #include "analyze/live_at.h"
 #include "analyze/moment.h"
+#include "analyze/phase_times.h"
 #include "analyze/site_groups.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/metrics_verdicts.h"
@@ -106,6 +107,24 @@ static void join_companions(struct ct_verdicts *to, const struct ct_companions *
     ct_verdicts_join(to, &of_metrics, "the metrics");
 }
 
+// What the profile run of a server took, where a request failed later: needs another pass.
+static uint64_t read_profile(const struct ct_summary *s) {
+    struct ct_phase_times times;
+    uint64_t bytes = 0;
+    if (!s->crossing || s->crossing->phase.framework != CT_FRAMEWORK_VLLM || s->device < 0)
+        return 0;
+    const struct ct_phase_times_request request = {.phases = s->v->phases,
+                                                   .from_ns = 0,
+                                                   .to_ns = s->crossing->t_ns,
+                                                   .device = s->device};
+    ct_phase_times_run(&times, s->v->trace, &request);
+    for (size_t i = 0; i < times.count; i++)
+        if (times.list[i].at.phase == CT_PHASE_PROFILE && times.list[i].rise_bytes > bytes)
+            bytes = times.list[i].rise_bytes;
+    ct_phase_times_free(&times);
+    return bytes;
+}
+
 static void read_verdicts(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_companions *companions = v->companions;
@@ -120,6 +139,7 @@ static void read_verdicts(struct ct_summary *s) {
         .log = companions && companions->has_log ? &companions->log : NULL,
         .device = s->device,
         .capacity = s->capacity.bytes,
+        .profile_bytes = v->options->capacity ? 0 : read_profile(s),
         .earlier_ooms = ct_summary_count_overwritten_ooms(s),
         .is_complete =
             ct_trace_state_is_complete(v->trace, ct_view_scan_lost_events(v, s->scan.lost)),
