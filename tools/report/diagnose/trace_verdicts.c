@@ -42,7 +42,8 @@ static const struct {
      "the weights fit, but their conversion after loading needs more than was left"},
     {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA, "loading a LoRA adapter needed more than was left"},
     {CT_PHASE_PROFILE, CT_SCENARIO_STARTUP_PROFILE,
-     "the profile run, a step of the largest size, needs more than the weights leave"},
+     "the profile run, with the largest inputs that the settings allow, needs more than the weights "
+     "leave"},
     {CT_PHASE_KV_CACHE, CT_SCENARIO_STARTUP_KV_POOL,
      "the KV cache itself is larger than what was left"},
     {CT_PHASE_WARMUP, CT_SCENARIO_WARMUP, "the warm-up needed more than the KV cache left"},
@@ -77,9 +78,12 @@ static const struct {
 static enum ct_scenario refine(enum ct_phase phase, enum ct_scenario plain,
                                enum ct_component component) {
     const enum ct_scenario special = scenario_of_component(component);
+    if (special == CT_SCENARIO_UNKNOWN)
+        return plain;
     const int is_serving = phase == CT_PHASE_SERVE || phase == CT_PHASE_SERVE_DUMMY,
-              is_loading_lora = phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA;
-    return special != CT_SCENARIO_UNKNOWN && (is_serving || is_loading_lora) ? special : plain;
+              is_loading_lora = phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA,
+              is_encoder = phase == CT_PHASE_PROFILE && special == CT_SCENARIO_MULTIMODAL;
+    return is_serving || is_loading_lora || is_encoder ? special : plain;
 }
 
 // `cause_known`: another verdict says what took the place.
