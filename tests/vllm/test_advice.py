@@ -13,7 +13,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import REPORT, case, check, main, note, output, skip_all  # noqa: E402
+from tap import case, check, main, note, report, skip_all  # noqa: E402
 
 import bed  # noqa: E402
 from cases import cases_of, golden_name  # noqa: E402
@@ -37,8 +37,8 @@ ADAPTIVE = {"ballast", "neighbour", "wake-up"}
 def advice_of(row):
     """The first verdict of the trace with vLLM's log, and its first advice with a value."""
     folder = os.path.join(GOLDEN, golden_name(row.name, bed.VERSION))
-    shown = json.loads(output(REPORT, "summary", "--json", "--sysroot=/nowhere", os.path.join(folder, "trace.zst"),
-                              "--log", os.path.join(folder, "log.txt")))
+    shown = json.loads(report("summary", "--json", "--sysroot=/nowhere", os.path.join(folder, "trace.zst"),
+                              "--log", os.path.join(folder, "log.txt"))[1])
     first = shown["verdicts"][0]
     valued = [a for a in first["advice"] if a["flag"] in STEPS and a["to"]]
     return shown, first, valued[0] if valued else None

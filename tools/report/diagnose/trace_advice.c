@@ -28,14 +28,25 @@ static int is_vllm(const struct ct_judged *j) {
            (j->c->facts->program && strcmp(j->c->facts->program, "vllm") == 0) || j->c->log;
 }
 
+// What of the KV cache is still to come where its allocation failed: by its size as set, else what
+// was asked for.
+static uint64_t find_cache_to_come(const struct ct_judged *j) {
+    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
+    const uint64_t whole = s.number > 0 ? (uint64_t)s.number / MILLION : 0,
+                   have = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE);
+    if (j->phase != CT_PHASE_KV_CACHE)
+        return 0;
+    return whole > have ? whole - have : j->oom->bytes;
+}
+
 // A server's profile run shows what its largest step takes. What of that is not there now (in use by
 // a step, idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
     const uint64_t there = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) +
                            ct_judged_row(j, CT_ACCOUNT_POOL_IDLE) +
                            ct_judged_row(j, CT_ACCOUNT_FREE),
-                   profile = j->c->profile_bytes,
-                   more = profile > there ? profile - there : 0;
+                   wanted = j->c->profile_bytes + find_cache_to_come(j),
+                   more = wanted > there ? wanted - there : 0;
     return more > j->cause.missing ? more : j->cause.missing;
 }
 
