@@ -4,54 +4,18 @@
 #include "analyze/leaks.h"
 
 #include "analyze/coarse_history.h"
+#include "analyze/start_up.h"
 #include "base/heap.h"
 
 #define HOUR UINT64_C(3600000000000)
 
 enum { PARTS = CT_SITE_HISTORY_PARTS };
 
-// ---- the end of the start-up --------------------------------------------------------------------
+// ---- the time that is judged ---------------------------------------------------------------------
 
-enum role { ROLE_NONE, ROLE_START, ROLE_WORK };
-
-static const uint8_t roles[CT_PHASES] = {
-    [CT_PHASE_INIT] = ROLE_START,           [CT_PHASE_INIT_COMM] = ROLE_START,
-    [CT_PHASE_WEIGHTS] = ROLE_START,        [CT_PHASE_REPACK] = ROLE_START,
-    [CT_PHASE_PROFILE] = ROLE_START,        [CT_PHASE_PROFILE_GRAPHS] = ROLE_START,
-    [CT_PHASE_KV_CACHE] = ROLE_START,       [CT_PHASE_WARMUP] = ROLE_START,
-    [CT_PHASE_WARMUP_KERNELS] = ROLE_START, [CT_PHASE_WARMUP_SAMPLER] = ROLE_START,
-    [CT_PHASE_GRAPHS] = ROLE_START,         [CT_PHASE_SERVE] = ROLE_WORK,
-    [CT_PHASE_SERVE_DUMMY] = ROLE_WORK,     [CT_PHASE_FORWARD] = ROLE_WORK,
-    [CT_PHASE_TRAIN_FORWARD] = ROLE_WORK,   [CT_PHASE_TRAIN_BACKWARD] = ROLE_WORK,
-    [CT_PHASE_TRAIN_OPTIMIZER] = ROLE_WORK, [CT_PHASE_TRAIN_OTHER] = ROLE_WORK,
-};
-
-struct start_up {
-    struct ct_phases *phases;
-    uint64_t last_start_ns, first_work_ns; // 0: there was none
-};
-
-static void note_stack(struct start_up *u, uint32_t stack, uint64_t t_ns) {
-    const enum role role =
-        stack ? (enum role)roles[ct_phases_find(u->phases, stack).phase] : ROLE_NONE;
-    if (role == ROLE_START && t_ns > u->last_start_ns)
-        u->last_start_ns = t_ns;
-    if (role == ROLE_WORK && (!u->first_work_ns || t_ns < u->first_work_ns))
-        u->first_work_ns = t_ns;
-}
-
-// Of overwritten events, what is left of them tells.
-static void note_live(struct start_up *u, const struct ct_live *l) {
-    for (uint32_t i = 0; u->phases && i < ct_live_slot_count(l); i++) {
-        const struct ct_object *o = ct_live_object_at(l, i);
-        if (o && o->t_ns && !o->resumed) // (it is of its start-up, and its time of a wake-up)
-            note_stack(u, o->stack, o->t_ns);
-    }
-}
-
-static void set_window(struct ct_leaks *l, const struct start_up *u, const struct ct_trace *t,
+static void set_window(struct ct_leaks *l, const struct ct_start_up *u, const struct ct_trace *t,
                        const struct ct_leaks_request *q) {
-    const uint64_t start_up = u->last_start_ns ? u->last_start_ns : u->first_work_ns;
+    const uint64_t start_up = ct_start_up_end(u);
     const uint64_t first = ct_coarse_history_start(t);
     l->is_start_up_known = start_up != 0;
     l->from_ns = q->from_ns > first ? q->from_ns : first;
@@ -65,7 +29,7 @@ static void set_window(struct ct_leaks *l, const struct start_up *u, const struc
 
 // ---- the state at the moment --------------------------------------------------------------------
 
-static void replay_to_moment(struct ct_replay *r, struct start_up *u, struct ct_trace *t,
+static void replay_to_moment(struct ct_replay *r, struct ct_start_up *u, struct ct_trace *t,
                              const struct ct_moment *m) {
     const struct ct_event *e;
     uint64_t number;
@@ -73,12 +37,11 @@ static void replay_to_moment(struct ct_replay *r, struct start_up *u, struct ct_
     r->tiles = 1;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(r, t, &number)) && number <= m->event && e->t_ns <= m->t_ns) {
-        if (u->phases && CT_HAS(e, stack))
-            note_stack(u, e->stack, e->t_ns);
+        ct_start_up_note_event(u, e);
         ct_replay_apply(r, e, number);
     }
     ct_replay_stop(r);
-    note_live(u, &r->live);
+    ct_start_up_note_live(u, &r->live);
 }
 
 static void read_moment(struct ct_leaks *l, struct ct_live_totals *now, const struct ct_replay *r,
@@ -186,23 +149,39 @@ static int past_allows(const struct past *p, const struct ct_growth_shape *s, ui
 struct finder {
     struct ct_leaks *leaks;
     const struct ct_site_histories *histories;
+    const struct ct_start_up *start_up;
     struct past past;
     struct ct_growth_limits limits;
     uint64_t first_ns; // of the events of the range
 };
 
+// Whether there was work between one step and the next: what is kept by one request that does not
+// end, or by a program that fills a device, is no leak yet.
+static int is_by_turns(const struct finder *f, const struct ct_site_history *h) {
+    unsigned turns = 0;
+    size_t before = 0;
+    for (size_t i = 0; i < h->birth_count && turns < CT_GROWTH_LEAST_STEPS; i++) {
+        const size_t work = ct_start_up_find_work(f->start_up, h->births[i].t_ns);
+        turns += h->births[i].t_ns >= f->limits.from_ns && work != before;
+        before = work;
+    }
+    return turns == CT_GROWTH_LEAST_STEPS;
+}
+
 static void find_shape(const struct finder *f, struct ct_leak *k) {
     const struct ct_site_history *h = &f->histories->list[k->group];
-    struct ct_growth_limits since_exact = f->limits;
-    ct_growth_shape_find(&k->shape, h, &f->histories->window, &f->limits);
+    struct ct_growth_limits limits = f->limits;
+    if (f->leaks->ends_in_oom && is_by_turns(f, h))
+        limits.least_ns = 0;
+    ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
     if (!k->shape.is_older_than_known)
         return;
     k->past = CT_LEAK_PAST_COARSE;
     if (past_allows(&f->past, &k->shape, f->limits.from_ns))
         return;
     k->past = CT_LEAK_PAST_EXACT;
-    since_exact.from_ns = f->limits.exact_from_ns;
-    ct_growth_shape_find(&k->shape, h, &f->histories->window, &since_exact);
+    limits.from_ns = f->limits.exact_from_ns;
+    ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
 }
 
 static void count_live(const struct finder *f, struct ct_leak *k) {
@@ -308,11 +287,12 @@ static void find_full(struct ct_leaks *l) {
     l->full_known = ct_leaks_full_in(l, &all, &l->full_in_ns);
 }
 
-static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h, struct ct_trace *t,
+static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h,
+                      const struct ct_start_up *u, struct ct_trace *t,
                       const struct ct_leaks_request *q) {
-    struct finder f = {.leaks = l, .histories = h};
-    f.limits = (struct ct_growth_limits){l->from_ns, l->to_ns, l->ends_in_oom ? 0 : l->shortest_ns,
-                                         h->exact_from_ns, h->lost};
+    struct finder f = {.leaks = l, .histories = h, .start_up = u};
+    f.limits =
+        (struct ct_growth_limits){l->from_ns, l->to_ns, l->shortest_ns, h->exact_from_ns, h->lost};
     f.first_ns = q->from_ns > t->t_first_ns ? q->from_ns : t->t_first_ns;
     read_past(&f.past, t, h, q->device);
     judge_sites(&f);
@@ -324,7 +304,7 @@ static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h, str
 
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *q) {
-    struct start_up u = {.phases = q->phases};
+    struct ct_start_up u = {.phases = q->phases};
     struct ct_replay replay;
     struct ct_live_totals now;
     struct ct_site_histories histories;
@@ -344,7 +324,8 @@ void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace 
                                                   .histories = &histories};
     (void)ct_site_growth_measure(&l->groups, s, t, &growth);
     ct_live_at_free(&now);
-    judge_all(l, &histories, t, q);
+    judge_all(l, &histories, &u, t, q);
+    ct_start_up_free(&u);
     ct_site_histories_free(&histories);
 }
 

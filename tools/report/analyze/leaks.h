@@ -13,7 +13,8 @@
 #include "symbols/phases.h"
 
 // A growth that takes less time is not told: a minute behind a start-up whose end is known, else as
-// long as one may last. One that ends in an OOM needs no more time than its steps.
+// long as one may last. One that ends in an OOM, with work between its steps, needs no more time
+// than these.
 #define CT_LEAKS_SHORTEST_NS UINT64_C(60000000000)
 #define CT_LEAKS_SHORTEST_WITHOUT_PHASES_NS UINT64_C(600000000000)
 
@@ -59,7 +60,8 @@ struct ct_leaks {
     struct ct_leaks_pool pool;
     uint64_t from_ns, to_ns; // the time that is judged
     int is_start_up_known;   // it begins with the end of the start-up, by phases
-    uint64_t least_ns;       // that a growth has to take
+    uint64_t shortest_ns;    // that a growth has to take: less, if it
+    int ends_in_oom;         // and there was work between its steps
     uint64_t exact_from_ns;  // 0: every event is known
     int free_known;
     uint64_t free_bytes, idle_bytes; // at the moment: of the device, and in PyTorch's pool
