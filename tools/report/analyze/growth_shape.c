@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/growth_shape.h"
 
+#include <limits.h>
+
 #include "base/heap.h"
 
 enum {
@@ -44,15 +46,38 @@ static size_t find_position(const struct kept *k, uint64_t t_ns) {
     return low;
 }
 
-// In how many parts, each a `fine`th of one, some were taken.
-static unsigned count_parts(const struct kept *k, size_t from, size_t to, unsigned fine) {
+// In how many parts, each a `fine`th of one, some were taken; counts up to `most`.
+static unsigned count_parts(const struct kept *k, size_t from, size_t to, unsigned fine,
+                            unsigned most) {
     const struct ct_least_stretch s = {k->parts.from_ns, k->parts.to_ns, PARTS * fine};
     unsigned n = 0, last = 0;
-    for (size_t i = from; i < to; i++) {
+    for (size_t i = from; i < to && n < most; i++) {
         const unsigned part = ct_least_stretch_part(&s, k->list[i].t_ns);
         n += i == from || part != last;
         last = part;
     }
+    return n;
+}
+
+// The end of a step: behind the last one that was taken in the same part or, of a growth in steps,
+// in the parts that follow without a gap.
+static size_t find_end_of_step(const struct kept *k, size_t first, enum ct_growth_kind kind) {
+    unsigned last = ct_least_stretch_part(&k->parts, k->list[first].t_ns);
+    const unsigned more = kind == CT_GROWTH_KIND_STEPWISE;
+    size_t i = first;
+    for (; i < k->count; i++) {
+        const unsigned part = ct_least_stretch_part(&k->parts, k->list[i].t_ns);
+        if (part > last + more)
+            break;
+        last = more ? part : last;
+    }
+    return i;
+}
+
+static unsigned count_steps(const struct kept *k, size_t first, enum ct_growth_kind kind) {
+    unsigned n = 0;
+    for (size_t i = first; i < k->count; n++)
+        i = find_end_of_step(k, i, kind);
     return n;
 }
 
@@ -100,7 +125,7 @@ struct begin {
 
 static int can_begin(const struct kept *k, size_t first) {
     return bytes_of(k, first, k->count) >= CT_GROWTH_LEAST_BYTES &&
-           count_parts(k, first, k->count, 1) >= CT_GROWTH_LEAST_STEPS;
+           count_parts(k, first, k->count, 1, CT_GROWTH_LEAST_STEPS) == CT_GROWTH_LEAST_STEPS;
 }
 
 static struct begin find_begin(const struct kept *k) {
@@ -138,8 +163,8 @@ static int has_slowed(const struct kept *k) {
     for (unsigned i = 0; i < 4; i++)
         at[i] = find_position(k, ct_least_stretch_begin(&k->parts, PARTS / 4 * i));
     at[4] = k->count;
-    const uint64_t then = count_parts(k, at[1], at[2], NEARBY),
-                   now = count_parts(k, at[3], at[4], NEARBY);
+    const uint64_t then = count_parts(k, at[1], at[2], NEARBY, UINT_MAX),
+                   now = count_parts(k, at[3], at[4], NEARBY, UINT_MAX);
     return bytes_of(k, at[3], at[4]) < bytes_of(k, at[1], at[2]) / 2 && then > now &&
            (then - now) * (then - now) > 4 * (then + now);
 }
@@ -150,7 +175,7 @@ static int has_filled(const struct kept *k) {
     const size_t last = find_position(k, ct_least_stretch_begin(&k->parts, LATEST_BEGIN));
     const uint64_t whole = bytes_of(k, 0, k->count);
     return bytes_of(k, last, k->count) <= whole / 20 &&
-           count_parts(k, 0, last, 1) >= CT_GROWTH_LEAST_STEPS;
+           count_parts(k, 0, last, 1, CT_GROWTH_LEAST_STEPS) == CT_GROWTH_LEAST_STEPS;
 }
 
 static void set_saturating(struct ct_growth_shape *s, const struct kept *k, int is_slowing) {
@@ -184,10 +209,7 @@ static enum ct_growth_kind name_leak(const struct kept *k, size_t first) {
 
 // What is kept behind the first step, in the time behind it.
 static void measure_rate(struct ct_growth_shape *s, const struct kept *k, size_t first) {
-    const unsigned step = ct_least_stretch_part(&k->parts, k->list[first].t_ns);
-    size_t next = first;
-    while (next < k->count && ct_least_stretch_part(&k->parts, k->list[next].t_ns) == step)
-        next++;
+    const size_t next = find_end_of_step(k, first, s->kind);
     s->grown_bytes = bytes_of(k, next, k->count);
     s->grown_ns = k->list[k->count - 1].t_ns - k->list[next - 1].t_ns;
 }
@@ -195,7 +217,7 @@ static void measure_rate(struct ct_growth_shape *s, const struct kept *k, size_t
 static void set_leak(struct ct_growth_shape *s, const struct kept *k, size_t first) {
     s->kind = name_leak(k, first);
     s->since_ns = k->list[first].t_ns;
-    s->steps = count_parts(k, first, k->count, 1);
+    s->steps = count_steps(k, first, s->kind);
     s->kept_bytes = bytes_of(k, first, k->count);
     for (size_t i = first; i < k->count; i++)
         s->kept_count += k->list[i].count;

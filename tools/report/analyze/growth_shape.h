@@ -44,7 +44,7 @@ struct ct_growth_shape {
     uint64_t kept_bytes, kept_count; // in the growth
     // The rate is grown_bytes in grown_ns: between the first and the last step.
     uint64_t grown_bytes, grown_ns;
-    unsigned steps;       // parts of the window in which something was kept
+    unsigned steps; // parts of the time in which something was kept; of a stepwise growth, runs
     uint64_t lifetime_ns; // of what it gave back; 0: it gave back nothing
     // 0 to 1, the product of: by the rule of succession, that a growth seen in `steps` steps goes on
     // ((steps + 1) / (steps + 2)); how even it is (1 less the largest distance from an even growth);

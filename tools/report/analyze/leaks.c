@@ -47,6 +47,7 @@ static void replay_to_moment(struct ct_replay *r, struct ct_start_up *u, struct 
 static void read_moment(struct ct_leaks *l, struct ct_live_totals *now, const struct ct_replay *r,
                         const struct ct_leaks_request *q) {
     ct_live_at_read(now, r, q->device, q->rows);
+    l->rows = now->rows;
     l->live_bytes = now->bytes;
     l->free_known = now->split.used_known;
     l->free_bytes = now->split.free;
@@ -126,9 +127,12 @@ static uint64_t subtract(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-// Whether less than half of what is kept can have replaced what the device held when the growth
-// began, and the device had not held as much in all before, and given it back.
-static int past_allows(const struct past *p, const struct ct_growth_shape *s, uint64_t from_ns) {
+enum past_verdict { PAST_UNKNOWN, PAST_ALLOWS, PAST_REFUTES };
+
+// Allows a growth if less than half of what is kept can have replaced what the device held when it
+// began. Refutes it if the device had held as much before, and had given it back by then.
+static enum past_verdict judge_past(const struct past *p, const struct ct_growth_shape *s,
+                                    uint64_t from_ns) {
     const struct past_cell *then = NULL;
     uint64_t given_back = 0;
     for (size_t i = 0; i < p->count && p->cells[i].begin_ns <= s->since_ns; i++) {
@@ -138,10 +142,12 @@ static int past_allows(const struct past *p, const struct ct_growth_shape *s, ui
             given_back = more;
     }
     if (!then)
-        return 0;
+        return PAST_UNKNOWN;
     const uint64_t held = then->end_ns <= s->since_ns ? subtract(then->last, then->live_at_end)
                                                       : subtract(then->least, then->live_at_begin);
-    return held <= s->kept_bytes / 2 && given_back <= held + s->kept_bytes / 2;
+    if (given_back > held + s->kept_bytes / 2)
+        return PAST_REFUTES;
+    return held <= s->kept_bytes / 2 ? PAST_ALLOWS : PAST_UNKNOWN;
 }
 
 // ---- call sites ---------------------------------------------------------------------------------
@@ -176,8 +182,11 @@ static void find_shape(const struct finder *f, struct ct_leak *k) {
     ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
     if (!k->shape.is_older_than_known)
         return;
+    const enum past_verdict past = judge_past(&f->past, &k->shape, f->limits.from_ns);
     k->past = CT_LEAK_PAST_COARSE;
-    if (past_allows(&f->past, &k->shape, f->limits.from_ns))
+    if (past == PAST_REFUTES)
+        k->shape.kind = CT_GROWTH_KIND_UNTOLD;
+    if (past != PAST_UNKNOWN)
         return;
     k->past = CT_LEAK_PAST_EXACT;
     limits.from_ns = f->limits.exact_from_ns;

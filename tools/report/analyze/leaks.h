@@ -50,6 +50,7 @@ struct ct_leaks_pool {
 
 struct ct_leaks {
     struct ct_site_groups groups; // of what is live at the moment, with growth
+    enum ct_holding_rows rows;    // of these
     uint64_t live_bytes;          // at the moment
     struct ct_leak *growing;      // the fastest first
     size_t growing_count;

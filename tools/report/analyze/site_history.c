@@ -45,13 +45,15 @@ void ct_site_histories_give_back(struct ct_site_histories *h, size_t group, uint
     struct ct_site_history *s = &h->list[group];
     if (!born_ns || born_ns < h->window.from_ns || t_ns < born_ns)
         return;
+    if (!s->lifetimes)
+        s->lifetimes = ct_heap_alloc_zeroed(CT_SITE_LIFETIMES, sizeof *s->lifetimes);
     s->lifetimes[find_lifetime(t_ns - born_ns)] += (uint64_t)(int64_t)sign;
     s->given_back += (uint64_t)(int64_t)sign;
 }
 
 uint64_t ct_site_history_lifetime(const struct ct_site_history *h, uint64_t left_out) {
     uint64_t longer = 0;
-    for (unsigned i = CT_SITE_LIFETIMES; i-- > 0;) {
+    for (unsigned i = CT_SITE_LIFETIMES; h->lifetimes && i-- > 0;) {
         longer += h->lifetimes[i];
         if (longer > left_out)
             return end_of_lifetime(i);
@@ -128,8 +130,10 @@ void ct_site_histories_end(struct ct_site_histories *h) {
 }
 
 void ct_site_histories_free(struct ct_site_histories *h) {
-    for (size_t i = 0; i < h->count; i++)
+    for (size_t i = 0; i < h->count; i++) {
         free(h->list[i].births);
+        free(h->list[i].lifetimes);
+    }
     free(h->list);
     *h = (struct ct_site_histories){0};
 }

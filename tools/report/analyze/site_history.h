@@ -27,8 +27,8 @@ struct ct_site_history {
     uint64_t least[CT_SITE_HISTORY_PARTS];
     struct ct_least_held held; // of `least`
     // Of those that were allocated and given back in the window.
-    uint64_t lifetimes[CT_SITE_LIFETIMES], given_back;
-    struct ct_site_birth *births; // in the order of time
+    uint64_t *lifetimes, given_back; // by length; NULL: there were none
+    struct ct_site_birth *births;    // in the order of time
     size_t birth_count, birth_room;
 };
 

@@ -145,9 +145,9 @@ static void print_pool(struct ct_view *v, const struct ct_leaks *l) {
 static void print_untold(struct ct_view *v, const struct ct_leaks *l) {
     if (l->untold && !ct_leaks_is_too_short(l))
         fprintf(v->out,
-                "too short to tell: %zu call site%s with %s, which hold%s memory for long\n",
-                l->untold, ct_human_plural(l->untold), ct_label_size(v, l->untold_bytes).text,
-                l->untold == 1 ? "s" : "");
+                "too little to tell: %zu call site%s with %s: seen for too short a time, or lost "
+                "frees or an earlier flush would explain it\n",
+                l->untold, ct_human_plural(l->untold), ct_label_size(v, l->untold_bytes).text);
 }
 
 static const char *name_moment(const struct ct_moment *m) {
@@ -274,6 +274,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", device);
     ct_json_number(j, "bytes", l->live_bytes);
+    ct_json_text(j, "rows", l->rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
     ct_json_number(j, "from_t_ns", l->from_ns);
     ct_json_number(j, "to_t_ns", l->to_ns);
     ct_json_bool(j, "start_up_known", l->is_start_up_known);
