@@ -91,6 +91,10 @@ def every_key_is_documented():
         keys(read("top", path, "--tree"), "top", found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
+    slow = os.path.join(FOLDER, "growing.zst")
+    with open(slow, "wb") as f:
+        f.write(traces.growing())
+    keys(read("leaks", slow), "leaks", found)
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()

@@ -243,7 +243,7 @@ static void judge(struct ct_growth_shape *s, const struct ct_growth_limits *l, d
     const double lost = s->kept_count ? (double)l->lost / (double)s->kept_count : 1;
     s->confidence = (steps + 1) / (steps + 2) * (1 - uneven) * rise * (seen / (seen + use)) *
                     (lost < 1 ? 1 - lost : 0);
-    if (rise < 0.5)
+    if (rise < 0.5 || s->steps < CT_GROWTH_LEAST_STEPS) // (steps are fewer than their parts)
         s->kind = CT_GROWTH_KIND_NONE;
     else if (s->grown_ns < l->least_ns || lost >= 0.5)
         s->kind = CT_GROWTH_KIND_UNTOLD;
