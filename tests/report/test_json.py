@@ -17,7 +17,7 @@ from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
-VIEWS = ("summary", "oom", "top", "stats", "timeline", "phases", "frag", "info", "check")
+VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "check")
 FILES = []
 for build in traces.ALL:
     FILES.append(os.path.join(FOLDER, build.__name__ + ".zst"))
@@ -97,6 +97,10 @@ def every_key_is_documented():
         keys(read("top", path, "--tree"), "top", found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
+    slow = os.path.join(FOLDER, "growing.zst")
+    with open(slow, "wb") as f:
+        f.write(traces.growing())
+    keys(read("leaks", slow), "leaks", found)
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()

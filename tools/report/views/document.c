@@ -84,6 +84,7 @@ int ct_document_print_unknown(const struct ct_view *v) {
                                 "live_at_peak", "verdicts", "companions"},
         [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "companions"},
         [CT_COMMAND_top] = {"devices"},
+        [CT_COMMAND_leaks] = {"moment", "devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
         [CT_COMMAND_phases] = {"by_frames", "summed", "phases"},
