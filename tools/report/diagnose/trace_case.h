@@ -5,6 +5,7 @@
 #define CT_TRACE_CASE_H
 
 #include "analyze/account.h"
+#include "analyze/leaks.h"
 #include "analyze/oom_cause.h"
 #include "analyze/scan.h"
 #include "diagnose/verdicts.h"
@@ -17,6 +18,7 @@ struct ct_trace_case {
     const struct ct_oom_event *crossing; // NULL: no request failed
     const struct ct_live_totals *live;   // of the crossing's device, or at the peak
     const struct ct_account *account;    // of the same
+    const struct ct_leaks *leaks;        // of that device up to there; NULL: not looked for
     struct ct_phases *phases;
     const struct ct_facts *facts;
     const struct ct_text_facts *log; // NULL: there is none

@@ -2,6 +2,7 @@
 #include "diagnose/trace_causes.h"
 
 #include "base/human.h"
+#include "diagnose/leak_verdict.h"
 #include "diagnose/trace_advice.h"
 
 #define GIB (UINT64_C(1) << 30)
@@ -102,47 +103,6 @@ static int judge_fragmentation(const struct ct_judged *j) {
     return is_much;
 }
 
-// Whether memory of this stack can be a leak: what a program makes while it works. Weights, caches
-// and buffers of the start stay for good, too.
-static int can_leak(const struct ct_judged *j, const struct ct_holding *h) {
-    if (h->kind != CT_HOLDING_BLOCK && h->kind != CT_HOLDING_ALLOCATION)
-        return 0;
-    const enum ct_phase phase = ct_phases_find(j->c->phases, h->stack).phase;
-    return phase == CT_PHASE_SERVE ||
-           (ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_OTHER &&
-            (phase == CT_PHASE_UNKNOWN || phase == CT_PHASE_OTHER));
-}
-
-// A stack that took memory over and over, never gave any back, and holds what was missing.
-static int judge_leak(const struct ct_judged *j) {
-    enum { LEAST_COUNT = 8 };
-    const uint64_t part = j->c->capacity / 50,
-                   least = part > j->cause.missing ? part : j->cause.missing;
-    for (size_t i = 0; i < j->c->live->holding_count; i++) {
-        const struct ct_holding *h = &j->c->live->holdings[i];
-        if (h->bytes < least || h->count < LEAST_COUNT || !can_leak(j, h))
-            continue;
-        const struct ct_stack_totals *all = &j->c->scan->totals[h->kind];
-        if (h->stack >= all->count || all->list[h->stack].count != h->count)
-            continue;
-        struct ct_verdict *v =
-            ct_judged_add(j, CT_SCENARIO_LEAK, 0.86,
-                          "one call site took memory again and again and gave none back");
-        struct ct_evidence *e = ct_verdict_add_event(
-            v, j->oom->event, j->oom->t_ns,
-            "%s in %s allocations of one stack, of which none was given back", size(h->bytes).text,
-            ct_human_count(h->count).text);
-        e->bytes_known = 1;
-        e->bytes = h->bytes;
-        e->stack = h->stack;
-        (void)ct_verdict_add_advice(v, "look at the call site that holds it: cutrace-report top "
-                                       "shows it and how it grew; no setting helps for long");
-        ct_verdict_set_refuted_by(v, "a later free of these allocations, in a longer trace");
-        return 1;
-    }
-    return 0;
-}
-
 static int is_server(const struct ct_judged *j) {
     return j->oom->phase.framework == CT_FRAMEWORK_VLLM ||
            j->oom->phase.framework == CT_FRAMEWORK_SGLANG;
@@ -194,6 +154,6 @@ static int judge_untracked(const struct ct_judged *j) {
 }
 
 int ct_trace_causes_full(const struct ct_judged *j) {
-    const int others = judge_others(j), scattered = judge_fragmentation(j), leak = judge_leak(j);
+    const int others = judge_others(j), scattered = judge_fragmentation(j), leak = ct_leak_verdict_add(j->c, j, j->verdicts);
     return (int)(others | scattered | leak | judge_budget(j) | judge_untracked(j));
 }

@@ -4,7 +4,7 @@
 #include "diagnose/trace_verdicts.h"
 
 #include "base/human.h"
-#include "diagnose/text_verdicts.h"
+#include "diagnose/leak_verdict.h"
 #include "diagnose/trace_advice.h"
 #include "diagnose/trace_causes.h"
 
@@ -190,6 +190,10 @@ static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
                                        : "no request for memory failed, as far as the trace goes");
     if (c->device >= 0)
         add_headroom(c, one);
+    if (ct_leak_verdict_add(c, NULL, v)) {
+        one = ct_verdicts_find(v, CT_SCENARIO_NONE);
+        one->confidence = 1 - ct_verdicts_find(v, CT_SCENARIO_LEAK)->confidence;
+    }
     ct_verdict_set_refuted_by(one, c->is_complete ? "an error of the program's log: then the "
                                                     "program itself refused (give the log: --log)"
                                                   : "an error of the program's log behind the end "

@@ -8,6 +8,7 @@
 #include "analyze/phase_times.h"
 #include "analyze/site_groups.h"
 #include "diagnose/join_verdicts.h"
+#include "diagnose/leak_verdict.h"
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "diagnose/trace_verdicts.h"
@@ -125,10 +126,18 @@ static uint64_t read_profile(const struct ct_summary *s) {
     return bytes;
 }
 
+// The failure where it is one of the device's memory, else the end.
+static struct ct_moment find_moment(const struct ct_summary *s) {
+    const int is_failure = s->crossing && ct_incidents_is_device_memory(s->crossing);
+    return ct_moment_find(&s->scan, s->v->trace, is_failure ? CT_MOMENT_OOM : CT_MOMENT_END,
+                          s->device, 0);
+}
+
 static void read_verdicts(struct ct_summary *s) {
     const struct ct_view *v = s->v;
     const struct ct_companions *companions = v->companions;
-    const struct ct_trace_case c = {
+    struct ct_leaks leaks;
+    struct ct_trace_case c = {
         .trace = v->trace,
         .scan = &s->scan,
         .crossing = s->crossing,
@@ -146,7 +155,19 @@ static void read_verdicts(struct ct_summary *s) {
     };
     if (v->options->capacity)
         return;
+    if (s->device >= 0 && s->device < CT_MAX_DEVICES && ct_leak_verdict_is_possible(&c)) {
+        const struct ct_moment moment = find_moment(s);
+        const struct ct_leaks_request request = {.moment = &moment,
+                                                 .from_ns = v->from_ns,
+                                                 .device = s->device,
+                                                 .rows = CT_ROWS_BY_BLOCK,
+                                                 .phases = v->phases};
+        ct_leaks_find(&leaks, v->sites, v->trace, &request);
+        c.leaks = &leaks;
+    }
     ct_trace_verdicts_find(&c, &s->verdicts);
+    if (c.leaks)
+        ct_leaks_free(&leaks);
     if (companions)
         join_companions(&s->verdicts, companions);
 }
