@@ -108,11 +108,25 @@ static int is_server(const struct ct_judged *j) {
            j->oom->phase.framework == CT_FRAMEWORK_SGLANG;
 }
 
+// What code outside of the server has allocated in its process, as far as stacks of Python show it.
+static uint64_t find_own(const struct ct_judged *j) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < j->c->live->holding_count; i++) {
+        const struct ct_holding *h = &j->c->live->holdings[i];
+        if (h->kind >= CT_HOLDING_STACKS || !ct_phases_has_python(j->c->phases, h->stack))
+            continue;
+        const enum ct_phase phase = ct_phases_find(j->c->phases, h->stack).phase;
+        if (phase == CT_PHASE_UNKNOWN &&
+            ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_OTHER)
+            bytes += h->bytes;
+    }
+    return bytes;
+}
+
 // Memory of the process that its server's budget does not know: graph executables, and tensors of
 // the program's own.
 static int judge_budget(const struct ct_judged *j) {
-    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS),
-                   own = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_OTHER);
+    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS), own = find_own(j);
     const uint64_t missing = j->cause.missing, capacity = j->c->capacity;
     const int by_graphs = graphs >= missing && graphs >= capacity / 200,
               by_own = own >= missing && own >= capacity / 50;
@@ -128,7 +142,7 @@ static int judge_budget(const struct ct_judged *j) {
     if (by_graphs)
         ct_judged_add_bytes(j, v, graphs, "graph executables, as measured when they were made");
     if (by_own)
-        ct_judged_add_bytes(j, v, own, "allocated by no known part of the server");
+        ct_judged_add_bytes(j, v, own, "allocated by code outside of the server");
     ct_judged_add_kv_cache(j, v);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           "leave more outside of the KV cache for them");
