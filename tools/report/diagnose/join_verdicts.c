@@ -50,8 +50,7 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
     const enum ct_scenario first = own ? to->list[0].scenario : CT_SCENARIO_UNKNOWN;
     double best = 0;
     for (size_t i = 0; i < from->count; i++) {
-        struct ct_verdict *other = &from->list[i],
-                          *same = ct_verdicts_find(to, other->scenario);
+        struct ct_verdict *other = &from->list[i], *same = ct_verdicts_find(to, other->scenario);
         if (same)
             merge(same, other, source);
         else if (!says_nothing(other->scenario)) {

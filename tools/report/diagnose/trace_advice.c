@@ -200,8 +200,9 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         advise_weights(j, v);
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
-        advise_tokens(j, v, "let a step have fewer tokens: the profile run takes what the largest "
-                            "step can take, whatever the utilization");
+        advise_tokens(j, v,
+                      "let a step have fewer tokens: the profile run takes what the largest "
+                      "step can take, whatever the utilization");
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
         ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "let the KV cache be smaller");

@@ -60,9 +60,9 @@ void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v) {
 
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text) {
-    set_bytes(ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text,
-                                   size(bytes).text),
-              bytes);
+    set_bytes(
+        ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text, size(bytes).text),
+        bytes);
 }
 
 // The largest row of at least 2 % of the device that was not said yet, or CT_ACCOUNT_ROWS.
@@ -113,8 +113,9 @@ void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v) {
         bytes += h->bytes;
     }
     if (bytes)
-        set_bytes(ct_verdict_add_text(v, "KV cache: %s, allocated once and never given back; it is "
-                                         "not what grew",
+        set_bytes(ct_verdict_add_text(v,
+                                      "KV cache: %s, allocated once and never given back; it is "
+                                      "not what grew",
                                       size(bytes).text),
                   bytes);
 }

@@ -32,12 +32,10 @@ static int judge_no_device_memory(const struct ct_judged *j) {
 static int judge_impossible(const struct ct_judged *j) {
     if (!j->cause.exceeds_device)
         return 0;
-    struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.92,
-                      "more was asked for at once than the whole device has");
+    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.92,
+                                         "one request for more than the device has");
     ct_judged_add_phase(j, v);
-    (void)ct_verdict_add_advice(v, "no setting of the budget helps: the request itself is larger "
-                                   "than the device; cutrace-report oom shows its call site");
+    (void)ct_verdict_add_advice(v, "no setting helps; look at the call site of the request");
     return 1;
 }
 
@@ -66,13 +64,15 @@ static int judge_others(const struct ct_judged *j) {
         return 0;
     const int is_start = j->phase == CT_PHASE_WEIGHTS || j->phase == CT_PHASE_PROFILE ||
                          j->phase == CT_PHASE_REPACK || j->phase == CT_PHASE_INIT;
-    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_CO_TENANT, is_start ? 0.7 : 0.88,
-                                         "other processes hold more of the device than was missing");
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_CO_TENANT, is_start ? 0.7 : 0.88,
+                      "other processes hold more of the device than was missing");
     ct_judged_add_phase(j, v);
     ct_judged_add_bytes(j, v, j->cause.others_bytes,
                         "other processes and the driver hold, by NVML");
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
-    (void)ct_verdict_add_advice(v, "end the other process; nvidia-smi lists the processes of a GPU");
+    (void)ct_verdict_add_advice(v,
+                                "end the other process; nvidia-smi lists the processes of a GPU");
     ct_trace_advice_leave(j, v, j->cause.others_bytes,
                           "or leave the memory of the other process out of the budget");
     ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
@@ -85,8 +85,7 @@ static int judge_fragmentation(const struct ct_judged *j) {
     const struct ct_pool_growth *w = j->cause.pool;
     if (!w || w->cause != CT_GROWTH_FRAGMENTED || !j->oom->pool.known)
         return 0;
-    const int is_much =
-        w->free.bytes >= GIB || w->free.bytes >= j->oom->pool.segment_bytes / 10;
+    const int is_much = w->free.bytes >= GIB || w->free.bytes >= j->oom->pool.segment_bytes / 10;
     struct ct_verdict *v =
         ct_judged_add(j, CT_SCENARIO_FRAGMENTATION, is_much ? 0.87 : 0.45,
                       "PyTorch's pool had enough idle memory, but no idle block was large enough");
@@ -135,9 +134,9 @@ static int judge_budget(const struct ct_judged *j) {
                         j->phase != CT_PHASE_GRAPHS && j->phase != CT_PHASE_INIT;
     if (!is_server(j) || !missing || !is_late || (!by_graphs && !by_own))
         return 0;
-    struct ct_verdict *v = ct_judged_add(
-        j, CT_SCENARIO_MIS_BUDGET, by_own ? 0.86 : 0.84,
-        "memory that the server's budget does not know holds more than was missing");
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_MIS_BUDGET, by_own ? 0.86 : 0.84,
+                      "memory that the server's budget does not know holds more than was missing");
     ct_judged_add_phase(j, v);
     if (by_graphs)
         ct_judged_add_bytes(j, v, graphs, "graph executables, as measured when they were made");
@@ -152,10 +151,9 @@ static int judge_budget(const struct ct_judged *j) {
 
 // Contexts, modules and graphs outside of any allocation, in a program without a budget.
 static int judge_untracked(const struct ct_judged *j) {
-    const uint64_t bytes = ct_judged_row(j, CT_ACCOUNT_GRAPHS) +
-                           ct_judged_row(j, CT_ACCOUNT_MODULES) +
-                           ct_judged_row(j, CT_ACCOUNT_LIMITS) +
-                           ct_judged_row(j, CT_ACCOUNT_UNMEASURED);
+    const uint64_t bytes =
+        ct_judged_row(j, CT_ACCOUNT_GRAPHS) + ct_judged_row(j, CT_ACCOUNT_MODULES) +
+        ct_judged_row(j, CT_ACCOUNT_LIMITS) + ct_judged_row(j, CT_ACCOUNT_UNMEASURED);
     if (is_server(j) || !j->cause.missing || bytes < j->cause.missing ||
         bytes < j->c->capacity / 10 || bytes < 2 * GIB)
         return 0;
@@ -168,6 +166,7 @@ static int judge_untracked(const struct ct_judged *j) {
 }
 
 int ct_trace_causes_full(const struct ct_judged *j) {
-    const int others = judge_others(j), scattered = judge_fragmentation(j), leak = ct_leak_verdict_add(j->c, j, j->verdicts);
+    const int others = judge_others(j), scattered = judge_fragmentation(j),
+              leak = ct_leak_verdict_add(j->c, j, j->verdicts);
     return (int)(others | scattered | leak | judge_budget(j) | judge_untracked(j));
 }

@@ -155,9 +155,8 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
     const struct ct_device_scan *d = &c->scan->device[c->device];
     const struct ct_device_usage *now = &c->scan->end.readings.device[c->device];
     if (d->peak_known) {
-        struct ct_evidence *e = ct_verdict_add_event(v, d->peak_event, d->peak_t_ns,
-                                                     "%s allocated at the peak",
-                                                     size(d->peak_bytes).text);
+        struct ct_evidence *e = ct_verdict_add_event(
+            v, d->peak_event, d->peak_t_ns, "%s allocated at the peak", size(d->peak_bytes).text);
         e->bytes_known = 1;
         e->bytes = d->peak_bytes;
     }
@@ -169,9 +168,9 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
 static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
     const int device = c->device < CT_MAX_DEVICES ? c->device : -1;
     if (c->earlier_ooms) {
-        struct ct_verdict *one = ct_verdicts_add(
-            v, CT_SCENARIO_INCOMPLETE, 0.9, device,
-            "calls ran out of memory earlier, and their events were overwritten");
+        struct ct_verdict *one =
+            ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 0.9, device,
+                            "calls ran out of memory earlier, and their events were overwritten");
         (void)ct_verdict_add_text(one, "%s call%s out of memory, by the coarse history",
                                   ct_human_count(c->earlier_ooms).text,
                                   ct_human_plural(c->earlier_ooms));

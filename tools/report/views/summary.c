@@ -136,9 +136,10 @@ static void print_scenario(struct ct_summary *s) {
     if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
         return;
     struct ct_view *v = s->v;
-    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f): %s\n", "verdict",
-            ct_scenario_name(first->scenario), first->confidence, first->summary);
-    if (!first->advice_count)
+    fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f)%s%s\n", "verdict",
+            ct_scenario_name(first->scenario), first->confidence, s->brief ? "" : ": ",
+            s->brief ? "" : first->summary);
+    if (!first->advice_count || s->brief)
         return;
     fprintf(v->out, "  %-8s " CT_WRAP_HANG, "change");
     ct_verdicts_print_advice(v, &first->advice[0]);
@@ -235,12 +236,14 @@ static void print_other_devices(struct ct_summary *s) {
     struct ct_view *v = s->v;
     unsigned devices = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
-        if (d == s->device || !s->scan.device[d].seen || devices++ >= MOST)
+        if (d == s->device || !s->scan.device[d].seen || devices++ >= MOST || s->brief)
             continue;
         fprintf(v->out, "%s%s peak %s", devices == 1 ? "other devices: " : "; ",
                 ct_label_device(d).text, ct_label_size(v, s->scan.device[d].peak_bytes).text);
     }
-    if (devices > MOST)
+    if (devices && s->brief)
+        fprintf(v->out, "other devices: %u (see top)", devices);
+    else if (devices > MOST)
         fprintf(v->out, "; %u more (see top)", devices - MOST);
     fputs(devices ? "\n" : "", v->out);
 }

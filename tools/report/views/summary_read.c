@@ -114,10 +114,8 @@ static uint64_t read_profile(const struct ct_summary *s) {
     uint64_t bytes = 0;
     if (!s->crossing || s->crossing->phase.framework != CT_FRAMEWORK_VLLM || s->device < 0)
         return 0;
-    const struct ct_phase_times_request request = {.phases = s->v->phases,
-                                                   .from_ns = 0,
-                                                   .to_ns = s->crossing->t_ns,
-                                                   .device = s->device};
+    const struct ct_phase_times_request request = {
+        .phases = s->v->phases, .from_ns = 0, .to_ns = s->crossing->t_ns, .device = s->device};
     ct_phase_times_run(&times, s->v->trace, &request);
     for (size_t i = 0; i < times.count; i++)
         if (times.list[i].at.phase == CT_PHASE_PROFILE && times.list[i].rise_bytes > bytes)
