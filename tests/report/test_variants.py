@@ -28,10 +28,13 @@ import truth  # noqa: E402
 import whole_trace  # noqa: E402
 from tap import PLAIN, REPORT, case, check, check_json, equal, main, note, read_json  # noqa: E402
 
-Outcome = collections.namedtuple("Outcome", "source name accepted first confidence device")
+Outcome = collections.namedtuple("Outcome", "source name accepted first confidence device evidence")
 KEPT = next((a[len("--write="):] for a in sys.argv if a.startswith("--write=")), None)
 CHECKED = 40  # the JSON of one variant in so many is validated: that takes longer than all else
 NOWHERE = "--sysroot=/nowhere"
+# Changes after which a failure is the same, and the factor of its sizes.
+MIRRORS = {"no symbols": 1, "slower": 1, "other paths": 1, "launched": 1, "device 3": 1, "two devices": 1,
+           "sizes times 1/2": 1 / 2, "sizes times 3/4": 3 / 4, "sizes times 2": 2}
 
 
 def write(variant, folder):
@@ -49,15 +52,15 @@ def write(variant, folder):
 
 
 def first_verdict(variant, path, is_checked):
-    """(scenario, confidence, device)"""
+    """(scenario, confidence, device, bytes of its evidence)"""
     command = ["summary", "--json", NOWHERE, *([f"--log={variant.log}"] if variant.log else []), path]
     done = subprocess.run([REPORT, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PLAIN, check=False)
     if done.returncode not in (0, 4):
-        return f"exit {done.returncode}: {done.stderr.decode(errors='replace')[:200]}", 0, None
+        return f"exit {done.returncode}: {done.stderr.decode(errors='replace')[:200]}", 0, None, []
     if is_checked:
         check_json(command, done.stdout)
     first = json.loads(done.stdout)["verdicts"][0]
-    return first["scenario"], first["confidence"], first["device"]
+    return first["scenario"], first["confidence"], first["device"], [e["bytes"] for e in first["evidence"]]
 
 
 def judge_source(source):
@@ -143,6 +146,24 @@ def right_device():
     check(len(failed) > 200)
     return [f"{o.source}: {o.name}: device {o.device}" for o in failed
             if o.device != (3 if o.name == "device 3" else 0)]
+
+
+@case("the verdict of a failure is the same, with sizes in proportion, on other devices, paths and machines")
+def mirrored():
+    whole = {o.source: o for o in judge_all() if o.name == "same" and o.source in truth.FAILED}
+    problems, count = [], 0
+    for o in judge_all():
+        if o.source not in whole or o.name not in MIRRORS:
+            continue
+        count += 1
+        same, factor = whole[o.source], MIRRORS[o.name]
+        want = [None if b is None else b * factor for b in same.evidence]
+        alike = len(want) == len(o.evidence) and all(
+            w is g if None in (w, g) else abs(w - g) < 1 for w, g in zip(want, o.evidence))
+        if (o.first, o.confidence) != (same.first, same.confidence) or not alike:
+            problems.append(f"{o.source}: {o.name}: {o[3:]}, not {same[3:]}")
+    check(count > 100, count)
+    return problems
 
 
 @case("there are at least 500 variants; each change is there, of failures and of healthy runs")
