@@ -60,7 +60,7 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
     if (s->number > 0 && now > bytes)
         (void)snprintf(to, sizeof to, "%" PRIu64, (now - bytes) / (16 * MIB) * (16 * MIB));
     struct ct_advice *a = ct_verdict_add_advice(
-        v, "%s: %s; without this flag vLLM measures what fits", why, size(bytes).text);
+        v, "%s: by %s; without this flag vLLM measures what fits", why, size(bytes).text);
     ct_advice_set(a, "--kv-cache-memory-bytes", s->text, to, "vLLM 0.10.2 and later");
 }
 
@@ -74,10 +74,9 @@ static void lower_utilization(const struct ct_judged *j, struct ct_verdict *v, u
     if (s.number > 0 && s.number <= MILLION && cents && lowered > 0)
         (void)snprintf(to, sizeof to, "%.2f", (double)lowered / 100);
     struct ct_advice *a =
-        cents ? ct_verdict_add_advice(v, "%s: %s is at most %" PRId64 " hundredth%s of %s", why,
-                                      size(bytes).text, cents, ct_human_plural((uint64_t)cents),
-                                      size(capacity).text)
-              : ct_verdict_add_advice(v, "%s: %s", why, size(bytes).text);
+        cents ? ct_verdict_add_advice(v, "%s: by %s, up to %" PRId64 " %% of %s", why,
+                                      size(bytes).text, cents, size(capacity).text)
+              : ct_verdict_add_advice(v, "%s: by %s", why, size(bytes).text);
     ct_advice_set(a, "--gpu-memory-utilization", text_of(&s), to, any_version);
 }
 
@@ -135,8 +134,7 @@ static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
 
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting seqs = find_setting(j, CT_TEXT_FLAG_MAX_NUM_SEQS);
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
-                          "the KV cache leaves that much more for graphs");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller, for graphs");
     ct_advice_set(ct_verdict_add_advice(v, "or capture fewer and smaller sizes"), "--max-num-seqs",
                   text_of(&seqs), NULL, any_version);
     ct_advice_set(ct_verdict_add_advice(v, "or do without graphs, which is slower"),
@@ -145,13 +143,13 @@ static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
 
 static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
-                          "the KV cache leaves that much more for the warm-up");
+                          "make the KV cache smaller, for the warm-up");
     lower_rows(j, v, CT_TEXT_FLAG_MAX_NUM_SEQS, "--max-num-seqs", 8,
                "or let fewer requests run at once: the sampler's buffers have a row for each");
 }
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "give the KV cache less");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
     advise_tokens(j, v, "or let a step have fewer tokens: the failed buffer has a row for each");
 }
 
@@ -205,7 +203,7 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
                       "step can take, whatever the utilization");
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
-        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "let the KV cache be smaller");
+        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
         break;
     case CT_SCENARIO_GRAPH_CAPTURE:
         advise_graphs(j, v);

@@ -73,8 +73,7 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");
-    ct_trace_advice_leave(j, v, j->cause.others_bytes,
-                          "or leave the memory of the other process out of the budget");
+    ct_trace_advice_leave(j, v, j->cause.others_bytes, "or make the KV cache smaller");
     ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
                                  "same job");
     return 1;
@@ -87,7 +86,7 @@ static int judge_fragmentation(const struct ct_judged *j) {
         return 0;
     const int is_much = w->free.bytes >= GIB || w->free.bytes >= j->oom->pool.segment_bytes / 10;
     struct ct_verdict *v =
-        ct_judged_add(j, CT_SCENARIO_FRAGMENTATION, is_much ? 0.87 : 0.45,
+        ct_judged_add(j, CT_SCENARIO_FRAGMENTATION, is_much ? 0.87 : 0.28,
                       "PyTorch's pool had enough idle memory, but no idle block was large enough");
     ct_judged_add_phase(j, v);
     struct ct_evidence *e = ct_verdict_add_event(
@@ -143,8 +142,7 @@ static int judge_budget(const struct ct_judged *j) {
     if (by_own)
         ct_judged_add_bytes(j, v, own, "allocated by code outside of the server");
     ct_judged_add_kv_cache(j, v);
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
-                          "leave more outside of the KV cache for them");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
     ct_verdict_set_refuted_by(v, "the same request failing without that memory");
     return 1;
 }

@@ -15,6 +15,14 @@
 #include "views/verdict.h"
 #include "views/verdicts_text.h"
 
+// What the text leaves out, one after the other, until it fits on a screen.
+enum {
+    BRIEF = 1, // what other commands show at the same place
+    BRIEF_WITHOUT_PEAK,
+    BRIEF_WITHOUT_CAUSE, // whose figures are in the headline and the account
+    BRIEF_WITHOUT_ADVICE,
+};
+
 // ---- the verdict --------------------------------------------------------------------------------
 
 static void print_budget_verdict(struct ct_summary *s) {
@@ -113,17 +121,18 @@ static void print_crossing(struct ct_summary *s) {
     struct ct_view *v = s->v;
     const struct ct_oom_event *c = s->crossing;
     char *text = ct_verdict_cause(v, c, &s->scan.growths);
-    print_field(v, "cause", text);
+    if (s->brief < BRIEF_WITHOUT_CAUSE || !s->verdicts.count)
+        print_field(v, "cause", text);
     free(text);
     if (c->stack) {
         fprintf(v->out, "  %-8s ", "where");
-        ct_print_callers(v, c->stack, 3);
+        ct_print_callers(v, c->stack, s->brief < BRIEF_WITHOUT_CAUSE ? 3 : 1);
         putc('\n', v->out);
     } else if (!(c->flags & CT_FLAG_NVML)) {
         print_field(v, "where", "- (no stack was recorded)");
     }
     print_event(s);
-    if (s->scan.incidents.count > 1 && !v->options->capacity) {
+    if (s->scan.incidents.count > 1 && !v->options->capacity && s->brief < BRIEF_WITHOUT_CAUSE) {
         text = ct_verdict_incidents(&s->scan.incidents);
         print_field(v, "in all", text);
         free(text);
@@ -136,10 +145,11 @@ static void print_scenario(struct ct_summary *s) {
     if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
         return;
     struct ct_view *v = s->v;
+    const int is_short = s->brief >= BRIEF_WITHOUT_ADVICE;
     fprintf(v->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f)%s%s\n", "verdict",
-            ct_scenario_name(first->scenario), first->confidence, s->brief ? "" : ": ",
-            s->brief ? "" : first->summary);
-    if (!first->advice_count || s->brief)
+            ct_scenario_name(first->scenario), first->confidence, is_short ? "" : ": ",
+            is_short ? "" : first->summary);
+    if (!first->advice_count || is_short)
         return;
     fprintf(v->out, "  %-8s " CT_WRAP_HANG, "change");
     ct_verdicts_print_advice(v, &first->advice[0]);
@@ -179,9 +189,11 @@ static void print_memory(struct ct_summary *s) {
                                           .live = &s->live,
                                           .account = &s->account,
                                           .components = s->components,
+                                          .without_parts = s->brief >= BRIEF_WITHOUT_PEAK,
                                           .pool = pool_of(s)};
     ct_memory_table_print(s->v, &table);
-    ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
+    if (s->brief < BRIEF_WITHOUT_PEAK)
+        ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
     if (!s->brief && (s->live.host_bytes || s->host_registered))
         fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
                 when(s), ct_label_size(s->v, s->live.host_bytes).text,
@@ -236,12 +248,13 @@ static void print_other_devices(struct ct_summary *s) {
     struct ct_view *v = s->v;
     unsigned devices = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
-        if (d == s->device || !s->scan.device[d].seen || devices++ >= MOST || s->brief)
+        if (d == s->device || !s->scan.device[d].seen || devices++ >= MOST ||
+            s->brief >= BRIEF_WITHOUT_PEAK)
             continue;
         fprintf(v->out, "%s%s peak %s", devices == 1 ? "other devices: " : "; ",
                 ct_label_device(d).text, ct_label_size(v, s->scan.device[d].peak_bytes).text);
     }
-    if (devices && s->brief)
+    if (devices && s->brief >= BRIEF_WITHOUT_PEAK)
         fprintf(v->out, "other devices: %u (see top)", devices);
     else if (devices > MOST)
         fprintf(v->out, "; %u more (see top)", devices - MOST);
@@ -340,7 +353,7 @@ static void print_bottom(struct ct_summary *s) {
     const struct ct_device_scan *d = s->device >= 0 ? &s->scan.device[s->device] : NULL;
     if (d) {
         if (s->crossing && d->peak_known && !v->options->capacity &&
-            !(s->brief && d->peak_bytes == s->live.bytes))
+            s->brief < BRIEF_WITHOUT_PEAK && !(s->brief && d->peak_bytes == s->live.bytes))
             fprintf(v->out, "peak: %s allocated on %s at %s\n",
                     ct_label_size(v, d->peak_bytes).text, ct_label_device(s->device).text,
                     ct_verdict_time(v, d->peak_t_ns).text);
@@ -373,14 +386,14 @@ static void print_parts(struct ct_summary *s, struct part *top, struct part *bot
     for (;;) {
         *top = print_part(s, print_top);
         *bottom = print_part(s, print_bottom);
-        if (s->brief || count_least(s, top, bottom) <= LINES)
+        if (s->brief == BRIEF_WITHOUT_ADVICE || count_least(s, top, bottom) <= LINES)
             return;
         free(top->text);
         free(bottom->text);
         if (s->components > LEAST_COMPONENTS)
             s->components--;
         else
-            s->brief = 1;
+            s->brief++;
     }
 }
 

@@ -25,7 +25,7 @@ struct ct_summary {
     struct ct_facts facts;
     struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
     // Of the text alone.
-    int brief;           // leave out what other commands show, too
+    int brief;           // what is left out (summary.c)
     unsigned components; // most rows of the account's components
 };
 
