@@ -3,6 +3,7 @@
 // for in all of it but its end, which stays until more is read.
 #include "text/read_text.h"
 
+#include <cutrace/format/assert.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -147,10 +148,16 @@ static void finish(struct window *w) {
 }
 
 int ct_read_text(FILE *in, struct ct_text_facts *f) {
+    return ct_read_text_rest("", 0, in, f);
+}
+
+int ct_read_text_rest(const char *ahead, size_t n, FILE *in, struct ct_text_facts *f) {
     enum { BUFFER = 4 * PART };
     struct window w;
     char *buffer = ct_heap_resize(NULL, BUFFER, 1);
-    size_t n = 0, got;
+    size_t got;
+    CT_ASSERT(n <= CT_READ_TEXT_AHEAD);
+    memcpy(buffer, ahead, n);
     begin(&w, f);
     while ((got = fread(buffer + n, 1, BUFFER - n, in)) > 0) {
         n += got;

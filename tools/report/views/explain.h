@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command explain: what an error message or a log says, without any trace.
+// The command explain: what an error message, a log or a memory snapshot of PyTorch's says, without
+// any trace.
 #ifndef CT_EXPLAIN_H
 #define CT_EXPLAIN_H
 
 #include "views/views.h"
+
+// The command that records a trace.
+extern const char ct_explain_record[];
 
 // Explains the file of this path, "-" is standard input. Returns an exit code; with one that is not
 // 0, `error` says why.
