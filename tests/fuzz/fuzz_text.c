@@ -28,7 +28,7 @@ static const char *const sentences[] = {
 #define CT_TEXT_FLAG(ID, name, dashed) name "=",
 #include "text/flags.def"
 #define CT_METRIC(FIELD, name) name " ",
-#include "text/metrics.def"
+#include "base/metrics.def"
 };
 static const char *const numbers[] = {"0",
                                       "-1",
