@@ -33,7 +33,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     ct_json_text(j, "schema", "cutrace.explain/2");
     ct_json_text(j, "file", path);
     ct_verdicts_add_json(j, "verdicts", l);
-    ct_log_add_json(j, "log", f);
+    ct_log_add_json(j, "log", f, v->options);
     ct_json_null(j, "snapshot");
     ct_json_text(j, "trace_would_add", adds);
     ct_json_text(j, "record", ct_explain_record);
