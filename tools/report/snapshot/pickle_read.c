@@ -251,7 +251,7 @@ static int read_text(struct parser *p, unsigned op) {
 
 // Makes a container of the top `n` values.
 static int build(struct parser *p, enum ct_pickle_type type, size_t n) {
-    struct ct_pickle_value v;
+    struct ct_pickle_value v = {.type = type};
     if (type == CT_PICKLE_IS_DICT && n % 2)
         return fail(p, "a key without a value");
     return needs(p, n) || add_container(p, type, &v) || append(p, &v, n) || push(p, v) ? -1 : 0;

@@ -176,6 +176,7 @@ static void add_free(struct ct_snapshot_free *f, uint64_t bytes) {
 }
 
 static int is_usable(const struct ct_snapshot_pool_key *a, const struct ct_snapshot_pool_key *b) {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a segment has a key
     return a->stream == b->stream && a->is_small == b->is_small && a->pool[0] == b->pool[0] &&
            a->pool[1] == b->pool[1];
 }

@@ -16,7 +16,6 @@
 #include "views/verdicts_json.h"
 #include "views/verdicts_text.h"
 
-const char ct_explain_record[] = "cutrace run -- COMMAND";
 static const char adds[] =
     "which call sites held the device when it failed, what PyTorch's pool and everything outside "
     "of it had, who else was there, and what grew before";
@@ -36,7 +35,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     ct_log_add_json(j, "log", f, v->options);
     ct_json_null(j, "snapshot");
     ct_json_text(j, "trace_would_add", adds);
-    ct_json_text(j, "record", ct_explain_record);
+    ct_json_text(j, "record", CT_EXPLAIN_RECORD);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }
@@ -49,7 +48,7 @@ static void print_text(struct ct_view *v, const struct ct_text_facts *f,
             ct_human_count(f->found).text);
     (void)ct_log_print(v, f);
     fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", adds);
-    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", ct_explain_record);
+    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", CT_EXPLAIN_RECORD);
 }
 
 static void explain_text(struct ct_view *v, const char *path, const struct ct_text_facts *f) {

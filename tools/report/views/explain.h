@@ -7,7 +7,7 @@
 #include "views/views.h"
 
 // The command that records a trace.
-extern const char ct_explain_record[];
+#define CT_EXPLAIN_RECORD "cutrace run -- COMMAND"
 
 // Explains the file of this path, "-" is standard input. Returns an exit code; with one that is not
 // 0, `error` says why.

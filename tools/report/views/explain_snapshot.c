@@ -118,7 +118,7 @@ static void print_text(struct ct_view *v, const struct ct_snapshot_case *c,
     print_settings(v, c->snapshot);
     print_sites(v, c);
     fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", adds);
-    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", ct_explain_record);
+    fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", CT_EXPLAIN_RECORD);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     add_sites(j, c);
     ct_json_close(j, '}');
     ct_json_text(j, "trace_would_add", adds);
-    ct_json_text(j, "record", ct_explain_record);
+    ct_json_text(j, "record", CT_EXPLAIN_RECORD);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }
