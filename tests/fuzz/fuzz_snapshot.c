@@ -6,6 +6,7 @@
 // fuzz_snapshot RUNS SEED-FILE... mutates the seeds, always in the same way: opcodes, numbers at
 // their limits, words of the format, pieces of other seeds. The number of a run that fails is in the
 // file named by CT_FUZZ_LAST, and "fuzz_snapshot =RUN SEED-FILE..." repeats it alone.
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,6 @@ int main(int argc, char **argv) {
         }
         run(i);
     }
-    printf("%zu answers of %llu\n", answers, (unsigned long long)(2 * runs));
+    printf("%zu answers of 2 x %" PRIu64 "\n", answers, runs);
     return answers ? 0 : 1;
 }
