@@ -16,8 +16,8 @@
 
 #include "../lib/draw.h"
 #include "read/facts.h"
+#include "symbols/phases.h"
 #include "views/views.h"
-#include <cutrace/format/xxh64.h>
 
 static FILE *nowhere;
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
@@ -29,19 +29,26 @@ static void view_all(struct ct_trace *t) {
     };
     struct ct_call_sites sites;
     struct ct_facts facts;
+    struct ct_phases phases;
     for (size_t i = 0; i < CT_COMMANDS * 2; i++) {
         struct ct_arguments o = {
             .command = (enum ct_command)(i / 2), .json = (int)i % 2, .device = -1};
-        struct ct_view v = {
-            .options = &o, .terminal = &terminal, .trace = t, .sites = &sites, .out = nowhere};
+        struct ct_view v = {.options = &o,
+                            .terminal = &terminal,
+                            .trace = t,
+                            .sites = &sites,
+                            .phases = &phases,
+                            .out = nowhere};
         o.capacity = i % 3 ? 0 : 1 << 20;
         o.output = o.command == CT_COMMAND_export ? "/dev/null" : NULL;
         o.events = i % 2 ? UINT64_MAX : 0;
         terminal.utf8 = terminal.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
         ct_call_sites_init(&sites, &t->definitions);
+        ct_phases_init(&phases, &t->definitions, NULL);
         sites.all_frames = i % 3 == 0;
         views[i / 2](&v);
+        ct_phases_free(&phases);
         ct_call_sites_free(&sites);
     }
     ct_facts_read(&facts, &t->definitions);

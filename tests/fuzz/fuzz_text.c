@@ -70,7 +70,7 @@ static void show(const struct ct_text_facts *f, const struct ct_verdicts *l) {
     (void)ct_log_print(&v, f);
     struct ct_json json = {.out = v.out}, *j = &json;
     ct_json_open(j, NULL, '{');
-    ct_verdicts_add_json(j, "verdicts", l);
+    ct_verdicts_add_json(j, "verdicts", l, NULL);
     ct_log_add_json(j, "log", f, &o);
     ct_json_close(j, '}');
     fclose(v.out);

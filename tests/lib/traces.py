@@ -367,6 +367,30 @@ def blocks():
     return t.out[1]
 
 
+def growing(needed=False):
+    """Six hours: one block in five minutes that is never freed, and a pool that grows because each request is larger than what
+    those before left idle; `needed`: because none of them ends before the last."""
+    t, held = Trace(), []
+    begin(t)
+
+    def event(op, minutes, **fields):
+        t.event(op, (51 + minutes * 60) * S, device=0, **fields)
+    for i in range(72):
+        size, ptr = (200 + i) * M, (i + 1) << 32
+        event("alloc", 5 * i, ptr=ptr, bytes=size, result=0, space="device", stack=[("grow", "/m/grow.py", 1)])
+        event("block-alloc", 5 * i, ptr=ptr, bytes=size - 2 * M, stack=[("activations", "/m/activations.py", 1)])
+        event("block-alloc", 5 * i, ptr=ptr + size - 2 * M, bytes=2 * M, stack=[("leak", "/m/leak.py", 1)])
+        held.append((ptr, size - 2 * M))
+        for at, n in () if needed and i < 71 else held:
+            event("block-free", 5 * i + 1, ptr=at, bytes=n)
+        held = held if needed else []
+        if i % 8 == 7:
+            t.flush()
+    event("memory-sample", 360, free_bytes=20 * G, total_bytes=80 * G)
+    t.flush(last=True)
+    return t.bytes()
+
+
 ALL = [refused, recovered, mixed, hostile, killed, elsewhere, ringed, python, pools, blocks]
 
-__all__ = ["ALL", "raw_zstd_frame"]
+__all__ = ["ALL", "growing", "raw_zstd_frame"]

@@ -246,15 +246,17 @@ def parts(memory):
 
 
 def contradictions(path, option):
-    """What summary, top, frag and timeline say differently of the same moment."""
+    """What summary, top, leaks, frag and timeline say differently of the same moment."""
     summary, top, timeline = (view(name, path, option) for name in ("summary", "top", "timeline"))
-    frag = view("frag", path, option, "--at=end")
+    frag, leaks = (view(name, path, option, "--at=end") for name in ("frag", "leaks"))
     plots = {d["ordinal"]: d["columns"][-1] for d in timeline["devices"]}
-    for device, ranked, layout in zip(summary["devices"], top["devices"], frag["devices"]):
+    for device, ranked, layout, grown in zip(summary["devices"], top["devices"], frag["devices"], leaks["devices"]):
         memory, live = device["memory"]["end"], device["live_bytes"]
         column = plots.get(device["ordinal"])
         used = memory["used_bytes"] is not None and memory["used_bytes"] - memory["in_flight_bytes"]
         yield "live bytes of frag", layout["live_bytes"], live
+        yield "live bytes of leaks", grown["bytes"], live
+        yield "free bytes of leaks", grown["free_bytes"], memory["free_bytes"]
         yield "sum of top's sites", sum(s["live_bytes"] for s in ranked["sites"]), live
         yield "allocations", memory["tracked_bytes"] - memory["pool_idle_bytes"] + memory["managed_bytes"], live
         yield "peak of top", ranked["peak_bytes"], device["peak_bytes"]
@@ -266,7 +268,7 @@ def contradictions(path, option):
     yield "OOMs", view("oom", path, option)["ooms"], summary["ooms"]
 
 
-@case("summary, top, frag, timeline and oom say the same of the same moment")
+@case("summary, top, leaks, frag, timeline and oom say the same of the same moment")
 def views_agree():
     problems, count = [], 0
     for path in RECORDED:

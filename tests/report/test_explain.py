@@ -73,10 +73,12 @@ def all_shapes():
             equal([v["scenario"] for v in explain(data)["verdicts"]], ["none"], name)
 
 
-# What each case of real vLLM was, in the words of the scenarios: by the phase, else by the cause.
+# What each case of real vLLM was, in the words of the scenarios: by the cause, the component, else the phase.
 PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "repack", "profile_run": "startup-profile",
           "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
-          "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits", "determine_available_memory": "kv-exhaustion"}
+          "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits",
+          "determine_available_memory": "kv-exhaustion"}
+COMPONENTS = {"vision encoder": "multimodal"}
 CAUSES = {"another process": "co-tenant", "a leak in the process": "leak", "CUDA graphs": "mis-budget"}
 
 
@@ -85,7 +87,7 @@ def scenario_of(run):
         return "preemption"
     if not run["error"]:
         return "none"
-    return CAUSES.get(run["cause"]) or PHASES[run["phase"]]
+    return CAUSES.get(run["cause"]) or COMPONENTS.get(run["component"]) or PHASES[run["phase"]]
 
 
 @case("the logs of real vLLM: the phase and the cause that each run was made for")

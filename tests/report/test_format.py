@@ -289,7 +289,7 @@ def malformed_bodies():
         code, d, err = sane(good[0] + good[1] + chunk(2, body, events=1, times=(4000, 4000)),
                             "body %d behind others" % i, (4,))
         check(d["trace"]["events"] >= 3, "body %d hides others" % i)
-        for view in ("dump", "top", "frag", "timeline", "oom", "info"):
+        for view in ("dump", "top", "leaks", "frag", "timeline", "oom", "info"):
             code, _, err = report(view, "--json", os.path.join(FOLDER, "t.zst"))
             check(code == 4, "body %d: %s exits %d %r" % (i, view, code, err))
 
@@ -309,7 +309,7 @@ def extreme_values():
     t.event("amend", 5, amends_ns=top, result=1)
     t.flush(last=True)
     path = write(t.bytes())
-    for view in ("summary", "oom", "top", "stats", "timeline", "frag", "dump", "info", "check"):
+    for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "dump", "info", "check"):
         for more in ((), ("--json",), ("--capacity=1B",), ("--from=1", "--to=2"), ("--device=63",), ("--top=1",)):
             code, out, err = report(view, *more, path)
             refused = code == 2 and b" has no use for it; " in err

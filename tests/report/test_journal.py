@@ -186,7 +186,7 @@ def texts_that_overlap():
     check(all(len(f[0]) == 1000 for f in named) and len(named) < 20, "%d frames have names" % len(named))
 
 
-TEXTS = ("summary", "oom", "top", "stats", "timeline", "frag", "dump", "info", "check")
+TEXTS = ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "dump", "info", "check")
 
 
 def first_lines(*options, data=None, name=TRACE):
@@ -256,7 +256,7 @@ def nothing_is_known():
     write(t.bytes())
     line = f"INCOMPLETE: no clean end, no event, and nothing is known of GPU memory: {TRACE}.journal is not here; put it beside the trace"
     equal(only(first_lines()), line)
-    for view in ("summary", "oom", "top", "stats", "timeline", "frag"):
+    for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag"):
         whats = [(), ("--device=0",), ("--from=0", "--to=1")]
         if view == "summary":
             whats.append(("--capacity=1GiB",))
@@ -266,7 +266,7 @@ def nothing_is_known():
             d = json.loads(out)
             own = {k: v for k, v in d.items() if k not in ("schema", "file", "process", "start_ns", "trace", "budget_bytes")}
             equal((code, set(own.values()), d["trace"]["incomplete"]), (4, {None}, {"reason": "journal_missing", "known_until_ns": None}))
-    want = {view: list(json.loads(report(view, "--json", TRACE)[1])) for view in ("summary", "oom", "top", "stats", "timeline", "frag")}
+    want = {view: list(json.loads(report(view, "--json", TRACE)[1])) for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag")}
     write(begun().bytes())
     equal({view: list(json.loads(report(view, "--json", TRACE)[1])) for view in want}, want, "the same keys as always")
     write(t.bytes(), left(seq=1, first_event=0).bytes())
@@ -285,7 +285,7 @@ def up_to_there():
             t.flush(last=True)
         write(t.bytes())
         for view, text in (("summary", b"No GPU memory was allocated, and no OOM occurred"), ("oom", b"No OOM occurred"),
-                           ("top", b"No GPU memory was allocated"), ("frag", b"No GPU memory was allocated"),
+                           ("top", b"No GPU memory was allocated"), ("leaks", b"No GPU memory was allocated"), ("frag", b"No GPU memory was allocated"),
                            ("timeline", b"No GPU memory was allocated")):
             check(text + until + b"\n" in report(view, TRACE)[1], "%s %s" % (view, last))
 

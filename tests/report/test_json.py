@@ -17,7 +17,7 @@ from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
-VIEWS = ("summary", "oom", "top", "stats", "timeline", "phases", "frag", "info", "check")
+VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "check")
 FILES = []
 for build in traces.ALL:
     FILES.append(os.path.join(FOLDER, build.__name__ + ".zst"))
@@ -77,6 +77,12 @@ def every_key_is_documented():
         keys(json.loads(read_json("explain", snapshot)), "explain", found)
     for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
         keys(json.loads(read_json("explain", text)), "explain", found)
+    periodic = os.path.join(FOLDER, "periodic.log")  # a line that vLLM prints every ten seconds of serving
+    with open(periodic, "w", encoding="utf-8") as f:
+        f.write("INFO 11-23 10:00:00 [loggers.py:259] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation "
+                "throughput: 1.0 tokens/s, Running: 3 reqs, Waiting: 2 reqs, GPU KV cache usage: 99.0%, Prefix cache hit "
+                "rate: 0.0%\n")
+    keys(json.loads(read_json("explain", periodic)), "explain", found)
     scrapes = os.path.join(FOLDER, "metrics")
     with open(scrapes, "w", encoding="utf-8") as f:
         f.write("# scraped 1.5\nvllm:kv_cache_usage_perc 0.5\n")
@@ -93,6 +99,10 @@ def every_key_is_documented():
         keys(read("top", path, "--tree"), "top", found)
         for line in report("dump", "--json", path)[1].splitlines():
             keys(json.loads(line), "dump", found)
+    slow = os.path.join(FOLDER, "growing.zst")
+    with open(slow, "wb") as f:
+        f.write(traces.growing())
+    keys(read("leaks", slow), "leaks", found)
     # damage[] has elements only in damaged traces
     with open(FILES[0], "rb") as f:
         data = f.read()

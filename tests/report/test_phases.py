@@ -25,11 +25,12 @@ MOMENTS = ("crossing", "peak", "end")
 TRUTH = {
     "load_model": ("weights", {"weights": "weights"}),
     "process_weights_after_loading": ("repack", {"weights": "weights"}),
-    "profile_run": ("profile", {"activations": "activations"}),
+    "profile_run": ("profile", {"activations": "activations", "vision encoder": "vision"}),
     "initialize_kv_cache": ("kv-cache", {"KV cache": "kv-cache"}),
     "capture_model": ("graphs", {"attention": "cuda-graphs", "CUDA graphs": "cuda-graphs"}),
     "_dummy_sampler_run": ("warmup-sampler", {"sampler": "logits"}),
     "execute_model": ("serve", {"activations": "activations"}),
+    "sample_tokens": ("serve", {"logits": "logits"}),
     "wake_up": ("wake-up", {"weights": None}),
 }
 # Cases without a KV cache at their peak: it is refused as a whole, it sleeps, the profile run is higher.

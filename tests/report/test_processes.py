@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 
@@ -200,6 +201,7 @@ def compare_state(world, document, t):
             equal(int(document["gpus"][device["gpu_index"]]["uuid_hash"], 16), 0xAB00000000000000 + (gpu << 48))
             if shown["knowledge"] == "known":
                 expect(what, device["tracked_bytes"], p.at(gpu, t))
+                expect(what + " parts", sum(part["bytes"] for part in device["tracked_parts"]), p.at(gpu, t))
     for shown in document["gpus"]:
         gpu = (int(shown["uuid_hash"], 16) >> 48) - 0xAB00
         what = "GPU %d" % gpu
@@ -208,6 +210,7 @@ def compare_state(world, document, t):
         if shown["unknown_count"] or shown["last_seen_count"]:
             continue
         expect(what + " tracked", shown["tracked_bytes"], sum(p.at(gpu, t) for p in there))
+        expect(what + " parts", sum(part["bytes"] for part in shown["tracked_parts"]), shown["tracked_bytes"])
         if shown["free_bytes"] is None:
             problems.append(what + ": no free memory")
             continue
@@ -595,6 +598,30 @@ def recorded_mixtures():
         known = [p for p in document["processes"] if p["knowledge"] in ("known", "last_seen")]
         equal(document["gpus"][0]["tracked_bytes"], sum(d["tracked_bytes"] for p in known for d in p["devices"]))
     check(divided or not FULL)
+
+
+def sizes_of_log(folder, pattern):
+    with open(os.path.join(ROOT, "tests/report/vllm", folder, "log.txt"), encoding="utf-8") as f:
+        return [float(x) for x in re.findall(pattern, f.read())]
+
+
+@case("real vLLM: what the processes of one GPU hold is named as their logs do; shared memory counts once")
+def parts_of_vllm():
+    folder = os.path.join(ROOT, "tests/report/vllm")
+    document, _ = table(*sorted(glob.glob(os.path.join(folder, "tensor-parallel/*.zst"))))
+    weights = sizes_of_log("tensor-parallel", r"Model loading took ([0-9.]+) GiB")
+    for gpu in document["gpus"]:
+        parts = {p["component"]: p["bytes"] / G for p in gpu["tracked_parts"]}
+        check(abs(parts["weights"] - weights[0]) < 0.006, (parts, weights))
+    document, _ = table(*sorted(glob.glob(os.path.join(folder, "weight-update/*.zst"))))
+    (gpu,) = document["gpus"]
+    parts = {p["component"]: p["bytes"] for p in gpu["tracked_parts"]}
+    of_each = {}
+    for p in document["processes"]:
+        for part in p["devices"][0]["tracked_parts"]:
+            of_each[part["component"]] = of_each.get(part["component"], 0) + part["bytes"]
+    equal(parts, of_each)
+    check(parts["weights"] / G > sizes_of_log("weight-update", r"Model loading took ([0-9.]+) GiB")[0] - 0.006)
 
 
 main()

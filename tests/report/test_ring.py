@@ -277,7 +277,7 @@ def every_view():
     p = Program(7, 24, 6, refusals={(7, 1)})
     for name, chunks in (("ring", p.trace.out[20:] + p.trace.out[6:9] + p.trace.out[13:20]), ("rest", p.trace.out[13:17])):
         path = write(chunks, name + ".zst")
-        for view in ("summary", "oom", "top", "stats", "timeline", "frag", "dump", "info", "check"):
+        for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "dump", "info", "check"):
             for more in ((), ("--json",)):
                 code, out, err = report(view, *more, path)
                 check(code == 4 or view == "check", "%s %s: %d %r" % (name, view, code, err))

@@ -179,6 +179,7 @@ PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "rep
           "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
           "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits", "determine_available_memory": "none",
           "init_device": "none"}
+COMPONENTS = {"vision encoder": "multimodal"}
 
 
 @case("exported traces of real vLLM: the scenario that the phase of the failed request is, none where none failed")
@@ -191,7 +192,9 @@ def exported():
         code, said, error = report("export", "--format=torch", "--json", "--force", "-o", out, trace)
         check(code in (0, 4), error)
         document = explain(out)
-        want = PHASES[run["phase"]] if run["phase"] else "unknown" if run["error"] else "none"
+        want = "unknown" if run["error"] else "none"
+        if run["phase"]:
+            want = COMPONENTS.get(run["component"]) or PHASES[run["phase"]]
         first = document["verdicts"][0]
         seen.add(want)
         if first["scenario"] != want:
@@ -327,6 +330,28 @@ def bombs():
         check(usage.ru_maxrss < 80 * len(data) / 1024 + 50000, (data[:4], usage.ru_maxrss))
 
 
+@case("explain of a trace has the verdicts of its summary, all of them, also of one without its end")
+def traces():
+    paths = sorted(glob.glob(os.path.join(HERE, "vllm/*/trace.zst")))[::4] + sorted(glob.glob(
+        os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
+    for path in paths:
+        code, out, _ = report("summary", "--json", path)
+        explained = report("explain", "--json", path)
+        equal(explained[0], code, path)
+        if code not in (0, 4):
+            continue
+        summary, document = json.loads(out), json.loads(explained[1])
+        equal(document["schema"], "cutrace.explain/2")
+        for key in document.keys() - {"schema"}:
+            equal(document[key], summary[key], f"{path}: {key}")
+        text = report("explain", path)[1].decode()
+        if summary["verdicts"]:
+            check(f"({summary['verdicts'][0]['scenario']}, confidence" in text, text)
+    with open(paths[0], "rb") as f:
+        path = save("cut.zst", f.read()[:-2000])
+    equal([report(view, path)[0] for view in ("summary", "explain")], [4, 4])
+
+
 # ---- what a file is ----------------------------------------------------------------------------------------
 
 
@@ -341,11 +366,14 @@ def kinds():
         z.writestr("log", text)
     with open(REPORT, "rb") as f:
         program = f.read(8192)
-    for data, word in ((bytes_of_trace, "cutrace-report summary"), (gzip.compress(text.encode()), "zcat"), (archive.getvalue(), "zip"),
+    for data, word in ((gzip.compress(text.encode()), "zcat"), (archive.getvalue(), "zip"),
                        (b"\x28\xb5\x2f\xfd" + bytes(50), "zstd -dc"), (text.encode("utf-16"), "iconv"), (program, "program"),
                        (random.Random(1).randbytes(5000), "neither"), (bytes(4096), "neither"),
                        (b"CUTRJRNL" + bytes(4096), "name the trace")):
         refused(data, word)
+    code, out, said = report("explain", "-", data=bytes_of_trace)
+    equal((code, out, said.count(b"\n")), (3, b"", 1))
+    check(b"name its file" in said, said)
     code, _, said = report("explain", FOLDER)
     equal((code, said.count(b"\n")), (3, 1), said)
     for data in (text.encode(), text.encode() + b"\xe9\xe8\xff" * 10, ("\u4e2d\u6587" * 50 + text).encode(), b"\x80", b""):

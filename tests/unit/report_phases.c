@@ -239,6 +239,7 @@ static void a_bad_line_is_named(void **state) {
         assert_non_null(strstr(error.text, cases[i].says));
         assert_null(strchr(error.text, '\n'));
     }
+    ct_phase_rules_free(&rules);
     assert_int_equal(ct_phase_rules_read(&rules, "/nowhere/rules", &error), -1);
 }
 

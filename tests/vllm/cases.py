@@ -2,8 +2,9 @@
 """The table of cases: what vLLM is asked to do, on which device, and what must come of it.
 
 A case that fails says in which function of vLLM (phase), which part of its memory asked (component), why there was no
-room (cause), and the text by which vLLM's log says so (error). `refused` is the call that the device refused; without
-one, vLLM gave up by its own arithmetic. These are written by hand, before any trace is read."""
+room (cause), the scenario that an expert would call it, and the text by which vLLM's log says so (error). `refused` is
+the call that the device refused; without one, vLLM gave up by its own arithmetic, and a trace alone shows no failure.
+These are written by hand, from what a case does, never from a trace."""
 import dataclasses
 import re
 
@@ -49,6 +50,8 @@ class Case:
     phase: str = ""
     component: str = ""
     cause: str = ""
+    scenario: str = "none"    # the report's first verdict (tools/report/diagnose/scenarios.def), of the trace alone
+    log_scenario: str = ""    # of the trace with vLLM's log, where that differs
     error: str = ""
     refused: str = ""
     says: str = ""  # what the log must say beside
@@ -68,51 +71,62 @@ STARTS = [
 
 STARTS_THAT_FAIL = [
     Case("load-model", "the weights are larger than the device", environment={"SIM_MEM_MB": 8192},
-         phase="load_model", component="weights", cause="the model does not fit", error=OOM,
+         phase="load_model", component="weights", cause="the model does not fit",
+         scenario="startup-weights", error=OOM,
          refused="cudaMalloc"),
     Case("process-weights", "weights of 4 bits fit, and the copy of one of them for Marlin's kernels does not",
          model="llama-7b-awq", arguments={"gpu_memory_utilization": 0.8}, environment={"SIM_MEM_MB": 5000},
          phase="process_weights_after_loading", component="weights", cause="no room to convert the weights",
+         scenario="repack",
          error=OOM,
          refused="cudaMalloc"),
     Case("profile-run", "the activations of the largest batch do not fit beside the weights",
          arguments={"max_num_batched_tokens": 65536}, environment={"SIM_MEM_MB": 15360},
-         phase="profile_run", component="activations", cause="max_num_batched_tokens", error=OOM,
+         phase="profile_run", component="activations", cause="max_num_batched_tokens",
+         scenario="startup-profile", error=OOM,
          refused="cudaMalloc"),
     Case("initialize-kv-cache", "a KV cache of a given size that does not fit",
          arguments={"kv_cache_memory_bytes": 12 * GIB},
-         phase="initialize_kv_cache", component="KV cache", cause="kv_cache_memory_bytes", error=OOM,
+         phase="initialize_kv_cache", component="KV cache", cause="kv_cache_memory_bytes",
+         scenario="startup-kv-pool", error=OOM,
          refused="cudaMalloc"),
     Case("no-cache-blocks", "gpu_memory_utilization leaves nothing for the KV cache",
          arguments={"gpu_memory_utilization": 0.5},
          phase="determine_available_memory", component="KV cache", cause="gpu_memory_utilization",
+         log_scenario="kv-exhaustion",
          error="No available memory for the cache blocks"),
     Case("max-model-len", "the KV cache has no room for one request of max_model_len",
          arguments={"gpu_memory_utilization": 0.6, "max_model_len": 4096},
          phase="determine_available_memory", component="KV cache", cause="max_model_len",
+         log_scenario="kv-exhaustion",
          error="is needed, which is larger than the available KV cache memory"),
     Case("less-than-desired", "a neighbour holds what gpu_memory_utilization asks for",
          environment={"SIM_NEIGHBOUR_MB": 4096},
          phase="init_device", component="", cause="another process",
+         log_scenario="co-tenant",
          error="is less than desired GPU memory utilization"),
     Case("warm-up-sampler", "the KV cache leaves no room for the sampler's largest batch (first runner)",
          arguments={**kv_cache_that_leaves(300), "max_num_seqs": 1024}, environment=FIRST_RUNNER,
          phase="_dummy_sampler_run", component="sampler", cause="max_num_seqs",
+         scenario="warmup",
          error="CUDA out of memory occurred when warming up sampler", refused="cudaMalloc"),
     Case("multimodal-profile", "the encoder's largest batch of pictures does not fit beside the weights",
          model="llava-small", arguments={**PICTURES, "gpu_memory_utilization": 0.7},
-         environment={"SIM_MEM_MB": 2300},
-         phase="profile_run", component="vision encoder", cause="max_num_batched_tokens", error=OOM,
+         environment={"SIM_MEM_MB": 2160},
+         phase="profile_run", component="vision encoder", cause="max_num_batched_tokens",
+         scenario="multimodal", error=OOM,
          refused="cudaMalloc"),
     Case("capture-model", "the KV cache leaves no room for the graphs' own pool",
          arguments={**kv_cache_that_leaves(160), "max_num_seqs": 512, **full_graphs(1, 512)},
          environment=FIRST_RUNNER,
-         phase="capture_model", component="attention", cause="kv_cache_memory_bytes", error=OOM,
+         phase="capture_model", component="attention", cause="kv_cache_memory_bytes",
+         scenario="graph-capture", error=OOM,
          refused="cudaMalloc"),
     Case("graph-instantiate", "the device has no room for an executable graph",
          arguments={**kv_cache_that_leaves(150), **FULL_GRAPHS},
          environment={**FIRST_RUNNER, "SIM_GRAPH_KB": 65536, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": 0},
          phase="capture_model", component="CUDA graphs", cause="kv_cache_memory_bytes",
+         scenario="graph-capture",
          error="CUDA error: out of memory", refused="cudaGraphInstantiateWithFlags"),
 ]
 
@@ -120,7 +134,8 @@ LONG_PREFILLS = ["generate", {"requests": 32, "prompt": 1024, "tokens": 2}]
 SERVING = [
     Case("burst-of-prefills", "many long prompts at once, and the KV cache has taken what they need",
          arguments=kv_cache_that_leaves(450), steps=[["generate", {"requests": 2}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="kv_cache_memory_bytes", error=OOM,
+         phase="execute_model", component="activations", cause="kv_cache_memory_bytes",
+         scenario="burst-prefill", error=OOM,
          refused="cudaMalloc"),
     Case("prompt-logprobs", "log-probabilities of every token of the prompts",
          steps=[["generate", {"requests": 2, "prompt": 64}],
@@ -129,30 +144,35 @@ SERVING = [
          arguments={"kv_cache_memory_bytes": ALL_OF_LLAMA_3 - 300 * MIB},
          steps=[["generate", {"requests": 2}],
                 ["generate", {"requests": 1, "prompt": 1024, "tokens": 2, "prompt_logprobs": 5}]],
-         phase="sample_tokens", component="logits", cause="kv_cache_memory_bytes", error=OOM,
+         phase="sample_tokens", component="logits", cause="kv_cache_memory_bytes",
+         scenario="logits", error=OOM,
          refused="cudaMalloc"),
     Case("ballast", "a tensor of the process's own takes what serving needs",
          steps=[["generate", {"requests": 2}], ["leave_free", {"mib": 200}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="a tensor of the process's own", error=OOM,
+         phase="execute_model", component="activations", cause="a tensor of the process's own",
+         scenario="mis-budget", error=OOM,
          refused="cudaMalloc"),
     Case("neighbour", "another process takes what serving needs",
          steps=[["generate", {"requests": 2}], ["neighbour", {"leaves": 200}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="another process", error=OOM,
+         phase="execute_model", component="activations", cause="another process",
+         scenario="co-tenant", error=OOM,
          refused="cudaMalloc"),
     Case("graphs-uncounted", "executable graphs that no estimate counted",
          arguments={"gpu_memory_utilization": 0.97, **FULL_GRAPHS},
          environment={"SIM_GRAPH_KB": 65536, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": 0},
          steps=[["generate", {"requests": 2}], LONG_PREFILLS],
-         phase="execute_model", component="activations", cause="CUDA graphs", error=OOM,
+         phase="execute_model", component="activations", cause="CUDA graphs",
+         scenario="mis-budget", error=OOM,
          refused="cudaMalloc"),
     Case("leak", "every round keeps a tensor, until one does not fit",
          arguments={"gpu_memory_utilization": 0.9},
          steps=[["leak", {"rounds": 40, "mib": 96, "requests": 2, "tokens": 4}]],
-         phase="", component="", cause="a leak in the process", error=OOM,
+         phase="", component="", cause="a leak in the process",
+         scenario="leak", error=OOM,
          refused="cudaMalloc"),
     Case("preemption", "a KV cache too small for all requests: they are preempted, and nothing is refused",
          model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB, "disable_log_stats": False},
-         says=r"COUNTER vllm:num_preemptions [1-9]",
+         log_scenario="preemption", says=r"COUNTER vllm:num_preemptions [1-9]",
          steps=[["generate", {"requests": 32, "prompt": 128, "tokens": 128}]]),
     Case("prefix-cache", "prompts that share their beginnings fill the prefix cache: nothing is refused",
          model="llama-tiny", arguments={"kv_cache_memory_bytes": 16 * MIB, "disable_log_stats": False},
@@ -169,7 +189,8 @@ SLEEP = [
          steps=[["generate", {}], ["sleep", {"level": 2}], ["wake_up", {}], ["generate", {}]]),
     Case("wake-up", "while vLLM slept, something else took its memory", arguments={"enable_sleep_mode": True},
          steps=[["sleep", {"level": 2}], ["leave_free", {"mib": 8192}], ["wake_up", {}]],
-         phase="wake_up", component="weights", cause="a tensor of the process's own", error="CUDA Error: out of memory",
+         phase="wake_up", component="weights", cause="a tensor of the process's own",
+         scenario="sleep-wake", error="CUDA Error: out of memory",
          refused="cuMemCreate"),
 ]
 

@@ -3,7 +3,9 @@
 
 # The version: the newest one, or another one of scripts/vllm-*.pins.
 VLLM ?= 0.33.0
-.PHONY: check-vllm vllm-golden
+.PHONY: check-vllm check-vllm-advice vllm-golden
+check-vllm-advice: all sim
+	CUTRACE_VLLM=$(VLLM) CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_advice.py
 check-vllm: all sim
 	CUTRACE_VLLM=$(VLLM) CUTRACE_HANG=7200 $(RUN_SUITES) tests/vllm/test_vllm.py
 # Makes the golden traces anew; VLLM_CASES="sleep lora" those of some cases.

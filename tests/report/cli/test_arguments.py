@@ -30,7 +30,7 @@ with open(os.path.join(ROOT, "tools/report/views/arguments.def"), encoding="utf-
 COMMANDS = re.findall(r"^CT_COMMAND\((\w+),", DEF, re.M)
 # name -> (letter, argument, commands that take it)
 OPTIONS = {}
-SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top frag phases dump".split())}
+SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top leaks frag phases dump".split())}
 SETS["EVENTS"] = SETS["FRAMES"] | {"stats", "timeline", "export"}
 for name_, letter_, argument_, where_ in re.findall(
         r'^CT_ARGUMENT\(\w+, "([\w-]+)", (0|\'\w\'), (NULL|"[^"]*"), ([^"]*), "', DEF, re.M):

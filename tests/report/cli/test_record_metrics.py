@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: curl
 """`cutrace record-metrics` against servers that answer as vLLM does, or do not: what it writes is read by the report, and
 compared with what the server counted while it answered."""
 import contextlib

@@ -12,7 +12,8 @@ enum ct_account_row_kind {
     CT_ACCOUNT_COMPONENTS_END = CT_COMPONENTS - 1,
 #define CT_ACCOUNT(ID, name, title) CT_ACCOUNT_##ID,
 #include "analyze/account.def"
-    CT_ACCOUNT_ROWS
+    CT_ACCOUNT_ROWS,
+    CT_ACCOUNT_TRACKED_ROWS = CT_ACCOUNT_MEMPOOL_IDLE + 1, // the first ones: of what is tracked
 };
 
 struct ct_account_row {

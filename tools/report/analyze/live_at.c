@@ -58,9 +58,8 @@ void ct_live_at_arrange(struct ct_live_totals *t, struct ct_holding idle,
         qsort(t->holdings, t->holding_count, sizeof *t->holdings, compare_holdings);
 }
 
-// Finds out whether an object counts for a device, and as what.
-static int classify(const struct ct_replay *r, const struct ct_object *o, int device,
-                    enum ct_holding_kind *kind) {
+int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, int device,
+                        enum ct_holding_kind *kind) {
     if (device >= 0 && device != ct_device_to_index(o->device))
         return 0;
     if (o->kind == CT_KIND_BLOCK) {
@@ -103,7 +102,7 @@ static void sum_holdings(struct ct_live_totals *t, const struct ct_replay *r, in
     enum ct_holding_kind kind;
     for (uint32_t i = 0; i < ct_live_slot_count(&r->live); i++) {
         const struct ct_object *o = ct_live_object_at(&r->live, i);
-        if (!o || !classify(r, o, device, &kind))
+        if (!o || !ct_live_at_classify(r, o, device, &kind))
             continue;
         uint64_t *at = ct_map_add(&position, (uint64_t)kind << 32 | o->stack);
         if (!*at) {

@@ -56,6 +56,9 @@ struct ct_live_totals {
 // stays empty). Rows are by block only if the replay has followed the blocks.
 void ct_live_at_read(struct ct_live_totals *t, const struct ct_replay *r, int device,
                      enum ct_holding_rows rows);
+// Whether an object counts for a device (as above), and as what.
+int ct_live_at_classify(const struct ct_replay *r, const struct ct_object *o, int device,
+                        enum ct_holding_kind *kind);
 // Replays the trace up to just before an event, and reads the state there.
 void ct_live_at_before(struct ct_live_totals *t, struct ct_trace *trace, uint64_t event,
                        int device);

@@ -37,6 +37,7 @@ static void merge(struct ct_phase_time *to, struct ct_phase_time *from) {
     to->given_back_bytes += from->given_back_bytes;
     to->given_back_count += from->given_back_count;
     to->peak_bytes = from->peak_bytes > to->peak_bytes ? from->peak_bytes : to->peak_bytes;
+    to->rise_bytes = from->rise_bytes > to->rise_bytes ? from->rise_bytes : to->rise_bytes;
     add_taken(&to->taken, &from->taken);
     ct_map_free(&from->taken);
 }
@@ -63,6 +64,14 @@ static void sum_by_phase(struct ct_phase_times *p) {
     p->summed = 1;
 }
 
+static void note_peak(const struct ct_phase_times *p, struct ct_phase_time *now) {
+    const uint64_t bytes = p->tracked_bytes;
+    if (bytes > now->peak_bytes)
+        now->peak_bytes = bytes;
+    if (bytes > now->begin_bytes && bytes - now->begin_bytes > now->rise_bytes)
+        now->rise_bytes = bytes - now->begin_bytes;
+}
+
 static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *at, uint64_t t_ns) {
     if (p->current && is_same(&p->list[p->current - 1].at, at))
         return;
@@ -79,8 +88,8 @@ static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *at
     now->stretches++;
     now->end_ns = t_ns;
     now->first_event = p->event;
-    if (now->peak_bytes < p->tracked_bytes)
-        now->peak_bytes = p->tracked_bytes;
+    now->begin_bytes = p->tracked_bytes;
+    note_peak(p, now);
 }
 
 // ---- what is taken and given back ---------------------------------------------------------------
@@ -238,8 +247,8 @@ static const struct ct_event *read_event(struct ct_phase_times *p, struct ct_tra
 static void apply(struct ct_phase_times *p, const struct ct_event *e) {
     ct_replay_apply(&p->replay, e, p->event);
     note_all_tracked(p);
-    if (p->current && p->list[p->current - 1].peak_bytes < p->tracked_bytes)
-        p->list[p->current - 1].peak_bytes = p->tracked_bytes;
+    if (p->current)
+        note_peak(p, &p->list[p->current - 1]);
 }
 
 static void end_replay(struct ct_phase_times *p, uint64_t last_ns) {

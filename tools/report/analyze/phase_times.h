@@ -19,10 +19,12 @@ struct ct_phase_time {
     uint64_t events;
     uint64_t taken_bytes, taken_count, kept_bytes, given_back_bytes, given_back_count;
     uint64_t peak_bytes; // tracked at most
+    uint64_t rise_bytes; // the most by which a stretch rose above what was tracked at its begin
     struct ct_map taken; // stack and kind -> bytes
     // The present stretch: its first event, what it took that is live, and of older objects that
     // slept before.
     uint64_t first_event, live_bytes, resumed_bytes;
+    uint64_t begin_bytes; // tracked when it began
 };
 
 struct ct_phase_times_request {

@@ -266,7 +266,21 @@ static void note_reading(struct ct_process *p, const struct ct_replay *r,
         add_reading(&d->nvml_readings, &reading);
 }
 
-void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_ns, uint64_t last) {
+// What the tracked memory of a device is for.
+static void read_parts(struct ct_process_device *d, const struct ct_replay *r,
+                       struct ct_phases *phases) {
+    struct ct_live_totals live;
+    struct ct_account account;
+    ct_live_at_read(&live, r, d->ordinal, CT_ROWS_BY_BLOCK);
+    live.split = d->split;
+    ct_account_make(&account, phases, &live);
+    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
+        d->parts[i] = account.row[i].bytes;
+    ct_live_at_free(&live);
+}
+
+void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,
+                           uint64_t t_ns, uint64_t last) {
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
     struct ct_sharing sharing = {0};
     const struct ct_event *e;
@@ -292,6 +306,7 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_
         d->split = ct_replay_split(r, d->ordinal);
         if (p->has_crossing && p->crossing.event == last && p->crossing.device == d->ordinal)
             d->split = p->crossing.split; // with what NVML reported soon afterwards
+        read_parts(d, r, phases);
         d->asleep = ct_live_at_sum_asleep(r, d->ordinal);
         d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
     }

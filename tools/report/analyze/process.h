@@ -4,6 +4,7 @@
 #ifndef CT_PROCESS_H
 #define CT_PROCESS_H
 
+#include "analyze/account.h"
 #include "analyze/scan.h"
 #include "analyze/tracked_curve.h"
 
@@ -43,6 +44,7 @@ struct ct_process_device {
     struct ct_tracked_curve curve;
     // At the moment.
     struct ct_breakdown split;
+    uint64_t parts[CT_ACCOUNT_TRACKED_ROWS];            // of what is tracked; they add up to it
     struct ct_process_readings readings, nvml_readings; // up to it; nvml: with process_bytes
     struct ct_shared shared;
     uint64_t asleep;    // of PyTorch's blocks at the moment, whose memory is unmapped
@@ -73,7 +75,8 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
                      const struct ct_scan_request *request);
 // Reads the state behind the last event up to a time, which becomes its moment, and not behind
 // event number `last`.
-void ct_process_read_state(struct ct_process *p, struct ct_trace *t, uint64_t t_ns, uint64_t last);
+void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,
+                           uint64_t t_ns, uint64_t last);
 // The reading that comes so many before the last one; NULL: it is not kept.
 const struct ct_process_reading *ct_process_readings_get(const struct ct_process_readings *r,
                                                          size_t back);

@@ -253,6 +253,8 @@ static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_pr
         return;
     d->untracked_known = find_untracked(g, d, &d->untracked);
     g->tracked += d->split.tracked;
+    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
+        g->parts[i] += d->parts[i];
     g->untracked += d->untracked;
     g->others += d->split.others;
     g->split_known &= d->untracked_known;

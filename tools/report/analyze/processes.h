@@ -19,8 +19,9 @@ struct ct_gpu {
     const char *name;
     size_t processes;
     // At the moment; nothing of it without a common clock.
-    size_t unknown, last_seen; // processes of these kinds
-    uint64_t tracked;          // of all processes but the unknown ones
+    size_t unknown, last_seen;               // processes of these kinds
+    uint64_t tracked;                        // of all processes but the unknown ones
+    uint64_t parts[CT_ACCOUNT_TRACKED_ROWS]; // of that
     // By the newest reading of any process and what was tracked since: total = tracked + rest +
     // free, and rest = untracked + others + unattributed; that is the whole rest unless split_known.
     int used_known, split_known, is_contradictory, totals_differ, moved_on;

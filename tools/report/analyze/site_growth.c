@@ -9,9 +9,8 @@ enum { PARTS = CT_SITE_GROWTH_PARTS };
 
 // A group while the trace is replayed.
 struct series {
-    uint64_t held;
-    unsigned part; // the present one
     uint64_t least[PARTS];
+    struct ct_least_held held; // of `least`
 };
 
 struct pass {
@@ -22,6 +21,7 @@ struct pass {
     size_t stacks;
     struct ct_replay replay;
     struct ct_growth_stretch stretch;
+    struct ct_site_histories *histories; // NULL: none are wanted
     const struct ct_event *event;
     uint64_t number, known_event; // the first event after the last gap
     int in_range;
@@ -35,37 +35,36 @@ static struct ct_growth_stretch make_stretch(uint64_t from, uint64_t to) {
     return s;
 }
 
-static unsigned find_part(const struct ct_growth_stretch *s, uint64_t t_ns) {
-    if (t_ns <= s->from_ns)
-        return 0;
-    const uint64_t span = s->to_ns - s->from_ns;
-    const uint64_t part = (uint64_t)((unsigned __int128)(t_ns - s->from_ns) * PARTS / span);
-    return part < PARTS ? (unsigned)part : PARTS - 1;
-}
-
-// What a group held at the end of a part, it holds in those that follow.
-static void advance(struct series *s, unsigned part) {
-    while (s->part < part)
-        s->least[++s->part] = s->held;
+static struct ct_least_stretch divide(const struct ct_growth_stretch *s) {
+    return (struct ct_least_stretch){s->from_ns, s->to_ns, PARTS};
 }
 
 static void hold(struct pass *p, uint32_t group, uint64_t bytes) {
-    struct series *s = &p->series[group];
-    const int before = !p->event || p->event->t_ns < p->stretch.from_ns;
-    if (!before)
-        advance(s, find_part(&p->stretch, p->event->t_ns));
-    s->held += bytes;
-    if (before || s->held < s->least[s->part]) // the first part begins with what is held then
-        s->least[s->part] = s->held;
+    const struct ct_least_stretch parts = divide(&p->stretch);
+    const uint64_t now = p->event ? p->event->t_ns : 0;
+    ct_least_held_add(&p->series[group].held, &parts, now, bytes);
+    if (p->histories)
+        ct_site_histories_hold(p->histories, group, now, bytes);
+}
+
+static void note_pool(struct pass *p) {
+    const struct ct_torch_pool_device *d = &p->replay.pool.device[p->request->device];
+    const uint64_t filled = d->segment_bytes - d->free[0].bytes - d->free[1].bytes;
+    const struct ct_pool_history *known = &p->histories->pool;
+    if (p->replay.pool.on && (d->segment_bytes != known->reserved.held || filled != known->filled))
+        ct_site_histories_note_pool(p->histories, p->event ? p->event->t_ns : 0, d->segment_bytes,
+                                    filled);
 }
 
 // After a gap: the time before it tells nothing.
 static void restart(struct pass *p, uint64_t t_ns) {
     p->stretch = make_stretch(t_ns, p->request->moment->t_ns);
-    for (size_t i = 0; i < p->groups->count; i++) {
-        p->series[i].part = 0;
-        p->series[i].least[0] = p->series[i].held;
-    }
+    for (size_t i = 0; i < p->groups->count; i++)
+        ct_least_held_restart(&p->series[i].held);
+    if (!p->histories)
+        return;
+    note_pool(p);
+    ct_site_histories_restart(p->histories, t_ns);
 }
 
 // ---- changes ------------------------------------------------------------------------------------
@@ -100,6 +99,8 @@ static void add_given_back(struct pass *p, enum ct_holding_kind kind, const stru
     struct ct_site_growth *g = &p->groups->list[at - 1].growth;
     g->given_back_bytes += sign < 0 ? 0 - o->bytes : o->bytes;
     g->given_back_count += sign < 0 ? 0 - number : number;
+    if (p->histories && o->kind != CT_KIND_SITE_SUM) // whose own times are not known
+        ct_site_histories_give_back(p->histories, at - 1, o->t_ns, p->event->t_ns, sign);
 }
 
 static int is_wanted(const struct pass *p, const struct ct_object *o) {
@@ -172,6 +173,32 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
     }
 }
 
+// ---- histories ----------------------------------------------------------------------------------
+
+static void note_event(struct pass *p) {
+    if (!p->histories)
+        return;
+    note_pool(p);
+    if (p->event->op == CT_OP_LOST)
+        p->histories->lost += CT_HAS(p->event, count) ? p->event->count : 1;
+}
+
+static void read_births(struct pass *p) {
+    const struct ct_live *l = &p->replay.live;
+    enum ct_holding_kind kind;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || !ct_live_at_classify(&p->replay, o, p->request->device, &kind))
+            continue;
+        const uint32_t at = find_position(p, kind, o->stack);
+        const struct ct_site_birth b = {o->kind == CT_KIND_SITE_SUM ? 0 : o->t_ns, o->bytes,
+                                        ct_object_allocations(l, o)};
+        if (at)
+            ct_site_histories_add_live(p->histories, at - 1, &b);
+    }
+    ct_site_histories_end(p->histories);
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 
 static void find_positions(struct pass *p, struct ct_call_sites *sites) {
@@ -209,6 +236,7 @@ static void replay_to_moment(struct pass *p, struct ct_trace *t) {
         p->number = number;
         p->in_range = e->t_ns >= p->request->from_ns;
         ct_replay_apply(&p->replay, e, number);
+        note_event(p);
         p->event = NULL;
     }
     ct_replay_stop(&p->replay);
@@ -232,7 +260,7 @@ static void read_held(struct pass *p, struct ct_call_sites *sites) {
 }
 
 static void compare_parts(struct ct_site_growth *g, struct series *s) {
-    advance(s, PARTS - 1);
+    ct_least_held_advance(&s->held, PARTS - 1);
     g->bytes_of_growth = (int64_t)(s->least[PARTS - 1] - s->least[0]);
     for (unsigned i = 1; i < PARTS; i++)
         g->rises += s->least[i] > s->least[i - 1];
@@ -241,15 +269,21 @@ static void compare_parts(struct ct_site_growth *g, struct series *s) {
 struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
                                                 struct ct_call_sites *sites, struct ct_trace *t,
                                                 const struct ct_site_growth_request *request) {
-    struct pass p = {.request = request, .groups = g};
+    struct pass p = {.request = request, .groups = g, .histories = request->histories};
     const uint64_t from = request->from_ns > t->t_first_ns ? request->from_ns : t->t_first_ns;
     p.stretch = make_stretch(from, request->moment->t_ns);
     p.series = ct_heap_alloc_zeroed(g->count, sizeof *p.series);
-    for (size_t i = 0; i < g->count; i++)
+    for (size_t i = 0; i < g->count; i++) {
         g->list[i].growth = (struct ct_site_growth){0};
+        p.series[i].held.least = p.series[i].least;
+    }
+    if (p.histories)
+        ct_site_histories_begin(p.histories, g->count);
     find_positions(&p, sites);
     replay_to_moment(&p, t);
     read_held(&p, sites);
+    if (p.histories)
+        read_births(&p);
     for (size_t i = 0; i < g->count; i++)
         if (p.stretch.known && g->list[i].kind != CT_HOLDING_IDLE)
             compare_parts(&g->list[i].growth, &p.series[i]);

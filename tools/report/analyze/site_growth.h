@@ -10,6 +10,7 @@
 
 #include "analyze/moment.h"
 #include "analyze/site_groups.h"
+#include "analyze/site_history.h"
 
 // The second half of the time from the beginning of the range (or from the last gap in the events)
 // to the moment: a program is often still starting in the first.
@@ -25,6 +26,7 @@ struct ct_site_growth_request {
     uint64_t from_ns; // of the range
     int device;       // an index
     enum ct_holding_rows rows;
+    struct ct_site_histories *histories; // initialised, to be filled; NULL: none are wanted
 };
 
 // Sets `growth` of all groups, which are sorted, by another replay of the trace. Holdings and

@@ -22,6 +22,7 @@ struct ct_evidence {
     uint64_t event, t_ns;
     int bytes_known;
     uint64_t bytes;
+    uint32_t stack; // of the trace; 0: none
     char *text;
 };
 

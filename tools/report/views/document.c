@@ -81,12 +81,14 @@ int ct_document_print_unknown(const struct ct_view *v) {
         [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "host_bytes_at_moment",
                                 "host_registered_bytes_at_moment", "shared_at_moment", "ooms",
                                 "incidents", "incident_counts", "crossing", "live_at_crossing",
-                                "live_at_peak", "companions"},
+                                "live_at_peak", "verdicts", "companions"},
         [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "companions"},
         [CT_COMMAND_top] = {"devices"},
+        [CT_COMMAND_leaks] = {"moment", "devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
         [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
         [CT_COMMAND_phases] = {"by_frames", "summed", "phases"},
+        [CT_COMMAND_explain] = {"verdicts", "companions"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "host"},
     };
     const char *const *key = keys[v->options->command];

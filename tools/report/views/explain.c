@@ -2,8 +2,11 @@
 #include "views/explain.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/utf8.h"
 #include "diagnose/text_verdicts.h"
@@ -11,6 +14,7 @@
 #include "text/read_text.h"
 #include "views/document.h"
 #include "views/explain_snapshot.h"
+#include "views/explain_trace.h"
 #include "views/log_json.h"
 #include "views/log_text.h"
 #include "views/verdicts_json.h"
@@ -21,8 +25,23 @@ static const char adds[] =
     "of it had, who else was there, and what grew before";
 
 int ct_view_explain(struct ct_view *v) {
-    (void)v; // (a text has no trace: main calls ct_explain_print)
-    return CT_EXIT_USAGE;
+    return ct_explain_trace(v);
+}
+
+int ct_explain_is_trace(const char *path) {
+    char begin[CT_FILE_KIND_BYTES];
+    struct stat st;
+    const int is_input = strcmp(path, "-") == 0;
+    const int fd =
+        is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    ssize_t n = -1;
+    if (fd < 0)
+        return 0;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        n = pread(fd, begin, sizeof begin, 0);
+    if (!is_input)
+        close(fd);
+    return n > 0 && ct_file_kind_find(begin, (size_t)n) == CT_FILE_TRACE;
 }
 
 static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,
@@ -31,7 +50,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", "cutrace.explain/2");
     ct_json_text(j, "file", path);
-    ct_verdicts_add_json(j, "verdicts", l);
+    ct_verdicts_add_json(j, "verdicts", l, NULL);
     ct_log_add_json(j, "log", f, v->options);
     ct_json_null(j, "snapshot");
     ct_json_text(j, "trace_would_add", adds);

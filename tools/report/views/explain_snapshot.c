@@ -227,7 +227,7 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", "cutrace.explain/2");
     ct_json_text(j, "file", path);
-    ct_verdicts_add_json(j, "verdicts", l);
+    ct_verdicts_add_json(j, "verdicts", l, NULL);
     ct_json_null(j, "log");
     ct_json_open(j, "snapshot", '{');
     ct_json_number(j, "file_bytes", c->snapshot->size);

@@ -197,7 +197,7 @@ static void add_rows(struct ct_view *v, struct rows *r, const struct ct_memory_t
     if (m->split_known && m->unattributed)
         add_row(r, m->unattributed,
                 "untracked or of other processes: NVML's report is of another moment");
-    if (m->split_known)
+    if (m->split_known && (m->others || !t->without_parts))
         add_row(r, m->others, "other processes and the driver, by NVML");
     add_free(v, r, m);
 }
@@ -239,7 +239,8 @@ void ct_memory_table_print(struct ct_view *v, const struct ct_memory_table *t) {
     print_rows(v, &holders, 0, holders.count, t->live->split.tracked, whole, "  ");
     const size_t untracked = rows.residual + 1;
     print_rows(v, &rows, 1, untracked < rows.count ? untracked : rows.count, whole, whole, "");
-    print_untracked(v, &t->live->split, whole);
+    if (!t->without_parts)
+        print_untracked(v, &t->live->split, whole);
     if (untracked < rows.count)
         print_rows(v, &rows, untracked, rows.count, whole, whole, "");
     if (!t->live->split.used_known)

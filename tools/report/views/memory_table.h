@@ -18,6 +18,7 @@ struct ct_memory_table {
     const struct ct_torch_pool_totals *pool;
     const struct ct_account *account; // of these totals
     unsigned components;              // most rows for them; the others are one row
+    int without_parts;                // of what is untracked; and without others that hold nothing
 };
 
 // Prints the line of the device and its capacity, then the rows.

@@ -122,8 +122,12 @@ static void scan(struct ct_processes_shown *s, size_t i, struct ct_view *v,
 static void read_state(struct ct_processes_shown *s, size_t i, struct ct_view *v) {
     uint64_t last;
     const uint64_t t_ns = ct_processes_moment_of(&s->all, i, &last);
-    if (v->trace->index.trace_id == s->all.list[i].trace_id)
-        ct_process_read_state(&s->all.list[i], v->trace, t_ns, last);
+    if (v->trace->index.trace_id != s->all.list[i].trace_id)
+        return;
+    struct ct_phases phases;
+    ct_phases_init(&phases, &v->trace->definitions, NULL);
+    ct_process_read_state(&s->all.list[i], v->trace, &phases, t_ns, last);
+    ct_phases_free(&phases);
 }
 
 enum pass { SCAN, READ_STATE };

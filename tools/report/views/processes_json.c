@@ -43,15 +43,35 @@ static void add_moment(struct ct_json *j, const struct ct_processes *all) {
     ct_json_close(j, '}');
 }
 
+// The parts of what is tracked that are not empty; null where `known` is 0.
+static void add_parts(struct ct_json *j, int known, const uint64_t *parts) {
+    if (!known) {
+        ct_json_null(j, "tracked_parts");
+        return;
+    }
+    ct_json_open(j, "tracked_parts", '[');
+    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++) {
+        if (!parts[i])
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_json_text(j, "component", ct_account_row_name((enum ct_account_row_kind)i));
+        ct_json_number(j, "bytes", parts[i]);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
 static void add_device(struct ct_json *j, const struct ct_process *p,
                        const struct ct_process_device *d) {
     const int not_started = p->knowledge == CT_PROCESS_NOT_STARTED;
     const int known = p->knowledge != CT_PROCESS_UNKNOWN;
     const struct ct_breakdown none = {0}, *m = not_started ? &none : &d->split;
+    static const uint64_t nothing[CT_ACCOUNT_TRACKED_ROWS];
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d->ordinal);
     ct_json_number(j, "gpu_index", (uint64_t)d->gpu);
     ct_json_number_or_null(j, "tracked_bytes", known, m->tracked);
+    add_parts(j, known, not_started ? nothing : d->parts);
     ct_json_number_or_null(j, "asleep_bytes", known, d->asleep);
     ct_json_number_or_null(j, "untracked_bytes", not_started || (known && d->untracked_known),
                            not_started ? 0 : d->untracked);
@@ -133,6 +153,7 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_json_number_or_null(j, "unknown_count", sums, g->unknown);
     ct_json_number_or_null(j, "last_seen_count", sums, g->last_seen);
     ct_json_number_or_null(j, "tracked_bytes", sums, g->tracked);
+    add_parts(j, sums, g->parts);
     ct_json_number_or_null(j, "total_bytes", sums && g->total, g->total);
     ct_json_number_or_null(j, "free_bytes", used, g->free);
     ct_json_number_or_null(j, "untracked_bytes", used && g->split_known, g->untracked);

@@ -192,6 +192,33 @@ static void print_rest(const struct ct_processes_shown *s, const struct ct_gpu *
     fprintf(s->out, " %12s", g->used_known ? text[3].text : "-");
 }
 
+// Prints "  weights 12.55 GiB, KV cache 8.78 GiB, 4 more 61.20 MiB": the largest parts of what the
+// processes together have allocated.
+static void print_parts(const struct ct_processes_shown *s, const struct ct_gpu *g) {
+    enum { MOST = 4 };
+    const struct ct_view v = view_of(s);
+    uint64_t parts[CT_ACCOUNT_TRACKED_ROWS], rest = g->tracked;
+    memcpy(parts, g->parts, sizeof parts);
+    if (g->parts[CT_COMPONENT_OTHER] == g->tracked)
+        return; // nothing is known of it
+    fputs("      " CT_WRAP_HANG, s->out);
+    for (int n = 0; n < MOST; n++) {
+        unsigned largest = 0;
+        for (unsigned i = 1; i < CT_ACCOUNT_TRACKED_ROWS; i++)
+            largest = parts[i] > parts[largest] ? i : largest;
+        if (!parts[largest])
+            break;
+        fprintf(s->out, "%s%s %s", n ? ", " : "",
+                ct_account_row_title((enum ct_account_row_kind)largest),
+                ct_label_size(&v, parts[largest]).text);
+        rest -= parts[largest];
+        parts[largest] = 0;
+    }
+    if (rest)
+        fprintf(s->out, ", all others %s", ct_label_size(&v, rest).text);
+    putc('\n', s->out);
+}
+
 static void print_gpu(const struct ct_processes_shown *s, size_t i) {
     const struct ct_gpu *g = &s->all.gpus[i];
     const struct ct_view v = view_of(s);
@@ -203,6 +230,7 @@ static void print_gpu(const struct ct_processes_shown *s, size_t i) {
     fprintf(s->out, " %12s%s", ct_label_size(&v, g->tracked).text, g->last_seen ? "*" : " ");
     print_rest(s, g);
     putc('\n', s->out);
+    print_parts(s, g);
 }
 
 enum { MOST_GPUS = 16 };

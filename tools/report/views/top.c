@@ -77,8 +77,8 @@ static void analyze_device(struct ct_view *v, struct device_view *d,
     ct_replay_release(&d->scan.end);
     if (v->options->tree)
         return;
-    const struct ct_site_growth_request growth = {&d->moment, v->from_ns, d->device,
-                                                  d->totals.rows};
+    const struct ct_site_growth_request growth = {
+        .moment = &d->moment, .from_ns = v->from_ns, .device = d->device, .rows = d->totals.rows};
     d->stretch = ct_site_growth_measure(&d->totals.groups, v->sites, v->trace, &growth);
 }
 

@@ -9,12 +9,17 @@ static void add_text(struct ct_json *j, const char *key, const char *text) {
         ct_json_null(j, key);
 }
 
-static void add_evidence(struct ct_json *j, const struct ct_evidence *e) {
+static void add_evidence(struct ct_json *j, const struct ct_evidence *e,
+                         struct ct_call_sites *sites) {
     ct_json_open(j, NULL, '{');
     ct_json_number_or_null(j, "event", e->event_known, e->event);
     ct_json_number_or_null(j, "t_ns", e->event_known, e->t_ns);
     ct_json_number_or_null(j, "bytes", e->bytes_known, e->bytes);
     ct_json_text(j, "text", e->text);
+    if (e->stack && sites)
+        ct_call_sites_json_stack(j, sites, "stack", e->stack);
+    else
+        ct_json_null(j, "stack");
     ct_json_close(j, '}');
 }
 
@@ -28,7 +33,8 @@ static void add_advice(struct ct_json *j, const struct ct_advice *a) {
     ct_json_close(j, '}');
 }
 
-static void add_verdict(struct ct_json *j, const struct ct_verdict *v) {
+static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
+                        struct ct_call_sites *sites) {
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "scenario", ct_scenario_name(v->scenario));
     ct_json_ratio(j, "confidence", (uint64_t)(v->confidence * 10000 + 0.5), 10000);
@@ -36,7 +42,7 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v) {
     ct_json_text(j, "summary", v->summary);
     ct_json_open(j, "evidence", '[');
     for (size_t i = 0; i < v->evidence_count; i++)
-        add_evidence(j, &v->evidence[i]);
+        add_evidence(j, &v->evidence[i], sites);
     ct_json_close(j, ']');
     ct_json_open(j, "advice", '[');
     for (size_t i = 0; i < v->advice_count; i++)
@@ -46,9 +52,10 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v) {
     ct_json_close(j, '}');
 }
 
-void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l) {
+void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l,
+                          struct ct_call_sites *sites) {
     ct_json_open(j, key, '[');
     for (size_t i = 0; i < l->count; i++)
-        add_verdict(j, &l->list[i]);
+        add_verdict(j, &l->list[i], sites);
     ct_json_close(j, ']');
 }

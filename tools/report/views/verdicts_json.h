@@ -5,8 +5,11 @@
 
 #include "base/json.h"
 #include "diagnose/verdicts.h"
+#include "symbols/call_sites.h"
 
-// Adds a list of verdicts; `key` is "verdicts".
-void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l);
+// Adds a list of verdicts; `key` is "verdicts". `sites`: of the trace; NULL: there is none, and the
+// evidence has no stacks.
+void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l,
+                          struct ct_call_sites *sites);
 
 #endif

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "views/label.h"
+#include "views/print.h"
 
 static void print_head(struct ct_view *v, const struct ct_verdict *one, int is_first) {
     const struct ct_terminal *t = v->terminal;
@@ -18,14 +19,17 @@ static void print_head(struct ct_view *v, const struct ct_verdict *one, int is_f
 
 static void print_evidence(struct ct_view *v, const struct ct_evidence *e) {
     fprintf(v->out, "  evidence  " CT_WRAP_HANG "%s", e->text);
+    if (e->stack && v->trace) {
+        fputs(": ", v->out);
+        ct_print_callers(v, e->stack, 3);
+    }
     if (e->event_known && v->trace)
         fprintf(v->out, " (event %" PRIu64 " at %s)", e->event, ct_label_time(v, e->t_ns).text);
     putc('\n', v->out);
 }
 
 // "--gpu-memory-utilization 0.90 -> 0.86 (vLLM 0.1 and later): why".
-static void print_advice(struct ct_view *v, const struct ct_advice *a) {
-    fputs("  change    " CT_WRAP_HANG, v->out);
+void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
     if (a->flag) {
         fputs(a->flag, v->out);
         if (a->from)
@@ -36,7 +40,7 @@ static void print_advice(struct ct_view *v, const struct ct_advice *a) {
             fprintf(v->out, " (%s)", a->versions);
         fputs(": ", v->out);
     }
-    fprintf(v->out, "%s\n", a->text);
+    fputs(a->text, v->out);
 }
 
 void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t most) {
@@ -45,8 +49,11 @@ void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t mo
         print_head(v, one, i == 0);
         for (size_t k = 0; k < one->evidence_count; k++)
             print_evidence(v, &one->evidence[k]);
-        for (size_t k = 0; k < one->advice_count; k++)
-            print_advice(v, &one->advice[k]);
+        for (size_t k = 0; k < one->advice_count; k++) {
+            fputs("  change    " CT_WRAP_HANG, v->out);
+            ct_verdicts_print_advice(v, &one->advice[k]);
+            putc('\n', v->out);
+        }
         if (one->refuted_by)
             fprintf(v->out, "  wrong if  " CT_WRAP_HANG "%s\n", one->refuted_by);
     }

@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verdicts of a trace: the scenario, its evidence, and the arithmetic of its advice.
+
+The scenarios of real runs are those of tests/vllm/cases.py (case.json), which say what each run was made to fail of. The
+other traces are made here. Advice is computed a second time, from the other views. Whether it helps is tested by running
+vLLM again (make check-vllm-advice)."""
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import vllm_log  # noqa: E402
+from mktrace import Trace  # noqa: E402
+from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
+
+VLLM = os.path.join(ROOT, "tests/report/vllm")
+M, G, S = 1 << 20, 1 << 30, 10**9
+HOUR = 3600 * S
+TOTAL = 80 * G
+FOLDER = tempfile.TemporaryDirectory()
+WORKER = "/x/vllm/v1/worker/gpu_worker.py"
+PYTHON = [("f", "/x/vllm/model_executor/layers/linear.py", 9)]
+LOAD = PYTHON + [("Worker.load_model", WORKER, 594), ("<module>", "/home/me/serve.py", 3)]
+CACHE = [("allocate_kv_cache", "/x/vllm/v1/worker/utils.py", 596), ("Worker.initialize_from_config", WORKER, 700), ("<module>", "/home/me/serve.py", 3)]
+SERVE = PYTHON + [("Worker.execute_model", WORKER, 1334), ("<module>", "/home/me/serve.py", 9)]
+MINE = [("keep", "/home/me/serve.py", 12), ("<module>", "/home/me/serve.py", 9)]
+
+
+def save(events, info=(), last=True, name="t.zst"):
+    """A trace of (event, seconds), on a device of 80 GiB."""
+    t = Trace()
+    t.info = {"device.0.total_bytes": str(TOTAL), **dict(info)}
+    for i, e in enumerate(events):
+        fields = {"device": 0, **{k: v for k, v in e.items() if k not in ("op", "t")}}
+        if e.get("op", "alloc") == "alloc":
+            fields = {"api": "cuMemAlloc_v2", "result": 0, "space": "device", **fields}
+        t.event(e.get("op", "alloc"), S + int(e.get("t", i) * S), **fields)
+    t.flush(last=last)
+    path = os.path.join(FOLDER.name, name)
+    with open(path, "wb") as f:
+        f.write(t.bytes())
+    return path
+
+
+def refused(size, free, **more):
+    return {"bytes": size, "result": 2, "free_bytes": free, "total_bytes": TOTAL, **more}
+
+
+def reading(free, own):
+    return {"op": "memory-sample", "free_bytes": free, "total_bytes": TOTAL, "process_bytes": own, "flags": ["nvml"], "tid": 9}
+
+
+def summary(path, *options):
+    return json.loads(read_json("summary", "--sysroot=/nowhere", path, *options))
+
+
+def verdicts(path, *options):
+    return summary(path, *options)["verdicts"]
+
+
+def names(list_of_verdicts):
+    return [v["scenario"] for v in list_of_verdicts]
+
+
+def settings(**flags):
+    """What the recorder writes of a command line of `vllm serve`."""
+    return {"process.program": "vllm", "version.vllm": "0.33.0",
+            **{"flag." + k.replace("_", "-"): str(v) for k, v in flags.items()}}
+
+
+# ---- real runs -----------------------------------------------------------------------------------
+
+class Run:
+    def __init__(self, name):
+        self.folder = os.path.join(VLLM, name)
+        with open(os.path.join(self.folder, "case.json"), encoding="utf-8") as f:
+            self.case = json.load(f)
+        self.traces = [os.path.join(self.folder, t) for t in self.case["traces"]]
+        self.log_path = os.path.join(self.folder, "log.txt")
+        with open(self.log_path, encoding="utf-8") as f:
+            self.log = f.read()
+
+
+def first_of(run, *options):
+    """The scenario of each of the run's traces that has one; none, if none has."""
+    found = {verdicts(t, *options)[0]["scenario"] for t in run.traces}
+    return found - {"none"} or {"none"}
+
+
+def judge_scenario(run):
+    problems, want = [], run.case["scenario"]
+    if (got := first_of(run)) != {want}:
+        problems.append(f"the trace alone: {got}, not {want}")
+    with_log = run.case["log_scenario"] or want
+    if (got := first_of(run, "--log", run.log_path)) != {with_log}:
+        problems.append(f"with the log: {got}, not {with_log}")
+    for trace in run.traces:
+        found = verdicts(trace)
+        if want == "none" and len(found) > 1:
+            problems.append(f"an invented problem: {names(found)}")
+        problems += [f"confidence {v['confidence']}" for v in found if not 0 < v["confidence"] < 1]
+        if [v["confidence"] for v in found] != sorted((v["confidence"] for v in found), reverse=True):
+            problems.append("the strongest is not the first")
+    return problems
+
+
+def judge_evidence(run):
+    """The first evidence of a failed run is its refused request: of the size that PyTorch's message names."""
+    said, problems = vllm_log.refusal(run.log), []
+    for trace in run.traces:
+        shown = summary(trace)
+        if not shown["crossing"]:
+            continue
+        evidence = shown["verdicts"][0]["evidence"]
+        if evidence[0]["event"] != shown["crossing"]["event"] or evidence[0]["bytes"] != shown["crossing"]["requested_bytes"]:
+            problems.append(f"the first evidence is {evidence[0]}")
+        # PyTorch's message has what it asked of the driver: its own request in steps of 2 MiB.
+        if said and evidence[0]["bytes"] and not said["asked"].is_of(-(-evidence[0]["bytes"] // (2 * M)) * 2 * M):
+            problems.append(f"the log asked for {said['asked']}, the evidence for {evidence[0]['bytes']}")
+    return problems
+
+
+# ---- advice, computed a second time ----------------------------------------------------------------
+
+def need_of(trace, shown, log_settings):
+    """How much more than is free has to be left outside of the KV cache, by PHASES.md and VERDICTS.md."""
+    rows = {r["component"]: r["bytes"] for r in shown["devices"][0]["account"]["crossing"]["rows"]}
+    phases = json.loads(read_json("phases", "--sysroot=/nowhere", trace))["phases"]
+    dump = [json.loads(line) for line in report("dump", "--json", "--sysroot=/nowhere", trace)[1].splitlines()]
+    stack = (shown["crossing"]["phase"] or {}).get("key")
+    profile = rise_of_profile(dump, phases)
+    there = rows.get("activations", 0) + rows.get("pool-idle", 0) + rows.get("free", 0)
+    whole = int(log_settings.get("kv_cache_memory_bytes", 0))
+    to_come = 0
+    if stack == "kv-cache":
+        have = rows.get("kv-cache", 0)
+        to_come = whole - have if whole > have else shown["crossing"]["requested_bytes"]
+    return max(shown["crossing"]["cause"]["missing_bytes"], profile + to_come - there)
+
+
+def rise_of_profile(dump, phases):
+    """What driver allocations rose by in the profile run: from the dump alone, by the times of that phase."""
+    spans = [(p["begin_t_ns"], p["begin_t_ns"] + p["duration_ns"]) for p in phases
+             if p["phase"] and p["phase"]["key"] == "profile"]
+    live, sizes, begun, most = 0, {}, None, 0
+    for e in dump:
+        inside = any(a <= e["t_ns"] < b for a, b in spans)
+        if inside and begun is None:
+            begun = live
+        if e["op"] == "alloc" and e.get("result") == 0 and e.get("space") != "host":
+            sizes[e["ptr"]] = e["bytes"]
+            live += e["bytes"]
+        elif e["op"] == "free" and e.get("result") == 0:
+            live -= sizes.pop(e.get("ptr"), 0)
+        if inside:
+            most = max(most, live - begun)
+    return most
+
+
+def judge_advice(run):
+    problems = []
+    for trace in run.traces:
+        shown = summary(trace, "--log", run.log_path)
+        if not shown["crossing"] or not (shown["crossing"].get("cause") or {}).get("missing_bytes"):
+            continue
+        log_settings = shown["companions"]["log"]["settings"]
+        for a in shown["verdicts"][0]["advice"]:
+            if a["flag"] != "--kv-cache-memory-bytes" or not a["to"]:
+                continue
+            want = (int(a["from"]) - need_of(trace, shown, log_settings)) // (16 * M) * (16 * M)
+            if int(a["to"]) != want or a["from"] != log_settings["kv_cache_memory_bytes"]:
+                problems.append(f"{a}: {want} was computed")
+    return problems
+
+
+@case("advice on the KV cache of real runs: from the setting of the log to what the account leaves")
+def advice_of_runs():
+    problems, seen = [], 0
+    for name in sorted(os.listdir(VLLM)):
+        run = Run(name)
+        if "kv_cache_memory_bytes" in run.case["arguments"] and run.case["refused"]:
+            problems += [f"{name}: {p}" for p in judge_advice(run)]
+            seen += 1
+    check(seen >= 6)
+    return problems
+
+
+# ---- made traces: causes -------------------------------------------------------------------------
+
+@case("another process: named first where it holds what was missing, and only possible while weights are loaded")
+def co_tenant():
+    events = [{"ptr": G, "bytes": 40 * G, "stack": LOAD}, reading(10 * G, 40 * G), refused(11 * G, 10 * G, stack=SERVE)]
+    equal(names(verdicts(save(events))), ["co-tenant", "burst-prefill"])
+    events[2] = refused(11 * G, 10 * G, stack=LOAD)
+    equal(names(verdicts(save(events)))[0], "co-tenant")
+    events = [{"ptr": G, "bytes": 69 * G, "stack": LOAD}, reading(10 * G, 69 * G), refused(12 * G, 10 * G, stack=LOAD)]
+    equal(names(verdicts(save(events))), ["startup-weights"])  # 1 GiB of others is less than what was missing
+
+
+@case("more than the device has: no advice on the budget")
+def impossible():
+    found = verdicts(save([reading(79 * G, G), refused(200 * G, 79 * G, stack=SERVE)]))
+    equal(names(found), ["impossible-request"])
+    equal([a["flag"] for a in found[0]["advice"]], [None])
+
+
+@case("host memory, addresses, a limit of PyTorch's own: none is a device that was full")
+def not_full():
+    for event, scenario in (({"api": "cuMemHostAlloc", "bytes": G, "result": 2, "space": "host"}, "host-pinned"),
+                            ({"op": "reserve", "api": "cuMemAddressReserve", "bytes": G, "result": 2}, "unknown"),
+                            ({"op": "block-oom", "bytes": G, "reserved_bytes": 0, "allocated_bytes": 0}, "mis-budget")):
+        equal(names(verdicts(save([{"ptr": G, "bytes": M}, event]))), [scenario])
+
+
+@case("PyTorch's pool in pieces: fragmentation where the pieces are a tenth of the pool, else only possible")
+def fragmentation():
+    def pool(free_pieces, asked):
+        events, reserved, held = [], 0, 0
+        for i, piece in enumerate(free_pieces):
+            reserved, held = reserved + 100 * M, held + 100 * M - piece
+            events += [{"ptr": (64 + i) * G, "bytes": 100 * M, "api": "cudaMalloc", "flags": ["runtime"]},
+                       {"op": "block-alloc", "ptr": (64 + i) * G, "bytes": 100 * M - piece, "reserved_bytes": reserved,
+                        "allocated_bytes": held}]
+        call = {"api": "cudaMalloc", "flags": ["runtime"], **refused(asked, 2 * M, stack=SERVE)}
+        return events + [call, call, {"op": "block-oom", "bytes": asked, "stack": SERVE, "reserved_bytes": reserved,
+                                      "allocated_bytes": held}]
+    found = verdicts(save(pool([30 * M, 20 * M, 30 * M], 40 * M)))
+    equal(names(found)[0], "fragmentation")
+    equal([e["bytes"] for e in found[0]["evidence"] if "free blocks" in e["text"]], [80 * M])
+    check(any("expandable_segments" in (a["flag"] or "") for a in found[0]["advice"]))
+    found = verdicts(save(pool([5 * M] * 9, 40 * M)))
+    equal((names(found)[0], "fragmentation" in names(found)), ("burst-prefill", True))
+    equal("fragmentation" in names(verdicts(save(pool([5 * M] * 4, 40 * M)))), False)  # not enough in all
+
+
+@case("a request that a retry served is recovered, and nothing has to change")
+def recovered():
+    found = verdicts(save([{"ptr": G, "bytes": 40 * G}, refused(50 * G, 40 * G), {"op": "free", "ptr": G, "result": 0},
+                           {"ptr": G, "bytes": 50 * G}]))
+    equal((names(found), found[0]["advice"]), (["recovered"], []))
+
+
+@case("a graph executable that no budget counts, and a tensor of the program's own, are a wrong budget; small ones are not")
+def mis_budget():
+    def serving(extra, missing):
+        return [{"ptr": G, "bytes": 20 * G, "stack": LOAD}, {"ptr": 30 * G, "bytes": 30 * G, "stack": CACHE},
+                *extra, refused(2 * G, 2 * G - missing, stack=SERVE)]
+    mine = {"ptr": 90 * G, "bytes": 4 * G, "stack": MINE}
+    equal(names(verdicts(save(serving([mine], G))))[0], "mis-budget")
+    equal(names(verdicts(save(serving([{**mine, "bytes": G}], G + M)))), ["burst-prefill"])  # less than was missing
+    equal(names(verdicts(save(serving([], G)))), ["burst-prefill"])
+
+
+@case("what no rule knows is unknown, with what filled the device; --capacity has no verdicts")
+def unknown():
+    path = save([{"ptr": G, "bytes": 60 * G, "stack": MINE}, refused(30 * G, 20 * G, stack=MINE)])
+    found = verdicts(path)
+    equal(names(found), ["unknown"])
+    check(found[0]["confidence"] < 0.5)
+    equal(verdicts(path, "--capacity=10GiB"), [])
+
+
+@case("nothing failed: none; a trace without its end says so, and is less sure")
+def none():
+    whole = verdicts(save([{"ptr": G, "bytes": G}]))
+    code, out, _ = report("summary", "--json", save([{"ptr": G, "bytes": G}], last=False))
+    cut = json.loads(out)["verdicts"]
+    equal(code, 4)
+    equal((names(whole), names(cut)), (["none"], ["none"]))
+    check(cut[0]["confidence"] < whole[0]["confidence"] and "as far as the trace goes" in cut[0]["summary"])
+
+
+@case("a leak: of hours before anything failed, and at the failure; a cache that is filled at the start is none")
+def leak():
+    def serve(hours, failed):
+        events = [{"t": 0, "ptr": G, "bytes": 20 * G, "stack": LOAD}, {"t": 1, "ptr": 40 * G, "bytes": 30 * G, "stack": CACHE}]
+        for i in range(int(hours * 60)):
+            t = 60 + i * 60
+            events += [{"t": t, "ptr": 100 * G, "bytes": G, "stack": SERVE}, {"t": t + 1, "op": "free", "ptr": 100 * G, "result": 0},
+                       {"t": t + 2, "ptr": (200 + i) * G, "bytes": 40 * M, "stack": MINE}]
+        return events + ([refused(G, 8 * M, stack=SERVE, t=t + 10)] if failed else [])
+    for failed in (False, True):
+        found = verdicts(save(serve(4, failed)))
+        equal(names(found)[0], "leak")
+        (grown,) = [e for e in found[0]["evidence"] if e["stack"]]
+        equal(grown["bytes"], 240 * 40 * M)
+        check([f["name"] for f in grown["stack"]][:1] == ["keep"], grown["stack"])
+        check("2.34 GiB an hour" in grown["text"], grown["text"])
+    start = [{"t": i / 100, "ptr": (1 + i) * G, "bytes": 300 * M, "stack": MINE} for i in range(100)]
+    equal(names(verdicts(save(start + [refused(60 * G, 50 * G, stack=MINE, t=2)]))), ["unknown"])
+
+
+# ---- made traces: advice ------------------------------------------------------------------------
+
+STEP = [{"ptr": G, "bytes": 40 * G, "stack": LOAD}, {"ptr": 100 * G, "bytes": 30 * G, "stack": CACHE},
+        refused(4 * G, G, stack=SERVE)]
+
+
+def advice(path, flag, *options):
+    return [(a["from"], a["to"]) for a in verdicts(path, *options)[0]["advice"] if a["flag"] == flag]
+
+
+@case("the settings of the command line: from and to; of a default only where nothing else can have set it")
+def from_and_to():
+    cents = math.ceil(3 * G * 100 / TOTAL)
+    equal(advice(save(STEP, settings(gpu_memory_utilization=0.95)), "--gpu-memory-utilization"),
+          [("0.95", f"{0.95 - cents / 100:.2f}")])
+    equal(advice(save(STEP, settings(max_num_seqs=8)), "--gpu-memory-utilization"), [("0.92", f"{0.92 - cents / 100:.2f}")])
+    equal(advice(save(STEP, {**settings(), "version.vllm": "0.11.2"}), "--gpu-memory-utilization"),
+          [("0.9", f"{0.9 - cents / 100:.2f}")])
+    for unknown_ in ({}, settings(config="<given>"), {"process.program": "vllm"}):
+        equal(advice(save(STEP, unknown_), "--gpu-memory-utilization"), [(None, None)], unknown_)
+    equal(advice(save(STEP, settings(gpu_memory_utilization=0.03)), "--gpu-memory-utilization"), [("0.03", None)])
+    equal(advice(save(STEP, settings(max_num_batched_tokens=8192)), "--max-num-batched-tokens"), [("8192", "2048")])
+    kv = settings(kv_cache_memory_bytes=30 * G)
+    equal(advice(save(STEP, kv), "--kv-cache-memory-bytes"), [(str(30 * G), str(27 * G))])
+    equal(advice(save(STEP, kv), "--gpu-memory-utilization"), [])  # which vLLM then leaves unused
+
+
+@case("a setting that is no number, or a stranger's, is printed harmlessly and computed with never")
+def hostile_settings():
+    for value in ("nan", "-1", "1e400", "0.9\x1b[31m", "9" * 400, ""):
+        path = save(STEP, settings(gpu_memory_utilization=value))
+        ((_, to),) = advice(path, "--gpu-memory-utilization")
+        equal(to, None, value)
+        check(b"\x1b" not in report("summary", path)[1])
+
+
+# ---- the log beside it --------------------------------------------------------------------------
+
+def log(text):
+    path = os.path.join(FOLDER.name, "log.txt")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return "--log", path
+
+
+@case("a trace in which nothing failed does not contradict a server that refused to start by itself")
+def joined_without_failure():
+    quiet = save([{"ptr": G, "bytes": G}])
+    said = log("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
+               "initializing the engine.\n")
+    equal(names(verdicts(quiet, *said))[0], "kv-exhaustion")
+    # A device that refused a request is not seen in this trace: another process, or another run.
+    said = log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+               "79.11 GiB of which 1.00 GiB is free.\n")
+    equal(names(verdicts(quiet, *said))[0], "none")
+
+
+@case("where trace and log say the same, it is one verdict with the evidence of both, and surer")
+def joined_same():
+    path = save(STEP)
+    alone = verdicts(path)[0]
+    both = verdicts(path, *log('  File "/x/vllm/v1/worker/gpu_worker.py", line 1334, in execute_model\n'
+                               "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total "
+                               "capacity of 80.00 GiB of which 1.00 GiB is free.\n"))
+    equal(names(both)[0], alone["scenario"])
+    check(both[0]["confidence"] > alone["confidence"])
+    check([e["text"] for e in both[0]["evidence"] if e["text"].startswith("the log: line ")])
+
+
+@case("metrics: requests that were preempted, beside a trace in which nothing failed")
+def joined_metrics():
+    path = os.path.join(FOLDER.name, "metrics")
+    with open(path, "w", encoding="utf-8") as f:
+        for second in range(5):
+            f.write(f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\nvllm:num_preemptions_total {second * 7}\n"
+                    "vllm:num_requests_running 4\nvllm:num_requests_waiting 30\n")
+    equal(names(verdicts(save([{"ptr": G, "bytes": G}]), "--metrics", path))[0], "preemption")
+
+
+# ---- the text -----------------------------------------------------------------------------------
+
+@case("the summary names the first verdict and its first advice, at any width; explain of a trace has the evidence")
+def shown():
+    path = save(STEP, settings(gpu_memory_utilization=0.95))
+    first = verdicts(path)[0]
+    for columns in (80, 160):
+        out = report("summary", path, columns=columns)[1].decode()
+        check(max(map(len, out.splitlines())) <= columns)
+        words = re.sub(r"\s+", " ", out)
+        check(f"verdict {first['scenario']} (confidence {first['confidence']:.2f}): {first['summary']}" in words, words)
+        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller: by 3.00 GiB, up to 4 % of 80.00 GiB" in words, words)
+    quiet = report("summary", save([{"ptr": G, "bytes": G}]))[1].decode()
+    check("verdict" not in quiet)
+
+
+for each in sorted(os.listdir(VLLM)):
+    case(f"{each}: the right scenario is the first")(lambda name=each: judge_scenario(Run(name)))
+    case(f"{each}: the evidence is of the request that failed")(lambda name=each: judge_evidence(Run(name)))
+main()

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two passes: the first finds what is live at the moment and where the start-up ends, the second
+// (site_growth.h) what each call site held since then.
+#include "analyze/leaks.h"
+
+#include "analyze/coarse_history.h"
+#include "analyze/start_up.h"
+#include "base/heap.h"
+
+#define HOUR UINT64_C(3600000000000)
+
+enum { PARTS = CT_SITE_HISTORY_PARTS };
+
+// ---- the time that is judged ---------------------------------------------------------------------
+
+static void set_window(struct ct_leaks *l, const struct ct_start_up *u, const struct ct_trace *t,
+                       const struct ct_leaks_request *q) {
+    const uint64_t start_up = ct_start_up_end(u);
+    const uint64_t first = ct_coarse_history_start(t);
+    l->is_start_up_known = start_up != 0;
+    l->from_ns = q->from_ns > first ? q->from_ns : first;
+    if (start_up > l->from_ns)
+        l->from_ns = start_up;
+    l->to_ns = q->moment->t_ns;
+    l->shortest_ns =
+        l->is_start_up_known ? CT_LEAKS_SHORTEST_NS : CT_LEAKS_SHORTEST_WITHOUT_PHASES_NS;
+    l->ends_in_oom = l->is_start_up_known && q->moment->kind == CT_MOMENT_OOM;
+}
+
+// ---- the state at the moment --------------------------------------------------------------------
+
+static void replay_to_moment(struct ct_replay *r, struct ct_start_up *u, struct ct_trace *t,
+                             const struct ct_moment *m) {
+    const struct ct_event *e;
+    uint64_t number;
+    ct_replay_init(r, NULL, NULL);
+    r->tiles = 1;
+    ct_trace_rewind(t);
+    while ((e = ct_replay_next(r, t, &number)) && number <= m->event && e->t_ns <= m->t_ns) {
+        ct_start_up_note_event(u, e);
+        ct_replay_apply(r, e, number);
+    }
+    ct_replay_stop(r);
+    ct_start_up_note_live(u, &r->live);
+}
+
+static void read_moment(struct ct_leaks *l, struct ct_live_totals *now, const struct ct_replay *r,
+                        const struct ct_leaks_request *q) {
+    ct_live_at_read(now, r, q->device, q->rows);
+    l->rows = now->rows;
+    l->live_bytes = now->bytes;
+    l->free_known = now->split.used_known;
+    l->free_bytes = now->split.free;
+    l->idle_bytes = ct_live_at_find_idle(r, q->device).bytes;
+}
+
+static void read_pool(struct ct_leaks *l, const struct ct_replay *r, int device) {
+    const struct ct_torch_pool_totals p = ct_torch_pool_totals(&r->pool, &r->live, device);
+    if (!p.known)
+        return;
+    l->pool.reserved = p.segment_bytes;
+    l->pool.filled = p.segment_bytes - p.free.bytes;
+}
+
+// ---- what overwritten events held ---------------------------------------------------------------
+
+// A cell of the coarse history, with what of all that is live at the moment was live then.
+struct past_cell {
+    uint64_t begin_ns, end_ns, least, last, live_at_begin, live_at_end;
+};
+
+struct past {
+    struct past_cell *cells; // in the order of time
+    size_t count;
+};
+
+static int compare_times(const void *a, const void *b) {
+    const struct ct_site_birth *x = a, *y = b;
+    return x->t_ns < y->t_ns ? -1 : x->t_ns > y->t_ns;
+}
+
+static struct ct_site_birth *list_births(const struct ct_site_histories *h, size_t *count) {
+    struct ct_site_birth *all = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < h->count; i++)
+        n += h->list[i].birth_count;
+    all = ct_heap_alloc_zeroed(n, sizeof *all);
+    n = 0;
+    for (size_t i = 0; i < h->count; i++)
+        for (size_t b = 0; b < h->list[i].birth_count; b++)
+            all[n++] = h->list[i].births[b];
+    qsort(all, n, sizeof *all, compare_times);
+    *count = n;
+    return all;
+}
+
+static void read_past(struct past *p, const struct ct_trace *t, const struct ct_site_histories *h,
+                      int device) {
+    const struct ct_history *of = t->history;
+    size_t n, at = 0;
+    uint64_t live = 0;
+    *p = (struct past){0};
+    if (!ct_coarse_history_exists(t))
+        return;
+    struct ct_site_birth *births = list_births(h, &n);
+    p->cells = ct_heap_alloc_zeroed(of->cells, sizeof *p->cells);
+    for (uint32_t i = 0; i < of->cells; i++) {
+        const struct ct_history_cell *c = &of->cell[i];
+        if ((int)c->device != device || !(c->known >> CT_QUANTITY_ALLOCATED & 1))
+            continue;
+        struct past_cell *to = &p->cells[p->count++];
+        to->begin_ns = of->start_ns + c->bucket * of->width_ns;
+        to->end_ns = to->begin_ns + of->width_ns;
+        to->least = c->curve[CT_QUANTITY_ALLOCATED].min;
+        to->last = c->curve[CT_QUANTITY_ALLOCATED].last;
+        for (; at < n && births[at].t_ns < to->begin_ns; at++)
+            live += births[at].bytes;
+        to->live_at_begin = live;
+        for (; at < n && births[at].t_ns < to->end_ns; at++)
+            live += births[at].bytes;
+        to->live_at_end = live;
+    }
+    free(births);
+}
+
+static uint64_t subtract(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+enum past_verdict { PAST_UNKNOWN, PAST_ALLOWS, PAST_REFUTES };
+
+// Allows a growth if less than half of what is kept can have replaced what the device held when it
+// began. Refutes it if the device had held as much before, and had given it back by then.
+static enum past_verdict judge_past(const struct past *p, const struct ct_growth_shape *s,
+                                    uint64_t from_ns) {
+    const struct past_cell *then = NULL;
+    uint64_t given_back = 0;
+    for (size_t i = 0; i < p->count && p->cells[i].begin_ns <= s->since_ns; i++) {
+        const struct past_cell *c = then = &p->cells[i];
+        const uint64_t more = subtract(c->least, c->live_at_end);
+        if (c->begin_ns >= from_ns && c->end_ns <= s->since_ns && more > given_back)
+            given_back = more;
+    }
+    if (!then)
+        return PAST_UNKNOWN;
+    const uint64_t held = then->end_ns <= s->since_ns ? subtract(then->last, then->live_at_end)
+                                                      : subtract(then->least, then->live_at_begin);
+    if (given_back > held + s->kept_bytes / 2)
+        return PAST_REFUTES;
+    return held <= s->kept_bytes / 2 ? PAST_ALLOWS : PAST_UNKNOWN;
+}
+
+// ---- call sites ---------------------------------------------------------------------------------
+
+struct finder {
+    struct ct_leaks *leaks;
+    const struct ct_site_histories *histories;
+    const struct ct_start_up *start_up;
+    struct past past;
+    struct ct_growth_limits limits;
+    uint64_t first_ns; // of the events of the range
+};
+
+// Whether there was work between one step and the next: what is kept by one request that does not
+// end, or by a program that fills a device, is no leak yet.
+static int is_by_turns(const struct finder *f, const struct ct_site_history *h) {
+    unsigned turns = 0;
+    size_t before = 0;
+    for (size_t i = 0; i < h->birth_count && turns < CT_GROWTH_LEAST_STEPS; i++) {
+        const size_t work = ct_start_up_find_work(f->start_up, h->births[i].t_ns);
+        turns += h->births[i].t_ns >= f->limits.from_ns && work != before;
+        before = work;
+    }
+    return turns == CT_GROWTH_LEAST_STEPS;
+}
+
+static void find_shape(const struct finder *f, struct ct_leak *k) {
+    const struct ct_site_history *h = &f->histories->list[k->group];
+    struct ct_growth_limits limits = f->limits;
+    if (f->leaks->ends_in_oom && is_by_turns(f, h))
+        limits.least_ns = 0;
+    ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
+    if (!k->shape.is_older_than_known)
+        return;
+    const enum past_verdict past = judge_past(&f->past, &k->shape, f->limits.from_ns);
+    k->past = CT_LEAK_PAST_COARSE;
+    if (past == PAST_REFUTES)
+        k->shape.kind = CT_GROWTH_KIND_UNTOLD;
+    if (past != PAST_UNKNOWN)
+        return;
+    k->past = CT_LEAK_PAST_EXACT;
+    limits.from_ns = f->limits.exact_from_ns;
+    ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
+}
+
+static void count_live(const struct finder *f, struct ct_leak *k) {
+    const struct ct_site_history *h = &f->histories->list[k->group];
+    const struct ct_site_growth *g = &f->leaks->groups.list[k->group].growth;
+    uint64_t half = 0, all = 0;
+    for (size_t i = 0; i < h->birth_count; i++) {
+        const struct ct_site_birth *b = &h->births[i];
+        all += b->t_ns ? b->count : 0;
+        if (b->t_ns < f->first_ns)
+            continue;
+        k->never_freed_count += b->count;
+        k->never_freed_bytes += b->bytes;
+    }
+    for (size_t i = 0; i < h->birth_count && 2 * half < all; i++) {
+        half += h->births[i].t_ns ? h->births[i].count : 0;
+        k->median_ns = h->births[i].t_ns;
+    }
+    if (k->never_freed_count > g->taken_count)
+        k->never_freed_count = g->taken_count;
+    if (k->never_freed_bytes > g->taken_bytes)
+        k->never_freed_bytes = g->taken_bytes;
+}
+
+static void add(struct ct_leak **list, size_t *count, const struct ct_leak *k) {
+    *list = ct_heap_resize(*list, *count + 1, sizeof **list);
+    (*list)[(*count)++] = *k;
+}
+
+static void judge_site(const struct finder *f, size_t group) {
+    struct ct_leaks *l = f->leaks;
+    struct ct_leak k = {.group = group};
+    if (l->groups.list[group].kind == CT_HOLDING_IDLE)
+        return;
+    find_shape(f, &k);
+    if (ct_growth_kind_is_leak(k.shape.kind)) {
+        count_live(f, &k);
+        add(&l->growing, &l->growing_count, &k);
+    } else if (k.shape.kind == CT_GROWTH_KIND_SATURATING) {
+        count_live(f, &k);
+        add(&l->filled, &l->filled_count, &k);
+    } else if (k.shape.kind == CT_GROWTH_KIND_UNTOLD) {
+        l->untold++;
+        l->untold_bytes += l->groups.list[group].bytes;
+    }
+}
+
+static int compare_rates(const void *a, const void *b) {
+    const struct ct_leak *x = a, *y = b;
+    const uint64_t p = ct_growth_shape_in(&x->shape, HOUR), q = ct_growth_shape_in(&y->shape, HOUR);
+    if (p != q)
+        return p > q ? -1 : 1;
+    return x->group < y->group ? -1 : x->group > y->group;
+}
+
+static int compare_groups(const void *a, const void *b) { // which are sorted by their bytes
+    const struct ct_leak *x = a, *y = b;
+    return x->group < y->group ? -1 : x->group > y->group;
+}
+
+static void judge_sites(const struct finder *f) {
+    struct ct_leaks *l = f->leaks;
+    for (size_t i = 0; i < l->groups.count; i++)
+        judge_site(f, i);
+    if (l->growing_count)
+        qsort(l->growing, l->growing_count, sizeof *l->growing, compare_rates);
+    if (l->filled_count)
+        qsort(l->filled, l->filled_count, sizeof *l->filled, compare_groups);
+}
+
+// ---- PyTorch's pool -----------------------------------------------------------------------------
+
+// The pool grows without need if the most that blocks fill of it rises by less than a quarter of
+// what is reserved more.
+static void judge_pool(const struct finder *f) {
+    struct ct_leaks_pool *p = &f->leaks->pool;
+    const struct ct_pool_history *h = &f->histories->pool;
+    const struct ct_least_stretch *window = &f->histories->window;
+    struct ct_growth_limits limits = f->limits;
+    if (limits.exact_from_ns > limits.from_ns)
+        limits.from_ns = limits.exact_from_ns;
+    ct_growth_shape_find_reserved(&p->shape, h, window, &limits);
+    if (!ct_growth_kind_is_leak(p->shape.kind))
+        return;
+    const unsigned first = ct_least_stretch_part(window, limits.from_ns),
+                   since = ct_least_stretch_part(window, p->shape.since_ns);
+    for (unsigned i = first; i < PARTS; i++) {
+        uint64_t *most = i <= since ? &p->most_before : &p->most_since;
+        *most = h->most_filled[i] > *most ? h->most_filled[i] : *most;
+    }
+    p->is_fragmenting = subtract(p->most_since, p->most_before) <= p->shape.kept_bytes / 4;
+}
+
+// ---- interface ----------------------------------------------------------------------------------
+
+static void find_full(struct ct_leaks *l) {
+    uint64_t per_hour = 0;
+    for (size_t i = 0; i < l->growing_count; i++)
+        per_hour += ct_growth_shape_in(&l->growing[i].shape, HOUR);
+    if (l->pool.is_fragmenting)
+        per_hour += ct_growth_shape_in(&l->pool.shape, HOUR);
+    const struct ct_growth_shape all = {.grown_bytes = per_hour, .grown_ns = HOUR};
+    l->full_known = ct_leaks_full_in(l, &all, &l->full_in_ns);
+}
+
+static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h,
+                      const struct ct_start_up *u, struct ct_trace *t,
+                      const struct ct_leaks_request *q) {
+    struct finder f = {.leaks = l, .histories = h, .start_up = u};
+    f.limits =
+        (struct ct_growth_limits){l->from_ns, l->to_ns, l->shortest_ns, h->exact_from_ns, h->lost};
+    f.first_ns = q->from_ns > t->t_first_ns ? q->from_ns : t->t_first_ns;
+    read_past(&f.past, t, h, q->device);
+    judge_sites(&f);
+    judge_pool(&f);
+    free(f.past.cells);
+    l->exact_from_ns = h->exact_from_ns;
+    find_full(l);
+}
+
+void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
+                   const struct ct_leaks_request *q) {
+    struct ct_start_up u = {.phases = q->phases};
+    struct ct_replay replay;
+    struct ct_live_totals now;
+    struct ct_site_histories histories;
+    *l = (struct ct_leaks){0};
+    replay_to_moment(&replay, &u, t, q->moment);
+    read_moment(l, &now, &replay, q);
+    read_pool(l, &replay, q->device);
+    ct_replay_free(&replay);
+    set_window(l, &u, t, q);
+    ct_site_groups_refine(s, now.holdings, now.holding_count);
+    ct_site_groups_build(&l->groups, s, now.holdings, now.holding_count);
+    ct_site_histories_init(&histories, l->from_ns, l->to_ns);
+    const struct ct_site_growth_request growth = {.moment = q->moment,
+                                                  .from_ns = q->from_ns,
+                                                  .device = q->device,
+                                                  .rows = now.rows,
+                                                  .histories = &histories};
+    (void)ct_site_growth_measure(&l->groups, s, t, &growth);
+    ct_live_at_free(&now);
+    judge_all(l, &histories, &u, t, q);
+    ct_start_up_free(&u);
+    ct_site_histories_free(&histories);
+}
+
+int ct_leaks_is_too_short(const struct ct_leaks *l) {
+    return !l->growing_count && (l->to_ns < l->from_ns || l->to_ns - l->from_ns < l->shortest_ns);
+}
+
+int ct_leaks_full_in(const struct ct_leaks *l, const struct ct_growth_shape *s, uint64_t *ns) {
+    if (!l->free_known || !s->grown_bytes || !s->grown_ns)
+        return 0;
+    const unsigned __int128 time = (unsigned __int128)l->free_bytes * s->grown_ns / s->grown_bytes;
+    *ns = time > UINT64_MAX ? UINT64_MAX : (uint64_t)time;
+    return 1;
+}
+
+void ct_leaks_free(struct ct_leaks *l) {
+    ct_site_groups_free(&l->groups);
+    free(l->growing);
+    free(l->filled);
+    *l = (struct ct_leaks){0};
+}

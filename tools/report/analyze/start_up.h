@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the start-up of a program ends and when it worked, by the phases of its stacks: loading,
+// warm-up and capture are start-up, passes of a model are work.
+#ifndef CT_START_UP_H
+#define CT_START_UP_H
+
+#include "replay/replay.h"
+#include "symbols/phases.h"
+
+enum { CT_START_UP_WORK_TIMES = 1 << 16 };
+
+struct ct_start_up {
+    struct ct_phases *phases;              // NULL: nothing is found
+    uint64_t last_start_ns, first_work_ns; // 0: there was none
+    // Times of work, at least `spacing_ns` apart.
+    uint64_t *work;
+    size_t work_count;
+    uint64_t spacing_ns;
+};
+
+// For each event, in their order.
+void ct_start_up_note_event(struct ct_start_up *u, const struct ct_event *e);
+// Of overwritten events, what is left of them tells.
+void ct_start_up_note_live(struct ct_start_up *u, const struct ct_live *l);
+// The end of the start-up: of its last phase or, without one, where the work begins. 0: not known.
+uint64_t ct_start_up_end(const struct ct_start_up *u);
+// The position of the first time of work after a time.
+size_t ct_start_up_find_work(const struct ct_start_up *u, uint64_t t_ns);
+void ct_start_up_free(struct ct_start_up *u);
+
+#endif

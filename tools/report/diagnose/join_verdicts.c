@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/join_verdicts.h"
+
+#include "base/heap.h"
+
+// What cannot be seen from calls for memory: the program refused without asking, or was slow.
+static int is_without_request(enum ct_scenario s) {
+    return s == CT_SCENARIO_KV_EXHAUSTION || s == CT_SCENARIO_PREEMPTION ||
+           s == CT_SCENARIO_PREFIX_CACHE_PRESSURE || s == CT_SCENARIO_HOST_MEMORY ||
+           s == CT_SCENARIO_DRIVER_MISMATCH || s == CT_SCENARIO_CO_TENANT ||
+           s == CT_SCENARIO_MIS_BUDGET;
+}
+
+static int says_nothing(enum ct_scenario s) {
+    return s == CT_SCENARIO_NONE || s == CT_SCENARIO_INCOMPLETE || s == CT_SCENARIO_UNKNOWN;
+}
+
+// Moves the evidence of a verdict to another one of its scenario. Two sources that agree are worth
+// more than one.
+static void merge(struct ct_verdict *to, struct ct_verdict *from, const char *source) {
+    for (size_t i = 0; i < from->evidence_count; i++) {
+        const struct ct_evidence *e = &from->evidence[i];
+        struct ct_evidence *added = ct_verdict_add_text(to, "%s: %s", source, e->text);
+        added->bytes_known = e->bytes_known;
+        added->bytes = e->bytes;
+    }
+    to->confidence = 1 - (1 - to->confidence) * (1 - from->confidence / 2);
+}
+
+// Takes a verdict over, texts and all.
+static void take(struct ct_verdicts *to, struct ct_verdict *from, double confidence) {
+    CT_HEAP_GROW(to->list, to->count, to->room);
+    to->list[to->count] = *from;
+    to->list[to->count++].confidence = confidence;
+    *from = (struct ct_verdict){.scenario = from->scenario};
+}
+
+// What a verdict of another source is worth beside a trace whose first verdict is `first`.
+static double weigh(enum ct_scenario first, const struct ct_verdict *other) {
+    const int quiet = first == CT_SCENARIO_NONE;
+    if (quiet && is_without_request(other->scenario))
+        return other->confidence;
+    if (first == CT_SCENARIO_UNKNOWN || first == CT_SCENARIO_INCOMPLETE)
+        return other->confidence;
+    return other->confidence / 2;
+}
+
+void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const char *source) {
+    const size_t own = to->count;
+    const enum ct_scenario first = own ? to->list[0].scenario : CT_SCENARIO_UNKNOWN;
+    double best = 0;
+    for (size_t i = 0; i < from->count; i++) {
+        struct ct_verdict *other = &from->list[i], *same = ct_verdicts_find(to, other->scenario);
+        if (same)
+            merge(same, other, source);
+        else if (!says_nothing(other->scenario)) {
+            const double confidence = weigh(first, other);
+            best = confidence > best ? confidence : best;
+            take(to, other, confidence);
+        }
+    }
+    // That nothing failed does not stand beside what did.
+    for (size_t i = 0; i < own; i++)
+        if (says_nothing(to->list[i].scenario) && best >= 0.5)
+            to->list[i].confidence = (1 - best) / 2;
+    ct_verdicts_sort(to);
+    ct_verdicts_free(from);
+}

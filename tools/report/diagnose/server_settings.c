@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/server_settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "base/version_order.h"
+
+static const char *const flag_names[] = {
+#define CT_TEXT_FLAG(ID, name, dashed) dashed,
+#include "text/flags.def"
+};
+
+// Defaults of vLLM by the first version that has them, the newest first. Source: its
+// vllm/config/cache.py and scheduler.py.
+static const struct {
+    enum ct_text_flag flag;
+    const char *since, *value;
+} defaults[] = {
+    {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.26", "0.92"},
+    {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.1", "0.9"},
+};
+
+static void set(struct ct_setting *s, enum ct_setting_source source, const char *text) {
+    struct ct_text_value number = {0};
+    size_t at = 0;
+    s->source = source;
+    ct_utf8_sanitize(s->text, sizeof s->text, text, strlen(text));
+    if (ct_template_read_number(text, strlen(text), &at, &number) && at == strlen(text) &&
+        number.known)
+        s->number = number.value;
+}
+
+static const char *find_default(const struct ct_facts *facts, enum ct_text_flag flag) {
+    if (!ct_facts_has_all_flags(facts) || !facts->program || strcmp(facts->program, "vllm") != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        if (defaults[i].flag == flag && ct_facts_has_version(facts, "vllm", defaults[i].since) == 1)
+            return defaults[i].value;
+    return NULL;
+}
+
+// A budget line of the log names the utilization that was used, whoever set it.
+static const struct ct_text_value *find_utilization(const struct ct_text_facts *log) {
+    for (size_t i = 0; i < log->count; i++)
+        if (log->list[i].values[CT_TEXT_UTIL].known && log->list[i].values[CT_TEXT_UTIL].value > 0)
+            return &log->list[i].values[CT_TEXT_UTIL];
+    return NULL;
+}
+
+struct ct_setting ct_server_settings_find(const struct ct_facts *facts,
+                                          const struct ct_text_facts *log, enum ct_text_flag flag) {
+    struct ct_setting s = {.source = CT_SETTING_UNKNOWN};
+    const char *given = ct_facts_find_flag(facts, flag_names[flag]);
+    const char *usual = given ? NULL : find_default(facts, flag);
+    if (given)
+        set(&s, CT_SETTING_TRACE, given);
+    else if (log && *log->settings[flag].value)
+        set(&s, CT_SETTING_LOG, log->settings[flag].value);
+    else if (log && flag == CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION && find_utilization(log)) {
+        s.source = CT_SETTING_LOG;
+        s.number = find_utilization(log)->value;
+        (void)snprintf(s.text, sizeof s.text, "%.2f", (double)s.number / 1000000);
+    } else if (usual)
+        set(&s, CT_SETTING_DEFAULT, usual);
+    return s;
+}

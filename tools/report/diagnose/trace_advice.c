@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/trace_advice.h"
+
+#include <inttypes.h>
+
+#include "base/human.h"
+#include "diagnose/server_settings.h"
+
+#define MILLION 1000000
+#define MIB (UINT64_C(1) << 20)
+
+static const char any_version[] = "vLLM 0.1 and later";
+
+static struct ct_human_text size(uint64_t bytes) {
+    return ct_human_bytes(bytes, CT_UNITS_IEC);
+}
+
+static struct ct_setting find_setting(const struct ct_judged *j, enum ct_text_flag flag) {
+    return ct_server_settings_find(j->c->facts, j->c->log, flag);
+}
+
+static const char *text_of(const struct ct_setting *s) {
+    return s->source == CT_SETTING_UNKNOWN ? NULL : s->text;
+}
+
+static int is_vllm(const struct ct_judged *j) {
+    return j->oom->phase.framework == CT_FRAMEWORK_VLLM ||
+           (j->c->facts->program && strcmp(j->c->facts->program, "vllm") == 0) || j->c->log;
+}
+
+// What of the KV cache is still to come where its allocation failed: by its size as set, else what
+// was asked for.
+static uint64_t find_cache_to_come(const struct ct_judged *j) {
+    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
+    const uint64_t whole = s.number > 0 ? (uint64_t)s.number / MILLION : 0,
+                   have = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_KV_CACHE);
+    if (j->phase != CT_PHASE_KV_CACHE)
+        return 0;
+    return whole > have ? whole - have : j->oom->bytes;
+}
+
+// A server's profile run shows what its largest step takes. What of that is not there now (in use by
+// a step, idle, or free) has to be left as well.
+uint64_t ct_trace_advice_need(const struct ct_judged *j) {
+    const uint64_t there = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) +
+                           ct_judged_row(j, CT_ACCOUNT_POOL_IDLE) +
+                           ct_judged_row(j, CT_ACCOUNT_FREE),
+                   wanted = j->c->profile_bytes + find_cache_to_come(j),
+                   more = wanted > there ? wanted - there : 0;
+    return more > j->cause.missing ? more : j->cause.missing;
+}
+
+// ---- the size of the KV cache -------------------------------------------------------------------
+
+// vLLM rounds what it is given down to whole blocks of all layers.
+static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uint64_t bytes,
+                           const char *why) {
+    const uint64_t now = (uint64_t)s->number / MILLION;
+    char to[24] = "";
+    if (s->number > 0 && now > bytes)
+        (void)snprintf(to, sizeof to, "%" PRIu64, (now - bytes) / (16 * MIB) * (16 * MIB));
+    struct ct_advice *a = ct_verdict_add_advice(
+        v, "%s: by %s; without this flag vLLM measures what fits", why, size(bytes).text);
+    ct_advice_set(a, "--kv-cache-memory-bytes", s->text, to, "vLLM 0.10.2 and later");
+}
+
+static void lower_utilization(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
+                              const char *why) {
+    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION);
+    const uint64_t capacity = j->c->capacity;
+    const int64_t cents = capacity ? (int64_t)((bytes * 100 + capacity - 1) / capacity) : 0;
+    const int64_t lowered = s.number / (MILLION / 100) - cents;
+    char to[24] = "";
+    if (s.number > 0 && s.number <= MILLION && cents && lowered > 0)
+        (void)snprintf(to, sizeof to, "%.2f", (double)lowered / 100);
+    struct ct_advice *a =
+        cents ? ct_verdict_add_advice(v, "%s: by %s, up to %" PRId64 " %% of %s", why,
+                                      size(bytes).text, cents, size(capacity).text)
+              : ct_verdict_add_advice(v, "%s: by %s", why, size(bytes).text);
+    ct_advice_set(a, "--gpu-memory-utilization", text_of(&s), to, any_version);
+}
+
+void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
+                           const char *why) {
+    const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
+    if (!is_vllm(j) || !bytes)
+        return;
+    if (kv.source != CT_SETTING_UNKNOWN)
+        lower_kv_bytes(&kv, v, bytes, why);
+    else
+        lower_utilization(j, v, bytes, why);
+}
+
+// ---- settings of which a request has a row each -----------------------------------------------------
+
+// What a setting can be so that a request that grows with it is no larger than what was free; 0:
+// not known.
+static int64_t scale(const struct ct_judged *j, int64_t now, int64_t step) {
+    const uint64_t asked = j->oom->bytes, free = j->reason.free;
+    if (now <= 0 || !j->oom->bytes_known || !j->reason.free_known || !asked || free >= asked)
+        return 0;
+    return (int64_t)((__int128)now * (__int128)free / (__int128)asked) / step * step;
+}
+
+static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_text_flag flag,
+                       const char *name, int64_t step, const char *why) {
+    const struct ct_setting s = find_setting(j, flag);
+    const int64_t lowered = scale(j, s.number / MILLION, step);
+    char to[24] = "";
+    if (lowered)
+        (void)snprintf(to, sizeof to, "%" PRId64, lowered);
+    ct_advice_set(ct_verdict_add_advice(v, "%s", why), name, text_of(&s), to, any_version);
+}
+
+static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
+    lower_rows(j, v, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS, "--max-num-batched-tokens", 256, why);
+}
+
+// ---- by scenario --------------------------------------------------------------------------------
+
+static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
+    const int64_t ranks = s.number / MILLION;
+    char to[24] = "";
+    if (ranks > 0 && ranks < 1024)
+        (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);
+    ct_advice_set(ct_verdict_add_advice(
+                      v, "spread the weights over more GPUs: each then holds that much less"),
+                  "--tensor-parallel-size", text_of(&s), to, any_version);
+    ct_advice_set(ct_verdict_add_advice(v, "or load weights of fewer bits; no setting of the "
+                                           "budget makes room for weights"),
+                  "--quantization", NULL, NULL, "vLLM 0.2 and later");
+}
+
+static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_setting seqs = find_setting(j, CT_TEXT_FLAG_MAX_NUM_SEQS);
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller, for graphs");
+    ct_advice_set(ct_verdict_add_advice(v, "or capture fewer and smaller sizes"), "--max-num-seqs",
+                  text_of(&seqs), NULL, any_version);
+    ct_advice_set(ct_verdict_add_advice(v, "or do without graphs, which is slower"),
+                  "--enforce-eager", NULL, NULL, "vLLM 0.2.7 and later");
+}
+
+static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
+                          "make the KV cache smaller, for the warm-up");
+    lower_rows(j, v, CT_TEXT_FLAG_MAX_NUM_SEQS, "--max-num-seqs", 8,
+               "or let fewer requests run at once: the sampler's buffers have a row for each");
+}
+
+static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
+    advise_tokens(j, v, "or let a step have fewer tokens: the failed buffer has a row for each");
+}
+
+void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v) {
+    (void)j;
+    ct_advice_set(
+        ct_verdict_add_advice(v, "segments that grow leave no such blocks; cutrace-report frag "
+                                 "shows who holds each segment open"),
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", NULL, NULL,
+        "torch 2.1 and later; not together with vLLM's sleep mode before 0.20");
+}
+
+// Advice that needs no figures.
+static const struct {
+    enum ct_scenario scenario;
+    const char *text, *flag, *versions;
+} plain[] = {
+    {CT_SCENARIO_REPACK,
+     "spread the weights over more GPUs: the conversion holds a layer twice, and no setting of the "
+     "budget changes that",
+     "--tensor-parallel-size", any_version},
+    {CT_SCENARIO_LORA,
+     "lower it to the rank of the adapters in use: room for max_loras adapters of this rank is "
+     "taken at the start",
+     "--max-lora-rank", "vLLM 0.3 and later"},
+    {CT_SCENARIO_MULTIMODAL,
+     "allow fewer or smaller items: the profile run assumes the largest ones",
+     "--limit-mm-per-prompt", "vLLM 0.5 and later"},
+    {CT_SCENARIO_SLEEP_WAKE,
+     "wake the weights first and the KV cache later, by tags, and only when what took their place "
+     "meanwhile was given back",
+     NULL, NULL},
+    {CT_SCENARIO_WEIGHT_SYNC,
+     "send the weights in smaller parts: the buffers that receive them are outside of the budget",
+     NULL, NULL},
+    {CT_SCENARIO_COMMUNICATION, "let NCCL say what it could not allocate", "NCCL_DEBUG=INFO",
+     "NCCL 2"},
+    {CT_SCENARIO_TRAINING_STEP,
+     "lower the batch size of a device, or recompute activations (gradient checkpointing)", NULL,
+     NULL},
+};
+
+void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
+    switch (v->scenario) {
+    case CT_SCENARIO_STARTUP_WEIGHTS:
+        advise_weights(j, v);
+        break;
+    case CT_SCENARIO_STARTUP_PROFILE:
+        advise_tokens(j, v,
+                      "let a step have fewer tokens: the profile run takes what the largest "
+                      "step can take, whatever the utilization");
+        break;
+    case CT_SCENARIO_STARTUP_KV_POOL:
+        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
+        break;
+    case CT_SCENARIO_GRAPH_CAPTURE:
+        advise_graphs(j, v);
+        break;
+    case CT_SCENARIO_WARMUP:
+        advise_warmup(j, v);
+        break;
+    case CT_SCENARIO_BURST_PREFILL:
+    case CT_SCENARIO_LOGITS:
+    case CT_SCENARIO_SPECULATIVE:
+        advise_serving(j, v);
+        break;
+    default:
+        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+            if (plain[i].scenario == v->scenario)
+                ct_advice_set(ct_verdict_add_advice(v, "%s", plain[i].text), plain[i].flag, NULL,
+                              NULL, plain[i].versions);
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/trace_case.h"
+
+#include "base/human.h"
+
+static struct ct_human_text size(uint64_t bytes) {
+    return ct_human_bytes(bytes, CT_UNITS_IEC);
+}
+
+struct ct_judged ct_judged_make(const struct ct_trace_case *c, struct ct_verdicts *to) {
+    const struct ct_oom_event *o = c->crossing;
+    struct ct_judged j = {.c = c, .oom = o, .verdicts = to};
+    j.reason = ct_oom_reason_find(o, 0);
+    j.cause = ct_oom_cause_find(o, &j.reason, &c->scan->growths);
+    j.phase = o->phase.phase;
+    j.component = ct_phases_find_component(c->phases, o->stack);
+    return j;
+}
+
+uint64_t ct_judged_row(const struct ct_judged *j, enum ct_account_row_kind kind) {
+    return j->c->account->row[kind].bytes;
+}
+
+// ---- evidence -----------------------------------------------------------------------------------
+
+static void set_bytes(struct ct_evidence *e, uint64_t bytes) {
+    e->bytes_known = 1;
+    e->bytes = bytes;
+}
+
+static void add_request(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_oom_event *o = j->oom;
+    const struct ct_human_text asked = size(o->bytes), free = size(j->reason.free);
+    const char *much = o->bytes_known ? asked.text : "an unknown size";
+    struct ct_evidence *e =
+        j->reason.free_known
+            ? ct_verdict_add_event(v, o->event, o->t_ns, "asked for %s; %s was free", much,
+                                   free.text)
+            : ct_verdict_add_event(v, o->event, o->t_ns, "asked for %s; what was free is not known",
+                                   much);
+    if (o->bytes_known)
+        set_bytes(e, o->bytes);
+}
+
+struct ct_verdict *ct_judged_add(const struct ct_judged *j, enum ct_scenario scenario,
+                                 double confidence, const char *summary) {
+    const int device = j->oom->device < CT_MAX_DEVICES ? j->oom->device : -1;
+    struct ct_verdict *v =
+        ct_verdicts_add(j->verdicts, scenario, confidence, device, "%s", summary);
+    add_request(j, v);
+    return v;
+}
+
+void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v) {
+    if (j->phase != CT_PHASE_UNKNOWN)
+        (void)ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "during: %s%s",
+                                   ct_phases_title(&j->oom->phase).text,
+                                   j->oom->phase.inferred ? " (by time)" : "");
+}
+
+void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
+                         const char *text) {
+    set_bytes(
+        ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s", text, size(bytes).text),
+        bytes);
+}
+
+// The largest row of at least 2 % of the device that was not said yet, or CT_ACCOUNT_ROWS.
+static unsigned find_largest(const struct ct_account *a, const unsigned char *said) {
+    unsigned largest = CT_ACCOUNT_ROWS;
+    for (unsigned i = 0; i < CT_ACCOUNT_ROWS; i++)
+        if (!said[i] && a->row[i].bytes >= a->capacity / 50 &&
+            (largest == CT_ACCOUNT_ROWS || a->row[i].bytes > a->row[largest].bytes))
+            largest = i;
+    return largest;
+}
+
+void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
+    enum { MOST = 3 };
+    const struct ct_account *a = j->c->account;
+    unsigned char said[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_FREE] = 1};
+    for (int n = 0; n < MOST && a->known; n++) {
+        const unsigned i = find_largest(a, said);
+        if (i == CT_ACCOUNT_ROWS)
+            return;
+        said[i] = 1;
+        struct ct_evidence *e =
+            ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s of %s",
+                                 ct_account_row_title((enum ct_account_row_kind)i),
+                                 size(a->row[i].bytes).text, size(a->capacity).text);
+        set_bytes(e, a->row[i].bytes);
+    }
+}
+
+// Whether a stack has taken what it holds once, and has given nothing back.
+static int is_taken_once(const struct ct_trace_case *c, const struct ct_holding *h) {
+    const struct ct_stack_totals *all = &c->scan->totals[h->kind];
+    return h->stack < all->count && all->list[h->stack].count == h->count &&
+           all->list[h->stack].bytes == h->bytes;
+}
+
+// The KV cache of a server is allocated once, and requests take blocks of it that are no memory of
+// the device. Where that is true of this trace it is said, because the cache is the usual suspect.
+void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < j->c->live->holding_count; i++) {
+        const struct ct_holding *h = &j->c->live->holdings[i];
+        if (h->kind >= CT_HOLDING_STACKS ||
+            ct_phases_find_component(j->c->phases, h->stack) != CT_COMPONENT_KV_CACHE)
+            continue;
+        if (!is_taken_once(j->c, h))
+            return; // some was given back, or it is from before the trace
+        bytes += h->bytes;
+    }
+    if (bytes)
+        set_bytes(ct_verdict_add_text(v,
+                                      "KV cache: %s, allocated once and never given back; it is "
+                                      "not what grew",
+                                      size(bytes).text),
+                  bytes);
+}

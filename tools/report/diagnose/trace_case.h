@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verdicts of a trace are made of: the moment that decides, and what is known of the
+// process and of the log beside it.
+#ifndef CT_TRACE_CASE_H
+#define CT_TRACE_CASE_H
+
+#include "analyze/account.h"
+#include "analyze/leaks.h"
+#include "analyze/oom_cause.h"
+#include "analyze/scan.h"
+#include "diagnose/verdicts.h"
+#include "read/facts.h"
+#include "text/facts.h"
+
+struct ct_trace_case {
+    const struct ct_trace *trace;
+    const struct ct_scan *scan;
+    const struct ct_oom_event *crossing; // NULL: no request failed
+    const struct ct_live_totals *live;   // of the crossing's device, or at the peak
+    const struct ct_account *account;    // of the same
+    const struct ct_leaks *leaks;        // of that device up to there; NULL: not looked for
+    struct ct_phases *phases;
+    const struct ct_facts *facts;
+    const struct ct_text_facts *log; // NULL: there is none
+    int device;                      // index; -1: none was used
+    uint64_t capacity;               // of the device in bytes; 0: unknown
+    uint64_t profile_bytes; // that the profile run took above what was there before; 0: not known
+    uint64_t earlier_ooms;  // calls out of memory whose events were overwritten
+    int is_complete;        // every event from the start of the process to its end
+};
+
+// A failed request, as the rules see it.
+struct ct_judged {
+    const struct ct_trace_case *c;
+    const struct ct_oom_event *oom;
+    struct ct_oom_reason reason;
+    struct ct_oom_cause cause;
+    enum ct_phase phase;
+    enum ct_component component; // of what was asked for
+    struct ct_verdicts *verdicts;
+};
+
+struct ct_judged ct_judged_make(const struct ct_trace_case *c, struct ct_verdicts *to);
+uint64_t ct_judged_row(const struct ct_judged *j, enum ct_account_row_kind kind);
+// Adds a verdict whose first evidence is the request.
+struct ct_verdict *ct_judged_add(const struct ct_judged *j, enum ct_scenario scenario,
+                                 double confidence, const char *summary);
+// Adds evidence: the phase of the request; the largest rows of the account; that the KV cache is
+// not the cause, where that is so; bytes at the moment of the request.
+void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v);
+void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v);
+void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v);
+void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
+                         const char *text);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/trace_causes.h"
+
+#include "base/human.h"
+#include "diagnose/leak_verdict.h"
+#include "diagnose/trace_advice.h"
+
+#define GIB (UINT64_C(1) << 30)
+
+static struct ct_human_text size(uint64_t bytes) {
+    return ct_human_bytes(bytes, CT_UNITS_IEC);
+}
+
+// ---- requests that a larger device would not have served ------------------------------------------
+
+static int judge_no_device_memory(const struct ct_judged *j) {
+    if (j->reason.kind == CT_OOM_REASON_HOST_MEMORY) {
+        struct ct_verdict *v =
+            ct_judged_add(j, CT_SCENARIO_HOST_PINNED, 0.9,
+                          "page-locked memory of the host was refused, not memory of the GPU");
+        ct_judged_add_phase(j, v);
+        ct_verdict_set_refuted_by(v, "host memory that was free, and a limit (ulimit -l) above it");
+        return 1;
+    }
+    if (j->reason.kind == CT_OOM_REASON_ADDRESS_SPACE) {
+        (void)ct_judged_add(j, CT_SCENARIO_UNKNOWN, 0.8, "addresses were refused, not memory");
+        return 1;
+    }
+    return 0;
+}
+
+static int judge_impossible(const struct ct_judged *j) {
+    if (!j->cause.exceeds_device)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.92,
+                                         "one request for more than the device has");
+    ct_judged_add_phase(j, v);
+    (void)ct_verdict_add_advice(v, "no setting helps; look at the call site of the request");
+    return 1;
+}
+
+static int judge_limit(const struct ct_judged *j) {
+    if (j->reason.kind != CT_OOM_REASON_POOL_LIMIT)
+        return 0;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_MIS_BUDGET, 0.8,
+                      "PyTorch failed the request without asking the driver: a limit of its own");
+    ct_judged_add_phase(j, v);
+    (void)ct_verdict_add_advice(v, "look for set_per_process_memory_fraction in the program, or "
+                                   "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF");
+    return 1;
+}
+
+int ct_trace_causes_not_full(const struct ct_judged *j) {
+    return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j);
+}
+
+// ---- what holds the missing bytes ---------------------------------------------------------------
+
+// Others on the device hold more than was missing. What they hold while the weights are loaded is
+// rather a part of the plan than the surprise that broke it.
+static int judge_others(const struct ct_judged *j) {
+    if (!j->cause.others_bytes)
+        return 0;
+    const int is_start = j->phase == CT_PHASE_WEIGHTS || j->phase == CT_PHASE_PROFILE ||
+                         j->phase == CT_PHASE_REPACK || j->phase == CT_PHASE_INIT;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_CO_TENANT, is_start ? 0.7 : 0.88,
+                      "other processes hold more of the device than was missing");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_bytes(j, v, j->cause.others_bytes,
+                        "other processes and the driver hold, by NVML");
+    ct_judged_add_bytes(j, v, j->cause.missing, "missing");
+    (void)ct_verdict_add_advice(v,
+                                "end the other process; nvidia-smi lists the processes of a GPU");
+    ct_trace_advice_leave(j, v, j->cause.others_bytes, "or make the KV cache smaller");
+    ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
+                                 "same job");
+    return 1;
+}
+
+// Enough was idle in PyTorch's pool, in blocks of which none was large enough.
+static int judge_fragmentation(const struct ct_judged *j) {
+    const struct ct_pool_growth *w = j->cause.pool;
+    if (!w || w->cause != CT_GROWTH_FRAGMENTED || !j->oom->pool.known)
+        return 0;
+    const int is_much = w->free.bytes >= GIB || w->free.bytes >= j->oom->pool.segment_bytes / 10;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_FRAGMENTATION, is_much ? 0.87 : 0.28,
+                      "PyTorch's pool had enough idle memory, but no idle block was large enough");
+    ct_judged_add_phase(j, v);
+    struct ct_evidence *e = ct_verdict_add_event(
+        v, w->event, w->t_ns, "%s was idle in %s free blocks, the largest of %s",
+        size(w->free.bytes).text, ct_human_count(w->free.ranges).text, size(w->free.largest).text);
+    e->bytes_known = 1;
+    e->bytes = w->free.bytes;
+    ct_judged_add_bytes(j, v, j->oom->pool.held_open_bytes,
+                        "idle in segments that blocks hold open");
+    ct_trace_advice_fragmentation(j, v);
+    ct_verdict_set_refuted_by(v, "the same request failing with expandable segments");
+    return is_much;
+}
+
+static int is_server(const struct ct_judged *j) {
+    return j->oom->phase.framework == CT_FRAMEWORK_VLLM ||
+           j->oom->phase.framework == CT_FRAMEWORK_SGLANG;
+}
+
+// What code outside of the server has allocated in its process, as far as stacks of Python show it.
+static uint64_t find_own(const struct ct_judged *j) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < j->c->live->holding_count; i++) {
+        const struct ct_holding *h = &j->c->live->holdings[i];
+        if (h->kind >= CT_HOLDING_STACKS || !ct_phases_has_python(j->c->phases, h->stack))
+            continue;
+        const enum ct_phase phase = ct_phases_find(j->c->phases, h->stack).phase;
+        if (phase == CT_PHASE_UNKNOWN &&
+            ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_OTHER)
+            bytes += h->bytes;
+    }
+    return bytes;
+}
+
+// Memory of the process that its server's budget does not know: graph executables, and tensors of
+// the program's own.
+static int judge_budget(const struct ct_judged *j) {
+    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS), own = find_own(j);
+    const uint64_t missing = j->cause.missing, capacity = j->c->capacity;
+    const int by_graphs = graphs >= missing && graphs >= capacity / 200,
+              by_own = own >= missing && own >= capacity / 50;
+    const int is_late = j->phase != CT_PHASE_WEIGHTS && j->phase != CT_PHASE_REPACK &&
+                        j->phase != CT_PHASE_PROFILE && j->phase != CT_PHASE_WAKE_UP &&
+                        j->phase != CT_PHASE_GRAPHS && j->phase != CT_PHASE_INIT;
+    if (!is_server(j) || !missing || !is_late || (!by_graphs && !by_own))
+        return 0;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_MIS_BUDGET, by_own ? 0.86 : 0.84,
+                      "memory that the server's budget does not know holds more than was missing");
+    ct_judged_add_phase(j, v);
+    if (by_graphs)
+        ct_judged_add_bytes(j, v, graphs, "graph executables, as measured when they were made");
+    if (by_own)
+        ct_judged_add_bytes(j, v, own, "allocated by code outside of the server");
+    ct_judged_add_kv_cache(j, v);
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
+    ct_verdict_set_refuted_by(v, "the same request failing without that memory");
+    return 1;
+}
+
+// Contexts, modules and graphs outside of any allocation, in a program without a budget.
+static int judge_untracked(const struct ct_judged *j) {
+    const uint64_t bytes =
+        ct_judged_row(j, CT_ACCOUNT_GRAPHS) + ct_judged_row(j, CT_ACCOUNT_MODULES) +
+        ct_judged_row(j, CT_ACCOUNT_LIMITS) + ct_judged_row(j, CT_ACCOUNT_UNMEASURED);
+    if (is_server(j) || !j->cause.missing || bytes < j->cause.missing ||
+        bytes < j->c->capacity / 10 || bytes < 2 * GIB)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
+                                         "memory outside of any allocation holds more than was "
+                                         "missing");
+    ct_judged_add_bytes(j, v, bytes, "graphs, modules, limits and what no call accounts for");
+    (void)ct_verdict_add_advice(v, "cutrace-report frag shows its measured parts");
+    return 1;
+}
+
+int ct_trace_causes_full(const struct ct_judged *j) {
+    const int others = judge_others(j), scattered = judge_fragmentation(j),
+              leak = ct_leak_verdict_add(j->c, j, j->verdicts);
+    return (int)(others | scattered | leak | judge_budget(j) | judge_untracked(j));
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The phase of the request that failed says what could not be served; the account of that moment
+// says whether something else had taken its place (trace_causes.h).
+#include "diagnose/trace_verdicts.h"
+
+#include "base/human.h"
+#include "diagnose/leak_verdict.h"
+#include "diagnose/trace_advice.h"
+#include "diagnose/trace_causes.h"
+
+static struct ct_human_text size(uint64_t bytes) {
+    return ct_human_bytes(bytes, CT_UNITS_IEC);
+}
+
+// ---- by phase -----------------------------------------------------------------------------------
+
+// Parts of a server that name the scenario wherever they ask while it serves.
+static enum ct_scenario scenario_of_component(enum ct_component component) {
+    switch (component) {
+    case CT_COMPONENT_LOGITS:
+        return CT_SCENARIO_LOGITS;
+    case CT_COMPONENT_LORA:
+        return CT_SCENARIO_LORA;
+    case CT_COMPONENT_VISION:
+        return CT_SCENARIO_MULTIMODAL;
+    case CT_COMPONENT_SPECULATIVE:
+        return CT_SCENARIO_SPECULATIVE;
+    case CT_COMPONENT_COMMUNICATION:
+        return CT_SCENARIO_COMMUNICATION;
+    default:
+        return CT_SCENARIO_UNKNOWN;
+    }
+}
+
+static const struct {
+    enum ct_phase phase;
+    enum ct_scenario scenario;
+    const char *summary;
+} of_phase[] = {
+    {CT_PHASE_WEIGHTS, CT_SCENARIO_STARTUP_WEIGHTS, "the weights do not fit on the device"},
+    {CT_PHASE_REPACK, CT_SCENARIO_REPACK,
+     "the weights fit, but their conversion after loading needs more than was left"},
+    {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA, "loading a LoRA adapter needed more than was left"},
+    {CT_PHASE_PROFILE, CT_SCENARIO_STARTUP_PROFILE,
+     "the profile run, with the largest inputs that the settings allow, needs more than the weights "
+     "leave"},
+    {CT_PHASE_KV_CACHE, CT_SCENARIO_STARTUP_KV_POOL,
+     "the KV cache itself is larger than what was left"},
+    {CT_PHASE_WARMUP, CT_SCENARIO_WARMUP, "the warm-up needed more than the KV cache left"},
+    {CT_PHASE_WARMUP_KERNELS, CT_SCENARIO_WARMUP,
+     "the warm-up of kernels needed more than the KV cache left"},
+    {CT_PHASE_WARMUP_SAMPLER, CT_SCENARIO_WARMUP,
+     "the warm-up of the sampler needed more than the KV cache left"},
+    {CT_PHASE_GRAPHS, CT_SCENARIO_GRAPH_CAPTURE,
+     "the capture of CUDA graphs needed more than was left"},
+    {CT_PHASE_PROFILE_GRAPHS, CT_SCENARIO_GRAPH_CAPTURE,
+     "the trial capture of CUDA graphs needed more than was left"},
+    {CT_PHASE_SERVE, CT_SCENARIO_BURST_PREFILL,
+     "a step that serves requests needed more than was left"},
+    {CT_PHASE_SERVE_DUMMY, CT_SCENARIO_BURST_PREFILL, "a dummy step needed more than was left"},
+    {CT_PHASE_SLEEP, CT_SCENARIO_SLEEP_WAKE, "going to sleep needed more than was left"},
+    {CT_PHASE_WAKE_UP, CT_SCENARIO_SLEEP_WAKE,
+     "the wake-up needs the memory back that was given away, and it was taken meanwhile"},
+    {CT_PHASE_WEIGHT_SYNC, CT_SCENARIO_WEIGHT_SYNC,
+     "an update of the weights needed more than was left"},
+    {CT_PHASE_INIT_COMM, CT_SCENARIO_COMMUNICATION,
+     "the set-up of communication needed more than was left"},
+    {CT_PHASE_TRAIN_FORWARD, CT_SCENARIO_TRAINING_STEP,
+     "the forward pass of a training step needed more than was left"},
+    {CT_PHASE_TRAIN_BACKWARD, CT_SCENARIO_TRAINING_STEP,
+     "the backward pass of a training step needed more than was left"},
+    {CT_PHASE_TRAIN_OPTIMIZER, CT_SCENARIO_TRAINING_STEP,
+     "the optimizer's step needed more than was left"},
+    {CT_PHASE_TRAIN_OTHER, CT_SCENARIO_TRAINING_STEP, "a training step needed more than was left"},
+};
+
+// Where a component makes the difference: while serving, and encoders and adapters at the start.
+static enum ct_scenario refine(enum ct_phase phase, enum ct_scenario plain,
+                               enum ct_component component) {
+    const enum ct_scenario special = scenario_of_component(component);
+    if (special == CT_SCENARIO_UNKNOWN)
+        return plain;
+    const int is_serving = phase == CT_PHASE_SERVE || phase == CT_PHASE_SERVE_DUMMY,
+              is_loading_lora = phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA,
+              is_encoder = phase == CT_PHASE_PROFILE && special == CT_SCENARIO_MULTIMODAL;
+    return is_serving || is_loading_lora || is_encoder ? special : plain;
+}
+
+// `cause_known`: another verdict says what took the place.
+static int judge_phase(const struct ct_judged *j, int cause_known) {
+    for (size_t i = 0; i < sizeof of_phase / sizeof *of_phase; i++) {
+        if (of_phase[i].phase != j->phase)
+            continue;
+        const double confidence = j->oom->phase.inferred ? 0.55 : 0.82;
+        struct ct_verdict *v =
+            ct_judged_add(j, refine(j->phase, of_phase[i].scenario, j->component),
+                          cause_known ? confidence - 0.3 : confidence, of_phase[i].summary);
+        ct_judged_add_phase(j, v);
+        if (!cause_known)
+            ct_judged_add_account(j, v);
+        if (v->scenario != CT_SCENARIO_STARTUP_KV_POOL)
+            ct_judged_add_kv_cache(j, v);
+        ct_trace_advice_add(j, v);
+        ct_verdict_set_refuted_by(v, "another part of the process that grew just before (cutrace-"
+                                     "report diff of two moments, timeline)");
+        return 1;
+    }
+    return 0;
+}
+
+static void judge_unknown(const struct ct_judged *j) {
+    const enum ct_scenario special = scenario_of_component(j->component);
+    const int is_known = special != CT_SCENARIO_UNKNOWN;
+    struct ct_verdict *v =
+        ct_judged_add(j, special, is_known ? 0.5 : 0.3,
+                      is_known ? "a part of the program of this kind asked for more than was left"
+                               : "more was asked for than was left; no rule names the reason");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_account(j, v);
+    ct_judged_add_kv_cache(j, v);
+    if (!is_known)
+        (void)ct_verdict_add_advice(v, "cutrace-report oom shows the request and what was live; "
+                                       "top shows who holds the memory");
+}
+
+// The request was served after all.
+static int judge_recovered(const struct ct_judged *j) {
+    const struct ct_incident *n = &j->c->scan->incidents.list[j->oom->incident];
+    if (!n->recovered)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(
+        j, CT_SCENARIO_RECOVERED, 0.9,
+        n->retried ? "a request failed at first, and PyTorch's own retry got the memory"
+                   : "a request failed, and one of the same size succeeded later");
+    ct_judged_add_phase(j, v);
+    if (j->oom->recovered)
+        (void)ct_verdict_add_event(v, j->oom->recovered_event, j->oom->recovered_t_ns,
+                                   "the request was served");
+    ct_verdict_set_refuted_by(v, "an error that the program reported all the same");
+    return 1;
+}
+
+static void judge(const struct ct_trace_case *c, struct ct_verdicts *v) {
+    const struct ct_judged j = ct_judged_make(c, v);
+    if (ct_trace_causes_not_full(&j) || judge_recovered(&j))
+        return;
+    const int cause_known = ct_trace_causes_full(&j);
+    if (!judge_phase(&j, cause_known) && !cause_known)
+        judge_unknown(&j);
+}
+
+// ---- without a failed request -------------------------------------------------------------------
+
+static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
+    const struct ct_device_scan *d = &c->scan->device[c->device];
+    const struct ct_device_usage *now = &c->scan->end.readings.device[c->device];
+    if (d->peak_known) {
+        struct ct_evidence *e = ct_verdict_add_event(
+            v, d->peak_event, d->peak_t_ns, "%s allocated at the peak", size(d->peak_bytes).text);
+        e->bytes_known = 1;
+        e->bytes = d->peak_bytes;
+    }
+    if (now->free_known)
+        (void)ct_verdict_add_text(v, "at least %s of the device stayed free, by the readings",
+                                  size(now->free_min).text);
+}
+
+static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
+    const int device = c->device < CT_MAX_DEVICES ? c->device : -1;
+    if (c->earlier_ooms) {
+        struct ct_verdict *one =
+            ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 0.9, device,
+                            "calls ran out of memory earlier, and their events were overwritten");
+        (void)ct_verdict_add_text(one, "%s call%s out of memory, by the coarse history",
+                                  ct_human_count(c->earlier_ooms).text,
+                                  ct_human_plural(c->earlier_ooms));
+        (void)ct_verdict_add_advice(one, "record with a larger ring (CUTRACE_MAX_SIZE)");
+        return;
+    }
+    if (c->trace->incomplete && !c->trace->events) {
+        struct ct_verdict *one = ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 0.9, device,
+                                                 "the trace has no event and no end");
+        (void)ct_verdict_add_advice(one, "get the whole file, with its journal beside it");
+        return;
+    }
+    struct ct_verdict *one =
+        ct_verdicts_add(v, CT_SCENARIO_NONE, c->is_complete ? 0.95 : 0.75, device,
+                        c->is_complete ? "no request for memory failed"
+                                       : "no request for memory failed, as far as the trace goes");
+    if (c->device >= 0)
+        add_headroom(c, one);
+    if (ct_leak_verdict_add(c, NULL, v)) {
+        one = ct_verdicts_find(v, CT_SCENARIO_NONE);
+        one->confidence = 1 - ct_verdicts_find(v, CT_SCENARIO_LEAK)->confidence;
+    }
+    ct_verdict_set_refuted_by(one, c->is_complete ? "an error of the program's log: then the "
+                                                    "program itself refused (give the log: --log)"
+                                                  : "an error of the program's log behind the end "
+                                                    "of this trace (give the log: --log)");
+}
+
+void ct_trace_verdicts_find(const struct ct_trace_case *c, struct ct_verdicts *v) {
+    if (c->crossing)
+        judge(c, v);
+    else
+        judge_quiet(c, v);
+    ct_verdicts_sort(v);
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// leaks: call sites whose memory only grows, up to a moment; what has filled to a bound; a pool of
+// PyTorch's that grows without need.
+#include "analyze/leaks.h"
+
+#include <stdarg.h>
+
+#include "views/document.h"
+#include "views/label.h"
+#include "views/resumed.h"
+#include "views/table.h"
+#include "views/trace_state.h"
+#include "views/wrap.h"
+
+#define HOUR UINT64_C(3600000000000)
+
+enum { USUAL_ROWS = 10, FILLED_ROWS = 3 };
+
+static struct ct_human_text duration_of(uint64_t ns) {
+    return ns ? ct_human_seconds(ns) : (struct ct_human_text){"0 s"};
+}
+
+static const struct ct_site_group *group_of(const struct ct_leaks *l, const struct ct_leak *k) {
+    return &l->groups.list[k->group];
+}
+
+// ---- text: what grows ---------------------------------------------------------------------------
+
+static const struct ct_table_column columns[] = {
+    {"live", 0, CT_TABLE_RIGHT},          {"count", 8, CT_TABLE_RIGHT},
+    {"growing since", 3, CT_TABLE_RIGHT}, {"per hour", 0, CT_TABLE_RIGHT},
+    {"never freed", 5, CT_TABLE_RIGHT},   {"oldest", 7, CT_TABLE_RIGHT},
+    {"median", 9, CT_TABLE_RIGHT},        {"full in", 6, CT_TABLE_RIGHT},
+    {"shape", 4, CT_TABLE_LEFT},          {"confidence", 2, CT_TABLE_RIGHT},
+    {"call site", 0, CT_TABLE_LABEL},
+};
+
+static struct ct_human_text format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static struct ct_human_text format(const char *format, ...) {
+    struct ct_human_text t;
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(t.text, sizeof t.text, format, list);
+    va_end(list);
+    return t;
+}
+
+static struct ct_human_text format_age(const struct ct_leaks *l, uint64_t t_ns) {
+    if (!t_ns || t_ns > l->to_ns)
+        return format("-");
+    return duration_of(l->to_ns - t_ns);
+}
+
+static struct ct_human_text format_full(const struct ct_leaks *l, const struct ct_leak *k) {
+    uint64_t ns;
+    return ct_leaks_full_in(l, &k->shape, &ns) ? duration_of(ns) : format("-");
+}
+
+static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_leaks *l,
+                    const struct ct_leak *k) {
+    const struct ct_site_group *g = group_of(l, k);
+    char label[1600];
+    const struct ct_human_text cells[] = {
+        ct_label_size(v, g->bytes),
+        ct_human_count(g->count),
+        ct_label_time(v, k->shape.since_ns),
+        format("+%.38s", ct_label_size(v, ct_growth_shape_in(&k->shape, HOUR)).text),
+        format("%.17s of %.17s", ct_human_count(k->never_freed_count).text,
+               ct_human_count(g->growth.taken_count).text),
+        format_age(l, g->growth.oldest_ns),
+        format_age(l, k->median_ns),
+        format_full(l, k),
+        format("%s", ct_growth_kind_name(k->shape.kind)),
+        format("%.2f", k->shape.confidence)};
+    ct_table_begin_row(t);
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        ct_table_add_cell(t, cells[i].text);
+    ct_resumed_label(v, g, label, sizeof label);
+    ct_table_add_cell(t, label);
+}
+
+static void print_growing(struct ct_view *v, const struct ct_leaks *l) {
+    const size_t rows = v->options->top ? v->options->top : USUAL_ROWS;
+    struct ct_table table;
+    ct_table_init(&table, columns, sizeof columns / sizeof *columns, 0);
+    for (size_t i = 0; i < l->growing_count && i < rows; i++)
+        add_row(v, &table, l, &l->growing[i]);
+    ct_table_print(v, &table);
+    ct_table_free(&table);
+    if (l->growing_count > rows)
+        fprintf(v->out, "%zu more; --top %zu shows all\n", l->growing_count - rows,
+                l->growing_count);
+}
+
+static void print_full(struct ct_view *v, const struct ct_leaks *l) {
+    if (!l->growing_count && !l->pool.is_fragmenting)
+        return;
+    fputs("full: ", v->out);
+    if (!l->free_known)
+        fputs("- (how much of the device was free is not known)\n", v->out);
+    else
+        fprintf(v->out, "%s%s at %s; %s was free%s%s%s\n", l->full_known ? "in " : "",
+                l->full_known ? duration_of(l->full_in_ns).text : "-",
+                l->growing_count > 1 ? "these rates together" : "this rate",
+                ct_label_size(v, l->free_bytes).text, l->idle_bytes ? ", and " : "",
+                l->idle_bytes ? ct_label_size(v, l->idle_bytes).text : "",
+                l->idle_bytes ? " idle in PyTorch's pool" : "");
+}
+
+// ---- text: what does not ------------------------------------------------------------------------
+
+static void print_filled(struct ct_view *v, const struct ct_leaks *l) {
+    for (size_t i = 0; i < l->filled_count && i < FILLED_ROWS; i++) {
+        const struct ct_growth_shape *s = &l->filled[i].shape;
+        const struct ct_site_group *g = group_of(l, &l->filled[i]);
+        fprintf(v->out, "no leak: %s " CT_WRAP_NAME "%s" CT_WRAP_NAME_END " ",
+                ct_label_size(v, g->bytes).text, g->label);
+        if (s->is_slowing)
+            fprintf(v->out, "grows more and more slowly since %s, as a cache does\n",
+                    ct_label_time(v, s->since_ns).text);
+        else
+            fprintf(v->out, "has filled to its bound at %s, from %s on\n",
+                    ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
+    }
+    if (l->filled_count > FILLED_ROWS)
+        fprintf(v->out, "no leak: %zu more call sites have filled, or slow down\n",
+                l->filled_count - FILLED_ROWS);
+}
+
+static void print_pool(struct ct_view *v, const struct ct_leaks *l) {
+    const struct ct_leaks_pool *p = &l->pool;
+    if (!p->is_fragmenting)
+        return;
+    fprintf(
+        v->out,
+        "fragmentation: PyTorch's pool has grown by %s since %s (+%s per hour) to %s, while its "
+        "blocks filled at most %s before and %s since; see frag\n",
+        ct_label_size(v, p->shape.kept_bytes).text, ct_label_time(v, p->shape.since_ns).text,
+        ct_label_size(v, ct_growth_shape_in(&p->shape, HOUR)).text,
+        ct_label_size(v, p->reserved).text, ct_label_size(v, p->most_before).text,
+        ct_label_size(v, p->most_since).text);
+}
+
+static void print_untold(struct ct_view *v, const struct ct_leaks *l) {
+    if (l->untold && !ct_leaks_is_too_short(l))
+        fprintf(v->out,
+                "too little to tell: %zu call site%s with %s: seen for too short a time, or lost "
+                "frees or an earlier flush would explain it\n",
+                l->untold, ct_human_plural(l->untold), ct_label_size(v, l->untold_bytes).text);
+}
+
+static const char *name_moment(const struct ct_moment *m) {
+    static const char *const words[] = {"at the OOM, at", "at the peak, at", "at the end, at",
+                                        "at"};
+    return words[m->kind];
+}
+
+static void print_title(struct ct_view *v, int device, const struct ct_leaks *l,
+                        const struct ct_moment *m) {
+    const int is_short = ct_leaks_is_too_short(l);
+    fprintf(v->out, "%s%s%s: ", v->terminal->bold, ct_label_device(device).text,
+            v->terminal->reset);
+    if (l->growing_count)
+        fprintf(v->out, "%zu call site%s", l->growing_count,
+                l->growing_count == 1 ? " grows" : "s grow");
+    else if (is_short)
+        fprintf(v->out, "too short to tell whether a call site grows: %s of at least %s",
+                duration_of(l->to_ns > l->from_ns ? l->to_ns - l->from_ns : 0).text,
+                duration_of(l->shortest_ns).text);
+    else
+        fprintf(v->out, "no call site grows%s", ct_trace_state_until(v).text);
+    fprintf(v->out, "; %s live %s %s\n", ct_label_size(v, l->live_bytes).text, name_moment(m),
+            ct_label_time(v, m->t_ns).text);
+}
+
+// Which time was judged, and what is known of it.
+static void print_window(struct ct_view *v, const struct ct_leaks *l) {
+    int is_coarse = 0;
+    for (size_t i = 0; i < l->growing_count; i++)
+        is_coarse |= l->growing[i].past == CT_LEAK_PAST_COARSE;
+    fprintf(
+        v->out, "%sjudged: from %s%s to %s", v->terminal->dim, ct_label_time(v, l->from_ns).text,
+        l->is_start_up_known ? ", the end of the start-up," : "", ct_label_time(v, l->to_ns).text);
+    if (l->exact_from_ns)
+        fprintf(v->out, "; what was freed before %s is %s", ct_label_time(v, l->exact_from_ns).text,
+                is_coarse ? "bounded by the coarse history" : "not known");
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}
+
+static void print_device(struct ct_view *v, int device, const struct ct_leaks *l,
+                         const struct ct_moment *m) {
+    print_title(v, device, l, m);
+    if (l->growing_count)
+        print_growing(v, l);
+    if (m->kind != CT_MOMENT_OOM) // it is full
+        print_full(v, l);
+    print_pool(v, l);
+    print_filled(v, l);
+    print_untold(v, l);
+    print_window(v, l);
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static void add_shape(struct ct_json *j, const struct ct_growth_shape *s) {
+    const int is_leak = ct_growth_kind_is_leak(s->kind);
+    ct_json_text(j, "shape", ct_growth_kind_name(s->kind));
+    ct_json_number(j, "since_t_ns", s->since_ns);
+    ct_json_number_or_null(j, "filled_t_ns", s->filled_ns != 0, s->filled_ns);
+    ct_json_number(j, "kept_bytes", s->kept_bytes);
+    ct_json_number_or_null(j, "bytes_per_hour", is_leak, ct_growth_shape_in(s, HOUR));
+    ct_json_number_or_null(j, "steps", is_leak, s->steps);
+    if (is_leak)
+        ct_json_ratio(j, "confidence", (uint64_t)(s->confidence * 10000 + 0.5), 10000);
+    else
+        ct_json_null(j, "confidence");
+}
+
+static void add_full(struct ct_json *j, const struct ct_leaks *l, const struct ct_growth_shape *s) {
+    uint64_t ns = 0;
+    const int known = ct_growth_kind_is_leak(s->kind) && ct_leaks_full_in(l, s, &ns);
+    ct_json_number_or_null(j, "full_in_ns", known, ns);
+}
+
+static void add_site(struct ct_view *v, struct ct_json *j, const struct ct_leaks *l,
+                     const struct ct_leak *k) {
+    const struct ct_site_group *g = group_of(l, k);
+    ct_json_open(j, NULL, '{');
+    ct_json_text(j, "kind", ct_holding_kind_name(g->kind));
+    ct_json_text(j, "site", g->label);
+    ct_json_number(j, "bytes", g->bytes);
+    ct_json_number(j, "count", g->count);
+    add_shape(j, &k->shape);
+    ct_json_text(j, "past", k->past == CT_LEAK_PAST_COARSE ? "coarse" : "exact");
+    add_full(j, l, &k->shape);
+    ct_json_number(j, "taken_count", g->growth.taken_count);
+    ct_json_number(j, "taken_bytes", g->growth.taken_bytes);
+    ct_json_number(j, "never_freed_count", k->never_freed_count);
+    ct_json_number(j, "never_freed_bytes", k->never_freed_bytes);
+    ct_json_number_or_null(j, "oldest_t_ns", g->growth.oldest_ns != 0, g->growth.oldest_ns);
+    ct_json_number_or_null(j, "median_t_ns", k->median_ns != 0, k->median_ns);
+    ct_json_number_or_null(j, "lifetime_ns", k->shape.lifetime_ns != 0, k->shape.lifetime_ns);
+    ct_json_number(j, "stacks", g->stacks);
+    ct_call_sites_json_stack(j, v->sites, "stack", g->stack);
+    ct_json_close(j, '}');
+}
+
+static void add_sites(struct ct_view *v, struct ct_json *j, const char *key,
+                      const struct ct_leaks *l, const struct ct_leak *list, size_t count) {
+    ct_json_open(j, key, '[');
+    for (size_t i = 0; i < count && (!v->options->top || i < v->options->top); i++)
+        add_site(v, j, l, &list[i]);
+    ct_json_close(j, ']');
+}
+
+static void add_pool(struct ct_json *j, const struct ct_leaks *l) {
+    const struct ct_leaks_pool *p = &l->pool;
+    if (!p->is_fragmenting) {
+        ct_json_null(j, "fragmentation");
+        return;
+    }
+    ct_json_open(j, "fragmentation", '{');
+    add_shape(j, &p->shape);
+    add_full(j, l, &p->shape);
+    ct_json_number(j, "reserved_bytes", p->reserved);
+    ct_json_number(j, "filled_bytes", p->filled);
+    ct_json_number(j, "most_filled_before_bytes", p->most_before);
+    ct_json_number(j, "most_filled_since_bytes", p->most_since);
+    ct_json_close(j, '}');
+}
+
+static void add_device(struct ct_view *v, struct ct_json *j, int device, const struct ct_leaks *l) {
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", device);
+    ct_json_number(j, "bytes", l->live_bytes);
+    ct_json_text(j, "rows", l->rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
+    ct_json_number(j, "from_t_ns", l->from_ns);
+    ct_json_number(j, "to_t_ns", l->to_ns);
+    ct_json_bool(j, "start_up_known", l->is_start_up_known);
+    ct_json_number_or_null(j, "exact_from_t_ns", l->exact_from_ns != 0, l->exact_from_ns);
+    ct_json_bool(j, "too_short", ct_leaks_is_too_short(l));
+    ct_json_number(j, "shortest_ns", l->shortest_ns);
+    ct_json_number_or_null(j, "free_bytes", l->free_known, l->free_bytes);
+    ct_json_number(j, "idle_bytes", l->idle_bytes);
+    ct_json_number_or_null(j, "full_in_ns", l->full_known, l->full_in_ns);
+    add_sites(v, j, "growing", l, l->growing, l->growing_count);
+    add_sites(v, j, "filled", l, l->filled, l->filled_count);
+    ct_json_number(j, "untold", l->untold);
+    ct_json_number(j, "untold_bytes", l->untold_bytes);
+    add_pool(j, l);
+    ct_json_close(j, '}');
+}
+
+static void add_moment(struct ct_json *j, const struct ct_moment *m) {
+    ct_json_open(j, "moment", '{');
+    ct_json_text(j, "what", ct_moment_kind_name(m->kind));
+    if (m->device >= 0)
+        ct_document_add_device(j, "device", m->device);
+    else
+        ct_json_null(j, "device");
+    ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
+    ct_json_number(j, "t_ns", m->t_ns);
+    ct_json_close(j, '}');
+}
+
+// ---- the view -----------------------------------------------------------------------------------
+
+// Unless another one is asked for: the OOM of device memory that was not recovered, else the end.
+static struct ct_moment find_moment(const struct ct_view *v, const struct ct_scan *s) {
+    const struct ct_oom_event *o = ct_scan_find_crossing(s);
+    enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_END);
+    const int is_asked = v->options->at_end || v->options->at.kind != CT_TIME_NONE;
+    if (!is_asked && o && !o->recovered && ct_incidents_is_device_memory(o))
+        wanted = CT_MOMENT_OOM;
+    if (wanted == CT_MOMENT_OOM && !o)
+        ct_terminal_warn("warning: --at: there is no such moment; leaks describes the peak");
+    return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), v->at_ns);
+}
+
+static void show_device(struct ct_view *v, int device, const struct ct_moment *m,
+                        struct ct_json *j) {
+    const struct ct_leaks_request request = {.moment = m,
+                                             .from_ns = v->from_ns,
+                                             .device = device,
+                                             .rows = v->options->segments ? CT_ROWS_BY_SEGMENT
+                                                                          : CT_ROWS_BY_BLOCK,
+                                             .phases = v->phases};
+    struct ct_leaks leaks;
+    ct_leaks_find(&leaks, v->sites, v->trace, &request);
+    if (j)
+        add_device(v, j, device, &leaks);
+    else
+        print_device(v, device, &leaks, m);
+    ct_leaks_free(&leaks);
+}
+
+static void begin_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
+                       const struct ct_moment *m) {
+    ct_document_begin(j, v);
+    ct_document_add_trace(j, v, s);
+    add_moment(j, m);
+    ct_json_open(j, "devices", '[');
+}
+
+int ct_view_leaks(struct ct_view *v) {
+    struct ct_json json = {.out = v->out}, *j = v->options->json ? &json : NULL;
+    struct ct_scan s;
+    const struct ct_scan_request request = ct_view_scan_request(v);
+    int any = 0;
+    ct_view_scan_run(v, &s, &request);
+    const struct ct_moment moment = find_moment(v, &s);
+    ct_replay_release(&s.end);
+    if (j)
+        begin_json(v, j, &s, &moment);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s.device[d].seen && s.device[d].peak_known) {
+            show_device(v, d, &moment, j);
+            any = 1;
+        }
+    if (j) {
+        ct_json_close(j, ']');
+        ct_document_end(j);
+    } else if (!any) {
+        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+    } else {
+        ct_trace_state_print_line(v, &s);
+    }
+    ct_scan_free(&s);
+    return CT_EXIT_OK;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "views/summary_json.h"
+
+#include "analyze/coarse_history.h"
+#include "replay/torch_settings.h"
+#include "views/account_json.h"
+#include "views/companions.h"
+#include "views/document.h"
+#include "views/pool_json.h"
+#include "views/resumed.h"
+#include "views/untracked.h"
+#include "views/verdicts_json.h"
+
+static void add_pool(struct ct_json *j, struct ct_summary *s, int d) {
+    static const struct ct_torch_pool_totals none;
+    const int bound = ct_torch_settings_limit_reuse(s->v->trace);
+    const int here = s->crossing && s->crossing->device == d;
+    ct_json_open(j, "pool", '{');
+    ct_pool_json_add_pool(j, "crossing", here ? &s->crossing->pool : &none, bound);
+    ct_pool_json_add_pool(j, "peak", &s->scan.device[d].pool_at_peak, bound);
+    ct_pool_json_add_pool(j, "end", &s->scan.device[d].pool_at_end, bound);
+    ct_json_close(j, '}');
+    ct_pool_json_add_growths(j, s->v, &s->scan.growths.device[d],
+                             s->scan.device[d].pool_at_end.known);
+    ct_pool_json_add_curve(j, &s->scan.curve, d, bound);
+}
+
+static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
+    const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
+    const struct ct_device_scan *scan = &s->scan.device[d];
+    const struct ct_device_usage *now = &s->scan.end.readings.device[d];
+    const struct ct_live_device *live = &s->scan.end.live.device[d];
+    const struct ct_device_memory memory = ct_scan_memory(&s->scan, d);
+    ct_json_open(j, NULL, '{');
+    ct_document_add_device(j, "ordinal", d);
+    ct_document_add_string(j, "name", ct_capacity_device_name(s->v->trace, d));
+    ct_document_add_capacity(j, &c);
+    ct_json_number(j, "live_bytes", live->live_bytes);
+    ct_json_number(j, "live_allocations", live->live_allocations);
+    ct_json_number(j, "managed_bytes", live->managed_bytes);
+    ct_json_number(j, "pooled_bytes", live->pooled_bytes);
+    ct_json_number(j, "pool_bytes", live->pool_bytes);
+    ct_json_number_or_null(j, "peak_bytes", scan->peak_known, scan->peak_bytes);
+    ct_json_number_or_null(j, "peak_t_ns", scan->peak_known, scan->peak_t_ns);
+    const struct ct_coarse_summary past = ct_coarse_history_summarize(s->v->trace, d);
+    ct_json_number_or_null(j, "history_peak_bytes", past.known, past.peak_bytes);
+    ct_json_number_or_null(j, "history_peak_t_ns", past.known, past.peak_ns);
+    ct_json_number_or_null(j, "history_peak_width_ns", past.known, past.peak_width_ns);
+    ct_json_number_or_null(j, "history_oom_count", past.known, past.ooms);
+    ct_json_number_or_null(j, "used_peak_bytes", scan->used_peak_known, scan->used_peak);
+    ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
+    ct_untracked_add_costs(j, &now->measured);
+    ct_document_add_memory_of_device(j, &memory);
+    ct_account_json_add_moments(j, s->v->phases, scan, &memory,
+                                memory.crossing_known ? &s->account : NULL, &s->at_end[d]);
+    add_pool(j, s, d);
+    ct_json_close(j, '}');
+}
+
+static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *key, int there) {
+    char label[400];
+    ct_json_open(j, key, '[');
+    for (size_t i = 0; there && i < s->live.holding_count; i++) {
+        const struct ct_holding *h = &s->live.holdings[i];
+        if (s->v->options->top && i >= s->v->options->top)
+            break;
+        ct_site_groups_label(s->v->sites, h->kind, h->stack, label, sizeof label);
+        ct_json_open(j, NULL, '{');
+        ct_json_text(j, "kind", ct_holding_kind_name(h->kind));
+        ct_json_number(j, "bytes", h->bytes);
+        ct_json_number(j, "count", h->count);
+        ct_json_text(j, "site", label);
+        ct_call_sites_json_stack(j, s->v->sites, "stack", h->stack);
+        ct_resumed_add_json(j, s->v, h->resumed_bytes, h->resumed_by);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+void ct_summary_print_json(struct ct_summary *s) {
+    struct ct_json json = {.out = s->v->out}, *j = &json;
+    const int budget = s->v->options->capacity != 0;
+    ct_document_begin(j, s->v);
+    ct_document_add_trace(j, s->v, &s->scan);
+    ct_json_number_or_null(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_pool_json_add_without_blocks(j, s->v->trace);
+    ct_json_open(j, "devices", '[');
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->scan.device[d].seen)
+            add_device(j, s, d);
+    ct_json_close(j, ']');
+    ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
+    ct_json_number(j, "host_bytes_at_moment", s->live.host_bytes);
+    ct_json_number(j, "host_registered_bytes_at_moment", s->host_registered);
+    ct_document_add_shared(j, "shared_at_moment", &s->shared);
+    ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
+    add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
+    add_holdings(j, s, "live_at_peak", s->crossing == NULL);
+    ct_verdicts_add_json(j, "verdicts", &s->verdicts, s->v->sites);
+    ct_companions_add_json(j, s->v, &s->scan.incidents);
+    ct_document_end(j);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "views/summary_read.h"
+
+#include "analyze/coarse_history.h"
+#include "analyze/host_memory.h"
+#include "analyze/live_at.h"
+#include "analyze/moment.h"
+#include "analyze/phase_times.h"
+#include "analyze/site_groups.h"
+#include "diagnose/join_verdicts.h"
+#include "diagnose/leak_verdict.h"
+#include "diagnose/metrics_verdicts.h"
+#include "diagnose/text_verdicts.h"
+#include "diagnose/trace_verdicts.h"
+#include "views/companions.h"
+#include "views/trace_state.h"
+
+int ct_summary_has_shared(const struct ct_summary *s) {
+    const uint64_t *ops = s->scan.ops;
+    return ops[CT_OP_EXPORT] || ops[CT_OP_IPC_OPEN] || ops[CT_OP_IMPORT];
+}
+
+// Returns how many calls failed on a device, of those that the recorder counts in the coarse
+// history. It does not know incidents.
+static uint64_t count_failed_calls(const struct ct_incidents *n, int device) {
+    uint64_t calls = 0;
+    for (const struct ct_oom_event *o = n->ooms; o < n->ooms + n->oom_count; o++)
+        calls += o->device == device && o->op != CT_OP_BLOCK_OOM;
+    return calls;
+}
+
+uint64_t ct_summary_count_overwritten_ooms(const struct ct_summary *s) {
+    if (s->device < 0)
+        return 0;
+    const struct ct_coarse_summary past = ct_coarse_history_summarize(s->v->trace, s->device);
+    const uint64_t calls = count_failed_calls(&s->scan.incidents, s->device);
+    return past.ooms > calls ? past.ooms - calls : 0;
+}
+
+static void read_live(struct ct_summary *s) {
+    const struct ct_device_scan *d = &s->scan.device[s->device];
+    if (!s->crossing)
+        (void)ct_peak_totals_get(&d->totals, CT_TOTALS_AT_PEAK, d->peak_event, CT_ROWS_BY_BLOCK,
+                                 &s->live);
+    // The crossing is the last OOM, unless a later retry of that one succeeded or there is a
+    // budget.
+    else if (!ct_peak_totals_get(&d->totals, CT_TOTALS_AT_OOM, s->crossing->event, CT_ROWS_BY_BLOCK,
+                                 &s->live))
+        ct_live_at_before(&s->live, s->v->trace, s->crossing->event, s->device);
+}
+
+static uint64_t sum_registered(const struct ct_definitions *n, const struct ct_live *l) {
+    size_t count;
+    uint64_t sum = 0;
+    struct ct_host_memory *list = ct_host_memory_list(n, l, &count);
+    for (size_t i = 0; i < count; i++)
+        sum += list[i].registered ? list[i].bytes : 0;
+    free(list);
+    return sum;
+}
+
+// Sums what is shared or registered at the moment of the text. Few traces have such memory: these
+// are read once more.
+static void read_moment(struct ct_summary *s) {
+    const struct ct_moment moment =
+        ct_moment_find(&s->scan, s->v->trace, CT_MOMENT_OOM, s->device, 0);
+    struct ct_sharing sharing = {0};
+    struct ct_replay replay;
+    if (!ct_summary_has_shared(s) && !s->scan.ops[CT_OP_REGISTER])
+        return;
+    ct_replay_init(&replay, NULL, NULL);
+    ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_shared m = ct_sharing_sum(&sharing, &replay.live, d);
+        s->shared.exported += m.exported;
+        s->shared.exported_bytes += m.exported_bytes;
+        s->shared.opened += m.opened;
+        s->shared.imported += m.imported;
+        s->shared.imported_bytes += m.imported_bytes;
+    }
+    s->host_registered = sum_registered(&s->v->trace->definitions, &replay.live);
+    ct_replay_free(&replay);
+    ct_sharing_free(&sharing);
+}
+
+// Makes the accounts of the devices behind the last event.
+static void read_end(struct ct_summary *s) {
+    struct ct_live_totals live;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (!s->scan.device[d].seen)
+            continue;
+        ct_live_at_read(&live, &s->scan.end, d, CT_ROWS_BY_BLOCK);
+        ct_scan_limit_free(&live.split, s->v->options->capacity);
+        ct_account_make(&s->at_end[d], s->v->phases, &live);
+        ct_live_at_free(&live);
+    }
+}
+
+// ---- verdicts -----------------------------------------------------------------------------------
+
+static void join_companions(struct ct_verdicts *to, const struct ct_companions *c) {
+    struct ct_verdicts of_log = {0}, of_metrics = {0};
+    if (c->has_log)
+        ct_text_verdicts_find(&c->log, &of_log);
+    if (c->has_metrics)
+        ct_metrics_verdicts_find(&c->metrics, &of_metrics);
+    ct_verdicts_join(to, &of_log, "the log");
+    ct_verdicts_join(to, &of_metrics, "the metrics");
+}
+
+// What the profile run of a server took, where a request failed later: needs another pass.
+static uint64_t read_profile(const struct ct_summary *s) {
+    struct ct_phase_times times;
+    uint64_t bytes = 0;
+    if (!s->crossing || s->crossing->phase.framework != CT_FRAMEWORK_VLLM || s->device < 0)
+        return 0;
+    const struct ct_phase_times_request request = {
+        .phases = s->v->phases, .from_ns = 0, .to_ns = s->crossing->t_ns, .device = s->device};
+    ct_phase_times_run(&times, s->v->trace, &request);
+    for (size_t i = 0; i < times.count; i++)
+        if (times.list[i].at.phase == CT_PHASE_PROFILE && times.list[i].rise_bytes > bytes)
+            bytes = times.list[i].rise_bytes;
+    ct_phase_times_free(&times);
+    return bytes;
+}
+
+// The failure where it is one of the device's memory, else the end.
+static struct ct_moment find_moment(const struct ct_summary *s) {
+    const int is_failure = s->crossing && ct_incidents_is_device_memory(s->crossing);
+    return ct_moment_find(&s->scan, s->v->trace, is_failure ? CT_MOMENT_OOM : CT_MOMENT_END,
+                          s->device, 0);
+}
+
+static void read_verdicts(struct ct_summary *s) {
+    const struct ct_view *v = s->v;
+    const struct ct_companions *companions = v->companions;
+    struct ct_leaks leaks;
+    struct ct_trace_case c = {
+        .trace = v->trace,
+        .scan = &s->scan,
+        .crossing = s->crossing,
+        .live = &s->live,
+        .account = &s->account,
+        .phases = v->phases,
+        .facts = &s->facts,
+        .log = companions && companions->has_log ? &companions->log : NULL,
+        .device = s->device,
+        .capacity = s->capacity.bytes,
+        .profile_bytes = v->options->capacity ? 0 : read_profile(s),
+        .earlier_ooms = ct_summary_count_overwritten_ooms(s),
+        .is_complete =
+            ct_trace_state_is_complete(v->trace, ct_view_scan_lost_events(v, s->scan.lost)),
+    };
+    if (v->options->capacity)
+        return;
+    if (s->device >= 0 && s->device < CT_MAX_DEVICES && ct_leak_verdict_is_possible(&c)) {
+        const struct ct_moment moment = find_moment(s);
+        const struct ct_leaks_request request = {.moment = &moment,
+                                                 .from_ns = v->from_ns,
+                                                 .device = s->device,
+                                                 .rows = CT_ROWS_BY_BLOCK,
+                                                 .phases = v->phases};
+        ct_leaks_find(&leaks, v->sites, v->trace, &request);
+        c.leaks = &leaks;
+    }
+    ct_trace_verdicts_find(&c, &s->verdicts);
+    if (c.leaks)
+        ct_leaks_free(&leaks);
+    if (companions)
+        join_companions(&s->verdicts, companions);
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
+
+void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
+    *s = (struct ct_summary){.v = v};
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_view_scan_run(v, &s->scan, &request);
+    if (v->options->json)
+        read_end(s);
+    ct_replay_release(&s->scan.end); // another replay follows
+    s->crossing = ct_scan_find_crossing(&s->scan);
+    s->device = s->crossing ? s->crossing->device : ct_view_scan_main_device(v, &s->scan);
+    if (s->device >= 0) {
+        s->capacity = ct_capacity_find(v->trace, &s->scan.end, s->device);
+        read_live(s);
+        read_moment(s);
+        ct_site_groups_refine(v->sites, s->live.holdings, s->live.holding_count);
+        const struct ct_device_memory memory = ct_scan_memory(&s->scan, s->device);
+        // (at the crossing, it includes the reading that came with the OOM)
+        s->live.split = s->crossing ? memory.crossing : memory.peak;
+        ct_account_make(&s->account, v->phases, &s->live);
+    }
+    ct_facts_read(&s->facts, &v->trace->definitions);
+    read_verdicts(s);
+}
+
+void ct_summary_free(struct ct_summary *s) {
+    ct_verdicts_free(&s->verdicts);
+    ct_facts_free(&s->facts);
+    ct_live_at_free(&s->live);
+    ct_scan_free(&s->scan);
+}

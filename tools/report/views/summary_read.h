@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a summary shows: the crossing of capacity, or the peak, of one device, with what was live
+// then, its account, and the verdicts. One pass over the trace, and parts of others.
+#ifndef CT_SUMMARY_READ_H
+#define CT_SUMMARY_READ_H
+
+#include "analyze/account.h"
+#include "analyze/capacity.h"
+#include "analyze/sharing.h"
+#include "diagnose/verdicts.h"
+#include "read/facts.h"
+#include "views/view_scan.h"
+
+struct ct_summary {
+    struct ct_view *v;
+    struct ct_scan scan;
+    const struct ct_oom_event *crossing;  // or NULL
+    int device;                           // of the text; -1 = none was seen
+    struct ct_capacity capacity;          // of that device
+    struct ct_live_totals live;           // at the crossing, or at the peak
+    struct ct_account account;            // of these
+    struct ct_account at_end[CT_DEVICES]; // for JSON
+    struct ct_shared shared;              // at the same moment, of all devices
+    uint64_t host_registered;             // likewise: bytes of page-locked host memory
+    struct ct_facts facts;
+    struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
+    // Of the text alone.
+    int brief;           // what is left out (summary.c)
+    unsigned components; // most rows of the account's components
+};
+
+void ct_summary_read(struct ct_summary *s, struct ct_view *v);
+void ct_summary_free(struct ct_summary *s);
+// Whether the trace has calls that share memory with other processes.
+int ct_summary_has_shared(const struct ct_summary *s);
+// How many calls failed in the period whose events were overwritten, on the summary's device.
+uint64_t ct_summary_count_overwritten_ooms(const struct ct_summary *s);
+
+#endif
