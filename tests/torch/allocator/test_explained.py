@@ -43,9 +43,9 @@ class Older(wheels.Package):
 
 
 def packages():
-    """(name, function that returns the package)"""
+    """(name, function that returns the package). Older versions, a minute each, only in the campaigns and with --keep."""
     yield "the newest PyTorch", functools.partial(wheels.Package, tap.FULL or os.environ.get("CI") == "true")
-    for done in sorted(glob.glob(os.path.join(wheels.DEPS, "vllm/*/done"))):
+    for done in sorted(glob.glob(os.path.join(wheels.DEPS, "vllm/*/done"))) if tap.FULL or KEEP else ():
         folder = os.path.dirname(done)
         yield f"PyTorch of vLLM {os.path.basename(folder)}", functools.partial(Older, folder)
 
