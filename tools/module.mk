@@ -20,7 +20,7 @@ $(BUILD)/tools/%.o: tools/%.c
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
 
-RUN_OBJS := $(patsubst %,$(BUILD)/tools/%.o,run/main run/ctl base/human base/nearest base/journal_probe base/process_alive)
+RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive)
 $(BUILD)/cutrace: $(RUN_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
 

@@ -28,7 +28,7 @@ static const char *const sentences[] = {
 #define CT_TEXT_FLAG(ID, name, dashed) name "=",
 #include "text/flags.def"
 #define CT_METRIC(FIELD, name) name " ",
-#include "text/metrics.def"
+#include "base/metrics.def"
 };
 static const char *const numbers[] = {"0",
                                       "-1",
@@ -71,7 +71,7 @@ static void show(const struct ct_text_facts *f, const struct ct_verdicts *l) {
     struct ct_json json = {.out = v.out}, *j = &json;
     ct_json_open(j, NULL, '{');
     ct_verdicts_add_json(j, "verdicts", l, NULL);
-    ct_log_add_json(j, "log", f);
+    ct_log_add_json(j, "log", f, &o);
     ct_json_close(j, '}');
     fclose(v.out);
     check_output(text, n);

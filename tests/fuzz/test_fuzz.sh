@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Mutated traces, journals and texts, the same in every run: the report ends without a crash, and in a SAN= build without a
+# Mutated traces, journals, texts and snapshots, the same in every run: the report ends without a crash, and in a SAN= build without a
 # sanitizer finding.
 set -u
 root=${CUTRACE_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -23,7 +23,7 @@ fuzz() { # NUMBER WHAT PROGRAM SEED-FILE...
     fi
 }
 
-echo 1..4
+echo 1..5
 fuzz 1 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 journals fuzz_reader "$last.journal"
@@ -47,5 +47,6 @@ for i, (_, _, _, data) in enumerate(texts.TEXTS[::2]):
         f.write(data)
 END
 fuzz 4 texts fuzz_text "$last".text.* "$root"/tests/report/vllm/leak/log.txt
+fuzz 5 "snapshots of PyTorch's" fuzz_snapshot "$root"/tests/report/snapshots/*/*.pickle
 rm -f "$last" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]

@@ -239,5 +239,78 @@ def advice():
           [("--gpu-memory-utilization", "0.90", "0.96")])
 
 
+@case("the waste of partly filled blocks: as counted one by one, where lengths and the size of a block are known")
+def waste():
+    text = b"INFO 05-14 09:30:00 [w.py:1] non-default args: {'block_size': 16}\n"
+
+    def said(*options, data=text):
+        return explain(data, *options)["log"]["waste"]
+    for lengths in ([17], [16], [1, 33, 2048], [5] * 7 + [31]):
+        for block in (None, 1, 32, 128):
+            size = block or 16
+            blocks = [-(-n // size) for n in lengths]
+            got = said("--lengths=" + ",".join(map(str, lengths)), *([f"--block-size={block}"] if block else []))
+            equal(got, {"lengths_from": "option", "block_tokens": size, "requests": len(lengths), "tokens": sum(lengths), "blocks": sum(blocks),
+                        "partly_filled_blocks": sum(n % size != 0 for n in lengths), "empty_tokens": sum(blocks) * size - sum(lengths)})
+    equal(said("--lengths=5x7,31"), said("--lengths=5,5,5,5,5,5,5,31"))
+    equal(said(), None, "no lengths")
+    equal(said("--lengths=17", data=b"x"), None, "no size of a block")
+    out = report("explain", "--lengths=17", "-", data=text)[1].decode()
+    check("2 blocks of 16 tokens" in out and "93.75 % of it empty" in out and "15 of 32 places" in out, out)
+    check("--block-size" in report("explain", "--lengths=17", "-", data=b"x")[1].decode())
+    for wrong in ("", "0", "17,", "x5", "17x", "17x0", "17x2000000", "-5", "1e3", "17;18", "99999999999999999999"):
+        equal(report("explain", "--lengths=" + wrong, "-", data=text)[0], 2, wrong)
+    log = os.path.join(ROOT, "tests/report/vllm/burst-of-prefills/log.txt")
+    with open(log, encoding="utf-8") as f:
+        lengths = [int(n) for n in re.findall(r"prompt_token_ids_len=(\d+)", f.read())]
+    got = json.loads(read_json("explain", "--block-size=100", log))["log"]["waste"]
+    equal((got["lengths_from"], got["requests"], got["tokens"], got["blocks"]),
+          ("step", len(lengths), sum(lengths), sum(-(-n // 100) for n in lengths)))
+    check(len(lengths) > 5)
+
+
+@case("evidence names the time that its line has, in each form and behind each tag; none where the line has none")
+def times():
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB"
+    for prefix, time in (("ERROR 05-14 09:30:01 [core.py:1] ", "05-14 09:30:01"), ("2026-02-24T20:21:58.123Z ", "2026-02-24T20:21:58"),
+                         ("[2026-02-24T20:21:58Z] ", "2026-02-24T20:21:58"), ("2026-02-24 20:21:58,999 ", "2026-02-24 20:21:58"),
+                         ("\x1b[0;36m(EngineCore_DP0 pid=1)\x1b[0;0m ERROR 05-14 09:30:01 [core.py:1] ", "05-14 09:30:01"),
+                         ("vllm-1  | 2026/02/24 20:21:58 ", "2026/02/24 20:21:58"), ("", None), ("ERROR [core.py:1] ", None)):
+        data = f"first line\n{prefix}{oom}\n2026-02-24T22:22:22Z later\n".encode()
+        line = explain(data)["verdicts"][0]["evidence"][0]["text"]
+        equal(line.split(":")[0] if not time else line[:line.index(")") + 1], f"line 2 ({time})" if time else "line 2", prefix)
+    for log in LOGS:
+        with open(log, encoding="utf-8") as f:
+            lines = f.read().split("\n")
+        for v in json.loads(read_json("explain", log))["verdicts"]:
+            for e in v["evidence"]:
+                named = re.match(r"line (\d+)(?: \(([^)]*)\))?", e["text"])
+                if named:
+                    stamp = re.search(r"(?:INFO|WARNING|ERROR) (\d\d-\d\d \d\d:\d\d:\d\d) ", lines[int(named[1]) - 1])
+                    equal(named[2], stamp[1] if stamp else None, log)
+
+
+@case("no memory for cache blocks: the advice has a value where the log has the figures, else says what it lacks")
+def no_blocks():
+    def advice(*lines):
+        text = "\n".join(lines + ("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.",))
+        return {a["flag"]: a for a in explain(text.encode())["verdicts"][0]["advice"]}
+    budget = "the current vLLM instance can use total_gpu_memory (24.00GiB) x gpu_memory_utilization (0.50) = 12.00GiB"
+    shares = ("model weights take 10.55GiB; non_torch_memory takes 0.10GiB; PyTorch activation peak memory takes 2.40GiB; "
+              "the rest of the memory reserved for KV Cache is -1.05GiB.")
+    flags = "INFO 05-14 09:30:00 [w.py:1] non-default args: {'max_num_batched_tokens': 8192}"
+    # 1.05 of 24 GiB are 4.4 hundredths; 8192 x (2.40 - 1.05) / 2.40 = 4608, and the figures of the log are rounded
+    got = advice(flags, budget, shares)
+    equal((got["--gpu-memory-utilization"]["from"], got["--gpu-memory-utilization"]["to"]), ("0.50", "0.55"))
+    equal(got["--max-num-batched-tokens"]["from"], "8192")
+    check(4096 <= int(got["--max-num-batched-tokens"]["to"]) <= 4608, got)
+    got = advice("INFO Available KV cache memory: -1.29 GiB")
+    equal((got["--gpu-memory-utilization"]["to"], got["--max-num-batched-tokens"]["to"]), (None, None))
+    check("1.29 GiB" in got["--gpu-memory-utilization"]["text"] and "how large the device is" in got["--gpu-memory-utilization"]["text"])
+    got = advice()
+    check("not known" in got["--gpu-memory-utilization"]["text"], got)
+    check("does not say" in got["--max-num-batched-tokens"]["text"], got)
+
+
 note("a third of the shapes (by the hash of the name) was kept aside while the rules were written")
 main()

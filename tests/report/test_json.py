@@ -73,6 +73,8 @@ def keys_of_schemas():
 @case("every key that any view writes is on the page and in the schemas, and every key there is written")
 def every_key_is_documented():
     found = {}
+    for snapshot in glob.glob(os.path.join(ROOT, "tests/report/snapshots/*/*.pickle")):
+        keys(json.loads(read_json("explain", snapshot)), "explain", found)
     for text in glob.glob(os.path.join(ROOT, "tests/report/vllm/*/log.txt")):
         keys(json.loads(read_json("explain", text)), "explain", found)
     periodic = os.path.join(FOLDER, "periodic.log")  # a line that vLLM prints every ten seconds of serving

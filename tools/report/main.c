@@ -183,17 +183,19 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
     return ct_processes_print(o, terminal, o->json ? NULL : warn_incomplete);
 }
 
-// A text has no trace.
+// A text has no trace, and neither has a snapshot.
 static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                   const char *path, int in_list) {
+                   const struct ct_phase_rules *rules, const char *path, int in_list) {
     struct ct_error error;
+    if (ct_explain_is_trace(path))
+        return report(o, terminal, rules, path, in_list);
     const int status = ct_explain_print(o, terminal, path, &error);
     return status ? report_error(&error, in_list) : status;
 }
 
 static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
                       const struct ct_phase_rules *rules, const char *path, int in_list) {
-    return o->command == CT_COMMAND_explain ? explain(o, terminal, path, in_list)
+    return o->command == CT_COMMAND_explain ? explain(o, terminal, rules, path, in_list)
                                             : report(o, terminal, rules, path, in_list);
 }
 

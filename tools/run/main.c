@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cutrace: `run` starts a program with libcutrace.so preloaded, `ctl` sends a request to one that
-// is being traced.
+// is being traced, `record-metrics` writes what a server says of itself meanwhile.
 //
 // The program refolders this one (exec), so its exit code and signals reach the caller unchanged.
 // The variables set here stay in the environment, so that the children of the program are traced,
@@ -18,6 +18,7 @@
 #include "base/nearest.h"
 #include "base/version.h"
 #include "run/ctl.h"
+#include "run/record_metrics.h"
 
 enum { OWN_FAILURE = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
@@ -28,7 +29,7 @@ static const struct {
 #include <cutrace/format/options.def>
 };
 
-static const char *const commands[] = {"run", "ctl", "help"};
+static const char *const commands[] = {"run", "ctl", "record-metrics", "help"};
 
 static const char *default_output(void) {
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -57,7 +58,8 @@ static void print_wrapped(FILE *out, const char *text, int indent, int width) {
 static void print_help(FILE *out) {
     fputs(
         "usage: cutrace run [-o PATTERN] [--] COMMAND [ARGUMENT...]\n"
-        "       cutrace ctl PID|TRACE on|off|flush|status\n\n"
+        "       cutrace ctl PID|TRACE on|off|flush|status\n"
+        "       cutrace record-metrics URL -o FILE    (--help: its options)\n\n"
         "Runs a program and records how it and its children use GPU memory: one trace for each\n"
         "process that uses CUDA. Read the traces with cutrace-report.\n\n"
         "  -o, --output=PATTERN   file of the trace; the same as CUTRACE_OUTPUT\n"
@@ -69,6 +71,7 @@ static void print_help(FILE *out) {
         "counters, off and on pause and resume recording, flush writes everything to the trace and\n"
         "waits until that is done. Exit codes: 0 done, 2 wrong usage, 3 no such recording (or it has\n"
         "ended, or another version records), 4 no answer, 5 not allowed.\n\n"
+        "record-metrics writes what a server says of its KV cache to a file, beside the trace.\n\n"
         "environment (CUTRACE=0 switches the tracer off):\n",
         out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -272,6 +275,8 @@ int main(int argc, char **argv) {
             return print_and_exit_code(print_help);
         return ct_ctl_main(argc - 2, argv + 2);
     }
+    if (!strcmp(argv[1], "record-metrics"))
+        return ct_record_metrics_main(argc - 2, argv + 2);
     if (strcmp(argv[1], "run") != 0)
         fail_command(argv[1]);
     const char *output = NULL;

@@ -27,10 +27,41 @@ void ct_kv_waste_add(struct ct_kv_waste *w, const uint64_t *lengths, size_t coun
                      uint64_t block_tokens) {
     for (size_t i = 0; i < count && block_tokens; i++) {
         const uint64_t rest = lengths[i] % block_tokens;
+        w->block_tokens = block_tokens;
+        w->requests++;
         w->tokens = sum(w->tokens, lengths[i]);
         w->blocks = sum(w->blocks, ct_kv_blocks_of(lengths[i], block_tokens));
         w->partly_blocks += rest != 0;
         w->empty_tokens = sum(w->empty_tokens, rest ? block_tokens - rest : 0);
+    }
+}
+
+// A whole number from 1 to `most`, of which the text goes on at *end; 0: there is none.
+static uint64_t read_number(const char *text, uint64_t most, const char **end) {
+    uint64_t n = 0;
+    for (*end = text; **end >= '0' && **end <= '9'; ++*end) {
+        n = n * 10 + (uint64_t)(**end - '0');
+        if (n > most)
+            return 0;
+    }
+    return n;
+}
+
+int ct_kv_waste_add_list(struct ct_kv_waste *w, const char *list, uint64_t block_tokens) {
+    static const uint64_t most_tokens = UINT64_C(1) << 40, most_requests = 1000000;
+    for (;;) {
+        const uint64_t length = read_number(list, most_tokens, &list);
+        uint64_t count = 1;
+        if (*list == 'x')
+            count = read_number(list + 1, most_requests, &list);
+        if (!length || !count || count > most_requests - w->requests)
+            return -1;
+        while (count--)
+            ct_kv_waste_add(w, &length, 1, block_tokens);
+        if (!*list)
+            return 0;
+        if (*list++ != ',')
+            return -1;
     }
 }
 

@@ -18,6 +18,7 @@ uint64_t ct_kv_block_bytes(const struct ct_kv_layout *l);
 uint64_t ct_kv_blocks_of(uint64_t tokens, uint64_t block_tokens);
 
 struct ct_kv_waste {
+    uint64_t block_tokens, requests;
     uint64_t tokens, blocks; // in use
     uint64_t empty_tokens;   // places in these blocks without a token
     uint64_t partly_blocks;  // blocks that are partly filled: at most one of each request
@@ -26,6 +27,9 @@ struct ct_kv_waste {
 // Adds the requests of these lengths.
 void ct_kv_waste_add(struct ct_kv_waste *w, const uint64_t *lengths, size_t count,
                      uint64_t block_tokens);
+// Adds the requests of a list: "17,2048x10,33", numbers of tokens, x how many of them. Returns 0, or
+// -1: it is no such list, or one of more than a million requests.
+int ct_kv_waste_add_list(struct ct_kv_waste *w, const char *list, uint64_t block_tokens);
 // The empty share of the last block of a request, in millionths: 17 tokens in blocks of 16 are two,
 // of which the second is 937500 empty.
 uint64_t ct_kv_last_block_empty(uint64_t tokens, uint64_t block_tokens);

@@ -6,6 +6,7 @@
 
 #include "base/human.h"
 
+#define GIB (INT64_C(1) << 30)
 #define MILLION 1000000
 #define CENT 10000 // a hundredth, in millionths
 
@@ -48,6 +49,32 @@ static struct ct_human_text size(int64_t bytes) {
     return ct_human_bytes(bytes > 0 ? (uint64_t)bytes : 0, CT_UNITS_IEC);
 }
 
+// Hundredths of a device's capacity, rounded up.
+static int64_t hundredths(int64_t bytes, int64_t capacity) {
+    return (int64_t)(((__int128)bytes * 100 + capacity - 1) / capacity);
+}
+
+// Advice for which the text does not have all figures: says which it lacks.
+static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing, const char *why,
+                                           int lacks_capacity) {
+    const char *how = missing < 0 ? "raise" : "lower";
+    const int64_t bytes = missing < 0 ? -missing : missing;
+    if (!missing || missing == CT_TEXT_MORE)
+        return ct_verdict_add_advice(v,
+                                     "%s it: %s; by how much is not known, because the text does "
+                                     "not say how many bytes are missing",
+                                     how, why);
+    if (!lacks_capacity)
+        return ct_verdict_add_advice(v, "%s it by %s: %s; the text does not say what it is now",
+                                     how, size(bytes).text, why);
+    return ct_verdict_add_advice(
+        v,
+        "%s it by %s: %s; the text does not say how large the device is (of 24 GiB that is %.2f, "
+        "of 80 GiB %.2f)",
+        how, size(bytes).text, why, (double)hundredths(bytes, 24 * GIB) / 100,
+        (double)hundredths(bytes, 80 * GIB) / 100);
+}
+
 void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
                            const char *why) {
     static const char flag[] = "--gpu-memory-utilization", versions[] = "vLLM 0.1 and later";
@@ -55,15 +82,15 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
     char from[16] = "", to[16] = "";
     if (util)
         (void)snprintf(from, sizeof from, "%.2f", (double)util / MILLION);
-    if (!util || !total || !missing || missing > total || missing < -total) {
-        struct ct_advice *a =
-            ct_verdict_add_advice(v, "%s it: %s", missing < 0 ? "raise" : "lower", why);
+    if (!util || !total || !missing || missing == CT_TEXT_MORE || missing > total ||
+        missing < -total) {
+        struct ct_advice *a = add_without_value(v, missing, why, !total);
         ct_advice_set(a, flag, from, NULL, versions);
         return;
     }
     // The share that is missing, rounded away from zero to a hundredth.
     const int64_t bytes = missing < 0 ? -missing : missing;
-    const int64_t cents = (int64_t)(((__int128)bytes * 100 + total - 1) / total);
+    const int64_t cents = hundredths(bytes, total);
     const int64_t moved = missing < 0 ? util + cents * CENT : util - cents * CENT;
     if (moved <= 0 || moved > 98 * CENT) {
         (void)ct_verdict_add_advice(v,

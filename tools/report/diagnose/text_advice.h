@@ -15,8 +15,10 @@ int64_t ct_text_advice_utilization(const struct ct_text_facts *f);
 int64_t ct_text_advice_capacity(const struct ct_text_facts *f);
 // How many GPUs work on one model, by the settings; 0: not known.
 int64_t ct_text_advice_ranks(const struct ct_text_facts *f);
-// Adds advice to lower the budget by `missing` bytes, or (negative) to raise it. `why` ends a
-// sentence.
+// Adds advice to lower the budget by `missing` bytes, or (negative) to raise it; 0: lower it, and
+// CT_TEXT_MORE: raise it, by how much is not known. What the text lacks for a value is said. `why`
+// ends a sentence.
+#define CT_TEXT_MORE (-1)
 void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
                            const char *why);
 // Adds the advice of a scenario. `oom` may be NULL.

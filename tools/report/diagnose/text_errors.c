@@ -7,6 +7,7 @@
 #include "base/human.h"
 #include "diagnose/text_advice.h"
 #include "diagnose/text_oom.h"
+#include "diagnose/text_start.h"
 
 #define GIB (INT64_C(1) << 30)
 
@@ -94,24 +95,51 @@ static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
                                   kv->line, size(-kv->values[CT_TEXT_KV].value).text);
 }
 
+// The profile run takes in proportion to its tokens, as far as activations are known.
+static void advise_profile(const struct ct_text_facts *f, const struct ct_text_start *s,
+                           int64_t missing, struct ct_verdict *v) {
+    static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.2 and later";
+    const struct ct_text_setting *set = &f->settings[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS];
+    const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
+    const int64_t tokens = set->number.value / 1000000, took = s->activation.value;
+    char to[24] = "";
+    struct ct_advice *a;
+    if (from && s->activation.known && missing > 0 && took > missing && tokens > 0) {
+        const int64_t fits = (int64_t)((__int128)tokens * (took - missing) / took) / 256 * 256;
+        if (fits > 0)
+            (void)snprintf(to, sizeof to, "%" PRId64, fits);
+    }
+    if (*to)
+        a = ct_verdict_add_advice(v,
+                                  "or let the profile run take less: %" PRId64 " tokens took %s "
+                                  "(line %" PRIu64 "), and %s less are in proportion %s tokens",
+                                  tokens, size(took).text, s->activation.line, size(missing).text,
+                                  to);
+    else
+        a = ct_verdict_add_advice(v, "or let the profile run take less; %s",
+                                  s->activation.known ? "what it took is less than what is missing"
+                                                      : "the text does not say what it took");
+    ct_advice_set(a, flag, from, to, versions);
+}
+
 // No block fits: the budget is used up before the cache is made.
 static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_fact *e,
                             struct ct_verdicts *l) {
-    const struct ct_text_fact *kv = ct_text_facts_find(f, CT_TEXT_KIND_KV_MEMORY);
-    const int64_t left = kv ? kv->values[CT_TEXT_KV].value : 0;
+    struct ct_text_start s;
     struct ct_verdict *v =
         add(l, CT_SCENARIO_KV_EXHAUSTION, 0.9, e,
             "the budget left no memory for the KV cache; no request to the device "
             "failed");
+    ct_text_start_find(f, &s);
+    const int64_t left = s.kv_bytes.known ? s.kv_bytes.value : 0;
+    const int is_known = left < 0 && left > -GIB * 1024;
     add_line(v, e);
     add_shares(f, v);
-    if (left < 0 && left > -GIB * 1024)
+    if (is_known)
         ct_text_advice_budget(f, v, left, "so much is missing before the first block");
     else
-        ct_text_advice_budget(f, v, -1, "weights and activations use the whole budget");
-    ct_advice_set(
-        ct_verdict_add_advice(v, "or let the profile run take less"), "--max-num-batched-tokens",
-        ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS), NULL, "vLLM 0.2 and later");
+        ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use the whole budget");
+    advise_profile(f, &s, is_known ? -left : 0, v);
 }
 
 // One request of the longest length does not fit.

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/heap.h"
 #include "base/human.h"
 #include "diagnose/text_advice.h"
 #include "diagnose/text_errors.h"
@@ -77,7 +78,7 @@ static void judge_preemption(const struct ct_text_facts *f, struct ct_verdicts *
                                   "line %" PRIu64 ": %.1f %% of the KV cache in use; up to %" PRId64
                                   " requests waited",
                                   s->worst_line, (double)s->max_usage / MILLION, s->max_waiting);
-    ct_text_advice_budget(f, v, -1, "more KV cache");
+    ct_text_advice_budget(f, v, CT_TEXT_MORE, "more KV cache");
     ct_advice_set(ct_verdict_add_advice(v, "or let fewer requests run at once"), "--max-num-seqs",
                   ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS), NULL, "vLLM 0.1 and later");
     ct_verdict_set_refuted_by(v, "a count of preemptions that stays, in the metrics");
@@ -96,7 +97,7 @@ static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
                         "the KV cache was full, and the prefix cache found less and less in it");
     (void)ct_verdict_add_text(v, "its hit rate fell from %.1f to %.1f %%",
                               (double)s->first_hits / MILLION, (double)s->last_hits / MILLION);
-    ct_text_advice_budget(f, v, -1, "more KV cache");
+    ct_text_advice_budget(f, v, CT_TEXT_MORE, "more KV cache");
     return 1;
 }
 
@@ -149,6 +150,28 @@ static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v)
         judge_healthy(f, v);
 }
 
+// "line 25: ..." becomes "line 25 (11-23 20:25:27): ..." where the line says when it was written.
+static void add_stamp(const struct ct_text_facts *f, struct ct_evidence *e) {
+    uint64_t line;
+    int end = 0;
+    char *text;
+    if (sscanf(e->text, "line %" SCNu64 "%n", &line, &end) != 1)
+        return;
+    const char *stamp = ct_text_facts_find_stamp(f, line);
+    if (!stamp)
+        return;
+    if (asprintf(&text, "%.*s (%s)%s", end, e->text, stamp, e->text + end) < 0)
+        ct_heap_exhausted();
+    free(e->text);
+    e->text = text;
+}
+
+static void add_stamps(const struct ct_text_facts *f, struct ct_verdicts *v) {
+    for (size_t i = 0; i < v->count; i++)
+        for (size_t k = 0; k < v->list[i].evidence_count; k++)
+            add_stamp(f, &v->list[i].evidence[k]);
+}
+
 void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v) {
     const struct ct_text_fact *oom = ct_text_verdicts_main_oom(f),
                               *error = ct_text_verdicts_main_error(f);
@@ -160,5 +183,6 @@ void ct_text_verdicts_find(const struct ct_text_facts *f, struct ct_verdicts *v)
         ct_text_oom_judge(f, oom, v);
     if (!error && !oom)
         judge_no_error(f, v);
+    add_stamps(f, v);
     ct_verdicts_sort(v);
 }

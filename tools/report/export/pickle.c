@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opcodes of pickle protocol 2. Source: Lib/pickletools.py of CPython, which describes each.
+// Pickle protocol 2.
 #include "export/pickle.h"
 
 #include <cutrace/format/assert.h>
@@ -38,11 +38,11 @@ void ct_pickle_begin(struct ct_pickle *p, struct ct_new_file *file) {
     p->file = file;
     p->failed = 0;
     p->used = 0;
-    put_op(p, 0x80, 2, 1); // PROTO
+    put_op(p, CT_PICKLE_PROTO, 2, 1);
 }
 
 int ct_pickle_end(struct ct_pickle *p) {
-    ct_pickle_op(p, '.'); // STOP
+    ct_pickle_op(p, CT_PICKLE_STOP);
     flush(p);
     return p->failed ? -1 : 0;
 }
@@ -51,15 +51,15 @@ void ct_pickle_number(struct ct_pickle *p, uint64_t value) {
     if (value > INT64_MAX)
         value = INT64_MAX;
     if (value <= UINT8_MAX) {
-        put_op(p, 'K', value, 1); // BININT1
+        put_op(p, CT_PICKLE_BININT1, value, 1);
     } else if (value <= UINT16_MAX) {
-        put_op(p, 'M', value, 2); // BININT2
+        put_op(p, CT_PICKLE_BININT2, value, 2);
     } else if (value <= INT32_MAX) {
-        put_op(p, 'J', value, 4); // BININT
+        put_op(p, CT_PICKLE_BININT, value, 4);
     } else {
         // the length includes a sign bit
         const unsigned n = (unsigned)(64 - __builtin_clzll(value)) / 8 + 1;
-        put_op(p, 0x8A, n, 1); // LONG1
+        put_op(p, CT_PICKLE_LONG1, n, 1);
         uint8_t *to = reserve(p, 8);
         for (unsigned i = 0; i < n; i++)
             to[i] = (uint8_t)(value >> 8 * i);
@@ -83,7 +83,7 @@ static size_t replace_invalid(const char *bytes, size_t length, char *to) {
 void ct_pickle_bytes(struct ct_pickle *p, const char *bytes, size_t length) {
     char few[3072], *text = length <= sizeof few / 3 ? few : ct_heap_resize(NULL, length, 3);
     const size_t n = replace_invalid(bytes, length, text);
-    put_op(p, 'X', n, 4); // BINUNICODE
+    put_op(p, CT_PICKLE_BINUNICODE, n, 4);
     for (size_t done = 0; done < n;) {
         const size_t part = n - done < sizeof p->buffer ? n - done : sizeof p->buffer;
         memcpy(reserve(p, part), text + done, part);
@@ -100,14 +100,14 @@ void ct_pickle_text(struct ct_pickle *p, const char *text) {
 
 void ct_pickle_memoize(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
-        put_op(p, 'q', memo, 1); // BINPUT
+        put_op(p, CT_PICKLE_BINPUT, memo, 1);
     else
-        put_op(p, 'r', memo, 4); // LONG_BINPUT
+        put_op(p, CT_PICKLE_LONG_BINPUT, memo, 4);
 }
 
 void ct_pickle_recall(struct ct_pickle *p, uint32_t memo) {
     if (memo <= UINT8_MAX)
-        put_op(p, 'h', memo, 1); // BINGET
+        put_op(p, CT_PICKLE_BINGET, memo, 1);
     else
-        put_op(p, 'j', memo, 4); // LONG_BINGET
+        put_op(p, CT_PICKLE_LONG_BINGET, memo, 4);
 }

@@ -5,6 +5,7 @@
 #ifndef CT_PICKLE_H
 #define CT_PICKLE_H
 
+#include "base/pickle_opcodes.h"
 #include "read/new_file.h"
 
 // Elements of one APPENDS. The viewer passes them as the arguments of one call, so they must be
@@ -17,16 +18,6 @@ struct ct_pickle {
     size_t used;
     uint8_t buffer[1 << 16];
 };
-
-#define CT_PICKLE_DICT '}'     // an empty one
-#define CT_PICKLE_LIST ']'     // an empty one
-#define CT_PICKLE_MARK '('     // begins what the next SETITEMS or APPENDS takes
-#define CT_PICKLE_SETITEMS 'u' // puts keys and values into the dictionary before the mark
-#define CT_PICKLE_APPENDS 'e'  // puts elements into the list before the mark
-#define CT_PICKLE_SETITEM 's'
-#define CT_PICKLE_TUPLE2 0x86
-#define CT_PICKLE_TRUE 0x88
-#define CT_PICKLE_FALSE 0x89
 
 void ct_pickle_begin(struct ct_pickle *p, struct ct_new_file *file);
 // Returns 0, or -1 if `failed`. The caller still has to complete the file or to give it up.

@@ -390,7 +390,7 @@ void ct_torch_snapshot_export(struct ct_torch_snapshot *s, struct ct_trace *t,
         s->clock_ns = (int64_t)(realtime - monotonic);
     s->out = out;
     s->memos = CT_WORDS;
-    ct_pickle_op(out, CT_PICKLE_DICT);
+    ct_pickle_op(out, CT_PICKLE_EMPTY_DICT);
     replay_window(s, t, r);
     ct_torch_snapshot_write_state(s, t);
     ct_replay_free(r);

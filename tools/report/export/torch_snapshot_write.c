@@ -146,7 +146,7 @@ static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames 
         file = p->file;
         line = p->line;
     }
-    ct_pickle_op(s->out, CT_PICKLE_DICT);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_word(s, W_filename);
@@ -161,13 +161,13 @@ static void put_frame(struct ct_torch_snapshot *s, const struct ct_shown_frames 
 static void put_frames(struct ct_torch_snapshot *s, uint32_t stack) {
     unsigned batch = 0;
     if (!stack) {
-        ct_pickle_op(s->out, CT_PICKLE_LIST);
+        ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
         return;
     }
     uint64_t *memo = ct_map_add(&s->frames, stack);
     if (recall(s, *memo))
         return;
-    ct_pickle_op(s->out, CT_PICKLE_LIST);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     memoize(s, memo);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     for (struct ct_shown_frames a = ct_call_sites_shown_frames(s->sites, stack); a.node;
@@ -239,7 +239,7 @@ static void open_list(struct ct_torch_snapshot *s, int index) {
     put_word(s, W_device_traces);
     if (!recall(s, s->list[index])) {
         uint64_t memo;
-        ct_pickle_op(s->out, CT_PICKLE_LIST);
+        ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
         memoize(s, &memo);
         s->list[index] = (uint32_t)memo;
     }
@@ -254,7 +254,7 @@ static void begin_entry(struct ct_torch_snapshot *s, int index, enum ct_word act
         open_list(s, index);
     s->batch++;
     s->entries++;
-    ct_pickle_op(s->out, CT_PICKLE_DICT);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_word(s, W_action, action);
     put_key_number(s, W_time_us, (uint64_t)((int64_t)t_ns + s->clock_ns) / 1000);
@@ -342,7 +342,7 @@ void ct_torch_snapshot_write_oom(struct ct_torch_snapshot *s, const struct ct_ev
 
 static void put_block(struct ct_torch_snapshot *s, uint64_t start, uint64_t bytes,
                       const struct ct_listed_range *active) {
-    ct_pickle_op(s->out, CT_PICKLE_DICT);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_number(s, W_address, start);
     put_key_number(s, W_size, bytes);
@@ -360,7 +360,7 @@ static uint64_t put_blocks(struct ct_torch_snapshot *s, const struct ct_listed_r
     uint64_t up_to = region->start, bytes = 0;
     unsigned batch = 0;
     put_word(s, W_blocks);
-    ct_pickle_op(s->out, CT_PICKLE_LIST);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     const struct ct_listed_range *b;
     for (struct ct_range_list_position at = ct_range_list_find(from, up_to);
@@ -398,7 +398,7 @@ static void put_segment(struct ct_torch_snapshot *s, const struct ct_listed_rang
                         uint64_t end) {
     const int mapped =
         (region->what & (CT_REGION_POOL | CT_REGION_MAPPED)) == (CT_REGION_POOL | CT_REGION_MAPPED);
-    ct_pickle_op(s->out, CT_PICKLE_DICT);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_key_number(s, W_device, ordinal_of(s, ct_device_to_index(region->device)));
     put_key_number(s, W_address, region->start);
@@ -429,7 +429,7 @@ static void put_segments(struct ct_torch_snapshot *s) {
     const struct ct_listed_range *region;
     unsigned batch = 0;
     put_word(s, W_segments);
-    ct_pickle_op(s->out, CT_PICKLE_LIST);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     while ((region = ct_range_list_get(from, at))) {
         uint64_t end = ct_listed_range_end(region);
@@ -450,11 +450,11 @@ static void put_segments(struct ct_torch_snapshot *s) {
 static void put_traces(struct ct_torch_snapshot *s) {
     close_list(s);
     put_word(s, W_device_traces);
-    ct_pickle_op(s->out, CT_PICKLE_LIST);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     for (unsigned d = 0; d < count_ordinals(s); d++)
         if (!recall(s, s->list[d]))
-            ct_pickle_op(s->out, CT_PICKLE_LIST);
+            ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     (void)recall(s, s->list[CT_MAX_DEVICES]);
     ct_pickle_op(s->out, CT_PICKLE_APPENDS);
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
@@ -494,7 +494,7 @@ static void put_devices(struct ct_torch_snapshot *s) {
             continue;
         (void)snprintf(key, sizeof key, d < CT_MAX_DEVICES ? "device %d" : "device unknown", d);
         ct_pickle_text(s->out, key);
-        ct_pickle_op(s->out, CT_PICKLE_DICT);
+        ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
         ct_pickle_op(s->out, CT_PICKLE_MARK);
         put_named_number(s, "driver_bytes", shown->live_bytes);
         put_named_number(s, "shown_bytes", shown->segment_bytes);
@@ -506,11 +506,11 @@ static void put_devices(struct ct_torch_snapshot *s) {
 
 static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) {
     put_word(s, W_allocator_settings);
-    ct_pickle_op(s->out, CT_PICKLE_DICT);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     put_facts(s);
     ct_pickle_text(s->out, "cutrace");
-    ct_pickle_op(s->out, CT_PICKLE_DICT);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     ct_pickle_text(s->out, "trace");
     ct_pickle_text(s->out, t->source.name);
@@ -535,6 +535,6 @@ void ct_torch_snapshot_write_state(struct ct_torch_snapshot *s, const struct ct_
     put_segments(s);
     put_settings(s, t);
     put_word(s, W_external_annotations);
-    ct_pickle_op(s->out, CT_PICKLE_LIST);
+    ct_pickle_op(s->out, CT_PICKLE_EMPTY_LIST);
     ct_pickle_op(s->out, CT_PICKLE_SETITEM);
 }

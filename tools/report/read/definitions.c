@@ -255,6 +255,41 @@ void ct_definitions_add_location(struct ct_definitions *n, uint32_t frame, const
     f->location_count++;
 }
 
+// ---- definitions of no trace ------------------------------------------------------------------
+
+static uint32_t intern_name(struct ct_definitions *n, struct ct_string s) {
+    return intern_string(n, s.at, s.length < CT_MAX_STRING ? s.length : CT_MAX_STRING);
+}
+
+uint32_t ct_definitions_add_python_frame(struct ct_definitions *n, struct ct_string function,
+                                         struct ct_string file, uint64_t line) {
+    const struct ct_frame f = {.kind = CT_FRAME_PYTHON,
+                               .function = intern_name(n, function),
+                               .file = intern_name(n, file),
+                               .line = line};
+    return intern_frame(n, &f);
+}
+
+uint32_t ct_definitions_add_native_frame(struct ct_definitions *n, uint64_t number,
+                                         struct ct_string function, struct ct_string module) {
+    const struct ct_defined_module m = {.path = intern_name(n, module), .build_id = {"", 0}};
+    const struct ct_frame f = {.kind = CT_FRAME_NATIVE,
+                               .pc = number,
+                               .function = intern_name(n, function),
+                               .module = m.path ? intern_module(n, &m) : 0};
+    return intern_frame(n, &f);
+}
+
+uint32_t ct_definitions_add_node(struct ct_definitions *n, uint32_t caller, uint32_t frame) {
+    return intern_node(n, caller, frame);
+}
+
+uint32_t ct_definitions_add_stack(struct ct_definitions *n, uint32_t node) {
+    return number_stack(n, node);
+}
+
+// ---- stacks -------------------------------------------------------------------------------------
+
 // A stack in versions 1 and 2: all frames, innermost first.
 static uint32_t read_flat_stack(struct ct_definitions *n, struct ct_in *in) {
     uint32_t frames[CT_MAX_STACK], node = 0;

@@ -128,6 +128,16 @@ static inline const struct ct_frame *ct_definitions_node_frame(const struct ct_d
 // other. NULL and 0: unknown.
 void ct_definitions_add_location(struct ct_definitions *n, uint32_t frame, const char *function,
                                  const char *file, uint64_t line);
+// Definitions that come from no trace: the same things as above, each stored once. Names are cut at
+// CT_MAX_STRING bytes. Of a native frame `number` tells it from others, and `module` is the path of
+// its library, "" if it is not known.
+uint32_t ct_definitions_add_python_frame(struct ct_definitions *n, struct ct_string function,
+                                         struct ct_string file, uint64_t line);
+uint32_t ct_definitions_add_native_frame(struct ct_definitions *n, uint64_t number,
+                                         struct ct_string function, struct ct_string module);
+// The node of a frame below its caller's node (0: it has none), and the stack that ends there.
+uint32_t ct_definitions_add_node(struct ct_definitions *n, uint32_t caller, uint32_t frame);
+uint32_t ct_definitions_add_stack(struct ct_definitions *n, uint32_t node);
 // The value of an INFO key, or NULL.
 const struct ct_string *ct_definitions_info(const struct ct_definitions *n, const char *key);
 // The same as a number. 1, or 0 if it is none.

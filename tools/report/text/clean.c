@@ -124,6 +124,31 @@ static size_t measure_stamp(const char *p, size_t left) {
     return digits >= 6 && colons >= 2 && is_digit(*p) ? n : 0;
 }
 
+// "20:21:58".
+static int is_time_of_day(const char *p, size_t left) {
+    static const char shape[] = "00:00:00";
+    for (size_t i = 0; i < sizeof shape - 1; i++)
+        if (i >= left || (shape[i] == '0' ? !is_digit(p[i]) : p[i] != shape[i]))
+            return 0;
+    return left == sizeof shape - 1 || !is_digit(p[sizeof shape - 1]);
+}
+
+size_t ct_clean_find_stamp(const char *line, size_t prefix, size_t *at) {
+    enum { TIME = 8, DATE = 10 };
+    for (size_t i = 0; i + TIME <= prefix; i++) {
+        if (!is_time_of_day(line + i, prefix - i) || (i && is_digit(line[i - 1])))
+            continue;
+        size_t from = i;
+        if (i && (line[i - 1] == ' ' || line[i - 1] == 'T'))
+            for (from = i - 1; from && i - from <= DATE &&
+                               (is_digit(line[from - 1]) || strchr("-/", line[from - 1]));)
+                from--;
+        *at = i - from > 5 ? from : i; // (less is no date)
+        return i + TIME - *at;
+    }
+    return 0;
+}
+
 // "INFO ", "WARN: ": the level of a logger.
 static size_t measure_level(const char *p, size_t left) {
     static const char *const levels[] = {"INFO",     "WARNING", "WARN",     "ERROR",   "DEBUG",

@@ -26,6 +26,7 @@ void ct_text_facts_init(struct ct_text_facts *f) {
 
 void ct_text_facts_free(struct ct_text_facts *f) {
     free(f->list);
+    free(f->stamps);
     *f = (struct ct_text_facts){0};
 }
 
@@ -257,8 +258,10 @@ static void add_step(struct ct_text_facts *f, const struct ct_template_match *m,
         f->step = (struct ct_text_step){.line = line};
     else if (m->kind == CT_TEXT_KIND_STEP_REQUEST)
         f->step.requests++;
-    else
+    else if (m->kind == CT_TEXT_KIND_STEP_TOKENS)
         f->step.tokens = m->values[CT_TEXT_TOKENS];
+    else if (f->step.length_count < CT_TEXT_STEP_LENGTHS && m->values[CT_TEXT_TOKENS].value > 0)
+        f->step.lengths[f->step.length_count++] = (uint64_t)m->values[CT_TEXT_TOKENS].value;
 }
 
 static void begin_traceback(struct ct_text_facts *f) {
@@ -280,8 +283,8 @@ static struct ct_text_fact make_fact(const struct ct_text_facts *f,
     return fact;
 }
 
-void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
-                       const struct ct_template_match *m, uint64_t line, uint64_t offset) {
+static void add_match(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                      const struct ct_template_match *m, uint64_t line, uint64_t offset) {
     const enum ct_text_role role = ct_template_role(m->kind);
     const struct ct_text_fact fact = make_fact(f, m, line, offset);
     f->found++;
@@ -324,4 +327,32 @@ void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length,
         add_step(f, m, line);
         break;
     }
+}
+
+// Keeps when a line was written, if evidence can name the line.
+static void note_stamp(struct ct_text_facts *f, uint64_t line) {
+    enum { MOST = 4096 };
+    const struct ct_text_load *l = &f->load;
+    const int is_named = (f->count && f->list[f->count - 1].line == line) ||
+                         l->worst_line == line || l->preempted_line == line || f->step.line == line;
+    if (!is_named || !f->stamp || !*f->stamp || f->stamp_count == MOST ||
+        (f->stamp_count && f->stamps[f->stamp_count - 1].line == line))
+        return;
+    CT_HEAP_GROW(f->stamps, f->stamp_count, f->stamp_room);
+    struct ct_text_stamp *s = &f->stamps[f->stamp_count++];
+    s->line = line;
+    (void)snprintf(s->text, sizeof s->text, "%s", f->stamp);
+}
+
+void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
+                       const struct ct_template_match *m, uint64_t line, uint64_t offset) {
+    add_match(f, text, length, at, m, line, offset);
+    note_stamp(f, line);
+}
+
+const char *ct_text_facts_find_stamp(const struct ct_text_facts *f, uint64_t line) {
+    for (size_t i = 0; i < f->stamp_count; i++)
+        if (f->stamps[i].line == line)
+            return f->stamps[i].text;
+    return NULL;
 }

@@ -66,9 +66,19 @@ struct ct_text_load {
     uint64_t preempted_lines, preempted_line;
 };
 
+enum { CT_TEXT_STAMP_SIZE = 24 };
+
+// When a line was written, as it says itself.
+struct ct_text_stamp {
+    uint64_t line;
+    char text[CT_TEXT_STAMP_SIZE];
+};
+
 // The scheduler's output of the step that failed.
+enum { CT_TEXT_STEP_LENGTHS = 1024 };
 struct ct_text_step {
     uint64_t line, requests;
+    uint64_t length_count, lengths[CT_TEXT_STEP_LENGTHS]; // of the prompts of new requests
     struct ct_text_value tokens;
 };
 
@@ -79,9 +89,12 @@ struct ct_text_facts {
     struct ct_text_setting settings[CT_TEXT_FLAGS];
     struct ct_text_load load;
     struct ct_text_step step;
-    char version[32]; // of vLLM
+    char version[32];             // of vLLM
+    struct ct_text_stamp *stamps; // of the lines that facts stand in, as far as these have one
+    size_t stamp_count, stamp_room;
     // while it is read:
-    size_t open; // the OOM that clauses belong to, + 1
+    const char *stamp; // of the line, "" if it has none
+    size_t open;       // the OOM that clauses belong to, + 1
     uint64_t open_line;
     uint32_t places; // of the traceback so far
     enum ct_text_kind progress;
@@ -93,6 +106,8 @@ void ct_text_facts_free(struct ct_text_facts *f);
 // Adds what a match says. `text` is the cleaned text that it was found in.
 void ct_text_facts_add(struct ct_text_facts *f, const char *text, size_t length, size_t at,
                        const struct ct_template_match *m, uint64_t line, uint64_t offset);
+// When a line that a fact stands in was written, or NULL.
+const char *ct_text_facts_find_stamp(const struct ct_text_facts *f, uint64_t line);
 // The first fact of a kind or role, or NULL.
 const struct ct_text_fact *ct_text_facts_find(const struct ct_text_facts *f,
                                               enum ct_text_kind kind);

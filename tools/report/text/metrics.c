@@ -14,7 +14,7 @@ static const struct {
     const char *name;
 } names[] = {
 #define CT_METRIC(FIELD, name) {CT_METRIC_##FIELD, name},
-#include "text/metrics.def"
+#include "base/metrics.def"
 };
 
 static int is_share(enum ct_metric field) {

@@ -3,6 +3,7 @@
 // for in all of it but its end, which stays until more is read.
 #include "text/read_text.h"
 
+#include <cutrace/format/assert.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -19,6 +20,7 @@ enum {
 struct line {
     size_t at;
     uint64_t number, offset;
+    char stamp[CT_TEXT_STAMP_SIZE]; // when it was written, "": not known
 };
 
 struct window {
@@ -47,6 +49,7 @@ static const struct line *find_line(const struct window *w, size_t at) {
 static void take(void *cookie, size_t at, const struct ct_template_match *m) {
     struct window *w = cookie;
     const struct line *l = find_line(w, at);
+    w->facts->stamp = l->stamp;
     ct_text_facts_add(w->facts, w->text, w->length, at, m, l->number, l->offset);
 }
 
@@ -72,11 +75,16 @@ static void scan(struct window *w, int is_end) {
 }
 
 // Notes where a line begins. Of lines without a letter only the last one is kept.
-static void begin_line(struct window *w) {
+static void begin_line(struct window *w, const char *line, size_t prefix) {
+    size_t at, n = ct_clean_find_stamp(line, prefix, &at);
     if (w->line_count && w->lines[w->line_count - 1].at == w->length)
         w->line_count--;
     CT_HEAP_GROW(w->lines, w->line_count, w->line_room);
-    w->lines[w->line_count++] = (struct line){w->length, w->number, w->offset};
+    struct line *made = &w->lines[w->line_count++];
+    *made = (struct line){.at = w->length, .number = w->number, .offset = w->offset};
+    n = n < sizeof made->stamp ? n : 0;
+    if (n)
+        memcpy(made->stamp, line + at, n);
 }
 
 // Adds a part of a line: its begin, or what follows.
@@ -84,7 +92,7 @@ static void add_part(struct window *w, const char *part, size_t n) {
     size_t from = 0;
     if (!w->in_line) {
         from = ct_clean_skip_prefix(part, n);
-        begin_line(w);
+        begin_line(w, part, from);
     }
     w->length += ct_clean_letters(part + from, n - from, w->text + w->length);
     w->in_line = 1;
@@ -142,15 +150,22 @@ static void begin(struct window *w, struct ct_text_facts *f) {
 static void finish(struct window *w) {
     scan(w, 1);
     w->facts->lines = w->number;
+    w->facts->stamp = NULL;
     free(w->text);
     free(w->lines);
 }
 
 int ct_read_text(FILE *in, struct ct_text_facts *f) {
+    return ct_read_text_rest("", 0, in, f);
+}
+
+int ct_read_text_rest(const char *ahead, size_t n, FILE *in, struct ct_text_facts *f) {
     enum { BUFFER = 4 * PART };
     struct window w;
     char *buffer = ct_heap_resize(NULL, BUFFER, 1);
-    size_t n = 0, got;
+    size_t got;
+    CT_ASSERT(n <= CT_READ_TEXT_AHEAD);
+    memcpy(buffer, ahead, n);
     begin(&w, f);
     while ((got = fread(buffer + n, 1, BUFFER - n, in)) > 0) {
         n += got;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "diagnose/kv_arithmetic.h"
+
 struct parser {
     struct ct_arguments *o;
     char **argv;
@@ -171,6 +173,14 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
     case CT_ARGUMENT_ERROR:
         o->error_text = value;
         return *value ? 0 : -1;
+    case CT_ARGUMENT_LENGTHS:
+        o->lengths = value;
+        return ct_kv_waste_add_list(&(struct ct_kv_waste){0}, value, 1);
+    case CT_ARGUMENT_BLOCK_SIZE:
+        if (parse_whole(value, 1 << 20, &number) || !number)
+            return -1;
+        o->block_tokens = number;
+        return 0;
     case CT_ARGUMENT_RULES:
         o->rules = value;
         return *value ? 0 : -1;

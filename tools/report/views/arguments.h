@@ -24,6 +24,8 @@ struct ct_arguments {
     const char *log, *metrics; // files beside the trace; NULL = not given
     const char *error_text;    // a message; NULL = not given
     const char *rules;         // likewise: a file of rules for phases
+    const char *lengths;       // likewise: a list of requests' tokens
+    uint64_t block_tokens;     // of --block-size, 0 = not given
     uint64_t capacity;         // 0 = not given
     int capacity_decimal;      // its unit was a power of 1000
     const char *capacity_text; // as typed

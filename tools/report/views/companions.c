@@ -214,7 +214,7 @@ void ct_companions_add_json(struct ct_json *j, const struct ct_view *v,
         return;
     }
     ct_json_open(j, "companions", '{');
-    ct_log_add_json(j, "log", c->has_log ? &c->log : NULL);
+    ct_log_add_json(j, "log", c->has_log ? &c->log : NULL, v->options);
     add_error(j, v, incidents);
     add_metrics(j, v, incidents);
     ct_json_close(j, '}');

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "diagnose/kv_waste.h"
 #include "diagnose/text_start.h"
 
 static void add_figure(struct ct_json *j, const char *key, const struct ct_text_figure *f) {
@@ -83,7 +84,26 @@ static void add_step(struct ct_json *j, const struct ct_text_facts *f) {
     ct_json_close(j, '}');
 }
 
-void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f) {
+static void add_waste(struct ct_json *j, const struct ct_text_facts *f,
+                      const struct ct_arguments *o) {
+    struct ct_kv_waste w;
+    if (ct_kv_waste_find(f, o->lengths, o->block_tokens, &w)) {
+        ct_json_null(j, "waste");
+        return;
+    }
+    ct_json_open(j, "waste", '{');
+    ct_json_text(j, "lengths_from", o->lengths ? "option" : "step");
+    ct_json_number(j, "block_tokens", w.block_tokens);
+    ct_json_number(j, "requests", w.requests);
+    ct_json_number(j, "tokens", w.tokens);
+    ct_json_number(j, "blocks", w.blocks);
+    ct_json_number(j, "partly_filled_blocks", w.partly_blocks);
+    ct_json_number(j, "empty_tokens", w.empty_tokens);
+    ct_json_close(j, '}');
+}
+
+void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f,
+                     const struct ct_arguments *o) {
     if (!f) {
         ct_json_null(j, key);
         return;
@@ -99,5 +119,6 @@ void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_fa
     add_start(j, f);
     add_load(j, f);
     add_step(j, f);
+    add_waste(j, f, o);
     ct_json_close(j, '}');
 }

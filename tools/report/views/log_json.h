@@ -5,8 +5,10 @@
 
 #include "base/json.h"
 #include "text/facts.h"
+#include "views/arguments.h"
 
 // Adds an object, or null if `f` is NULL.
-void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f);
+void ct_log_add_json(struct ct_json *j, const char *key, const struct ct_text_facts *f,
+                     const struct ct_arguments *o);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "diagnose/kv_arithmetic.h"
+#include "diagnose/kv_waste.h"
 #include "diagnose/text_start.h"
 #include "views/label.h"
 
@@ -83,6 +83,35 @@ static void print_cache(struct ct_view *v, const struct ct_text_start *s, unsign
     putc('\n', v->out);
 }
 
+// "3 requests of 50 tokens take 5 blocks of 16: 2 are partly filled, 37.5 % of the places are empty".
+static void print_waste(struct ct_view *v, const struct ct_text_facts *f, unsigned *lines) {
+    struct ct_kv_waste w;
+    const struct ct_arguments *o = v->options;
+    if (ct_kv_waste_find(f, o->lengths, o->block_tokens, &w)) {
+        if (!o->lengths)
+            return;
+        begin_line(v, lines, "waste");
+        fputs("not known: the log does not say how many tokens a block has (--block-size)\n",
+              v->out);
+        return;
+    }
+    const uint64_t last = w.requests == 1 ? ct_kv_last_block_empty(w.tokens, w.block_tokens) : 0;
+    begin_line(v, lines, "waste");
+    fprintf(v->out, "%s request%s with %s tokens take%s %s block%s of %" PRIu64 " tokens; ",
+            ct_human_count(w.requests).text, ct_human_plural(w.requests),
+            ct_human_count(w.tokens).text, w.requests == 1 ? "s" : "",
+            ct_human_count(w.blocks).text, ct_human_plural(w.blocks), w.block_tokens);
+    fprintf(v->out, "%s of these %s partly filled", ct_human_count(w.partly_blocks).text,
+            w.partly_blocks == 1 ? "is" : "are");
+    if (last)
+        fprintf(v->out, ", the last, and %.2f %% of it empty", (double)last / 10000);
+    if (w.empty_tokens <= UINT64_MAX - w.tokens)
+        fprintf(v->out, "; %s of %s places have no token (%s)", ct_human_count(w.empty_tokens).text,
+                ct_human_count(w.tokens + w.empty_tokens).text,
+                ct_human_percent(w.empty_tokens, w.tokens + w.empty_tokens).text);
+    fprintf(v->out, "%s\n", o->lengths ? "" : " (new requests of the step)");
+}
+
 static void print_settings(struct ct_view *v, const struct ct_text_facts *f, unsigned *lines) {
     static const char *const names[CT_TEXT_FLAGS] = {
 #define CT_TEXT_FLAG(ID, name, dashed) name,
@@ -133,6 +162,7 @@ unsigned ct_log_print(struct ct_view *v, const struct ct_text_facts *f) {
     print_settings(v, f, &lines);
     print_shares(v, &s, &lines);
     print_cache(v, &s, &lines);
+    print_waste(v, f, &lines);
     print_load(v, f, &lines);
     print_step(v, f, &lines);
     return lines;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/phase_scenarios.h"
+
+static const struct {
+    enum ct_phase phase;
+    enum ct_scenario scenario;
+    const char *summary;
+} of_phase[] = {
+    {CT_PHASE_WEIGHTS, CT_SCENARIO_STARTUP_WEIGHTS, "the weights do not fit on the device"},
+    {CT_PHASE_REPACK, CT_SCENARIO_REPACK,
+     "the weights fit, but their conversion after loading needs more than was left"},
+    {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA, "loading a LoRA adapter needed more than was left"},
+    {CT_PHASE_PROFILE, CT_SCENARIO_STARTUP_PROFILE,
+     "the profile run, a step of the largest size, needs more than the weights leave"},
+    {CT_PHASE_KV_CACHE, CT_SCENARIO_STARTUP_KV_POOL,
+     "the KV cache itself is larger than what was left"},
+    {CT_PHASE_WARMUP, CT_SCENARIO_WARMUP, "the warm-up needed more than the KV cache left"},
+    {CT_PHASE_WARMUP_KERNELS, CT_SCENARIO_WARMUP,
+     "the warm-up of kernels needed more than the KV cache left"},
+    {CT_PHASE_WARMUP_SAMPLER, CT_SCENARIO_WARMUP,
+     "the warm-up of the sampler needed more than the KV cache left"},
+    {CT_PHASE_GRAPHS, CT_SCENARIO_GRAPH_CAPTURE,
+     "the capture of CUDA graphs needed more than was left"},
+    {CT_PHASE_PROFILE_GRAPHS, CT_SCENARIO_GRAPH_CAPTURE,
+     "the trial capture of CUDA graphs needed more than was left"},
+    {CT_PHASE_SERVE, CT_SCENARIO_BURST_PREFILL,
+     "a step that serves requests needed more than was left"},
+    {CT_PHASE_SERVE_DUMMY, CT_SCENARIO_BURST_PREFILL, "a dummy step needed more than was left"},
+    {CT_PHASE_SLEEP, CT_SCENARIO_SLEEP_WAKE, "going to sleep needed more than was left"},
+    {CT_PHASE_WAKE_UP, CT_SCENARIO_SLEEP_WAKE, "the wake-up needed more than was left"},
+    {CT_PHASE_WEIGHT_SYNC, CT_SCENARIO_WEIGHT_SYNC,
+     "an update of the weights needed more than was left"},
+    {CT_PHASE_INIT_COMM, CT_SCENARIO_COMMUNICATION,
+     "the set-up of communication needed more than was left"},
+    {CT_PHASE_TRAIN_FORWARD, CT_SCENARIO_TRAINING_STEP,
+     "the forward pass of a training step needed more than was left"},
+    {CT_PHASE_TRAIN_BACKWARD, CT_SCENARIO_TRAINING_STEP,
+     "the backward pass of a training step needed more than was left"},
+    {CT_PHASE_TRAIN_OPTIMIZER, CT_SCENARIO_TRAINING_STEP,
+     "the optimizer's step needed more than was left"},
+    {CT_PHASE_TRAIN_OTHER, CT_SCENARIO_TRAINING_STEP, "a training step needed more than was left"},
+};
+
+// Parts of a server that name the scenario wherever they ask while it serves.
+static const struct {
+    enum ct_component component;
+    enum ct_scenario scenario;
+} of_component[] = {
+    {CT_COMPONENT_LOGITS, CT_SCENARIO_LOGITS},
+    {CT_COMPONENT_LORA, CT_SCENARIO_LORA},
+    {CT_COMPONENT_VISION, CT_SCENARIO_MULTIMODAL},
+    {CT_COMPONENT_SPECULATIVE, CT_SCENARIO_SPECULATIVE},
+    {CT_COMPONENT_COMMUNICATION, CT_SCENARIO_COMMUNICATION},
+};
+
+// A component makes the difference while a server serves, an encoder's in the profile run, too, and
+// an adapter's while weights are loaded.
+static int counts(enum ct_phase phase, enum ct_scenario special) {
+    return phase == CT_PHASE_SERVE || phase == CT_PHASE_SERVE_DUMMY ||
+           (phase == CT_PHASE_PROFILE && special == CT_SCENARIO_MULTIMODAL) ||
+           (phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA);
+}
+
+enum ct_scenario ct_phase_scenario(enum ct_phase phase, enum ct_component component,
+                                   const char **summary) {
+    enum ct_scenario found = CT_SCENARIO_UNKNOWN;
+    for (size_t i = 0; i < sizeof of_phase / sizeof *of_phase; i++)
+        if (of_phase[i].phase == phase) {
+            found = of_phase[i].scenario;
+            *summary = of_phase[i].summary;
+        }
+    for (size_t i = 0; i < sizeof of_component / sizeof *of_component; i++)
+        if (of_component[i].component == component && counts(phase, of_component[i].scenario))
+            found = of_component[i].scenario;
+    return found;
+}

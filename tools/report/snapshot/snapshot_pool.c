@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entries of a history have the size that was asked for, and blocks the size that they have. So a
+// block that was freed behind the moment comes back with its size rounded to PyTorch's step: what
+// PyTorch did not split off (less than 1 MiB) counts as free then.
+#include "snapshot/snapshot_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct moment {
+    const struct ct_snapshot *s;
+    struct ct_snapshot_pool *pool;
+    struct ct_range_list segments, blocks; // `what` of a block: enum ct_snapshot_state
+    struct ct_snapshot_pool_key *keys;     // of segments, whose `event` is the position
+    size_t key_count, key_room;
+    struct ct_map stacks;    // by address: the stack that allocated what lies there last, + 1
+    struct ct_map positions; // by stack: its place in the pool's holders, + 1
+};
+
+uint64_t ct_snapshot_round(uint64_t bytes) {
+    return bytes > UINT64_MAX - 512 ? bytes : bytes < 512 ? 512 : (bytes + 511) / 512 * 512;
+}
+
+uint64_t ct_snapshot_segment_bytes(uint64_t bytes) {
+    if (bytes <= MIB)
+        return 2 * MIB;
+    if (bytes < 10 * MIB)
+        return 20 * MIB;
+    return bytes > UINT64_MAX - 2 * MIB ? bytes : (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
+}
+
+// ---- ranges -------------------------------------------------------------------------------------
+
+// Adds a range, unless it is empty, wraps, or overlaps another one.
+static void add(struct ct_range_list *list, const struct ct_listed_range *r) {
+    if (!r->bytes || r->start > UINT64_MAX - r->bytes ||
+        ct_range_list_find_overlap(list, r->start, r->bytes))
+        return;
+    ct_range_list_add(list, r);
+}
+
+static void remove_at(struct ct_range_list *list, const struct ct_listed_range *r) {
+    ct_range_list_remove(list, ct_range_list_find(list, r->start));
+}
+
+// Takes [start, start + bytes) out of all ranges.
+static void cut(struct ct_range_list *list, uint64_t start, uint64_t bytes) {
+    const struct ct_listed_range *found;
+    if (!bytes || start > UINT64_MAX - bytes)
+        return;
+    while ((found = ct_range_list_find_overlap(list, start, bytes))) {
+        const struct ct_listed_range whole = *found;
+        struct ct_listed_range before = whole, after = whole;
+        remove_at(list, &whole);
+        before.bytes = whole.start < start ? start - whole.start : 0;
+        after.start = start + bytes;
+        after.bytes = ct_listed_range_end(&whole) > after.start
+                          ? ct_listed_range_end(&whole) - after.start
+                          : 0;
+        add(list, &before);
+        add(list, &after);
+    }
+}
+
+static void add_segment(struct moment *m, uint64_t start, uint64_t bytes,
+                        const struct ct_snapshot_pool_key *key, int is_expandable) {
+    CT_HEAP_GROW(m->keys, m->key_count, m->key_room);
+    m->keys[m->key_count] = *key;
+    add(&m->segments,
+        &(struct ct_listed_range){
+            .start = start, .bytes = bytes, .event = m->key_count++, .what = is_expandable != 0});
+}
+
+// ---- the state at the end -----------------------------------------------------------------------
+
+static void add_end(struct moment *m) {
+    const struct ct_snapshot *s = m->s;
+    for (size_t i = 0; i < s->segment_count; i++) {
+        const struct ct_snapshot_segment *g = &s->segments[i];
+        if (g->device != m->pool->device)
+            continue;
+        add_segment(m, g->address, g->bytes, &g->key, g->is_expandable);
+        for (size_t k = 0; k < g->block_count; k++) {
+            const struct ct_snapshot_block *b = &s->blocks[g->first_block + k];
+            if (b->state != CT_SNAPSHOT_INACTIVE)
+                add(&m->blocks, &(struct ct_listed_range){.start = b->address,
+                                                          .bytes = b->bytes,
+                                                          .event = b->requested,
+                                                          .stack = b->stack,
+                                                          .what = (uint8_t)b->state});
+        }
+    }
+}
+
+// ---- undoing ------------------------------------------------------------------------------------
+
+// Which stack allocated what lies at an address, by the entries before the moment.
+static void read_stacks(struct moment *m, const struct ct_snapshot_history *h, size_t before) {
+    for (size_t i = 0; i < before; i++)
+        if (h->list[i].action == CT_SNAPSHOT_ALLOC)
+            *ct_map_add(&m->stacks, h->list[i].address) = h->list[i].stack + UINT64_C(1);
+}
+
+static void put_back(struct moment *m, const struct ct_snapshot_entry *e) {
+    const uint64_t *stack = ct_map_find(&m->stacks, e->address);
+    add(&m->blocks, &(struct ct_listed_range){.start = e->address,
+                                              .bytes = ct_snapshot_round(e->bytes),
+                                              .event = e->bytes,
+                                              .stack = stack ? (uint32_t)(*stack - 1) : 0,
+                                              .what = CT_SNAPSHOT_PENDING});
+    m->pool->is_exact = 0;
+}
+
+static void undo(struct moment *m, const struct ct_snapshot_entry *e) {
+    struct ct_listed_range *block = ct_range_list_find_exact(&m->blocks, e->address);
+    const struct ct_snapshot_pool_key key = {
+        .stream = e->stream, .pool = {e->pool[0], e->pool[1]}, .is_small = e->bytes <= 2 * MIB};
+    switch (e->action) {
+    case CT_SNAPSHOT_ALLOC:
+        if (block)
+            remove_at(&m->blocks, block);
+        break;
+    case CT_SNAPSHOT_FREE_COMPLETED:
+        put_back(m, e);
+        break;
+    case CT_SNAPSHOT_FREE_REQUESTED:
+        if (block)
+            block->what = CT_SNAPSHOT_ALLOCATED;
+        break;
+    case CT_SNAPSHOT_SEGMENT_ALLOC:
+    case CT_SNAPSHOT_SEGMENT_MAP:
+        cut(&m->segments, e->address, e->bytes);
+        break;
+    case CT_SNAPSHOT_SEGMENT_FREE:
+    case CT_SNAPSHOT_SEGMENT_UNMAP:
+        add_segment(m, e->address, e->bytes, &key, e->action == CT_SNAPSHOT_SEGMENT_UNMAP);
+        break;
+    default:
+        break;
+    }
+}
+
+// ---- figures ------------------------------------------------------------------------------------
+
+static struct ct_snapshot_holder *get_holder(struct moment *m, uint32_t stack) {
+    struct ct_snapshot_pool *p = m->pool;
+    uint64_t *position = ct_map_add(&m->positions, stack);
+    if (!*position) {
+        CT_HEAP_GROW(p->holders, p->holder_count, p->holder_room);
+        p->holders[p->holder_count] = (struct ct_snapshot_holder){.stack = stack};
+        *position = ++p->holder_count;
+    }
+    return &p->holders[*position - 1];
+}
+
+static void count_block(struct moment *m, const struct ct_listed_range *b) {
+    struct ct_snapshot_holder *h = get_holder(m, b->stack);
+    h->bytes += b->bytes;
+    h->count++;
+    if (b->what == CT_SNAPSHOT_PENDING)
+        m->pool->pending += b->bytes;
+    else {
+        m->pool->allocated += b->bytes;
+        m->pool->requested += b->event;
+    }
+}
+
+static void add_free(struct ct_snapshot_free *f, uint64_t bytes) {
+    f->bytes += bytes;
+    f->ranges += bytes != 0;
+    f->largest = bytes > f->largest ? bytes : f->largest;
+}
+
+static int is_usable(const struct ct_snapshot_pool_key *a, const struct ct_snapshot_pool_key *b) {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a segment has a key
+    return a->stream == b->stream && a->is_small == b->is_small && a->pool[0] == b->pool[0] &&
+           a->pool[1] == b->pool[1];
+}
+
+// Counts the blocks and gaps from `start` to `end`. Returns the free bytes.
+static uint64_t count_range(struct moment *m, uint64_t start, uint64_t end, int usable) {
+    struct ct_snapshot_pool *p = m->pool;
+    const uint64_t before = p->free.bytes;
+    const struct ct_listed_range *b;
+    uint64_t up_to = start;
+    for (struct ct_range_list_position at = ct_range_list_find(&m->blocks, start);
+         (b = ct_range_list_get(&m->blocks, at)) && b->start < end;
+         at = ct_range_list_next(&m->blocks, at)) {
+        const uint64_t gap = b->start > up_to ? b->start - up_to : 0;
+        add_free(&p->free, gap);
+        if (usable)
+            add_free(&p->usable, gap);
+        count_block(m, b);
+        up_to = ct_listed_range_end(b);
+    }
+    const uint64_t gap = end > up_to ? end - up_to : 0;
+    add_free(&p->free, gap);
+    if (usable)
+        add_free(&p->usable, gap);
+    return p->free.bytes - before;
+}
+
+// Whoever has a block in a segment holds open what is free in it.
+static void count_held(struct moment *m, uint64_t start, uint64_t end, uint64_t free) {
+    const struct ct_listed_range *b;
+    for (struct ct_range_list_position at = ct_range_list_find(&m->blocks, start);
+         (b = ct_range_list_get(&m->blocks, at)) && b->start < end;
+         at = ct_range_list_next(&m->blocks, at)) {
+        struct ct_snapshot_holder *h = get_holder(m, b->stack);
+        if (h->segment != m->pool->segments)
+            h->held_open += free;
+        h->segment = m->pool->segments;
+    }
+}
+
+// Neighbours that are parts of one expandable segment are counted as one.
+static void count(struct moment *m, const struct ct_snapshot_pool_key *key) {
+    struct ct_range_list_position at = ct_range_list_find(&m->segments, 0);
+    const struct ct_listed_range *g, *next;
+    while ((g = ct_range_list_get(&m->segments, at))) {
+        const struct ct_snapshot_pool_key *own = &m->keys[g->event];
+        uint64_t end = ct_listed_range_end(g);
+        for (at = ct_range_list_next(&m->segments, at);
+             (next = ct_range_list_get(&m->segments, at)) && g->what && next->what &&
+             next->start == end && is_usable(own, &m->keys[next->event]);
+             at = ct_range_list_next(&m->segments, at))
+            end = ct_listed_range_end(next);
+        m->pool->segments++;
+        m->pool->reserved += end - g->start;
+        const uint64_t free = count_range(m, g->start, end, key && is_usable(own, key));
+        count_held(m, g->start, end, free);
+    }
+}
+
+static int by_bytes(const void *a, const void *b) {
+    const struct ct_snapshot_holder *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+void ct_snapshot_pool_find(struct ct_snapshot_pool *p, const struct ct_snapshot *s, int device,
+                           size_t before, const struct ct_snapshot_pool_key *key) {
+    *p = (struct ct_snapshot_pool){.device = device, .is_exact = 1};
+    struct moment m = {.s = s, .pool = p};
+    const struct ct_snapshot_history *h = &s->history[device];
+    add_end(&m);
+    if (before < h->count)
+        read_stacks(&m, h, before);
+    for (size_t i = h->count; i > before; i--, p->undone++)
+        undo(&m, &h->list[i - 1]);
+    count(&m, key);
+    if (p->holder_count)
+        qsort(p->holders, p->holder_count, sizeof *p->holders, by_bytes);
+    ct_range_list_free(&m.segments);
+    ct_range_list_free(&m.blocks);
+    ct_map_free(&m.stacks);
+    ct_map_free(&m.positions);
+    free(m.keys);
+}
+
+void ct_snapshot_pool_free(struct ct_snapshot_pool *p) {
+    free(p->holders);
+    *p = (struct ct_snapshot_pool){0};
+}

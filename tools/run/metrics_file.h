@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file of scrapes, as `cutrace-report --metrics` reads it: each behind a line "# scraped SECONDS".
+// It holds whole scrapes only, whatever happens: a write that fails is taken back.
+#ifndef CT_METRICS_FILE_H
+#define CT_METRICS_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ct_metrics_file {
+    const char *path;
+    int fd;
+    uint64_t bytes, most_bytes;
+};
+
+// Opens a new file, or one that this program has written, to go on with it. Returns 0, or -1 with
+// errno set; EEXIST: it is another program's.
+int ct_metrics_file_open(struct ct_metrics_file *f, const char *path, uint64_t most_bytes);
+// Appends a scrape that was made at a time of day. When the file is full, the older half of it is
+// dropped. Returns 0, or -1 with errno set: then the file is as it was.
+int ct_metrics_file_add(struct ct_metrics_file *f, uint64_t utc_ns, const char *lines, size_t n);
+int ct_metrics_file_close(struct ct_metrics_file *f);
+
+#endif

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks again and again, whatever the server does: it may not be up yet, be restarted, be too busy to
+// answer. What ends it is a signal, the duration, or a file that cannot be written at its start.
+#include "run/record_metrics.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "base/nearest.h"
+#include "base/parse.h"
+#include "run/fetch_page.h"
+#include "run/metrics_file.h"
+#include "run/metrics_filter.h"
+
+// Exit codes, as --help lists them.
+enum { DONE = 0, USAGE = 2, NO_CURL = 3, NO_ANSWER = 4, NO_FILE = 5 };
+
+#define SECOND UINT64_C(1000000000)
+#define MIB (UINT64_C(1) << 20)
+enum { LEAST_PATIENCE = 10, MOST_PATIENCE = 60 }; // seconds for one answer
+
+struct recording {
+    const char *url, *output;
+    uint64_t interval_ns, duration_ns; // duration 0: until a signal
+    uint64_t most_bytes;
+    struct ct_metrics_filter filter;
+    struct ct_metrics_file file;
+    int signals; // signalfd
+    uint64_t scrapes;
+    int is_missing; // the last scrape failed, and that was said
+    int is_full;    // likewise: it could not be written
+};
+
+static const char usage[] =
+    "usage: cutrace record-metrics [OPTIONS] URL -o FILE\n\n"
+    "Writes the metrics of a server (vLLM, SGLang) that say what its KV cache does to a file, one\n"
+    "scrape of its Prometheus page after the other, until SIGINT, SIGTERM or the duration. Read it\n"
+    "with cutrace-report --metrics FILE. URL: http://localhost:8000 or one with a path.\n\n"
+    "  -o, --output=FILE      the file; one of an earlier recording is continued\n"
+    "      --interval=TIME    from one scrape to the next: 5s (default), 500ms, 1m\n"
+    "      --duration=TIME    ends after this time: 90s, 1h30m\n"
+    "      --max-size=SIZE    when the file has this size, its older half is dropped: 64MiB (default)\n"
+    "  -h, --help             this text\n\n"
+    "The file has the usage of the KV cache, requests running, waiting and swapped, preemptions,\n"
+    "queries and hits of the prefix cache, and of labels the number of the engine. It does not have\n"
+    "names, addresses or contents, so that it can be attached to a report. The program curl fetches.\n\n"
+    "Exit codes: 0 recorded, 2 wrong usage, 3 there is no curl, 4 the server never answered with\n"
+    "these metrics, 5 the file cannot be written.\n";
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+    va_list args;
+    fputs("cutrace: record-metrics: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+// ---- options ------------------------------------------------------------------------------------
+
+static int set_time(uint64_t *to, const char *text) {
+    struct ct_time t;
+    if (ct_parse_time(text, &t) || t.kind != CT_TIME_ELAPSED || t.ns < SECOND / 10)
+        return -1;
+    *to = t.ns;
+    return 0;
+}
+
+static int set_output(struct recording *r, const char *text) {
+    r->output = text;
+    return *text ? 0 : -1;
+}
+
+static int set_interval(struct recording *r, const char *text) {
+    return set_time(&r->interval_ns, text);
+}
+
+static int set_duration(struct recording *r, const char *text) {
+    return set_time(&r->duration_ns, text);
+}
+
+static int set_size(struct recording *r, const char *text) {
+    struct ct_parsed_size size;
+    if (ct_parse_size(text, &size) != CT_PARSE_OK || size.bytes < MIB / 16)
+        return -1;
+    r->most_bytes = size.bytes;
+    return 0;
+}
+
+static const struct {
+    const char *name, *letter;
+    int (*set)(struct recording *r, const char *text); // -1: it is no value of this option
+    const char *value;
+} options[] = {{"--output", "-o", set_output, "FILE"},
+               {"--interval", NULL, set_interval, "a time such as 5s or 500ms, at least 100ms"},
+               {"--duration", NULL, set_duration, "a time such as 90s or 1h30m, at least 100ms"},
+               {"--max-size", NULL, set_size, "a size such as 64MiB, at least 64KiB"}};
+
+static int fail_option(const char *word) {
+    struct ct_nearest n = {.typed = word + strspn(word, "-")};
+    n.length = strcspn(n.typed, "=");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        ct_nearest_try(&n, options[i].name + 2);
+    if (n.best)
+        say("%s: unknown option; did you mean --%s?", word, n.best);
+    else
+        say("%s: unknown option; see cutrace record-metrics --help", word);
+    return USAGE;
+}
+
+// Reads the option at argv[*i], and its value, which may be the next word.
+static int read_option(struct recording *r, int argc, char **argv, int *i) {
+    const char *word = argv[*i];
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        const size_t n = strlen(options[k].name);
+        const char *value = NULL;
+        const int is_letter = options[k].letter && strncmp(word, options[k].letter, 2) == 0;
+        const int is_word = strncmp(word, options[k].name, n) == 0;
+        if (is_word && word[n] == '=')
+            value = word + n + 1;
+        else if (is_letter && word[2])
+            value = word + 2;
+        else if ((is_word && !word[n]) || is_letter)
+            value = *i + 1 < argc ? argv[++*i] : "";
+        if (!value)
+            continue;
+        if (options[k].set(r, value) == 0)
+            return DONE;
+        say("%s needs %s", options[k].name, options[k].value);
+        return USAGE;
+    }
+    return fail_option(word);
+}
+
+static int read_arguments(struct recording *r, int argc, char **argv) {
+    for (int i = 0; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1]) {
+            const int code = read_option(r, argc, argv, &i);
+            if (code)
+                return code;
+        } else if (r->url) {
+            say("%s: one URL is enough", argv[i]);
+            return USAGE;
+        } else {
+            r->url = argv[i];
+        }
+    }
+    if (!r->url || !r->output) {
+        say("%s is missing; use: cutrace record-metrics URL -o FILE", r->url ? "-o FILE" : "URL");
+        return USAGE;
+    }
+    return DONE;
+}
+
+// "localhost:8000" becomes "http://localhost:8000/metrics". NULL: it is no URL of HTTP.
+static char *complete_url(const char *url) {
+    char *whole = NULL;
+    const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : url;
+    if (scheme && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+        return NULL;
+    if (!*host || *host == '/' || *host == '-')
+        return NULL;
+    const size_t before = strcspn(host, "/?#");
+    const int has_path = host[before] && strcmp(host + before, "/") != 0;
+    if (asprintf(&whole, "%s%.*s%s", scheme ? "" : "http://",
+                 (int)(has_path ? strlen(url) : (size_t)(host - url) + before), url,
+                 has_path ? "" : "/metrics") < 0)
+        return NULL;
+    return whole;
+}
+
+// ---- recording ----------------------------------------------------------------------------------
+
+static uint64_t clock_now(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void take(void *cookie, const char *bytes, size_t n) {
+    ct_metrics_filter_add(cookie, bytes, n);
+}
+
+// Says a failure once, until it has gone.
+static void say_missing(struct recording *r, const char *why) {
+    if (!r->is_missing)
+        say("%s: %s; it is asked again every %s", r->url, why,
+            ct_human_seconds(r->interval_ns).text);
+    r->is_missing = 1;
+}
+
+static void keep(struct recording *r, uint64_t utc_ns) {
+    ct_metrics_filter_end(&r->filter);
+    if (!r->filter.kept_length) {
+        say_missing(r, "the answer has none of these metrics; is it the page with the metrics?");
+        return;
+    }
+    if (r->is_missing)
+        say("%s: answers", r->url);
+    r->is_missing = 0;
+    if (ct_metrics_file_add(&r->file, utc_ns, r->filter.kept, r->filter.kept_length)) {
+        if (!r->is_full)
+            say("%s: %s; it is tried again", r->output, strerror(errno));
+        r->is_full = 1;
+        return;
+    }
+    r->is_full = 0;
+    r->scrapes++;
+}
+
+// How long an answer may take: a busy server is slow.
+static unsigned find_patience(const struct recording *r) {
+    const uint64_t seconds = r->interval_ns / SECOND;
+    if (seconds < LEAST_PATIENCE)
+        return LEAST_PATIENCE;
+    return seconds < MOST_PATIENCE ? (unsigned)seconds : MOST_PATIENCE;
+}
+
+// Makes one scrape. Returns -1 if there is no curl, 1 if a signal came.
+static int scrape(struct recording *r) {
+    struct ct_fetch fetch = {.url = r->url,
+                             .seconds = find_patience(r),
+                             .signals = r->signals,
+                             .take = take,
+                             .cookie = &r->filter};
+    const uint64_t utc_ns = clock_now(CLOCK_REALTIME);
+    ct_metrics_filter_begin(&r->filter);
+    switch (ct_fetch_page(&fetch)) {
+    case CT_FETCHED:
+        keep(r, utc_ns);
+        return 0;
+    case CT_FETCH_FAILED:
+        say_missing(r, fetch.why);
+        return 0;
+    case CT_FETCH_STOPPED:
+        return 1;
+    default:
+        say("the program curl is not in PATH; install it (apt-get install curl)");
+        return -1;
+    }
+}
+
+// Waits until a time of the monotonic clock. Returns 1 if a signal came.
+static int wait_until(const struct recording *r, uint64_t at) {
+    for (;;) {
+        const uint64_t now = clock_now(CLOCK_MONOTONIC);
+        struct pollfd wait = {.fd = r->signals, .events = POLLIN};
+        if (now >= at)
+            return 0;
+        const uint64_t ms = (at - now + 999999) / 1000000;
+        if (poll(&wait, 1, ms > 60000 ? 60000 : (int)ms) > 0)
+            return 1;
+    }
+}
+
+static int record(struct recording *r) {
+    const uint64_t start = clock_now(CLOCK_MONOTONIC), end = start + r->duration_ns;
+    for (uint64_t next = start;;) {
+        const int status = scrape(r);
+        if (status < 0)
+            return NO_CURL;
+        const uint64_t now = clock_now(CLOCK_MONOTONIC);
+        while (next <= now) // (scrapes that took longer than the interval are left out)
+            next += r->interval_ns;
+        if (status > 0 || (r->duration_ns && now >= end))
+            break;
+        if (wait_until(r, r->duration_ns && end < next ? end : next) ||
+            (r->duration_ns && clock_now(CLOCK_MONOTONIC) >= end))
+            break;
+    }
+    return r->scrapes ? DONE : NO_ANSWER;
+}
+
+static int open_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run(struct recording *r) {
+    if (ct_metrics_file_open(&r->file, r->output, r->most_bytes)) {
+        if (errno == EEXIST)
+            say("%s: is there already, and no file of record-metrics", r->output);
+        else
+            say("%s: %s", r->output, strerror(errno));
+        return NO_FILE;
+    }
+    r->signals = open_signals();
+    int code = record(r);
+    if (ct_metrics_file_close(&r->file) || r->is_full)
+        code = NO_FILE;
+    close(r->signals);
+    if (code == NO_ANSWER)
+        say("%s: no answer with these metrics in all the time", r->url);
+    return code;
+}
+
+int ct_record_metrics_main(int argc, char **argv) {
+    static struct recording r = {.interval_ns = 5 * SECOND, .most_bytes = 64 * MIB};
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
+            fputs(usage, stdout);
+            return fflush(stdout) ? NO_FILE : DONE;
+        }
+    const int code = read_arguments(&r, argc, argv);
+    if (code)
+        return code;
+    char *url = complete_url(r.url);
+    if (!url) {
+        say("%s: is no URL of HTTP; use: http://localhost:8000", r.url);
+        return USAGE;
+    }
+    r.url = url;
+    const int result = run(&r);
+    free(url);
+    return result;
+}
