@@ -233,7 +233,8 @@ static void judge_site(const struct finder *f, size_t group) {
         count_live(f, &k);
         add(&l->filled, &l->filled_count, &k);
     } else if (k.shape.kind == CT_GROWTH_KIND_UNTOLD) {
-        l->untold++;
+        count_live(f, &k);
+        add(&l->untold, &l->untold_count, &k);
         l->untold_bytes += l->groups.list[group].bytes;
     }
 }
@@ -257,6 +258,8 @@ static void judge_sites(const struct finder *f) {
         judge_site(f, i);
     if (l->growing_count)
         qsort(l->growing, l->growing_count, sizeof *l->growing, compare_rates);
+    if (l->untold_count)
+        qsort(l->untold, l->untold_count, sizeof *l->untold, compare_rates);
     if (l->filled_count)
         qsort(l->filled, l->filled_count, sizeof *l->filled, compare_groups);
 }
@@ -354,5 +357,6 @@ void ct_leaks_free(struct ct_leaks *l) {
     ct_site_groups_free(&l->groups);
     free(l->growing);
     free(l->filled);
+    free(l->untold);
     *l = (struct ct_leaks){0};
 }

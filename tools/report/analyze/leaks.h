@@ -56,8 +56,11 @@ struct ct_leaks {
     size_t growing_count;
     struct ct_leak *filled; // kinds CT_GROWTH_KIND_SATURATING, the most bytes first
     size_t filled_count;
-    size_t untold; // call sites for which the time is too short, or too much was lost
-    uint64_t untold_bytes;
+    // Call sites for which the time is too short, or too much was lost: their shapes are what a
+    // verdict can weigh with other evidence (a rate of 0: nothing is known but that they hold).
+    struct ct_leak *untold;
+    size_t untold_count;
+    uint64_t untold_bytes; // that they hold
     struct ct_leaks_pool pool;
     uint64_t from_ns, to_ns; // the time that is judged
     int is_start_up_known;   // it begins with the end of the start-up, by phases

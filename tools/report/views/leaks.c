@@ -144,11 +144,12 @@ static void print_pool(struct ct_view *v, const struct ct_leaks *l) {
 }
 
 static void print_untold(struct ct_view *v, const struct ct_leaks *l) {
-    if (l->untold && !ct_leaks_is_too_short(l))
+    if (l->untold_count && !ct_leaks_is_too_short(l))
         fprintf(v->out,
                 "too little to tell: %zu call site%s with %s: seen for too short a time, or lost "
                 "frees or an earlier flush would explain it\n",
-                l->untold, ct_human_plural(l->untold), ct_label_size(v, l->untold_bytes).text);
+                l->untold_count, ct_human_plural(l->untold_count),
+                ct_label_size(v, l->untold_bytes).text);
 }
 
 static const char *name_moment(const struct ct_moment *m) {
@@ -287,7 +288,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
     ct_json_number_or_null(j, "full_in_ns", l->full_known, l->full_in_ns);
     add_sites(v, j, "growing", l, l->growing, l->growing_count);
     add_sites(v, j, "filled", l, l->filled, l->filled_count);
-    ct_json_number(j, "untold", l->untold);
+    ct_json_number(j, "untold", l->untold_count);
     ct_json_number(j, "untold_bytes", l->untold_bytes);
     add_pool(j, l);
     ct_json_close(j, '}');
