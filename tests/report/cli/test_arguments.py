@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import BUILD, ROOT, Skip, case, check, equal, main, report  # noqa: E402
 
@@ -23,6 +24,9 @@ RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 TRAINING = [path for path in RECORDED if path.endswith("training.zst")]
 REFUSED = os.path.join(ROOT, "tests/report/golden/traces/refused.zst")
 SECOND, DAY, M, G = 10**9, 86400 * 10**9, 1 << 20, 1 << 30
+GROWING = os.path.join(FOLDER, "growing.zst")
+with open(GROWING, "wb") as growing_file:
+    growing_file.write(traces.growing())
 STARTED = 1795351937  # 2026-11-22T12:52:17Z
 
 with open(os.path.join(ROOT, "tools/report/views/arguments.def"), encoding="utf-8") as def_file:
@@ -123,7 +127,7 @@ def options_have_effects():
 
     problems = []
     for command in sorted(set(COMMANDS) - {"seal", "symbolize"}):
-        before = {path: answer(command, path) for path in RECORDED[:6] + TRAINING + GOLDEN}
+        before = {path: answer(command, path) for path in RECORDED[:6] + TRAINING + GOLDEN + [GROWING] * (command == "leaks")}
         for name, (_, _, commands) in OPTIONS.items():
             if command in commands and name not in ELSEWHERE and \
                     all(answer(command, path, *option(name)) == was for path, was in before.items()):

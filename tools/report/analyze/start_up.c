@@ -28,7 +28,7 @@ static void note_work(struct ct_start_up *u, uint64_t t_ns) {
     u->work_count /= 2;
     for (size_t i = 0; i < u->work_count; i++)
         u->work[i] = u->work[2 * i];
-    u->spacing_ns = (t_ns - u->work[0]) / u->work_count;
+    u->spacing_ns = (t_ns - u->work[0]) / (CT_START_UP_WORK_TIMES / 2);
 }
 
 static enum role find_role(const struct ct_start_up *u, uint32_t stack) {

@@ -111,7 +111,8 @@ static uint64_t find_own(const struct ct_judged *j) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
-        if (h->kind >= CT_HOLDING_STACKS || !ct_phases_has_python(j->c->phases, h->stack))
+        if (h->kind >= CT_HOLDING_STACKS || !ct_phases_has_python(j->c->phases, h->stack) ||
+            ct_phases_is_cut(j->c->phases, h->stack))
             continue;
         const enum ct_phase phase = ct_phases_find(j->c->phases, h->stack).phase;
         if (phase == CT_PHASE_UNKNOWN &&

@@ -132,7 +132,9 @@ static struct ct_phase_of_node read_node(struct ct_phases *p, uint32_t node) {
     const struct ct_call_tree_node *of = &p->definitions->nodes[node];
     CT_ASSERT(of->parent < node);
     struct ct_phase_of_node m = p->nodes[of->parent];
-    m.has_python |= p->definitions->frames[of->frame].kind == CT_FRAME_PYTHON;
+    const struct ct_frame *frame = &p->definitions->frames[of->frame];
+    m.has_python |= frame->kind == CT_FRAME_PYTHON;
+    m.is_cut |= frame->kind == CT_FRAME_END && frame->line == CT_STACK_DEEPER;
     const uint32_t list = find_rules(p, of->frame);
     if (list == CT_NO_FITS)
         return m;
@@ -186,6 +188,10 @@ enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack) 
 
 int ct_phases_has_python(struct ct_phases *p, uint32_t stack) {
     return get_node(p, stack)->has_python;
+}
+
+int ct_phases_is_cut(struct ct_phases *p, uint32_t stack) {
+    return get_node(p, stack)->is_cut;
 }
 
 int ct_phases_has_any(struct ct_phases *p) {

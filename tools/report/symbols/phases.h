@@ -22,7 +22,8 @@ struct ct_phase_at {
 struct ct_phase_of_node {
     uint32_t node; // that decided the phase
     uint8_t phase, framework, component;
-    uint8_t has_python; // a frame is one of Python
+    uint8_t has_python : 1; // a frame is one of Python
+    uint8_t is_cut : 1;     // there were more frames than CUTRACE_STACK_DEPTH
 };
 
 struct ct_phases {
@@ -47,6 +48,8 @@ struct ct_phase_at ct_phases_find(struct ct_phases *p, uint32_t stack);
 enum ct_component ct_phases_find_component(struct ct_phases *p, uint32_t stack);
 // Whether a stack has frames of Python: then no phase means that no rule knows them.
 int ct_phases_has_python(struct ct_phases *p, uint32_t stack);
+// Whether a stack lacks its outermost frames: then no phase says nothing.
+int ct_phases_is_cut(struct ct_phases *p, uint32_t stack);
 // Whether there is a stack whose phase is known.
 int ct_phases_has_any(struct ct_phases *p);
 

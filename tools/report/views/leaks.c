@@ -102,7 +102,8 @@ static void print_full(struct ct_view *v, const struct ct_leaks *l) {
     else
         fprintf(v->out, "%s%s at %s; %s was free%s%s%s\n", l->full_known ? "in " : "",
                 l->full_known ? duration_of(l->full_in_ns).text : "-",
-                l->growing_count > 1 ? "these rates together" : "this rate",
+                l->growing_count + (size_t)l->pool.is_fragmenting > 1 ? "these rates together"
+                                                                      : "this rate",
                 ct_label_size(v, l->free_bytes).text, l->idle_bytes ? ", and " : "",
                 l->idle_bytes ? ct_label_size(v, l->idle_bytes).text : "",
                 l->idle_bytes ? " idle in PyTorch's pool" : "");
