@@ -45,10 +45,10 @@ for name_, letter_, argument_, where_ in re.findall(
 VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to": "5.9", "top": "1", "limit": "1", "demangle": "no",
           "units": "bytes", "color": "always", "progress": "plain", "events": "2", "format": "torch", "output": "out",
           "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
-          "error": "CUDA out of memory", "rules": "/dev/null"}
+          "error": "CUDA out of memory", "rules": "/dev/null", "lengths": "17", "block-size": "16"}
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
-             "debuginfod", "noise", "licenses", "help", "version", "rules"}
+             "debuginfod", "noise", "licenses", "help", "version", "rules", "lengths", "block-size"}
 
 
 def wrong(*words):

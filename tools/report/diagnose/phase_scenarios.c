@@ -11,7 +11,8 @@ static const struct {
      "the weights fit, but their conversion after loading needs more than was left"},
     {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA, "loading a LoRA adapter needed more than was left"},
     {CT_PHASE_PROFILE, CT_SCENARIO_STARTUP_PROFILE,
-     "the profile run, a step of the largest size, needs more than the weights leave"},
+     "the profile run, with the largest inputs that the settings allow, needs more than the weights "
+     "leave"},
     {CT_PHASE_KV_CACHE, CT_SCENARIO_STARTUP_KV_POOL,
      "the KV cache itself is larger than what was left"},
     {CT_PHASE_WARMUP, CT_SCENARIO_WARMUP, "the warm-up needed more than the KV cache left"},
