@@ -384,9 +384,10 @@ def shown():
         check(max(map(len, out.splitlines())) <= columns)
         words = re.sub(r"\s+", " ", out)
         check(f"verdict {first['scenario']} (confidence {first['confidence']:.2f}): {first['summary']}" in words, words)
-        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller: by 3.00 GiB, up to 4 % of 80.00 GiB" in words, words)
+        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller: by 3.00 GiB, "
+              "up to 4 % of 80.00 GiB" in words, words)
     quiet = report("summary", save([{"ptr": G, "bytes": G}]))[1].decode()
-    check("verdict" not in quiet)
+    check("  verdict  " not in quiet, quiet)
 
 
 for each in sorted(os.listdir(VLLM)):

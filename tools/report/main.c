@@ -189,6 +189,12 @@ static int explain(const struct ct_arguments *o, const struct ct_terminal *termi
     struct ct_error error;
     if (ct_explain_is_trace(path))
         return report(o, terminal, rules, path, in_list);
+    if (o->log || o->metrics || o->rules) {
+        (void)ct_error_set(&error, CT_EXIT_USAGE,
+                           "%.400s is no trace: --log, --metrics and --rules stand beside one",
+                           path);
+        return report_error(&error, in_list);
+    }
     const int status = ct_explain_print(o, terminal, path, &error);
     return status ? report_error(&error, in_list) : status;
 }

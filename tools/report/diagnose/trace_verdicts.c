@@ -102,7 +102,7 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
             ct_judged_add_kv_cache(j, v);
         ct_trace_advice_add(j, v);
         ct_verdict_set_refuted_by(v, "another part of the process that grew just before (cutrace-"
-                                     "report diff of two moments, timeline)");
+                                     "report timeline)");
         return 1;
     }
     return 0;
@@ -118,9 +118,6 @@ static void judge_unknown(const struct ct_judged *j) {
     ct_judged_add_phase(j, v);
     ct_judged_add_account(j, v);
     ct_judged_add_kv_cache(j, v);
-    if (!is_known)
-        (void)ct_verdict_add_advice(v, "cutrace-report oom shows the request and what was live; "
-                                       "top shows who holds the memory");
 }
 
 // The request was served after all.

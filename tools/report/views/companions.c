@@ -160,6 +160,8 @@ static void print_metrics(struct ct_view *v, const struct ct_incidents *n) {
         print_values(v, before);
     }
     putc('\n', v->out);
+    if (v->options->command == CT_COMMAND_summary || v->options->command == CT_COMMAND_explain)
+        return; // these join the verdicts with those of the trace
     ct_metrics_verdicts_find(m, &l);
     ct_verdicts_print(v, &l, 2);
     ct_verdicts_free(&l);

@@ -14,6 +14,7 @@
 static void print_text(struct ct_view *v, const struct ct_summary *s) {
     enum { MOST = 3 };
     ct_verdicts_print(v, &s->verdicts, MOST);
+    ct_companions_print(v, NULL);
     ct_trace_state_print_line(v, &s->scan);
     fprintf(v->out, "%snext: cutrace-report %s ", v->terminal->dim, s->crossing ? "oom" : "top");
     ct_utf8_print_sanitized(v->out, v->trace->source.name, strlen(v->trace->source.name));
