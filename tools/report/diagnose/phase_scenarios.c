@@ -62,6 +62,13 @@ static int counts(enum ct_phase phase, enum ct_scenario special) {
            (phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA);
 }
 
+enum ct_scenario ct_component_scenario(enum ct_component component) {
+    for (size_t i = 0; i < sizeof of_component / sizeof *of_component; i++)
+        if (of_component[i].component == component)
+            return of_component[i].scenario;
+    return CT_SCENARIO_UNKNOWN;
+}
+
 enum ct_scenario ct_phase_scenario(enum ct_phase phase, enum ct_component component,
                                    const char **summary) {
     enum ct_scenario found = CT_SCENARIO_UNKNOWN;
@@ -70,8 +77,6 @@ enum ct_scenario ct_phase_scenario(enum ct_phase phase, enum ct_component compon
             found = of_phase[i].scenario;
             *summary = of_phase[i].summary;
         }
-    for (size_t i = 0; i < sizeof of_component / sizeof *of_component; i++)
-        if (of_component[i].component == component && counts(phase, of_component[i].scenario))
-            found = of_component[i].scenario;
-    return found;
+    const enum ct_scenario special = ct_component_scenario(component);
+    return special != CT_SCENARIO_UNKNOWN && counts(phase, special) ? special : found;
 }

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
+#include "diagnose/phase_scenarios.h"
 #include "diagnose/trace_advice.h"
 #include "diagnose/trace_causes.h"
 
@@ -14,102 +15,29 @@ static struct ct_human_text size(uint64_t bytes) {
 
 // ---- by phase -----------------------------------------------------------------------------------
 
-// Parts of a server that name the scenario wherever they ask while it serves.
-static enum ct_scenario scenario_of_component(enum ct_component component) {
-    switch (component) {
-    case CT_COMPONENT_LOGITS:
-        return CT_SCENARIO_LOGITS;
-    case CT_COMPONENT_LORA:
-        return CT_SCENARIO_LORA;
-    case CT_COMPONENT_VISION:
-        return CT_SCENARIO_MULTIMODAL;
-    case CT_COMPONENT_SPECULATIVE:
-        return CT_SCENARIO_SPECULATIVE;
-    case CT_COMPONENT_COMMUNICATION:
-        return CT_SCENARIO_COMMUNICATION;
-    default:
-        return CT_SCENARIO_UNKNOWN;
-    }
-}
-
-static const struct {
-    enum ct_phase phase;
-    enum ct_scenario scenario;
-    const char *summary;
-} of_phase[] = {
-    {CT_PHASE_WEIGHTS, CT_SCENARIO_STARTUP_WEIGHTS, "the weights do not fit on the device"},
-    {CT_PHASE_REPACK, CT_SCENARIO_REPACK,
-     "the weights fit, but their conversion after loading needs more than was left"},
-    {CT_PHASE_LORA_LOAD, CT_SCENARIO_LORA, "loading a LoRA adapter needed more than was left"},
-    {CT_PHASE_PROFILE, CT_SCENARIO_STARTUP_PROFILE,
-     "the profile run, with the largest inputs that the settings allow, needs more than the weights "
-     "leave"},
-    {CT_PHASE_KV_CACHE, CT_SCENARIO_STARTUP_KV_POOL,
-     "the KV cache itself is larger than what was left"},
-    {CT_PHASE_WARMUP, CT_SCENARIO_WARMUP, "the warm-up needed more than the KV cache left"},
-    {CT_PHASE_WARMUP_KERNELS, CT_SCENARIO_WARMUP,
-     "the warm-up of kernels needed more than the KV cache left"},
-    {CT_PHASE_WARMUP_SAMPLER, CT_SCENARIO_WARMUP,
-     "the warm-up of the sampler needed more than the KV cache left"},
-    {CT_PHASE_GRAPHS, CT_SCENARIO_GRAPH_CAPTURE,
-     "the capture of CUDA graphs needed more than was left"},
-    {CT_PHASE_PROFILE_GRAPHS, CT_SCENARIO_GRAPH_CAPTURE,
-     "the trial capture of CUDA graphs needed more than was left"},
-    {CT_PHASE_SERVE, CT_SCENARIO_BURST_PREFILL,
-     "a step that serves requests needed more than was left"},
-    {CT_PHASE_SERVE_DUMMY, CT_SCENARIO_BURST_PREFILL, "a dummy step needed more than was left"},
-    {CT_PHASE_SLEEP, CT_SCENARIO_SLEEP_WAKE, "going to sleep needed more than was left"},
-    {CT_PHASE_WAKE_UP, CT_SCENARIO_SLEEP_WAKE,
-     "the wake-up needs the memory back that was given away, and it was taken meanwhile"},
-    {CT_PHASE_WEIGHT_SYNC, CT_SCENARIO_WEIGHT_SYNC,
-     "an update of the weights needed more than was left"},
-    {CT_PHASE_INIT_COMM, CT_SCENARIO_COMMUNICATION,
-     "the set-up of communication needed more than was left"},
-    {CT_PHASE_TRAIN_FORWARD, CT_SCENARIO_TRAINING_STEP,
-     "the forward pass of a training step needed more than was left"},
-    {CT_PHASE_TRAIN_BACKWARD, CT_SCENARIO_TRAINING_STEP,
-     "the backward pass of a training step needed more than was left"},
-    {CT_PHASE_TRAIN_OPTIMIZER, CT_SCENARIO_TRAINING_STEP,
-     "the optimizer's step needed more than was left"},
-    {CT_PHASE_TRAIN_OTHER, CT_SCENARIO_TRAINING_STEP, "a training step needed more than was left"},
-};
-
-// Where a component makes the difference: while serving, and encoders and adapters at the start.
-static enum ct_scenario refine(enum ct_phase phase, enum ct_scenario plain,
-                               enum ct_component component) {
-    const enum ct_scenario special = scenario_of_component(component);
-    if (special == CT_SCENARIO_UNKNOWN)
-        return plain;
-    const int is_serving = phase == CT_PHASE_SERVE || phase == CT_PHASE_SERVE_DUMMY,
-              is_loading_lora = phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA,
-              is_encoder = phase == CT_PHASE_PROFILE && special == CT_SCENARIO_MULTIMODAL;
-    return is_serving || is_loading_lora || is_encoder ? special : plain;
-}
-
 // `cause_known`: another verdict says what took the place.
 static int judge_phase(const struct ct_judged *j, int cause_known) {
-    for (size_t i = 0; i < sizeof of_phase / sizeof *of_phase; i++) {
-        if (of_phase[i].phase != j->phase)
-            continue;
-        const double confidence = j->oom->phase.inferred ? 0.55 : 0.82;
-        struct ct_verdict *v =
-            ct_judged_add(j, refine(j->phase, of_phase[i].scenario, j->component),
-                          cause_known ? confidence - 0.3 : confidence, of_phase[i].summary);
-        ct_judged_add_phase(j, v);
-        if (!cause_known)
-            ct_judged_add_account(j, v);
-        if (v->scenario != CT_SCENARIO_STARTUP_KV_POOL)
-            ct_judged_add_kv_cache(j, v);
-        ct_trace_advice_add(j, v);
-        ct_verdict_set_refuted_by(v, "another part of the process that grew just before (cutrace-"
-                                     "report timeline)");
-        return 1;
-    }
-    return 0;
+    const char *summary = NULL;
+    const enum ct_scenario scenario = ct_phase_scenario(j->phase, j->component, &summary);
+    const double confidence = j->oom->phase.inferred ? 0.55 : 0.82;
+    if (scenario == CT_SCENARIO_UNKNOWN)
+        return 0;
+    struct ct_verdict *v =
+        ct_judged_add(j, scenario, cause_known ? confidence - 0.3 : confidence, summary);
+    ct_judged_add_phase(j, v);
+    if (!cause_known)
+        ct_judged_add_account(j, v);
+    if (scenario != CT_SCENARIO_STARTUP_KV_POOL)
+        ct_judged_add_kv_cache(j, v);
+    ct_trace_advice_add(j, v);
+    ct_verdict_set_refuted_by(v,
+                              "another part of the process that grew just before (cutrace-report "
+                              "timeline)");
+    return 1;
 }
 
 static void judge_unknown(const struct ct_judged *j) {
-    const enum ct_scenario special = scenario_of_component(j->component);
+    const enum ct_scenario special = ct_component_scenario(j->component);
     const int is_known = special != CT_SCENARIO_UNKNOWN;
     struct ct_verdict *v =
         ct_judged_add(j, special, is_known ? 0.5 : 0.3,
