@@ -35,26 +35,29 @@ static void take(struct ct_verdicts *to, struct ct_verdict *from, double confide
     *from = (struct ct_verdict){.scenario = from->scenario};
 }
 
+// Less is not of the frames of a stack or of the account.
+#define SURE 0.6
+
 // What a verdict of another source is worth beside a trace whose first verdict is `first`.
-static double weigh(enum ct_scenario first, const struct ct_verdict *other) {
-    const int quiet = first == CT_SCENARIO_NONE;
-    if (quiet && is_without_request(other->scenario))
-        return other->confidence;
-    if (first == CT_SCENARIO_UNKNOWN || first == CT_SCENARIO_INCOMPLETE)
-        return other->confidence;
-    return other->confidence / 2;
+static double weigh(const struct ct_verdict *first, const struct ct_verdict *other) {
+    if (first->scenario == CT_SCENARIO_NONE)
+        return is_without_request(other->scenario) ? other->confidence : other->confidence / 2;
+    return first->confidence < SURE || first->scenario == CT_SCENARIO_INCOMPLETE
+               ? other->confidence
+               : other->confidence / 2;
 }
 
 void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const char *source) {
     const size_t own = to->count;
-    const enum ct_scenario first = own ? to->list[0].scenario : CT_SCENARIO_UNKNOWN;
+    const struct ct_verdict first =
+        own ? to->list[0] : (struct ct_verdict){.scenario = CT_SCENARIO_UNKNOWN};
     double best = 0;
     for (size_t i = 0; i < from->count; i++) {
         struct ct_verdict *other = &from->list[i], *same = ct_verdicts_find(to, other->scenario);
         if (same)
             merge(same, other, source);
         else if (!says_nothing(other->scenario)) {
-            const double confidence = weigh(first, other);
+            const double confidence = weigh(&first, other);
             best = confidence > best ? confidence : best;
             take(to, other, confidence);
         }
