@@ -6,6 +6,7 @@ to be within 1 GiB or one step of it.
 
 Usage: test_advice.py [WORD...]    the cases whose names have one of the words
 Needs real vLLM (scripts/fetch-vllm.py). The margins go to stdout as a table."""
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -93,8 +94,14 @@ def judge(row):
     return []
 
 
-for each in cases_of(bed.VERSION).values():
-    wanted = (each.scenario != "none" or each.log_scenario) and each.name not in ADAPTIVE
-    if wanted and (not WORDS or any(w in each.name for w in WORDS)):
-        case(f"{each.name}: the advice helps")(lambda row=each: judge(row))
+def is_wanted(row):
+    failed = row.scenario != "none" or row.log_scenario
+    return failed and row.name not in ADAPTIVE and (not WORDS or any(w in row.name for w in WORDS))
+
+
+wanted = [row for row in cases_of(bed.VERSION).values() if is_wanted(row)]
+pool = concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1))
+searches = {row.name: pool.submit(judge, row) for row in wanted}
+for each in wanted:
+    case(f"{each.name}: the advice helps")(lambda row=each: searches[row.name].result())
 main()
