@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdicts of a trace: the scenario, its evidence, and the arithmetic of its advice.
 
-The scenarios of real runs are those of tests/vllm/cases.py (case.json), which say what each run was made to fail of. The
-other traces are made here. Advice is computed a second time, from the other views. Whether it helps is tested by running
-vLLM again (make check-vllm-advice)."""
+The scenarios of real runs are those of tests/vllm/cases.py (case.json), which say what each run was made to fail of.
+The other traces are made here. Advice is computed a second time, from the other views. Whether it helps is tested by
+running vLLM again (make check-vllm-advice)."""
 import json
 import math
 import os
@@ -25,7 +25,8 @@ FOLDER = tempfile.TemporaryDirectory()
 WORKER = "/x/vllm/v1/worker/gpu_worker.py"
 PYTHON = [("f", "/x/vllm/model_executor/layers/linear.py", 9)]
 LOAD = PYTHON + [("Worker.load_model", WORKER, 594), ("<module>", "/home/me/serve.py", 3)]
-CACHE = [("allocate_kv_cache", "/x/vllm/v1/worker/utils.py", 596), ("Worker.initialize_from_config", WORKER, 700), ("<module>", "/home/me/serve.py", 3)]
+CACHE = [("allocate_kv_cache", "/x/vllm/v1/worker/utils.py", 596),
+         ("Worker.initialize_from_config", WORKER, 700), ("<module>", "/home/me/serve.py", 3)]
 SERVE = PYTHON + [("Worker.execute_model", WORKER, 1334), ("<module>", "/home/me/serve.py", 9)]
 MINE = [("keep", "/home/me/serve.py", 12), ("<module>", "/home/me/serve.py", 9)]
 
@@ -51,7 +52,8 @@ def refused(size, free, **more):
 
 
 def reading(free, own):
-    return {"op": "memory-sample", "free_bytes": free, "total_bytes": TOTAL, "process_bytes": own, "flags": ["nvml"], "tid": 9}
+    return {"op": "memory-sample", "free_bytes": free, "total_bytes": TOTAL, "process_bytes": own,
+            "flags": ["nvml"], "tid": 9}
 
 
 def summary(path, *options):
@@ -115,8 +117,8 @@ def judge_evidence(run):
         shown = summary(trace)
         if not shown["crossing"]:
             continue
-        evidence = shown["verdicts"][0]["evidence"]
-        if evidence[0]["event"] != shown["crossing"]["event"] or evidence[0]["bytes"] != shown["crossing"]["requested_bytes"]:
+        evidence, crossing = shown["verdicts"][0]["evidence"], shown["crossing"]
+        if evidence[0]["event"] != crossing["event"] or evidence[0]["bytes"] != crossing["requested_bytes"]:
             problems.append(f"the first evidence is {evidence[0]}")
         # PyTorch's message has what it asked of the driver: its own request in steps of 2 MiB.
         if said and evidence[0]["bytes"] and not said["asked"].is_of(-(-evidence[0]["bytes"] // (2 * M)) * 2 * M):
@@ -244,7 +246,7 @@ def recovered():
     equal((names(found), found[0]["advice"]), (["recovered"], []))
 
 
-@case("a graph executable that no budget counts, and a tensor of the program's own, are a wrong budget; small ones are not")
+@case("a tensor of the program's own is a wrong budget where it holds what was missing")
 def mis_budget():
     def serving(extra, missing):
         return [{"ptr": G, "bytes": 20 * G, "stack": LOAD}, {"ptr": 30 * G, "bytes": 30 * G, "stack": CACHE},
@@ -277,10 +279,12 @@ def none():
 @case("a leak: of hours before anything failed, and at the failure; a cache that is filled at the start is none")
 def leak():
     def serve(hours, failed):
-        events = [{"t": 0, "ptr": G, "bytes": 20 * G, "stack": LOAD}, {"t": 1, "ptr": 40 * G, "bytes": 30 * G, "stack": CACHE}]
+        events = [{"t": 0, "ptr": G, "bytes": 20 * G, "stack": LOAD},
+                  {"t": 1, "ptr": 40 * G, "bytes": 30 * G, "stack": CACHE}]
         for i in range(int(hours * 60)):
             t = 60 + i * 60
-            events += [{"t": t, "ptr": 100 * G, "bytes": G, "stack": SERVE}, {"t": t + 1, "op": "free", "ptr": 100 * G, "result": 0},
+            events += [{"t": t, "ptr": 100 * G, "bytes": G, "stack": SERVE},
+                       {"t": t + 1, "op": "free", "ptr": 100 * G, "result": 0},
                        {"t": t + 2, "ptr": (200 + i) * G, "bytes": 40 * M, "stack": MINE}]
         return events + ([refused(G, 8 * M, stack=SERVE, t=t + 10)] if failed else [])
     for failed in (False, True):
@@ -309,7 +313,8 @@ def from_and_to():
     cents = math.ceil(3 * G * 100 / TOTAL)
     equal(advice(save(STEP, settings(gpu_memory_utilization=0.95)), "--gpu-memory-utilization"),
           [("0.95", f"{0.95 - cents / 100:.2f}")])
-    equal(advice(save(STEP, settings(max_num_seqs=8)), "--gpu-memory-utilization"), [("0.92", f"{0.92 - cents / 100:.2f}")])
+    equal(advice(save(STEP, settings(max_num_seqs=8)), "--gpu-memory-utilization"),
+          [("0.92", f"{0.92 - cents / 100:.2f}")])
     equal(advice(save(STEP, {**settings(), "version.vllm": "0.11.2"}), "--gpu-memory-utilization"),
           [("0.9", f"{0.9 - cents / 100:.2f}")])
     for unknown_ in ({}, settings(config="<given>"), {"process.program": "vllm"}):
@@ -356,8 +361,8 @@ def joined_same():
     path = save(STEP)
     alone = verdicts(path)[0]
     both = verdicts(path, *log('  File "/x/vllm/v1/worker/gpu_worker.py", line 1334, in execute_model\n'
-                               "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total "
-                               "capacity of 80.00 GiB of which 1.00 GiB is free.\n"))
+                               "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a "
+                               "total capacity of 80.00 GiB of which 1.00 GiB is free.\n"))
     equal(names(both)[0], alone["scenario"])
     check(both[0]["confidence"] > alone["confidence"])
     check([e["text"] for e in both[0]["evidence"] if e["text"].startswith("the log: line ")])
@@ -368,7 +373,8 @@ def joined_metrics():
     path = os.path.join(FOLDER.name, "metrics")
     with open(path, "w", encoding="utf-8") as f:
         for second in range(5):
-            f.write(f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\nvllm:num_preemptions_total {second * 7}\n"
+            f.write(f"# scraped {1795000000 + second}\nvllm:kv_cache_usage_perc 0.99\n"
+                    f"vllm:num_preemptions_total {second * 7}\n"
                     "vllm:num_requests_running 4\nvllm:num_requests_waiting 30\n")
     equal(names(verdicts(save([{"ptr": G, "bytes": G}]), "--metrics", path))[0], "preemption")
 
@@ -384,8 +390,8 @@ def shown():
         check(max(map(len, out.splitlines())) <= columns)
         words = re.sub(r"\s+", " ", out)
         check(f"verdict {first['scenario']} (confidence {first['confidence']:.2f}): {first['summary']}" in words, words)
-        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller: by 3.00 GiB, "
-              "up to 4 % of 80.00 GiB" in words, words)
+        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller: "
+              "by 3.00 GiB, up to 4 % of 80.00 GiB" in words, words)
     quiet = report("summary", save([{"ptr": G, "bytes": G}]))[1].decode()
     check("  verdict  " not in quiet, quiet)
 

@@ -89,7 +89,8 @@ def judge(row):
         return [f"{advice['flag']} {from_} -> {to} does not help"]
     best = find_smallest_change(row, advice["flag"], to, from_)
     margin = margin_in_bytes(shown, advice["flag"], from_, to, best)
-    note(f"MARGIN {row.name}: {advice['flag']} {from_} -> {to}; {best} is enough: {margin / MIB:.0f} MiB more than needed")
+    note(f"MARGIN {row.name}: {advice['flag']} {from_} -> {to}; {best} is enough: "
+         f"{margin / MIB:.0f} MiB more than needed")
     check(margin <= GIB or abs(best - to) <= STEPS[advice["flag"]] * 1.5, f"{margin / GIB:.2f} GiB more than needed")
     return []
 
