@@ -192,7 +192,8 @@ static void print_memory(struct ct_summary *s) {
                                           .without_parts = s->brief >= BRIEF_WITHOUT_PEAK,
                                           .pool = pool_of(s)};
     ct_memory_table_print(s->v, &table);
-    if (s->brief < BRIEF_WITHOUT_PEAK)
+    // Why there are no blocks is said always.
+    if (s->brief < BRIEF_WITHOUT_PEAK || !pool_of(s)->known)
         ct_pool_text_print_summary(s->v, pool_of(s), &s->scan.growths.device[s->device]);
     if (!s->brief && (s->live.host_bytes || s->host_registered))
         fprintf(s->v->out, "page-locked host memory %s: %s allocated, %s registered (see frag)\n",
