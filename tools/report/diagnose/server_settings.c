@@ -41,7 +41,7 @@ static const char *find_default(const struct ct_facts *facts, enum ct_text_flag 
     return NULL;
 }
 
-// A budget line of the log names the utilization that was used, whoever set it.
+// A budget line of the log names the utilization that was used, set or default.
 static const struct ct_text_value *find_utilization(const struct ct_text_facts *log) {
     for (size_t i = 0; i < log->count; i++)
         if (log->list[i].values[CT_TEXT_UTIL].known && log->list[i].values[CT_TEXT_UTIL].value > 0)

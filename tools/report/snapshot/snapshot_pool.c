@@ -204,7 +204,7 @@ static uint64_t count_range(struct moment *m, uint64_t start, uint64_t end, int 
     return p->free.bytes - before;
 }
 
-// Whoever has a block in a segment holds open what is free in it.
+// A call site with a block in a segment holds open what is free in it.
 static void count_held(struct moment *m, uint64_t start, uint64_t end, uint64_t free) {
     const struct ct_listed_range *b;
     for (struct ct_range_list_position at = ct_range_list_find(&m->blocks, start);
