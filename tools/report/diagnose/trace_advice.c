@@ -28,6 +28,12 @@ static int is_vllm(const struct ct_judged *j) {
            (j->c->facts->program && strcmp(j->c->facts->program, "vllm") == 0) || j->c->log;
 }
 
+// What activations can have: what they have now, what is idle, and what is free.
+static uint64_t find_room(const struct ct_judged *j) {
+    return ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) +
+           ct_judged_row(j, CT_ACCOUNT_POOL_IDLE) + ct_judged_row(j, CT_ACCOUNT_FREE);
+}
+
 // What of the KV cache is still to come where its allocation failed: by its size as set, else what
 // was asked for.
 static uint64_t find_cache_to_come(const struct ct_judged *j) {
@@ -42,10 +48,7 @@ static uint64_t find_cache_to_come(const struct ct_judged *j) {
 // A server's profile run shows what its largest step takes. What of that is not there now (in use by
 // a step, idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
-    const uint64_t there = ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) +
-                           ct_judged_row(j, CT_ACCOUNT_POOL_IDLE) +
-                           ct_judged_row(j, CT_ACCOUNT_FREE),
-                   wanted = j->c->profile_bytes + find_cache_to_come(j),
+    const uint64_t there = find_room(j), wanted = j->c->profile_bytes + find_cache_to_come(j),
                    more = wanted > there ? wanted - there : 0;
     return more > j->cause.missing ? more : j->cause.missing;
 }
@@ -112,8 +115,31 @@ static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_
     ct_advice_set(ct_verdict_add_advice(v, "%s", why), name, text_of(&s), to, any_version);
 }
 
+// What a step of the largest size takes: of the profile run, where that came to its end. Where it
+// failed, its later buffers are not known; twice of what it had got to is an estimate (a layer's
+// feed-forward part takes about twice of its attention).
+static uint64_t find_step(const struct ct_judged *j) {
+    const uint64_t so_far =
+        ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) + j->oom->bytes;
+    return j->phase != CT_PHASE_PROFILE && j->c->profile_bytes > so_far ? j->c->profile_bytes
+                                                                        : 2 * so_far;
+}
+
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
-    lower_rows(j, v, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS, "--max-num-batched-tokens", 256, why);
+    enum { STEP = 256 };
+    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
+    const uint64_t room = find_room(j), step = find_step(j);
+    const int64_t now = s.number / MILLION;
+    char to[24] = "";
+    if (now > 0 && step > room) {
+        const int64_t fits = (int64_t)((__int128)now * (__int128)room / (__int128)step);
+        if (fits >= STEP)
+            (void)snprintf(to, sizeof to, "%" PRId64, fits / STEP * STEP);
+    }
+    struct ct_advice *a =
+        ct_verdict_add_advice(v, "%s: a step of the largest size takes about %s, and %s can be had",
+                              why, size(step).text, size(room).text);
+    ct_advice_set(a, "--max-num-batched-tokens", text_of(&s), to, any_version);
 }
 
 // ---- by scenario --------------------------------------------------------------------------------
@@ -150,7 +176,7 @@ static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
-    advise_tokens(j, v, "or let a step have fewer tokens: the failed buffer has a row for each");
+    advise_tokens(j, v, "or let a step have fewer tokens");
 }
 
 void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v) {
