@@ -336,7 +336,7 @@ def from_and_to():
         equal(advice(save(STEP, unknown_), "--gpu-memory-utilization"), [(None, None)], unknown_)
     equal(advice(save(STEP, settings(gpu_memory_utilization=0.03)), "--gpu-memory-utilization"), [("0.03", None)])
     equal(advice(save(STEP, settings(max_num_batched_tokens=8192)), "--max-num-batched-tokens"),
-          [("8192", "1024")])  # 1 GiB is there, and no profile run says that a step takes less than twice of 4 GiB
+          [("8192", "512")])  # 1 GiB is there, and no profile run says that a step takes less than 4 x 4 GiB
     kv = settings(kv_cache_memory_bytes=30 * G)
     equal(advice(save(STEP, kv), "--kv-cache-memory-bytes"), [(str(30 * G), str(27 * G))])
     equal(advice(save(STEP, kv), "--gpu-memory-utilization"), [])  # which vLLM then leaves unused

@@ -116,13 +116,13 @@ static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_
 }
 
 // What a step of the largest size takes: of the profile run, where that came to its end. Where it
-// failed, its later buffers are not known; twice of what it had got to is an estimate (a layer's
-// feed-forward part takes about twice of its attention).
+// failed, its later buffers are not known. Four times of what it had got to is an estimate: a layer's
+// feed-forward part takes two to four times of its attention, which comes first.
 static uint64_t find_step(const struct ct_judged *j) {
     const uint64_t so_far =
         ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) + j->oom->bytes;
     return j->phase != CT_PHASE_PROFILE && j->c->profile_bytes > so_far ? j->c->profile_bytes
-                                                                        : 2 * so_far;
+                                                                        : 4 * so_far;
 }
 
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
@@ -224,9 +224,7 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         advise_weights(j, v);
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
-        advise_tokens(j, v,
-                      "let a step have fewer tokens: the profile run takes what the largest "
-                      "step can take, whatever the utilization");
+        advise_tokens(j, v, "let a step have fewer tokens, whatever the utilization");
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
         ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
