@@ -17,6 +17,10 @@ static const uint8_t roles[CT_PHASES] = {
     [CT_PHASE_TRAIN_OPTIMIZER] = ROLE_WORK, [CT_PHASE_TRAIN_OTHER] = ROLE_WORK,
 };
 
+int ct_start_up_has_phase(enum ct_phase phase) {
+    return roles[phase] == ROLE_START;
+}
+
 static void note_work(struct ct_start_up *u, uint64_t t_ns) {
     if (u->work_count && t_ns - u->work[u->work_count - 1] < u->spacing_ns)
         return;

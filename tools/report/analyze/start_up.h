@@ -18,6 +18,8 @@ struct ct_start_up {
     uint64_t spacing_ns;
 };
 
+// Whether a phase is of the start-up: what it allocates stays for good, and is no leak.
+int ct_start_up_has_phase(enum ct_phase phase);
 // For each event, in their order.
 void ct_start_up_note_event(struct ct_start_up *u, const struct ct_event *e);
 // Of overwritten events, what is left of them tells.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/leak_verdict.h"
 
+#include "analyze/start_up.h"
 #include "base/human.h"
 
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
@@ -16,7 +17,8 @@ int ct_leak_verdict_is_possible(const struct ct_trace_case *c) {
     for (size_t i = 0; i < c->live->holding_count; i++) {
         const struct ct_holding *h = &c->live->holdings[i];
         if (h->kind < CT_HOLDING_STACKS && h->count >= CT_GROWTH_LEAST_STEPS &&
-            h->bytes >= c->capacity / LEAST_PART / 4)
+            h->bytes >= c->capacity / LEAST_PART / 4 &&
+            !ct_start_up_has_phase(ct_phases_find(c->phases, h->stack).phase))
             return 1;
     }
     return 0;
