@@ -135,13 +135,33 @@ def need_of(trace, shown, log_settings):
     dump = [json.loads(line) for line in report("dump", "--json", "--sysroot=/nowhere", trace)[1].splitlines()]
     stack = (shown["crossing"]["phase"] or {}).get("key")
     profile = rise_of_profile(dump, phases)
-    there = rows.get("activations", 0) + rows.get("pool-idle", 0) + rows.get("free", 0)
+    there = rows.get("activations", 0) + idle_segments(dump, shown["crossing"]["event"]) + rows.get("free", 0)
     whole = int(log_settings.get("kv_cache_memory_bytes", 0))
     to_come = 0
     if stack == "kv-cache":
         have = rows.get("kv-cache", 0)
         to_come = whole - have if whole > have else shown["crossing"]["requested_bytes"]
-    return max(shown["crossing"]["cause"]["missing_bytes"], profile + to_come - there)
+    return max(shown["crossing"]["cause"]["missing_bytes"], profile + profile // 8 + to_come - there)
+
+
+def idle_segments(dump, until):
+    """Live allocations in which PyTorch had blocks, and has none: from the dump alone."""
+    live, blocks, used = {}, set(), set()
+    for e in dump[:until]:
+        at = int(e.get("ptr") or "0", 16)
+        if e["op"] == "alloc" and e.get("result") == 0:
+            live[at] = e["bytes"]
+        elif e["op"] == "free" and e.get("result") == 0:
+            live.pop(at, None)
+        elif e["op"] == "block-alloc":
+            blocks.add(at)
+            used.add(at)
+        elif e["op"] == "block-free":
+            blocks.discard(at)
+
+    def has(ptrs, start):
+        return any(start <= p < start + live[start] for p in ptrs)
+    return sum(n for start, n in live.items() if has(used, start) and not has(blocks, start))
 
 
 def rise_of_profile(dump, phases):

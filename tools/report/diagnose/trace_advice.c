@@ -28,10 +28,17 @@ static int is_vllm(const struct ct_judged *j) {
            (j->c->facts->program && strcmp(j->c->facts->program, "vllm") == 0) || j->c->log;
 }
 
-// What activations can have: what they have now, what is idle, and what is free.
+// What activations can have: what they have now, idle segments, which PyTorch can free, and what is
+// free. Idle parts of other segments rarely fit.
 static uint64_t find_room(const struct ct_judged *j) {
     return ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) +
-           ct_judged_row(j, CT_ACCOUNT_POOL_IDLE) + ct_judged_row(j, CT_ACCOUNT_FREE);
+           (j->oom->pool.known ? j->oom->pool.idle_bytes : 0) + ct_judged_row(j, CT_ACCOUNT_FREE);
+}
+
+// What the profile run took, and an eighth for the pieces that another order of requests leaves in
+// PyTorch's pool.
+static uint64_t find_profile(const struct ct_judged *j) {
+    return j->c->profile_bytes + j->c->profile_bytes / 8;
 }
 
 // What of the KV cache is still to come where its allocation failed: by its size as set, else what
@@ -48,7 +55,7 @@ static uint64_t find_cache_to_come(const struct ct_judged *j) {
 // A server's profile run shows what its largest step takes. What of that is not there now (in use by
 // a step, idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
-    const uint64_t there = find_room(j), wanted = j->c->profile_bytes + find_cache_to_come(j),
+    const uint64_t there = find_room(j), wanted = find_profile(j) + find_cache_to_come(j),
                    more = wanted > there ? wanted - there : 0;
     return more > j->cause.missing ? more : j->cause.missing;
 }
@@ -121,7 +128,7 @@ static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_
 static uint64_t find_step(const struct ct_judged *j) {
     const uint64_t so_far =
         ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) + j->oom->bytes;
-    return j->phase != CT_PHASE_PROFILE && j->c->profile_bytes > so_far ? j->c->profile_bytes
+    return j->phase != CT_PHASE_PROFILE && j->c->profile_bytes > so_far ? find_profile(j)
                                                                         : 4 * so_far;
 }
 
