@@ -141,7 +141,8 @@ def need_of(trace, shown, log_settings):
     if stack == "kv-cache":
         have = rows.get("kv-cache", 0)
         to_come = whole - have if whole > have else shown["crossing"]["requested_bytes"]
-    return max(shown["crossing"]["cause"]["missing_bytes"], profile + profile // 8 + to_come - there)
+    serves = stack == "serve" and shown["crossing"]["component"] == "activations"
+    return max(shown["crossing"]["cause"]["missing_bytes"], profile + profile // (2 if serves else 8) + to_come - there)
 
 
 def idle_segments(dump, until):

@@ -33,7 +33,7 @@ STEPS = {"--gpu-memory-utilization": 0.01, "--kv-cache-memory-bytes": 64 * MIB, 
          "--max-model-len": 16, "--max-num-seqs": 8}
 # The device of this case is so small that the KV cache is the next limit: these settings, which do not change what the
 # profile run takes, leave it enough.
-BESIDE = {"profile-run": {"max_model_len": 1024, "gpu_memory_utilization": 0.97}}
+BESIDE = {"profile-run": {"max_model_len": 512, "gpu_memory_utilization": 0.95}}
 # What takes the room in these cases makes itself as large as what is left: less for vLLM is more for it.
 ADAPTIVE = {"ballast", "neighbour", "wake-up"}
 

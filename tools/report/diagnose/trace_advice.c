@@ -35,10 +35,12 @@ static uint64_t find_room(const struct ct_judged *j) {
            (j->oom->pool.known ? j->oom->pool.idle_bytes : 0) + ct_judged_row(j, CT_ACCOUNT_FREE);
 }
 
-// What the profile run took, and an eighth for the pieces that another order of requests leaves in
-// PyTorch's pool.
+// What the profile run took, and more for the pieces that another order of requests leaves in
+// PyTorch's pool: an eighth, and for steps of changing numbers of tokens half.
 static uint64_t find_profile(const struct ct_judged *j) {
-    return j->c->profile_bytes + j->c->profile_bytes / 8;
+    const uint64_t bytes = j->c->profile_bytes;
+    const int changes = j->phase == CT_PHASE_SERVE && j->component == CT_COMPONENT_ACTIVATIONS;
+    return bytes + bytes / (changes ? 2 : 8);
 }
 
 // What of the KV cache is still to come where its allocation failed: by its size as set, else what
