@@ -124,20 +124,23 @@ static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_
     ct_advice_set(ct_verdict_add_advice(v, "%s", why), name, text_of(&s), to, any_version);
 }
 
-// What a step of the largest size takes: of the profile run, where that came to its end. Where it
-// failed, its later buffers are not known. Four times of what it had got to is an estimate: a layer's
-// feed-forward part takes two to four times of its attention, which comes first.
-static uint64_t find_step(const struct ct_judged *j) {
+// Sets what a step of the largest size takes: of the profile run, where that came to its end. Returns
+// 0 where it failed: its later buffers are not known then. Four times of what it had got to is an
+// estimate: a layer's feed-forward part takes two to four times of its attention, which comes first.
+static int find_step(const struct ct_judged *j, uint64_t *bytes) {
     const uint64_t so_far =
         ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) + j->oom->bytes;
-    return j->phase != CT_PHASE_PROFILE && j->c->profile_bytes > so_far ? find_profile(j)
-                                                                        : 4 * so_far;
+    const int is_known = j->phase != CT_PHASE_PROFILE && j->c->profile_bytes > so_far;
+    *bytes = is_known ? find_profile(j) : 4 * so_far;
+    return is_known;
 }
 
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
     enum { STEP = 256 };
     const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
-    const uint64_t room = find_room(j), step = find_step(j);
+    uint64_t step;
+    const int is_known = find_step(j, &step);
+    const uint64_t room = find_room(j);
     const int64_t now = s.number / MILLION;
     char to[24] = "";
     if (now > 0 && step > room) {
@@ -146,8 +149,12 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
             (void)snprintf(to, sizeof to, "%" PRId64, fits / STEP * STEP);
     }
     struct ct_advice *a =
-        ct_verdict_add_advice(v, "%s: a step of the largest size takes about %s, and %s can be had",
-                              why, size(step).text, size(room).text);
+        is_known ? ct_verdict_add_advice(v, "%s: the largest takes about %s, and %s can be had",
+                                         why, size(step).text, size(room).text)
+                 : ct_verdict_add_advice(v,
+                                         "%s (an estimate: what the rest of the failed step takes "
+                                         "is not known)",
+                                         why);
     ct_advice_set(a, "--max-num-batched-tokens", text_of(&s), to, any_version);
 }
 
