@@ -4,8 +4,8 @@
 // character of the input.
 //
 // fuzz_snapshot RUNS SEED-FILE... mutates the seeds, always in the same way: opcodes, numbers at
-// their limits, words of the format, pieces of other seeds. The number of a run that fails is in the
-// file named by CT_FUZZ_LAST, and "fuzz_snapshot =RUN SEED-FILE..." repeats it alone.
+// their limits, words of the format, pieces of other seeds. The number of a run that fails is in
+// the file named by CT_FUZZ_LAST, and "fuzz_snapshot =RUN SEED-FILE..." repeats it alone.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

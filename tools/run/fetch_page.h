@@ -22,8 +22,8 @@ struct ct_fetch {
     char why[80];
 };
 
-// Fetches the page whole, in at most `seconds` and a moment. What was taken before a failure is to be
-// dropped. Blocked signals stay blocked for this program only.
+// Fetches the page whole, in at most `seconds` and a moment. What was taken before a failure is to
+// be dropped. Blocked signals stay blocked for this program only.
 enum ct_fetch_result ct_fetch_page(struct ct_fetch *f);
 
 #endif

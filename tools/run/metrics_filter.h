@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps of a server's Prometheus page what a file for a bug report may have: the metrics of
-// base/metrics.def, each as its name, the number of its engine and its value. Everything else, which
-// can name models, paths, hosts and adapters, is dropped.
+// base/metrics.def, each as its name, the number of its engine and its value. Everything else,
+// which can name models, paths, hosts and adapters, is dropped.
 #ifndef CT_METRICS_FILTER_H
 #define CT_METRICS_FILTER_H
 

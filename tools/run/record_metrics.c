@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks again and again, whatever the server does: it may not be up yet, be restarted, be too busy to
-// answer. What ends it is a signal, the duration, or a file that cannot be written at its start.
+// Asks again and again, whatever the server does: it may not be up yet, be restarted, be too busy
+// to answer. What ends it is a signal, the duration, or a file that cannot be written at its start.
 #include "run/record_metrics.h"
 
 #include <errno.h>

@@ -203,7 +203,7 @@ PLACES = {
     "sync-v1": [("v1/worker/gpu_worker.py", "update_weights"), ("distributed/weight_transfer/packed_tensor.py", "receive")],
     "pinned-v0": [("engine/llm_engine.py", "_initialize_kv_caches"), ("worker/worker.py", "initialize_cache"),
                   ("worker/cache_engine.py", "_allocate_kv_cache")],
-    "pinned-torch": [("/work/train/data.py", "collate"), (TORCH + "utils/data/_utils/pin_memory.py", "pin_memory")],
+    "pinned-torch": [("/home/me/train/data.py", "collate"), (TORCH + "utils/data/_utils/pin_memory.py", "pin_memory")],
     "train-hf": [("/usr/lib/python3/site-packages/transformers/trainer.py", "train"),
                  ("/usr/lib/python3/site-packages/transformers/trainer.py", "_inner_training_loop"),
                  ("/usr/lib/python3/site-packages/transformers/trainer.py", "training_step"),

@@ -46,10 +46,11 @@ struct ct_growth_shape {
     uint64_t grown_bytes, grown_ns;
     unsigned steps; // parts of the time in which something was kept; of a stepwise growth, runs
     uint64_t lifetime_ns; // of what it gave back; 0: it gave back nothing
-    // 0 to 1, the product of: by the rule of succession, that a growth seen in `steps` steps goes on
-    // ((steps + 1) / (steps + 2)); how even it is (1 less the largest distance from an even growth);
-    // how much of what is kept the least held has risen by; how much of it lost frees could not be;
-    // and how long the growth is compared with the lifetimes (t / (t + lifetime)).
+    // 0 to 1, the product of: by the rule of succession, that a growth seen in `steps` steps goes
+    // on
+    // ((steps + 1) / (steps + 2)); how even it is (1 less the largest distance from an even
+    // growth); how much of what is kept the least held has risen by; how much of it lost frees
+    // could not be; and how long the growth is compared with the lifetimes (t / (t + lifetime)).
     double confidence;
 };
 

@@ -11,7 +11,7 @@
 
 enum { PARTS = CT_SITE_HISTORY_PARTS };
 
-// ---- the time that is judged ---------------------------------------------------------------------
+// ---- the time that is judged -------------------------------------------------------------------
 
 static void set_window(struct ct_leaks *l, const struct ct_start_up *u, const struct ct_trace *t,
                        const struct ct_leaks_request *q) {
@@ -27,7 +27,7 @@ static void set_window(struct ct_leaks *l, const struct ct_start_up *u, const st
     l->ends_in_oom = l->is_start_up_known && q->moment->kind == CT_MOMENT_OOM;
 }
 
-// ---- the state at the moment --------------------------------------------------------------------
+// ---- the state at the moment -------------------------------------------------------------------
 
 static void replay_to_moment(struct ct_replay *r, struct ct_start_up *u, struct ct_trace *t,
                              const struct ct_moment *m) {
@@ -62,7 +62,7 @@ static void read_pool(struct ct_leaks *l, const struct ct_replay *r, int device)
     l->pool.filled = p.segment_bytes - p.free.bytes;
 }
 
-// ---- what overwritten events held ---------------------------------------------------------------
+// ---- what overwritten events held --------------------------------------------------------------
 
 // A cell of the coarse history, with what of all that is live at the moment was live then.
 struct past_cell {
@@ -150,7 +150,7 @@ static enum past_verdict judge_past(const struct past *p, const struct ct_growth
     return held <= s->kept_bytes / 2 ? PAST_ALLOWS : PAST_UNKNOWN;
 }
 
-// ---- call sites ---------------------------------------------------------------------------------
+// ---- call sites --------------------------------------------------------------------------------
 
 struct finder {
     struct ct_leaks *leaks;
@@ -264,7 +264,7 @@ static void judge_sites(const struct finder *f) {
         qsort(l->filled, l->filled_count, sizeof *l->filled, compare_groups);
 }
 
-// ---- PyTorch's pool -----------------------------------------------------------------------------
+// ---- PyTorch's pool ----------------------------------------------------------------------------
 
 // The pool grows without need if the most that blocks fill of it rises by less than a quarter of
 // what is reserved more.
@@ -287,7 +287,7 @@ static void judge_pool(const struct finder *f) {
     p->is_fragmenting = subtract(p->most_since, p->most_before) <= p->shape.kept_bytes / 4;
 }
 
-// ---- interface ----------------------------------------------------------------------------------
+// ---- interface ---------------------------------------------------------------------------------
 
 static void find_full(struct ct_leaks *l) {
     uint64_t per_hour = 0;

@@ -145,8 +145,8 @@ static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *
     }
 }
 
-// The OOMs that were not recovered: the first one's time, and the last one as the crossing if that of
-// the summary was recovered, because only host memory ran out for good.
+// The OOMs that were not recovered: the first one's time, and the last one as the crossing if that
+// of the summary was recovered, because only host memory ran out for good.
 static void read_failures(struct ct_process *p, const struct ct_incidents *n) {
     for (size_t k = 0; k < n->count; k++) {
         const struct ct_oom_event *head = ct_incidents_head(n, k);

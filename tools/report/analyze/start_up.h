@@ -22,7 +22,7 @@ struct ct_start_up {
 int ct_start_up_has_phase(enum ct_phase phase);
 // For each event, in their order.
 void ct_start_up_note_event(struct ct_start_up *u, const struct ct_event *e);
-// Of overwritten events, what is left of them tells.
+// For what is live after events were overwritten: allocations of these tell of the start-up, too.
 void ct_start_up_note_live(struct ct_start_up *u, const struct ct_live *l);
 // The end of the start-up: of its last phase or, without one, where the work begins. 0: not known.
 uint64_t ct_start_up_end(const struct ct_start_up *u);

@@ -19,7 +19,7 @@ static void set_bytes(struct ct_evidence *e, uint64_t bytes) {
     e->bytes = bytes;
 }
 
-// ---- evidence -----------------------------------------------------------------------------------
+// ---- evidence ----------------------------------------------------------------------------------
 
 static void add_request(const struct ct_snapshot_case *c, struct ct_verdict *v) {
     const struct ct_snapshot_entry *o = c->oom;
@@ -77,7 +77,7 @@ static struct ct_verdict *add(const struct ct_snapshot_case *c, struct ct_verdic
     return v;
 }
 
-// ---- advice -------------------------------------------------------------------------------------
+// ---- advice ------------------------------------------------------------------------------------
 
 // What the driver would have had to give beyond what was free.
 static uint64_t find_missing(const struct ct_snapshot_case *c) {
@@ -140,7 +140,7 @@ static void advise_fragmentation(const struct ct_snapshot_case *c, struct ct_ver
                   "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
 }
 
-// ---- rules --------------------------------------------------------------------------------------
+// ---- rules -------------------------------------------------------------------------------------
 
 // No device has that much.
 static int judge_impossible(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
@@ -167,7 +167,7 @@ static int judge_limit(const struct ct_snapshot_case *c, struct ct_verdicts *l) 
     return 1;
 }
 
-// Who has blocks in segments that are partly free, the most of it first.
+// Adds the call site whose blocks hold the most free memory of segments open.
 static void add_held_open(const struct ct_snapshot_case *c, struct ct_verdict *v) {
     const struct ct_snapshot_holder *most = NULL;
     char label[1200];
@@ -185,8 +185,8 @@ static void add_held_open(const struct ct_snapshot_case *c, struct ct_verdict *v
               most->held_open);
 }
 
-// Enough was idle for the request, in free blocks of its own stream and pool of which none was large
-// enough. Returns whether that decides.
+// Enough was idle for the request, in free blocks of its own stream and pool of which none was
+// large enough. Returns whether that decides.
 static int judge_fragmentation(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
     const struct ct_snapshot_free *f = &c->pool.usable;
     if (f->bytes < c->oom->bytes || f->largest >= c->oom->bytes || !c->oom->bytes)
@@ -224,7 +224,7 @@ static void judge_phase(const struct ct_snapshot_case *c, int cause_known, struc
     ct_verdict_set_refuted_by(v, "memory outside of PyTorch that grew: no snapshot has it");
 }
 
-// ---- no request failed ----------------------------------------------------------------------------
+// ---- no request failed -------------------------------------------------------------------------
 
 static void judge_quiet(const struct ct_snapshot_case *c, struct ct_verdicts *l) {
     const int has_history = c->entries != 0;

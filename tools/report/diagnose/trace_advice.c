@@ -54,15 +54,15 @@ static uint64_t find_cache_to_come(const struct ct_judged *j) {
     return whole > have ? whole - have : j->oom->bytes;
 }
 
-// A server's profile run shows what its largest step takes. What of that is not there now (in use by
-// a step, idle, or free) has to be left as well.
+// A server's profile run shows what its largest step takes. What of that is not there now (in use
+// by a step, idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
     const uint64_t there = find_room(j), wanted = find_profile(j) + find_cache_to_come(j),
                    more = wanted > there ? wanted - there : 0;
     return more > j->cause.missing ? more : j->cause.missing;
 }
 
-// ---- the size of the KV cache -------------------------------------------------------------------
+// ---- the size of the KV cache ------------------------------------------------------------------
 
 // vLLM rounds what it is given down to whole blocks of all layers.
 static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uint64_t bytes,
@@ -103,7 +103,7 @@ void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint
         lower_utilization(j, v, bytes, why);
 }
 
-// ---- settings of which a request has a row each -----------------------------------------------------
+// ---- settings of which a request has a row each ------------------------------------------------
 
 // What a setting can be so that a request that grows with it is no larger than what was free; 0:
 // not known.
@@ -124,9 +124,10 @@ static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_
     ct_advice_set(ct_verdict_add_advice(v, "%s", why), name, text_of(&s), to, any_version);
 }
 
-// Sets what a step of the largest size takes: of the profile run, where that came to its end. Returns
-// 0 where it failed: its later buffers are not known then. Four times of what it had got to is an
-// estimate: a layer's feed-forward part takes two to four times of its attention, which comes first.
+// Sets what a step of the largest size takes: of the profile run, where that came to its end.
+// Returns 0 where it failed: its later buffers are not known then. Four times of what it had got to
+// is an estimate: a layer's feed-forward part takes two to four times of its attention, which comes
+// first.
 static int find_step(const struct ct_judged *j, uint64_t *bytes) {
     const uint64_t so_far =
         ct_judged_row(j, (enum ct_account_row_kind)CT_COMPONENT_ACTIVATIONS) + j->oom->bytes;
@@ -158,7 +159,7 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
     ct_advice_set(a, "--max-num-batched-tokens", text_of(&s), to, any_version);
 }
 
-// ---- by scenario --------------------------------------------------------------------------------
+// ---- by scenario -------------------------------------------------------------------------------
 
 static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);

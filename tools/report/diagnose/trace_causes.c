@@ -11,7 +11,7 @@ static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
 }
 
-// ---- requests that a larger device would not have served ------------------------------------------
+// ---- requests that a larger device would not have served ---------------------------------------
 
 static int judge_no_device_memory(const struct ct_judged *j) {
     if (j->reason.kind == CT_OOM_REASON_HOST_MEMORY) {
@@ -55,7 +55,7 @@ int ct_trace_causes_not_full(const struct ct_judged *j) {
     return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j);
 }
 
-// ---- what holds the missing bytes ---------------------------------------------------------------
+// ---- what holds the missing bytes --------------------------------------------------------------
 
 // Others on the device hold more than was missing. What they hold while the weights are loaded is
 // rather a part of the plan than the surprise that broke it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory snapshot of PyTorch's, as torch.cuda.memory._dump_snapshot writes it: segments and blocks
-// at its end, and the history of each device before that, as far as it was recorded. It knows of
-// PyTorch's caching allocator, and of no other memory.
+// A memory snapshot of PyTorch's, as torch.cuda.memory._dump_snapshot writes it: segments and
+// blocks at its end, and the history of each device before that, as far as it was recorded. It
+// knows of PyTorch's caching allocator, and of no other memory.
 //
 // All of it is a stranger's. Numbers can contradict one another; texts are any bytes.
 #ifndef CT_SNAPSHOT_H

@@ -9,8 +9,8 @@
 // Where the sentence of a line begins, behind what was put before it.
 size_t ct_clean_skip_prefix(const char *line, size_t length);
 // The time in what was put before a sentence, `prefix` letters: a time of day, with the date if one
-// stands before it: "11-23 20:25:27", "2026-02-24T20:21:58". Returns its length, 0 if there is none,
-// and sets where it begins.
+// stands before it: "11-23 20:25:27", "2026-02-24T20:21:58". Returns its length, 0 if there is
+// none, and sets where it begins.
 size_t ct_clean_find_stamp(const char *line, size_t prefix, size_t *at);
 // Writes the letters of a line to `to`, which has room for `length` of them, as template.h wants
 // them. Returns their number. What is left are printable ASCII letters without quotes and

@@ -83,7 +83,8 @@ static void print_cache(struct ct_view *v, const struct ct_text_start *s, unsign
     putc('\n', v->out);
 }
 
-// "3 requests of 50 tokens take 5 blocks of 16: 2 are partly filled, 37.5 % of the places are empty".
+// "3 requests of 50 tokens take 5 blocks of 16: 2 are partly filled, 37.5 % of the places are
+// empty".
 static void print_waste(struct ct_view *v, const struct ct_text_facts *f, unsigned *lines) {
     struct ct_kv_waste w;
     const struct ct_arguments *o = v->options;
