@@ -353,7 +353,8 @@ def from_and_to():
           [("0.92", f"{0.92 - cents / 100:.2f}")])
     equal(advice(save(STEP, {**settings(), "version.vllm": "0.11.2"}), "--gpu-memory-utilization"),
           [("0.9", f"{0.9 - cents / 100:.2f}")])
-    for unknown_ in ({}, settings(config="<given>"), {"process.program": "vllm"}):
+    for unknown_ in ({}, settings(config="<given>"), {"process.program": "vllm"},
+                     {**settings(), "version.vllm": "0.19"}):
         equal(advice(save(STEP, unknown_), "--gpu-memory-utilization"), [(None, None)], unknown_)
     equal(advice(save(STEP, settings(gpu_memory_utilization=0.03)), "--gpu-memory-utilization"), [("0.03", None)])
     equal(advice(save(STEP, settings(max_num_batched_tokens=8192)), "--max-num-batched-tokens"),

@@ -19,6 +19,7 @@ static const struct {
     const char *since, *value;
 } defaults[] = {
     {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.26", "0.92"},
+    {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.12", NULL}, // not known since which version it is 0.92
     {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.1", "0.9"},
 };
 
