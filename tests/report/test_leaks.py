@@ -6,24 +6,20 @@ Each trace is a story that is written here, so that what grows in it, since when
 implementation counts over the events of `dump --json` what was taken and never freed, and fits the rate to them.
 """
 import collections
-import fcntl
 import glob
 import itertools
 import json
 import os
-import pty
 import random
 import re
-import struct
-import subprocess
 import sys
 import tempfile
-import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import traces  # noqa: E402
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history, zstd_frame  # noqa: E402
 from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from terminal import run_on_terminal  # noqa: E402
 
 M, S = 1 << 20, 10 ** 9
 MINUTE, HOUR, DAY = 60 * S, 3600 * S, 86400 * S
@@ -197,19 +193,9 @@ def text_of(path, *more, columns=160):
 
 
 def on_terminal(width, *args):
-    ours, side = pty.openpty()
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    with subprocess.Popen([REPORT, "--no-pager", "--color=never", *args], stdin=side, stdout=side, env={**PLAIN, "TERM": "xterm"}) as p:
-        os.close(side)
-        got = b""
-        try:
-            while data := os.read(ours, 65536):
-                got += data
-        except OSError:  # EIO: nobody has the terminal open any more
-            pass
-        equal(p.wait(), 0)
-    os.close(ours)
-    return got.decode().replace("\r\n", "\n")
+    code, written = run_on_terminal([REPORT, "--no-pager", "--color=never", *args], width, env={**PLAIN, "TERM": "xterm"})
+    equal(code, 0)
+    return written.decode()
 
 
 # ---- a second implementation, over the events ---------------------------------------------------------

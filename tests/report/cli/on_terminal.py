@@ -4,29 +4,15 @@
 
 Exits with the command's exit code. What the terminal made of newlines (CR LF) is undone.
 """
-import fcntl
 import os
-import pty
-import struct
-import subprocess
 import sys
-import termios
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from terminal import run_on_terminal  # noqa: E402
 
 arguments = sys.argv[1:]
 errors = arguments[:1] == ["-e"]
-if errors:
-    arguments = arguments[1:]
-main, side = pty.openpty()
-fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-child = subprocess.Popen(arguments, stdin=side, stdout=side, stderr=side if errors else None, start_new_session=True)
-os.close(side)
-while True:
-    try:
-        data = os.read(main, 65536)
-    except OSError:  # EIO: nobody has the terminal open any more
-        break
-    if not data:
-        break
-    sys.stdout.buffer.write(data.replace(b"\r\n", b"\n"))
+code, written = run_on_terminal(arguments[1:] if errors else arguments, stderr="terminal" if errors else None)
+sys.stdout.buffer.write(written)
 sys.stdout.buffer.flush()
-sys.exit(child.wait())
+sys.exit(code if code >= 0 else 128 - code)

@@ -5,23 +5,19 @@
 What a terminal shows is compared with what a pipe gets, where nothing is elided, with JSON, and with rules for lines
 that are written here once more.
 """
-import fcntl
 import glob
 import itertools
 import json
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 from mktrace import Trace, packed_columns  # noqa: E402
 from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from terminal import run_on_terminal  # noqa: E402
 
 RECORDED = sorted(glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")))
 GOLDEN = sorted(p for p in glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")) if not p[:-4].endswith(("-2", "-3")))
@@ -41,25 +37,10 @@ texts = {}
 
 def on_terminal(width, *args, env=None):
     """What cutrace-report writes to a terminal of so many columns, without colours."""
-    ours, side = pty.openpty()
-    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    got = []
-
-    def read():
-        try:
-            while data := os.read(ours, 65536):
-                got.append(data)
-        except OSError:  # EIO: nobody has the terminal open any more
-            pass
-    with subprocess.Popen([REPORT, "--no-pager", *args], stdin=side, stdout=side, stderr=subprocess.DEVNULL,
-                          env={**PLAIN, "TERM": "xterm", **(env or {})}) as child:
-        os.close(side)
-        reader = threading.Thread(target=read)
-        reader.start()
-        child.wait()
-        reader.join()
-    os.close(ours)
-    return COLOUR.sub("", b"".join(got).decode().replace("\r\n", "\n"))
+    code, written = run_on_terminal([REPORT, "--no-pager", *args], width, stderr=subprocess.DEVNULL,
+                                    env={**PLAIN, "TERM": "xterm", **(env or {})})
+    check(code >= 0 and written, f"cutrace-report {' '.join(args)} ended with {code} on a terminal of {width} columns")
+    return COLOUR.sub("", written.decode())
 
 
 def text(width, *args):
