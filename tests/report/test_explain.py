@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lib"))
@@ -181,6 +182,38 @@ def harmless():
             check(all(len(line) <= columns for line in text.splitlines()), text)
 
 
+@case("a trace from a pipe, from standard input and by its name gives the same verdicts; a pipe given by name, too")
+def trace_from_a_pipe():
+    trace = os.path.join(ROOT, "tests/report/vllm/warm-up-sampler/trace.zst")
+
+    def verdicts(run):
+        return {k: v for k, v in json.loads(run[1]).items() if k not in ("trace", "file")}
+    with open(trace, "rb") as f:
+        data = f.read()
+    by_name = report("explain", "--json", trace)
+    equal(by_name[0], 0)
+    equal(verdicts(report("explain", "--json", "-", data=data)), verdicts(by_name))
+    with open(trace, "rb") as f:
+        done = subprocess.run([REPORT, "explain", "--json", "-"], stdin=f, stdout=subprocess.PIPE, check=True)
+    equal(verdicts((0, done.stdout)), verdicts(by_name))
+    ours, theirs = os.pipe()
+    writer = threading.Thread(target=lambda: (os.write(theirs, data), os.close(theirs)))
+    writer.start()
+    done = subprocess.run([REPORT, "explain", "--json", f"/dev/fd/{ours}"], pass_fds=[ours], stdout=subprocess.PIPE, check=True)
+    writer.join()
+    os.close(ours)
+    equal(verdicts((0, done.stdout)), verdicts(by_name))
+    code, out, err = report("explain", "-", data=data[:5000])  # a part of a trace: what can be said of it, and that it is one
+    equal(code, report("summary", "-", data=data[:5000])[0], (out, err))
+
+
+@case("an empty text is too little evidence, a text without a known line is none of a known kind")
+def empty_texts():
+    for data, scenario in ((b"", "incomplete"), (b"\n", "unknown"), (b"hello\n", "unknown")):
+        code, out, _ = report("explain", "--json", "-", data=data)
+        equal((code, [v["scenario"] for v in json.loads(out)["verdicts"]]), (0, [scenario]))
+
+
 @case("a line of any length and a text of any length take the same memory")
 def memory():
     def peak(make):
@@ -209,7 +242,7 @@ def exit_codes():
     equal(report("explain", "/nowhere/log")[0], 3)
     equal(report("explain", "--device=0", "-", data=b"")[0], 2)
     equal(report("explain", data=b"")[0], 0)
-    equal(explain(b"")["verdicts"][0]["scenario"], "unknown")
+    equal(explain(b"")["verdicts"][0]["scenario"], "incomplete")
     code, out, _ = report("explain", "--json", LOGS[0], "/nowhere/log")
     equal((code, json.loads(out)[1]), (3, None))
 

@@ -184,19 +184,32 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
 }
 
 // A text has no trace, and neither has a snapshot.
+static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                         struct ct_explain_input *input, struct ct_error *error) {
+    if (o->log || o->metrics || o->rules) {
+        (void)ct_error_set(error, CT_EXIT_USAGE,
+                           "%.400s is no trace: --log, --metrics and --rules stand beside one",
+                           input->path);
+        return error->status;
+    }
+    return ct_explain_print(o, terminal, input, error);
+}
+
 static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
                    const struct ct_phase_rules *rules, const char *path, int in_list) {
+    struct ct_explain_input input;
     struct ct_error error;
-    if (ct_explain_is_trace(path))
-        return report(o, terminal, rules, path, in_list);
-    if (o->log || o->metrics || o->rules) {
-        (void)ct_error_set(&error, CT_EXIT_USAGE,
-                           "%.400s is no trace: --log, --metrics and --rules stand beside one",
-                           path);
+    int is_trace = 0, status = ct_explain_open(&input, path, &error);
+    if (!status)
+        is_trace = ct_explain_is_trace(&input);
+    if (is_trace)
+        status = ct_explain_make_seekable(&input, &error);
+    else if (!status)
+        status = explain_input(o, terminal, &input, &error);
+    ct_explain_close(&input);
+    if (status)
         return report_error(&error, in_list);
-    }
-    const int status = ct_explain_print(o, terminal, path, &error);
-    return status ? report_error(&error, in_list) : status;
+    return is_trace ? report(o, terminal, rules, input.path, in_list) : status;
 }
 
 static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,

@@ -144,7 +144,9 @@ static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v)
     for (size_t i = 0; i < f->count && !wrapper; i++)
         if (ct_template_role(f->list[i].kind) == CT_TEXT_ROLE_WRAPPER)
             wrapper = &f->list[i];
-    if (wrapper)
+    if (!f->lines)
+        (void)ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 1, -1, "the text is empty");
+    else if (wrapper)
         ct_text_errors_judge_wrapper(wrapper, v);
     else if (!judge_load(f, v) && !judge_recovered(f, v))
         judge_healthy(f, v);

@@ -39,7 +39,6 @@ static const struct {
 };
 
 static const char *const remedies[CT_FILE_KINDS] = {
-    [CT_FILE_TRACE] = "is a trace of cutrace; name its file: cutrace-report explain FILE",
     [CT_FILE_JOURNAL] = "is the journal of a trace; name the trace: cutrace-report summary TRACE",
     [CT_FILE_ZSTD] = "is zstd; use: zstd -dc FILE | cutrace-report explain -",
     [CT_FILE_GZIP] = "is gzip; use: zcat FILE | cutrace-report explain -",

@@ -26,7 +26,7 @@ enum { CT_FILE_KIND_BYTES = 4096 }; // as many of them are enough
 // `n`: of the file's first bytes; fewer only if the file has no more.
 enum ct_file_kind ct_file_kind_find(const void *bytes, size_t n);
 // What is to be done with a file of this kind where a text is expected: "is gzip; use: zcat FILE |
-// ..."; NULL of a text and a pickle.
+// ..."; NULL of a text, a pickle and a trace.
 const char *ct_file_kind_remedy(enum ct_file_kind kind);
 
 #endif

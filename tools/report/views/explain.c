@@ -2,15 +2,14 @@
 #include "views/explain.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
 #include "diagnose/text_verdicts.h"
-#include "read/file_kind.h"
 #include "text/read_text.h"
 #include "views/document.h"
 #include "views/explain_snapshot.h"
@@ -26,22 +25,6 @@ static const char adds[] =
 
 int ct_view_explain(struct ct_view *v) {
     return ct_explain_trace(v);
-}
-
-int ct_explain_is_trace(const char *path) {
-    char begin[CT_FILE_KIND_BYTES];
-    struct stat st;
-    const int is_input = strcmp(path, "-") == 0;
-    const int fd =
-        is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    ssize_t n = -1;
-    if (fd < 0)
-        return 0;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        n = pread(fd, begin, sizeof begin, 0);
-    if (!is_input)
-        close(fd);
-    return n > 0 && ct_file_kind_find(begin, (size_t)n) == CT_FILE_TRACE;
 }
 
 static void print_json(const struct ct_view *v, const char *path, const struct ct_text_facts *f,
@@ -70,7 +53,7 @@ static void print_text(struct ct_view *v, const struct ct_text_facts *f,
     fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", CT_EXPLAIN_RECORD);
 }
 
-static void explain_text(struct ct_view *v, const char *path, const struct ct_text_facts *f) {
+static void print_facts(struct ct_view *v, const char *path, const struct ct_text_facts *f) {
     struct ct_verdicts l = {0};
     ct_text_verdicts_find(f, &l);
     v->out = v->options->json ? stdout : ct_terminal_open_text(v->terminal, stdout);
@@ -85,43 +68,78 @@ static int fail_read(const char *path, struct ct_error *error) {
     return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(errno));
 }
 
-static int read_text(struct ct_view *v, const char *path, const char *ahead, size_t n, FILE *in,
-                     struct ct_error *error) {
+int ct_explain_open(struct ct_explain_input *i, const char *path, struct ct_error *error) {
+    i->path = path;
+    i->in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    i->n = i->in ? fread(i->ahead, 1, sizeof i->ahead, i->in) : 0;
+    return !i->in || ferror(i->in) ? fail_read(path, error) : 0;
+}
+
+void ct_explain_close(struct ct_explain_input *i) {
+    if (i->in && i->in != stdin)
+        fclose(i->in);
+    i->in = NULL;
+}
+
+int ct_explain_is_trace(const struct ct_explain_input *i) {
+    return ct_file_kind_find(i->ahead, i->n) == CT_FILE_TRACE;
+}
+
+// Copies what was read and the rest.
+static int copy(struct ct_explain_input *i, FILE *to) {
+    char bytes[1 << 16];
+    size_t n;
+    (void)fwrite(i->ahead, 1, i->n, to);
+    while (!ferror(to) && (n = fread(bytes, 1, sizeof bytes, i->in)) > 0)
+        (void)fwrite(bytes, 1, n, to);
+    return fflush(to) || ferror(to) || ferror(i->in) ? -1 : 0;
+}
+
+int ct_explain_make_seekable(struct ct_explain_input *i, struct ct_error *error) {
+    struct stat st;
+    if (fstat(fileno(i->in), &st) == 0 && S_ISREG(st.st_mode))
+        return 0;
+    const int fd = memfd_create("trace", MFD_CLOEXEC);
+    FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
+    int status = to && copy(i, to) == 0 && dup2(fd, STDIN_FILENO) >= 0 ? 0 : -1;
+    if (status)
+        status = fail_read(i->path, error);
+    i->path = "-";
+    if (to)
+        fclose(to);
+    return status;
+}
+
+static int explain_as_text(struct ct_view *v, const struct ct_explain_input *i,
+                           struct ct_error *error) {
     struct ct_text_facts f;
     ct_text_facts_init(&f);
-    const int status = ct_read_text_rest(ahead, n, in, &f) ? fail_read(path, error) : 0;
+    const int status = ct_read_text_rest(i->ahead, i->n, i->in, &f) ? fail_read(i->path, error) : 0;
     if (!status)
-        explain_text(v, path, &f);
+        print_facts(v, i->path, &f);
     ct_text_facts_free(&f);
     return status;
 }
 
 // Explains a stream by what its first bytes say that it is.
-static int explain(struct ct_view *v, const char *path, FILE *in, struct ct_error *error) {
-    char ahead[CT_READ_TEXT_AHEAD];
-    const size_t n = fread(ahead, 1, sizeof ahead, in);
-    const enum ct_file_kind kind = ct_file_kind_find(ahead, n);
-    if (ferror(in))
-        return fail_read(path, error);
+static int explain(struct ct_view *v, const struct ct_explain_input *i, struct ct_error *error) {
+    const enum ct_file_kind kind = ct_file_kind_find(i->ahead, i->n);
     switch (kind) {
     case CT_FILE_TEXT:
-        return read_text(v, path, ahead, n, in, error);
+        return explain_as_text(v, i, error);
     case CT_FILE_PICKLE:
-        return ct_explain_snapshot(v, path, ahead, n, in, error);
+        return ct_explain_snapshot(v, i->path, i->ahead, i->n, i->in, error);
     default:
-        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path,
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", i->path,
                             ct_file_kind_remedy(kind));
     }
 }
 
 int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                     const char *path, struct ct_error *error) {
+                     struct ct_explain_input *i, struct ct_error *error) {
     struct ct_view v = {.options = o, .terminal = terminal};
-    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    const int status = in ? explain(&v, path, in, error) : fail_read(path, error);
+    const int status = explain(&v, i, error);
     if (v.out && v.out != stdout)
         fclose(v.out);
-    if (in && in != stdin)
-        fclose(in);
     return status ? (int)error->status : CT_EXIT_OK;
 }

@@ -4,17 +4,31 @@
 #ifndef CT_EXPLAIN_H
 #define CT_EXPLAIN_H
 
+#include <stdio.h>
+
+#include "read/file_kind.h"
 #include "views/views.h"
 
 // The command that records a trace.
 #define CT_EXPLAIN_RECORD "cutrace run -- COMMAND"
 
-// Whether a path is that of a trace, which `explain` shows as a view does. A trace on standard
-// input is known as one only if that is a file.
-int ct_explain_is_trace(const char *path);
-// Explains the file of this path, which is no trace, "-" is standard input. Returns an exit code;
-// with one that is not 0, `error` says why.
+// A file whose first bytes were read. Ended by ct_explain_close.
+struct ct_explain_input {
+    const char *path; // "-": standard input
+    FILE *in;
+    size_t n;
+    char ahead[CT_FILE_KIND_BYTES];
+};
+
+int ct_explain_open(struct ct_explain_input *i, const char *path, struct ct_error *error);
+void ct_explain_close(struct ct_explain_input *i);
+// Whether it is a trace, which `explain` shows as a view does.
+int ct_explain_is_trace(const struct ct_explain_input *i);
+// Makes the path one that can be read at any offset: a trace from a pipe becomes standard input, as
+// a file in memory.
+int ct_explain_make_seekable(struct ct_explain_input *i, struct ct_error *error);
+// Explains what is no trace. Returns an exit code; with one that is not 0, `error` says why.
 int ct_explain_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                     const char *path, struct ct_error *error);
+                     struct ct_explain_input *i, struct ct_error *error);
 
 #endif
