@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes to the report: every view, as text and as JSON, must come to an end.
 //
-// With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER). Else it mutates the given seeds by
-// itself, always in the same way: fuzz_reader RUNS SEED-FILE...; the number of a run that crashes is in
-// the file named by CT_FUZZ_LAST, and "fuzz_reader =RUN SEED-FILE..." repeats it alone.
+// With clang -fsanitize=fuzzer it is a libFuzzer target (CT_LIBFUZZER); else it is run as seeds.h says.
 //
 // An input is a whole file, or (first byte 1) the body of a chunk, around which a valid chunk is put, so that
 // checksums do not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zstd.h>
 
 #include <cutrace/format/xxh64.h>
 
-#include "../lib/draw.h"
+#include "seeds.h"
+
 #include "read/facts.h"
 #include "symbols/phases.h"
 #include "views/views.h"
@@ -117,43 +113,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 
 #ifndef CT_LIBFUZZER
 
-enum { INPUT_MAX = 1 << 17, MAX_SEEDS = 256 };
+enum { INPUT_MAX = 1 << 17 };
 
-struct seed {
-    uint8_t *bytes;
-    size_t size;
-};
-
-static struct seed seeds[MAX_SEEDS];
-static size_t seed_count;
-
-static void add_seed(const void *bytes, size_t n, int kind) {
-    if (seed_count == MAX_SEEDS || n + 1 > INPUT_MAX)
+static void add_input(const uint8_t *bytes, size_t n, int kind) {
+    static uint8_t input[INPUT_MAX];
+    if (n + 1 > INPUT_MAX)
         return;
-    struct seed *s = &seeds[seed_count++];
-    s->bytes = malloc(n + 1);
-    if (!s->bytes)
-        abort();
-    s->bytes[0] = (uint8_t)kind;
-    memcpy(s->bytes + 1, bytes, n);
-    s->size = n + 1;
+    input[0] = (uint8_t)kind;
+    memcpy(input + 1, bytes, n);
+    add_seed(input, n + 1);
 }
 
 // The file itself, and the bodies of its chunks.
 static void load(const char *path) {
     static uint8_t file[1 << 20], body[INPUT_MAX];
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        perror(path);
-        exit(2);
-    }
-    const size_t n = fread(file, 1, sizeof file, f);
-    fclose(f);
+    const size_t n = read_seed(path, file, sizeof file);
     if (n > 8 && memcmp(file, CT_JOURNAL_MAGIC, 8) == 0) {
-        add_seed(file, n, IS_JOURNAL);
+        add_input(file, n, IS_JOURNAL);
         return;
     }
-    add_seed(file, n, IS_FILE);
+    add_input(file, n, IS_FILE);
     for (size_t at = 0; at + 8 < n; at += 8) {
         if (memcmp(file + at, CT_CHUNK_MAGIC, 8) != 0)
             continue;
@@ -161,7 +140,7 @@ static void load(const char *path) {
         const size_t got = ZSTD_decompress(body, sizeof body, file + frame,
                                            ZSTD_findFrameCompressedSize(file + frame, n - frame));
         if (!ZSTD_isError(got))
-            add_seed(body, got, IS_BODY);
+            add_input(body, got, IS_BODY);
     }
 }
 
@@ -198,10 +177,7 @@ static size_t mutate(uint8_t *at, size_t n) {
             at[place] = values[draw(sizeof values)];
             break;
         case 2: // cut out
-            if (place + length < n) {
-                memmove(at + place, at + place + length, n - place - length);
-                n -= length;
-            }
+            n = cut_out(at, n, place, length);
             break;
         case 3: // double
             if (place + length < n && n + length < INPUT_MAX) {
@@ -232,29 +208,7 @@ static void run(uint64_t number) {
 }
 
 int main(int argc, char **argv) {
-    const char *last = getenv("CT_FUZZ_LAST");
-    if (argc < 3) {
-        fputs("usage: fuzz_reader RUNS|=RUN SEED-FILE...\n", stderr);
-        return 2;
-    }
-    for (int i = 2; i < argc; i++)
-        load(argv[i]);
-    if (argv[1][0] == '=') {
-        run(strtoull(argv[1] + 1, NULL, 10));
-        return 0;
-    }
-    FILE *f = last ? fopen(last, "w") : NULL;
-    for (uint64_t i = 0, runs = strtoull(argv[1], NULL, 10); i < runs; i++) {
-        if (f) {
-            rewind(f);
-            fprintf(f, "%llu\n", (unsigned long long)i);
-            fflush(f);
-        }
-        run(i);
-    }
-    if (f)
-        fclose(f);
-    return 0;
+    return fuzz(argc, argv, load, run);
 }
 
 #endif
