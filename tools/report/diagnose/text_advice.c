@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/human.h"
+#include "diagnose/plain_advice.h"
 
 #define GIB (INT64_C(1) << 30)
 #define MILLION 1000000
@@ -148,17 +149,8 @@ static void add_scaled(const struct ct_text_facts *f, struct ct_verdict *v,
 }
 
 static void advise_weights(const struct ct_text_facts *f, struct ct_verdict *v) {
-    const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
     const int64_t ranks = f->settings[CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE].number.value / MILLION;
-    char to[24] = "";
-    if (ranks > 0 && ranks < 1024)
-        (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);
-    ct_advice_set(ct_verdict_add_advice(
-                      v, "spread the weights over more GPUs: each then holds that much less"),
-                  "--tensor-parallel-size", from, to, "vLLM 0.1 and later");
-    ct_advice_set(ct_verdict_add_advice(
-                      v, "or load weights of fewer bits; no budget setting makes room for them"),
-                  "--quantization", NULL, NULL, "vLLM 0.2 and later");
+    ct_plain_advice_weights(v, ct_text_advice_setting(f, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE), ranks);
 }
 
 static void advise_kv_pool(const struct ct_text_facts *f, struct ct_verdict *v,
@@ -219,78 +211,6 @@ static void advise_serving(const struct ct_text_facts *f, struct ct_verdict *v,
         ct_text_advice_budget(f, v, missing_of(oom), "or give the KV cache less");
 }
 
-// Advice that needs no figures.
-static const struct {
-    enum ct_scenario scenario;
-    const char *text, *flag, *versions;
-} plain[] = {
-    {CT_SCENARIO_REPACK,
-     "load on a larger device or spread over more: the conversion holds a layer "
-     "twice, and no setting changes that",
-     "--tensor-parallel-size", "vLLM 0.1 and later"},
-    {CT_SCENARIO_MULTIMODAL,
-     "allow fewer or smaller items: the profile run assumes the largest ones",
-     "--limit-mm-per-prompt", "vLLM 0.5 and later"},
-    {CT_SCENARIO_MULTIMODAL, "or limit the size of an image (max_pixels)", "--mm-processor-kwargs",
-     "vLLM 0.6.2 and later"},
-    {CT_SCENARIO_LORA,
-     "lower it to the rank of the adapters in use: room for max_loras adapters of "
-     "this rank is taken at the start",
-     "--max-lora-rank", "vLLM 0.3 and later"},
-    {CT_SCENARIO_SPECULATIVE,
-     "give the KV cache less: before vLLM 0.9 the draft model is outside of "
-     "the profile run",
-     "--gpu-memory-utilization", "vLLM 0.1 and later"},
-    {CT_SCENARIO_SLEEP_WAKE,
-     "wake the weights first and the KV cache later, by tags, and wake only "
-     "when the trainer has given its memory back (empty_cache)",
-     NULL, NULL},
-    {CT_SCENARIO_WEIGHT_SYNC,
-     "send the weights in smaller parts; the buffers that receive them are "
-     "outside of vLLM's budget",
-     NULL, NULL},
-    {CT_SCENARIO_COMMUNICATION, "let NCCL say what it could not allocate", "NCCL_DEBUG=INFO",
-     "NCCL 2"},
-    {CT_SCENARIO_HOST_PINNED, "lower it: that much page-locked memory is taken for each GPU",
-     "--swap-space", "vLLM 0.1-0.9"},
-    {CT_SCENARIO_FRAGMENTATION,
-     "let segments grow in place of being fixed; not together with sleep "
-     "mode before vLLM 0.20",
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-     "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on"},
-    {CT_SCENARIO_TRAINING_STEP,
-     "lower the batch size of a device, or recompute activations "
-     "(gradient checkpointing)",
-     NULL, NULL},
-    {CT_SCENARIO_DRIVER_MISMATCH,
-     "install a driver, toolkit and wheels that fit together: "
-     "nvidia-smi shows what CUDA version the driver can run",
-     NULL, NULL},
-    {CT_SCENARIO_HOST_MEMORY,
-     "give the host or the container more memory, or start fewer loaders; "
-     "no GPU setting helps",
-     NULL, NULL},
-    {CT_SCENARIO_CO_TENANT,
-     "end the other process, or leave its memory out of the budget; "
-     "nvidia-smi lists the processes of a GPU, in a container without names",
-     NULL, NULL},
-    {CT_SCENARIO_UNTRACKED_GROWTH,
-     "leave more outside of the budget: libraries take their "
-     "workspaces there",
-     "--gpu-memory-utilization", "vLLM 0.1 and later"},
-    {CT_SCENARIO_IMPOSSIBLE_REQUEST,
-     "no setting of memory helps: the shape is wrong, or the model "
-     "needs a larger device",
-     NULL, NULL},
-};
-
-static void add_plain(struct ct_verdict *v) {
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (plain[i].scenario == v->scenario)
-            ct_advice_set(ct_verdict_add_advice(v, "%s", plain[i].text), plain[i].flag, NULL, NULL,
-                          plain[i].versions);
-}
-
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom) {
     switch (v->scenario) {
@@ -315,6 +235,6 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
         advise_serving(f, v, oom);
         break;
     default:
-        add_plain(v);
+        ct_plain_advice_add(v);
     }
 }

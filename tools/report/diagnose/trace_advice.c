@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/human.h"
+#include "diagnose/plain_advice.h"
 #include "diagnose/server_settings.h"
 
 #define MILLION 1000000
@@ -163,16 +164,7 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
 
 static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
-    const int64_t ranks = s.number / MILLION;
-    char to[24] = "";
-    if (ranks > 0 && ranks < 1024)
-        (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);
-    ct_advice_set(ct_verdict_add_advice(
-                      v, "spread the weights over more GPUs: each then holds that much less"),
-                  "--tensor-parallel-size", text_of(&s), to, any_version);
-    ct_advice_set(ct_verdict_add_advice(v, "or load weights of fewer bits; no setting of the "
-                                           "budget makes room for weights"),
-                  "--quantization", NULL, NULL, "vLLM 0.2 and later");
+    ct_plain_advice_weights(v, text_of(&s), s.number / MILLION);
 }
 
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
@@ -205,36 +197,6 @@ void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict 
         "torch 2.1 and later; not together with vLLM's sleep mode before 0.20");
 }
 
-// Advice that needs no figures.
-static const struct {
-    enum ct_scenario scenario;
-    const char *text, *flag, *versions;
-} plain[] = {
-    {CT_SCENARIO_REPACK,
-     "spread the weights over more GPUs: the conversion holds a layer twice, and no setting of the "
-     "budget changes that",
-     "--tensor-parallel-size", any_version},
-    {CT_SCENARIO_LORA,
-     "lower it to the rank of the adapters in use: room for max_loras adapters of this rank is "
-     "taken at the start",
-     "--max-lora-rank", "vLLM 0.3 and later"},
-    {CT_SCENARIO_MULTIMODAL,
-     "allow fewer or smaller items: the profile run assumes the largest ones",
-     "--limit-mm-per-prompt", "vLLM 0.5 and later"},
-    {CT_SCENARIO_SLEEP_WAKE,
-     "wake the weights first and the KV cache later, by tags, and only when what took their place "
-     "meanwhile was given back",
-     NULL, NULL},
-    {CT_SCENARIO_WEIGHT_SYNC,
-     "send the weights in smaller parts: the buffers that receive them are outside of the budget",
-     NULL, NULL},
-    {CT_SCENARIO_COMMUNICATION, "let NCCL say what it could not allocate", "NCCL_DEBUG=INFO",
-     "NCCL 2"},
-    {CT_SCENARIO_TRAINING_STEP,
-     "lower the batch size of a device, or recompute activations (gradient checkpointing)", NULL,
-     NULL},
-};
-
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
     switch (v->scenario) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
@@ -258,9 +220,6 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         advise_serving(j, v);
         break;
     default:
-        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-            if (plain[i].scenario == v->scenario)
-                ct_advice_set(ct_verdict_add_advice(v, "%s", plain[i].text), plain[i].flag, NULL,
-                              NULL, plain[i].versions);
+        ct_plain_advice_add(v);
     }
 }
