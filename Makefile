@@ -193,17 +193,6 @@ check-long: check
 bench: all $(BENCHES)
 	@$(if $(BENCHES),set -e; for b in $(BENCHES); do CUTRACE_BUILD=$(abspath $(BUILD)) $$b; done,echo 'bench: nothing to measure yet')
 
-# The list of symbols that libcutrace.so exports, from the hook table: the expected output of nm -D.
-EXPORTS := $(BUILD)/exports.txt
-# (+: also under make -n, because preload/module.mk asks for the list by a make of its own)
-$(EXPORTS): $(wildcard preload/intercept/*.def) scripts/print-exports.h
-	+@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/intercept/hooks.def"' \
-	    -DCUDA_VERSION=$$(sed -n 's/^#define CUDA_VERSION *//p' $(CUDA_INC)/cuda.h) scripts/print-exports.h | \
-	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u >$@
-print-exports: $(EXPORTS)
-	+@cat $(EXPORTS)
-TESTS += $(EXPORTS)
-
 # ---------------------------------------------------------------- checks of the sources
 lint:
 	scripts/lint.sh

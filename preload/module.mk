@@ -36,11 +36,21 @@ $(BUILD)/preload/libunwind.a: $(GENERATED)/libunwind.a
 	    --redefine-sym write=ct_unwind_access_write --redefine-sym syscall=ct_unwind_access_syscall $< $@
 $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a: $(BUILD)/dependencies.mk ;
 
-# The version script: exported is what the hook table names, and nothing else.
-$(BUILD)/preload/exports.map: $(wildcard preload/intercept/*.def include/cutrace/*/*.h) scripts/print-exports.h
+# The symbols that libcutrace.so exports, from the hook table: the expected output of nm -D.
+EXPORTS := $(BUILD)/exports.txt
+$(EXPORTS): $(wildcard preload/intercept/*.def) scripts/print-exports.h
 	@mkdir -p $(@D)
-	{ echo '{'; if [ -f preload/intercept/hooks.def ]; then echo ' global:'; $(MAKE) --no-print-directory -s print-exports | \
-	    sed 's/.*/  &;/'; fi; echo ' local: *;'; echo '};'; } >$@
+	@$(CC) -E -P -x c -DCT_HOOKS_DEF='"$(CURDIR)/preload/intercept/hooks.def"' \
+	    -DCUDA_VERSION=$$(sed -n 's/^#define CUDA_VERSION *//p' $(CUDA_INC)/cuda.h) scripts/print-exports.h | \
+	    sed -n 's/.*CT_EXPORT \([A-Za-z_0-9]*\).*/\1/p' | LC_ALL=C sort -u >$@
+print-exports: $(EXPORTS)
+	@cat $(EXPORTS)
+TESTS += $(EXPORTS)
+
+# The version script: exported is what the hook table names, and nothing else.
+$(BUILD)/preload/exports.map: $(EXPORTS)
+	@mkdir -p $(@D)
+	{ echo '{'; echo ' global:'; sed 's/.*/  &;/' $(EXPORTS); echo ' local: *;'; echo '};'; } >$@
 
 $(BUILD)/libcutrace.so: $(PRELOAD_OBJS) $(BUILD)/preload/base/glibc_compat.o $(PRELOAD_ARCHIVES) $(BUILD)/preload/exports.map
 	$(CC) $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(PRELOAD_LTO_LINK) $(PRELOAD_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=$(BUILD)/preload/exports.map \
