@@ -3,7 +3,8 @@
 
 # All of the report but its main: unit tests and fuzzers link these.
 REPORT_SRCS := $(wildcard tools/base/*.c tools/report/*/*.c)
-REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o)
+# The page's style and script are a C source that is made from the committed bundle (page/web/README.md).
+REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o) $(BUILD)/tools/report/page/page_bundle.o
 
 # C++ and Rust names are demangled by GNU's libiberty (two objects of it, which need only the C library).
 # Where it is not installed (cross builds), names stay mangled.
@@ -16,6 +17,14 @@ TOOLS_LDFLAGS := -static-libgcc -Wl,--gc-sections -Wl,--as-needed
 $(BUILD)/tools/%.o: tools/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -Itools/report -I$(GENERATED) -c $< -o $@
+
+PAGE_BUNDLE := $(addprefix tools/report/page/bundle/,page.css page.js)
+$(GENERATED)/page_bundle.c: scripts/embed-page.sh $(PAGE_BUNDLE)
+	@mkdir -p $(@D)
+	scripts/embed-page.sh $(PAGE_BUNDLE) >$@
+$(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools/report -c $< -o $@
 
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
