@@ -19,7 +19,8 @@ static void add(struct ct_held_now *h, enum ct_holding_kind kind, const struct c
     const uint64_t number = ct_object_allocations(&h->replay.live, o);
     const uint64_t bytes = sign < 0 ? 0 - o->bytes : o->bytes,
                    count = sign < 0 ? 0 - number : number;
-    struct ct_site_group *g = &h->groups.list[ct_held_now_position(h, kind, o->stack)];
+    const size_t at = ct_held_now_position(h, kind, o->stack); // (may move the list)
+    struct ct_site_group *g = &h->groups.list[at];
     struct ct_held_component *c =
         &h->component[kind][ct_phases_find_component(h->phases, o->stack)];
     g->bytes += bytes;

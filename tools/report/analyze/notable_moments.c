@@ -25,6 +25,13 @@ struct window {
     uint64_t from, to; // events
 };
 
+// A state behind an event.
+struct state {
+    int known;
+    uint64_t event, t_ns, live, blocks;
+    uint32_t thread;
+};
+
 struct pass {
     const struct ct_scan *scan;
     int device;
@@ -36,6 +43,7 @@ struct pass {
     struct window windows[MOST_FAILURES];
     unsigned window_count;
     uint64_t live, blocks; // at the moment that was added last
+    struct state pending;  // behind an allocation whose block may be the next event
 };
 
 static void add(struct pass *p, uint64_t event) {
@@ -94,22 +102,42 @@ static void note_high(struct extreme *x, uint64_t value, uint64_t event) {
         *x = (struct extreme){1, event, value};
 }
 
+static void note_state(struct pass *p, const struct state *s) {
+    struct part *part = find_part(p, s->t_ns);
+    if (!part->known)
+        part->first = s->event;
+    part->known = 1;
+    part->last = s->event;
+    note_low(&part->of[LOW], s->live, s->event);
+    note_high(&part->of[HIGH], s->live, s->event);
+    note_low(&part->of[LOW_BLOCKS], s->blocks, s->event);
+    note_high(&part->of[HIGH_BLOCKS], s->blocks, s->event);
+    if (is_near_failure(p, s->event) && (s->live != p->live || s->blocks != p->blocks)) {
+        add(p, s->event);
+        p->live = s->live;
+        p->blocks = s->blocks;
+    }
+}
+
+static int allocates(const struct ct_event *e) {
+    return e->op == CT_OP_ALLOC || e->op == CT_OP_CREATE || e->op == CT_OP_MAP;
+}
+
+// PyTorch takes memory for a block: between the two events it seems to be of no pool. The state
+// behind the block stands for both.
 static void note(struct pass *p, const struct ct_event *e, uint64_t number) {
     const struct ct_live_device *d = &p->replay.live.device[p->device];
-    struct part *part = find_part(p, e->t_ns);
-    if (!part->known)
-        part->first = number;
-    part->known = 1;
-    part->last = number;
-    note_low(&part->of[LOW], d->live_bytes, number);
-    note_high(&part->of[HIGH], d->live_bytes, number);
-    note_low(&part->of[LOW_BLOCKS], d->block_bytes, number);
-    note_high(&part->of[HIGH_BLOCKS], d->block_bytes, number);
-    if (is_near_failure(p, number) && (d->live_bytes != p->live || d->block_bytes != p->blocks)) {
-        add(p, number);
-        p->live = d->live_bytes;
-        p->blocks = d->block_bytes;
-    }
+    const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
+    const struct state now = {1, number, e->t_ns, d->live_bytes, d->block_bytes, thread};
+    const struct state *before = &p->pending;
+    if (before->known && !(before->thread == thread && before->live == now.live &&
+                           (ct_op_is_block(e->op) || e->op == CT_OP_MAP)))
+        note_state(p, before);
+    p->pending.known = 0;
+    if (allocates(e) && p->replay.live.has_blocks)
+        p->pending = now;
+    else
+        note_state(p, &now);
 }
 
 static void add_parts(struct pass *p) {
@@ -164,6 +192,8 @@ static void run(struct pass *p, struct ct_trace *t) {
         if (e->t_ns >= p->from_ns)
             note(p, e, number);
     }
+    if (p->pending.known)
+        note_state(p, &p->pending);
     ct_replay_free(&p->replay);
 }
 

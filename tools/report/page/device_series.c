@@ -6,14 +6,19 @@
 // ---- rows --------------------------------------------------------------------------------------
 
 struct ct_series_row ct_device_series_row(unsigned row) {
-    static const char *const groups[CT_ACCOUNT_ROWS] = {
-        [CT_ACCOUNT_SEGMENTS] = "torch",       [CT_ACCOUNT_POOL_IDLE] = "idle",
-        [CT_ACCOUNT_MEMPOOL_IDLE] = "driver",  [CT_ACCOUNT_IN_FLIGHT] = "driver",
-        [CT_ACCOUNT_GRAPHS] = "untracked",     [CT_ACCOUNT_CONTEXTS] = "untracked",
-        [CT_ACCOUNT_MODULES] = "untracked",    [CT_ACCOUNT_LIMITS] = "untracked",
-        [CT_ACCOUNT_UNMEASURED] = "untracked", [CT_ACCOUNT_SIBLINGS] = "others",
-        [CT_ACCOUNT_OTHERS] = "others",        [CT_ACCOUNT_UNATTRIBUTED] = "others",
-        [CT_ACCOUNT_FREE] = "free"};
+    static const char *const groups[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_SEGMENTS] = "torch",
+                                                        [CT_ACCOUNT_POOL_IDLE] = "idle",
+                                                        [CT_ACCOUNT_MEMPOOL_IDLE] = "driver",
+                                                        [CT_ACCOUNT_IN_FLIGHT] = "driver",
+                                                        [CT_ACCOUNT_GRAPHS] = "untracked",
+                                                        [CT_ACCOUNT_CONTEXTS] = "untracked",
+                                                        [CT_ACCOUNT_MODULES] = "untracked",
+                                                        [CT_ACCOUNT_LIMITS] = "untracked",
+                                                        [CT_ACCOUNT_UNMEASURED] = "untracked",
+                                                        [CT_ACCOUNT_SIBLINGS] = "others",
+                                                        [CT_ACCOUNT_OTHERS] = "others",
+                                                        [CT_ACCOUNT_UNATTRIBUTED] = "others",
+                                                        [CT_ACCOUNT_FREE] = "free"};
     enum ct_account_row_kind kind;
     const char *group = NULL;
     if (row < CT_SERIES_DRIVER) { // components, then SEGMENTS and POOL_IDLE
@@ -79,8 +84,7 @@ static void set_idle(struct ct_held_now *h) {
 
 static void add_change(struct ct_device_series *d, size_t site, struct held now) {
     CT_HEAP_GROW(d->changes, d->change_count, d->change_room);
-    d->changes[d->change_count++] =
-        (struct ct_series_change){(uint32_t)site, now.bytes, now.count};
+    d->changes[d->change_count++] = (struct ct_series_change){(uint32_t)site, now.bytes, now.count};
 }
 
 static void read_live(struct pass *p, size_t moment) {

@@ -20,8 +20,7 @@ static int is_string(const void *owner, uint32_t id, const void *key) {
 }
 
 static size_t find_string(struct ct_page_strings *s, const char *text) {
-    uint32_t *slot =
-        ct_id_set_slot(&s->set, ct_hash_bytes(text, strlen(text)), is_string, s, text);
+    uint32_t *slot = ct_id_set_slot(&s->set, ct_hash_bytes(text, strlen(text)), is_string, s, text);
     if (!*slot) {
         CT_HEAP_GROW(s->list, s->count, s->room);
         s->list[s->count] = strdup(text);
@@ -290,8 +289,8 @@ static uint64_t owner_of(const struct sites *s, uint32_t owner) {
     return group < s->groups ? CT_ADDRESS_SITES + (uint64_t)s->number[group] : CT_ADDRESS_MANY;
 }
 
-static void write_column(struct ct_json *j, const struct ct_device_series *d,
-                         const struct sites *s, const uint32_t *owners) {
+static void write_column(struct ct_json *j, const struct ct_device_series *d, const struct sites *s,
+                         const uint32_t *owners) {
     const unsigned rows = d->notable.axis.rows;
     ct_json_open(j, NULL, '[');
     for (unsigned row = 0; row < rows;) {
