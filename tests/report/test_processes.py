@@ -55,6 +55,7 @@ class Process:
         self.live = {}  # ptr -> (ordinal, bytes)
         self.held = {g: 0 for g in gpus}
         self.untracked = {g: 0 for g in gpus}
+        self.born = {}  # gpu -> when its context was created
         self.curve = []  # (t_ns, {gpu: bytes})
         self.first_ns = self.last_ns = None
         self.next_ptr = 0x7F0000000000
@@ -84,7 +85,11 @@ class World:
             self.random.shuffle(seen)
             self.processes.append(Process(1000 + i, seen[:self.random.randint(1, gpus)]))
 
-    def free(self, gpu):
+    def free(self, gpu, t=None):
+        """Now, or at a time, as far as processes are known then."""
+        if t is not None:
+            there = [p for p in self.processes if gpu in p.gpus]
+            return 80 * G - self.outside - sum(p.at(gpu, t) + p.untracked[gpu] * (p.born[gpu] <= t) for p in there)
         return 80 * G - self.outside - sum(p.held.get(gpu, 0) + p.untracked.get(gpu, 0) for p in self.processes)
 
     def step(self):
@@ -95,7 +100,7 @@ class World:
         for ordinal, gpu in enumerate(p.gpus):
             before = self.free(gpu)
             p.untracked[gpu] = self.random.randint(200, 600) * M
-            t = self.step()
+            t = p.born[gpu] = self.step()
             p.trace.event("context-create", t, api="cuDevicePrimaryCtxRetain", device=ordinal, context=7 + ordinal,
                           result=0, free_before_bytes=before, free_bytes=self.free(gpu), total_bytes=80 * G)
             p.note(t)
@@ -216,11 +221,17 @@ def compare_state(world, document, t):
             continue
         equal(shown["tracked_bytes"] + shown["untracked_or_others_bytes"] + shown["free_bytes"],
               shown["total_bytes"], what)
+        rows = {r["component"]: r["bytes"] for r in shown["account"]["rows"]}
+        expect(what + " account", (shown["account"]["capacity_bytes"], sum(rows.values())), (80 * G, 80 * G))
+        expect(what + " free of the account", rows.get("free", 0), world.free(gpu, t))
         if all(p.first_ns < t for p in there):
             expect(what + " rest", shown["untracked_or_others_bytes"], world.outside + sum(p.untracked[gpu] for p in there))
         if shown["untracked_bytes"] is not None:
             expect(what + " untracked", shown["untracked_bytes"], sum(p.untracked[gpu] for p in there))
             expect(what + " others", shown["other_processes_bytes"], world.outside)
+            expect(what + " others of the account", rows["others"], world.outside)
+            expect(what + " untracked of the account", sum(rows.get(k, 0) for k in ("contexts", "unmeasured")),
+                   sum(p.untracked[gpu] for p in there))
     return problems
 
 
@@ -288,15 +299,17 @@ def one(name, *arguments, **keywords):
     return write(name, simple(*arguments, **keywords).bytes())
 
 
-@case("another boot, another machine and an unknown clock: no common moment, no sums, own peaks")
+@case("another clock of which the time of day is not known: no common moment, no sums, own peaks")
 def no_common_clock():
     a = one("clock-a.zst", 1, [3 * M, 5 * M])
-    for name, facts in (("boot", {"boot": BOOT + 3600 * S}), ("host", {"host": "beef"}), ("time", {"clock__realtime_ns": "x"})):
+    for name, facts in (("time", {"clock__realtime_ns": "x"}), ("both", {"host": "beef", "clock__realtime_ns": "x"})):
         b = one("clock-%s.zst" % name, 2, [7 * M], **facts)
         document, code = table(a, b)
-        equal((code, document["same_clock"], document["moment"]), (0, False, None))
+        equal((code, document["same_clock"], document["alignment"], document["moment"]), (0, False, None, None))
+        equal((document["host_count"], document["time_of_day_drift_ns"]), (2, None))
         equal([p["devices"][0]["tracked_bytes"] for p in document["processes"]], [8 * M, 7 * M])
-        check(all(g[k] is None for g in document["gpus"] for k in ("tracked_bytes", "free_bytes", "untracked_or_others_bytes")))
+        check(all(g[k] is None for g in document["gpus"]
+                  for k in ("tracked_bytes", "account", "free_bytes", "untracked_or_others_bytes")))
         text = report(a, b)[1].decode()
         check("no common time" in text and "capacity" not in text, text)
     for name, facts in (("slew", {"boot": BOOT + S // 2}),

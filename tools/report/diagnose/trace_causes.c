@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/trace_causes.h"
 
+#include <string.h>
+
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
 #include "diagnose/trace_advice.h"
@@ -57,6 +59,21 @@ int ct_trace_causes_not_full(const struct ct_judged *j) {
 
 // ---- what holds the missing bytes --------------------------------------------------------------
 
+// Whether the others may be of the same job. A reading of NVML's has no list of processes.
+static void add_relation(const struct ct_judged *j, struct ct_verdict *v) {
+    const char *world = ct_facts_find_variable(j->c->facts, "LOCAL_WORLD_SIZE");
+    if (!world)
+        world = ct_facts_find_variable(j->c->facts, "WORLD_SIZE");
+    ct_judged_add_siblings(j, v);
+    if (j->c->siblings && j->c->siblings->count)
+        (void)ct_verdict_add_text(v, "that is without what the other traced processes held");
+    else if (world && strcmp(world, "1") == 0)
+        (void)ct_verdict_add_text(v, "its job has one process (WORLD_SIZE is 1), so that they are "
+                                     "of none of its ranks");
+    else
+        (void)ct_verdict_add_text(v, "whether they are of the same job is not known");
+}
+
 // Others on the device hold more than was missing. What they hold while the weights are loaded is
 // rather a part of the plan than the surprise that broke it.
 static int judge_others(const struct ct_judged *j) {
@@ -70,6 +87,7 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_phase(j, v);
     ct_judged_add_bytes(j, v, j->cause.others_bytes,
                         "other processes and the driver hold, by NVML");
+    add_relation(j, v);
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");
