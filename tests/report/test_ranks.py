@@ -247,6 +247,28 @@ def died_first():
         equal(gpu["account"]["tracked_bytes"], one.tracked + (0 if dead else 50 * G))
 
 
+@case("what a sibling held before its ring begins, or long after its trace without an end, is said to be unknown")
+def unknown_sibling():
+    for name, begins in (("wrapped", 70), ("cut", 61)):
+        device = Device(0xAD << 48)
+        device.held["someone"] = 50 * G
+        other = Rank(1, device)
+        if name == "wrapped":
+            other.trace.seq = 3  # the chunks before are overwritten
+        other.trace.event("note", begins * S, text="x", device=0)
+        other.trace.event("memory-sample", begins * S + 1, device=0, free_bytes=device.free(), total_bytes=TOTAL)
+        one = Rank(0, device).begin(62.5).take(63, 8 * G, LOAD).read(64)
+        one.fail(65 if name == "wrapped" else 165, 60 * G, SERVE).note(180)
+        other.trace.flush(last=name == "wrapped")
+        path = os.path.join(FOLDER.name, name + ".zst")
+        with open(path, "wb") as f:
+            f.write(other.trace.bytes())
+        documents = json.loads(report("--json", one.save(name), path)[1])
+        texts = said(documents[-1]["verdicts"][0])
+        check(any(t.startswith("what 1 other traced process held then is not known") for t in texts), (name, texts))
+        equal(documents[-1]["processes"][1]["knowledge"], "unknown", name)
+
+
 @case("a process on a clock that cannot be compared is no sibling, and that is said")
 def no_clock():
     paths, _ = pair("clock", also={"clock.realtime_ns": "x"})
@@ -465,6 +487,46 @@ def real_accounts():
             check(abs(rows["kv-cache"] / G - cache) < 0.01, (name, rows["kv-cache"] / G, cache))
             check(weights - 0.006 < rows["weights"] / G < weights + 0.006, (name, rows["weights"] / G, weights))
         equal(names(document["verdicts"]), ["none"])
+
+
+def held_at(path, t_ns):
+    """What a recorded process held on its device at a time: its allocations, and what NVML last reported beyond them."""
+    live, refs, untracked, before = {}, {}, 0, 0
+    for line in report("dump", "--json", path)[1].splitlines():
+        e = json.loads(line)
+        if e["t_ns"] > t_ns:
+            break
+        if e["op"] == "memory-sample" and e.get("process_bytes"):
+            untracked = e["process_bytes"] - before
+        if e.get("result"):
+            continue
+        if e["op"] == "alloc" and e["space"] == "device":
+            live[e["ptr"]] = e["bytes"]
+        elif e["op"] == "create":
+            live["h" + e["handle"]], refs["h" + e["handle"]] = e["bytes"], 1
+        elif e["op"] == "retain" and "h" + e["handle"] in refs:
+            refs["h" + e["handle"]] += 1
+        elif e["op"] == "free":
+            live.pop(e["ptr"], None)
+        elif e["op"] == "release" and "h" + e["handle"] in refs:
+            refs["h" + e["handle"]] -= 1
+            if not refs["h" + e["handle"]]:
+                del live["h" + e["handle"]]
+        before = sum(live.values())
+    return before, untracked
+
+
+@case("real vLLM: what the sender of new weights held at the peak of the engine, and the other way round, by a second reading")
+def real_siblings():
+    paths = sorted(glob.glob(os.path.join(VLLM, "weight-update/*.zst")))
+    documents, _ = together(*paths)
+    for document, other in zip(documents, reversed(paths)):
+        (device,) = document["devices"]
+        rows = rows_of(device["account"]["peak"])
+        tracked, untracked = held_at(other, device["peak_t_ns"])
+        there = rows.get("siblings", 0) + rows.get("others", 0)
+        equal(rows.get("siblings", 0), min(tracked + untracked, there), (other, tracked, untracked, rows))
+        check(tracked > 200 * M, tracked)
 
 
 @case("real vLLM: two ranks that failed alike are one verdict, that of the case; a rank beside them has none")

@@ -218,6 +218,13 @@ int ct_process_has_failed(const struct ct_process *p) {
     return p->has_crossing && !p->crossing.recovered;
 }
 
+int ct_process_shows_end(const struct ct_process *p) {
+    int is_read = 0;
+    for (size_t i = 0; i < p->device_count; i++)
+        is_read |= p->devices[i].nvml_readings.count || p->devices[i].untracked_curve.count;
+    return p->has_end && is_read;
+}
+
 int ct_process_holds_nothing(const struct ct_process *p) {
     return p->knowledge == CT_PROCESS_NOT_STARTED || p->knowledge == CT_PROCESS_ENDED;
 }
@@ -268,14 +275,6 @@ void ct_process_name(const struct ct_process *p, char *to) {
 
 // ---- the second pass ----------------------------------------------------------------------------
 
-// Whether the recorder asked NVML: it repeats that as long as the process lives.
-static int is_read_by_nvml(const struct ct_process *p) {
-    for (size_t i = 0; i < p->device_count; i++)
-        if (p->devices[i].nvml_readings.count)
-            return 1;
-    return 0;
-}
-
 // What is known at the moment. `gap`: events are missing between the last one up to the moment and
 // the next one.
 static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t applied, int gap) {
@@ -288,7 +287,7 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t appl
         return CT_PROCESS_KNOWN;
     if (t - p->t_last_ns <= CT_PROCESS_LAST_SEEN_NS)
         return CT_PROCESS_LAST_SEEN;
-    return p->has_end && is_read_by_nvml(p) ? CT_PROCESS_ENDED : CT_PROCESS_UNKNOWN;
+    return ct_process_shows_end(p) ? CT_PROCESS_ENDED : CT_PROCESS_UNKNOWN;
 }
 
 // A thread that has freed memory and recorded nothing for so long has returned from the call.

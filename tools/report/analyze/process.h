@@ -88,6 +88,9 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_p
 // times can be that do not go below 0.
 uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns);
 uint64_t ct_process_from_moment(const struct ct_process *p, uint64_t t_ns);
+// Whether the end of its trace is that of the process: it has one, and the recorder asked NVML,
+// which it repeats every 30 s as long as the process lives.
+int ct_process_shows_end(const struct ct_process *p);
 // Whether it held nothing at the moment, because it had not begun or had ended.
 int ct_process_holds_nothing(const struct ct_process *p);
 enum { CT_PROCESS_NAME = 64 };

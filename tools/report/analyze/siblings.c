@@ -15,20 +15,32 @@ static int find_gpu(const struct ct_process *p, int ordinal) {
     return -1;
 }
 
+// What is known of a process at a time: before its first event only that it held nothing, if that
+// event is its first one.
+static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t t) {
+    const uint64_t last = ct_process_to_moment(p, p->t_last_ns);
+    if (t < ct_process_to_moment(p, p->t_first_ns))
+        return p->has_beginning ? CT_PROCESS_NOT_STARTED : CT_PROCESS_UNKNOWN;
+    if (t <= last || p->running)
+        return CT_PROCESS_KNOWN;
+    if (t - last <= CT_PROCESS_LAST_SEEN_NS)
+        return CT_PROCESS_LAST_SEEN;
+    return ct_process_shows_end(p) ? CT_PROCESS_ENDED : CT_PROCESS_UNKNOWN;
+}
+
 // Adds what a process held at a time of the moment's clock; the curves are on it.
 static void add(struct ct_siblings *s, const struct ct_process *p,
                 const struct ct_process_device *d, uint64_t t) {
-    const uint64_t first = ct_process_to_moment(p, p->t_first_ns),
-                   last = ct_process_to_moment(p, p->t_last_ns);
-    const int is_later = t > last && !p->running;
-    if (t < first || (is_later && t - last > CT_PROCESS_LAST_SEEN_NS))
+    const enum ct_process_knowledge knowledge = judge(p, t);
+    s->unknown += knowledge == CT_PROCESS_UNKNOWN;
+    if (knowledge != CT_PROCESS_KNOWN && knowledge != CT_PROCESS_LAST_SEEN)
         return;
     const uint64_t bytes =
         ct_tracked_curve_at(&d->curve, t) + ct_tracked_curve_at(&d->untracked_curve, t);
     if (!bytes)
         return;
-    s->list[s->count++] =
-        (struct ct_sibling){.process = p, .is_last_seen = is_later, .bytes = bytes};
+    s->list[s->count++] = (struct ct_sibling){
+        .process = p, .is_last_seen = knowledge == CT_PROCESS_LAST_SEEN, .bytes = bytes};
     s->bytes += bytes;
 }
 

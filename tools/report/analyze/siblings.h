@@ -18,6 +18,7 @@ struct ct_siblings {
     size_t count;
     uint64_t bytes;   // of all of them
     size_t unaligned; // processes that used the device on a clock that cannot be compared
+    size_t unknown;   // processes on the device of which nothing is known at that time
 };
 
 // Of the processes on the device `ordinal` of process `index`, at a time of its own clock. They

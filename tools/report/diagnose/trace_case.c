@@ -123,6 +123,11 @@ void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v) {
     }
     if (s && said < s->count && rest >= j->c->capacity / 50)
         ct_judged_add_bytes(j, v, rest, said ? "all other traced processes" : "traced processes");
+    if (s && s->unknown)
+        (void)ct_verdict_add_text(v,
+                                  "what %s other traced process%s held then is not known: it was "
+                                  "overwritten, or their traces end before",
+                                  ct_human_count(s->unknown).text, s->unknown == 1 ? "" : "es");
     if (s && s->unaligned)
         (void)ct_verdict_add_text(
             v, "%s other traced process%s used this device on a clock that cannot be compared",

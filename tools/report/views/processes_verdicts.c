@@ -31,6 +31,16 @@ static void print_names(const struct ct_processes_shown *s, const struct ct_verd
         fprintf(s->out, ", %zu more", v->process_count - most);
 }
 
+// Prints ", GPU 0" of a verdict that is about one process.
+static void print_gpu(const struct ct_processes_shown *s, const struct ct_verdict *v) {
+    if (v->process_count != 1 || v->device < 0)
+        return;
+    const struct ct_process *p = &s->all.list[v->processes[0]];
+    for (size_t k = 0; k < p->device_count; k++)
+        if (p->devices[k].ordinal == v->device)
+            fprintf(s->out, ", GPU %s", ct_processes_rows_gpu(&s->all, p->devices[k].gpu).text);
+}
+
 void ct_processes_verdicts_print_first(const struct ct_processes_shown *s,
                                        enum ct_processes_verdict_length length) {
     enum { MOST_NAMES = 2 };
@@ -73,6 +83,7 @@ static void print_full(const struct ct_processes_shown *s, const struct ct_verdi
             ct_scenario_title(v->scenario), ct_scenario_name(v->scenario), v->confidence);
     fprintf(s->out, "  of        " CT_WRAP_HANG);
     print_names(s, v, MOST_NAMES);
+    print_gpu(s, v);
     fprintf(s->out, "\n  %s\n", v->summary);
     for (size_t i = 0; i < v->evidence_count; i++)
         print_evidence(s, v, &v->evidence[i]);
