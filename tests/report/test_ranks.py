@@ -165,6 +165,9 @@ def sibling():
     equal((gpu["account"]["capacity_bytes"], rows["kv-cache"], rows["weights"], rows["free"]), (TOTAL, 50 * G, 8 * G, free))
     equal(rows["contexts"] + rows.get("unmeasured", 0), 2 * CONTEXT)
     check("rank 1 (pid 1001) held" in flat(text_of(*paths, command="explain")))
+    check("other processes held 50.49 GiB, of that traced ones 50.49 GiB" in flat(text_of(*paths)), text_of(*paths))
+    (device,) = document["processes"][1]["devices"]
+    equal(device["tracked_bytes"] + device["untracked_bytes"], 50 * G + CONTEXT)
 
 
 @case("what is left of others without the siblings is of strangers: co-tenant for their bytes alone")
@@ -409,7 +412,8 @@ def two_hosts():
         equal((document["processes"][1]["knowledge"], document["processes"][1]["devices"][0]["tracked_bytes"]), ("known", want))
         equal([(g["host_index"], g["tracked_bytes"], g["process_count"]) for g in document["gpus"]], [(0, 70 * G, 1), (1, want, 1)])
         text = text_of(*paths)
-        check("2 hosts, aligned by wall clock; their clocks may differ" in flat(text), text)
+        check("2 hosts (of a GPU behind the @), aligned by wall clock; their clocks may differ" in flat(text), text)
+        check(re.search(r"^0@1 +1 +80.00 GiB +27.00 GiB", text, re.M), text)
         equal(names(document["verdicts"]), ["startup-weights"])
 
 

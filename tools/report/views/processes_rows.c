@@ -21,13 +21,15 @@ struct ct_human_text ct_processes_rows_gpu(const struct ct_processes *all, int g
     if (g->ordinal >= CT_MAX_DEVICES)
         return text;
     for (size_t i = 0; i < all->gpu_count; i++)
-        others += &all->gpus[i] != g && number_of(&all->gpus[i]) == number_of(g);
-    (void)snprintf(text.text, sizeof text.text, "%" PRIu64, number_of(g));
+        others += &all->gpus[i] != g && all->gpus[i].host == g->host &&
+                  number_of(&all->gpus[i]) == number_of(g);
+    int n = snprintf(text.text, sizeof text.text, "%" PRIu64, number_of(g));
+    if (all->host_count > 1)
+        n += snprintf(text.text + n, sizeof text.text - (size_t)n, "@%zu", g->host);
     if (others && g->uuid_known)
-        (void)snprintf(text.text, sizeof text.text, "%" PRIu64 "/%04" PRIx64, number_of(g),
-                       g->uuid >> 48);
+        (void)snprintf(text.text + n, sizeof text.text - (size_t)n, "/%04" PRIx64, g->uuid >> 48);
     else if (others)
-        (void)snprintf(text.text, sizeof text.text, "%" PRIu64 "/?", number_of(g));
+        (void)snprintf(text.text + n, sizeof text.text - (size_t)n, "/?");
     return text;
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analyze/siblings.h"
 #include "base/utf8.h"
 #include "views/processes_rows.h"
 #include "views/processes_verdicts.h"
@@ -53,6 +54,21 @@ static int gpu_of(const struct ct_process *p, int ordinal) {
     return -1;
 }
 
+// Prints how much of what other processes held was of traced ones, where they are named as a cause.
+static void print_siblings(const struct ct_processes_shown *s, size_t i) {
+    const struct ct_oom_event *o = &s->all.list[i].crossing;
+    const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
+    const struct ct_view v = view_of(s);
+    struct ct_siblings siblings;
+    if (!ct_oom_cause_find(o, &reason, NULL).others_bytes)
+        return;
+    ct_siblings_find(&siblings, &s->all, i, o->device, o->t_ns, o->split.others);
+    const uint64_t bytes = siblings.bytes < o->split.others ? siblings.bytes : o->split.others;
+    if (bytes)
+        fprintf(s->out, ", of that traced ones %s", ct_label_size(&v, bytes).text);
+    ct_siblings_free(&siblings);
+}
+
 static void print_oom(const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
     const struct ct_oom_event *o = &p->crossing;
@@ -65,8 +81,10 @@ static void print_oom(const struct ct_processes_shown *s, size_t i) {
     fputs(", ", s->out);
     print_time(s, p, o->t_ns);
     char *cause = ct_verdict_cause(&v, o, NULL);
-    fprintf(s->out, "%s\n  %s asked for %s: %s\n", s->terminal->reset, s->traces[i].api,
+    fprintf(s->out, "%s\n  %s asked for %s: %s", s->terminal->reset, s->traces[i].api,
             o->bytes_known ? ct_label_size(&v, o->bytes).text : "an unknown size", cause);
+    print_siblings(s, i);
+    putc('\n', s->out);
     free(cause);
 }
 
@@ -279,7 +297,9 @@ static void print_clock_note(const struct ct_processes_shown *s) {
               s->out);
     if (s->all.alignment != CT_ALIGNED_BY_TIME_OF_DAY)
         return;
-    fprintf(s->out, "%zu hosts, aligned by wall clock; their clocks may differ", s->all.host_count);
+    fprintf(s->out,
+            "%zu hosts (of a GPU behind the @), aligned by wall clock; their clocks may differ",
+            s->all.host_count);
     if (drift >= LEAST_DRIFT_NS)
         fprintf(s->out, " (on one host it was moved by %s)", ct_human_duration(drift).text);
     putc('\n', s->out);
