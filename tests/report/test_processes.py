@@ -256,9 +256,21 @@ def highest_sum():
     return problems
 
 
+def compare_siblings(world, p, own, t, gpu):
+    """What the account of a failure says that other traced processes held, against the world."""
+    (device,) = [d for d in own["devices"] if d["ordinal"] == p.gpus.index(gpu)]
+    rows = {r["component"]: r["bytes"] for r in device["account"]["crossing"]["rows"]}
+    others = device["memory"]["crossing"]["other_processes_bytes"]
+    want = sum(q.at(gpu, t) + q.untracked[gpu] for q in world.processes if q is not p and gpu in q.gpus)
+    there = rows.get("siblings", 0) + (rows.get("others", 0) if others is not None else rows.get("unmeasured", 0))
+    if others is not None and there != others:
+        return ["others are %d, but %d in the account" % (others, there)]
+    return [] if rows.get("siblings", 0) == min(want, there) else ["siblings: got %r, want %d of %d" % (rows, want, there)]
+
+
 @case("at the OOM: the last one that was not recovered, with what was free, of any process")
 def at_the_oom():
-    problems = []
+    problems, siblings = [], 0
     for seed in range(400 if FULL else 40):
         world = World(1000 + seed, 2 + seed % 7, 1 + seed % 2)
         world.run(30)
@@ -267,7 +279,9 @@ def at_the_oom():
             failed[p.pid] = world.fail(p)
             for q in world.processes:
                 world.sample(q, 0)
-        document, _ = table(*world.write("oom%d" % seed))
+        paths = world.write("oom%d" % seed)
+        document, _ = table(*paths)
+        documents = json.loads(report("--json", *paths)[1])
         pid = max(failed, key=lambda k: failed[k][0])
         t, number, gpu = failed[pid]
         moment = document["moment"]
@@ -279,6 +293,11 @@ def at_the_oom():
         shown = [g for g in document["gpus"] if int(g["uuid_hash"], 16) >> 48 == 0xAB00 + gpu][0]
         crossing = document["processes"][moment["process_index"]]["crossing"]
         equal(shown["free_bytes"], crossing["free_bytes"], "seed %d: free" % seed)
+        for p, own in zip(world.processes, documents):
+            if p.pid in failed:
+                problems += ["seed %d: %s" % (seed, text) for text in compare_siblings(world, p, own, *failed[p.pid][::2])]
+                siblings += 1
+    check(siblings > 40, siblings)
     return problems
 
 

@@ -180,6 +180,7 @@ def strangers():
         (others,) = [e["bytes"] for e in first["evidence"] if "and the driver hold, by NVML" in e["text"]]
         equal(others, 10 * G)
         check("that is without what the other traced processes held" in said(first), said(first))
+        check("whether they are of the same job is not known" in said(first), said(first))
     equal(rows_of(document["gpus"][0]["account"])["others"], 10 * G)
     equal(rows_of(one["devices"][0]["account"]["crossing"])["siblings"], 50 * G + CONTEXT)
     # what strangers hold would not have been enough: they are no cause
@@ -217,11 +218,21 @@ def jobs():
     equal([p["job_index"] for p in together(*paths)[1]["processes"]], [0, 0])
 
 
-@case("a job of one process has no siblings among others, by its WORLD_SIZE")
-def one_rank():
-    paths, _ = pair("world", kin={"process.env.WORLD_SIZE": "1"})
-    first = json.loads(read_json("summary", "--sysroot=/nowhere", paths[0]))["verdicts"][0]
-    check(any("WORLD_SIZE is 1" in t for t in said(first)), said(first))
+@case("others are no ranks of the job where all of its ranks are traced, by WORLD_SIZE, or by LOCAL_WORLD_SIZE of this machine")
+def whole_job():
+    none = "they are of none of its job's ranks: "
+    unknown = "whether they are of the same job is not known"
+    for i, (kin, alone, both) in enumerate((
+            ({"process.env.WORLD_SIZE": "1"}, none + "it has one process (WORLD_SIZE)", unknown),
+            ({"process.env.WORLD_SIZE": "2"}, unknown, none + "all of them are traced (WORLD_SIZE)"),
+            ({"process.env.WORLD_SIZE": "16", "process.env.LOCAL_WORLD_SIZE": "2"}, unknown,
+             none + "all of them are traced (WORLD_SIZE)"),
+            ({"process.env.WORLD_SIZE": "3"}, unknown, unknown), ({"process.env.WORLD_SIZE": "-2"}, unknown, unknown))):
+        paths, _ = pair("world%d" % i, stranger=10 * G, ask=15 * G, kin=kin)
+        first = json.loads(read_json("summary", "--sysroot=/nowhere", paths[0]))["verdicts"][0]
+        check(alone in said(first), (kin, said(first)))
+        first = together(*paths)[1]["verdicts"][0]
+        check(both in said(first), (kin, said(first)))
 
 
 @case("a rank that died first has given its memory back: it is no sibling where the reading shows that, or after a minute")

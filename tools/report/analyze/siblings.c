@@ -82,6 +82,8 @@ void ct_siblings_find(struct ct_siblings *s, const struct ct_processes *all, siz
     }
     while (s->bytes > limit && drop_last_seen(s)) {
     }
+    for (size_t i = 0; i < all->count; i++)
+        s->job += all->list[i].is_usable && self->job != SIZE_MAX && all->list[i].job == self->job;
     for (size_t i = 0; i < s->count; i++)
         s->list[i].same_job = self->job != SIZE_MAX && s->list[i].process->job == self->job;
     if (s->count)

@@ -17,6 +17,7 @@ struct ct_siblings {
     struct ct_sibling *list; // those that held something, the most first
     size_t count;
     uint64_t bytes;   // of all of them
+    size_t job;       // how many of the traces are of the same job, with this one
     size_t unaligned; // processes that used the device on a clock that cannot be compared
     size_t unknown;   // processes on the device of which nothing is known at that time
 };
