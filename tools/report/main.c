@@ -125,8 +125,16 @@ static int show_with_companions(struct ct_view *v, int in_list) {
     return status;
 }
 
+// Where a report is one of several: `in_list` of JSON, and of the traces that are looked at together
+// (NULL: each for itself) the position of this one.
+struct place {
+    int in_list;
+    const struct ct_processes *processes;
+    size_t process;
+};
+
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                  const struct ct_phase_rules *rules, const char *path, int in_list) {
+                  const struct ct_phase_rules *rules, const char *path, const struct place *place) {
     struct ct_trace trace = {.details =
                                  o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
                              .no_journal = o->no_journal,
@@ -137,13 +145,15 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        status = report_error(&error, in_list);
+        status = report_error(&error, place->in_list);
     } else {
         struct ct_view v = {.options = o,
                             .terminal = terminal,
                             .trace = &trace,
                             .sites = &sites,
-                            .phases = &phases};
+                            .phases = &phases,
+                            .processes = place->processes,
+                            .process = place->process};
         v.out = o->json ? stdout : ct_terminal_open_text(terminal, stdout);
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
@@ -152,7 +162,7 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
-        status = show_with_companions(&v, in_list);
+        status = show_with_companions(&v, place->in_list);
         if (v.out != stdout)
             fclose(v.out);
         ct_phases_free(&phases);
@@ -173,14 +183,27 @@ static void print_title(const struct ct_terminal *terminal, const char *path, in
     printf(" ==%s\n", terminal->reset);
 }
 
-// The summary of several traces is one table. Its JSON follows those of the traces.
-static int report_processes(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+// Whether the command looks at several traces together.
+static int is_of_processes(const struct ct_arguments *o) {
+    if (o->path_count < 2 || (o->command != CT_COMMAND_summary && o->command != CT_COMMAND_explain))
+        return 0;
+    for (int i = 0; i < o->path_count && o->command == CT_COMMAND_explain; i++)
+        if (!ct_explain_is_trace_file(o->paths[i]))
+            return 0;
+    return 1;
+}
+
+// The summary of several traces is one table, and their verdicts are one list.
+static int report_processes(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                            const struct ct_phase_rules *rules) {
+    struct ct_processes_shown s;
     struct ct_error error;
-    if (ct_processes_check_options(o, &error))
-        return o->json ? CT_EXIT_OK : report_error(&error, 0);
-    if (o->json)
-        putchar(',');
-    return ct_processes_print(o, terminal, o->json ? NULL : warn_incomplete);
+    if (ct_processes_check_options(o, &error) ||
+        ct_processes_read(&s, o, terminal, rules, warn_incomplete, &error))
+        return report_error(&error, 0);
+    const int status = ct_processes_print(&s);
+    ct_processes_close(&s);
+    return status;
 }
 
 // A text has no trace, and neither has a snapshot.
@@ -196,7 +219,8 @@ static int explain_input(const struct ct_arguments *o, const struct ct_terminal 
 }
 
 static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                   const struct ct_phase_rules *rules, const char *path, int in_list) {
+                   const struct ct_phase_rules *rules, const char *path,
+                   const struct place *place) {
     struct ct_explain_input input;
     struct ct_error error;
     int is_trace = 0, status = ct_explain_open(&input, path, &error);
@@ -208,20 +232,62 @@ static int explain(const struct ct_arguments *o, const struct ct_terminal *termi
         status = explain_input(o, terminal, &input, &error);
     ct_explain_close(&input);
     if (status)
-        return report_error(&error, in_list);
-    return is_trace ? report(o, terminal, rules, input.path, in_list) : status;
+        return report_error(&error, place->in_list);
+    return is_trace ? report(o, terminal, rules, input.path, place) : status;
 }
 
 static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                      const struct ct_phase_rules *rules, const char *path, int in_list) {
-    return o->command == CT_COMMAND_explain ? explain(o, terminal, rules, path, in_list)
-                                            : report(o, terminal, rules, path, in_list);
+                      const struct ct_phase_rules *rules, const char *path,
+                      const struct place *place) {
+    return o->command == CT_COMMAND_explain ? explain(o, terminal, rules, path, place)
+                                            : report(o, terminal, rules, path, place);
+}
+
+// One report after the other; in JSON an element of a list for each, and one of `together`.
+static int report_each(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       const struct ct_phase_rules *rules, struct ct_processes_shown *together) {
+    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
+    struct place place = {.in_list = o->json && several,
+                          .processes = together ? &together->all : NULL};
+    int status = CT_EXIT_OK;
+    if (place.in_list)
+        putchar('[');
+    if (!o->path_count)
+        status = report_one(o, terminal, rules, "-", &place);
+    for (int i = 0; i < o->path_count; i++) {
+        if (place.in_list && i)
+            putchar(',');
+        if (!o->json && several)
+            print_title(terminal, o->paths[i], i == 0);
+        fflush(stdout);
+        place.process = (size_t)i;
+        const int one = report_one(o, terminal, rules, o->paths[i], &place);
+        status = status > one ? status : one;
+    }
+    if (together) {
+        putchar(',');
+        (void)ct_processes_print(together); // of the same traces: the same status
+    }
+    if (place.in_list)
+        fputs("]\n", stdout);
+    return status;
+}
+
+// The document of all traces follows those of each, unless the options are about one of them.
+static int report_list(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       const struct ct_phase_rules *rules) {
+    struct ct_processes_shown together;
+    struct ct_error error;
+    if (ct_processes_check_options(o, &error))
+        return report_each(o, terminal, rules, NULL);
+    if (ct_processes_read(&together, o, terminal, rules, NULL, &error))
+        return report_error(&error, 0);
+    const int status = report_each(o, terminal, rules, &together);
+    ct_processes_close(&together);
+    return status;
 }
 
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
-    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
-    const int is_table = several && o->command == CT_COMMAND_summary;
-    const int list = o->json && several;
     struct ct_phase_rules rules = {.count = 0};
     struct ct_error error;
     int status = CT_EXIT_OK;
@@ -229,25 +295,12 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         ct_phase_rules_free(&rules);
         return report_error(&error, 0);
     }
-    if (is_table && !list)
-        return report_processes(o, terminal);
-    if (list)
-        putchar('[');
-    if (!o->path_count)
-        status = report_one(o, terminal, &rules, "-", 0);
-    for (int i = 0; i < o->path_count; i++) {
-        if (list && i)
-            putchar(',');
-        if (!o->json && several)
-            print_title(terminal, o->paths[i], i == 0);
-        fflush(stdout);
-        const int one = report_one(o, terminal, &rules, o->paths[i], list);
-        status = status > one ? status : one;
-    }
-    if (is_table)
-        (void)report_processes(o, terminal); // of the same traces: the same status
-    if (list)
-        fputs("]\n", stdout);
+    if (!is_of_processes(o))
+        status = report_each(o, terminal, &rules, NULL);
+    else if (o->json)
+        status = report_list(o, terminal, &rules);
+    else
+        status = report_processes(o, terminal, &rules);
     ct_phase_rules_free(&rules);
     return status;
 }

@@ -21,6 +21,8 @@ struct ct_oom_cause {
     uint64_t mempool_idle_bytes; // idle in CUDA's memory pools
 };
 
+// The bytes that others hold, where they are a cause; else 0.
+uint64_t ct_oom_cause_judge_others(const struct ct_oom_event *o, uint64_t missing, uint64_t bytes);
 // `reason`: of the same event. `growths`: NULL if PyTorch's pool is not looked at.
 struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
                                       const struct ct_oom_reason *reason,

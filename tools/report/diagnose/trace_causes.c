@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/trace_causes.h"
 
+#include <stdlib.h>
+
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
 #include "diagnose/trace_advice.h"
@@ -57,6 +59,33 @@ int ct_trace_causes_not_full(const struct ct_judged *j) {
 
 // ---- what holds the missing bytes --------------------------------------------------------------
 
+// The number of processes of its job on this machine, as its launcher told the process.
+static int find_job_size(const struct ct_judged *j, uint64_t *size) {
+    const char *text = ct_facts_find_variable(j->c->facts, "LOCAL_WORLD_SIZE");
+    char *end;
+    if (!text)
+        text = ct_facts_find_variable(j->c->facts, "WORLD_SIZE");
+    if (!text || *text < '0' || *text > '9')
+        return 0;
+    *size = strtoull(text, &end, 10);
+    return !*end;
+}
+
+// Whether the others may be of the same job. A reading of NVML's has no list of processes.
+static void add_relation(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_siblings *s = j->c->siblings;
+    const size_t given = s && s->job ? s->job : 1;
+    uint64_t size = 0;
+    ct_judged_add_siblings(j, v);
+    if (s && s->count)
+        (void)ct_verdict_add_text(v, "that is without what the other traced processes held");
+    if (find_job_size(j, &size) && size == given)
+        (void)ct_verdict_add_text(v, "they are of none of its job's ranks: %s (WORLD_SIZE)",
+                                  size == 1 ? "it has one process" : "all of them are traced");
+    else
+        (void)ct_verdict_add_text(v, "whether they are of the same job is not known");
+}
+
 // Others on the device hold more than was missing. What they hold while the weights are loaded is
 // rather a part of the plan than the surprise that broke it.
 static int judge_others(const struct ct_judged *j) {
@@ -70,6 +99,7 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_phase(j, v);
     ct_judged_add_bytes(j, v, j->cause.others_bytes,
                         "other processes and the driver hold, by NVML");
+    add_relation(j, v);
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");

@@ -83,6 +83,19 @@ static void read_moment(struct ct_summary *s) {
     ct_sharing_free(&sharing);
 }
 
+void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
+                             uint64_t t_ns, struct ct_siblings *siblings) {
+    struct ct_siblings found;
+    if (!v->processes || !a->known)
+        return;
+    ct_siblings_find(&found, v->processes, v->process, device, t_ns, ct_account_others(a));
+    ct_account_set_siblings(a, found.bytes);
+    if (siblings)
+        *siblings = found;
+    else
+        ct_siblings_free(&found);
+}
+
 // Makes the accounts of the devices behind the last event.
 static void read_end(struct ct_summary *s) {
     struct ct_live_totals live;
@@ -92,13 +105,14 @@ static void read_end(struct ct_summary *s) {
         ct_live_at_read(&live, &s->scan.end, d, CT_ROWS_BY_BLOCK);
         ct_scan_limit_free(&live.split, s->v->options->capacity);
         ct_account_make(&s->at_end[d], s->v->phases, &live);
+        ct_summary_set_siblings(s->v, &s->at_end[d], d, s->v->trace->t_last_ns, NULL);
         ct_live_at_free(&live);
     }
 }
 
 // ---- verdicts -----------------------------------------------------------------------------------
 
-static void join_companions(struct ct_verdicts *to, const struct ct_companions *c) {
+void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c) {
     struct ct_verdicts of_log = {0}, of_metrics = {0};
     if (c->has_log)
         ct_text_verdicts_find(&c->log, &of_log);
@@ -141,6 +155,7 @@ static void read_verdicts(struct ct_summary *s) {
         .crossing = s->crossing,
         .live = &s->live,
         .account = &s->account,
+        .siblings = v->processes ? &s->siblings : NULL,
         .phases = v->phases,
         .facts = &s->facts,
         .log = companions && companions->has_log ? &companions->log : NULL,
@@ -164,10 +179,12 @@ static void read_verdicts(struct ct_summary *s) {
         c.leaks = &leaks;
     }
     ct_trace_verdicts_find(&c, &s->verdicts);
+    if (v->processes)
+        ct_trace_verdicts_find(&c, &s->own);
     if (c.leaks)
         ct_leaks_free(&leaks);
     if (companions)
-        join_companions(&s->verdicts, companions);
+        ct_summary_join_companions(&s->verdicts, companions);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
@@ -190,6 +207,9 @@ void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
         // (at the crossing, it includes the reading that came with the OOM)
         s->live.split = s->crossing ? memory.crossing : memory.peak;
         ct_account_make(&s->account, v->phases, &s->live);
+        ct_summary_set_siblings(
+            v, &s->account, s->device,
+            s->crossing ? s->crossing->t_ns : s->scan.device[s->device].peak_t_ns, &s->siblings);
     }
     ct_facts_read(&s->facts, &v->trace->definitions);
     read_verdicts(s);
@@ -197,6 +217,8 @@ void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
 
 void ct_summary_free(struct ct_summary *s) {
     ct_verdicts_free(&s->verdicts);
+    ct_verdicts_free(&s->own);
+    ct_siblings_free(&s->siblings);
     ct_facts_free(&s->facts);
     ct_live_at_free(&s->live);
     ct_scan_free(&s->scan);

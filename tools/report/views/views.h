@@ -11,6 +11,7 @@
 #include "views/terminal.h"
 
 struct ct_companions; // companions.h
+struct ct_processes;  // analyze/processes.h
 
 struct ct_view {
     const struct ct_arguments *options;
@@ -22,6 +23,10 @@ struct ct_view {
     uint64_t from_ns, to_ns;                // the range of --from and --to
     uint64_t at_ns;                         // of --at, if it is a time
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
+    // All traces that are looked at together, and the position of this one; NULL: it is the only
+    // one.
+    const struct ct_processes *processes;
+    size_t process;
 };
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file
