@@ -13,11 +13,13 @@ struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
                                       const struct ct_pool_growths *growths) {
     struct ct_oom_cause cause = {.missing = 0};
     const struct ct_breakdown *m = &o->split;
-    const uint64_t total = o->reading_known ? o->total : m->total;
-    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE)
+    const uint64_t total = o->device_total;
+    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE && reason->kind != CT_OOM_REASON_UNKNOWN)
+        return cause;
+    cause.exceeds_device = total && reason->rounded > total;
+    if (reason->kind == CT_OOM_REASON_UNKNOWN)
         return cause;
     cause.missing = reason->rounded - reason->free;
-    cause.exceeds_device = total && reason->rounded > total;
     cause.pool = find_pool(o, growths);
     if (o->pool.known && o->pool.idle_bytes >= cause.missing)
         cause.idle_bytes = o->pool.idle_bytes;
