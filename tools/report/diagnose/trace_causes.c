@@ -4,6 +4,7 @@
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
 #include "diagnose/trace_advice.h"
+#include "diagnose/untracked_verdict.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -129,10 +130,20 @@ static uint64_t find_own(const struct ct_judged *j) {
     return bytes > growing ? bytes - growing : 0;
 }
 
+// Graph executables that were made once; those that are made again and again are a growth.
+static uint64_t find_graphs(const struct ct_judged *j) {
+    const struct ct_leaks *l = j->c->leaks;
+    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS);
+    if (!l || !ct_growth_kind_is_leak(l->untracked.shape.kind) || !l->untracked.measured_known)
+        return graphs;
+    const uint64_t growing = l->untracked.measured[CT_MEASURED_GRAPHS];
+    return graphs > growing ? graphs - growing : 0;
+}
+
 // Memory of the process that its server's budget does not know: graph executables, and tensors of
 // the program's own.
 static int judge_budget(const struct ct_judged *j) {
-    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS), own = find_own(j);
+    const uint64_t graphs = find_graphs(j), own = find_own(j);
     const uint64_t missing = j->cause.missing, capacity = j->c->capacity;
     const int by_graphs = graphs >= missing && graphs >= capacity / 200,
               by_own = own >= missing && own >= capacity / 50;
@@ -155,8 +166,11 @@ static int judge_budget(const struct ct_judged *j) {
     return 1;
 }
 
-// Contexts, modules and graphs outside of any allocation, in a program without a budget.
+// Contexts, modules and graphs outside of any allocation: if they grow, or in a program without a
+// budget, if they are much.
 static int judge_untracked(const struct ct_judged *j) {
+    if (ct_untracked_verdict_add(j->c, j, j->verdicts))
+        return 1;
     const uint64_t bytes =
         ct_judged_row(j, CT_ACCOUNT_GRAPHS) + ct_judged_row(j, CT_ACCOUNT_MODULES) +
         ct_judged_row(j, CT_ACCOUNT_LIMITS) + ct_judged_row(j, CT_ACCOUNT_UNMEASURED);

@@ -7,6 +7,7 @@
 #include "analyze/account.h"
 #include "analyze/capacity.h"
 #include "analyze/sharing.h"
+#include "analyze/untracked_curve.h"
 #include "diagnose/verdicts.h"
 #include "read/facts.h"
 #include "views/view_scan.h"
@@ -23,6 +24,8 @@ struct ct_summary {
     struct ct_shared shared;              // at the same moment, of all devices
     uint64_t host_registered;             // likewise: bytes of page-locked host memory
     struct ct_facts facts;
+    struct ct_untracked_curve untracked[CT_DEVICES];
+    size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet
     struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
     // Of the text alone.
     int brief;           // what is left out (summary.c)
