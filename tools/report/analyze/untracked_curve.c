@@ -30,9 +30,10 @@ static void add(struct ct_untracked_points *p, const struct ct_untracked_point *
         last->t_ns = t_ns;
         return;
     }
-    if (p->count == MOST)
+    if (!p->list)
+        p->list = ct_heap_resize(NULL, MOST, sizeof *p->list);
+    else if (p->count == MOST)
         thin(p);
-    CT_HEAP_GROW(p->list, p->count, p->room);
     p->list[p->count++] = *point;
 }
 

@@ -22,7 +22,7 @@ struct ct_untracked_point {
 
 struct ct_untracked_points {
     struct ct_untracked_point *list; // in the order of time
-    size_t count, room;
+    size_t count;
     uint64_t spacing_ns, last_ns; // last_ns: of the last reading
 };
 
