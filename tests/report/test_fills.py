@@ -178,7 +178,7 @@ def layers():
         check(first(path) != "leak", "%d: %s" % (seed, first(path)))
 
 
-@case("a server in which a thread leaks: a leak by short stacks that are whole, and no wrong budget; tensors at once are one")
+@case("a server in which a thread leaks: a leak, by short stacks that are whole; tensors taken at once: a wrong budget")
 def servers():
     for leaks, seed in itertools.product((True, False), SEEDS):
         p = Program(seed, 24 * G)

@@ -168,7 +168,7 @@ def mirrored():
     return problems
 
 
-@case("there are at least 500 variants; each change is there, of failures and of healthy runs; 150 of those kept aside are new")
+@case("there are at least 500 variants; each change is there, of failures and healthy runs; 150 kept aside are new")
 def all_there():
     only = {c[0].__name__.replace("_", " ") for c in make.KEPT_ASIDE}
     few = [o for o in judge_all() if o.name in only]

@@ -200,8 +200,8 @@ static uint64_t sum_kept_since(const struct ct_site_histories *h, uint64_t t_ns)
 }
 
 // Whether a call site asked for the same size again and again, gave none back, and the request that
-// failed is one more; hardly anything else was kept meanwhile. Tensors of a model have several sizes,
-// and a cache in layers of one size is allocated in a small part of the time.
+// failed is one more; hardly anything else was kept meanwhile. Tensors of a model have several
+// sizes, and a cache in layers of one size is allocated in a small part of the time.
 static int is_loop(const struct finder *f, const struct ct_site_history *h) {
     if (f->leaks->is_start_up_known || !f->failed_bytes || h->given_back ||
         h->birth_count < LOOP_LEAST)

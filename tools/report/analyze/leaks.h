@@ -73,7 +73,8 @@ struct ct_leaks {
     uint64_t exact_from_ns;  // 0: every event is known
     int free_known;
     uint64_t free_bytes, idle_bytes; // at the moment: of the device, and in PyTorch's pool
-    // At the rates of all growing call sites, of a fragmenting pool and of untracked memory together.
+    // At the rates of all growing call sites, of a fragmenting pool and of untracked memory
+    // together.
     int full_known;
     uint64_t full_in_ns;
 };
