@@ -8,12 +8,8 @@ static const struct ct_pool_growth *find_pool(const struct ct_oom_event *o,
     return w && w->oom && w->cause != CT_GROWTH_NOT_ENOUGH_FREE ? w : NULL;
 }
 
-static uint64_t find_total(const struct ct_oom_event *o) {
-    return o->reading_known ? o->total : o->split.total;
-}
-
 uint64_t ct_oom_cause_judge_others(const struct ct_oom_event *o, uint64_t missing, uint64_t bytes) {
-    return bytes >= missing && bytes >= find_total(o) / CT_OOM_CAUSE_OTHERS_PART ? bytes : 0;
+    return bytes >= missing && bytes >= o->device_total / CT_OOM_CAUSE_OTHERS_PART ? bytes : 0;
 }
 
 struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
@@ -21,11 +17,13 @@ struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
                                       const struct ct_pool_growths *growths) {
     struct ct_oom_cause cause = {.missing = 0};
     const struct ct_breakdown *m = &o->split;
-    const uint64_t total = find_total(o);
-    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE)
+    const uint64_t total = o->device_total;
+    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE && reason->kind != CT_OOM_REASON_UNKNOWN)
+        return cause;
+    cause.exceeds_device = total && reason->rounded > total;
+    if (reason->kind == CT_OOM_REASON_UNKNOWN)
         return cause;
     cause.missing = reason->rounded - reason->free;
-    cause.exceeds_device = total && reason->rounded > total;
     cause.pool = find_pool(o, growths);
     if (o->pool.known && o->pool.idle_bytes >= cause.missing)
         cause.idle_bytes = o->pool.idle_bytes;

@@ -11,7 +11,8 @@
 #define CT_OOM_CAUSE_OTHERS_PART 20u
 
 struct ct_oom_cause {
-    uint64_t missing;   // the rounded request beyond the free memory; 0: enough was free
+    // The rounded request beyond the free memory; 0: enough was free, or it is not known how much.
+    uint64_t missing;
     int exceeds_device; // the request is larger than the whole device
     // The request, if the free memory of PyTorch's pool would have been enough; or NULL.
     const struct ct_pool_growth *pool;

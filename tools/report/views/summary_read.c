@@ -12,6 +12,7 @@
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "diagnose/trace_verdicts.h"
+#include "diagnose/untracked_verdict.h"
 #include "views/companions.h"
 #include "views/trace_state.h"
 
@@ -168,7 +169,9 @@ static void read_verdicts(struct ct_summary *s) {
     };
     if (v->options->capacity)
         return;
-    if (s->device >= 0 && s->device < CT_MAX_DEVICES && ct_leak_verdict_is_possible(&c)) {
+    if (s->device >= 0 && s->device < CT_MAX_DEVICES &&
+        (ct_leak_verdict_is_possible(&c) ||
+         ct_untracked_verdict_is_possible(&c, &s->untracked[s->device]))) {
         const struct ct_moment moment = find_moment(s);
         const struct ct_leaks_request request = {.moment = &moment,
                                                  .from_ns = v->from_ns,
@@ -181,17 +184,29 @@ static void read_verdicts(struct ct_summary *s) {
     ct_trace_verdicts_find(&c, &s->verdicts);
     if (v->processes)
         ct_trace_verdicts_find(&c, &s->own);
-    if (c.leaks)
+    if (c.leaks) {
+        s->leaks_count = ct_leaks_count(&leaks);
         ct_leaks_free(&leaks);
+    }
     if (companions)
         ct_summary_join_companions(&s->verdicts, companions);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
 
+static void note_untracked(void *user, const struct ct_replay *r, const struct ct_event *e) {
+    struct ct_summary *s = user;
+    const int device = ct_event_device_index(e);
+    ct_untracked_curve_note(&s->untracked[device], r, device, e);
+}
+
 void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
     *s = (struct ct_summary){.v = v};
-    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    struct ct_scan_request request = ct_view_scan_request_pools(v);
+    request.applied = note_untracked;
+    request.applied_user = s;
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
     if (v->options->json)
         read_end(s);
@@ -216,6 +231,8 @@ void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
 }
 
 void ct_summary_free(struct ct_summary *s) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_untracked_curve_free(&s->untracked[d]);
     ct_verdicts_free(&s->verdicts);
     ct_verdicts_free(&s->own);
     ct_siblings_free(&s->siblings);

@@ -8,6 +8,7 @@
 #include "analyze/capacity.h"
 #include "analyze/sharing.h"
 #include "analyze/siblings.h"
+#include "analyze/untracked_curve.h"
 #include "diagnose/verdicts.h"
 #include "read/facts.h"
 #include "views/view_scan.h"
@@ -25,6 +26,8 @@ struct ct_summary {
     struct ct_shared shared;              // at the same moment, of all devices
     uint64_t host_registered;             // likewise: bytes of page-locked host memory
     struct ct_facts facts;
+    struct ct_untracked_curve untracked[CT_DEVICES];
+    size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet
     struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
     struct ct_verdicts own;      // of several traces: those of this trace alone, without the log
     // Of the text alone.
