@@ -110,6 +110,42 @@ def judge_scenario(run):
     return problems
 
 
+def counted(path, name):
+    """By how much a counter grew from the first scrape that has it to the last one."""
+    with open(path, encoding="utf-8") as f:
+        values = [float(line.split()[-1]) for line in f if line.startswith(name)]
+    return int(values[-1] - values[0])
+
+
+def judge_metrics(run):
+    """The verdict with the server's metrics, whose counters are read here a second time."""
+    path, want = os.path.join(run.folder, "metrics.txt"), run.case["metrics"]
+    preempted, hits = counted(path, "vllm:num_preemptions_total"), counted(path, "vllm:prefix_cache_hits_total")
+    equal(preempted > 0, want == "preemption")
+    check(hits > 0 or want != "prefix-cache-pressure")
+    problems = []
+    for options in (("--metrics", path), ("--metrics", path, "--log", run.log_path)):
+        found = verdicts(run.traces[0], *options)
+        if names(found)[0] != want or (want == "none" and len(found) > 1):
+            problems.append(f"{options}: {names(found)}, not {want}")
+        if preempted and not any(f"grew by {preempted} " in e["text"] for e in found[0]["evidence"]):
+            problems.append(f"{preempted} preemptions: {found[0]['evidence']}")
+    said = re.sub(r"\s+", " ", report("explain", run.traces[0], "--metrics", path)[1].decode())
+    check(f"({want}, confidence" in said.split("wrong if")[0], said)
+    return problems
+
+
+def judge_command(run):
+    """Advice on a flag of the command line says from which value, without a log."""
+    words, seen = run.case["command"], 0
+    for trace in run.traces:
+        for a in verdicts(trace)[0]["advice"]:
+            if a["flag"] in words:
+                equal(a["from"], words[words.index(a["flag"]) + 1])
+                seen += 1
+    check(seen or not run.case["error"], "no advice names a flag of the command line")
+
+
 def judge_evidence(run):
     """The first evidence of a failed run is its refused request: of the size that PyTorch's message names."""
     said, problems = vllm_log.refusal(run.log), []
@@ -436,5 +472,9 @@ def shown():
 
 for each in sorted(os.listdir(VLLM)):
     case(f"{each}: the right scenario is the first")(lambda name=each: judge_scenario(Run(name)))
+    if Run(each).case.get("metrics"):
+        case(f"{each}: with the server's metrics it is the right scenario")(lambda name=each: judge_metrics(Run(name)))
+    if Run(each).case.get("command"):
+        case(f"{each}: advice begins at the value of the command line")(lambda name=each: judge_command(Run(name)))
     case(f"{each}: the evidence is of the request that failed")(lambda name=each: judge_evidence(Run(name)))
 main()
