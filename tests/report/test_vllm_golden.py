@@ -118,7 +118,7 @@ def recorded(name, value, kinds):
 
 
 def flags_of(golden):
-    """Every process behind `vllm serve` has the flags of that command line, which is an ancestor's, and no other ones."""
+    """Every process behind `vllm serve` has the flags of that command line, an ancestor's, and no other ones."""
     kinds, want, problems = kinds_of_flags(), {}, []
     for name, value in given(golden.case["command"]).items():
         if name in kinds:

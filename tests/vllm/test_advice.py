@@ -31,12 +31,12 @@ GOLDEN = os.path.join(bed.ROOT, "tests/report/vllm")
 MIB, GIB = 1 << 20, 1 << 30
 # The step of the search for each setting, and of the advice where that is coarser.
 STEPS = {"--gpu-memory-utilization": 0.01, "--kv-cache-memory-bytes": 64 * MIB, "--max-num-batched-tokens": 256,
-         "--max-model-len": 16, "--max-num-seqs": 8, "--tensor-parallel-size": 1}
+         "--max-model-len": 128, "--max-num-seqs": 8, "--tensor-parallel-size": 1}
 # The devices of these cases are so small that other limits come next: these settings, which do not change what the
 # weights and the profile run take, leave them enough. (Two ranks hold 0.6 GiB each for NCCL.)
 BESIDE = {"profile-run": {"max_model_len": 512, "gpu_memory_utilization": 0.95},
           "load-model": {"max_model_len": 512, "max_num_batched_tokens": 512, "max_num_seqs": 16,
-                         "gpu_memory_utilization": 0.85, "kv_cache_memory_bytes": 128 * MIB},
+                         "gpu_memory_utilization": 0.85, "kv_cache_memory_bytes": 192 * MIB},
           "process-weights": {"max_model_len": 512, "max_num_batched_tokens": 512, "max_num_seqs": 16,
                               "gpu_memory_utilization": 0.75}}
 
@@ -111,9 +111,16 @@ def advice_of(row, trace, log):
     return shown, first, [a for a in first["advice"] if a["flag"] in STEPS and a["to"]]
 
 
+def step_of(flag, from_, to):
+    """Of the search: of a small KV cache a smaller one."""
+    if flag != "--kv-cache-memory-bytes":
+        return STEPS[flag]
+    return max(MIB, min(STEPS[flag], abs(from_ - to) // 8))
+
+
 def find_smallest_change(row, flag, good, bad):
     """The value next to `bad` that survives, by halves, to a step."""
-    step = STEPS[flag]
+    step = step_of(flag, good, bad)
     while abs(bad - good) > step * 1.5:
         steps = round((bad - good) / step / 2)
         middle = good + (steps or (1 if bad > good else -1)) * step
