@@ -5,6 +5,7 @@
 #define CT_TRACE_CASE_H
 
 #include "analyze/account.h"
+#include "analyze/graph_captures.h"
 #include "analyze/leaks.h"
 #include "analyze/oom_cause.h"
 #include "analyze/scan.h"
@@ -29,8 +30,9 @@ struct ct_trace_case {
     int device;                      // index; -1: none was used
     uint64_t capacity;               // of the device in bytes; 0: unknown
     uint64_t profile_bytes; // that the profile run took above what was there before; 0: not known
-    uint64_t earlier_ooms;  // calls out of memory whose events were overwritten
-    int is_complete;        // every event from the start of the process to its end
+    struct ct_graph_captures graphs; // up to the crossing, if that is in their capture
+    uint64_t earlier_ooms;           // calls out of memory whose events were overwritten
+    int is_complete;                 // every event from the start of the process to its end
 };
 
 // A failed request, as the rules see it.

@@ -104,7 +104,7 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");
-    ct_trace_advice_leave(j, v, j->cause.others_bytes, "or make the KV cache smaller");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "or make the KV cache smaller");
     ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
                                  "same job");
     return 1;

@@ -204,11 +204,12 @@ static void visit(struct ct_processes_shown *s, size_t i, enum pass pass,
 
 static void judge_all(struct ct_processes_shown *s) {
     struct ct_verdicts *lists = ct_heap_alloc_zeroed(s->all.count, sizeof *lists);
+    const struct ct_facts unknown = {.program = NULL}; // the log is not known to be of one of them
     for (size_t i = 0; i < s->all.count; i++)
         if (s->all.list[i].is_usable)
             visit(s, i, JUDGE, NULL, &lists[i]);
     ct_process_verdicts_join(&s->verdicts, lists, &s->all);
-    ct_summary_join_companions(&s->verdicts, &s->companions);
+    ct_summary_join_companions(&s->verdicts, &s->companions, &unknown, 0);
     free(lists);
 }
 

@@ -113,12 +113,16 @@ static void read_end(struct ct_summary *s) {
 
 // ---- verdicts -----------------------------------------------------------------------------------
 
-void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c) {
+void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
+                                const struct ct_facts *facts, uint64_t capacity) {
     struct ct_verdicts of_log = {0}, of_metrics = {0};
-    if (c->has_log)
-        ct_text_verdicts_find(&c->log, &of_log);
+    if (c->has_log) {
+        struct ct_text_facts log = c->log; // with what the trace knows, where the log does not
+        log.capacity = capacity <= INT64_MAX ? (int64_t)capacity : 0;
+        ct_text_verdicts_find(&log, &of_log);
+    }
     if (c->has_metrics)
-        ct_metrics_verdicts_find(&c->metrics, &of_metrics);
+        ct_metrics_verdicts_find(&c->metrics, facts, &of_metrics);
     ct_verdicts_join(to, &of_log, "the log");
     ct_verdicts_join(to, &of_metrics, "the metrics");
 }
@@ -137,6 +141,13 @@ static uint64_t read_profile(const struct ct_summary *s) {
             bytes = times.list[i].rise_bytes;
     ct_phase_times_free(&times);
     return bytes;
+}
+
+// What was captured before a request failed in the capture: needs another pass.
+static struct ct_graph_captures read_graphs(const struct ct_summary *s) {
+    if (!s->crossing || s->crossing->phase.phase != CT_PHASE_GRAPHS || s->device < 0)
+        return (struct ct_graph_captures){0};
+    return ct_graph_captures_read(s->v->trace, s->v->phases, s->device, s->crossing->t_ns);
 }
 
 // The failure where it is one of the device's memory, else the end.
@@ -163,6 +174,7 @@ static void read_verdicts(struct ct_summary *s) {
         .device = s->device,
         .capacity = s->capacity.bytes,
         .profile_bytes = v->options->capacity ? 0 : read_profile(s),
+        .graphs = read_graphs(s),
         .earlier_ooms = ct_summary_count_overwritten_ooms(s),
         .is_complete =
             ct_trace_state_is_complete(v->trace, ct_view_scan_lost_events(v, s->scan.lost)),
@@ -189,7 +201,7 @@ static void read_verdicts(struct ct_summary *s) {
         ct_leaks_free(&leaks);
     }
     if (companions)
-        ct_summary_join_companions(&s->verdicts, companions);
+        ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
