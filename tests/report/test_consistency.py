@@ -443,7 +443,7 @@ def idle_reserve():
     equal(rows, {"tracked": "384.25 MiB", "idle in CUDA's memory pools": "6.28 MiB"}, "rows")  # 377.97 + 6.28
 
 
-def rows_of(account):
+def rows_of_account(account):
     rows = {r["component"]: r["bytes"] for r in account["rows"]}
     equal(sum(rows.values()), account["tracked_bytes"] if account["capacity_bytes"] is None else account["capacity_bytes"])
     return rows
@@ -451,7 +451,7 @@ def rows_of(account):
 
 def compare_gpu(gpu, devices):
     """A GPU's account with its sums, and with those of its processes."""
-    rows = rows_of(gpu["account"])
+    rows = rows_of_account(gpu["account"])
     equal(gpu["account"]["capacity_bytes"], gpu["free_bytes"] is not None and gpu["total_bytes"] or None)
     equal(gpu["account"]["tracked_bytes"], gpu["tracked_bytes"])
     equal({p["component"]: p["bytes"] for p in gpu["tracked_parts"]}.items() - rows.items(), set())
@@ -490,7 +490,7 @@ def several_traces():
                 check(verdict["scenario"] in [v["scenario"] for v in documents[i]["verdicts"]], (paths, verdict))
         for device in (d for document in documents for d in document["devices"]):
             for moment, account in device["account"].items():
-                rows, memory = account and rows_of(account), device["memory"][moment]
+                rows, memory = account and rows_of_account(account), device["memory"][moment]
                 siblings += bool(rows and rows.get("siblings"))
                 if rows and memory["other_processes_bytes"] is not None:
                     equal(rows.get("siblings", 0) + rows.get("others", 0), memory["other_processes_bytes"], (paths, moment))
