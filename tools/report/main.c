@@ -294,12 +294,14 @@ static int report_list(const struct ct_arguments *o, const struct ct_terminal *t
 static int report_page(const struct ct_arguments *o, const struct ct_terminal *terminal,
                        const struct ct_phase_rules *rules) {
     struct ct_page page;
-    const struct place place = {.page = &page};
+    struct place place = {.page = &page};
     struct ct_error error;
     int status = CT_EXIT_OK;
-    if (ct_page_begin(&page, o, &error))
+    if (ct_page_begin(&page, o, rules, &error))
         return report_error(&error, 0);
+    place.processes = page.has_processes ? &page.processes.all : NULL;
     for (int i = 0; i < (o->path_count ? o->path_count : 1); i++) {
+        place.process = (size_t)i;
         const int one = report(o, terminal, rules, o->path_count ? o->paths[i] : "-", &place);
         status = status > one ? status : one;
     }

@@ -11,6 +11,7 @@
 #include "read/new_file.h"
 #include "views/document.h"
 #include "views/output_name.h"
+#include "views/processes_json.h"
 
 static const struct {
     const char *id, *title;
@@ -27,10 +28,24 @@ static void open_part(struct ct_page_part *part) {
         ct_heap_exhausted();
 }
 
-int ct_page_begin(struct ct_page *p, const struct ct_arguments *o, struct ct_error *error) {
+static int read_together(struct ct_page *p, const struct ct_phase_rules *rules,
+                         struct ct_error *error) {
+    p->processes_options = *p->options;
+    p->processes_options.command = CT_COMMAND_summary;
+    if (ct_processes_read(&p->processes, &p->processes_options, &ct_page_terminal, rules, NULL,
+                          error))
+        return -1;
+    p->has_processes = 1;
+    return 0;
+}
+
+int ct_page_begin(struct ct_page *p, const struct ct_arguments *o,
+                  const struct ct_phase_rules *rules, struct ct_error *error) {
     *p = (struct ct_page){.options = o};
     if (ct_output_name(o, o->path_count ? o->paths[0] : "-", ".html", p->path, sizeof p->path,
                        error))
+        return -1;
+    if (o->path_count > 1 && read_together(p, rules, error))
         return -1;
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++)
         open_part(&p->section[i]);
@@ -108,7 +123,7 @@ static void write_head(FILE *out, const struct ct_page *p) {
 }
 
 static int is_shown(const struct ct_page *p, unsigned section) {
-    return section != CT_PAGE_RANKS || p->traces > 1;
+    return section != CT_PAGE_RANKS || p->has_processes;
 }
 
 static void write_body(FILE *out, const struct ct_page *p) {
@@ -130,7 +145,15 @@ static void write_body(FILE *out, const struct ct_page *p) {
 
 static void close_parts(struct ct_page *p) {
     ct_json_close(&p->json, ']');
-    ct_json_null(&p->json, "processes");
+    if (p->has_processes) {
+        ct_page_sections_write_processes(p);
+        ct_json_key(&p->json, "processes", strlen("processes"));
+        p->processes.out = p->data_stream;
+        ct_processes_json_print(&p->processes);
+        p->json.comma = 1;
+    } else {
+        ct_json_null(&p->json, "processes");
+    }
     ct_page_strings_write(&p->json, &p->strings);
     ct_json_close(&p->json, '}');
     fclose(p->data_stream);
@@ -193,4 +216,6 @@ void ct_page_free(struct ct_page *p) {
     free(p->data.text);
     free(p->title);
     ct_page_strings_free(&p->strings);
+    if (p->has_processes)
+        ct_processes_close(&p->processes);
 }

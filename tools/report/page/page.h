@@ -4,6 +4,7 @@
 #define CT_PAGE_H
 
 #include "page/page_data.h"
+#include "views/processes.h"
 
 enum ct_page_section {
 #define CT_PAGE_SECTION(ID, id, title) CT_PAGE_##ID,
@@ -25,10 +26,16 @@ struct ct_page {
     struct ct_page_strings strings;
     unsigned traces;
     char *title; // of the page
+    // Several traces, looked at together.
+    int has_processes;
+    struct ct_arguments processes_options;
+    struct ct_processes_shown processes;
 };
 
-// Returns 0, or -1 with an error: the file cannot be written under its name.
-int ct_page_begin(struct ct_page *p, const struct ct_arguments *o, struct ct_error *error);
+// Returns 0, or -1 with an error: the file cannot be written under its name, or one beside the traces
+// cannot be read. Several traces are read together, and then each by ct_view_html.
+int ct_page_begin(struct ct_page *p, const struct ct_arguments *o,
+                  const struct ct_phase_rules *rules, struct ct_error *error);
 // Writes the file. Returns 0, or -1 with an error.
 int ct_page_end(struct ct_page *p, struct ct_error *error);
 void ct_page_free(struct ct_page *p);

@@ -8,10 +8,14 @@
 #include "base/utf8.h"
 #include "page/html.h"
 #include "views/label.h"
+#include "views/processes_text.h"
 #include "views/trace_state.h"
 #include "views/verdict.h"
 
 enum { SITE_ROWS = 40, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2, COLUMNS = 110 };
+
+const struct ct_terminal ct_page_terminal = {
+    .width = COLUMNS, .utf8 = 1, .bold = "", .red = "", .dim = "", .reset = ""};
 
 static void put_moment(FILE *out, const struct ct_view *v, uint64_t t_ns, int device) {
     const uint64_t start = v->trace->start_ns;
@@ -27,8 +31,6 @@ static void put_moment(FILE *out, const struct ct_view *v, uint64_t t_ns, int de
 
 static char *read_text(const struct ct_view *v, enum ct_command command,
                        int (*view)(struct ct_view *)) {
-    static const struct ct_terminal plain = {
-        .width = COLUMNS, .utf8 = 1, .bold = "", .red = "", .dim = "", .reset = ""};
     struct ct_arguments o = *v->options;
     struct ct_view other = *v;
     char *text = NULL;
@@ -39,8 +41,8 @@ static char *read_text(const struct ct_view *v, enum ct_command command,
     o.command = command;
     o.json = 0;
     other.options = &o;
-    other.terminal = &plain;
-    other.out = ct_terminal_open_text(&plain, memory);
+    other.terminal = &ct_page_terminal;
+    other.out = ct_terminal_open_text(&ct_page_terminal, memory);
     (void)view(&other);
     fclose(other.out);
     fclose(memory);
@@ -271,6 +273,13 @@ static void write_method(FILE *out, struct ct_view *v) {
 
 typedef void section_writer(FILE *out, struct ct_view *v, const struct ct_summary *s);
 
+// (a picture alone)
+static void write_nothing(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)out;
+    (void)v;
+    (void)s;
+}
+
 static void write_growth(FILE *out, struct ct_view *v, const struct ct_summary *s) {
     (void)s;
     put_view(out, v, CT_COMMAND_leaks, ct_view_leaks);
@@ -302,6 +311,7 @@ void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct c
         [CT_PAGE_VERDICT] = write_verdict,
         [CT_PAGE_TIMELINE] = write_account,
         [CT_PAGE_LIVE] = write_live,
+        [CT_PAGE_MAP] = write_nothing,
         [CT_PAGE_GROWTH] = write_growth,
         [CT_PAGE_FRAGMENTATION] = write_fragmentation,
         [CT_PAGE_FAILED] = write_failures,
@@ -310,12 +320,30 @@ void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct c
         [CT_PAGE_METHOD] = write_how};
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
         FILE *out = p->section[i].out;
+        if (!writers[i])
+            continue;
         fprintf(out, "<div class=\"trace\" data-trace=\"%u\">\n", p->traces);
         fputs(i == CT_PAGE_VERDICT ? "<p class=\"process\">" : "<h3 class=\"process\">", out);
         ct_html_text(out, title);
         fputs(i == CT_PAGE_VERDICT ? "</p>\n" : "</h3>\n", out);
-        if (writers[i])
-            writers[i](out, v, s);
+        writers[i](out, v, s);
         fputs("</div>\n", out);
     }
+}
+
+void ct_page_sections_write_processes(struct ct_page *p) {
+    FILE *out = p->section[CT_PAGE_RANKS].out;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (!memory)
+        ct_heap_exhausted();
+    p->processes.out = ct_terminal_open_text(&ct_page_terminal, memory);
+    ct_processes_text_print(&p->processes);
+    fclose(p->processes.out);
+    fclose(memory);
+    fputs("<pre>", out);
+    ct_html_text(out, text);
+    fputs("</pre>\n", out);
+    free(text);
 }

@@ -313,7 +313,7 @@ static int check_output(const struct parser *p) {
     if (strcmp(o->output, "-") == 0)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
-    if (o->path_count > 1)
+    if (o->path_count > 1 && o->command != CT_COMMAND_html)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
                             spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;
