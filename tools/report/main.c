@@ -9,6 +9,7 @@
 #include "base/licenses.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "page/page.h"
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
 #include "views/companions.h"
@@ -125,8 +126,17 @@ static int show_with_companions(struct ct_view *v, int in_list) {
     return status;
 }
 
-static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                  const struct ct_phase_rules *rules, const char *path, int in_list) {
+// What is wanted of each trace.
+struct request {
+    const struct ct_arguments *arguments;
+    const struct ct_terminal *terminal;
+    const struct ct_phase_rules *rules;
+    struct ct_page *page; // of the command html
+    int in_list;          // each is an element of a JSON list
+};
+
+static int report(const struct request *q, const char *path) {
+    const struct ct_arguments *o = q->arguments;
     struct ct_trace trace = {.details =
                                  o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
                              .no_journal = o->no_journal,
@@ -137,22 +147,23 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        status = report_error(&error, in_list);
+        status = report_error(&error, q->in_list);
     } else {
         struct ct_view v = {.options = o,
-                            .terminal = terminal,
+                            .terminal = q->terminal,
                             .trace = &trace,
                             .sites = &sites,
-                            .phases = &phases};
-        v.out = o->json ? stdout : ct_terminal_open_text(terminal, stdout);
+                            .phases = &phases,
+                            .page = q->page};
+        v.out = o->json ? stdout : ct_terminal_open_text(q->terminal, stdout);
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
         ct_call_sites_init(&sites, &trace.definitions);
-        ct_phases_init(&phases, &trace.definitions, rules);
+        ct_phases_init(&phases, &trace.definitions, q->rules);
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
-        status = show_with_companions(&v, in_list);
+        status = show_with_companions(&v, q->in_list);
         if (v.out != stdout)
             fclose(v.out);
         ct_phases_free(&phases);
@@ -184,19 +195,19 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
 }
 
 // A text has no trace, and neither has a snapshot.
-static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                         struct ct_explain_input *input, struct ct_error *error) {
+static int explain_input(const struct request *q, struct ct_explain_input *input,
+                         struct ct_error *error) {
+    const struct ct_arguments *o = q->arguments;
     if (o->log || o->metrics || o->rules) {
         (void)ct_error_set(error, CT_EXIT_USAGE,
                            "%.400s is no trace: --log, --metrics and --rules stand beside one",
                            input->path);
         return error->status;
     }
-    return ct_explain_print(o, terminal, input, error);
+    return ct_explain_print(o, q->terminal, input, error);
 }
 
-static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                   const struct ct_phase_rules *rules, const char *path, int in_list) {
+static int explain(const struct request *q, const char *path) {
     struct ct_explain_input input;
     struct ct_error error;
     int is_trace = 0, status = ct_explain_open(&input, path, &error);
@@ -205,49 +216,78 @@ static int explain(const struct ct_arguments *o, const struct ct_terminal *termi
     if (is_trace)
         status = ct_explain_make_seekable(&input, &error);
     else if (!status)
-        status = explain_input(o, terminal, &input, &error);
+        status = explain_input(q, &input, &error);
     ct_explain_close(&input);
     if (status)
-        return report_error(&error, in_list);
-    return is_trace ? report(o, terminal, rules, input.path, in_list) : status;
+        return report_error(&error, q->in_list);
+    return is_trace ? report(q, input.path) : status;
 }
 
-static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                      const struct ct_phase_rules *rules, const char *path, int in_list) {
-    return o->command == CT_COMMAND_explain ? explain(o, terminal, rules, path, in_list)
-                                            : report(o, terminal, rules, path, in_list);
+static int report_one(const struct request *q, const char *path) {
+    return q->arguments->command == CT_COMMAND_explain ? explain(q, path) : report(q, path);
+}
+
+// One page of all traces that can be read.
+static int report_page(struct request *q) {
+    const struct ct_arguments *o = q->arguments;
+    struct ct_page page;
+    struct ct_error error;
+    int status = CT_EXIT_OK;
+    if (ct_page_begin(&page, o, &error))
+        return report_error(&error, 0);
+    q->page = &page;
+    for (int i = 0; i < (o->path_count ? o->path_count : 1); i++) {
+        const int one = report(q, o->path_count ? o->paths[i] : "-");
+        status = status > one ? status : one;
+    }
+    if (ct_page_end(&page, &error))
+        status = report_error(&error, 0);
+    ct_page_free(&page);
+    return status;
+}
+
+static int report_each(const struct request *q, int is_table) {
+    const struct ct_arguments *o = q->arguments;
+    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
+    int status = CT_EXIT_OK;
+    if (q->in_list)
+        putchar('[');
+    if (!o->path_count)
+        status = report_one(q, "-");
+    for (int i = 0; i < o->path_count; i++) {
+        if (q->in_list && i)
+            putchar(',');
+        if (!o->json && several)
+            print_title(q->terminal, o->paths[i], i == 0);
+        fflush(stdout);
+        const int one = report_one(q, o->paths[i]);
+        status = status > one ? status : one;
+    }
+    if (is_table)
+        (void)report_processes(o, q->terminal); // of the same traces: the same status
+    if (q->in_list)
+        fputs("]\n", stdout);
+    return status;
 }
 
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
     const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
     const int is_table = several && o->command == CT_COMMAND_summary;
-    const int list = o->json && several;
     struct ct_phase_rules rules = {.count = 0};
+    struct request q = {.arguments = o, .terminal = terminal, .rules = &rules};
     struct ct_error error;
     int status = CT_EXIT_OK;
     if (o->rules && ct_phase_rules_read(&rules, o->rules, &error)) {
         ct_phase_rules_free(&rules);
         return report_error(&error, 0);
     }
-    if (is_table && !list)
-        return report_processes(o, terminal);
-    if (list)
-        putchar('[');
-    if (!o->path_count)
-        status = report_one(o, terminal, &rules, "-", 0);
-    for (int i = 0; i < o->path_count; i++) {
-        if (list && i)
-            putchar(',');
-        if (!o->json && several)
-            print_title(terminal, o->paths[i], i == 0);
-        fflush(stdout);
-        const int one = report_one(o, terminal, &rules, o->paths[i], list);
-        status = status > one ? status : one;
-    }
-    if (is_table)
-        (void)report_processes(o, terminal); // of the same traces: the same status
-    if (list)
-        fputs("]\n", stdout);
+    q.in_list = o->json && several && o->command != CT_COMMAND_html;
+    if (is_table && !q.in_list)
+        status = report_processes(o, terminal);
+    else if (o->command == CT_COMMAND_html)
+        status = report_page(&q);
+    else
+        status = report_each(&q, is_table);
     ct_phase_rules_free(&rules);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "export/torch_snapshot.h"
 #include "views/document.h"
 #include "views/label.h"
+#include "views/output_name.h"
 #include "views/trace_state.h"
 
 // The viewer takes seconds for each 100,000 entries, and fails at some hundred megabytes.
@@ -97,28 +98,6 @@ static void choose_window(struct export *x) {
 
 // ---- the file -----------------------------------------------------------------------------------
 
-// Names the output: TRACE.pickle, without the trace's own ending.
-static int name_file(struct export *x) {
-    const char *name = x->v->trace->source.name, *output = x->v->options->output;
-    size_t length = strlen(name);
-    if (length > 4 && strcmp(name + length - 4, ".zst") == 0)
-        length -= 4;
-    int n;
-    if (output)
-        n = snprintf(x->path, sizeof x->path, "%s", output);
-    else
-        n = snprintf(x->path, sizeof x->path, "%.*s.pickle", (int)length, name);
-    if (!output && strcmp(name, "-") == 0)
-        return ct_error_set(&x->error, CT_EXIT_USAGE,
-                            "export: name the new file with --output=FILE");
-    if (n < 0 || (size_t)n >= sizeof x->path)
-        return ct_error_set(&x->error, CT_EXIT_OUTPUT, "%.400s: the name is too long", x->path);
-    if (ct_new_file_would_replace(x->path) && !x->v->options->force)
-        return ct_error_set(&x->error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
-                            x->path);
-    return 0;
-}
-
 static int make_file(struct export *x) {
     struct ct_pickle *p = ct_heap_resize(NULL, 1, sizeof *p);
     int rc = ct_new_file_open(&x->out, x->path);
@@ -205,7 +184,8 @@ int ct_view_export(struct ct_view *v) {
     x->v = v;
     x->snapshot.sites = v->sites;
     x->snapshot.device = v->options->device;
-    int rc = name_file(x);
+    int rc = ct_output_name(v->options, v->trace->source.name, ".pickle", x->path, sizeof x->path,
+                            &x->error);
     if (!rc) {
         choose_window(x);
         x->snapshot.note =

@@ -11,6 +11,7 @@
 #include "views/terminal.h"
 
 struct ct_companions; // companions.h
+struct ct_page;       // page/page.h
 
 struct ct_view {
     const struct ct_arguments *options;
@@ -22,6 +23,7 @@ struct ct_view {
     uint64_t from_ns, to_ns;                // the range of --from and --to
     uint64_t at_ns;                         // of --at, if it is a time
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
+    struct ct_page *page;                    // of the command html; else NULL
 };
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has which addresses at a moment: a column of the picture of addresses over time.
+#ifndef CT_ADDRESS_PICTURE_H
+#define CT_ADDRESS_PICTURE_H
+
+#include "analyze/address_axis.h"
+#include "analyze/held_now.h"
+
+// What a row of a column shows, or the position of the call site that holds most of it, behind
+// these.
+enum { CT_ADDRESS_NOTHING, CT_ADDRESS_IDLE, CT_ADDRESS_MANY, CT_ADDRESS_SITES };
+
+struct ct_address_picture {
+    const struct ct_address_axis *axis;
+    struct ct_address_cell *cells; // of one column, CT_ADDRESS_ROWS
+};
+
+void ct_address_picture_init(struct ct_address_picture *p, const struct ct_address_axis *axis);
+// Reads the present state; `owners` gets one of each row of the axis. Visits all that is live,
+// twice.
+void ct_address_picture_read(struct ct_address_picture *p, struct ct_held_now *h, uint32_t *owners);
+void ct_address_picture_free(struct ct_address_picture *p);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The moments at which a picture of a device's memory over time is taken: few enough to draw, and
+// no peak is lost. Of each of equal parts of the time, the first and the last state and those with
+// the least and the most tracked memory and memory of PyTorch's blocks; all changes near failed
+// allocations; and the moments that views name. The same pass finds where the memory lies.
+#ifndef CT_NOTABLE_MOMENTS_H
+#define CT_NOTABLE_MOMENTS_H
+
+#include "analyze/address_axis.h"
+#include "analyze/scan.h"
+
+enum { CT_NOTABLE_PARTS = 600 };
+
+struct ct_notable_moments {
+    uint64_t *events; // ascending: the state behind each
+    size_t count;
+    struct ct_address_axis axis; // of all device memory that was live in the time
+};
+
+// Replays the range of the scan once for a device (an index).
+void ct_notable_moments_find(struct ct_notable_moments *m, struct ct_trace *t,
+                             const struct ct_scan *s, int device);
+void ct_notable_moments_free(struct ct_notable_moments *m);
+
+#endif

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "page/device_series.h"
+
+#include <cutrace/format/assert.h>
+
+// ---- rows --------------------------------------------------------------------------------------
+
+struct ct_series_row ct_device_series_row(unsigned row) {
+    static const char *const groups[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_SEGMENTS] = "torch",
+                                                        [CT_ACCOUNT_POOL_IDLE] = "idle",
+                                                        [CT_ACCOUNT_MEMPOOL_IDLE] = "driver",
+                                                        [CT_ACCOUNT_IN_FLIGHT] = "driver",
+                                                        [CT_ACCOUNT_GRAPHS] = "untracked",
+                                                        [CT_ACCOUNT_CONTEXTS] = "untracked",
+                                                        [CT_ACCOUNT_MODULES] = "untracked",
+                                                        [CT_ACCOUNT_LIMITS] = "untracked",
+                                                        [CT_ACCOUNT_UNMEASURED] = "untracked",
+                                                        [CT_ACCOUNT_SIBLINGS] = "others",
+                                                        [CT_ACCOUNT_OTHERS] = "others",
+                                                        [CT_ACCOUNT_UNATTRIBUTED] = "others",
+                                                        [CT_ACCOUNT_FREE] = "free"};
+    enum ct_account_row_kind kind;
+    const char *group = NULL;
+    if (row < CT_SERIES_DRIVER) { // components, then SEGMENTS and POOL_IDLE
+        kind = (enum ct_account_row_kind)row;
+        group = row < CT_COMPONENTS ? "torch" : groups[kind];
+    } else if (row < CT_SERIES_REST) {
+        kind = (enum ct_account_row_kind)(row - CT_SERIES_DRIVER);
+        group = "driver";
+    } else {
+        kind = (enum ct_account_row_kind)(row - CT_SERIES_REST + CT_ACCOUNT_MEMPOOL_IDLE);
+        group = groups[kind];
+    }
+    return (struct ct_series_row){ct_account_row_name(kind), ct_account_row_title(kind), group};
+}
+
+static void read_rows(struct ct_device_series *d, struct ct_series_moment *m) {
+    struct ct_account a;
+    uint64_t blocks[CT_COMPONENTS];
+    ct_held_now_account(&d->held, &a, blocks);
+    m->is_read = a.known;
+    for (unsigned i = 0; i < CT_SERIES_ROWS; i++) {
+        if (i < CT_COMPONENTS)
+            m->bytes[i] = blocks[i];
+        else if (i < CT_SERIES_DRIVER)
+            m->bytes[i] = a.row[i].bytes;
+        else if (i < CT_SERIES_REST)
+            m->bytes[i] = a.row[i - CT_SERIES_DRIVER].bytes - blocks[i - CT_SERIES_DRIVER];
+        else
+            m->bytes[i] = a.row[i - CT_SERIES_REST + CT_ACCOUNT_MEMPOOL_IDLE].bytes;
+    }
+}
+
+// ---- what call sites hold ----------------------------------------------------------------------
+
+struct held {
+    uint64_t bytes, count;
+};
+
+struct pass {
+    struct ct_device_series *series;
+    struct ct_address_picture picture;
+    struct held *last; // by site: what the moment before had
+    size_t last_count;
+    uint8_t *marked; // by notable moment
+};
+
+// Rows that do not overlap: blocks and idle memory in place of segments, or segments.
+static struct held held_by(const struct ct_site_group *g, enum ct_holding_rows rows) {
+    const int is_part = g->kind == CT_HOLDING_BLOCK || g->kind == CT_HOLDING_IDLE;
+    if (rows == CT_ROWS_BY_BLOCK ? g->kind == CT_HOLDING_SEGMENT : is_part)
+        return (struct held){0, 0};
+    return (struct held){g->bytes, g->count};
+}
+
+static void set_idle(struct ct_held_now *h) {
+    const struct ct_holding idle = ct_live_at_find_idle(&h->replay, h->device);
+    if (!idle.bytes && !h->bytes[CT_HOLDING_SEGMENT])
+        return;
+    struct ct_site_group *g = ct_site_groups_get(&h->groups, h->sites, CT_HOLDING_IDLE, 0);
+    g->bytes = idle.bytes;
+    g->count = idle.count;
+}
+
+static void add_change(struct ct_device_series *d, size_t site, struct held now) {
+    CT_HEAP_GROW(d->changes, d->change_count, d->change_room);
+    d->changes[d->change_count++] = (struct ct_series_change){(uint32_t)site, now.bytes, now.count};
+}
+
+static void read_live(struct pass *p, size_t moment) {
+    struct ct_device_series *d = p->series;
+    const size_t first = d->change_count;
+    set_idle(&d->held);
+    const struct ct_site_groups *g = &d->held.groups;
+    const enum ct_holding_rows rows = ct_held_now_rows(&d->held);
+    if (g->count > p->last_count) {
+        p->last = ct_heap_resize(p->last, g->count, sizeof *p->last);
+        memset(p->last + p->last_count, 0, (g->count - p->last_count) * sizeof *p->last);
+        p->last_count = g->count;
+    }
+    for (size_t i = 0; i < g->count; i++) {
+        const struct held now = held_by(&g->list[i], rows);
+        if (now.bytes != p->last[i].bytes || now.count != p->last[i].count)
+            add_change(d, i, now);
+        p->last[i] = now;
+    }
+    CT_HEAP_GROW(d->live, d->live_count, d->live_room);
+    d->live[d->live_count++] = (struct ct_series_live){moment, first, d->change_count};
+}
+
+static void read_column(struct pass *p, size_t moment) {
+    struct ct_device_series *d = p->series;
+    uint32_t *owners = ct_heap_alloc_zeroed(CT_ADDRESS_ROWS, sizeof *owners);
+    ct_address_picture_read(&p->picture, &d->held, owners);
+    CT_HEAP_GROW(d->columns, d->column_count, d->column_room);
+    d->columns[d->column_count++] = (struct ct_series_column){moment, owners};
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+static void mark(struct pass *p, uint64_t event) {
+    const struct ct_notable_moments *n = &p->series->notable;
+    size_t from = 0, to = n->count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (n->events[middle] < event)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    if (from < n->count && n->events[from] == event)
+        p->marked[from] = 1;
+}
+
+// Marks the moments that views name: failed allocations, the peak, the end.
+static void mark_all(struct pass *p, const struct ct_scan *s) {
+    const struct ct_device_series *d = p->series;
+    const struct ct_incidents *n = &s->incidents;
+    p->marked = ct_heap_alloc_zeroed(d->notable.count + 1, 1);
+    for (size_t k = 0; k < n->count; k++)
+        if (ct_incidents_head(n, k)->device == d->device)
+            mark(p, ct_incidents_head(n, k)->event);
+    if (s->device[d->device].peak_known)
+        mark(p, s->device[d->device].peak_event);
+    if (d->notable.count)
+        p->marked[d->notable.count - 1] = 1;
+}
+
+static int is_one_of(size_t i, size_t count, size_t most) {
+    const size_t step = (count + most - 1) / most;
+    return i % step == 0;
+}
+
+// `i`: of the notable moments.
+static void read_moment(struct pass *p, size_t i, const struct ct_event *e) {
+    struct ct_device_series *d = p->series;
+    const size_t all = d->notable.count, at = d->count++;
+    struct ct_series_moment *m = &d->moments[at];
+    m->t_ns = e->t_ns;
+    m->event = d->notable.events[i];
+    read_rows(d, m);
+    if (p->marked[i] || is_one_of(i, all, CT_SERIES_LIVE))
+        read_live(p, at);
+    if (d->notable.axis.rows && (p->marked[i] || is_one_of(i, all, CT_SERIES_COLUMNS)))
+        read_column(p, at);
+}
+
+void ct_device_series_read(struct ct_device_series *d, const struct ct_view *v,
+                           const struct ct_scan *s, int device) {
+    struct pass p = {.series = d};
+    const struct ct_event *e;
+    uint64_t number;
+    size_t next = 0;
+    *d = (struct ct_device_series){.device = device};
+    ct_notable_moments_find(&d->notable, v->trace, s, device);
+    d->moments = ct_heap_alloc_zeroed(d->notable.count + 1, sizeof *d->moments);
+    ct_address_picture_init(&p.picture, &d->notable.axis);
+    ct_held_now_init(&d->held, v->sites, v->phases, device);
+    ct_trace_rewind(v->trace);
+    mark_all(&p, s);
+    while (next < d->notable.count && (e = ct_replay_next(&d->held.replay, v->trace, &number))) {
+        ct_replay_apply(&d->held.replay, e, number);
+        while (next < d->notable.count && d->notable.events[next] < number)
+            next++;
+        if (next < d->notable.count && d->notable.events[next] == number)
+            read_moment(&p, next, e);
+    }
+    ct_replay_stop(&d->held.replay);
+    ct_address_picture_free(&p.picture);
+    free(p.last);
+    free(p.marked);
+}
+
+void ct_device_series_free(struct ct_device_series *d) {
+    for (size_t i = 0; i < d->column_count; i++)
+        free(d->columns[i].owners);
+    free(d->columns);
+    free(d->changes);
+    free(d->live);
+    free(d->moments);
+    ct_held_now_free(&d->held);
+    ct_notable_moments_free(&d->notable);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command html: one HTML file of one or several traces. PAGE.md describes it.
+#ifndef CT_PAGE_H
+#define CT_PAGE_H
+
+#include "page/page_data.h"
+
+enum ct_page_section {
+#define CT_PAGE_SECTION(ID, id, title) CT_PAGE_##ID,
+#include "page/page_sections.def"
+    CT_PAGE_SECTIONS
+};
+
+struct ct_page {
+    const struct ct_arguments *options;
+    char path[4200];
+    // What has been written so far, in memory: each section, and the data.
+    struct ct_page_part {
+        FILE *out;
+        char *text;
+        size_t bytes;
+    } section[CT_PAGE_SECTIONS], data;
+    FILE *data_stream; // into `data`
+    struct ct_json json;
+    struct ct_page_strings strings;
+    unsigned traces;
+    char *title; // of the page
+};
+
+// Returns 0, or -1 with an error: the file cannot be written under its name.
+int ct_page_begin(struct ct_page *p, const struct ct_arguments *o, struct ct_error *error);
+// Writes the file. Returns 0, or -1 with an error.
+int ct_page_end(struct ct_page *p, struct ct_error *error);
+void ct_page_free(struct ct_page *p);
+
+#endif

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "page/page_sections.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "analyze/site_groups.h"
+#include "base/utf8.h"
+#include "page/html.h"
+#include "views/label.h"
+#include "views/trace_state.h"
+#include "views/verdict.h"
+
+enum { SITE_ROWS = 40, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2, COLUMNS = 110 };
+
+static void put_moment(FILE *out, const struct ct_view *v, uint64_t t_ns, int device) {
+    const uint64_t start = v->trace->start_ns;
+    fprintf(out, "<a class=\"moment\" href=\"#t=%" PRIu64, t_ns > start ? t_ns - start : 0);
+    if (device >= 0 && device < CT_MAX_DEVICES)
+        fprintf(out, "&amp;gpu=%d", device);
+    fputs("\">", out);
+    ct_html_text(out, ct_label_time(v, t_ns).text);
+    fputs("</a>", out);
+}
+
+// ---- the text of a view ------------------------------------------------------------------------
+
+static char *read_text(const struct ct_view *v, enum ct_command command,
+                       int (*view)(struct ct_view *)) {
+    static const struct ct_terminal plain = {
+        .width = COLUMNS, .utf8 = 1, .bold = "", .red = "", .dim = "", .reset = ""};
+    struct ct_arguments o = *v->options;
+    struct ct_view other = *v;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (!memory)
+        ct_heap_exhausted();
+    o.command = command;
+    o.json = 0;
+    other.options = &o;
+    other.terminal = &plain;
+    other.out = ct_terminal_open_text(&plain, memory);
+    (void)view(&other);
+    fclose(other.out);
+    fclose(memory);
+    return text;
+}
+
+static void put_view(FILE *out, const struct ct_view *v, enum ct_command command,
+                     int (*view)(struct ct_view *)) {
+    char *text = read_text(v, command, view);
+    fputs("<pre>", out);
+    ct_html_text(out, text);
+    fputs("</pre>\n", out);
+    free(text);
+}
+
+// ---- the verdict -------------------------------------------------------------------------------
+
+static void put_evidence(FILE *out, const struct ct_view *v, const struct ct_verdict *one) {
+    if (!one->evidence_count)
+        return;
+    fputs("<h3>Evidence</h3>\n<ul class=\"evidence\">\n", out);
+    for (size_t i = 0; i < one->evidence_count; i++) {
+        const struct ct_evidence *e = &one->evidence[i];
+        char label[1024];
+        fputs("<li>", out);
+        ct_html_text(out, e->text);
+        if (e->stack) {
+            ct_call_sites_label(v->sites, e->stack, label, sizeof label);
+            fputs(": <code>", out);
+            ct_html_text(out, label);
+            fputs("</code>", out);
+        }
+        if (e->event_known) {
+            fprintf(out, " (event %" PRIu64 " at ", e->event);
+            put_moment(out, v, e->t_ns, one->device);
+            putc(')', out);
+        }
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n", out);
+}
+
+static void put_advice(FILE *out, const struct ct_verdict *one) {
+    if (!one->advice_count)
+        return;
+    fputs("<h3>What to change</h3>\n<table class=\"advice\"><thead><tr><th>setting</th><th>from"
+          "</th><th>to</th><th>why</th><th>versions</th></tr></thead><tbody>\n",
+          out);
+    for (size_t i = 0; i < one->advice_count; i++) {
+        const struct ct_advice *a = &one->advice[i];
+        fputs("<tr>", out);
+        ct_html_cell(out, "flag", a->flag ? a->flag : "-");
+        ct_html_cell(out, "number", a->from ? a->from : "-");
+        ct_html_cell(out, "number", a->to ? a->to : "-");
+        ct_html_cell(out, NULL, a->text);
+        ct_html_cell(out, NULL, a->versions ? a->versions : "-");
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table>\n", out);
+}
+
+static void put_confidence(FILE *out, const struct ct_verdict *one) {
+    fputs("<span class=\"scenario\">", out);
+    ct_html_text(out, ct_scenario_name(one->scenario));
+    fprintf(out, ", confidence %.2f</span>", one->confidence);
+}
+
+static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
+    if (!one->refuted_by)
+        return;
+    fputs("<p class=\"refuted\">Wrong if: ", out);
+    ct_html_text(out, one->refuted_by);
+    fputs("</p>\n", out);
+}
+
+static void put_first(FILE *out, const struct ct_view *v, const struct ct_verdict *one) {
+    fputs("<h1>", out);
+    ct_html_text(out, ct_scenario_title(one->scenario));
+    if (one->device >= 0) {
+        fputs(", ", out);
+        ct_html_text(out, ct_label_device(one->device).text);
+    }
+    putc(' ', out);
+    put_confidence(out, one);
+    fputs("</h1>\n<p class=\"summary\">", out);
+    ct_html_text(out, one->summary);
+    fputs(".</p>\n", out);
+    put_evidence(out, v, one);
+    put_advice(out, one);
+    put_refuted_by(out, one);
+}
+
+static void put_other(FILE *out, const struct ct_view *v, const struct ct_verdict *one) {
+    fputs("<details><summary>Also possible: ", out);
+    ct_html_text(out, ct_scenario_title(one->scenario));
+    putc(' ', out);
+    put_confidence(out, one);
+    fputs("</summary>\n<p>", out);
+    ct_html_text(out, one->summary);
+    fputs(".</p>\n", out);
+    put_evidence(out, v, one);
+    put_advice(out, one);
+    put_refuted_by(out, one);
+    fputs("</details>\n", out);
+}
+
+static void write_verdict(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    const struct ct_verdicts *l = &s->verdicts;
+    for (size_t i = 0; i < l->count && i <= ALSO_POSSIBLE; i++)
+        if (i)
+            put_other(out, v, &l->list[i]);
+        else
+            put_first(out, v, &l->list[i]);
+}
+
+// ---- tables ------------------------------------------------------------------------------------
+
+static void put_share(FILE *out, uint64_t bytes, uint64_t whole) {
+    char text[16] = "-";
+    if (whole)
+        (void)snprintf(text, sizeof text, "%.1f %%", 100.0 * (double)bytes / (double)whole);
+    ct_html_cell(out, "number", text);
+}
+
+static void write_account(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    const struct ct_account *a = &s->account;
+    const uint64_t whole = a->known ? a->capacity : a->tracked;
+    if (s->device < 0)
+        return;
+    fputs("<table class=\"account\"><caption>", out);
+    ct_html_text(out, ct_label_device(s->device).text);
+    fputs(s->crossing ? " at the failed allocation" : " at the peak", out);
+    fputs("</caption><thead><tr><th>bytes</th><th>share</th><th>what</th></tr></thead><tbody>\n",
+          out);
+    for (unsigned i = 0; i < CT_ACCOUNT_ROWS; i++) {
+        if (!a->row[i].bytes)
+            continue;
+        fputs("<tr>", out);
+        ct_html_cell(out, "number", ct_label_size(v, a->row[i].bytes).text);
+        put_share(out, a->row[i].bytes, whole);
+        fputs("<td>", out);
+        ct_html_text(out, ct_account_row_title((enum ct_account_row_kind)i));
+        fputs(a->row[i].inferred ? " (inferred)</td></tr>\n" : "</td></tr>\n", out);
+    }
+    fputs("</tbody></table>\n", out);
+}
+
+static void write_live(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    struct ct_site_groups g = {0};
+    if (s->device < 0)
+        return;
+    ct_site_groups_build(&g, v->sites, s->live.holdings, s->live.holding_count);
+    fputs("<table class=\"sites\"><caption>", out);
+    ct_html_text(out, ct_label_device(s->device).text);
+    fputs(s->crossing ? " at the failed allocation" : " at the peak", out);
+    fputs("</caption><thead><tr><th>bytes</th><th>share</th><th>count</th><th>call site</th></tr>"
+          "</thead><tbody>\n",
+          out);
+    for (size_t i = 0; i < g.count && i < SITE_ROWS; i++) {
+        fputs("<tr>", out);
+        ct_html_cell(out, "number", ct_label_size(v, g.list[i].bytes).text);
+        put_share(out, g.list[i].bytes, s->live.bytes);
+        ct_html_cell(out, "number", ct_human_count(g.list[i].count).text);
+        ct_html_cell(out, "site", g.list[i].label);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table>\n", out);
+    if (g.count > SITE_ROWS)
+        fprintf(out, "<p>%zu more call sites</p>\n", g.count - SITE_ROWS);
+    ct_site_groups_free(&g);
+}
+
+static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s, size_t k) {
+    const struct ct_oom_event *o = ct_incidents_head(&s->scan.incidents, k);
+    const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->scan.end, o->device);
+    char *request = ct_verdict_request(v, o, capacity.bytes),
+         *cause = ct_verdict_cause(v, o, &s->scan.growths);
+    fputs(o == s->crossing ? "<tr class=\"crossing\"><td>" : "<tr><td>", out);
+    put_moment(out, v, o->t_ns, o->device);
+    fputs("</td>", out);
+    ct_html_cell(out, NULL, ct_label_device(o->device).text);
+    ct_html_cell(out, NULL, request);
+    ct_html_cell(out, NULL, cause);
+    ct_html_cell(out, NULL, ct_phases_title(&o->phase).text);
+    ct_html_cell(out, NULL, o->recovered ? "a request of this size succeeded later" : "-");
+    fputs("</tr>\n", out);
+    free(request);
+    free(cause);
+}
+
+static void write_failures(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    const size_t n = s->scan.incidents.count;
+    if (!n) {
+        fputs("<p>No allocation failed", out);
+        ct_html_text(out, ct_trace_state_until(v).text);
+        fputs(".</p>\n", out);
+        return;
+    }
+    fputs("<table class=\"failures\"><thead><tr><th>time</th><th>device</th><th>request</th>"
+          "<th>cause</th><th>during</th><th>later</th></tr></thead><tbody>\n",
+          out);
+    for (size_t k = 0; k < n && k < FAILURE_ROWS; k++)
+        put_failure(out, v, s, k);
+    fputs("</tbody></table>\n", out);
+    if (n > FAILURE_ROWS)
+        fprintf(out, "<p>%zu more</p>\n", n - FAILURE_ROWS);
+}
+
+static int print_state(struct ct_view *v) {
+    ct_trace_state_print_incomplete(v);
+    ct_trace_state_print_estimate(v);
+    ct_trace_state_print_line_with(v, 0);
+    return 0;
+}
+
+static void write_method(FILE *out, struct ct_view *v) {
+    fputs(
+        "<p>libcutrace.so was loaded into the process and recorded each call of CUDA's driver and "
+        "runtime and of PyTorch's allocator that takes or gives back memory. Tracked memory is "
+        "exact, to the byte. Untracked memory is what the device reported as used and none of "
+        "these calls took: it is known at readings, and between two of them inferred. Where "
+        "physical memory lies is the driver's secret: the map shows virtual addresses.</p>\n",
+        out);
+    put_view(out, v, CT_COMMAND_summary, print_state);
+}
+
+// ---- a trace -----------------------------------------------------------------------------------
+
+typedef void section_writer(FILE *out, struct ct_view *v, const struct ct_summary *s);
+
+static void write_growth(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)s;
+    put_view(out, v, CT_COMMAND_leaks, ct_view_leaks);
+}
+
+static void write_fragmentation(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)s;
+    put_view(out, v, CT_COMMAND_frag, ct_view_frag);
+}
+
+static void write_phases(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)s;
+    put_view(out, v, CT_COMMAND_phases, ct_view_phases);
+}
+
+static void write_environment(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)s;
+    put_view(out, v, CT_COMMAND_info, ct_view_info);
+}
+
+static void write_how(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)s;
+    write_method(out, v);
+}
+
+void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
+                            const char *title) {
+    static section_writer *const writers[CT_PAGE_SECTIONS] = {
+        [CT_PAGE_VERDICT] = write_verdict,
+        [CT_PAGE_TIMELINE] = write_account,
+        [CT_PAGE_LIVE] = write_live,
+        [CT_PAGE_GROWTH] = write_growth,
+        [CT_PAGE_FRAGMENTATION] = write_fragmentation,
+        [CT_PAGE_FAILED] = write_failures,
+        [CT_PAGE_PHASES] = write_phases,
+        [CT_PAGE_ENVIRONMENT] = write_environment,
+        [CT_PAGE_METHOD] = write_how};
+    for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
+        FILE *out = p->section[i].out;
+        fprintf(out, "<div class=\"trace\" data-trace=\"%u\">\n", p->traces);
+        fputs(i == CT_PAGE_VERDICT ? "<p class=\"process\">" : "<h3 class=\"process\">", out);
+        ct_html_text(out, title);
+        fputs(i == CT_PAGE_VERDICT ? "</p>\n" : "</h3>\n", out);
+        if (writers[i])
+            writers[i](out, v, s);
+        fputs("</div>\n", out);
+    }
+}
