@@ -2,7 +2,7 @@
 // A uPlot chart over the shown time. The areas are drawn by its hooks, because they are hatched and labelled; uPlot has
 // the scales and the axes.
 import uPlot from "uplot";
-import {formatTick, bytesTicks, timeTicks} from "./format.js";
+import {formatTicks, bytesTicks, timeTicks} from "./format.js";
 import {RIGHT, attachTime, leftEdge, shownRange} from "./time_view.js";
 import {theme} from "./palette.js";
 
@@ -29,7 +29,7 @@ function bytesAxis(options) {
         grid: {stroke: () => theme().grid, width: 1}, ticks: {show: false}, gap: 8,
         splits: (chart, index, from, to) => options.splits ? options.splits() :
             bytesTicks(to, Math.max(3, chart.height / 48)),
-        values: (chart, places) => places.map(options.format || formatTick),
+        values: (chart, places) => (options.format ? places.map(options.format) : formatTicks(places)),
     };
 }
 

@@ -49,16 +49,38 @@ function stack(bytes, moments) {
 
 export const NEEDS_READING = {untracked: true, others: true, free: true};
 
+// A component may have memory in PyTorch's pool and outside of it: the second one says so.
+function nameRows(rows) {
+    const torch = new Set(rows.filter((row) => row.group === "torch").map((row) => row.title));
+    return rows.map((row) => ({...row, title: cleanText(row.title) +
+        (row.group === "driver" && torch.has(row.title) ? ", outside PyTorch\u2019s pool" : "")}));
+}
+
+// Where no rule says what memory is for, call sites have colours of their own: the largest ones, by what they held at
+// most.
+function rankPlain(device, sites) {
+    const named = device.rows.some((row) => (row.group === "torch" || row.group === "driver") && row.key !== "other");
+    if (named)
+        return;
+    const most = new Map();
+    for (const list of device.live.changes)
+        for (let i = 0; i < list.length; i += 3)
+            most.set(sites[list[i]].label, Math.max(most.get(sites[list[i]].label) || 0, list[i + 1]));
+    const ranks = new Map([...most].sort((a, b) => b[1] - a[1]).map(([label], rank) => [label, rank]));
+    sites.forEach((site) => (site.hue = ranks.has(site.label) ? ranks.get(site.label) : null));
+}
+
 function decodeDevice(device, index, strings) {
     const t = decodeDeltas(device.t_ns);
     const bytes = device.bytes.map(decodeDeltas);
-    const rows = device.rows.map((row) => ({...row, title: cleanText(row.title)}));
+    const rows = nameRows(device.rows);
+    const sites = device.sites.map((site) => ({...site, label: cleanText(site.label), hue: null,
+        frames: (site.stack || []).map((frame) => strings[frame])}));
+    rankPlain(device, sites);
     return {
-        ...device, index, t, bytes, rows, name: cleanText(device.name || ""),
+        ...device, index, t, bytes, rows, sites, name: cleanText(device.name || ""),
         events: decodeDeltas(device.event), edges: stack(bytes, t.length),
         marks: device.marks.map((mark) => ({...mark, text: cleanText(mark.text)})),
-        sites: device.sites.map((site) => ({...site, label: cleanText(site.label),
-            frames: (site.stack || []).map((frame) => strings[frame])})),
     };
 }
 

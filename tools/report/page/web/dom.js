@@ -42,6 +42,26 @@ export function addFigure(id) {
     return figure;
 }
 
+// Folds what C has written into a section behind a line that opens it, unless its figure shows nothing. It is open on
+// paper.
+export function foldText(id, title) {
+    const section = document.getElementById(id), figure = section && section.querySelector(".figure");
+    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure")) : [];
+    if (!rest.some((child) => !/^H\d$/.test(child.tagName)))
+        return rest.forEach((child) => child.remove());
+    if (figure && ![...figure.querySelectorAll("canvas")].some((canvas) => !canvas.closest("[hidden]")))
+        return undefined;
+    const text = element("details", {class: "text"}, element("summary", {}, title), ...rest);
+    section.append(text);
+    let open = false;
+    window.addEventListener("beforeprint", () => {
+        open = text.open;
+        text.open = true;
+    });
+    window.addEventListener("afterprint", () => (text.open = open));
+    return undefined;
+}
+
 // Sizes a canvas in CSS pixels, and returns its context, scaled so that a unit is one of them.
 export function sizeCanvas(canvas, width, height) {
     const ratio = window.devicePixelRatio || 1;

@@ -23,14 +23,12 @@ export function formatBytes(bytes) {
     return `${Math.floor(hundredths / 100)}.${String(hundredths % 100).padStart(2, "0")} ${UNITS[power]}`;
 }
 
-// A round size on an axis.
-export function formatTick(bytes) {
-    let power = 0;
-    while (power < 6 && bytes >= 1024) {
-        bytes /= 1024;
-        power++;
-    }
-    return `${+bytes.toFixed(2)} ${UNITS[power]}`;
+// Round sizes on an axis, all in the unit of the largest.
+export function formatTicks(places) {
+    let power = 0, unit = 1;
+    for (; power < 6 && places[places.length - 1] / unit >= 1024; power++)
+        unit *= 1024;
+    return places.map((bytes) => `${+(bytes / unit).toFixed(3)} ${UNITS[power]}`);
 }
 
 export function formatShare(part, whole) {

@@ -3,7 +3,7 @@
 import {addFigure, element, onceAFrame, sizeCanvas} from "./dom.js";
 import {cleanText} from "./data.js";
 import {formatBytes, formatElapsed} from "./format.js";
-import {componentColour, mix, onTheme, theme} from "./palette.js";
+import {mix, onTheme, siteColour, theme} from "./palette.js";
 
 const MOST = 12, HEIGHT = 72;
 
@@ -19,7 +19,7 @@ function followSite(device, kind, label) {
                 held.set(list[i], list[i + 1]);
         curve.push({t: device.t[moment], bytes: [...held.values()].reduce((sum, bytes) => sum + bytes, 0)});
     });
-    return {curve, component: wanted.size ? device.sites[[...wanted][0]].component : "other", known: wanted.size > 0};
+    return {curve, colour: () => siteColour(device.sites[[...wanted][0]]), known: wanted.size > 0};
 }
 
 function drawCurve(canvas, follow, since, from, to) {
@@ -39,10 +39,10 @@ function drawCurve(canvas, follow, since, from, to) {
     trace();
     context.lineTo(x(follow.curve[follow.curve.length - 1].t), y(0));
     context.lineTo(x(follow.curve[0].t), y(0));
-    context.fillStyle = mix(componentColour(follow.component), theme().paper, 0.55);
+    context.fillStyle = mix(follow.colour(), theme().paper, 0.55);
     context.fill();
     trace();
-    context.strokeStyle = componentColour(follow.component);
+    context.strokeStyle = follow.colour();
     context.lineWidth = 2;
     context.stroke();
     context.strokeStyle = theme().muted;

@@ -3,21 +3,21 @@
 // below its frame. Frames that are the only callers of the next stand in one box. Inverted, the innermost frames are on
 // top, and below each who called it.
 import {fitText, sizeCanvas} from "./dom.js";
-import {componentColour, idleHatch, inkOn, mix, theme} from "./palette.js";
+import {idleHatch, inkOn, mix, siteColour, theme} from "./palette.js";
 
 const ROW = 22;
 
 function makeNode(frame, parent) {
     return {frames: frame === null ? [] : [frame], parent, children: new Map(), weight: 0, bytes: 0, count: 0,
-        components: new Map(), idle: false};
+        colours: new Map(), idle: false};
 }
 
 function addTo(node, held, weight) {
     node.weight += weight;
     node.bytes += held.bytes;
     node.count += held.count;
-    const component = held.site.kind === "idle" ? "idle" : held.site.component;
-    node.components.set(component, (node.components.get(component) || 0) + weight);
+    const colour = held.site.kind === "idle" ? "idle" : siteColour(held.site);
+    node.colours.set(colour, (node.colours.get(colour) || 0) + weight);
 }
 
 // held: what call sites hold. by: "bytes" or "count".
@@ -40,7 +40,7 @@ export function buildTree(held, by, inverted) {
     return finish(root);
 }
 
-// Joins chains, sorts children, and finds the component that most of a node is for. (A list instead of recursion: a
+// Joins chains, sorts children, and finds the colour of most of a node. (A list instead of recursion: a
 // stranger's stack may be deep.)
 function finish(root) {
     const todo = [root];
@@ -56,7 +56,7 @@ function finish(root) {
             child.parent = node;
             todo.push(child);
         });
-        node.main = [...node.components].sort((a, b) => b[1] - a[1])[0];
+        node.main = [...node.colours].sort((a, b) => b[1] - a[1])[0];
     }
     return root;
 }
@@ -100,10 +100,10 @@ export function drawIcicle(canvas, view) {
 }
 
 function boxColour(node) {
-    if (!node.parent || !node.main)
+    if (!node.parent || !node.main || node.main[0] === "idle")
         return theme().grid;
-    const share = node.main[1] / node.weight; // a box for several components is paler
-    return mix(componentColour(node.main[0]), theme().paper, share > 0.95 ? 0.08 : 0.3 + 0.4 * (1 - share));
+    const share = node.main[1] / node.weight; // a box of several colours is paler
+    return mix(node.main[0], theme().paper, share > 0.95 ? 0.08 : 0.3 + 0.4 * (1 - share));
 }
 
 function drawBox(context, box, view, hatch) {

@@ -4,7 +4,7 @@ import {liveAt} from "./data.js";
 import {addFigure, choice, element, onceAFrame} from "./dom.js";
 import {formatBytes, formatCount, formatDuration, formatShare} from "./format.js";
 import {boxAt, buildTree, drawIcicle, findMatches, nameOf} from "./icicle.js";
-import {componentColour, idleHatch, onTheme} from "./palette.js";
+import {idleHatch, onTheme, siteColour} from "./palette.js";
 import {drawSwatch, momentText} from "./reading.js";
 
 const FEW = 12;
@@ -28,7 +28,7 @@ const hasText = (site, text) => site.label.toLowerCase().includes(text) ||
 
 function makeRow(group, total, most, unit) {
     const swatch = element("canvas", {"aria-hidden": "true"});
-    drawSwatch(swatch, group.site.kind === "idle" ? idleHatch : componentColour(group.site.component));
+    drawSwatch(swatch, group.site.kind === "idle" ? idleHatch : siteColour(group.site));
     const bar = element("span", {class: "bar", "aria-hidden": "true"});
     bar.style.width = `${most ? 100 * group[unit] / most : 0}%`;
     const stacks = [...group.stacks].sort((a, b) => b.bytes - a.bytes).slice(0, 8).filter((each) => each.site.frames.length);

@@ -4,6 +4,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import {firstMoment, readData} from "./data.js";
+import {foldText} from "./dom.js";
 import {makeFragmentation} from "./fragmentation.js";
 import {makeGrowth} from "./growth.js";
 import {connectKeyboard, makeVoice} from "./keyboard.js";
@@ -38,6 +39,9 @@ function start() {
     makeGrowth(state);
     makeMap(state);
     makeFragmentation(state);
+    for (const id of ["timeline", "live", "growth", "map", "fragmentation"])
+        foldText(id, "the same in words");
+    foldText("environment", "all that was recorded");
     if (plot)
         connectKeyboard(state, plot, say);
     connectAddress(state);

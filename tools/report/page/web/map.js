@@ -4,7 +4,7 @@
 import {addFigure, element, fitText, onceAFrame, sizeCanvas} from "./dom.js";
 import {formatBytes, formatElapsed, timeTicks} from "./format.js";
 import {FIRST_SITE, IDLE, NOTHING, SEVERAL, addressOf, decodeMap, ownerName, reachOf} from "./map_data.js";
-import {idleHatch, inkOn, mix, onTheme, siteColour, theme} from "./palette.js";
+import {idleHatch, inkOn, mix, onTheme, shadeColour, theme} from "./palette.js";
 import {drawSwatch, momentText} from "./reading.js";
 import {RIGHT, attachTime, leftEdge, shownRange} from "./time_view.js";
 
@@ -18,9 +18,11 @@ function ownerColours(map) {
             continue;
         const site = map.device.sites[owner - FIRST_SITE], rank = ranks.get(site.component) || 0;
         ranks.set(site.component, rank + 1);
-        colours.set(owner, siteColour(site, rank));
+        colours.set(owner, shadeColour(site, rank));
     }
     colours.set(SEVERAL, mix(theme().muted, theme().paper, 0.45));
+    for (const [owner, colour] of [...colours]) // that holds a part open: between its colour and free memory
+        colours.set(-owner, mix(colour, theme().idle, 0.3));
     return colours;
 }
 
@@ -69,7 +71,7 @@ function drawCells(context, map, view) {
                 end++;
             if (owner !== NOTHING) {
                 const y0 = snap(tops[end - 1]), y1 = snap(tops[row] + heights[row]);
-                context.globalAlpha = view.bright === null || view.bright === owner ? 1 : 0.28;
+                context.globalAlpha = view.bright === null || view.bright === Math.abs(owner) ? 1 : 0.28;
                 context.fillStyle = owner === IDLE ? hatch : view.colours.get(owner);
                 context.fillRect(x0, y0, x1 - x0, Math.max(y1 - y0, 0.5));
             }
@@ -190,6 +192,15 @@ function describePart(map, state, {column, row}) {
         `${size}; at ${momentText(state, t[map.at[column]])}, ${addressOf(map, row)}; seen so from ${from} to ${to}`];
 }
 
+// Free memory with a block's line through it.
+function holdSwatch(context) {
+    context.fillStyle = idleHatch(context);
+    context.fillRect(0, 0, 14, 14);
+    context.fillStyle = mix(theme().ink, theme().idle, 0.35);
+    context.fillRect(0, 6, 14, 2);
+    return "transparent";
+}
+
 function makeLegend(map, view, onOwner) {
     const entry = (owner, fill, text) => {
         const swatch = element("canvas", {"aria-hidden": "true"});
@@ -198,7 +209,10 @@ function makeLegend(map, view, onOwner) {
         return line;
     };
     const sites = [...map.areas].filter(([owner]) => owner >= FIRST_SITE).sort((a, b) => b[1] - a[1]);
-    return [entry(IDLE, idleHatch, "free inside the pool"), entry(NOTHING, null, "nothing allocated"),
+    const holds = map.columns.some((owners) => owners.some((owner) => owner < 0));
+    return [entry(IDLE, idleHatch, "free inside PyTorch\u2019s pool"),
+        holds ? entry(null, holdSwatch, "free, but for a small block that holds the segment open, pale in its owner\u2019s colour") : null,
+        entry(NOTHING, null, "nothing allocated"),
         map.areas.has(SEVERAL) ? entry(SEVERAL, view.colours.get(SEVERAL), "several small owners") : null,
         ...sites.slice(0, 6).map(([owner]) => entry(owner, view.colours.get(owner), ownerName(map, owner))),
         sites.length > 6 ? element("li", {}, `and ${sites.length - 6} more: point at them`) : null].filter(Boolean);
@@ -268,7 +282,7 @@ export function makeMap(state) {
             return quiet();
         note.replaceChildren(...describePart(map, state, part));
         const owner = map.columns[part.column][part.row];
-        return brighten(owner === NOTHING ? null : owner);
+        return brighten(owner === NOTHING ? null : Math.abs(owner));
     });
     canvas.addEventListener("pointerleave", quiet);
     build();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The address map's parts: who owns each part of the address space at each of its moments, and how far around a part
-// the same owner reaches.
+// the same owner reaches. An owner below 0 has blocks in a part that is mostly free.
 export const NOTHING = 0, IDLE = 1, SEVERAL = 2, FIRST_SITE = 3;
 
 export function decodeMap(device) {
@@ -10,7 +10,8 @@ export function decodeMap(device) {
         const owners = new Int32Array(rows);
         for (let i = 0, row = 0; i < lengths.length; i += 2) {
             const owner = lengths[i + 1];
-            owners.fill(owner < FIRST_SITE ? owner : first[owner - FIRST_SITE], row, row + lengths[i]);
+            const known = Math.abs(owner) < FIRST_SITE ? owner : Math.sign(owner) * first[Math.abs(owner) - FIRST_SITE];
+            owners.fill(known, row, row + lengths[i]);
             row += lengths[i];
         }
         return owners;
@@ -35,7 +36,7 @@ function measureAreas(columns, ranges, rows) {
     for (const range of ranges)
         weights.fill(range.bytes / range.rows, range.first_row, range.first_row + range.rows);
     for (const owners of columns)
-        owners.forEach((owner, row) => areas.set(owner, (areas.get(owner) || 0) + weights[row]));
+        owners.forEach((owner, row) => areas.set(Math.abs(owner), (areas.get(Math.abs(owner)) || 0) + weights[row]));
     return areas;
 }
 
@@ -64,6 +65,8 @@ export function reachOf(map, column, row) {
 }
 
 export function ownerName(map, owner) {
+    if (owner < 0)
+        return `mostly free in PyTorch\u2019s pool, held open by ${ownerName(map, -owner)}`;
     if (owner === NOTHING)
         return "nothing allocated here";
     if (owner === IDLE)

@@ -54,10 +54,20 @@ export function inkOn(colour) {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.25 ? "#15181b" : "#ffffff";
 }
 
+const HUES = ["library", "activations", "kv-cache", "cuda-graphs", "weights", "logits", "communication"];
+
+// What a call site's memory is drawn in: its component's colour, or one of its own where no component is known.
+export function siteColour(site) {
+    const own = site.hue !== null && site.kind !== "idle" && site.hue < HUES.length + 1;
+    return componentColour(own ? HUES[site.hue] || "other" : site.component);
+}
+
 // Tells the call sites of one component apart.
-export function siteColour(site, rank) {
-    const base = componentColour(site.component);
-    const shift = [0, 0.26, -0.16, 0.42, -0.28, 0.14][rank % 6];
+export function shadeColour(site, rank) {
+    const base = siteColour(site);
+    if (site.hue !== null && site.hue < HUES.length)
+        return base;
+    const shift = [0, 0.16, -0.12, 0.28, -0.2, 0.08][rank % 6];
     return shift < 0 ? mix(base, "#000000", -shift) : mix(base, "#ffffff", shift);
 }
 

@@ -57,6 +57,7 @@ export function makeReading(host, onRow) {
         rows.forEach((row, r) => {
             const value = rowAt(device, r, moment);
             row.bytes.textContent = formatBytes(value);
+            row.line.classList.toggle("nothing", value === 0);
             row.bytes.dataset.bytes = value === null ? "" : String(value);
             row.share.textContent = formatShare(value, device.capacity);
         });
