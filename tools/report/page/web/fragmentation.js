@@ -134,7 +134,8 @@ export function makeFragmentation(state) {
     const figure = addFigure("fragmentation");
     if (!figure)
         return;
-    const plot = element("div", {class: "plot"}), share = element("div", {class: "plot"});
+    const plot = element("div", {class: "plot", role: "img", "aria-label": "PyTorch\u2019s pool over time: reserved, in blocks, free"});
+    const share = element("div", {class: "plot", role: "img", "aria-label": "External fragmentation over time"});
     const side = element("div", {class: "beside"}), held = element("div", {});
     const columns = element("div", {class: "columns"}, element("div", {class: "stackedplots"}, plot,
         element("p", {class: "axis"}, "external fragmentation: 0 all free memory is one block, 1 it is dust"), share), side);

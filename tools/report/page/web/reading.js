@@ -53,6 +53,7 @@ export function makeReading(host, onRow) {
             build(device);
         const t = device.t[moment];
         head.textContent = momentText(state, t);
+        head.dataset.t = String(t);
         head.append(element("span", {class: "phase"}, phases.map((phase) => phase.text).join(" \u00b7 ") || "\u00a0"));
         rows.forEach((row, r) => {
             const value = rowAt(device, r, moment);
