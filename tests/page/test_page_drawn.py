@@ -443,6 +443,8 @@ def tab_reaches():
         if reached == wanted:
             break
     equal(reached, wanted)
+    for selector in ("#timeline .plot", "#live input", "canvas.icicle", "#timeline .controls button", "#live .controls button"):
+        equal(BROWSER.do(f"document.querySelector('{selector}').dataset.seen"), "1", selector)
     nameless = BROWSER.do("[...document.querySelectorAll('.figure canvas, .figure [role=slider], .figure input')].filter((e) => "
                           "!e.closest('[aria-hidden], [aria-label]') && !e.closest('[role=slider]') && !e.closest('td')).length")
     equal(nameless, 0)
@@ -502,14 +504,17 @@ def address_opens():
 def links_show():
     for name in ("vllm", "fragmented"):
         opened(name)
-        link = BROWSER.do("document.querySelector('section:not(#timeline) a.moment').hash")
-        BROWSER.focus(selector="#timeline .plot")
-        BROWSER.key(key="Home")
-        BROWSER.do("document.querySelector('section:not(#timeline) a.moment').click()")
-        BROWSER.settle()
-        t = int(re.search(r"t=(\d+)", link).group(1))
-        times = sums(PAGES[name].device()["t_ns"])
-        equal(reading()["t"], max(at for at in times if at <= t), name)
+        shown, times = reading()["t"], sums(PAGES[name].device()["t_ns"])
+        links = BROWSER.do("[...document.querySelectorAll('section a.moment')].map((link) => link.hash)")
+        moments = [max([at for at in times if at <= int(re.search(r"t=(\d+)", link).group(1))], default=times[0]) for link in links]
+        check(shown in moments, f"{name}: {links}")
+        check(name != "vllm" or len(set(moments)) > 1, "a link to another moment than the one that is shown first")
+        for number in sorted({moments.index(t) for t in moments}):
+            BROWSER.focus(selector="#timeline .plot")
+            BROWSER.key(key="Home")
+            BROWSER.do(f"document.querySelectorAll('section a.moment')[{number}].click()")
+            BROWSER.settle()
+            equal(reading()["t"], moments[number], f"{name}: {links[number]}")
 
 
 @case("the axis can be of the time of day")
@@ -535,6 +540,36 @@ def names_are_text():
     equal(BROWSER.do(r"/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.querySelector('#live-figure').textContent)"), False)
     longest = BROWSER.do("Math.max(...[...document.querySelectorAll('.figure summary, .figure li, .figure .label')].map((e) => e.textContent.length))")
     check(longest < 2000, str(longest))
+    return BROWSER.problems()
+
+
+@case("DATA that somebody else wrote does no harm either: names are cut and cleaned, and nothing runs")
+def tampered_data():
+    page = PAGES["fragmented"]
+    evil = "<img src=x onerror=document.title='owned'>\u202egnp\u2066\u0007\u200f" + "y" * 10000
+    data = json.loads(json.dumps(page.data))
+    device = data["traces"][0]["devices"][0]
+    for row in device["rows"]:
+        row["title"] = evil
+    for site in device["sites"]:
+        site["label"] = evil
+    for mark in device["marks"]:
+        mark["text"] = evil
+    data["strings"] = [evil for _ in data["strings"]]
+    data["traces"][0]["title"] = evil
+    for phase in data["traces"][0]["phases"]["phases"]:
+        phase["phase"] = phase["phase"] and {**phase["phase"], "title": evil}
+    text = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    file = write("tampered.html", re.sub(r'(id="data">).*?(</script>)', lambda found: found.group(1) + text + found.group(2),
+                                         page.text, count=1, flags=re.S).encode())
+    BROWSER.open(url="file://" + file)
+    equal(BROWSER.do("document.querySelectorAll('main img').length"), 0)
+    check(BROWSER.do("document.title") != "owned", "the title")
+    shown = BROWSER.do("[...document.querySelectorAll('.figure')].map((figure) => figure.textContent).join(' ')")
+    check("onerror" in shown, "the names are shown")
+    check(not re.search("[\u0000-\u0008\u200f\u202a-\u202e\u2066-\u2069]", shown), "characters that move what stands beside them")
+    check("y" * 400 not in shown, "names are cut")
+    check(BROWSER.pixels(FIGURES["timeline"])["colours"] > 3, "the timeline")
     return BROWSER.problems()
 
 
