@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# optional: node, npm, chromium
+# optional: node npm chromium
 """The page in a browser: every figure is drawn, and answers to the pointer, the keyboard and the address.
 
 What it says is compared with the DATA of the file, read here once more by PAGE.md, and with `top --at` of the trace.
@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 
@@ -343,12 +344,29 @@ def drag_zooms():
     BROWSER.do("history.replaceState(null, '', location.pathname)")
 
 
+def owners_at(device, wanted, shown):
+    """What the page may call the owner of an address at the moments of the map that are written so."""
+    found, times = set(), sums(device["t_ns"])
+    fixed = {0: "nothing allocated here", 1: "free in PyTorch\u2019s pool: in a segment, in no block", 2: "several small owners"}
+    for at, cells in zip(device["map"]["at"], device["map"]["cells"]):
+        if "+%.3f" % ((times[at] + 500000) // 10**6 / 1000) != shown:
+            continue
+        owners = [owner for length, owner in zip(cells[::2], cells[1::2]) for _ in range(length)]
+        for r in device["map"]["ranges"]:
+            offset = wanted - int(r["start"], 16)
+            if 0 <= offset < r["bytes"]:
+                # (the address is that of the row's begin, rounded down)
+                owner = owners[r["first_row"] + min(r["rows"] - 1, -(-offset * r["rows"] // r["bytes"]))]
+                name = fixed.get(abs(owner)) or device["sites"][abs(owner) - 3]["label"]
+                found.add(name if owner >= 0 else f"mostly free in PyTorch\u2019s pool, held open by {name}")
+    return found
+
+
 @case("the map's line names the owner, its address and its times, as DATA has them")
 def map_reads():
     problems = []
     for name in ("vllm", "fragmented"):
         device = opened(name).device()
-        labels = {site["label"] for site in device["sites"]}
         starts = [(int(r["start"], 16), int(r["start"], 16) + r["bytes"]) for r in device["map"]["ranges"]]
         box, seen = BROWSER.box(selector=".plot.map > canvas"), set()
         for fx, fy in itertools.product((0.3, 0.5, 0.7, 0.85), (0.1, 0.25, 0.4, 0.55, 0.8)):
@@ -361,12 +379,22 @@ def map_reads():
             found = re.search(r"(0x[0-9a-f]+); seen so from", line)
             if not found or not any(low <= int(found.group(1), 16) < high for low, high in starts):
                 problems.append(f"{name}: {line}")
-            known = owner in labels or "nothing" in owner or "free in" in owner or owner == "several small owners" or \
-                any(owner.endswith("held open by " + label) for label in labels | {"several small owners"})
-            if not known:
-                problems.append(f"{name}: nobody is called {owner}")
+                continue
+            want = owners_at(device, int(found.group(1), 16), re.search(r"at (\+[0-9:.]+)", line).group(1))
+            if owner not in want:
+                problems.append(f"{name}: {line}: DATA has {want}")
         if len(seen) < 3:
             problems.append(f"{name}: only {seen}")
+        # The picture ends 28 pixels above the canvas's lower edge, and begins 10 below its upper one.
+        for y, part in ((12, 0.98), (box["height"] - 31, 0.02)):
+            BROWSER.move(x=box["x"] + box["width"] * 0.7, y=box["y"] + y)
+            BROWSER.settle()
+            line = BROWSER.do("document.querySelector('#map .note').textContent")
+            wanted = sum(high - low for low, high in starts) * part
+            at = int(re.search(r"(0x[0-9a-f]+); seen", line).group(1), 16)
+            below = sum(min(high, at) - low for low, high in starts if at > low)
+            if abs(below - wanted) > 0.03 * sum(high - low for low, high in starts):
+                problems.append(f"{name}: {y} pixels below the edge is {line}, {below} bytes up")
     return problems
 
 
@@ -524,6 +552,55 @@ def clock_switches():
     BROWSER.press(selector="#timeline .choice button:text('UTC')")
     BROWSER.settle()
     check(BROWSER.pixels(FIGURES["timeline"])["sum"] != before, "the axis")
+
+
+@case("the map is read by arrow keys, too: up and down by owner, left and right by moment")
+def map_by_keys():
+    page = opened("fragmented")
+    labels = [site["label"] for site in page.device()["sites"]]
+    BROWSER.focus(selector=".plot.map > canvas")
+    seen = []
+    for key in ["ArrowUp"] * 6 + ["ArrowRight"] * 3:
+        BROWSER.key(key=key)
+        BROWSER.settle()
+        seen.append(BROWSER.do("document.querySelector('#said').textContent"))
+    check(any(any(label in said for label in labels) for said in seen), seen)
+    check(any("free in PyTorch" in said for said in seen), seen)
+    addresses = [int(re.search(r"(0x[0-9a-f]+); seen", said).group(1), 16) for said in seen]
+    equal(addresses[:6], sorted(addresses[:6]))
+    equal(len(set(addresses[5:])), 1)
+
+
+@case("of several processes each has its small picture; its button, its links and its address show it")
+def several_processes():
+    folder = os.path.join(FOLDER, "several")
+    os.mkdir(folder)
+    copies = [shutil.copy(path, os.path.join(folder, f"{i}.zst")) for i, path in enumerate(VLLM)]
+    code, _, err = report("html", *copies)
+    equal(code, 0, err)
+    found = [name for name in os.listdir(folder) if name.endswith(".html")]
+    equal(len(found), 1, os.listdir(folder))
+    url = "file://" + os.path.join(folder, found[0])
+    BROWSER.open(url=url)
+    equal(BROWSER.count(selector="button.device"), 2)
+    equal(BROWSER.count(selector="section#ranks"), 1)
+    with open(os.path.join(folder, found[0]), encoding="utf-8") as file:
+        data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))
+    crossings = [next((sums(d["t_ns"])[m["at"]] for d in t["devices"] for m in d["marks"] if m["kind"] == "crossing"), None) for t in data["traces"]]
+    shown = []
+    for number in (1, 0):
+        BROWSER.press(selector=f"button.device >> nth={number}")
+        BROWSER.settle()
+        equal(address()["trace"], number)
+        equal(reading()["t"], crossings[number])
+        shown.append(BROWSER.pixels(FIGURES["timeline"])["sum"])
+    check(shown[0] != shown[1], "two pictures")
+    BROWSER.do("document.querySelector('[data-trace=\"1\"] a.moment').click()")
+    BROWSER.settle()
+    equal((address()["trace"], reading()["t"]), (1, crossings[1]))
+    BROWSER.open(url=url + "#t=%d&gpu=0&trace=1" % crossings[1])
+    equal(reading()["t"], crossings[1])
+    return BROWSER.problems()
 
 
 # ---- strangers' traces

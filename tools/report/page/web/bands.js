@@ -39,10 +39,11 @@ function drawUnknown(at, device, first, last, capacity) {
     const top = tracked ? device.edges[tracked - 1] : new Float64Array(device.t.length);
     const {ctx, x, y} = at;
     ctx.fillStyle = theme().unknown;
-    for (let i = first; i <= last; i++)
-        if (!device.read[i] && capacity !== null)
-            ctx.fillRect(x(device.t[i]), y(capacity), x(device.t[Math.min(i + 1, device.t.length - 1)]) - x(device.t[i]),
-                y(top[i]) - y(capacity));
+    for (let i = first; i <= last && capacity !== null; i++) {
+        const from = x(device.t[i]), to = x(device.t[Math.min(i + 1, device.t.length - 1)]);
+        if (!device.read[i])
+            ctx.fillRect(from, y(capacity), to - from, y(top[i]) - y(capacity));
+    }
 }
 
 export function drawBands(chart, device, bright) {
@@ -109,7 +110,8 @@ function drawNames(at, chart, device, fills, bright) {
             return;
         if (fills[r] && typeof fills[r] !== "string") { // on a pattern, a name needs a ground
             ctx.fillStyle = mix(theme().paper, theme().idle, 0.5);
-            ctx.fillRect(place.x - width / 2 - 5 * at.ratio, place.y - 8 * at.ratio, width + 10 * at.ratio, 16 * at.ratio);
+            const wide = width + 10 * at.ratio, high = 16 * at.ratio;
+            ctx.fillRect(place.x - wide / 2, place.y - high / 2, wide, high);
         }
         const plain = !fills[r] || typeof fills[r] !== "string";
         ctx.fillStyle = plain ? (fills[r] ? theme().ink : theme().muted) : inkOn(fills[r]);

@@ -53,7 +53,7 @@ export const NEEDS_READING = {untracked: true, others: true, free: true};
 function nameRows(rows) {
     const torch = new Set(rows.filter((row) => row.group === "torch").map((row) => row.title));
     return rows.map((row) => ({...row, title: cleanText(row.title) +
-        (row.group === "driver" && torch.has(row.title) ? ", outside PyTorch\u2019s pool" : "")}));
+        (row.group === "driver" && torch.has(row.title) ? ", outside the pool" : "")}));
 }
 
 // Where no rule says what memory is for, call sites have colours of their own: the largest ones, by what they held at

@@ -47,8 +47,9 @@ export function addFigure(id) {
 export function foldText(id, title) {
     const section = document.getElementById(id), figure = section && section.querySelector(".figure");
     const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure")) : [];
-    if (!rest.some((child) => !/^H\d$/.test(child.tagName)))
-        return rest.forEach((child) => child.remove());
+    const parts = rest.flatMap((child) => (child.matches(".trace") ? [...child.children] : [child]));
+    if (!parts.some((part) => !/^H\d$/.test(part.tagName)))
+        return rest.forEach((child) => (child.hidden = true));
     if (figure && ![...figure.querySelectorAll("canvas")].some((canvas) => !canvas.closest("[hidden]")))
         return undefined;
     const text = element("details", {class: "text"}, element("summary", {}, title), ...rest);

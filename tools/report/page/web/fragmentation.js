@@ -85,7 +85,8 @@ function makeTable(host) {
     const rows = ENTRIES.map(([kind, key, text]) => {
         const swatch = element("canvas", {"aria-hidden": "true"}), value = element("td", {class: "bytes"});
         swatches.push([swatch, COLOURS[kind]]);
-        body.append(element("tr", {}, element("td", {class: "swatch"}, swatch), element("th", {scope: "row"}, text), value));
+        body.append(element("tr", {}, element("td", {class: "swatch"}, swatch), element("th", {scope: "row"}, text),
+            value));
         return [key, value];
     });
     const more = [["free blocks", (point) => formatCount(point.free_blocks)],
@@ -115,8 +116,8 @@ function showHeld(host, curve, trace) {
     const open = held.filter((segment) => segment.free_bytes > 0).slice(0, 10);
     if (!open.length)
         return;
-    const moment = trace.frag.moment, most = Math.max(...open.map((segment) => segment.bytes));
-    host.append(element("h3", {}, `Segments that blocks hold open, at ${formatElapsed(moment.t_ns - trace.summary.start_ns)}`));
+    const t = trace.frag.moment.t_ns - trace.summary.start_ns, most = Math.max(...open.map((segment) => segment.bytes));
+    host.append(element("h3", {}, `Segments that blocks hold open, at ${formatElapsed(t)}`));
     const list = element("ul", {class: "segments"});
     for (const segment of open) {
         const bar = element("span", {class: "segment", "aria-hidden": "true"}), used = element("span", {class: "used"});
@@ -130,18 +131,34 @@ function showHeld(host, curve, trace) {
     host.append(list);
 }
 
+// The elements of the figure.
+function makeParts(figure) {
+    const picture = (label) => element("div", {class: "plot", role: "img", "aria-label": label});
+    const plot = picture("PyTorch\u2019s pool over time: reserved, in blocks, free");
+    const share = picture("External fragmentation over time");
+    const side = element("div", {class: "beside"}), held = element("div", {});
+    const axis = "external fragmentation: 0 where all that is free is one block, near 1 where it is many small ones";
+    const plots = element("div", {class: "stackedplots"}, plot, element("p", {class: "axis"}, axis), share);
+    const columns = element("div", {class: "columns"}, plots, side);
+    const none = element("p", {class: "hint"}, "No curve: PyTorch\u2019s blocks of this device are not known.");
+    figure.append(columns, none, held);
+    return {plot, share, side, held, columns, none};
+}
+
+function makeCharts(plot, share, state, curve) {
+    const most = Math.max(1, ...curve.points.map((point) => Math.max(point.segment_bytes, point.reserved_bytes)));
+    const data = [curve.t, curve.t];
+    return [makeChart(plot, state, {data, top: () => most * 1.06, height: () => 240,
+        below: (chart) => drawPool(chart, curve.points)}),
+    makeChart(share, state, {data, top: () => 1, height: () => 120, splits: () => [0, 0.5, 1],
+        format: (value) => value.toFixed(1), below: (chart) => drawShare(chart, curve.points)})];
+}
+
 export function makeFragmentation(state) {
     const figure = addFigure("fragmentation");
     if (!figure)
         return;
-    const plot = element("div", {class: "plot", role: "img", "aria-label": "PyTorch\u2019s pool over time: reserved, in blocks, free"});
-    const share = element("div", {class: "plot", role: "img", "aria-label": "External fragmentation over time"});
-    const side = element("div", {class: "beside"}), held = element("div", {});
-    const columns = element("div", {class: "columns"}, element("div", {class: "stackedplots"}, plot,
-        element("p", {class: "axis"}, "external fragmentation: 0 all free memory is one block, 1 it is dust"), share), side);
-    const none = element("p", {class: "hint"}, "PyTorch\u2019s blocks of this device are not known: there is no curve.");
-    figure.append(columns, none, held);
-    const table = makeTable(side);
+    const {plot, share, side, held, columns, none} = makeParts(figure), table = makeTable(side);
     let curve = null, charts = [];
     const read = () => {
         if (!curve.points.length)
@@ -159,11 +176,7 @@ export function makeFragmentation(state) {
         showHeld(held, curve, state.trace());
         if (columns.hidden)
             return;
-        const top = Math.max(1, ...curve.points.map((point) => Math.max(point.segment_bytes, point.reserved_bytes)));
-        charts = [makeChart(plot, state, {data: [curve.t, curve.t], top: () => top * 1.06, height: () => 240,
-            below: (chart) => drawPool(chart, curve.points)}),
-        makeChart(share, state, {data: [curve.t, curve.t], top: () => 1, height: () => 120, splits: () => [0, 0.5, 1],
-            format: (value) => value.toFixed(1), below: (chart) => drawShare(chart, curve.points)})];
+        charts = makeCharts(plot, share, state, curve);
         read();
     };
     build();

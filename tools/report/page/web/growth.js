@@ -25,7 +25,8 @@ function followSite(device, kind, label) {
 function drawCurve(canvas, follow, since, from, to) {
     const width = canvas.parentElement.clientWidth, context = sizeCanvas(canvas, width, HEIGHT);
     const top = Math.max(1, ...follow.curve.map((point) => point.bytes));
-    const x = (t) => (t - from) / (to - from) * (width - 2) + 1, y = (bytes) => HEIGHT - 2 - bytes / top * (HEIGHT - 10);
+    const x = (t) => (t - from) / (to - from) * (width - 2) + 1;
+    const y = (bytes) => HEIGHT - 2 - bytes / top * (HEIGHT - 10);
     const trace = () => {
         context.beginPath();
         follow.curve.forEach((point, i) => {
@@ -66,18 +67,21 @@ export function makeGrowth(state) {
         return;
     let cards = [];
     const draw = onceAFrame(() => {
-        const {t} = state.device();
-        cards.forEach(({canvas, follow, since}) => follow.known && drawCurve(canvas, follow, since, t[0], Math.max(t[t.length - 1], t[0] + 1)));
+        const {t} = state.device(), end = Math.max(t[t.length - 1], t[0] + 1);
+        cards.filter(({follow}) => follow.known)
+            .forEach(({canvas, follow, since}) => drawCurve(canvas, follow, since, t[0], end));
     });
     const build = () => {
         const trace = state.trace(), device = state.device(), start = trace.summary.start_ns;
         const found = ((trace.leaks || {}).devices || []).find((each) => each.ordinal === device.device);
         const sites = found ? [...found.growing, ...found.filled].slice(0, MOST) : [];
-        cards = sites.map((site) => ({site, canvas: element("canvas", {role: "img", "aria-label": "what it held over time"}),
-            since: site.since_t_ns - start, follow: followSite(device, site.kind, cleanText(site.site))}));
+        cards = sites.map((site) => ({site, since: site.since_t_ns - start,
+            canvas: element("canvas", {role: "img", "aria-label": "what it held over time"}),
+            follow: followSite(device, site.kind, cleanText(site.site))}));
         figure.replaceChildren(...cards.map(({site, canvas, follow, since}) => element("div", {class: "card"},
             element("p", {class: "label"}, cleanText(site.site)),
-            element("p", {}, element("b", {}, describe(site)), ` since ${formatElapsed(since)}; holds ${formatBytes(site.bytes)}`),
+            element("p", {}, element("b", {}, describe(site)),
+                ` since ${formatElapsed(since)}; holds ${formatBytes(site.bytes)}`),
             follow.known ? element("div", {class: "canvas"}, canvas) : null)));
         figure.hidden = !cards.length;
         draw();

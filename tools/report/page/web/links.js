@@ -14,11 +14,13 @@ export function readAddress(hash) {
 }
 
 // Shows what an address names; what it does not name stays. False: it names nothing that is there.
-export function follow(state, hash) {
+export function follow(state, hash, within) {
     const wanted = readAddress(hash);
+    if (wanted.trace === null && within !== undefined)
+        wanted.trace = within;
     if (wanted.t === null && wanted.gpu === null && wanted.from === null)
         return false;
-    const trace = state.traces[wanted.trace === null ? (state.traces.length > 1 ? state.get().trace : 0) : wanted.trace];
+    const trace = state.traces[wanted.trace === null ? state.get().trace : wanted.trace];
     const device = trace && trace.devices.find((each) => wanted.gpu === null || each.device === wanted.gpu);
     if (!device)
         return false;
@@ -54,7 +56,8 @@ export function connectAddress(state) {
     window.addEventListener("hashchange", () => location.hash !== written && follow(state, location.hash));
     document.addEventListener("click", (event) => {
         const link = event.target.closest && event.target.closest("a.moment");
-        if (!link || !follow(state, link.hash))
+        const trace = link && link.closest("[data-trace]"); // in what is written of one of several traces
+        if (!link || !follow(state, link.hash, trace ? number(trace.dataset.trace) : undefined))
             return;
         event.preventDefault();
         document.getElementById("timeline").scrollIntoView({block: "start"});

@@ -31,7 +31,8 @@ function makeRow(group, total, most, unit) {
     drawSwatch(swatch, group.site.kind === "idle" ? idleHatch : siteColour(group.site));
     const bar = element("span", {class: "bar", "aria-hidden": "true"});
     bar.style.width = `${most ? 100 * group[unit] / most : 0}%`;
-    const stacks = [...group.stacks].sort((a, b) => b.bytes - a.bytes).slice(0, 8).filter((each) => each.site.frames.length);
+    const stacks = [...group.stacks].sort((a, b) => b.bytes - a.bytes).slice(0, 8)
+        .filter((each) => each.site.frames.length);
     const frames = stacks.map((each) => element("div", {class: "stack"},
         element("p", {}, `${formatBytes(each.bytes)} in ${formatCount(each.count)}`),
         element("ol", {}, ...each.site.frames.map((frame) => element("li", {}, frame)))));
@@ -115,7 +116,8 @@ function connectIcicle(canvas, view, draw, read) {
 // Up is the caller, down the largest that it called, left and right are beside it.
 function stepTo(node, key) {
     const beside = node.parent ? node.parent.children : [node], at = beside.indexOf(node);
-    const steps = {ArrowUp: node.parent, ArrowDown: node.children[0], ArrowLeft: beside[at - 1], ArrowRight: beside[at + 1]};
+    const steps = {ArrowUp: node.parent, ArrowDown: node.children[0], ArrowLeft: beside[at - 1],
+        ArrowRight: beside[at + 1]};
     return steps[key] || null;
 }
 
@@ -193,6 +195,6 @@ function headline(state, found) {
     if (!found)
         return `${momentText(state, t)}: what call sites held is not known yet`;
     const before = t - device.t[found.moment];
-    const late = before > 0 ? `; call sites as of ${formatDuration(before)} before, the last moment where they are known` : "";
-    return `At ${momentText(state, t)}${late}`;
+    const late = `; call sites as of ${formatDuration(before)} before, the last moment where they are known`;
+    return `At ${momentText(state, t)}${before > 0 ? late : ""}`;
 }

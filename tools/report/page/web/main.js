@@ -37,7 +37,7 @@ function start() {
     const plot = makeTimeline(state, makePicker(state), (event) => copyAddress(state, event.target.parentElement, say));
     makeLive(state, say);
     makeGrowth(state);
-    makeMap(state);
+    makeMap(state, say);
     makeFragmentation(state);
     for (const id of ["timeline", "live", "growth", "map", "fragmentation"])
         foldText(id, "the same in words");

@@ -14,7 +14,8 @@ const IMPORTANCE = {crossing: 0, oom: 1, peak: 2, end: 3};
 export function layPhases(trace) {
     const start = trace.summary.start_ns, lanes = [], placed = [];
     const phases = ((trace.phases || {}).phases || []).filter((phase) => phase.phase && phase.begin_t_ns !== null);
-    for (const phase of [...phases].sort((a, b) => (a.stretches > 1) - (b.stretches > 1) || a.begin_t_ns - b.begin_t_ns)) {
+    phases.sort((a, b) => (a.stretches > 1) - (b.stretches > 1) || a.begin_t_ns - b.begin_t_ns);
+    for (const phase of phases) {
         const from = phase.begin_t_ns - start, to = phase.end_t_ns - start;
         let lane = lanes.findIndex((end) => end <= from);
         if (lane < 0)
@@ -39,7 +40,8 @@ export function marksHeight(phases) {
 
 function drawPhase(at, phase, top) {
     const {ctx, x, box, ratio} = at, right = box.left + box.width;
-    const from = Math.max(box.left, x(phase.from)), to = Math.min(right, Math.max(x(phase.to), x(phase.from) + 2 * ratio));
+    const from = Math.max(box.left, x(phase.from));
+    const to = Math.min(right, Math.max(x(phase.to), x(phase.from) + 2 * ratio));
     if (to <= box.left || from >= right)
         return;
     const y = top + phase.lane * LANE * ratio, height = (LANE - 3) * ratio;

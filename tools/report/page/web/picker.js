@@ -32,7 +32,8 @@ function drawSmall(canvas, device) {
 
 export function chooseDevice(state, trace, device) {
     const found = state.traces[trace].devices[device];
-    state.set({trace, device, moment: firstMoment(found), from: null, to: null, hover: null, height: usualHeight(found)});
+    state.set({trace, device, moment: firstMoment(found), from: null, to: null, hover: null,
+        height: usualHeight(found)});
 }
 
 export function makePicker(state) {
@@ -49,7 +50,8 @@ export function makePicker(state) {
         element("span", {class: "canvas"}, canvas));
         return {trace, device, canvas, press};
     });
-    const box = element("div", {class: "picker", role: "group", "aria-label": "Device"}, ...entries.map((entry) => entry.press));
+    const box = element("div", {class: "picker", role: "group", "aria-label": "Device"},
+        ...entries.map((entry) => entry.press));
     const show = () => entries.forEach(({trace, device, press}) => press.setAttribute("aria-pressed",
         String(trace.index === state.get().trace && device.index === state.get().device)));
     const draw = onceAFrame(() => entries.forEach(({canvas, device}) => drawSmall(canvas, device)));

@@ -34,8 +34,9 @@ export function makeReading(host, onRow) {
         rows = device.rows.map((row, r) => {
             const swatch = element("canvas", {"aria-hidden": "true"});
             const bytes = element("td", {class: "bytes"}), share = element("td", {class: "share"});
-            const line = element("tr", {"data-row": row.key, onpointerenter: () => onRow(r), onpointerleave: () => onRow(null)},
-                element("td", {class: "swatch"}, swatch), element("th", {scope: "row"}, row.title), bytes, share);
+            const over = {onpointerenter: () => onRow(r), onpointerleave: () => onRow(null)};
+            const line = element("tr", {"data-row": row.key, ...over}, element("td", {class: "swatch"}, swatch),
+                element("th", {scope: "row"}, row.title), bytes, share);
             line.hidden = !device.bytes[r].some((value) => value > 0);
             return {line, swatch, bytes, share};
         });

@@ -23,9 +23,10 @@ function mostUsed(device) {
 
 // The height of the picture: the whole device, or what is in use where that is little.
 function verticalTop(state) {
-    const device = state.device();
-    const used = mostUsed(device);
-    return (state.get().height === "used" || !device.capacity ? used * 1.08 : Math.max(device.capacity, used) * HEADROOM);
+    const device = state.device(), used = mostUsed(device);
+    if (state.get().height === "used" || !device.capacity)
+        return used * 1.08;
+    return Math.max(device.capacity, used) * HEADROOM;
 }
 
 export function usualHeight(device) {
@@ -80,13 +81,15 @@ function drawGrid(chart) {
 }
 
 function makeControls(state, copyLink) {
-    const clock = choice("Axis of time", [["elapsed", "elapsed"], ["utc", "UTC"]], (value) => state.set({clock: value}));
+    const clock = choice("Axis of time", [["elapsed", "elapsed"], ["utc", "UTC"]],
+        (value) => state.set({clock: value}));
     const height = choice("Height of the picture", [["device", "whole GPU"], ["used", "in use"]],
         (value) => state.set({height: value}));
     const reset = button("whole time", "Show the whole time (Escape, or double click)",
         () => state.set({from: null, to: null}));
-    const controls = element("div", {class: "controls"}, clock, height, element("span", {class: "choice"},
-        button("\u2212", "Zoom out (-)", () => zoom(state, 2)), button("+", "Zoom in (+)", () => zoom(state, 0.5)), reset),
+    const zooms = element("span", {class: "choice"}, button("\u2212", "Zoom out (-)", () => zoom(state, 2)),
+        button("+", "Zoom in (+)", () => zoom(state, 0.5)), reset);
+    const controls = element("div", {class: "controls"}, clock, height, zooms,
         button("copy link", "Copy the address of this moment and range", copyLink));
     const show = () => {
         const {clock: time, height: top, from} = state.get();
@@ -101,16 +104,39 @@ function makeControls(state, copyLink) {
     return controls;
 }
 
+// The elements of the figure.
+function makeParts(figure, state, picker, copyLink) {
+    const plot = element("div", {class: "plot", tabindex: "0", role: "slider", "aria-valuemin": "0", "aria-label":
+        "Moment in memory over time: arrow keys move it, plus and minus zoom, Escape shows the whole time"});
+    const side = element("div", {class: "beside"}), columns = element("div", {class: "columns"}, plot, side);
+    const hint = element("p", {class: "hint"}, "Drag to zoom, double click for the whole time. A click chooses the " +
+        "moment that the figures below describe.");
+    figure.append(...[picker, makeControls(state, copyLink), columns, hint].filter(Boolean));
+    return {plot, side};
+}
+
+function buildChart(plot, state, phases, bright) {
+    const device = state.device();
+    plot.replaceChildren();
+    plot.setAttribute("aria-valuemax", String(device.t.length - 1));
+    return makeChart(plot, state, {
+        data: [device.t, ...device.edges], top: () => verticalTop(state), padding: () => marksHeight(phases),
+        height: () => (window.innerWidth < 600 ? 320 : 440) + phases.lanes * 10,
+        below: (chart) => drawBands(chart, device, bright()),
+        above: (chart) => {
+            drawGrid(chart);
+            drawCapacity(chart, device);
+            drawPhases(chart, phases);
+            drawMarks(chart, device);
+        },
+    });
+}
+
 export function makeTimeline(state, picker, copyLink) {
     const figure = addFigure("timeline");
     if (!figure)
         return null;
-    const plot = element("div", {class: "plot", tabindex: "0", role: "slider", "aria-label":
-        "Moment in memory over time: arrow keys move it, plus and minus zoom, Escape shows the whole time"});
-    const side = element("div", {class: "beside"});
-    const hint = element("p", {class: "hint"}, "Drag to zoom, double click for the whole time. A click chooses the moment " +
-        "that the figures below describe.");
-    figure.append(...[picker, makeControls(state, copyLink), element("div", {class: "columns"}, plot, side), hint].filter(Boolean));
+    const {plot, side} = makeParts(figure, state, picker, copyLink);
     let chart = null, phases = null, bright = null;
     const redraw = onceAFrame(() => chart && chart.redraw(false, true));
     const reading = makeReading(side, (row) => {
@@ -118,28 +144,14 @@ export function makeTimeline(state, picker, copyLink) {
         redraw();
     });
     const read = () => {
-        const moment = readMoment(state), device = state.device();
-        reading.show(state, moment, phasesAt(phases, device.t[moment]));
+        const moment = readMoment(state);
+        reading.show(state, moment, phasesAt(phases, state.device().t[moment]));
         plot.setAttribute("aria-valuenow", String(state.get().moment));
         plot.setAttribute("aria-valuetext", spokenReading(state, state.get().moment));
     };
     const build = () => {
-        const device = state.device();
         phases = layPhases(state.trace());
-        plot.replaceChildren();
-        plot.setAttribute("aria-valuemin", "0");
-        plot.setAttribute("aria-valuemax", String(device.t.length - 1));
-        chart = makeChart(plot, state, {
-            data: [device.t, ...device.edges], top: () => verticalTop(state), padding: () => marksHeight(phases),
-            height: () => (window.innerWidth < 600 ? 320 : 440) + phases.lanes * 10,
-            below: (u) => drawBands(u, state.device(), bright),
-            above: (u) => {
-                drawGrid(u);
-                drawCapacity(u, state.device());
-                drawPhases(u, phases);
-                drawMarks(u, state.device());
-            },
-        });
+        chart = buildChart(plot, state, phases, () => bright);
     };
     build();
     read();
