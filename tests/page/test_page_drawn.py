@@ -101,7 +101,7 @@ def reading():
     """The table beside the timeline: the time that it is of, and the bytes of each row, None where not known."""
     return BROWSER.do("""(() => {
         const table = document.querySelector("#timeline table.reading");
-        const cells = [...table.querySelectorAll("tbody tr")].map((row) => [row.dataset.row, row.querySelector(".bytes").dataset.bytes]);
+        const cells = [...table.querySelectorAll("tbody tr[data-row]")].map((row) => [row.dataset.row, row.querySelector(".bytes").dataset.bytes]);
         return {t: Number(table.caption.dataset.t), rows: cells.map(([key, bytes]) => [key, bytes === "" ? null : Number(bytes)]).reverse(),
             sum: Number(table.querySelector("tfoot .bytes").dataset.bytes)};
     })()""")

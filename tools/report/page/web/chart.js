@@ -28,7 +28,7 @@ function bytesAxis(options) {
         size: leftEdge, font: FONT, stroke: () => theme().muted,
         grid: {stroke: () => theme().grid, width: 1}, ticks: {show: false}, gap: 8,
         splits: (chart, index, from, to) => options.splits ? options.splits() :
-            bytesTicks(to, Math.max(3, chart.height / 48)),
+            bytesTicks(to, Math.max(3, chart.height / 64)),
         values: (chart, places) => (options.format ? places.map(options.format) : formatTicks(places)),
     };
 }

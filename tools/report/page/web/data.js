@@ -52,7 +52,7 @@ export const NEEDS_READING = {untracked: true, others: true, free: true};
 // A component may have memory in PyTorch's pool and outside of it: the second one says so.
 function nameRows(rows) {
     const torch = new Set(rows.filter((row) => row.group === "torch").map((row) => row.title));
-    return rows.map((row) => ({...row, title: cleanText(row.title) +
+    return rows.map((row) => ({...row, name: cleanText(row.title), title: cleanText(row.title) +
         (row.group === "driver" && torch.has(row.title) ? ", outside the pool" : "")}));
 }
 

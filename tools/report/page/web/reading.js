@@ -23,6 +23,19 @@ export function momentText(state, t) {
     return utc === null || utc === undefined ? formatElapsed(t) : `${formatElapsed(t)} (${formatUtc(utc + t)})`;
 }
 
+const HEADS = {torch: "in PyTorch\u2019s pool", idle: "in PyTorch\u2019s pool", driver: "this process, outside the pool"};
+
+// Where both have rows, a line above those of PyTorch's pool and one above those outside of it say so.
+function addHeads(device, lines) {
+    const shown = device.rows.filter((row, r) => !lines[r].hidden);
+    if (!shown.some((row) => row.group === "torch") || !shown.some((row) => row.group === "driver"))
+        return lines;
+    const last = shown.map((row) => HEADS[row.group]);
+    const heads = new Map(shown.map((row, k) => [row, last[k] !== last[k + 1] ? last[k] : null]));
+    return device.rows.flatMap((row, r) => (heads.get(row) ? [lines[r], element("tr", {class: "head"},
+        element("td", {}), element("th", {scope: "rowgroup", colspan: "3"}, heads.get(row)))] : [lines[r]]));
+}
+
 export function makeReading(host, onRow) {
     const head = element("caption", {}), body = element("tbody", {}), foot = element("tfoot", {});
     host.append(element("table", {class: "reading"}, head, body, foot));
@@ -36,11 +49,11 @@ export function makeReading(host, onRow) {
             const bytes = element("td", {class: "bytes"}), share = element("td", {class: "share"});
             const over = {onpointerenter: () => onRow(r), onpointerleave: () => onRow(null)};
             const line = element("tr", {"data-row": row.key, ...over}, element("td", {class: "swatch"}, swatch),
-                element("th", {scope: "row"}, row.title), bytes, share);
+                element("th", {scope: "row"}, row.name), bytes, share);
             line.hidden = !device.bytes[r].some((value) => value > 0);
             return {line, swatch, bytes, share};
         });
-        body.append(...rows.map((row) => row.line).reverse());
+        body.append(...addHeads(device, rows.map((row) => row.line)).reverse());
         colour();
     };
     const colour = () => {

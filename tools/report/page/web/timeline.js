@@ -115,13 +115,20 @@ function makeParts(figure, state, picker, copyLink) {
     return {plot, side};
 }
 
-function buildChart(plot, state, phases, bright) {
+// As high as the reading beside it, within reason.
+function chartHeight(side) {
+    if (window.innerWidth < 600)
+        return 330;
+    return window.innerWidth < 900 ? 440 : Math.max(440, Math.min(600, side.offsetHeight));
+}
+
+function buildChart(plot, side, state, phases, bright) {
     const device = state.device();
     plot.replaceChildren();
     plot.setAttribute("aria-valuemax", String(device.t.length - 1));
     return makeChart(plot, state, {
         data: [device.t, ...device.edges], top: () => verticalTop(state), padding: () => marksHeight(phases),
-        height: () => (window.innerWidth < 600 ? 320 : 440) + phases.lanes * 10,
+        height: () => chartHeight(side),
         below: (chart) => drawBands(chart, device, bright()),
         above: (chart) => {
             drawGrid(chart);
@@ -151,7 +158,7 @@ export function makeTimeline(state, picker, copyLink) {
     };
     const build = () => {
         phases = layPhases(state.trace());
-        chart = buildChart(plot, state, phases, () => bright);
+        chart = buildChart(plot, side, state, phases, () => bright);
     };
     build();
     read();
@@ -166,6 +173,8 @@ export function makeTimeline(state, picker, copyLink) {
         reading.colour();
         redraw();
     });
-    new ResizeObserver(onceAFrame(() => chart.resize())).observe(plot);
+    const resized = new ResizeObserver(onceAFrame(() => chart.resize()));
+    resized.observe(plot);
+    resized.observe(side);
     return plot;
 }
