@@ -19,9 +19,9 @@ enum { INPUT_MAX = 1 << 17 };
 static const char *const sentences[] = {
 #define CT_TEMPLATE(KIND, text, source) text,
 #include "text/templates.def"
-#define CT_TEXT_FLAG(ID, name, dashed) name "=",
+#define CT_TEXT_FLAG(ID, name, dashed) name, dashed,
 #include "text/flags.def"
-#define CT_METRIC(FIELD, name) name " ",
+#define CT_METRIC(FIELD, name) name,
 #include "base/metrics.def"
 };
 static const char *const numbers[] = {"0",
@@ -69,7 +69,7 @@ static void read_input(const uint8_t *bytes, size_t n) {
     FILE *in = fmemopen((void *)(uintptr_t)bytes, n, "r");
     if (in) {
         (void)ct_metrics_read(in, &m);
-        ct_metrics_verdicts_find(&m, &l);
+        ct_metrics_verdicts_find(&m, &(struct ct_facts){.program = NULL}, &l);
         ct_metrics_free(&m);
         fclose(in);
     }
@@ -99,6 +99,7 @@ static size_t mutate(uint8_t *at, size_t n) {
             break;
         case 2:
             n = insert(at, n, INPUT_MAX, place, number, strlen(number));
+            n = insert(at, n, INPUT_MAX, place, draw(2) ? "=" : " ", 1);
             break;
         case 3: // a number of the text becomes another
             for (size_t i = place; i < n; i++)

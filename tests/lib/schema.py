@@ -68,7 +68,7 @@ def check_events(events):
 
 
 def is_together(command, document):
-    return command == "summary" and document.get("schema", "").startswith("cutrace.%s/" % TOGETHER)
+    return command in ("summary", "explain") and document.get("schema", "").startswith("cutrace.%s/" % TOGETHER)
 
 
 def check_list(command, documents):

@@ -43,6 +43,8 @@ def figures(log):
         found = re.findall(pattern, log)
         if found:
             out[name] = Size(found[-1], "GiB")
+    if log.rfind("Graph capturing finished") < log.rfind("GPU KV cache size"):
+        out.pop("graphs", None)  # the trial before the KV cache: those that count were not finished
     found = re.findall(TOKENS, log)
     if found:
         out["tokens"] = int(found[-1].replace(",", ""))

@@ -443,4 +443,59 @@ def idle_reserve():
     equal(rows, {"tracked": "384.25 MiB", "idle in CUDA's memory pools": "6.28 MiB"}, "rows")  # 377.97 + 6.28
 
 
+def rows_of_account(account):
+    rows = {r["component"]: r["bytes"] for r in account["rows"]}
+    equal(sum(rows.values()), account["tracked_bytes"] if account["capacity_bytes"] is None else account["capacity_bytes"])
+    return rows
+
+
+def compare_gpu(gpu, devices):
+    """A GPU's account with its sums, and with those of its processes."""
+    rows = rows_of_account(gpu["account"])
+    equal(gpu["account"]["capacity_bytes"], gpu["free_bytes"] is not None and gpu["total_bytes"] or None)
+    equal(gpu["account"]["tracked_bytes"], gpu["tracked_bytes"])
+    equal({p["component"]: p["bytes"] for p in gpu["tracked_parts"]}.items() - rows.items(), set())
+    parts = {}
+    for part in (p for d in devices for p in d["tracked_parts"] or []):
+        parts[part["component"]] = parts.get(part["component"], 0) + part["bytes"]
+    equal(parts, {p["component"]: p["bytes"] for p in gpu["tracked_parts"]})
+    if gpu["free_bytes"] is not None:
+        equal(rows.get("free", 0), gpu["free_bytes"])
+        untracked = sum(rows.get(k, 0) for k in ("graph-executables", "contexts", "modules", "limits", "unmeasured"))
+        split = gpu["untracked_bytes"] is not None
+        equal(untracked, gpu["untracked_bytes"] if split else gpu["untracked_or_others_bytes"])
+        equal((rows.get("others", 0), rows.get("unattributed", 0)),
+              (gpu["other_processes_bytes"], gpu["unattributed_bytes"]) if split else (0, 0))
+
+
+@case("several traces: accounts, sums and verdicts of summary, of explain and of the traces' own documents are the same")
+def several_traces():
+    draw = random.Random(18)
+    vllm = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/*.zst")))
+    siblings = 0
+    drawn = [draw.sample(vllm, draw.randint(2, 4)) if number % 2 else draw.sample(RECORDED, draw.randint(2, 6))
+             for number in range(60 if FULL else 9)]
+    for paths in [[p for p in vllm if "weight-update" in p]] + drawn:
+        *documents, together = json.loads(report("--json", *paths)[1])
+        *explained, same = json.loads(report("explain", "--json", *paths)[1])
+        equal(together, same, paths)
+        equal([d and d["verdicts"] for d in documents], [d and d["verdicts"] for d in explained], paths)
+        for i, gpu in enumerate(together["gpus"]):
+            if gpu["account"]:
+                compare_gpu(gpu, [d for p in together["processes"] for d in p["devices"] or [] if d["gpu_index"] == i])
+        failed = any(p["crossing"] and not p["crossing"]["recovered"] for p in together["processes"])
+        for verdict in together["verdicts"]:
+            check(verdict["process_indexes"] and not (failed and verdict["scenario"] == "none"), (paths, verdict))
+            for i in verdict["process_indexes"]:
+                check(verdict["scenario"] in [v["scenario"] for v in documents[i]["verdicts"]], (paths, verdict))
+        for device in (d for document in documents for d in document["devices"]):
+            for moment, account in device["account"].items():
+                rows, memory = account and rows_of_account(account), device["memory"][moment]
+                siblings += bool(rows and rows.get("siblings"))
+                if rows and memory["other_processes_bytes"] is not None:
+                    equal(rows.get("siblings", 0) + rows.get("others", 0), memory["other_processes_bytes"], (paths, moment))
+    check(siblings, "no account has siblings")
+    return "%d accounts with siblings" % siblings
+
+
 main()

@@ -334,7 +334,9 @@ def no_blocks():
     flags = "INFO 05-14 09:30:00 [w.py:1] non-default args: {'max_num_batched_tokens': 8192}"
     # 1.05 of 24 GiB are 4.4 hundredths; 8192 x (2.40 - 1.05) / 2.40 = 4608, and the figures of the log are rounded
     got = advice(flags, budget, shares)
-    equal((got["--gpu-memory-utilization"]["from"], got["--gpu-memory-utilization"]["to"]), ("0.50", "0.55"))
+    # 0.55 leaves room for the first block; how large a request is that must fit is nowhere said.
+    equal((got["--gpu-memory-utilization"]["from"], got["--gpu-memory-utilization"]["to"]), ("0.50", None))
+    check("at least 0.55" in got["--gpu-memory-utilization"]["text"], got)
     equal(got["--max-num-batched-tokens"]["from"], "8192")
     check(4096 <= int(got["--max-num-batched-tokens"]["to"]) <= 4608, got)
     got = advice("INFO Available KV cache memory: -1.29 GiB")
@@ -343,6 +345,15 @@ def no_blocks():
     got = advice()
     check("not known" in got["--gpu-memory-utilization"]["text"], got)
     check("does not say" in got["--max-num-batched-tokens"]["text"], got)
+
+
+@case("an engine that is dead behind a shutdown somebody asked for is no failure; before it, it is one not seen")
+def stopped():
+    asked = b"(APIServer pid=9) INFO 11-24 02:36:42 [launcher.py:256] [shutdown] API server: shutdown triggered\n"
+    dead = b"vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above)\n"
+    begun = b"(EngineCore pid=7) INFO 11-24 02:30:00 [gpu_worker.py:772] Available KV cache memory: 9.3 GiB\n"
+    equal([explain(t)["verdicts"][0]["scenario"] for t in (begun + asked + dead, begun + dead + asked)],
+          ["none", "incomplete"])
 
 
 note("a third of the shapes (by the hash of the name) was kept aside while the rules were written")

@@ -149,7 +149,7 @@ def schemas_are_strict():
                 check(all(v is None or v in PAGE for v in p["enum"] if p is not definitions.get("flag")), "on the page: %r" % p["enum"])
 
 
-@case("top has sites or a tree, and no growth with a tree; several processes have a moment and sums, or no common clock")
+@case("top has sites or a tree, and no growth with a tree; several processes have a moment and sums, or no clock to compare")
 def either_or():
     for path in FILES:
         for device in read("top", path)["devices"]:
@@ -157,16 +157,23 @@ def either_or():
         for device in read("top", path, "--tree")["devices"]:
             equal((device["sites"], device["growth_from_t_ns"]), (None, None), path)
             equal(device["tree"]["bytes"], device["bytes"], path)
-    clocks = set()
-    for paths in (FILES[:2], RECORDED, FILES[:1] + RECORDED[:1]):
+    alignments = set()
+    no_clock = Trace(trace_id=0x4321)
+    no_clock.event("alloc", 10**9, api="cuMemAlloc_v2", device=0, ptr=1 << 40, bytes=1 << 20, space="device", result=0)
+    no_clock.flush(last=True)
+    other = os.path.join(FOLDER, "no-clock.zst")
+    with open(other, "wb") as f:
+        f.write(no_clock.bytes())
+    for paths in (FILES[:2], RECORDED, FILES[:1] + RECORDED[:1], FILES[:1] + [other]):
         d = json.loads(report("--json", *paths)[1])[-1]
-        clocks.add(d["same_clock"])
-        equal(d["moment"] is not None, d["same_clock"], paths)
+        alignments.add(d["alignment"])
+        equal((d["alignment"] == "clock", d["host_count"] == 1), (d["same_clock"], d["same_clock"]), paths)
+        equal(d["moment"] is not None, d["alignment"] is not None, paths)
         for gpu in d["gpus"]:
-            sums = [v for k, v in gpu.items() if k.endswith("_bytes") or k in ("unknown_count", "last_seen_count")]
-            equal(gpu["tracked_bytes"] is not None, d["same_clock"], paths)
-            check(d["same_clock"] or set(sums) == {None}, gpu)
-    equal(clocks, {False, True})
+            sums = [v for k, v in gpu.items() if k.endswith("_bytes") or k in ("unknown_count", "last_seen_count", "account")]
+            equal(gpu["tracked_bytes"] is not None, d["alignment"] is not None, paths)
+            check(d["alignment"] or set(map(str, sums)) == {"None"}, gpu)
+    equal(alignments, {"clock", "time-of-day", None})
 
 
 @case("operations, flags and spaces of the schema are those of events.def")

@@ -55,6 +55,7 @@ class Process:
         self.live = {}  # ptr -> (ordinal, bytes)
         self.held = {g: 0 for g in gpus}
         self.untracked = {g: 0 for g in gpus}
+        self.born = {}  # gpu -> when its context was created
         self.curve = []  # (t_ns, {gpu: bytes})
         self.first_ns = self.last_ns = None
         self.next_ptr = 0x7F0000000000
@@ -84,7 +85,11 @@ class World:
             self.random.shuffle(seen)
             self.processes.append(Process(1000 + i, seen[:self.random.randint(1, gpus)]))
 
-    def free(self, gpu):
+    def free(self, gpu, t=None):
+        """Now, or at a time, as far as processes are known then."""
+        if t is not None:
+            there = [p for p in self.processes if gpu in p.gpus]
+            return 80 * G - self.outside - sum(p.at(gpu, t) + p.untracked[gpu] * (p.born[gpu] <= t) for p in there)
         return 80 * G - self.outside - sum(p.held.get(gpu, 0) + p.untracked.get(gpu, 0) for p in self.processes)
 
     def step(self):
@@ -95,7 +100,7 @@ class World:
         for ordinal, gpu in enumerate(p.gpus):
             before = self.free(gpu)
             p.untracked[gpu] = self.random.randint(200, 600) * M
-            t = self.step()
+            t = p.born[gpu] = self.step()
             p.trace.event("context-create", t, api="cuDevicePrimaryCtxRetain", device=ordinal, context=7 + ordinal,
                           result=0, free_before_bytes=before, free_bytes=self.free(gpu), total_bytes=80 * G)
             p.note(t)
@@ -216,11 +221,17 @@ def compare_state(world, document, t):
             continue
         equal(shown["tracked_bytes"] + shown["untracked_or_others_bytes"] + shown["free_bytes"],
               shown["total_bytes"], what)
+        rows = {r["component"]: r["bytes"] for r in shown["account"]["rows"]}
+        expect(what + " account", (shown["account"]["capacity_bytes"], sum(rows.values())), (80 * G, 80 * G))
+        expect(what + " free of the account", rows.get("free", 0), world.free(gpu, t))
         if all(p.first_ns < t for p in there):
             expect(what + " rest", shown["untracked_or_others_bytes"], world.outside + sum(p.untracked[gpu] for p in there))
         if shown["untracked_bytes"] is not None:
             expect(what + " untracked", shown["untracked_bytes"], sum(p.untracked[gpu] for p in there))
             expect(what + " others", shown["other_processes_bytes"], world.outside)
+            expect(what + " others of the account", rows["others"], world.outside)
+            expect(what + " untracked of the account", sum(rows.get(k, 0) for k in ("contexts", "unmeasured")),
+                   sum(p.untracked[gpu] for p in there))
     return problems
 
 
@@ -245,9 +256,21 @@ def highest_sum():
     return problems
 
 
+def compare_siblings(world, p, own, t, gpu):
+    """What the account of a failure says that other traced processes held, against the world."""
+    (device,) = [d for d in own["devices"] if d["ordinal"] == p.gpus.index(gpu)]
+    rows = {r["component"]: r["bytes"] for r in device["account"]["crossing"]["rows"]}
+    others = device["memory"]["crossing"]["other_processes_bytes"]
+    want = sum(q.at(gpu, t) + q.untracked[gpu] for q in world.processes if q is not p and gpu in q.gpus)
+    there = rows.get("siblings", 0) + (rows.get("others", 0) if others is not None else rows.get("unmeasured", 0))
+    if others is not None and there != others:
+        return ["others are %d, but %d in the account" % (others, there)]
+    return [] if rows.get("siblings", 0) == min(want, there) else ["siblings: got %r, want %d of %d" % (rows, want, there)]
+
+
 @case("at the OOM: the last one that was not recovered, with what was free, of any process")
 def at_the_oom():
-    problems = []
+    problems, siblings = [], 0
     for seed in range(400 if FULL else 40):
         world = World(1000 + seed, 2 + seed % 7, 1 + seed % 2)
         world.run(30)
@@ -256,7 +279,9 @@ def at_the_oom():
             failed[p.pid] = world.fail(p)
             for q in world.processes:
                 world.sample(q, 0)
-        document, _ = table(*world.write("oom%d" % seed))
+        paths = world.write("oom%d" % seed)
+        document, _ = table(*paths)
+        documents = json.loads(report("--json", *paths)[1])
         pid = max(failed, key=lambda k: failed[k][0])
         t, number, gpu = failed[pid]
         moment = document["moment"]
@@ -268,6 +293,11 @@ def at_the_oom():
         shown = [g for g in document["gpus"] if int(g["uuid_hash"], 16) >> 48 == 0xAB00 + gpu][0]
         crossing = document["processes"][moment["process_index"]]["crossing"]
         equal(shown["free_bytes"], crossing["free_bytes"], "seed %d: free" % seed)
+        for p, own in zip(world.processes, documents):
+            if p.pid in failed:
+                problems += ["seed %d: %s" % (seed, text) for text in compare_siblings(world, p, own, *failed[p.pid][::2])]
+                siblings += 1
+    check(siblings > 40, siblings)
     return problems
 
 
@@ -288,15 +318,17 @@ def one(name, *arguments, **keywords):
     return write(name, simple(*arguments, **keywords).bytes())
 
 
-@case("another boot, another machine and an unknown clock: no common moment, no sums, own peaks")
+@case("another clock of which the time of day is not known: no common moment, no sums, own peaks")
 def no_common_clock():
     a = one("clock-a.zst", 1, [3 * M, 5 * M])
-    for name, facts in (("boot", {"boot": BOOT + 3600 * S}), ("host", {"host": "beef"}), ("time", {"clock__realtime_ns": "x"})):
+    for name, facts in (("time", {"clock__realtime_ns": "x"}), ("both", {"host": "beef", "clock__realtime_ns": "x"})):
         b = one("clock-%s.zst" % name, 2, [7 * M], **facts)
         document, code = table(a, b)
-        equal((code, document["same_clock"], document["moment"]), (0, False, None))
+        equal((code, document["same_clock"], document["alignment"], document["moment"]), (0, False, None, None))
+        equal((document["host_count"], document["time_of_day_drift_ns"]), (2, None))
         equal([p["devices"][0]["tracked_bytes"] for p in document["processes"]], [8 * M, 7 * M])
-        check(all(g[k] is None for g in document["gpus"] for k in ("tracked_bytes", "free_bytes", "untracked_or_others_bytes")))
+        check(all(g[k] is None for g in document["gpus"]
+                  for k in ("tracked_bytes", "account", "free_bytes", "untracked_or_others_bytes")))
         text = report(a, b)[1].decode()
         check("no common time" in text and "capacity" not in text, text)
     for name, facts in (("slew", {"boot": BOOT + S // 2}),

@@ -110,6 +110,67 @@ def judge_scenario(run):
     return problems
 
 
+def counted(path, name):
+    """By how much a counter grew from the first scrape that has it to the last one."""
+    with open(path, encoding="utf-8") as f:
+        values = [float(line.split()[-1]) for line in f if line.startswith(name)]
+    return int(values[-1] - values[0])
+
+
+def judge_metrics(run):
+    """The verdict with the server's metrics, whose counters are read here a second time."""
+    path, want = os.path.join(run.folder, "metrics.txt"), run.case["metrics"]
+    preempted, hits = counted(path, "vllm:num_preemptions_total"), counted(path, "vllm:prefix_cache_hits_total")
+    equal(preempted > 0, want == "preemption")
+    check(hits > 0 or want != "prefix-cache-pressure")
+    problems = []
+    for options in (("--metrics", path), ("--metrics", path, "--log", run.log_path)):
+        found = verdicts(run.traces[0], *options)
+        if names(found)[0] != want or (want == "none" and len(found) > 1):
+            problems.append(f"{options}: {names(found)}, not {want}")
+        if preempted and not any(f"grew by {preempted} " in e["text"] for e in found[0]["evidence"]):
+            problems.append(f"{preempted} preemptions: {found[0]['evidence']}")
+    said = re.sub(r"\s+", " ", report("explain", run.traces[0], "--metrics", path)[1].decode())
+    check(f"({want}, confidence" in said.split("wrong if")[0], said)
+    return problems
+
+
+def wanted_of_cache(path):
+    """(requests that fit, bytes of the cache that all wanted for one that it has), from the scrapes alone."""
+    share, most, at = 0, 0, {}
+    with open(path, encoding="utf-8") as f:
+        for line in [*f, "# scraped"]:
+            if line.startswith("# scraped") and at.get("running"):
+                most = max(most, at["running"] + at["waiting"])
+                share = max(share, at["usage"] / at["running"] if at["usage"] >= 0.9 else 0)
+            found = re.match(r"vllm:(?:num_requests_|kv_cache_)(running|waiting|usage)\S* (\S+)", line)
+            if found:
+                at[found[1]] = float(found[2])
+    return int(1 / share), share * most
+
+
+def judge_preemption(run):
+    fits, wanted = wanted_of_cache(os.path.join(run.folder, "metrics.txt"))
+    found = verdicts(run.traces[0], "--metrics", os.path.join(run.folder, "metrics.txt"))[0]
+    values = {a["flag"]: (a["from"], a["to"]) for a in found["advice"]}
+    words, now = run.case["command"], run.case["arguments"]["kv_cache_memory_bytes"]
+    equal(values["--max-num-seqs"], (words[words.index("--max-num-seqs") + 1], str(fits)))
+    from_, to = map(int, values["--kv-cache-memory-bytes"])
+    equal(from_, now)
+    check(0 <= to - now * wanted <= M, values)
+
+
+def judge_command(run):
+    """Advice on a flag of the command line says from which value, without a log."""
+    words, seen = run.case["command"], 0
+    for trace in run.traces:
+        for a in verdicts(trace)[0]["advice"]:
+            if a["flag"] in words:
+                equal(a["from"], words[words.index(a["flag"]) + 1])
+                seen += 1
+    check(seen or not run.case["error"], "no advice names a flag of the command line")
+
+
 def judge_evidence(run):
     """The first evidence of a failed run is its refused request: of the size that PyTorch's message names."""
     said, problems = vllm_log.refusal(run.log), []
@@ -128,7 +189,7 @@ def judge_evidence(run):
 
 # ---- advice, computed a second time ----------------------------------------------------------------
 
-def need_of(trace, shown, log_settings):
+def need_of(trace, shown, log_settings, given=()):
     """How much more than is free has to be left outside of the KV cache, by PHASES.md and VERDICTS.md."""
     rows = {r["component"]: r["bytes"] for r in shown["devices"][0]["account"]["crossing"]["rows"]}
     phases = json.loads(read_json("phases", "--sysroot=/nowhere", trace))["phases"]
@@ -141,8 +202,11 @@ def need_of(trace, shown, log_settings):
     if stack == "kv-cache":
         have = rows.get("kv-cache", 0)
         to_come = whole - have if whole > have else shown["crossing"]["requested_bytes"]
+    if stack == "graphs":
+        to_come = graphs_to_come(dump, shown["crossing"]["event"], given)
     serves = stack == "serve" and shown["crossing"]["component"] == "activations"
-    return max(shown["crossing"]["cause"]["missing_bytes"], profile + profile // (2 if serves else 8) + to_come - there)
+    missing = (shown["crossing"]["cause"] or {}).get("missing_bytes") or 0
+    return max(missing, profile + profile // (2 if serves else 8) + to_come - there)
 
 
 def idle_segments(dump, until):
@@ -163,6 +227,17 @@ def idle_segments(dump, until):
     def has(ptrs, start):
         return any(start <= p < start + live[start] for p in ptrs)
     return sum(n for start, n in live.items() if has(used, start) and not has(blocks, start))
+
+
+def graphs_to_come(dump, until, given):
+    """What the executables of the sizes that are left take, if each takes what those so far did. given: the words of a
+    command line."""
+    config = json.loads(given[given.index("--compilation-config") + 1]) if "--compilation-config" in given else {}
+    sizes = config.get("cudagraph_capture_sizes", []) if config.get("cudagraph_mode") == "FULL_DECODE_ONLY" else []
+    made = [e["free_before_bytes"] - e["free_bytes"] for e in dump[:until]
+            if (e["api"] or "").startswith("cudaGraphInstantiate") and e["result"] == 0
+            and not any("profile" in (f["name"] or "") for f in e["stack"])]
+    return max(0, len(sizes) - len(made)) * sum(made) // len(made) if made else 0
 
 
 def rise_of_profile(dump, phases):
@@ -188,10 +263,15 @@ def judge_advice(run):
     problems = []
     for trace in run.traces:
         shown = summary(trace, "--log", run.log_path)
-        if not shown["crossing"] or not (shown["crossing"].get("cause") or {}).get("missing_bytes"):
+        if not shown["crossing"]:
             continue
         log_settings = shown["companions"]["log"]["settings"]
         for a in shown["verdicts"][0]["advice"]:
+            if a["flag"] == "--gpu-memory-utilization" and a["to"]:
+                need = need_of(trace, shown, log_settings, run.case.get("command", ()))
+                cents = math.ceil(need * 100 / shown["devices"][0]["capacity_bytes"])
+                if round((float(a["from"]) - float(a["to"])) * 100) != cents:
+                    problems.append(f"{a}: {cents} hundredths were computed")
             if a["flag"] != "--kv-cache-memory-bytes" or not a["to"]:
                 continue
             want = (int(a["from"]) - need_of(trace, shown, log_settings)) // (16 * M) * (16 * M)
@@ -205,10 +285,10 @@ def advice_of_runs():
     problems, seen = [], 0
     for name in sorted(os.listdir(VLLM)):
         run = Run(name)
-        if "kv_cache_memory_bytes" in run.case["arguments"] and run.case["refused"]:
+        if run.case["refused"]:
             problems += [f"{name}: {p}" for p in judge_advice(run)]
             seen += 1
-    check(seen >= 6)
+    check(seen >= 15, seen)
     return problems
 
 
@@ -436,5 +516,11 @@ def shown():
 
 for each in sorted(os.listdir(VLLM)):
     case(f"{each}: the right scenario is the first")(lambda name=each: judge_scenario(Run(name)))
+    if Run(each).case.get("metrics"):
+        case(f"{each}: with the server's metrics it is the right scenario")(lambda name=each: judge_metrics(Run(name)))
+    if Run(each).case.get("metrics") == "preemption":
+        case(f"{each}: the advice fits the scrapes")(lambda name=each: judge_preemption(Run(name)))
+    if Run(each).case.get("command"):
+        case(f"{each}: advice begins at the value of the command line")(lambda name=each: judge_command(Run(name)))
     case(f"{each}: the evidence is of the request that failed")(lambda name=each: judge_evidence(Run(name)))
 main()

@@ -4,6 +4,7 @@
 of vLLM's log, and the failure that `oom` shows against the one that the case is of."""
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -83,6 +84,60 @@ def judge(golden):
     return problems + (shown_failure(golden, events) if golden.case["refused"] else no_failure(golden))
 
 
+# ---- the command line ------------------------------------------------------------------------------
+
+FLAGS = os.path.join(ROOT, "include/cutrace/format/cli_flags.def")
+SAID_FLAGS = ("gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "enforce_eager",
+              "kv_cache_memory_bytes", "tensor_parallel_size", "load_format")
+
+
+def kinds_of_flags():
+    with open(FLAGS, encoding="utf-8") as f:
+        return dict(re.findall(r'^CT_CLI_FLAG\("([\w.-]+)", (\w+)', f.read(), re.M))
+
+
+def given(words):
+    """Name -> value of what a command line gives; a switch has none."""
+    out = {"model": words[2]}
+    for i, word in enumerate(words):
+        if word.startswith("--"):
+            out[word[2:]] = None if words[i + 1:i + 2] == [] or words[i + 1].startswith("--") else words[i + 1]
+    return out
+
+
+def recorded(name, value, kinds):
+    """What the recorder may keep of it, by cli_flags.def: flag -> value."""
+    if kinds[name] == "SWITCH":
+        return {name: "true"}
+    if kinds[name] == "NAME":
+        return {name: os.path.basename(value)}
+    if kinds[name] != "HIDDEN":
+        return {name: value}
+    inner = {f"{name}.{k.replace('_', '-')}": str(v) for k, v in json.loads(value).items()}
+    return {name: "<given>", **{k: v for k, v in inner.items() if k in kinds}}
+
+
+def flags_of(golden):
+    """Every process behind `vllm serve` has the flags of that command line, an ancestor's, and no other ones."""
+    kinds, want, problems = kinds_of_flags(), {}, []
+    for name, value in given(golden.case["command"]).items():
+        if name in kinds:
+            want.update(recorded(name, value, kinds))
+    for trace in golden.traces:
+        info = json.loads(read_json("info", trace))["info"]
+        have = {k[5:]: v for k, v in info.items() if k.startswith("flag.") and not k.endswith(".from")}
+        if have != want:
+            problems.append(f"{trace}: flags {have}, the command line has {want}")
+        if info.get("version.vllm") != golden.case["vllm"] or info.get("process.program") != "vllm":
+            problems.append(f"{trace}: vLLM {info.get('version.vllm')}, program {info.get('process.program')}")
+        said = re.search(r"non-default args: (.*)", golden.log)[1]
+        for name in SAID_FLAGS:
+            value = re.search(rf"'{name}': '?([\w.]+)", said)
+            if value and have.get(name.replace("_", "-"), "").lower() != value[1].lower():
+                problems.append(f"{trace}: vLLM says {name} {value[1]}, the trace {have.get(name.replace('_', '-'))}")
+    return problems
+
+
 def without(events, op):
     """The events but the last one of this operation on device memory that has a stack."""
     number = max(i for i, e in enumerate(events) if e["op"] == op and e["stack"] and e["space"] != "host")
@@ -114,4 +169,6 @@ def planted_faults():
 for each in sorted(os.listdir(FOLDER)) if os.path.isdir(FOLDER) else []:
     case(f"{each}: every view reads it")(lambda name=each: every_view(Golden(name)))
     case(f"{each}: it says what vLLM says")(lambda name=each: judge(Golden(name)))
+    if Golden(each).case.get("command"):
+        case(f"{each}: it has the flags of its command line")(lambda name=each: flags_of(Golden(name)))
 main()

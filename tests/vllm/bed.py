@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs vLLM on the simulated GPU under libcutrace.so.
 
-A run sees a machine of its own (namespaces for mounts and the host's name): the packages in /opt/vllm, the build in
-/opt/cutrace, its home in /opt/run. So what it records names no path and no host of this machine, and two machines make
-the same traces."""
+A run sees a machine of its own (namespaces for mounts, network and the host's name): the packages in /opt/vllm, what
+was built in /opt/lib, its home in /opt/run. So what it records names no path and no host of this machine, and two
+machines make the same traces."""
 import fcntl
 import glob
 import hashlib
@@ -23,6 +23,7 @@ import stand_ins  # noqa: E402
 import wheels  # noqa: E402
 from tap import BUILD, LIBRARY, ROOT, SIM  # noqa: E402
 
+CUTRACE = os.path.join(BUILD, "cutrace")
 FETCH = os.path.join(ROOT, "scripts/fetch-vllm.py")
 VERSION = os.environ.get("CUTRACE_VLLM") or cases.NEWEST
 FOLDER = os.path.join(BUILD, "tests/vllm", VERSION)
@@ -38,7 +39,8 @@ PLACES = {
     "LD_LIBRARY_PATH": "/opt/sim:/opt/stand-ins:/opt/python/lib", "SIM_LEDGER": "/opt/run/ledger.%p",
     "LD_PRELOAD": "/opt/lib/libcutrace.so", "CUTRACE_OUTPUT": "/opt/run/trace.%p.zst",
 }
-NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--uts"]
+NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount", "--uts", "--net"]
+LOOPBACK = ["ip", "link", "set", "lo", "up"]  # all of its network: two servers may have the same port
 Unavailable = wheels.Unavailable
 
 
@@ -72,6 +74,10 @@ def digest_of_sources():
     return digest.hexdigest()[:16]
 
 
+def model_of(case):
+    return f"/opt/bed/models/{case.model}"
+
+
 class Run:
     """What one run left behind."""
 
@@ -97,8 +103,8 @@ class Run:
 
 class Bed:
     def __init__(self):
-        if subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode:
-            raise Unavailable("this machine lets nobody make namespaces (unshare --user --mount)")
+        if subprocess.run([*NAMESPACES, *LOOPBACK], capture_output=True, check=False).returncode:
+            raise Unavailable("this machine lets nobody make namespaces (unshare --user --mount --net, ip)")
         self.packages = packages()
         self.python, = wheels.interpreter(python_of(self.packages))
         self.stand_ins = os.path.join(FOLDER, f"stand-ins-{digest_of_sources()}")
@@ -132,9 +138,10 @@ class Bed:
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(os.path.join(folder, "home"))
         mounts, python = self._mounts(folder)
-        lines = ["set -e", "mount -t tmpfs none /opt", f"hostname {HOST}",
+        lines = ["set -e", "mount -t tmpfs none /opt", f"hostname {HOST}", shlex.join(LOOPBACK),
                  "mkdir /opt/lib", "touch /opt/lib/libcutrace.so",
-                 f"mount --bind {shlex.quote(LIBRARY)} /opt/lib/libcutrace.so"]
+                 f"mount --bind {shlex.quote(LIBRARY)} /opt/lib/libcutrace.so", "touch /opt/lib/cutrace",
+                 f"mount --bind {shlex.quote(CUTRACE)} /opt/lib/cutrace"]
         for there, here in mounts.items():
             lines.append(f"mkdir {there}; mount --bind {shlex.quote(os.path.realpath(here))} {there}")
         settings = [f"{k}={v}" for k, v in self._environment(environment).items()]
@@ -150,5 +157,6 @@ class Bed:
 
     def serve(self, name, case):
         """A case of cases.py."""
-        words = json.dumps({"model": f"/opt/bed/models/{case.model}", "arguments": case.arguments, "steps": case.steps})
+        words = json.dumps({"model": model_of(case), "arguments": case.arguments, "steps": case.steps,
+                            "metrics": case.metrics})
         return self.run(self.folder_of(name), ["/opt/bed/" + case.program, words], case.environment)

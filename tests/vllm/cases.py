@@ -56,6 +56,7 @@ class Case:
     refused: str = ""
     says: str = ""  # what the log must say beside
     program: str = "serve.py"
+    metrics: str = ""  # of the trace with the server's metrics; "": they are not recorded
     processes: int = 1
 
     @property
@@ -210,13 +211,45 @@ MODELS = [
          steps=[["generate", {}], ["update_weights", {"model": "/opt/bed/models/llama-tiny"}], ["generate", {}]]),
     Case("multimodal", "pictures: the encoder's profile run, and four requests with one picture each",
          model="llava-small", arguments=PICTURES, steps=[["generate_images", {}]]),
-    Case("http-server", "the HTTP server, its engine in a process of its own", program="http_server.py",
-         environment={"VLLM_ENABLE_V1_MULTIPROCESSING": 1}),
     Case("tensor-parallel", "two devices, a worker process for each", processes=2,
          arguments={"tensor_parallel_size": 2}, environment={"SIM_DEVICES": 2, "VLLM_ENABLE_V1_MULTIPROCESSING": 1}),
 ]
 
-TABLE = [*STARTS, *STARTS_THAT_FAIL, *SERVING, *SLEEP, *MODELS]
+# By the command `vllm serve`: an API server, and the engine in a process of its own, whose trace has the flags.
+COMMAND = {"program": "http_server.py", "environment": {"VLLM_ENABLE_V1_MULTIPROCESSING": 1}}
+MANY_GRAPHS = full_graphs(*(1, 2, 4), *range(8, 73, 8))
+SERVERS = [
+    Case("http-server", "vllm serve, its engine in a process of its own", **COMMAND, metrics="none",
+         arguments={"gpu_memory_utilization": 0.88, "max_num_seqs": 64, "max_num_batched_tokens": 4096},
+         steps=[["generate", {}], ["generate", {"requests": 16, "prompt": 200, "at_once": 8, "scrapes_more": 20}]]),
+    Case("http-server-tensor-parallel", "vllm serve of two devices: three processes behind the API server",
+         program="http_server.py", processes=2,
+         environment={"VLLM_ENABLE_V1_MULTIPROCESSING": 1, "SIM_DEVICES": 2},
+         arguments={"gpu_memory_utilization": 0.8, "max_model_len": 1024, "max_num_seqs": 32,
+                    "tensor_parallel_size": 2}),
+    Case("http-server-graphs", "vllm serve, and its budget leaves no room for executable graphs",
+         program="http_server.py",
+         environment={"VLLM_ENABLE_V1_MULTIPROCESSING": 1, "SIM_GRAPH_KB": 65536,
+                      "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": 0},
+         arguments={"gpu_memory_utilization": 0.97, "max_num_seqs": 128, **MANY_GRAPHS},
+         phase="capture_model", component="CUDA graphs", cause="gpu_memory_utilization",
+         scenario="graph-capture", error="CUDA error: out of memory", refused="cudaGraphInstantiateWithFlags"),
+    Case("http-server-preemption", "vllm serve, and a KV cache too small for all requests at once", **COMMAND,
+         model="llama-tiny", metrics="preemption",
+         arguments={"gpu_memory_utilization": 0.9, "kv_cache_memory_bytes": 16 * MIB, "max_num_seqs": 64},
+         steps=[["generate", {"requests": 32, "prompt": 128, "tokens": 128, "at_once": 32, "scrapes_more": 15}]]),
+    # 256 blocks of 16 tokens. Four conversations begin alike and stay; twenty-four do not, and fill the cache. A prompt
+    # ends behind the begin of a block, and the answer is within that block: nothing is preempted.
+    Case("http-server-prefix-cache", "vllm serve, and a KV cache too small for what requests have in common", **COMMAND,
+         model="llama-tiny", metrics="prefix-cache-pressure",
+         arguments={"gpu_memory_utilization": 0.9, "kv_cache_memory_bytes": 16 * MIB, "max_num_seqs": 64},
+         steps=[["generate", {"requests": 8, "prompt": 529, "shared": 512, "beginnings": 4, "tokens": 15, "at_once": 4,
+                              "scrapes_more": 15}],
+                ["generate", {"requests": 96, "prompt": 529, "shared": 512, "beginnings": 24, "tokens": 15,
+                              "at_once": 24, "scrapes_more": 25}]]),
+]
+
+TABLE = [*STARTS, *STARTS_THAT_FAIL, *SERVING, *SLEEP, *MODELS, *SERVERS]
 # Older versions, as scripts/vllm-VERSION.pins have them: the cases that each has -> what differs there.
 VERSIONS = {
     NEWEST: {case.name: {} for case in TABLE},

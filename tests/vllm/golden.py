@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 
+import bed
+import http_server
 from cases import golden_name
 
 TARGET = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../report/vllm")
@@ -24,6 +26,8 @@ def said(row, log):
 
 def case_of(row, run, version):
     words = dataclasses.asdict(row)
+    if row.program == "http_server.py":
+        words["command"] = http_server.command(bed.model_of(row), row.arguments)
     return {"vllm": version, **words, "said": said(row, run.log),
             "traces": [trace_name(i) for i in range(len(run.traces))]}
 
@@ -43,6 +47,8 @@ def write(row, run, version, report, target=TARGET):
         if os.path.exists(trace + ".journal"):  # a worker that was killed
             shutil.copyfile(trace + ".journal", copy + ".journal")
             subprocess.run([report, "seal", copy], check=True, stdout=subprocess.DEVNULL)
+    if row.metrics:
+        shutil.copyfile(run.path(http_server.METRICS), os.path.join(folder, http_server.METRICS))
     with open(os.path.join(folder, "log.txt"), "w", encoding="utf-8") as f:
         f.writelines(line + "\n" for line in run.log.splitlines() if not LEFT_OUT.search(line))
     with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:

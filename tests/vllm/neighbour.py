@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another process on the same simulated device (SIM_SHM): takes all but so many MiB, says how much, and holds it until
-its standard input ends.  neighbour.py MIB [DEVICE]"""
+"""Another process on the same simulated device (SIM_SHM): takes all but so many MiB, or so many bytes, says how much,
+and holds it until its standard input ends.  neighbour.py MIB|=BYTES [DEVICE]"""
 import ctypes
 import sys
 
@@ -19,7 +19,8 @@ call("cuInit", 0)
 call("cuDevicePrimaryCtxRetain", ctypes.byref(context), int((sys.argv[2:] or [0])[0]))
 call("cuCtxSetCurrent", context)
 call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-size = free.value - int(sys.argv[1]) * MIB
+wanted = sys.argv[1]
+size = int(wanted[1:]) if wanted.startswith("=") else free.value - int(wanted) * MIB
 if size <= 0:
     sys.exit(f"only {free.value} bytes are free")
 call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))

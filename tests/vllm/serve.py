@@ -60,10 +60,23 @@ def leave_free(_, mib):
     held.append(torch.empty(free - mib * MIB, dtype=torch.uint8, device="cuda"))
 
 
-def neighbour(_, leaves, device=0):
-    """Another process on the same device takes all but so many MiB."""
+def take(_, size):
+    """The same with so many bytes."""
+    import torch
+    held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+
+
+def give_back(_):
+    import torch
+    held.clear()
+    torch.cuda.empty_cache()
+
+
+def neighbour(_, leaves=0, device=0, size=None):
+    """Another process on the same device takes all but so many MiB, or so many bytes."""
+    wanted = f"={size}" if size else str(leaves)
     hidden = ("LD_PRELOAD", "PYTHONPATH")
-    other = subprocess.Popen([sys.executable, os.path.join(HERE, "neighbour.py"), str(leaves), str(device)], text=True,
+    other = subprocess.Popen([sys.executable, os.path.join(HERE, "neighbour.py"), wanted, str(device)], text=True,
                              env={k: v for k, v in os.environ.items() if k not in hidden},
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     held.append(other)
@@ -103,8 +116,8 @@ def leak(llm, rounds, mib, **words):
         generate(llm, **words)
 
 
-STEPS = {f.__name__: f for f in (generate, generate_images, leave_free, neighbour, sleep, wake_up, update_weights,
-                                 leak)}
+STEPS = {f.__name__: f for f in (generate, generate_images, leave_free, take, give_back, neighbour, sleep, wake_up,
+                                 update_weights, leak)}
 
 
 def main():

@@ -126,17 +126,17 @@ static int show_with_companions(struct ct_view *v, int in_list) {
     return status;
 }
 
-// What is wanted of each trace.
-struct request {
-    const struct ct_arguments *arguments;
-    const struct ct_terminal *terminal;
-    const struct ct_phase_rules *rules;
+// Where a report is one of several: `in_list` of JSON, and of the traces that are looked at together
+// (NULL: each for itself) the position of this one.
+struct place {
+    int in_list;
+    const struct ct_processes *processes;
+    size_t process;
     struct ct_page *page; // of the command html
-    int in_list;          // each is an element of a JSON list
 };
 
-static int report(const struct request *q, const char *path) {
-    const struct ct_arguments *o = q->arguments;
+static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                  const struct ct_phase_rules *rules, const char *path, const struct place *place) {
     struct ct_trace trace = {.details =
                                  o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
                              .no_journal = o->no_journal,
@@ -147,23 +147,25 @@ static int report(const struct request *q, const char *path) {
     struct ct_error error;
     int status;
     if (ct_trace_open(&trace, path, &error)) {
-        status = report_error(&error, q->in_list);
+        status = report_error(&error, place->in_list);
     } else {
         struct ct_view v = {.options = o,
-                            .terminal = q->terminal,
+                            .terminal = terminal,
                             .trace = &trace,
                             .sites = &sites,
                             .phases = &phases,
-                            .page = q->page};
-        v.out = o->json ? stdout : ct_terminal_open_text(q->terminal, stdout);
+                            .processes = place->processes,
+                            .process = place->process,
+                            .page = place->page};
+        v.out = o->json ? stdout : ct_terminal_open_text(terminal, stdout);
         if (shows_frames(o->command))
             ct_source_locations_look_up(&trace.definitions, &o->lines);
         ct_call_sites_init(&sites, &trace.definitions);
-        ct_phases_init(&phases, &trace.definitions, q->rules);
+        ct_phases_init(&phases, &trace.definitions, rules);
         sites.all_frames = o->all_frames;
         if (o->have_demangling)
             sites.in_text = sites.in_json = o->demangling;
-        status = show_with_companions(&v, q->in_list);
+        status = show_with_companions(&v, place->in_list);
         if (v.out != stdout)
             fclose(v.out);
         ct_phases_free(&phases);
@@ -184,30 +186,44 @@ static void print_title(const struct ct_terminal *terminal, const char *path, in
     printf(" ==%s\n", terminal->reset);
 }
 
-// The summary of several traces is one table. Its JSON follows those of the traces.
-static int report_processes(const struct ct_arguments *o, const struct ct_terminal *terminal) {
+// Whether the command looks at several traces together.
+static int is_of_processes(const struct ct_arguments *o) {
+    if (o->path_count < 2 || (o->command != CT_COMMAND_summary && o->command != CT_COMMAND_explain))
+        return 0;
+    for (int i = 0; i < o->path_count && o->command == CT_COMMAND_explain; i++)
+        if (!ct_explain_is_trace_file(o->paths[i]))
+            return 0;
+    return 1;
+}
+
+// The summary of several traces is one table, and their verdicts are one list.
+static int report_processes(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                            const struct ct_phase_rules *rules) {
+    struct ct_processes_shown s;
     struct ct_error error;
-    if (ct_processes_check_options(o, &error))
-        return o->json ? CT_EXIT_OK : report_error(&error, 0);
-    if (o->json)
-        putchar(',');
-    return ct_processes_print(o, terminal, o->json ? NULL : warn_incomplete);
+    if (ct_processes_check_options(o, &error) ||
+        ct_processes_read(&s, o, terminal, rules, warn_incomplete, &error))
+        return report_error(&error, 0);
+    const int status = ct_processes_print(&s);
+    ct_processes_close(&s);
+    return status;
 }
 
 // A text has no trace, and neither has a snapshot.
-static int explain_input(const struct request *q, struct ct_explain_input *input,
-                         struct ct_error *error) {
-    const struct ct_arguments *o = q->arguments;
+static int explain_input(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                         struct ct_explain_input *input, struct ct_error *error) {
     if (o->log || o->metrics || o->rules) {
         (void)ct_error_set(error, CT_EXIT_USAGE,
                            "%.400s is no trace: --log, --metrics and --rules stand beside one",
                            input->path);
         return error->status;
     }
-    return ct_explain_print(o, q->terminal, input, error);
+    return ct_explain_print(o, terminal, input, error);
 }
 
-static int explain(const struct request *q, const char *path) {
+static int explain(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                   const struct ct_phase_rules *rules, const char *path,
+                   const struct place *place) {
     struct ct_explain_input input;
     struct ct_error error;
     int is_trace = 0, status = ct_explain_open(&input, path, &error);
@@ -216,28 +232,75 @@ static int explain(const struct request *q, const char *path) {
     if (is_trace)
         status = ct_explain_make_seekable(&input, &error);
     else if (!status)
-        status = explain_input(q, &input, &error);
+        status = explain_input(o, terminal, &input, &error);
     ct_explain_close(&input);
     if (status)
-        return report_error(&error, q->in_list);
-    return is_trace ? report(q, input.path) : status;
+        return report_error(&error, place->in_list);
+    return is_trace ? report(o, terminal, rules, input.path, place) : status;
 }
 
-static int report_one(const struct request *q, const char *path) {
-    return q->arguments->command == CT_COMMAND_explain ? explain(q, path) : report(q, path);
+static int report_one(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                      const struct ct_phase_rules *rules, const char *path,
+                      const struct place *place) {
+    return o->command == CT_COMMAND_explain ? explain(o, terminal, rules, path, place)
+                                            : report(o, terminal, rules, path, place);
+}
+
+// One report after the other; in JSON an element of a list for each, and one of `together`.
+static int report_each(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       const struct ct_phase_rules *rules, struct ct_processes_shown *together) {
+    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
+    struct place place = {.in_list = o->json && several,
+                          .processes = together ? &together->all : NULL};
+    int status = CT_EXIT_OK;
+    if (place.in_list)
+        putchar('[');
+    if (!o->path_count)
+        status = report_one(o, terminal, rules, "-", &place);
+    for (int i = 0; i < o->path_count; i++) {
+        if (place.in_list && i)
+            putchar(',');
+        if (!o->json && several)
+            print_title(terminal, o->paths[i], i == 0);
+        fflush(stdout);
+        place.process = (size_t)i;
+        const int one = report_one(o, terminal, rules, o->paths[i], &place);
+        status = status > one ? status : one;
+    }
+    if (together) {
+        putchar(',');
+        (void)ct_processes_print(together); // of the same traces: the same status
+    }
+    if (place.in_list)
+        fputs("]\n", stdout);
+    return status;
+}
+
+// The document of all traces follows those of each, unless the options are about one of them.
+static int report_list(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       const struct ct_phase_rules *rules) {
+    struct ct_processes_shown together;
+    struct ct_error error;
+    if (ct_processes_check_options(o, &error))
+        return report_each(o, terminal, rules, NULL);
+    if (ct_processes_read(&together, o, terminal, rules, NULL, &error))
+        return report_error(&error, 0);
+    const int status = report_each(o, terminal, rules, &together);
+    ct_processes_close(&together);
+    return status;
 }
 
 // One page of all traces that can be read.
-static int report_page(struct request *q) {
-    const struct ct_arguments *o = q->arguments;
+static int report_page(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       const struct ct_phase_rules *rules) {
     struct ct_page page;
+    const struct place place = {.page = &page};
     struct ct_error error;
     int status = CT_EXIT_OK;
     if (ct_page_begin(&page, o, &error))
         return report_error(&error, 0);
-    q->page = &page;
     for (int i = 0; i < (o->path_count ? o->path_count : 1); i++) {
-        const int one = report(q, o->path_count ? o->paths[i] : "-");
+        const int one = report(o, terminal, rules, o->path_count ? o->paths[i] : "-", &place);
         status = status > one ? status : one;
     }
     if (ct_page_end(&page, &error))
@@ -246,48 +309,22 @@ static int report_page(struct request *q) {
     return status;
 }
 
-static int report_each(const struct request *q, int is_table) {
-    const struct ct_arguments *o = q->arguments;
-    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
-    int status = CT_EXIT_OK;
-    if (q->in_list)
-        putchar('[');
-    if (!o->path_count)
-        status = report_one(q, "-");
-    for (int i = 0; i < o->path_count; i++) {
-        if (q->in_list && i)
-            putchar(',');
-        if (!o->json && several)
-            print_title(q->terminal, o->paths[i], i == 0);
-        fflush(stdout);
-        const int one = report_one(q, o->paths[i]);
-        status = status > one ? status : one;
-    }
-    if (is_table)
-        (void)report_processes(o, q->terminal); // of the same traces: the same status
-    if (q->in_list)
-        fputs("]\n", stdout);
-    return status;
-}
-
 static int report_all(const struct ct_arguments *o, const struct ct_terminal *terminal) {
-    const int several = o->path_count > 1 && o->command != CT_COMMAND_dump;
-    const int is_table = several && o->command == CT_COMMAND_summary;
     struct ct_phase_rules rules = {.count = 0};
-    struct request q = {.arguments = o, .terminal = terminal, .rules = &rules};
     struct ct_error error;
     int status = CT_EXIT_OK;
     if (o->rules && ct_phase_rules_read(&rules, o->rules, &error)) {
         ct_phase_rules_free(&rules);
         return report_error(&error, 0);
     }
-    q.in_list = o->json && several && o->command != CT_COMMAND_html;
-    if (is_table && !q.in_list)
-        status = report_processes(o, terminal);
-    else if (o->command == CT_COMMAND_html)
-        status = report_page(&q);
+    if (o->command == CT_COMMAND_html)
+        status = report_page(o, terminal, &rules);
+    else if (!is_of_processes(o))
+        status = report_each(o, terminal, &rules, NULL);
+    else if (o->json)
+        status = report_list(o, terminal, &rules);
     else
-        status = report_each(&q, is_table);
+        status = report_processes(o, terminal, &rules);
     ct_phase_rules_free(&rules);
     return status;
 }

@@ -41,6 +41,25 @@ plain() { # standard input holds no terminal sequences
     done
 }
 
+@test "several traces: one screen, and one list of verdicts over all of them" {
+    vllm="$ROOT/tests/report/vllm"
+    set -- "$vllm"/load-model/trace.zst "$vllm"/neighbour/trace.zst "$vllm"/logits/trace.zst "$vllm"/eager/trace.zst
+    COLUMNS=80 "$report" "$@" >out
+    cat out
+    [ "$(wc -l <out)" -le 24 ]
+    head -n 1 out | grep -q '^OUT OF MEMORY: pid '
+    grep -q '^  verdict ' out
+    COLUMNS=80 "$report" explain "$@" >out
+    cat out
+    [ "$(grep -c '^verdict: ' out)" -eq 1 ]
+    [ "$(grep -c '^also possible: ' out)" -eq 2 ]
+    [ "$(grep -c '^  of  *pid ' out)" -eq 3 ]
+    lacks '^== ' <out
+    "$report" explain --json "$@" | valid explain >out
+    grep -q '"schema":"cutrace.processes/2"' out
+    "$report" explain "$vllm"/logits/trace.zst "$vllm"/logits/log.txt | grep -c '^== ' | grep -q '^2$'
+}
+
 @test "summary has at most 24 lines with many devices, call sites, readings and refusals" {
     python3 - <<END
 import sys

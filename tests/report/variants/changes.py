@@ -2,6 +2,7 @@
 """What a variant changes in the records of a trace. A change is a function of a Whole trace and of a random generator.
 It returns another Whole, or None if the trace has nothing to change in this way."""
 import fractions
+import random
 
 import mktrace
 
@@ -325,6 +326,14 @@ def both(first, second):
         changed = first(whole, rng)
         return changed and second(changed, rng)
     change.__name__ = f"{first.__name__} + {second.__name__}"
+    return change
+
+
+def again(first):
+    """A change with other random numbers."""
+    def change(whole, rng):
+        return first(whole, random.Random(f"again {rng.random()}"))
+    change.__name__ = f"{first.__name__} again"
     return change
 
 

@@ -45,6 +45,7 @@ UNDECIDED = ("blocks", "elsewhere-3", "pools", "python", "refused-3")
 A_FAILURE = tuple(s for s in SCENARIOS if s not in ("none", "recovered"))
 
 UNSURE = ("unknown", "incomplete")
+UNREADABLE = "unreadable"  # the only chunk is torn
 # What is taken away: what a first verdict may be besides the right one. UNSURE is counted apart.
 TAKEN = {
     None: (),
@@ -74,9 +75,13 @@ REST = {
 BEFORE = {"leak": ("leak",)}
 
 
+# A new salt is drawn when details of variants that are kept aside were looked at: then they no longer are.
+SALT = "2"
+
+
 def is_kept_aside(name):
     """A third of the sources, by their names, whose details nobody looks at while the rules are written."""
-    return hashlib.sha256(name.encode()).digest()[0] % 3 == 0
+    return hashlib.sha256(f"{SALT} {name}".encode()).digest()[0] % 3 == 0
 
 
 def accepted(name, taken):

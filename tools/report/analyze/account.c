@@ -86,11 +86,18 @@ static void add_untracked(struct ct_account *a, const struct ct_breakdown *m) {
     set_row(a, CT_ACCOUNT_UNMEASURED, unmeasured, m->moved_on);
 }
 
-void ct_account_make(struct ct_account *a, struct ct_phases *phases,
-                     const struct ct_live_totals *totals) {
-    const struct ct_breakdown *m = &totals->split;
-    *a = (struct ct_account){.split_known = m->split_known};
-    add_tracked(a, phases, totals);
+void ct_account_add_tracked(struct ct_account *a, const struct ct_account *of) {
+    a->tracked += of->tracked;
+    a->managed += of->managed;
+    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++) {
+        a->row[i].bytes += of->row[i].bytes;
+        a->row[i].count += of->row[i].count;
+        a->row[i].inferred |= of->row[i].inferred;
+    }
+}
+
+void ct_account_complete(struct ct_account *a, const struct ct_breakdown *m) {
+    a->split_known = m->split_known;
     if (!m->used_known || m->used < m->tracked) // (more than the whole device: contradictory)
         return;
     a->known = 1;
@@ -105,9 +112,24 @@ void ct_account_make(struct ct_account *a, struct ct_phases *phases,
     CT_ASSERT(ct_account_sum(a) == a->capacity);
 }
 
+void ct_account_make(struct ct_account *a, struct ct_phases *phases,
+                     const struct ct_live_totals *totals) {
+    *a = (struct ct_account){.tracked = 0};
+    add_tracked(a, phases, totals);
+    ct_account_complete(a, &totals->split);
+}
+
+// Where NVML did not report, what is not measured has the memory of others, too.
+static enum ct_account_row_kind find_others(const struct ct_account *a) {
+    return a->split_known ? CT_ACCOUNT_OTHERS : CT_ACCOUNT_UNMEASURED;
+}
+
+uint64_t ct_account_others(const struct ct_account *a) {
+    return a->row[find_others(a)].bytes;
+}
+
 void ct_account_set_siblings(struct ct_account *a, uint64_t bytes) {
-    const enum ct_account_row_kind from =
-        a->split_known ? CT_ACCOUNT_OTHERS : CT_ACCOUNT_UNMEASURED;
+    const enum ct_account_row_kind from = find_others(a);
     const uint64_t there = a->row[from].bytes, part = bytes < there ? bytes : there;
     a->row[from].bytes -= part;
     a->row[from].inferred |= part != 0;

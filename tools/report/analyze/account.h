@@ -35,9 +35,15 @@ struct ct_account {
 // Divides the totals of one device with the split of that moment.
 void ct_account_make(struct ct_account *a, struct ct_phases *phases,
                      const struct ct_live_totals *totals);
+// Adds the rows of what is tracked of another process's account.
+void ct_account_add_tracked(struct ct_account *a, const struct ct_account *of);
+// Sets the other rows, where the device's memory is known; `m` has the whole of what is tracked.
+void ct_account_complete(struct ct_account *a, const struct ct_breakdown *m);
 // Moves what is of other processes to those that were traced, too, up to `bytes`: what these hold
 // on the device.
 void ct_account_set_siblings(struct ct_account *a, uint64_t bytes);
+// The bytes that may be of these.
+uint64_t ct_account_others(const struct ct_account *a);
 uint64_t ct_account_sum(const struct ct_account *a);
 const char *ct_account_row_name(enum ct_account_row_kind kind);
 const char *ct_account_row_title(enum ct_account_row_kind kind);

@@ -18,6 +18,7 @@ enum {
 
 // The live allocations that are judged, in the order of time.
 struct kept {
+    int is_by_parts; // as in the limits
     const struct ct_site_birth *list;
     size_t count;
     uint64_t *before; // bytes of those before each; one more than `count`
@@ -196,7 +197,9 @@ static void set_saturating(struct ct_growth_shape *s, const struct kept *k, int 
 // even growth by chance leaves one of seven empty.)
 static enum ct_growth_kind name_leak(const struct kept *k, size_t first) {
     const size_t n = k->count - first;
-    const unsigned parts = n / 2 < PARTS ? (unsigned)(n / 2) : PARTS;
+    const unsigned left = PARTS - ct_least_stretch_part(&k->parts, k->list[first].t_ns),
+                   half = n / 2 < PARTS ? (unsigned)(n / 2) : PARTS,
+                   parts = k->is_by_parts ? left : half;
     const struct ct_least_stretch s = {k->list[first].t_ns, end_of(k), parts};
     unsigned used = 0, last = 0;
     for (size_t i = first; i < k->count; i++) {
@@ -278,6 +281,7 @@ void ct_growth_shape_find(struct ct_growth_shape *s, const struct ct_site_histor
     const uint64_t time = l->to_ns > l->from_ns ? l->to_ns - l->from_ns : 0;
     const int is_short = s->lifetime_ns > time / 2;
     struct kept k = select_kept(h, l->from_ns, is_short ? l->to_ns : l->to_ns - s->lifetime_ns);
+    k.is_by_parts = l->is_by_parts;
     if (!time || !k.count)
         s->kind = CT_GROWTH_KIND_NONE;
     else if (is_short)

@@ -32,6 +32,9 @@ struct ct_growth_limits {
     uint64_t least_ns;       // a growth in less time is not told
     uint64_t exact_from_ns;  // from here on what was held is known; 0: all of it
     uint64_t lost;           // events that were lost: each may be a free
+    // What is judged has one value for each part of the time: growth is steady if most parts have
+    // some of it.
+    int is_by_parts;
 };
 
 struct ct_growth_shape {

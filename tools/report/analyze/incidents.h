@@ -17,6 +17,7 @@ struct ct_oom_event {
     int32_t result;
     int result_known, bytes_known, reading_known;
     uint64_t bytes, free, total; // bytes: that were asked for
+    uint64_t device_total;       // of the device, by a reading or as CUDA reports it; 0: unknown
     int free_before_known;       // the free memory was also read before the call
     uint64_t free_before;
     uint64_t live_bytes, live_allocations;

@@ -9,7 +9,11 @@
 
 #define HOUR UINT64_C(3600000000000)
 
-enum { PARTS = CT_SITE_HISTORY_PARTS };
+enum {
+    PARTS = CT_SITE_HISTORY_PARTS,
+    LOOP_LEAST = 16,      // allocations of one size
+    LOOP_OTHERS_PART = 8, // of what they took is what others may have kept meanwhile
+};
 
 // ---- the time that is judged -------------------------------------------------------------------
 
@@ -29,19 +33,30 @@ static void set_window(struct ct_leaks *l, const struct ct_start_up *u, const st
 
 // ---- the state at the moment -------------------------------------------------------------------
 
-static void replay_to_moment(struct ct_replay *r, struct ct_start_up *u, struct ct_trace *t,
-                             const struct ct_moment *m) {
+// What the first pass finds beside that state.
+struct first_pass {
+    struct ct_start_up start_up;
+    struct ct_untracked_curve untracked;
+    uint64_t failed_bytes; // that the moment's OOM asked for; 0: not known
+};
+
+static void replay_to_moment(struct ct_replay *r, struct first_pass *p, struct ct_trace *t,
+                             const struct ct_leaks_request *q) {
+    const struct ct_moment *m = q->moment;
     const struct ct_event *e;
     uint64_t number;
     ct_replay_init(r, NULL, NULL);
     r->tiles = 1;
     ct_trace_rewind(t);
     while ((e = ct_replay_next(r, t, &number)) && number <= m->event && e->t_ns <= m->t_ns) {
-        ct_start_up_note_event(u, e);
+        ct_start_up_note_event(&p->start_up, e);
         ct_replay_apply(r, e, number);
+        ct_untracked_curve_note(&p->untracked, r, q->device, e);
+        if (m->kind == CT_MOMENT_OOM && number == m->event && CT_HAS(e, bytes))
+            p->failed_bytes = e->bytes;
     }
     ct_replay_stop(r);
-    ct_start_up_note_live(u, &r->live);
+    ct_start_up_note_live(&p->start_up, &r->live);
 }
 
 static void read_moment(struct ct_leaks *l, struct ct_live_totals *now, const struct ct_replay *r,
@@ -159,6 +174,7 @@ struct finder {
     struct past past;
     struct ct_growth_limits limits;
     uint64_t first_ns; // of the events of the range
+    uint64_t failed_bytes;
 };
 
 // Whether there was work between one step and the next: what is kept by one request that does not
@@ -174,12 +190,43 @@ static int is_by_turns(const struct finder *f, const struct ct_site_history *h) 
     return turns == CT_GROWTH_LEAST_STEPS;
 }
 
+// What is live of all call sites since a time.
+static uint64_t sum_kept_since(const struct ct_site_histories *h, uint64_t t_ns) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < h->count; i++)
+        for (size_t b = 0; b < h->list[i].birth_count; b++)
+            bytes += h->list[i].births[b].t_ns >= t_ns ? h->list[i].births[b].bytes : 0;
+    return bytes;
+}
+
+// Whether a call site asked for the same size again and again, gave none back, and the request that
+// failed is one more; hardly anything else was kept meanwhile. Tensors of a model have several
+// sizes, and a cache in layers of one size is allocated in a small part of the time.
+static int is_loop(const struct finder *f, const struct ct_site_history *h) {
+    if (f->leaks->is_start_up_known || !f->failed_bytes || h->given_back ||
+        h->birth_count < LOOP_LEAST)
+        return 0;
+    for (size_t i = 0; i < h->birth_count; i++)
+        if (h->births[i].bytes != f->failed_bytes || h->births[i].count != 1)
+            return 0;
+    const uint64_t first = h->births[0].t_ns, time = h->births[h->birth_count - 1].t_ns - first,
+                   bytes = h->birth_count * f->failed_bytes;
+    return first >= f->limits.from_ns && time >= (f->limits.to_ns - f->limits.from_ns) / 2 &&
+           sum_kept_since(f->histories, first) - bytes <= bytes / LOOP_OTHERS_PART;
+}
+
 static void find_shape(const struct finder *f, struct ct_leak *k) {
     const struct ct_site_history *h = &f->histories->list[k->group];
     struct ct_growth_limits limits = f->limits;
     if (f->leaks->ends_in_oom && is_by_turns(f, h))
         limits.least_ns = 0;
     ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
+    if (k->shape.kind == CT_GROWTH_KIND_UNTOLD && is_loop(f, h)) {
+        limits.least_ns = 0;
+        ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
+        k->is_loop = ct_growth_kind_is_leak(k->shape.kind);
+        k->shape.confidence /= 2;
+    }
     if (!k->shape.is_older_than_known)
         return;
     const enum past_verdict past = judge_past(&f->past, &k->shape, f->limits.from_ns);
@@ -295,20 +342,27 @@ static void find_full(struct ct_leaks *l) {
         per_hour += ct_growth_shape_in(&l->growing[i].shape, HOUR);
     if (l->pool.is_fragmenting)
         per_hour += ct_growth_shape_in(&l->pool.shape, HOUR);
+    if (ct_growth_kind_is_leak(l->untracked.shape.kind))
+        per_hour += ct_growth_shape_in(&l->untracked.shape, HOUR);
     const struct ct_growth_shape all = {.grown_bytes = per_hour, .grown_ns = HOUR};
     l->full_known = ct_leaks_full_in(l, &all, &l->full_in_ns);
 }
 
 static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h,
-                      const struct ct_start_up *u, struct ct_trace *t,
+                      const struct first_pass *p, struct ct_trace *t,
                       const struct ct_leaks_request *q) {
-    struct finder f = {.leaks = l, .histories = h, .start_up = u};
-    f.limits =
-        (struct ct_growth_limits){l->from_ns, l->to_ns, l->shortest_ns, h->exact_from_ns, h->lost};
+    struct finder f = {.leaks = l, .histories = h, .start_up = &p->start_up};
+    f.failed_bytes = p->failed_bytes;
+    f.limits = (struct ct_growth_limits){.from_ns = l->from_ns,
+                                         .to_ns = l->to_ns,
+                                         .least_ns = l->shortest_ns,
+                                         .exact_from_ns = h->exact_from_ns,
+                                         .lost = h->lost};
     f.first_ns = q->from_ns > t->t_first_ns ? q->from_ns : t->t_first_ns;
     read_past(&f.past, t, h, q->device);
     judge_sites(&f);
     judge_pool(&f);
+    ct_untracked_growth_find(&l->untracked, &p->untracked, &f.limits);
     free(f.past.cells);
     l->exact_from_ns = h->exact_from_ns;
     find_full(l);
@@ -316,16 +370,17 @@ static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h,
 
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *q) {
-    struct ct_start_up u = {.phases = q->phases};
+    struct first_pass first = {.start_up = {.phases = q->phases}};
     struct ct_replay replay;
     struct ct_live_totals now;
     struct ct_site_histories histories;
     *l = (struct ct_leaks){0};
-    replay_to_moment(&replay, &u, t, q->moment);
+    ct_untracked_curve_begin(&first.untracked, t, q->device);
+    replay_to_moment(&replay, &first, t, q);
     read_moment(l, &now, &replay, q);
     read_pool(l, &replay, q->device);
     ct_replay_free(&replay);
-    set_window(l, &u, t, q);
+    set_window(l, &first.start_up, t, q);
     ct_site_groups_refine(s, now.holdings, now.holding_count);
     ct_site_groups_build(&l->groups, s, now.holdings, now.holding_count);
     ct_site_histories_init(&histories, l->from_ns, l->to_ns);
@@ -336,9 +391,15 @@ void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace 
                                                   .histories = &histories};
     (void)ct_site_growth_measure(&l->groups, s, t, &growth);
     ct_live_at_free(&now);
-    judge_all(l, &histories, &u, t, q);
-    ct_start_up_free(&u);
+    judge_all(l, &histories, &first, t, q);
+    ct_start_up_free(&first.start_up);
+    ct_untracked_curve_free(&first.untracked);
     ct_site_histories_free(&histories);
+}
+
+size_t ct_leaks_count(const struct ct_leaks *l) {
+    return l->growing_count + (size_t)l->pool.is_fragmenting +
+           (size_t)ct_growth_kind_is_leak(l->untracked.shape.kind);
 }
 
 int ct_leaks_is_too_short(const struct ct_leaks *l) {

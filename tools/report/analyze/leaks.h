@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call sites of a device whose memory only grows, over the whole trace up to a moment; those
-// whose memory has filled to a bound; and growth of PyTorch's pool that its blocks do not need.
+// whose memory has filled to a bound; growth of PyTorch's pool that its blocks do not need; and
+// growth of memory that no allocation explains.
 //
 // Start-up is left out: where frames name phases, everything up to the end of the last phase of
 // loading, warm-up and capture (or, in training, up to the first pass). Elsewhere the shape of the
@@ -10,6 +11,7 @@
 
 #include "analyze/growth_shape.h"
 #include "analyze/site_growth.h"
+#include "analyze/untracked_growth.h"
 #include "symbols/phases.h"
 
 // A growth that takes less time is not told: a minute behind a start-up whose end is known, else as
@@ -36,6 +38,7 @@ struct ct_leak {
     size_t group; // position in `groups`
     struct ct_growth_shape shape;
     enum ct_leak_past past;
+    int is_loop;        // in a short time, up to an OOM: told by the sameness of its allocations
     uint64_t median_ns; // when the middle one of what is live was allocated
     uint64_t never_freed_count, never_freed_bytes; // of what was taken in the range
 };
@@ -62,6 +65,7 @@ struct ct_leaks {
     size_t untold_count;
     uint64_t untold_bytes; // that they hold
     struct ct_leaks_pool pool;
+    struct ct_untracked_growth untracked;
     uint64_t from_ns, to_ns; // the time that is judged
     int is_start_up_known;   // it begins with the end of the start-up, by phases
     uint64_t shortest_ns;    // that a growth has to take: less, if it
@@ -69,7 +73,8 @@ struct ct_leaks {
     uint64_t exact_from_ns;  // 0: every event is known
     int free_known;
     uint64_t free_bytes, idle_bytes; // at the moment: of the device, and in PyTorch's pool
-    // At the rates of all growing call sites and of a fragmenting pool together.
+    // At the rates of all growing call sites, of a fragmenting pool and of untracked memory
+    // together.
     int full_known;
     uint64_t full_in_ns;
 };
@@ -77,6 +82,8 @@ struct ct_leaks {
 // `s` names the groups. Replays the trace twice.
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *request);
+// How many rows there are: growing call sites, a fragmenting pool, growing untracked memory.
+size_t ct_leaks_count(const struct ct_leaks *l);
 // Whether no growth was found, and the time is too short to say that there is none.
 int ct_leaks_is_too_short(const struct ct_leaks *l);
 // When the device is full at the rate of one growth alone: 0 if it is not known.

@@ -8,22 +8,27 @@ static const struct ct_pool_growth *find_pool(const struct ct_oom_event *o,
     return w && w->oom && w->cause != CT_GROWTH_NOT_ENOUGH_FREE ? w : NULL;
 }
 
+uint64_t ct_oom_cause_judge_others(const struct ct_oom_event *o, uint64_t missing, uint64_t bytes) {
+    return bytes >= missing && bytes >= o->device_total / CT_OOM_CAUSE_OTHERS_PART ? bytes : 0;
+}
+
 struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
                                       const struct ct_oom_reason *reason,
                                       const struct ct_pool_growths *growths) {
     struct ct_oom_cause cause = {.missing = 0};
     const struct ct_breakdown *m = &o->split;
-    const uint64_t total = o->reading_known ? o->total : m->total;
-    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE)
+    const uint64_t total = o->device_total;
+    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE && reason->kind != CT_OOM_REASON_UNKNOWN)
+        return cause;
+    cause.exceeds_device = total && reason->rounded > total;
+    if (reason->kind == CT_OOM_REASON_UNKNOWN)
         return cause;
     cause.missing = reason->rounded - reason->free;
-    cause.exceeds_device = total && reason->rounded > total;
     cause.pool = find_pool(o, growths);
     if (o->pool.known && o->pool.idle_bytes >= cause.missing)
         cause.idle_bytes = o->pool.idle_bytes;
-    if (m->split_known && m->others >= cause.missing &&
-        m->others >= total / CT_OOM_CAUSE_OTHERS_PART)
-        cause.others_bytes = m->others;
+    if (m->split_known)
+        cause.others_bytes = ct_oom_cause_judge_others(o, cause.missing, m->others);
     if (m->pool_idle >= cause.missing)
         cause.mempool_idle_bytes = m->pool_idle;
     return cause;

@@ -11,7 +11,8 @@
 #define CT_OOM_CAUSE_OTHERS_PART 20u
 
 struct ct_oom_cause {
-    uint64_t missing;   // the rounded request beyond the free memory; 0: enough was free
+    // The rounded request beyond the free memory; 0: enough was free, or it is not known how much.
+    uint64_t missing;
     int exceeds_device; // the request is larger than the whole device
     // The request, if the free memory of PyTorch's pool would have been enough; or NULL.
     const struct ct_pool_growth *pool;
@@ -21,6 +22,8 @@ struct ct_oom_cause {
     uint64_t mempool_idle_bytes; // idle in CUDA's memory pools
 };
 
+// The bytes that others hold, where they are a cause; else 0.
+uint64_t ct_oom_cause_judge_others(const struct ct_oom_event *o, uint64_t missing, uint64_t bytes);
 // `reason`: of the same event. `growths`: NULL if PyTorch's pool is not looked at.
 struct ct_oom_cause ct_oom_cause_find(const struct ct_oom_event *o,
                                       const struct ct_oom_reason *reason,

@@ -2,6 +2,10 @@
 // Both passes end with a closed trace, so texts are copied out of it.
 #include "analyze/process.h"
 
+#include <inttypes.h>
+
+#include "base/utf8.h"
+
 // Clocks are set while a machine runs; the time from one boot to the next is longer.
 #define CLOCK_TOLERANCE_NS UINT64_C(1000000000)
 
@@ -28,6 +32,25 @@ static char *copy_main_thread(const struct ct_process *p, const struct ct_defini
     return NULL;
 }
 
+static int read_hash(const struct ct_trace *t, const char *key, uint64_t *hash) {
+    char text[17], *end;
+    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
+    if (!s || !s->length || s->length > 16)
+        return 0;
+    memcpy(text, s->at, s->length);
+    text[s->length] = 0;
+    *hash = strtoull(text, &end, 16);
+    return !*end && text[0] != '-' && text[0] != '+';
+}
+
+// Who started the process, and for what job.
+static void read_origin(struct ct_process *p, const struct ct_trace *t) {
+    p->ppid_known = ct_definitions_info_number(&t->definitions, "process.ppid", &p->ppid);
+    p->parent_trace_known = read_hash(t, "process.parent_trace", &p->parent_trace);
+    p->world = copy_fact(t, "process.env.WORLD_SIZE");
+    p->flags_from = copy_fact(t, "process.program.from");
+}
+
 static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     static const char *const ranks[] = {
         "process.env.RANK",      "process.env.LOCAL_RANK", "process.env.OMPI_COMM_WORLD_RANK",
@@ -40,7 +63,8 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     p->clock_known = ct_definitions_info_number(n, "clock.monotonic_ns", &monotonic) &&
                      ct_definitions_info_number(n, "clock.realtime_ns", &realtime);
     p->clock_offset = p->clock_known ? realtime - monotonic : 0;
-    p->host = copy_fact(t, "host.name_hash");
+    read_origin(p, t);
+    p->host_name = copy_fact(t, "host.name_hash");
     p->boot = copy_fact(t, "host.boot_hash");
     p->exe = copy_fact(t, "process.exe");
     p->thread = copy_main_thread(p, n);
@@ -50,6 +74,7 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     p->t_first_ns = t->t_first_ns;
     p->t_last_ns = t->t_last_ns;
     p->running = t->running;
+    p->has_end = !t->incomplete && !t->running;
     p->has_beginning = !t->overwritten_events && t->index.count && t->index.chunks[0].head.seq == 0;
 }
 
@@ -61,16 +86,9 @@ static int read_number(const struct ct_trace *t, int ordinal, const char *name, 
 
 // The hash of the UUID is written in hexadecimal.
 static int read_uuid(const struct ct_trace *t, int ordinal, uint64_t *uuid) {
-    char key[64], text[17];
+    char key[64];
     (void)snprintf(key, sizeof key, "device.%d.uuid_hash", ordinal);
-    const struct ct_string *s = ct_definitions_info(&t->definitions, key);
-    if (!s || !s->length || s->length > 16)
-        return 0;
-    memcpy(text, s->at, s->length);
-    text[s->length] = 0;
-    char *end;
-    *uuid = strtoull(text, &end, 16);
-    return !*end && text[0] != '-' && text[0] != '+';
+    return read_hash(t, key, uuid);
 }
 
 static void read_device_facts(struct ct_process_device *d, const struct ct_trace *t) {
@@ -87,8 +105,8 @@ static void read_device_facts(struct ct_process_device *d, const struct ct_trace
 
 // What the curves need of the pass. Devices up to `highest` can have changed.
 struct curves {
-    struct ct_tracked_curve device[CT_DEVICES];
-    uint64_t level[CT_DEVICES];
+    struct ct_tracked_curve device[CT_DEVICES], untracked[CT_DEVICES];
+    uint64_t level[CT_DEVICES], untracked_level[CT_DEVICES];
     uint64_t resets, last_ns;
     int highest;
 };
@@ -100,6 +118,15 @@ static void add_point(struct curves *c, const struct ct_replay *r, int device, u
         return;
     c->level[device] = tracked;
     ct_tracked_curve_add(&c->device[device], t_ns, began_ns, tracked);
+}
+
+// What NVML reported of the process beyond its allocations.
+static void add_untracked(struct curves *c, const struct ct_replay *r, int device, uint64_t t_ns) {
+    const struct ct_device_usage *u = &r->readings.device[device];
+    if (!u->process_known || u->process_untracked == c->untracked_level[device])
+        return;
+    c->untracked_level[device] = u->process_untracked;
+    ct_tracked_curve_add(&c->untracked[device], t_ns, t_ns, u->process_untracked);
 }
 
 // Between the last event before a gap and the first one behind it nothing is known.
@@ -128,6 +155,8 @@ static void follow(void *user, const struct ct_replay *r, const struct ct_event 
     for (int d = 0; d <= c->highest; d++)
         add_point(c, r, d, e->t_ns, began);
     add_point(c, r, CT_MAX_DEVICES, e->t_ns, began);
+    if (CT_HAS(e, process_bytes) && index < CT_MAX_DEVICES)
+        add_untracked(c, r, index, e->t_ns);
 }
 
 static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *c,
@@ -135,12 +164,15 @@ static void add_devices(struct ct_process *p, struct ct_scan *s, struct curves *
     for (int d = 0; d < CT_DEVICES; d++) {
         if (!s->device[d].seen) {
             ct_tracked_curve_free(&c->device[d]);
+            ct_tracked_curve_free(&c->untracked[d]);
             continue;
         }
         p->devices = ct_heap_resize(p->devices, p->device_count + 1, sizeof *p->devices);
         struct ct_process_device *made = &p->devices[p->device_count++];
         ct_tracked_curve_finish(&c->device[d]);
-        *made = (struct ct_process_device){.ordinal = d, .gpu = -1, .curve = c->device[d]};
+        ct_tracked_curve_finish(&c->untracked[d]);
+        *made = (struct ct_process_device){
+            .ordinal = d, .gpu = -1, .curve = c->device[d], .untracked_curve = c->untracked[d]};
         read_device_facts(made, t);
     }
 }
@@ -186,6 +218,17 @@ int ct_process_has_failed(const struct ct_process *p) {
     return p->has_crossing && !p->crossing.recovered;
 }
 
+int ct_process_shows_end(const struct ct_process *p) {
+    int is_read = 0;
+    for (size_t i = 0; i < p->device_count; i++)
+        is_read |= p->devices[i].nvml_readings.count || p->devices[i].untracked_curve.count;
+    return p->has_end && is_read;
+}
+
+int ct_process_holds_nothing(const struct ct_process *p) {
+    return p->knowledge == CT_PROCESS_NOT_STARTED || p->knowledge == CT_PROCESS_ENDED;
+}
+
 static int is_same_text(const char *a, const char *b) {
     return a && b && strcmp(a, b) == 0;
 }
@@ -193,9 +236,41 @@ static int is_same_text(const char *a, const char *b) {
 int ct_process_shares_clock(const struct ct_process *p, const struct ct_process *other) {
     const uint64_t a = p->clock_offset, b = other->clock_offset;
     const int same_machine = p->boot && other->boot ? is_same_text(p->boot, other->boot)
-                                                    : is_same_text(p->host, other->host);
+                                                    : is_same_text(p->host_name, other->host_name);
     return same_machine && p->clock_known && other->clock_known &&
            (a > b ? a - b : b - a) <= CLOCK_TOLERANCE_NS;
+}
+
+uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns) {
+    const uint64_t by = (uint64_t)(p->shift_ns < 0 ? -p->shift_ns : p->shift_ns);
+    if (p->shift_ns < 0)
+        return t_ns > by ? t_ns - by : 0;
+    return t_ns < UINT64_MAX - by ? t_ns + by : UINT64_MAX;
+}
+
+uint64_t ct_process_from_moment(const struct ct_process *p, uint64_t t_ns) {
+    const struct ct_process back = {.shift_ns = -p->shift_ns};
+    return ct_process_to_moment(&back, t_ns);
+}
+
+// ---- names --------------------------------------------------------------------------------------
+
+const char *ct_process_program(const struct ct_process *p) {
+    if (p->thread && (!p->exe || strncmp(p->exe, p->thread, strlen(p->thread)) != 0))
+        return p->thread;
+    return p->exe ? p->exe : "-";
+}
+
+void ct_process_name(const struct ct_process *p, char *to) {
+    char name[25], pid[32] = "an unknown process";
+    const char *what = p->rank ? p->rank : ct_process_program(p);
+    ct_utf8_sanitize(name, sizeof name, what, strlen(what));
+    if (p->pid_known)
+        (void)snprintf(pid, sizeof pid, "pid %" PRIu64, p->pid);
+    if (p->rank)
+        (void)snprintf(to, CT_PROCESS_NAME, "rank %s (%s)", name, pid);
+    else
+        (void)snprintf(to, CT_PROCESS_NAME, "%s (%s)", pid, name);
 }
 
 // ---- the second pass ----------------------------------------------------------------------------
@@ -210,7 +285,9 @@ static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t appl
         return CT_PROCESS_UNKNOWN;
     if (t <= p->t_last_ns || p->running)
         return CT_PROCESS_KNOWN;
-    return t - p->t_last_ns <= CT_PROCESS_LAST_SEEN_NS ? CT_PROCESS_LAST_SEEN : CT_PROCESS_UNKNOWN;
+    if (t - p->t_last_ns <= CT_PROCESS_LAST_SEEN_NS)
+        return CT_PROCESS_LAST_SEEN;
+    return ct_process_shows_end(p) ? CT_PROCESS_ENDED : CT_PROCESS_UNKNOWN;
 }
 
 // A thread that has freed memory and recorded nothing for so long has returned from the call.
@@ -255,7 +332,7 @@ static void note_reading(struct ct_process *p, const struct ct_replay *r,
     if (!d || !CT_HAS(e, free_bytes) || !CT_HAS(e, total_bytes))
         return;
     const struct ct_process_reading reading = {
-        .t_ns = e->t_ns,
+        .t_ns = ct_process_to_moment(p, e->t_ns),
         .free = e->free_bytes,
         .total = ct_readings_total(&r->readings.device[index], e, nvml),
         .tracked = ct_live_tracked(&r->live.device[index]),
@@ -266,16 +343,13 @@ static void note_reading(struct ct_process *p, const struct ct_replay *r,
         add_reading(&d->nvml_readings, &reading);
 }
 
-// What the tracked memory of a device is for.
-static void read_parts(struct ct_process_device *d, const struct ct_replay *r,
-                       struct ct_phases *phases) {
+// What fills the device, as far as the process's own trace says.
+static void read_account(struct ct_process_device *d, const struct ct_replay *r,
+                         struct ct_phases *phases) {
     struct ct_live_totals live;
-    struct ct_account account;
     ct_live_at_read(&live, r, d->ordinal, CT_ROWS_BY_BLOCK);
     live.split = d->split;
-    ct_account_make(&account, phases, &live);
-    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
-        d->parts[i] = account.row[i].bytes;
+    ct_account_make(&d->account, phases, &live);
     ct_live_at_free(&live);
 }
 
@@ -306,7 +380,7 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_p
         d->split = ct_replay_split(r, d->ordinal);
         if (p->has_crossing && p->crossing.event == last && p->crossing.device == d->ordinal)
             d->split = p->crossing.split; // with what NVML reported soon afterwards
-        read_parts(d, r, phases);
+        read_account(d, r, phases);
         d->asleep = ct_live_at_sum_asleep(r, d->ordinal);
         d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
     }
@@ -318,13 +392,16 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_p
 void ct_process_free(struct ct_process *p) {
     for (size_t i = 0; i < p->device_count; i++) {
         ct_tracked_curve_free(&p->devices[i].curve);
+        ct_tracked_curve_free(&p->devices[i].untracked_curve);
         free(p->devices[i].name);
     }
     free(p->devices);
-    free(p->host);
+    free(p->host_name);
     free(p->boot);
     free(p->exe);
     free(p->thread);
     free(p->rank);
+    free(p->world);
+    free(p->flags_from);
     *p = (struct ct_process){0};
 }

@@ -14,6 +14,7 @@ enum ct_process_knowledge {
     CT_PROCESS_NOT_STARTED, // it began later, so it holds nothing
     CT_PROCESS_LAST_SEEN,   // its last event was shortly before: the state is the one behind that
     CT_PROCESS_UNKNOWN,     // its last event was long before, or the events were overwritten
+    CT_PROCESS_ENDED,       // it ended long before, so it holds nothing
 };
 
 // The recorder repeats its readings every 30 s. After twice that time without an event, the last
@@ -41,10 +42,12 @@ struct ct_process_device {
     uint64_t uuid, nvml_index;   // the hash that the trace has
     int uuid_known, index_known; // of them
     char *name;
+    // Of the whole process, on its own clock until ct_processes_find_moment, then on the moment's.
     struct ct_tracked_curve curve;
+    struct ct_tracked_curve untracked_curve; // what NVML reported of the process beyond that
     // At the moment.
     struct ct_breakdown split;
-    uint64_t parts[CT_ACCOUNT_TRACKED_ROWS];            // of what is tracked; they add up to it
+    struct ct_account account; // by this process's own trace; of it the rows of what is tracked
     struct ct_process_readings readings, nvml_readings; // up to it; nvml: with process_bytes
     struct ct_shared shared;
     uint64_t asleep;    // of PyTorch's blocks at the moment, whose memory is unmapped
@@ -55,11 +58,15 @@ struct ct_process_device {
 struct ct_process {
     int is_usable;  // its trace can be read and has not been named before
     size_t same_as; // the process that has the same trace; SIZE_MAX: none
-    uint64_t trace_id, pid, start_ns, clock_offset;
-    int pid_known, start_known, clock_known;
-    char *host, *boot, *exe, *thread, *rank;      // NULL: unknown. thread: name of the main thread
+    uint64_t trace_id, pid, ppid, parent_trace, start_ns, clock_offset;
+    int pid_known, ppid_known, parent_trace_known, start_known, clock_known;
+    // NULL: unknown. thread: name of the main thread; flags_from: which process the server's flags
+    // were given to.
+    char *host_name, *boot, *exe, *thread, *rank, *world, *flags_from;
+    size_t host, job;                             // as analyze/hosts.h and analyze/jobs.h have them
+    int64_t shift_ns;                             // from its clock to that of the moment
     uint64_t events, t_first_ns, t_last_ns, lost; // lost: events that the recorder could not keep
-    int has_beginning, running;
+    int has_beginning, running, has_end;          // has_end: the trace has the end of the process
     struct ct_incident_counts incidents;
     int has_crossing; // the OOM that describes its incidents
     struct ct_oom_event crossing;
@@ -77,6 +84,22 @@ void ct_process_scan(struct ct_process *p, struct ct_trace *t,
 // event number `last`.
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,
                            uint64_t t_ns, uint64_t last);
+// A time of the process's clock on the clock of the moment, and the other way round; as near as
+// times can be that do not go below 0.
+uint64_t ct_process_to_moment(const struct ct_process *p, uint64_t t_ns);
+uint64_t ct_process_from_moment(const struct ct_process *p, uint64_t t_ns);
+// Whether the end of its trace is that of the process: it has one, and the recorder asked NVML,
+// which it repeats every 30 s as long as the process lives.
+int ct_process_shows_end(const struct ct_process *p);
+// Whether it held nothing at the moment, because it had not begun or had ended.
+int ct_process_holds_nothing(const struct ct_process *p);
+enum { CT_PROCESS_NAME = 64 };
+// Prints "rank 3 (pid 4714)", or "pid 4714 (python3)" where the rank is unknown, without control
+// characters. `to` has CT_PROCESS_NAME bytes.
+void ct_process_name(const struct ct_process *p, char *to);
+// The name of the main thread, which tells more than that of the program unless it is the beginning
+// of it: python3 of python3.12.
+const char *ct_process_program(const struct ct_process *p);
 // The reading that comes so many before the last one; NULL: it is not kept.
 const struct ct_process_reading *ct_process_readings_get(const struct ct_process_readings *r,
                                                          size_t back);

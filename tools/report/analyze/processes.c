@@ -10,17 +10,18 @@ static const struct ct_process_device *device_of(const struct ct_processes *all,
 
 // ---- GPUs ---------------------------------------------------------------------------------------
 
-// Without a UUID a device is told apart by its ordinal alone. Memory of unknown devices is none of
-// a GPU that is known.
-static int is_of(const struct ct_gpu *g, const struct ct_process_device *d) {
+// Without a UUID a device is told apart by its host and its ordinal alone. Memory of unknown devices
+// is none of a GPU that is known.
+static int is_of(const struct ct_gpu *g, size_t host, const struct ct_process_device *d) {
     if (g->uuid_known || d->uuid_known)
         return g->uuid_known && d->uuid_known && g->uuid == d->uuid;
-    return g->ordinal == d->ordinal;
+    return g->host == host && g->ordinal == d->ordinal;
 }
 
-static struct ct_gpu *find_gpu(struct ct_processes *all, const struct ct_process_device *d) {
+static struct ct_gpu *find_gpu(struct ct_processes *all, size_t host,
+                               const struct ct_process_device *d) {
     for (size_t g = 0; g < all->gpu_count; g++)
-        if (is_of(&all->gpus[g], d))
+        if (is_of(&all->gpus[g], host, d))
             return &all->gpus[g];
     all->gpus = ct_heap_resize(all->gpus, all->gpu_count + 1, sizeof *all->gpus);
     struct ct_gpu *made = &all->gpus[all->gpu_count++];
@@ -29,6 +30,7 @@ static struct ct_gpu *find_gpu(struct ct_processes *all, const struct ct_process
                             .nvml_index = d->nvml_index,
                             .index_known = d->index_known,
                             .ordinal = d->ordinal,
+                            .host = host,
                             .same_ordinals = 1};
     return made;
 }
@@ -40,6 +42,8 @@ static uint64_t order_of(const struct ct_gpu *g) {
 
 static int compare_gpus(const void *a, const void *b) {
     const struct ct_gpu *x = a, *y = b;
+    if (x->host != y->host)
+        return x->host < y->host ? -1 : 1;
     if (order_of(x) != order_of(y))
         return order_of(x) < order_of(y) ? -1 : 1;
     if (x->uuid_known != y->uuid_known)
@@ -50,13 +54,13 @@ static int compare_gpus(const void *a, const void *b) {
 static void group(struct ct_processes *all) {
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++)
-            (void)find_gpu(all, device_of(all, i, k));
+            (void)find_gpu(all, all->list[i].host, device_of(all, i, k));
     if (all->gpu_count)
         qsort(all->gpus, all->gpu_count, sizeof *all->gpus, compare_gpus);
     for (size_t i = 0; i < all->count; i++)
         for (size_t k = 0; k < all->list[i].device_count; k++) {
             struct ct_process_device *d = &all->list[i].devices[k];
-            struct ct_gpu *g = find_gpu(all, d);
+            struct ct_gpu *g = find_gpu(all, all->list[i].host, d);
             d->gpu = (int)(g - all->gpus);
             g->processes++;
             g->same_ordinals &= g->ordinal == d->ordinal;
@@ -67,17 +71,31 @@ static void group(struct ct_processes *all) {
 
 // ---- the moment ---------------------------------------------------------------------------------
 
-static int have_common_clock(const struct ct_processes *all) {
-    const struct ct_process *first = NULL;
-    for (size_t i = 0; i < all->count; i++) {
-        const struct ct_process *p = &all->list[i];
-        if (!p->is_usable || !p->events)
-            continue;
-        if (first && !ct_process_shares_clock(first, p))
-            return 0;
-        first = first ? first : p;
+static void align(struct ct_processes *all, size_t reference) {
+    all->reference = reference;
+    all->alignment = ct_hosts_align(all->list, all->count, all->hosts, all->host_count, reference);
+}
+
+static void shift_curve(struct ct_tracked_curve *c, const struct ct_process *p) {
+    for (size_t i = 0; i < c->count; i++) {
+        struct ct_tracked_point *point = &c->points[i];
+        point->t_ns = ct_process_to_moment(p, point->t_ns);
+        point->began_ns = ct_process_to_moment(p, point->began_ns);
+        point->earliest_ns = ct_process_to_moment(p, point->earliest_ns);
     }
-    return 1;
+}
+
+// Puts all curves on the clock of the moment.
+static void shift_curves(struct ct_processes *all) {
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < all->list[i].device_count && all->list[i].shift_ns; k++) {
+            shift_curve(&all->list[i].devices[k].curve, &all->list[i]);
+            shift_curve(&all->list[i].devices[k].untracked_curve, &all->list[i]);
+        }
+}
+
+static uint64_t failed_at(const struct ct_process *p) {
+    return ct_process_to_moment(p, p->crossing.t_ns);
 }
 
 // Finds the last OOM that was not recovered, of any process. Device memory comes before host memory
@@ -91,7 +109,7 @@ static const struct ct_process *find_failed(const struct ct_processes *all) {
         const int of_device = ct_incidents_is_device_memory(&p->crossing);
         const int best_of_device = best && ct_incidents_is_device_memory(&best->crossing);
         if (!best || of_device > best_of_device ||
-            (of_device == best_of_device && p->crossing.t_ns > best->crossing.t_ns))
+            (of_device == best_of_device && failed_at(p) > failed_at(best)))
             best = p;
     }
     return best;
@@ -113,9 +131,10 @@ static struct member *list_members(const struct ct_processes *all, int gpu, size
         const struct ct_process *p = &all->list[i];
         for (size_t k = 0; k < p->device_count; k++)
             if (p->devices[k].gpu == gpu)
-                m[(*count)++] = (struct member){.device = &p->devices[k],
-                                                .first_ns = p->t_first_ns,
-                                                .end_ns = p->running ? UINT64_MAX : p->t_last_ns};
+                m[(*count)++] = (struct member){
+                    .device = &p->devices[k],
+                    .first_ns = ct_process_to_moment(p, p->t_first_ns),
+                    .end_ns = p->running ? UINT64_MAX : ct_process_to_moment(p, p->t_last_ns)};
     }
     return m;
 }
@@ -173,20 +192,26 @@ static void find_highest_sum(struct ct_processes *all, int gpu) {
 // Without any tracked memory, the moment is the last event of all.
 static void use_last_event(struct ct_processes *all) {
     for (size_t i = 0; i < all->count; i++)
-        if (all->list[i].is_usable && all->list[i].t_last_ns > all->t_ns)
-            all->t_ns = all->list[i].t_last_ns;
+        if (all->list[i].is_usable &&
+            ct_process_to_moment(&all->list[i], all->list[i].t_last_ns) > all->t_ns)
+            all->t_ns = ct_process_to_moment(&all->list[i], all->list[i].t_last_ns);
 }
 
 void ct_processes_find_moment(struct ct_processes *all) {
+    all->hosts = ct_hosts_group(all->list, all->count, &all->host_count);
+    align(all, all->host_count ? all->hosts[0].first : 0);
     const struct ct_process *failed = find_failed(all);
     group(all);
     all->gpu = -1;
     all->event = UINT64_MAX;
-    all->same_clock = have_common_clock(all);
-    if (!all->same_clock) {
+    all->has_moment = all->alignment != CT_NOT_ALIGNED;
+    if (!all->has_moment) {
         all->what = CT_PROCESSES_OWN;
         return;
     }
+    if (failed)
+        align(all, (size_t)(failed - all->list));
+    shift_curves(all);
     if (failed) {
         all->what = CT_PROCESSES_OOM;
         all->process = (size_t)(failed - all->list);
@@ -213,8 +238,8 @@ static const struct ct_tracked_curve *find_highest_curve(const struct ct_process
 uint64_t ct_processes_moment_of(const struct ct_processes *all, size_t index, uint64_t *last) {
     const struct ct_process *p = &all->list[index];
     *last = UINT64_MAX;
-    if (all->same_clock && (all->what != CT_PROCESSES_OOM || index != all->process))
-        return all->t_ns;
+    if (all->has_moment && (all->what != CT_PROCESSES_OOM || index != all->process))
+        return ct_process_from_moment(p, all->t_ns);
     if (ct_process_has_failed(p)) {
         *last = p->crossing.event;
         return p->crossing.t_ns;
@@ -245,6 +270,14 @@ static int find_untracked(const struct ct_gpu *g, const struct ct_process_device
     return 0;
 }
 
+// What calls of a process were measured to take, if that was not more than there is.
+static void add_measured(struct ct_gpu *g, const struct ct_process_device *d) {
+    int exceeds;
+    (void)ct_breakdown_unmeasured(&d->split, &exceeds);
+    for (unsigned part = 0; part < CT_MEASURED_PARTS && !exceeds; part++)
+        g->measured[part] += d->split.measured[part];
+}
+
 // Adds the state of a process to its GPU. Memory of another process is counted there alone.
 static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_process_device *d) {
     g->unknown += p->knowledge == CT_PROCESS_UNKNOWN;
@@ -253,8 +286,8 @@ static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_pr
         return;
     d->untracked_known = find_untracked(g, d, &d->untracked);
     g->tracked += d->split.tracked;
-    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
-        g->parts[i] += d->parts[i];
+    ct_account_add_tracked(&g->account, &d->account);
+    add_measured(g, d);
     g->untracked += d->untracked;
     g->others += d->split.others;
     g->split_known &= d->untracked_known;
@@ -403,12 +436,29 @@ static void divide(const struct ct_processes *all, int gpu, struct ct_gpu *g) {
         divide_rest(all, gpu, g, others);
 }
 
+// What is not tracked, as rows of the account.
+static void complete_account(struct ct_gpu *g) {
+    struct ct_breakdown m = {.used_known = g->used_known,
+                             .split_known = g->split_known,
+                             .used = g->tracked + g->rest,
+                             .free = g->free,
+                             .tracked = g->tracked,
+                             .untracked = g->untracked,
+                             .others = g->others,
+                             .unattributed = g->unattributed,
+                             .unexplained = g->rest,
+                             .moved_on = g->moved_on};
+    memcpy(m.measured, g->measured, sizeof m.measured);
+    ct_account_complete(&g->account, &m);
+}
+
 static void clear_sums(struct ct_gpu *g) {
     *g = (struct ct_gpu){.uuid = g->uuid,
                          .nvml_index = g->nvml_index,
                          .uuid_known = g->uuid_known,
                          .index_known = g->index_known,
                          .ordinal = g->ordinal,
+                         .host = g->host,
                          .same_ordinals = g->same_ordinals,
                          .name = g->name,
                          .processes = g->processes,
@@ -425,6 +475,8 @@ static void sum_once(struct ct_processes *all) {
     for (size_t g = 0; g < all->gpu_count; g++)
         if (all->gpus[g].ordinal < CT_MAX_DEVICES)
             divide(all, (int)g, &all->gpus[g]);
+    for (size_t g = 0; g < all->gpu_count; g++)
+        complete_account(&all->gpus[g]);
 }
 
 // Processes were last seen before the moment, and more would be in use than is if all of them still
@@ -457,7 +509,7 @@ static void keep_own_untracked(struct ct_processes *all) {
 }
 
 void ct_processes_sum(struct ct_processes *all) {
-    if (!all->same_clock) {
+    if (!all->has_moment) {
         keep_own_untracked(all);
         return;
     }
@@ -471,5 +523,6 @@ void ct_processes_free(struct ct_processes *all) {
         ct_process_free(&all->list[i]);
     free(all->list);
     free(all->gpus);
+    free(all->hosts);
     *all = (struct ct_processes){0};
 }

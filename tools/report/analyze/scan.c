@@ -120,6 +120,12 @@ static void segment_changed(void *user, const struct ct_object *o, int sign) {
 
 // ---- OOMs ---------------------------------------------------------------------------------------
 
+static uint64_t find_total(const struct ct_scan *s, const struct ct_oom_event *o) {
+    if (o->reading_known)
+        return o->total;
+    return o->split.total ? o->split.total : s->end.cuda_total[o->device];
+}
+
 static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_event *e,
                                     uint64_t number) {
     const int index = ct_event_device_index(e);
@@ -142,6 +148,7 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     o.live_bytes = live->live_bytes;
     o.live_allocations = live->live_allocations;
     o.split = ct_replay_split(&s->end, index);
+    o.device_total = find_total(s, &o);
     o.phase = s->phase;
     o.driver_failed = s->of_event && s->of_event->failed;
     o.pool = ct_torch_pool_totals(&s->end.pool, &s->end.live, index);

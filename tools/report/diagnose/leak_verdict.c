@@ -54,7 +54,10 @@ static void add_all(const struct ct_trace_case *c, struct ct_verdict *v) {
     }
     (void)ct_verdict_add_advice(v, "look at what the call site keeps: cutrace-report leaks shows "
                                    "its stack; no setting helps for long");
-    ct_verdict_set_refuted_by(v, "a free of these allocations in a longer trace");
+    ct_verdict_set_refuted_by(
+        v, l->growing[0].is_loop ? "these allocations being weights or a cache in equal pieces, "
+                                   "which the program needs at its start"
+                                 : "a free of these allocations in a longer trace");
 }
 
 int ct_leak_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
@@ -73,6 +76,9 @@ int ct_leak_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j
     const char *summary = l->growing_count > 1
                               ? "call sites take memory again and again and keep it"
                               : "one call site takes memory again and again and keeps it";
+    if (l->growing[0].is_loop)
+        summary =
+            "one call site took memory of one size again and again, until the device was full";
     struct ct_verdict *made =
         j ? ct_judged_add(j, CT_SCENARIO_LEAK, confidence, summary)
           : ct_verdicts_add(v, CT_SCENARIO_LEAK, confidence,

@@ -2,6 +2,9 @@
 #include "diagnose/metrics_verdicts.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+#include "diagnose/server_settings.h"
 
 #define MILLION 1000000
 #define FULL (MILLION * 9 / 10)
@@ -21,7 +24,79 @@ int64_t ct_metrics_verdicts_hit_rate(const struct ct_metrics *m, uint32_t from, 
     return -1;
 }
 
-static void judge_preemption(const struct ct_metrics *m, struct ct_verdicts *l) {
+// ---- preemption ---------------------------------------------------------------------------------
+
+// What the requests wanted of the KV cache while it was full.
+struct demand {
+    int64_t share; // that a running request had of it at most, in millionths; 0: it was never full
+    int64_t most;  // requests at once, running and waiting
+};
+
+static struct demand find_demand(const struct ct_metrics *m) {
+    const int64_t requests = INT64_C(1) << 20; // no server has more at once
+    struct demand d = {0};
+    for (uint32_t i = 0; i < m->count; i++) {
+        const int64_t *values = m->list[i].values, usage = values[CT_METRIC_USAGE],
+                      running = values[CT_METRIC_RUNNING] / MILLION,
+                      waiting = values[CT_METRIC_WAITING] / MILLION;
+        if (running < 1 || running > requests || waiting > requests)
+            continue;
+        const int64_t all = running + (waiting > 0 ? waiting : 0);
+        d.most = all > d.most ? all : d.most;
+        if (usage >= FULL && usage <= MILLION && usage / running > d.share)
+            d.share = usage / running;
+    }
+    return d;
+}
+
+static void advise_fewer(const struct demand *d, const struct ct_facts *facts,
+                         struct ct_verdict *v) {
+    const struct ct_setting s = ct_server_settings_find(facts, NULL, CT_TEXT_FLAG_MAX_NUM_SEQS);
+    const int64_t fit = d->share ? MILLION / d->share : 0;
+    char to[24] = "";
+    struct ct_advice *a;
+    if (fit > 0) {
+        (void)snprintf(to, sizeof to, "%" PRId64, fit);
+        a = ct_verdict_add_advice(v,
+                                  "let fewer requests run at once: each had up to %.1f %% of the "
+                                  "full cache, so that %" PRId64 " of them fit",
+                                  percent(d->share), fit);
+    } else
+        a = ct_verdict_add_advice(v, "let fewer requests run at once; how many fit is not known, "
+                                     "because no scrape has a full cache");
+    ct_advice_set(a, "--max-num-seqs", s.text, to, "vLLM 0.1 and later");
+}
+
+// A size that is set is raised to what all requests want at once, by their largest share.
+static void advise_larger(const struct demand *d, const struct ct_facts *facts,
+                          struct ct_verdict *v) {
+    const struct ct_setting kv = ct_server_settings_find(facts, NULL,
+                                                         CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES),
+                            util = ct_server_settings_find(facts, NULL,
+                                                           CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION);
+    const int64_t wanted = d->share * d->most, mib = INT64_C(1) << 20;
+    const int64_t now = kv.number / MILLION;
+    char to[24] = "";
+    if (wanted <= MILLION) {
+        ct_advice_set(ct_verdict_add_advice(v, "or give the KV cache more memory; how much is not "
+                                               "known"),
+                      "--gpu-memory-utilization", util.text, NULL, "vLLM 0.1 and later");
+        return;
+    }
+    struct ct_advice *a = ct_verdict_add_advice(
+        v, "or give the KV cache more memory: %" PRId64 " requests wanted %.1f times of it",
+        d->most, (double)wanted / MILLION);
+    if (now > 0 && now <= INT64_C(1) << 50) {
+        const __int128 bytes = (__int128)now * wanted / MILLION + mib;
+        (void)snprintf(to, sizeof to, "%" PRId64, (int64_t)(bytes / mib * mib));
+        ct_advice_set(a, "--kv-cache-memory-bytes", kv.text, to, "vLLM 0.10.2 and later");
+    } else
+        ct_advice_set(a, "--gpu-memory-utilization", util.text, NULL, "vLLM 0.1 and later");
+}
+
+static void judge_preemption(const struct ct_metrics *m, const struct ct_facts *facts,
+                             struct ct_verdicts *l) {
+    const struct demand demand = find_demand(m);
     const int64_t count = ct_metrics_growth(m, CT_METRIC_PREEMPTIONS, 0, m->count) / MILLION;
     const int64_t usage = ct_metrics_max(m, CT_METRIC_USAGE, NULL),
                   waiting = ct_metrics_max(m, CT_METRIC_WAITING, NULL);
@@ -37,10 +112,11 @@ static void judge_preemption(const struct ct_metrics *m, struct ct_verdicts *l) 
         (void)ct_verdict_add_text(v, "at most %.1f %% of the KV cache were in use", percent(usage));
     if (waiting >= 0)
         (void)ct_verdict_add_text(v, "at most %" PRId64 " requests waited", waiting / MILLION);
-    ct_advice_set(ct_verdict_add_advice(v, "let fewer requests run at once, or give the KV cache "
-                                           "more memory"),
-                  "--max-num-seqs", NULL, NULL, "vLLM 0.1 and later");
+    advise_fewer(&demand, facts, v);
+    advise_larger(&demand, facts, v);
 }
+
+// ---- the prefix cache ---------------------------------------------------------------------------
 
 static void judge_prefix_cache(const struct ct_metrics *m, struct ct_verdicts *l) {
     const uint32_t half = m->count / 2;
@@ -65,8 +141,9 @@ static void judge_prefix_cache(const struct ct_metrics *m, struct ct_verdicts *l
     ct_verdict_set_refuted_by(v, "prompts that begin less alike than before");
 }
 
-void ct_metrics_verdicts_find(const struct ct_metrics *m, struct ct_verdicts *v) {
-    judge_preemption(m, v);
+void ct_metrics_verdicts_find(const struct ct_metrics *m, const struct ct_facts *facts,
+                              struct ct_verdicts *v) {
+    judge_preemption(m, facts, v);
     judge_prefix_cache(m, v);
     ct_verdicts_sort(v);
 }

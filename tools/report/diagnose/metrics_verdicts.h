@@ -5,10 +5,13 @@
 #define CT_METRICS_VERDICTS_H
 
 #include "diagnose/verdicts.h"
+#include "read/facts.h"
 #include "text/metrics.h"
 
-// Adds none where the metrics show nothing.
-void ct_metrics_verdicts_find(const struct ct_metrics *m, struct ct_verdicts *v);
+// Adds none where the metrics show nothing. `facts`: of the trace of the server, which say what its
+// settings are.
+void ct_metrics_verdicts_find(const struct ct_metrics *m, const struct ct_facts *facts,
+                              struct ct_verdicts *v);
 // The hit rate of the prefix cache in a part of the scrapes, in millionths; -1: not known.
 int64_t ct_metrics_verdicts_hit_rate(const struct ct_metrics *m, uint32_t from, uint32_t to);
 

@@ -20,13 +20,19 @@ void ct_plain_advice_add(struct ct_verdict *v) {
                           rows[i].versions);
 }
 
-void ct_plain_advice_weights(struct ct_verdict *v, const char *from, int64_t ranks) {
+void ct_plain_advice_ranks(struct ct_verdict *v, const char *from, int64_t ranks, const char *why) {
     char to[24] = "";
     if (ranks > 0 && ranks < 1024)
         (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);
-    ct_advice_set(ct_verdict_add_advice(
-                      v, "spread the weights over more GPUs: each then holds that much less"),
-                  "--tensor-parallel-size", from, to, "vLLM 0.1 and later");
+    ct_advice_set(ct_verdict_add_advice(v, "%s", why), "--tensor-parallel-size", from, to,
+                  "vLLM 0.1 and later");
+}
+
+void ct_plain_advice_weights(struct ct_verdict *v, const char *from, int64_t ranks) {
+    ct_plain_advice_ranks(v, from, ranks,
+                          "spread the weights over more GPUs: each then holds that much less; "
+                          "whether so many are enough is not known, because not all weights were "
+                          "loaded");
     ct_advice_set(ct_verdict_add_advice(v, "or load weights of fewer bits; no setting of the "
                                            "budget makes room for weights"),
                   "--quantization", NULL, NULL, "vLLM 0.2 and later");

@@ -13,7 +13,7 @@ static const char *const flag_names[] = {
 };
 
 // Defaults of vLLM by the first version that has them, the newest first. Source: its
-// vllm/config/cache.py and scheduler.py.
+// vllm/config/cache.py, scheduler.py and parallel.py.
 static const struct {
     enum ct_text_flag flag;
     const char *since, *value;
@@ -21,6 +21,7 @@ static const struct {
     {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.26", "0.92"},
     {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.12", NULL}, // not known since which version it is 0.92
     {CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION, "0.1", "0.9"},
+    {CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE, "0.1", "1"},
 };
 
 static void set(struct ct_setting *s, enum ct_setting_source source, const char *text) {

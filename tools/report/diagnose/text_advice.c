@@ -30,7 +30,8 @@ int64_t ct_text_advice_utilization(const struct ct_text_facts *f) {
 }
 
 int64_t ct_text_advice_capacity(const struct ct_text_facts *f) {
-    return find_value(f, CT_TEXT_TOTAL);
+    const int64_t total = find_value(f, CT_TEXT_TOTAL);
+    return total ? total : f->capacity;
 }
 
 int64_t ct_text_advice_ranks(const struct ct_text_facts *f) {
@@ -105,6 +106,28 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
         v, "%s: %s is at most %" PRId64 " hundredth%s of %s", why, size(bytes).text, cents,
         ct_human_plural((uint64_t)cents), size(total).text);
     ct_advice_set(a, flag, from, to, versions);
+}
+
+void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdict *v,
+                                 int64_t missing) {
+    static const char flag[] = "--gpu-memory-utilization", versions[] = "vLLM 0.1 and later";
+    const int64_t util = ct_text_advice_utilization(f), total = ct_text_advice_capacity(f);
+    char from[16] = "";
+    struct ct_advice *a;
+    if (util)
+        (void)snprintf(from, sizeof from, "%.2f", (double)util / MILLION);
+    if (util && total && missing <= total)
+        a = ct_verdict_add_advice(
+            v,
+            "raise it to at least %.2f: %s is missing before the first block; what one request of "
+            "max_model_len takes beyond that is not known",
+            (double)(util + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
+    else
+        a = add_without_value(v, -missing,
+                              "so much is missing before the first block, and what one request of "
+                              "max_model_len takes beyond that is not known",
+                              !total);
+    ct_advice_set(a, flag, from, NULL, versions);
 }
 
 // ---- advice by scenario -------------------------------------------------------------------------

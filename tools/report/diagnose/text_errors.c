@@ -136,7 +136,7 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
     add_line(v, e);
     add_shares(f, v);
     if (is_known)
-        ct_text_advice_budget(f, v, left, "so much is missing before the first block");
+        ct_text_advice_least_budget(f, v, -left);
     else
         ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use the whole budget");
     advise_profile(f, &s, is_known ? -left : 0, v);

@@ -139,11 +139,20 @@ static void judge_healthy(const struct ct_text_facts *f, struct ct_verdicts *l) 
                                 "error");
 }
 
+// Behind a shutdown that somebody asked for vLLM reports, at times, that its engine is dead: it
+// ended that itself.
+static const struct ct_text_fact *find_wrapper(const struct ct_text_facts *f) {
+    const struct ct_text_fact *stopped = ct_text_facts_find(f, CT_TEXT_KIND_STOPPED);
+    for (size_t i = 0; i < f->count; i++)
+        if (ct_template_role(f->list[i].kind) == CT_TEXT_ROLE_WRAPPER &&
+            !(f->list[i].kind == CT_TEXT_KIND_ENGINE_DEAD && stopped &&
+              stopped->line < f->list[i].line))
+            return &f->list[i];
+    return NULL;
+}
+
 static void judge_no_error(const struct ct_text_facts *f, struct ct_verdicts *v) {
-    const struct ct_text_fact *wrapper = NULL;
-    for (size_t i = 0; i < f->count && !wrapper; i++)
-        if (ct_template_role(f->list[i].kind) == CT_TEXT_ROLE_WRAPPER)
-            wrapper = &f->list[i];
+    const struct ct_text_fact *wrapper = find_wrapper(f);
     if (!f->lines)
         (void)ct_verdicts_add(v, CT_SCENARIO_INCOMPLETE, 1, -1, "the text is empty");
     else if (wrapper)

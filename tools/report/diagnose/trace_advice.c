@@ -2,6 +2,7 @@
 #include "diagnose/trace_advice.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/human.h"
 #include "diagnose/plain_advice.h"
@@ -55,10 +56,46 @@ static uint64_t find_cache_to_come(const struct ct_judged *j) {
     return whole > have ? whole - have : j->oom->bytes;
 }
 
+// ---- graphs that are still to come -------------------------------------------------------------
+
+// How many numbers a list has: [1, 2, 4] or 1 2 4. As many as a real list has.
+static uint64_t count_numbers(const char *list) {
+    enum { MOST = 1024 };
+    uint64_t count = 0;
+    int inside = 0;
+    for (; *list && count < MOST; list++) {
+        const int digit = *list >= '0' && *list <= '9';
+        count += digit && !inside;
+        inside = digit;
+    }
+    return count;
+}
+
+// Graphs of whole steps: one for each size that the command line lists. 0: not known.
+static uint64_t find_graph_count(const struct ct_facts *f) {
+    const char *mode = ct_facts_find_flag(f, "compilation-config.cudagraph-mode"),
+               *sizes = ct_facts_find_flag(f, "compilation-config.cudagraph-capture-sizes");
+    sizes = sizes ? sizes : ct_facts_find_flag(f, "cudagraph-capture-sizes");
+    if (!sizes || !mode || strncmp(mode, "FULL", 4) != 0 || strstr(mode, "PIECEWISE"))
+        return 0;
+    return count_numbers(sizes);
+}
+
+// What the executables of the other sizes take, by those that were measured.
+static uint64_t find_graphs_to_come(const struct ct_judged *j) {
+    const struct ct_graph_captures *g = &j->c->graphs;
+    const uint64_t all = find_graph_count(j->c->facts), most = UINT64_C(1) << 40;
+    if (!g->measured || all <= g->count)
+        return 0;
+    const uint64_t each = g->bytes / g->measured;
+    return (all - g->count) * (each < most ? each : most);
+}
+
 // A server's profile run shows what its largest step takes. What of that is not there now (in use
 // by a step, idle, or free) has to be left as well.
 uint64_t ct_trace_advice_need(const struct ct_judged *j) {
-    const uint64_t there = find_room(j), wanted = find_profile(j) + find_cache_to_come(j),
+    const uint64_t there = find_room(j),
+                   wanted = find_profile(j) + find_cache_to_come(j) + find_graphs_to_come(j),
                    more = wanted > there ? wanted - there : 0;
     return more > j->cause.missing ? more : j->cause.missing;
 }
@@ -162,14 +199,27 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
 
 // ---- by scenario -------------------------------------------------------------------------------
 
+// Twice as many GPUs. How many are enough is not known: loading ended before all weights were asked
+// for.
 static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
     ct_plain_advice_weights(v, text_of(&s), s.number / MILLION);
 }
 
+static void advise_repack(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
+    ct_plain_advice_ranks(v, text_of(&s), s.number / MILLION,
+                          "spread the weights over more GPUs: the conversion holds a layer twice, "
+                          "and no setting of the budget changes that");
+}
+
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting seqs = find_setting(j, CT_TEXT_FLAG_MAX_NUM_SEQS);
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller, for graphs");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
+                          find_graph_count(j->c->facts)
+                              ? "make the KV cache smaller, for all graphs"
+                              : "make the KV cache smaller, for graphs (how many more there are is "
+                                "not known)");
     ct_advice_set(ct_verdict_add_advice(v, "or capture fewer and smaller sizes"), "--max-num-seqs",
                   text_of(&seqs), NULL, any_version);
     ct_advice_set(ct_verdict_add_advice(v, "or do without graphs, which is slower"),
@@ -201,6 +251,9 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
     switch (v->scenario) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
         advise_weights(j, v);
+        break;
+    case CT_SCENARIO_REPACK:
+        advise_repack(j, v);
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
         advise_tokens(j, v, "let a step have fewer tokens, whatever the utilization");

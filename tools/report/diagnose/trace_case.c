@@ -12,6 +12,10 @@ struct ct_judged ct_judged_make(const struct ct_trace_case *c, struct ct_verdict
     struct ct_judged j = {.c = c, .oom = o, .verdicts = to};
     j.reason = ct_oom_reason_find(o, 0);
     j.cause = ct_oom_cause_find(o, &j.reason, &c->scan->growths);
+    // Other traced processes are no strangers.
+    if (j.cause.others_bytes && c->siblings && c->siblings->count)
+        j.cause.others_bytes =
+            ct_oom_cause_judge_others(o, j.cause.missing, ct_judged_row(&j, CT_ACCOUNT_OTHERS));
     j.phase = o->phase.phase;
     j.component = ct_phases_find_component(c->phases, o->stack);
     return j;
@@ -78,7 +82,8 @@ static unsigned find_largest(const struct ct_account *a, const unsigned char *sa
 void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
     enum { MOST = 3 };
     const struct ct_account *a = j->c->account;
-    unsigned char said[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_FREE] = 1};
+    unsigned char said[CT_ACCOUNT_ROWS] = {[CT_ACCOUNT_FREE] = 1, [CT_ACCOUNT_SIBLINGS] = 1};
+    ct_judged_add_siblings(j, v);
     for (int n = 0; n < MOST && a->known; n++) {
         const unsigned i = find_largest(a, said);
         if (i == CT_ACCOUNT_ROWS)
@@ -90,6 +95,43 @@ void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
                                  size(a->row[i].bytes).text, size(a->capacity).text);
         set_bytes(e, a->row[i].bytes);
     }
+}
+
+static void add_sibling(const struct ct_judged *j, struct ct_verdict *v,
+                        const struct ct_sibling *s) {
+    char name[CT_PROCESS_NAME];
+    ct_process_name(s->process, name);
+    struct ct_evidence *e = ct_verdict_add_event(
+        v, j->oom->event, j->oom->t_ns, "%s%s held %s of the device%s%s",
+        s->same_job ? "" : "another traced process, ", name, size(s->bytes).text,
+        s->same_job ? ", of the same job" : "; whether it is of the same job is not known",
+        s->is_last_seen ? "; it may have ended since its last event" : "");
+    set_bytes(e, s->bytes);
+}
+
+// The largest ones of at least 2 % of the device, and the sum of the rest.
+void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v) {
+    enum { MOST = 3 };
+    const struct ct_siblings *s = j->c->siblings;
+    uint64_t rest = s ? s->bytes : 0;
+    size_t said = 0;
+    for (; s && said < s->count && said < MOST; said++) {
+        if (s->list[said].bytes < j->c->capacity / 50)
+            break;
+        add_sibling(j, v, &s->list[said]);
+        rest -= s->list[said].bytes;
+    }
+    if (s && said < s->count && rest >= j->c->capacity / 50)
+        ct_judged_add_bytes(j, v, rest, said ? "all other traced processes" : "traced processes");
+    if (s && s->unknown)
+        (void)ct_verdict_add_text(v,
+                                  "what %s other traced process%s held then is not known: it was "
+                                  "overwritten, or their traces end before",
+                                  ct_human_count(s->unknown).text, s->unknown == 1 ? "" : "es");
+    if (s && s->unaligned)
+        (void)ct_verdict_add_text(
+            v, "%s other traced process%s used this device on a clock that cannot be compared",
+            ct_human_count(s->unaligned).text, s->unaligned == 1 ? "" : "es");
 }
 
 // Whether a stack has taken what it holds once, and has given nothing back.

@@ -5,9 +5,11 @@
 #define CT_TRACE_CASE_H
 
 #include "analyze/account.h"
+#include "analyze/graph_captures.h"
 #include "analyze/leaks.h"
 #include "analyze/oom_cause.h"
 #include "analyze/scan.h"
+#include "analyze/siblings.h"
 #include "diagnose/verdicts.h"
 #include "read/facts.h"
 #include "text/facts.h"
@@ -18,15 +20,19 @@ struct ct_trace_case {
     const struct ct_oom_event *crossing; // NULL: no request failed
     const struct ct_live_totals *live;   // of the crossing's device, or at the peak
     const struct ct_account *account;    // of the same
-    const struct ct_leaks *leaks;        // of that device up to there; NULL: not looked for
+    // Of the crossing's device: what other traced processes held then. NULL: this trace alone is
+    // looked at.
+    const struct ct_siblings *siblings;
+    const struct ct_leaks *leaks; // of that device up to there; NULL: not looked for
     struct ct_phases *phases;
     const struct ct_facts *facts;
     const struct ct_text_facts *log; // NULL: there is none
     int device;                      // index; -1: none was used
     uint64_t capacity;               // of the device in bytes; 0: unknown
     uint64_t profile_bytes; // that the profile run took above what was there before; 0: not known
-    uint64_t earlier_ooms;  // calls out of memory whose events were overwritten
-    int is_complete;        // every event from the start of the process to its end
+    struct ct_graph_captures graphs; // up to the crossing, if that is in their capture
+    uint64_t earlier_ooms;           // calls out of memory whose events were overwritten
+    int is_complete;                 // every event from the start of the process to its end
 };
 
 // A failed request, as the rules see it.
@@ -46,10 +52,12 @@ uint64_t ct_judged_row(const struct ct_judged *j, enum ct_account_row_kind kind)
 struct ct_verdict *ct_judged_add(const struct ct_judged *j, enum ct_scenario scenario,
                                  double confidence, const char *summary);
 // Adds evidence: the phase of the request; the largest rows of the account; that the KV cache is
-// not the cause, where that is so; bytes at the moment of the request.
+// not the cause, where that is so; what other traced processes held, or that nothing is known of
+// them; bytes at the moment of the request.
 void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v);
+void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text);
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnose/trace_causes.h"
 
+#include <stdlib.h>
+
 #include "base/human.h"
 #include "diagnose/leak_verdict.h"
 #include "diagnose/trace_advice.h"
+#include "diagnose/untracked_verdict.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -57,6 +60,33 @@ int ct_trace_causes_not_full(const struct ct_judged *j) {
 
 // ---- what holds the missing bytes --------------------------------------------------------------
 
+// The number of processes of its job on this machine, as its launcher told the process.
+static int find_job_size(const struct ct_judged *j, uint64_t *size) {
+    const char *text = ct_facts_find_variable(j->c->facts, "LOCAL_WORLD_SIZE");
+    char *end;
+    if (!text)
+        text = ct_facts_find_variable(j->c->facts, "WORLD_SIZE");
+    if (!text || *text < '0' || *text > '9')
+        return 0;
+    *size = strtoull(text, &end, 10);
+    return !*end;
+}
+
+// Whether the others may be of the same job. A reading of NVML's has no list of processes.
+static void add_relation(const struct ct_judged *j, struct ct_verdict *v) {
+    const struct ct_siblings *s = j->c->siblings;
+    const size_t given = s && s->job ? s->job : 1;
+    uint64_t size = 0;
+    ct_judged_add_siblings(j, v);
+    if (s && s->count)
+        (void)ct_verdict_add_text(v, "that is without what the other traced processes held");
+    if (find_job_size(j, &size) && size == given)
+        (void)ct_verdict_add_text(v, "they are of none of its job's ranks: %s (WORLD_SIZE)",
+                                  size == 1 ? "it has one process" : "all of them are traced");
+    else
+        (void)ct_verdict_add_text(v, "whether they are of the same job is not known");
+}
+
 // Others on the device hold more than was missing. What they hold while the weights are loaded is
 // rather a part of the plan than the surprise that broke it.
 static int judge_others(const struct ct_judged *j) {
@@ -70,10 +100,11 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_phase(j, v);
     ct_judged_add_bytes(j, v, j->cause.others_bytes,
                         "other processes and the driver hold, by NVML");
+    add_relation(j, v);
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");
-    ct_trace_advice_leave(j, v, j->cause.others_bytes, "or make the KV cache smaller");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "or make the KV cache smaller");
     ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
                                  "same job");
     return 1;
@@ -106,26 +137,43 @@ static int is_server(const struct ct_judged *j) {
            j->oom->phase.framework == CT_FRAMEWORK_SGLANG;
 }
 
-// What code outside of the server has allocated in its process, as far as stacks of Python show it.
+// Whether a stack is of code outside of the server, as far as frames of Python show it.
+static int is_of_own(const struct ct_trace_case *c, uint32_t stack) {
+    return ct_phases_has_python(c->phases, stack) && !ct_phases_is_cut(c->phases, stack) &&
+           ct_phases_find(c->phases, stack).phase == CT_PHASE_UNKNOWN &&
+           ct_phases_find_component(c->phases, stack) == CT_COMPONENT_OTHER;
+}
+
+// What code outside of the server has allocated in its process. What only grows is a leak, which no
+// budget holds.
 static uint64_t find_own(const struct ct_judged *j) {
-    uint64_t bytes = 0;
+    const struct ct_leaks *l = j->c->leaks;
+    uint64_t bytes = 0, growing = 0;
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
-        if (h->kind >= CT_HOLDING_STACKS || !ct_phases_has_python(j->c->phases, h->stack) ||
-            ct_phases_is_cut(j->c->phases, h->stack))
-            continue;
-        const enum ct_phase phase = ct_phases_find(j->c->phases, h->stack).phase;
-        if (phase == CT_PHASE_UNKNOWN &&
-            ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_OTHER)
+        if (h->kind < CT_HOLDING_STACKS && is_of_own(j->c, h->stack))
             bytes += h->bytes;
     }
-    return bytes;
+    for (size_t i = 0; l && i < l->growing_count; i++)
+        if (is_of_own(j->c, l->groups.list[l->growing[i].group].stack))
+            growing += l->growing[i].shape.kept_bytes;
+    return bytes > growing ? bytes - growing : 0;
+}
+
+// Graph executables that were made once; those that are made again and again are a growth.
+static uint64_t find_graphs(const struct ct_judged *j) {
+    const struct ct_leaks *l = j->c->leaks;
+    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS);
+    if (!l || !ct_growth_kind_is_leak(l->untracked.shape.kind) || !l->untracked.measured_known)
+        return graphs;
+    const uint64_t growing = l->untracked.measured[CT_MEASURED_GRAPHS];
+    return graphs > growing ? graphs - growing : 0;
 }
 
 // Memory of the process that its server's budget does not know: graph executables, and tensors of
 // the program's own.
 static int judge_budget(const struct ct_judged *j) {
-    const uint64_t graphs = ct_judged_row(j, CT_ACCOUNT_GRAPHS), own = find_own(j);
+    const uint64_t graphs = find_graphs(j), own = find_own(j);
     const uint64_t missing = j->cause.missing, capacity = j->c->capacity;
     const int by_graphs = graphs >= missing && graphs >= capacity / 200,
               by_own = own >= missing && own >= capacity / 50;
@@ -148,8 +196,11 @@ static int judge_budget(const struct ct_judged *j) {
     return 1;
 }
 
-// Contexts, modules and graphs outside of any allocation, in a program without a budget.
+// Contexts, modules and graphs outside of any allocation: if they grow, or in a program without a
+// budget, if they are much.
 static int judge_untracked(const struct ct_judged *j) {
+    if (ct_untracked_verdict_add(j->c, j, j->verdicts))
+        return 1;
     const uint64_t bytes =
         ct_judged_row(j, CT_ACCOUNT_GRAPHS) + ct_judged_row(j, CT_ACCOUNT_MODULES) +
         ct_judged_row(j, CT_ACCOUNT_LIMITS) + ct_judged_row(j, CT_ACCOUNT_UNMEASURED);

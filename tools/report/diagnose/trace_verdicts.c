@@ -8,6 +8,7 @@
 #include "diagnose/phase_scenarios.h"
 #include "diagnose/trace_advice.h"
 #include "diagnose/trace_causes.h"
+#include "diagnose/untracked_verdict.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
@@ -90,6 +91,13 @@ static void add_headroom(const struct ct_trace_case *c, struct ct_verdict *v) {
                                   size(now->free_min).text);
 }
 
+static double find_strongest_growth(struct ct_verdicts *v) {
+    const struct ct_verdict *leak = ct_verdicts_find(v, CT_SCENARIO_LEAK),
+                            *untracked = ct_verdicts_find(v, CT_SCENARIO_UNTRACKED_GROWTH);
+    const double a = leak ? leak->confidence : 0, b = untracked ? untracked->confidence : 0;
+    return a > b ? a : b;
+}
+
 static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
     const int device = c->device < CT_MAX_DEVICES ? c->device : -1;
     if (c->earlier_ooms) {
@@ -114,9 +122,9 @@ static void judge_quiet(const struct ct_trace_case *c, struct ct_verdicts *v) {
                                        : "no request for memory failed, as far as the trace goes");
     if (c->device >= 0)
         add_headroom(c, one);
-    if (ct_leak_verdict_add(c, NULL, v)) {
+    if (ct_leak_verdict_add(c, NULL, v) | ct_untracked_verdict_add(c, NULL, v)) {
         one = ct_verdicts_find(v, CT_SCENARIO_NONE);
-        one->confidence = 1 - ct_verdicts_find(v, CT_SCENARIO_LEAK)->confidence;
+        one->confidence = 1 - find_strongest_growth(v);
     }
     ct_verdict_set_refuted_by(one, c->is_complete ? "an error of the program's log: then the "
                                                     "program itself refused (give the log: --log)"

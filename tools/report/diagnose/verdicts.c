@@ -131,6 +131,7 @@ void ct_verdicts_free(struct ct_verdicts *v) {
         free(one->advice);
         free(one->summary);
         free(one->refuted_by);
+        free(one->processes);
     }
     free(v->list);
     *v = (struct ct_verdicts){0};

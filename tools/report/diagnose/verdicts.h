@@ -43,6 +43,10 @@ struct ct_verdict {
     struct ct_advice *advice;
     size_t advice_count, advice_room;
     char *refuted_by; // what would show that it is wrong; NULL: nothing is known
+    // Of several traces: the positions of the processes that it is about; the evidence is of the
+    // first one.
+    size_t *processes;
+    size_t process_count, process_room;
 };
 
 struct ct_verdicts {

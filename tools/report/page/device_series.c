@@ -75,7 +75,7 @@ static struct held held_by(const struct ct_site_group *g, enum ct_holding_rows r
 
 static void set_idle(struct ct_held_now *h) {
     const struct ct_holding idle = ct_live_at_find_idle(&h->replay, h->device);
-    if (!idle.bytes && !h->bytes[CT_HOLDING_SEGMENT])
+    if (!idle.bytes && !ct_site_groups_find(&h->groups, h->sites, CT_HOLDING_IDLE, 0))
         return;
     struct ct_site_group *g = ct_site_groups_get(&h->groups, h->sites, CT_HOLDING_IDLE, 0);
     g->bytes = idle.bytes;

@@ -363,19 +363,27 @@ static void write_device(struct ct_json *j, struct ct_view *v, const struct ct_s
     ct_device_series_free(&d);
 }
 
-// The document that a command's --json is, as the value of a key.
+// The document that a command's --json is, as the value of a key. It has call sites of its own:
+// views refine their labels by what they show.
 static void write_document(struct ct_json *j, const struct ct_view *v, const char *key,
                            enum ct_command command, int (*view)(struct ct_view *)) {
     struct ct_arguments o = *v->options;
     struct ct_view other = *v;
+    struct ct_call_sites sites;
     o.command = command;
     o.json = 1;
+    ct_call_sites_init(&sites, v->sites->definitions);
+    sites.all_frames = v->sites->all_frames;
+    sites.in_text = v->sites->in_text;
+    sites.in_json = v->sites->in_json;
     other.options = &o;
+    other.sites = &sites;
     other.out = j->out;
     ct_json_key(j, key, strlen(key));
     if (!ct_trace_state_is_unknown(v->trace) || !ct_document_print_unknown(&other))
         (void)view(&other);
     j->comma = 1;
+    ct_call_sites_free(&sites);
 }
 
 void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct ct_summary *s,

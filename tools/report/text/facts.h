@@ -89,7 +89,8 @@ struct ct_text_facts {
     struct ct_text_setting settings[CT_TEXT_FLAGS];
     struct ct_text_load load;
     struct ct_text_step step;
-    char version[32];             // of vLLM
+    char version[32]; // of vLLM
+    int64_t capacity; // of the device, by a trace beside the text, in bytes; 0: not known
     struct ct_text_stamp *stamps; // of the lines that facts stand in, as far as these have one
     size_t stamp_count, stamp_room;
     // while it is read:

@@ -54,28 +54,11 @@ void ct_account_json_add(struct ct_json *j, const char *key, const struct ct_acc
     ct_json_close(j, '}');
 }
 
-static void add_peak(struct ct_json *j, struct ct_phases *phases, const struct ct_device_scan *scan,
-                     const struct ct_device_memory *memory) {
-    struct ct_live_totals live;
-    struct ct_account account;
-    if (!scan->peak_known || !ct_peak_totals_get(&scan->totals, CT_TOTALS_AT_PEAK, scan->peak_event,
-                                                 CT_ROWS_BY_BLOCK, &live)) {
-        ct_json_null(j, "peak");
-        return;
-    }
-    live.split = memory->peak;
-    ct_account_make(&account, phases, &live);
-    ct_account_json_add(j, "peak", &account);
-    ct_live_at_free(&live);
-}
-
-void ct_account_json_add_moments(struct ct_json *j, struct ct_phases *phases,
-                                 const struct ct_device_scan *scan,
-                                 const struct ct_device_memory *memory,
-                                 const struct ct_account *crossing, const struct ct_account *end) {
+void ct_account_json_add_moments(struct ct_json *j, const struct ct_account *crossing,
+                                 const struct ct_account *peak, const struct ct_account *end) {
     ct_json_open(j, "account", '{');
     ct_account_json_add(j, "crossing", crossing);
-    add_peak(j, phases, scan, memory);
+    ct_account_json_add(j, "peak", peak);
     ct_account_json_add(j, "end", end);
     ct_json_close(j, '}');
 }

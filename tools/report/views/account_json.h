@@ -4,7 +4,6 @@
 #define CT_ACCOUNT_JSON_H
 
 #include "analyze/account.h"
-#include "analyze/scan.h"
 #include "base/json.h"
 
 // Adds a phase; null if it is not known.
@@ -14,11 +13,8 @@ void ct_account_json_add_component(struct ct_json *j, const char *key, struct ct
                                    uint32_t stack);
 // Adds an account; null if there is none.
 void ct_account_json_add(struct ct_json *j, const char *key, const struct ct_account *a);
-// Adds `account` of a device: at the crossing (NULL: it is not of this device), at the peak, and at
-// the end.
-void ct_account_json_add_moments(struct ct_json *j, struct ct_phases *phases,
-                                 const struct ct_device_scan *scan,
-                                 const struct ct_device_memory *memory,
-                                 const struct ct_account *crossing, const struct ct_account *end);
+// Adds `account` of a device: at the crossing, at the peak (NULL: it has none), and at the end.
+void ct_account_json_add_moments(struct ct_json *j, const struct ct_account *crossing,
+                                 const struct ct_account *peak, const struct ct_account *end);
 
 #endif

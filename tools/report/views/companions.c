@@ -144,6 +144,14 @@ static void print_values(const struct ct_view *v, const struct ct_scrape *s) {
         fprintf(v->out, ", %" PRId64 " waiting", x[CT_METRIC_WAITING] / MILLION);
 }
 
+// The verdicts of the metrics, with the settings that the trace has.
+static void find_metrics_verdicts(const struct ct_view *v, struct ct_verdicts *l) {
+    struct ct_facts facts;
+    ct_facts_read(&facts, &v->trace->definitions);
+    ct_metrics_verdicts_find(&v->companions->metrics, &facts, l);
+    ct_facts_free(&facts);
+}
+
 static void print_metrics(struct ct_view *v, const struct ct_incidents *n) {
     const struct ct_metrics *m = &v->companions->metrics;
     const struct ct_scrape *before = find_scrape(v, m, n);
@@ -162,7 +170,7 @@ static void print_metrics(struct ct_view *v, const struct ct_incidents *n) {
     putc('\n', v->out);
     if (v->options->command == CT_COMMAND_summary || v->options->command == CT_COMMAND_explain)
         return; // these join the verdicts with those of the trace
-    ct_metrics_verdicts_find(m, &l);
+    find_metrics_verdicts(v, &l);
     ct_verdicts_print(v, &l, 2);
     ct_verdicts_free(&l);
 }
@@ -186,7 +194,7 @@ static void add_metrics(struct ct_json *j, const struct ct_view *v, const struct
     add_number(j, "usage_before_millionths", before ? before->values[CT_METRIC_USAGE] : -1);
     add_number(j, "preemptions", preemptions < 0 ? -1 : preemptions / MILLION);
     add_number(j, "hit_rate_millionths", ct_metrics_verdicts_hit_rate(m, 0, m->count));
-    ct_metrics_verdicts_find(m, &l);
+    find_metrics_verdicts(v, &l);
     ct_verdicts_add_json(j, "verdicts", &l, NULL);
     ct_verdicts_free(&l);
     ct_json_close(j, '}');

@@ -188,12 +188,13 @@ static void add_cause_pool(struct ct_json *j, const struct ct_pool_growth *w) {
 static void add_cause(struct ct_json *j, const struct ct_oom_event *o,
                       const struct ct_oom_reason *reason, const struct ct_pool_growths *growths) {
     const struct ct_oom_cause c = ct_oom_cause_find(o, reason, growths);
-    if (reason->kind != CT_OOM_REASON_NOT_ENOUGH_FREE) {
+    const int is_missing = reason->kind == CT_OOM_REASON_NOT_ENOUGH_FREE;
+    if (!is_missing && !c.exceeds_device) {
         ct_json_null(j, "cause");
         return;
     }
     ct_json_open(j, "cause", '{');
-    ct_json_number(j, "missing_bytes", c.missing);
+    ct_json_number_or_null(j, "missing_bytes", is_missing, c.missing);
     ct_json_bool(j, "exceeds_device", c.exceeds_device);
     add_cause_pool(j, c.pool);
     ct_json_number_or_null(j, "pool_idle_bytes", c.idle_bytes != 0, c.idle_bytes);

@@ -85,6 +85,18 @@ int ct_explain_is_trace(const struct ct_explain_input *i) {
     return ct_file_kind_find(i->ahead, i->n) == CT_FILE_TRACE;
 }
 
+int ct_explain_is_trace_file(const char *path) {
+    struct ct_explain_input i;
+    struct ct_error error;
+    struct stat st;
+    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        ct_explain_open(&i, path, &error))
+        return 0;
+    const int is_trace = ct_explain_is_trace(&i);
+    ct_explain_close(&i);
+    return is_trace;
+}
+
 // Copies what was read and the rest.
 static int copy(struct ct_explain_input *i, FILE *to) {
     char bytes[1 << 16];

@@ -24,6 +24,8 @@ int ct_explain_open(struct ct_explain_input *i, const char *path, struct ct_erro
 void ct_explain_close(struct ct_explain_input *i);
 // Whether it is a trace, which `explain` shows as a view does.
 int ct_explain_is_trace(const struct ct_explain_input *i);
+// Whether a path is that of a trace in a file, which can be read again.
+int ct_explain_is_trace_file(const char *path);
 // Makes the path one that can be read at any offset: a trace from a pipe becomes standard input, as
 // a file in memory.
 int ct_explain_make_seekable(struct ct_explain_input *i, struct ct_error *error);

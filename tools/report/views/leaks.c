@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // leaks: call sites whose memory only grows, up to a moment; what has filled to a bound; a pool of
-// PyTorch's that grows without need.
+// PyTorch's that grows without need; and untracked memory that grows.
 #include "analyze/leaks.h"
 
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 #include "views/resumed.h"
 #include "views/table.h"
 #include "views/trace_state.h"
+#include "views/untracked_growth.h"
 #include "views/wrap.h"
 
 #define HOUR UINT64_C(3600000000000)
@@ -94,7 +95,7 @@ static void print_growing(struct ct_view *v, const struct ct_leaks *l) {
 }
 
 static void print_full(struct ct_view *v, const struct ct_leaks *l) {
-    if (!l->growing_count && !l->pool.is_fragmenting)
+    if (!ct_leaks_count(l))
         return;
     fputs("full: ", v->out);
     if (!l->free_known)
@@ -102,8 +103,7 @@ static void print_full(struct ct_view *v, const struct ct_leaks *l) {
     else
         fprintf(v->out, "%s%s at %s; %s was free%s%s%s\n", l->full_known ? "in " : "",
                 l->full_known ? duration_of(l->full_in_ns).text : "-",
-                l->growing_count + (size_t)l->pool.is_fragmenting > 1 ? "these rates together"
-                                                                      : "this rate",
+                ct_leaks_count(l) > 1 ? "these rates together" : "this rate",
                 ct_label_size(v, l->free_bytes).text, l->idle_bytes ? ", and " : "",
                 l->idle_bytes ? ct_label_size(v, l->idle_bytes).text : "",
                 l->idle_bytes ? " idle in PyTorch's pool" : "");
@@ -172,6 +172,8 @@ static void print_title(struct ct_view *v, int device, const struct ct_leaks *l,
                 duration_of(l->shortest_ns).text);
     else
         fprintf(v->out, "no call site grows%s", ct_trace_state_until(v).text);
+    if (ct_growth_kind_is_leak(l->untracked.shape.kind))
+        fprintf(v->out, ", %s untracked memory does", l->growing_count ? "and" : "but");
     fprintf(v->out, "; %s live %s %s\n", ct_label_size(v, l->live_bytes).text, name_moment(m),
             ct_label_time(v, m->t_ns).text);
 }
@@ -187,6 +189,7 @@ static void print_window(struct ct_view *v, const struct ct_leaks *l) {
     if (l->exact_from_ns)
         fprintf(v->out, "; what was freed before %s is %s", ct_label_time(v, l->exact_from_ns).text,
                 is_coarse ? "bounded by the coarse history" : "not known");
+    ct_untracked_growth_print_known(v, l);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 
@@ -198,6 +201,7 @@ static void print_device(struct ct_view *v, int device, const struct ct_leaks *l
     if (m->kind != CT_MOMENT_OOM) // it is full
         print_full(v, l);
     print_pool(v, l);
+    ct_untracked_growth_print(v, l, m->kind == CT_MOMENT_OOM);
     print_filled(v, l);
     print_untold(v, l);
     print_window(v, l);
@@ -291,6 +295,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
     ct_json_number(j, "untold", l->untold_count);
     ct_json_number(j, "untold_bytes", l->untold_bytes);
     add_pool(j, l);
+    ct_untracked_growth_add_json(j, l);
     ct_json_close(j, '}');
 }
 

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the traces one after the other, twice: the moment is known only when all were read.
+// Opens the traces one after the other, three times: the moment is known only when all were read,
+// and what other processes held only when the states at it were.
 #include "views/processes.h"
 
 #include <string.h>
 
+#include "analyze/jobs.h"
+#include "analyze/site_groups.h"
+#include "diagnose/process_verdicts.h"
 #include "views/label.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
 #include "views/progress.h"
+#include "views/summary_read.h"
 #include "views/trace_state.h"
 
 int ct_processes_check_options(const struct ct_arguments *o, struct ct_error *error) {
@@ -125,15 +130,56 @@ static void read_state(struct ct_processes_shown *s, size_t i, struct ct_view *v
     if (v->trace->index.trace_id != s->all.list[i].trace_id)
         return;
     struct ct_phases phases;
-    ct_phases_init(&phases, &v->trace->definitions, NULL);
+    ct_phases_init(&phases, &v->trace->definitions, s->rules);
     ct_process_read_state(&s->all.list[i], v->trace, &phases, t_ns, last);
     ct_phases_free(&phases);
 }
 
-enum pass { SCAN, READ_STATE };
+// The stacks of a trace end with it: what they name becomes a part of the text.
+static void name_stacks(struct ct_verdicts *l, const struct ct_view *v) {
+    char label[400], *text;
+    for (size_t i = 0; i < l->count; i++)
+        for (size_t k = 0; k < l->list[i].evidence_count; k++) {
+            struct ct_evidence *e = &l->list[i].evidence[k];
+            if (!e->stack)
+                continue;
+            ct_site_groups_label(v->sites, CT_HOLDING_ALLOCATION, e->stack, label, sizeof label);
+            if (asprintf(&text, "%s: %s", e->text, label) < 0)
+                ct_heap_exhausted();
+            free(e->text);
+            e->text = text;
+            e->stack = 0;
+        }
+}
 
+static void judge(struct ct_processes_shown *s, size_t i, struct ct_view *v,
+                  struct ct_verdicts *list) {
+    struct ct_call_sites sites;
+    struct ct_phases phases;
+    struct ct_summary summary;
+    if (v->trace->index.trace_id != s->all.list[i].trace_id || ct_trace_state_is_unknown(v->trace))
+        return;
+    ct_call_sites_init(&sites, &v->trace->definitions);
+    ct_phases_init(&phases, &v->trace->definitions, s->rules);
+    v->sites = &sites;
+    v->phases = &phases;
+    v->companions = &s->companions;
+    v->processes = &s->all;
+    v->process = i;
+    ct_summary_read(&summary, v);
+    name_stacks(&summary.own, v);
+    *list = summary.own;
+    summary.own = (struct ct_verdicts){0};
+    ct_summary_free(&summary);
+    ct_phases_free(&phases);
+    ct_call_sites_free(&sites);
+}
+
+enum pass { SCAN, READ_STATE, JUDGE };
+
+// `list`: where the verdicts go.
 static void visit(struct ct_processes_shown *s, size_t i, enum pass pass,
-                  void (*warn)(const struct ct_view *)) {
+                  void (*warn)(const struct ct_view *), struct ct_verdicts *list) {
     struct ct_trace trace = {.no_journal = s->options->no_journal, .progress = ct_progress_report};
     struct ct_view v = {.options = s->options,
                         .terminal = s->terminal,
@@ -142,16 +188,29 @@ static void visit(struct ct_processes_shown *s, size_t i, enum pass pass,
                         .to_ns = UINT64_MAX};
     struct ct_error error;
     if (ct_trace_open(&trace, s->traces[i].path, &error)) {
-        if (warn || pass == READ_STATE)
+        if (warn || pass != SCAN)
             ct_terminal_warn(error.text);
         keep_error(s, i, &error);
     } else if (pass == SCAN) {
         scan(s, i, &v, warn);
-    } else {
+    } else if (pass == READ_STATE) {
         read_state(s, i, &v);
+    } else {
+        judge(s, i, &v, list);
     }
     ct_progress_clear();
     ct_trace_close(&trace);
+}
+
+static void judge_all(struct ct_processes_shown *s) {
+    struct ct_verdicts *lists = ct_heap_alloc_zeroed(s->all.count, sizeof *lists);
+    const struct ct_facts unknown = {.program = NULL}; // the log is not known to be of one of them
+    for (size_t i = 0; i < s->all.count; i++)
+        if (s->all.list[i].is_usable)
+            visit(s, i, JUDGE, NULL, &lists[i]);
+    ct_process_verdicts_join(&s->verdicts, lists, &s->all);
+    ct_summary_join_companions(&s->verdicts, &s->companions, &unknown, 0);
+    free(lists);
 }
 
 static void read_all(struct ct_processes_shown *s, void (*warn)(const struct ct_view *)) {
@@ -159,37 +218,56 @@ static void read_all(struct ct_processes_shown *s, void (*warn)(const struct ct_
         s->traces[i].path = s->options->paths[i];
         s->all.list[i].same_as = SIZE_MAX;
         s->all.list[i].knowledge = CT_PROCESS_UNKNOWN;
-        visit(s, i, SCAN, warn);
+        visit(s, i, SCAN, warn, NULL);
     }
     ct_processes_find_moment(&s->all);
     for (size_t i = 0; i < s->all.count; i++)
         if (s->all.list[i].is_usable)
-            visit(s, i, READ_STATE, warn);
+            visit(s, i, READ_STATE, warn, NULL);
     ct_processes_sum(&s->all);
+    ct_jobs_find(s->all.list, s->all.count);
+    judge_all(s);
 }
 
-int ct_processes_print(const struct ct_arguments *o, const struct ct_terminal *terminal,
-                       void (*warn)(const struct ct_view *)) {
+int ct_processes_read(struct ct_processes_shown *s, const struct ct_arguments *o,
+                      const struct ct_terminal *terminal, const struct ct_phase_rules *rules,
+                      void (*warn)(const struct ct_view *), struct ct_error *error) {
     const size_t n = (size_t)o->path_count;
-    struct ct_processes_shown s = {.options = o, .terminal = terminal, .out = stdout};
+    *s = (struct ct_processes_shown){
+        .options = o, .terminal = terminal, .rules = rules, .out = stdout};
+    if (ct_companions_read(o, &s->companions, error))
+        return -1;
+    s->all.list = ct_heap_alloc_zeroed(n, sizeof *s->all.list);
+    s->all.count = n;
+    s->traces = ct_heap_alloc_zeroed(n, sizeof *s->traces);
+    read_all(s, warn);
+    return 0;
+}
+
+int ct_processes_print(struct ct_processes_shown *s) {
     int status = CT_EXIT_OK;
-    s.all.list = ct_heap_alloc_zeroed(n, sizeof *s.all.list);
-    s.all.count = n;
-    s.traces = ct_heap_alloc_zeroed(n, sizeof *s.traces);
-    read_all(&s, warn);
-    if (o->json) {
-        ct_processes_json_print(&s);
+    if (s->options->json) {
+        ct_processes_json_print(s);
     } else {
-        s.out = ct_terminal_open_text(terminal, stdout);
-        ct_processes_text_print(&s);
-        fclose(s.out);
+        s->out = ct_terminal_open_text(s->terminal, stdout);
+        if (s->options->command == CT_COMMAND_explain)
+            ct_processes_text_explain(s);
+        else
+            ct_processes_text_print(s);
+        fclose(s->out);
     }
-    for (size_t i = 0; i < n; i++) {
-        status = s.traces[i].status > status ? s.traces[i].status : status;
-        free(s.traces[i].error);
-        free(s.traces[i].recorded_api);
-    }
-    free(s.traces);
-    ct_processes_free(&s.all);
+    for (size_t i = 0; i < s->all.count; i++)
+        status = s->traces[i].status > status ? s->traces[i].status : status;
     return status;
+}
+
+void ct_processes_close(struct ct_processes_shown *s) {
+    for (size_t i = 0; i < s->all.count; i++) {
+        free(s->traces[i].error);
+        free(s->traces[i].recorded_api);
+    }
+    free(s->traces);
+    ct_verdicts_free(&s->verdicts);
+    ct_companions_free(&s->companions);
+    ct_processes_free(&s->all);
 }

@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "views/account_json.h"
 #include "views/document.h"
+#include "views/verdicts_json.h"
 
 static void add_text(struct ct_json *j, const char *key, const char *text) {
     if (text)
@@ -21,14 +23,27 @@ static void add_hash(struct ct_json *j, const char *key, int known, uint64_t has
 }
 
 static const char *name_of_knowledge(enum ct_process_knowledge knowledge) {
-    static const char *const names[] = {"known", "not_started", "last_seen", "unknown"};
+    static const char *const names[] = {"known", "not_started", "last_seen", "unknown", "ended"};
     return names[knowledge];
+}
+
+// How times of different hosts are compared.
+static void add_alignment(struct ct_json *j, const struct ct_processes *all) {
+    static const char *const names[] = {"clock", "time-of-day", NULL};
+    int several = 0;
+    for (size_t h = 0; h < all->host_count; h++)
+        several |=
+            all->hosts[h].processes > 1 && all->hosts[h].most_offset >= all->hosts[h].least_offset;
+    add_text(j, "alignment", names[all->alignment]);
+    ct_json_number(j, "host_count", all->host_count);
+    ct_json_number_or_null(j, "time_of_day_drift_ns", several,
+                           ct_hosts_find_drift(all->hosts, all->host_count));
 }
 
 static void add_moment(struct ct_json *j, const struct ct_processes *all) {
     static const char *const names[] = {"oom", "peak"};
     const int is_oom = all->what == CT_PROCESSES_OOM;
-    if (!all->same_clock) {
+    if (!all->has_moment) {
         ct_json_null(j, "moment");
         return;
     }
@@ -44,18 +59,18 @@ static void add_moment(struct ct_json *j, const struct ct_processes *all) {
 }
 
 // The parts of what is tracked that are not empty; null where `known` is 0.
-static void add_parts(struct ct_json *j, int known, const uint64_t *parts) {
+static void add_parts(struct ct_json *j, int known, const struct ct_account *a) {
     if (!known) {
         ct_json_null(j, "tracked_parts");
         return;
     }
     ct_json_open(j, "tracked_parts", '[');
     for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++) {
-        if (!parts[i])
+        if (!a->row[i].bytes)
             continue;
         ct_json_open(j, NULL, '{');
         ct_json_text(j, "component", ct_account_row_name((enum ct_account_row_kind)i));
-        ct_json_number(j, "bytes", parts[i]);
+        ct_json_number(j, "bytes", a->row[i].bytes);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -63,20 +78,20 @@ static void add_parts(struct ct_json *j, int known, const uint64_t *parts) {
 
 static void add_device(struct ct_json *j, const struct ct_process *p,
                        const struct ct_process_device *d) {
-    const int not_started = p->knowledge == CT_PROCESS_NOT_STARTED;
+    const int is_empty = ct_process_holds_nothing(p);
     const int known = p->knowledge != CT_PROCESS_UNKNOWN;
-    const struct ct_breakdown none = {0}, *m = not_started ? &none : &d->split;
-    static const uint64_t nothing[CT_ACCOUNT_TRACKED_ROWS];
+    const struct ct_breakdown none = {0}, *m = is_empty ? &none : &d->split;
+    static const struct ct_account nothing;
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d->ordinal);
     ct_json_number(j, "gpu_index", (uint64_t)d->gpu);
     ct_json_number_or_null(j, "tracked_bytes", known, m->tracked);
-    add_parts(j, known, not_started ? nothing : d->parts);
-    ct_json_number_or_null(j, "asleep_bytes", known, d->asleep);
-    ct_json_number_or_null(j, "untracked_bytes", not_started || (known && d->untracked_known),
-                           not_started ? 0 : d->untracked);
-    ct_json_number_or_null(j, "imported_bytes", known, not_started ? 0 : d->shared.imported_bytes);
-    ct_json_number_or_null(j, "opened", known, not_started ? 0 : d->shared.opened);
+    add_parts(j, known, is_empty ? &nothing : &d->account);
+    ct_json_number_or_null(j, "asleep_bytes", known, is_empty ? 0 : d->asleep);
+    ct_json_number_or_null(j, "untracked_bytes", is_empty || (known && d->untracked_known),
+                           is_empty ? 0 : d->untracked);
+    ct_json_number_or_null(j, "imported_bytes", known, is_empty ? 0 : d->shared.imported_bytes);
+    ct_json_number_or_null(j, "opened", known, is_empty ? 0 : d->shared.opened);
     ct_json_number(j, "tracked_peak_bytes", d->curve.high);
     ct_json_number_or_null(j, "tracked_peak_t_ns", d->curve.high != 0, d->curve.high_t_ns);
     ct_json_close(j, '}');
@@ -128,6 +143,8 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     add_text(j, "exe", p->exe);
     add_text(j, "thread_name", p->thread);
     add_text(j, "rank", p->rank);
+    ct_json_number_or_null(j, "host_index", usable && p->host != SIZE_MAX, p->host);
+    ct_json_number_or_null(j, "job_index", usable && p->job != SIZE_MAX, p->job);
     add_text(j, "state", usable ? shown->state : NULL);
     ct_json_number_or_null(j, "start_ns", usable && p->start_known, p->start_ns);
     ct_json_number_or_null(j, "t_last_ns", usable && p->events, p->t_last_ns);
@@ -141,11 +158,12 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
 }
 
 static void add_gpu(struct ct_json *j, const struct ct_processes *all, const struct ct_gpu *g) {
-    const int sums = all->same_clock;
+    const int sums = all->has_moment;
     const int used = sums && g->used_known;
     ct_json_open(j, NULL, '{');
     add_hash(j, "uuid_hash", g->uuid_known, g->uuid);
     ct_json_number_or_null(j, "nvml_index", g->index_known, g->nvml_index);
+    ct_json_number_or_null(j, "host_index", g->host != SIZE_MAX, g->host);
     ct_document_add_device(j, "ordinal", g->ordinal);
     ct_json_bool(j, "same_ordinals", g->same_ordinals);
     add_text(j, "name", g->name);
@@ -153,7 +171,8 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_json_number_or_null(j, "unknown_count", sums, g->unknown);
     ct_json_number_or_null(j, "last_seen_count", sums, g->last_seen);
     ct_json_number_or_null(j, "tracked_bytes", sums, g->tracked);
-    add_parts(j, sums, g->parts);
+    add_parts(j, sums, &g->account);
+    ct_account_json_add(j, "account", sums ? &g->account : NULL);
     ct_json_number_or_null(j, "total_bytes", sums && g->total, g->total);
     ct_json_number_or_null(j, "free_bytes", used, g->free);
     ct_json_number_or_null(j, "untracked_bytes", used && g->split_known, g->untracked);
@@ -174,7 +193,8 @@ void ct_processes_json_print(const struct ct_processes_shown *s) {
     (void)snprintf(schema, sizeof schema, "cutrace.processes/%d", CT_DOCUMENT_VERSION);
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "schema", schema);
-    ct_json_bool(j, "same_clock", s->all.same_clock);
+    ct_json_bool(j, "same_clock", s->all.alignment == CT_ALIGNED_BY_CLOCK);
+    add_alignment(j, &s->all);
     add_moment(j, &s->all);
     ct_json_open(j, "gpus", '[');
     for (size_t g = 0; g < s->all.gpu_count; g++)
@@ -184,6 +204,7 @@ void ct_processes_json_print(const struct ct_processes_shown *s) {
     for (size_t i = 0; i < s->all.count; i++)
         add_process(j, s, i);
     ct_json_close(j, ']');
+    ct_verdicts_add_json_of_processes(j, "verdicts", &s->verdicts);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }

@@ -21,35 +21,22 @@ struct ct_human_text ct_processes_rows_gpu(const struct ct_processes *all, int g
     if (g->ordinal >= CT_MAX_DEVICES)
         return text;
     for (size_t i = 0; i < all->gpu_count; i++)
-        others += &all->gpus[i] != g && number_of(&all->gpus[i]) == number_of(g);
-    (void)snprintf(text.text, sizeof text.text, "%" PRIu64, number_of(g));
+        others += &all->gpus[i] != g && all->gpus[i].host == g->host &&
+                  number_of(&all->gpus[i]) == number_of(g);
+    int n = snprintf(text.text, sizeof text.text, "%" PRIu64, number_of(g));
+    if (all->host_count > 1)
+        n += snprintf(text.text + n, sizeof text.text - (size_t)n, "@%zu", g->host);
     if (others && g->uuid_known)
-        (void)snprintf(text.text, sizeof text.text, "%" PRIu64 "/%04" PRIx64, number_of(g),
-                       g->uuid >> 48);
+        (void)snprintf(text.text + n, sizeof text.text - (size_t)n, "/%04" PRIx64, g->uuid >> 48);
     else if (others)
-        (void)snprintf(text.text, sizeof text.text, "%" PRIu64 "/?", number_of(g));
+        (void)snprintf(text.text + n, sizeof text.text - (size_t)n, "/?");
     return text;
 }
 
-// The name of the main thread tells more than that of the program, unless it is the beginning of
-// it: python3 of python3.12.
-static const char *name_of(const struct ct_process *p) {
-    if (p->thread && (!p->exe || strncmp(p->exe, p->thread, strlen(p->thread)) != 0))
-        return p->thread;
-    return p->exe ? p->exe : "-";
-}
-
 void ct_processes_rows_print_name(const struct ct_processes_shown *s, size_t i) {
-    const struct ct_process *p = &s->all.list[i];
-    char name[25], pid[40] = "an unknown process";
-    const char *what = p->rank ? p->rank : name_of(p);
-    ct_utf8_sanitize(name, sizeof name, what, strlen(what));
-    if (p->pid_known)
-        (void)snprintf(pid, sizeof pid, "pid %" PRIu64, p->pid);
-    if (p->rank)
-        fprintf(s->out, "rank %s (%s)", name, pid);
-    else
-        fprintf(s->out, "%s (%s)", pid, name);
+    char name[CT_PROCESS_NAME];
+    ct_process_name(&s->all.list[i], name);
+    fputs(name, s->out);
 }
 
 size_t ct_processes_rows_count_usable(const struct ct_processes_shown *s) {
@@ -74,10 +61,15 @@ struct table {
     size_t count;
     int has_ranks;
     size_t name_width;
+    int gpu_width;
 };
 
 static int is_counted(const struct ct_process *p) {
     return p->knowledge != CT_PROCESS_UNKNOWN;
+}
+
+static uint64_t tracked_of(const struct ct_process *p, const struct ct_process_device *d) {
+    return ct_process_holds_nothing(p) ? 0 : d->split.tracked;
 }
 
 static void add_row(struct table *t, size_t process, const struct ct_process_device *d) {
@@ -98,12 +90,13 @@ static void add_gpu(struct table *t, int gpu) {
     struct ct_human_text *text = ct_heap_resize(NULL, n, sizeof *text);
     for (size_t r = 0; r < n; r++)
         if (is_counted(&all->list[t->rows[first + r].process]))
-            sum += bytes[r] = t->rows[first + r].device->split.tracked;
+            sum += bytes[r] =
+                tracked_of(&all->list[t->rows[first + r].process], t->rows[first + r].device);
     ct_human_bytes_of_parts(text, bytes, n, sum, t->s->options->units, n);
     for (size_t r = 0; r < n; r++)
         if (is_counted(&all->list[t->rows[first + r].process]))
             t->rows[first + r].tracked =
-                all->same_clock ? text[r] : ct_human_bytes(bytes[r], t->s->options->units);
+                all->has_moment ? text[r] : ct_human_bytes(bytes[r], t->s->options->units);
     free(bytes);
     free(text);
 }
@@ -125,8 +118,13 @@ static struct table build(const struct ct_processes_shown *s) {
         if (s->traces[i].state && strlen(s->traces[i].state) > state)
             state = strlen(s->traces[i].state);
     }
+    t.gpu_width = 5;
+    for (size_t g = 0; g < all->gpu_count; g++)
+        if ((int)strlen(ct_processes_rows_gpu(all, (int)g).text) > t.gpu_width)
+            t.gpu_width = (int)strlen(ct_processes_rows_gpu(all, (int)g).text);
     // pid, rank, GPU, three sizes, OOMs and state
-    const size_t others = 7 + (t.has_ranks ? 5 : 0) + 2 + 6 + 13 + 1 + 12 + 12 + 5 + 2 + state;
+    const size_t others =
+        7 + (t.has_ranks ? 5 : 0) + 2 + (size_t)t.gpu_width + 1 + 13 + 1 + 12 + 12 + 5 + 2 + state;
     t.name_width = s->terminal->width > others + 6 ? s->terminal->width - others : 6;
     if (t.name_width > 24)
         t.name_width = 24;
@@ -161,7 +159,7 @@ static void print_pid_and_name(const struct table *t, size_t i) {
     }
     fputs("  ", out);
     if (p->is_usable)
-        print_column(out, name_of(p), t->name_width);
+        print_column(out, ct_process_program(p), t->name_width);
     else
         print_column(out, base_name(t->s->traces[i].path), 24);
 }
@@ -191,14 +189,14 @@ static void print_figures(const struct table *t, const struct row *r) {
     const struct ct_processes_shown *s = t->s;
     const struct ct_process *p = &s->all.list[r->process];
     const int known = is_counted(p);
-    const int not_started = p->knowledge == CT_PROCESS_NOT_STARTED;
+    const int is_empty = ct_process_holds_nothing(p);
     struct ct_human_text untracked = {"-"}, ooms;
-    if (not_started || (known && r->device->untracked_known))
-        untracked = ct_human_bytes(not_started ? 0 : r->device->untracked, s->options->units);
+    if (is_empty || (known && r->device->untracked_known))
+        untracked = ct_human_bytes(is_empty ? 0 : r->device->untracked, s->options->units);
     const int n = snprintf(ooms.text, sizeof ooms.text, "%zu", p->incidents.failed);
     if (p->incidents.retried)
         (void)snprintf(ooms.text + n, sizeof ooms.text - (size_t)n, "+%zu", p->incidents.retried);
-    fprintf(s->out, " %5s %12s%s%12s %11s %4s  %s",
+    fprintf(s->out, " %*s %12s%s%12s %11s %4s  %s", t->gpu_width,
             ct_processes_rows_gpu(&s->all, r->device->gpu).text, r->tracked.text,
             p->knowledge == CT_PROCESS_LAST_SEEN ? "*" : " ", untracked.text,
             ct_human_bytes(r->device->curve.high, s->options->units).text, ooms.text,
@@ -228,7 +226,7 @@ static int is_like(const struct table *t, const struct row *a, const struct row 
         p->incidents.retried != q->incidents.retried ||
         strcmp(t->s->traces[a->process].state, t->s->traces[b->process].state) != 0)
         return 0;
-    return is_near(a->device->split.tracked, b->device->split.tracked) &&
+    return is_near(tracked_of(p, a->device), tracked_of(q, b->device)) &&
            a->device->untracked_known == b->device->untracked_known &&
            is_near(a->device->untracked, b->device->untracked) &&
            is_near(a->device->curve.high, b->device->curve.high);
@@ -245,11 +243,12 @@ static size_t collapse(struct table *t, size_t r) {
     return n;
 }
 
-// How many lines of rows leave the screen at 24 lines; 8 processes are always shown.
+// How many lines of rows leave the screen at 24 lines; 8 of them are always shown.
 static size_t limit_of(const struct ct_processes_shown *s) {
     if (s->options->top)
         return s->options->top;
-    return s->all.gpu_count < 7 ? 15 - s->all.gpu_count : 8;
+    const size_t limit = s->all.gpu_count < 7 ? 15 - s->all.gpu_count : 8;
+    return limit > s->fewer_rows + 8 ? limit - s->fewer_rows : 8;
 }
 
 static void print_head(const struct table *t) {
@@ -259,9 +258,9 @@ static void print_head(const struct table *t) {
     fprintf(s->out, "%s%zu trace%s%s%s\n", s->terminal->bold, s->all.count,
             ct_human_plural(s->all.count),
             ct_processes_rows_count_usable(s) ? moments[s->all.what] : "", s->terminal->reset);
-    fprintf(s->out, "%s%7s%s  %-*s %5s %12s %12s %11s %4s  %s%s\n", s->terminal->dim, "pid",
-            t->has_ranks ? " rank" : "", (int)t->name_width, "name", "GPU", "tracked", "untracked",
-            "peak", "OOMs", "trace", s->terminal->reset);
+    fprintf(s->out, "%s%7s%s  %-*s %*s %12s %12s %11s %4s  %s%s\n", s->terminal->dim, "pid",
+            t->has_ranks ? " rank" : "", (int)t->name_width, "name", t->gpu_width, "GPU", "tracked",
+            "untracked", "peak", "OOMs", "trace", s->terminal->reset);
 }
 
 void ct_processes_rows_print(const struct ct_processes_shown *s) {

@@ -4,6 +4,8 @@
 #define CT_PROCESSES_SHOWN_H
 
 #include "analyze/processes.h"
+#include "diagnose/verdicts.h"
+#include "views/companions.h"
 #include "views/views.h"
 
 // Of one trace on the command line.
@@ -24,7 +26,13 @@ struct ct_processes_shown {
     const struct ct_terminal *terminal;
     FILE *out;
     struct ct_processes all;
-    struct ct_process_shown *traces; // in the order of all.list
+    struct ct_process_shown *traces;    // in the order of all.list
+    const struct ct_phase_rules *rules; // of --rules; NULL: none
+    struct ct_companions companions;    // of --log and --metrics
+    struct ct_verdicts verdicts;        // of all traces
+    // Of the text: what it leaves out (processes_text.c), and how many rows.
+    int brief;
+    size_t fewer_rows;
 };
 
 #endif

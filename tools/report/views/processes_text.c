@@ -5,14 +5,24 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analyze/siblings.h"
 #include "base/utf8.h"
 #include "views/processes_rows.h"
+#include "views/processes_verdicts.h"
 #include "views/verdict.h"
 
 // What the functions of other views need; there is no trace.
 static struct ct_view view_of(const struct ct_processes_shown *s) {
     return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
 }
+
+// What the text leaves out, one after the other, until it fits on a screen.
+enum {
+    BRIEF_WITHOUT_PARTS = 1, // what the memory of each GPU is for
+    BRIEF_WITHOUT_CHANGE,    // and the verdict's sentence
+    BRIEF_WITHOUT_OTHERS,    // how many failed, which the verdict says, too
+    BRIEF_MOST = BRIEF_WITHOUT_OTHERS
+};
 
 // ---- the answer ---------------------------------------------------------------------------------
 
@@ -44,6 +54,21 @@ static int gpu_of(const struct ct_process *p, int ordinal) {
     return -1;
 }
 
+// Prints how much of what other processes held was of traced ones, where they are named as a cause.
+static void print_siblings(const struct ct_processes_shown *s, size_t i) {
+    const struct ct_oom_event *o = &s->all.list[i].crossing;
+    const struct ct_oom_reason reason = ct_oom_reason_find(o, 0);
+    const struct ct_view v = view_of(s);
+    struct ct_siblings siblings;
+    if (!ct_oom_cause_find(o, &reason, NULL).others_bytes)
+        return;
+    ct_siblings_find(&siblings, &s->all, i, o->device, o->t_ns, o->split.others);
+    const uint64_t bytes = siblings.bytes < o->split.others ? siblings.bytes : o->split.others;
+    if (bytes)
+        fprintf(s->out, ", of that traced ones %s", ct_label_size(&v, bytes).text);
+    ct_siblings_free(&siblings);
+}
+
 static void print_oom(const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
     const struct ct_oom_event *o = &p->crossing;
@@ -56,19 +81,24 @@ static void print_oom(const struct ct_processes_shown *s, size_t i) {
     fputs(", ", s->out);
     print_time(s, p, o->t_ns);
     char *cause = ct_verdict_cause(&v, o, NULL);
-    fprintf(s->out, "%s\n  %s asked for %s: %s\n", s->terminal->reset, s->traces[i].api,
+    fprintf(s->out, "%s\n  %s asked for %s: %s", s->terminal->reset, s->traces[i].api,
             o->bytes_known ? ct_label_size(&v, o->bytes).text : "an unknown size", cause);
+    print_siblings(s, i);
+    putc('\n', s->out);
     free(cause);
 }
 
 static size_t count_failed(const struct ct_processes_shown *s, size_t *first) {
+    uint64_t first_ns = 0;
     size_t n = 0;
     for (size_t i = 0; i < s->all.count; i++) {
         const struct ct_process *p = &s->all.list[i];
         if (!p->is_usable || !ct_process_has_failed(p))
             continue;
-        if (!n++ || p->first_failure_ns < s->all.list[*first].first_failure_ns)
+        if (!n++ || ct_process_to_moment(p, p->first_failure_ns) < first_ns) {
             *first = i;
+            first_ns = ct_process_to_moment(p, p->first_failure_ns);
+        }
     }
     return n;
 }
@@ -78,7 +108,7 @@ static void print_other_failures(const struct ct_processes_shown *s, size_t fail
     if (failed < 2)
         return;
     fprintf(s->out, "  %zu of %zu ran out of memory", failed, ct_processes_rows_count_usable(s));
-    if (s->all.same_clock) {
+    if (s->all.has_moment) {
         fputs("; first: ", s->out);
         ct_processes_rows_print_name(s, first);
         fputs(", ", s->out);
@@ -126,15 +156,12 @@ static void print_no_oom(const struct ct_processes_shown *s) {
 static void print_peak(const struct ct_processes_shown *s) {
     const struct ct_processes *all = &s->all;
     struct ct_view v = view_of(s);
-    size_t i = 0;
     if (all->what != CT_PROCESSES_PEAK || all->gpu < 0)
         return;
-    while (!all->list[i].is_usable || !all->list[i].events)
-        i++;
     fprintf(s->out, "Most tracked on one GPU by all together: %s%s on GPU %s, ",
             all->is_about_sum ? "about " : "", ct_label_size(&v, all->sum).text,
             ct_processes_rows_gpu(all, all->gpu).text);
-    print_moment(s, &all->list[i], all->t_ns);
+    print_moment(s, &all->list[all->reference], all->t_ns);
     putc('\n', s->out);
 }
 
@@ -145,14 +172,15 @@ static void print_answer(const struct ct_processes_shown *s) {
         return;
     if (!failed)
         print_no_oom(s);
-    else if (s->all.same_clock)
+    else if (s->all.has_moment)
         print_oom(s, s->all.process);
-    for (size_t i = 0; failed && !s->all.same_clock && i < s->all.count && shown < 3; i++)
+    for (size_t i = 0; failed && !s->all.has_moment && i < s->all.count && shown < 3; i++)
         if (s->all.list[i].is_usable && ct_process_has_failed(&s->all.list[i])) {
             print_oom(s, i);
             shown++;
         }
-    print_other_failures(s, failed, first);
+    if (s->brief < BRIEF_WITHOUT_OTHERS)
+        print_other_failures(s, failed, first);
     print_peak(s);
 }
 
@@ -198,8 +226,9 @@ static void print_parts(const struct ct_processes_shown *s, const struct ct_gpu 
     enum { MOST = 4 };
     const struct ct_view v = view_of(s);
     uint64_t parts[CT_ACCOUNT_TRACKED_ROWS], rest = g->tracked;
-    memcpy(parts, g->parts, sizeof parts);
-    if (g->parts[CT_COMPONENT_OTHER] == g->tracked)
+    for (unsigned i = 0; i < CT_ACCOUNT_TRACKED_ROWS; i++)
+        parts[i] = g->account.row[i].bytes;
+    if (parts[CT_COMPONENT_OTHER] == g->tracked)
         return; // nothing is known of it
     fputs("      " CT_WRAP_HANG, s->out);
     for (int n = 0; n < MOST; n++) {
@@ -230,7 +259,8 @@ static void print_gpu(const struct ct_processes_shown *s, size_t i) {
     fprintf(s->out, " %12s%s", ct_label_size(&v, g->tracked).text, g->last_seen ? "*" : " ");
     print_rest(s, g);
     putc('\n', s->out);
-    print_parts(s, g);
+    if (s->brief < BRIEF_WITHOUT_PARTS)
+        print_parts(s, g);
 }
 
 enum { MOST_GPUS = 16 };
@@ -239,7 +269,7 @@ static void print_gpus(const struct ct_processes_shown *s) {
     size_t shown = 0, known = 0;
     for (size_t i = 0; i < s->all.gpu_count; i++)
         known += s->all.gpus[i].ordinal < CT_MAX_DEVICES;
-    if (!s->all.same_clock || !known)
+    if (!s->all.has_moment || !known)
         return;
     fprintf(s->out, "%s%-5s %5s %12s %12s  %12s %12s", s->terminal->dim, "GPU", "procs", "capacity",
             "tracked", "untracked", "others");
@@ -257,11 +287,22 @@ static void print_gpus(const struct ct_processes_shown *s) {
 
 // ---- what limits the figures --------------------------------------------------------------------
 
+#define LEAST_DRIFT_NS UINT64_C(1000000) // less is of the readings
+
 static void print_clock_note(const struct ct_processes_shown *s) {
-    if (!s->all.same_clock)
+    const uint64_t drift = ct_hosts_find_drift(s->all.hosts, s->all.host_count);
+    if (!s->all.has_moment)
         fputs("no common time: the traces are of several machines or boots, or do not say of "
               "which; no sums\n",
               s->out);
+    if (s->all.alignment != CT_ALIGNED_BY_TIME_OF_DAY)
+        return;
+    fprintf(s->out,
+            "%zu hosts (of a GPU behind the @), aligned by wall clock; their clocks may differ",
+            s->all.host_count);
+    if (drift >= LEAST_DRIFT_NS)
+        fprintf(s->out, " (on one host it was moved by %s)", ct_human_duration(drift).text);
+    putc('\n', s->out);
 }
 
 // What a note says of the GPUs that it is about.
@@ -311,7 +352,7 @@ static const struct gpu_note notes[] = {
 };
 
 static void print_gpu_notes(const struct ct_processes_shown *s) {
-    if (!s->all.same_clock)
+    if (!s->all.has_moment)
         return;
     for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
         const char *separator = "GPU ";
@@ -388,12 +429,63 @@ static void print_next(const struct ct_processes_shown *s) {
     fprintf(s->out, " (one process's own report)%s\n", s->terminal->reset);
 }
 
-void ct_processes_text_print(const struct ct_processes_shown *s) {
+// ---- the screen ---------------------------------------------------------------------------------
+
+static void print_screen(const struct ct_processes_shown *s) {
     print_answer(s);
+    ct_processes_verdicts_print_first(s, s->brief < BRIEF_WITHOUT_CHANGE ? CT_PROCESSES_WHOLE
+                                                                         : CT_PROCESSES_NAME);
     ct_processes_rows_print(s);
     print_gpus(s);
     print_clock_note(s);
     print_gpu_notes(s);
+    print_trace_notes(s);
+    print_next(s);
+}
+
+// The lines of the text at the width of a terminal, so that what is left out does not depend on it.
+static unsigned count_lines(struct ct_processes_shown *s) {
+    enum { WIDTH = 80 };
+    const struct ct_terminal *const terminal = s->terminal;
+    struct ct_terminal form = *terminal;
+    FILE *const to = s->out;
+    char *text = NULL;
+    size_t size = 0;
+    unsigned lines = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (!memory)
+        ct_heap_exhausted();
+    form.width = WIDTH;
+    s->terminal = &form;
+    s->out = ct_terminal_open_text(&form, memory);
+    print_screen(s);
+    fclose(s->out);
+    fclose(memory);
+    s->out = to;
+    s->terminal = terminal;
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    free(text);
+    return lines;
+}
+
+void ct_processes_text_print(struct ct_processes_shown *s) {
+    enum { LINES = 24, MOST_FEWER = 6 };
+    while (s->brief < BRIEF_MOST && count_lines(s) > LINES)
+        s->brief++;
+    while (s->fewer_rows < MOST_FEWER && count_lines(s) > LINES)
+        s->fewer_rows++;
+    print_screen(s);
+}
+
+void ct_processes_text_explain(struct ct_processes_shown *s) {
+    enum { MOST = 3 };
+    struct ct_view v = view_of(s);
+    v.companions = &s->companions;
+    print_answer(s);
+    ct_processes_verdicts_print(s, MOST);
+    ct_companions_print(&v, NULL);
+    print_clock_note(s);
     print_trace_notes(s);
     print_next(s);
 }

@@ -5,6 +5,9 @@
 
 #include "views/processes_shown.h"
 
-void ct_processes_text_print(const struct ct_processes_shown *s);
+// The table: what failed and why, the processes, the GPUs. At most 24 lines where possible.
+void ct_processes_text_print(struct ct_processes_shown *s);
+// The verdicts in full.
+void ct_processes_text_explain(struct ct_processes_shown *s);
 
 #endif

@@ -276,8 +276,9 @@ static void print_next(struct ct_summary *s) {
         fprintf(v->out, "%s\n", v->terminal->reset);
         return;
     }
-    fprintf(v->out, " (also: %stimeline, %sdump)%s\n", strcmp(command, "top") == 0 ? "" : "top, ",
-            strcmp(command, "frag") == 0 ? "" : "frag, ", v->terminal->reset);
+    fprintf(v->out, " (also: %s%stimeline, %sdump)%s\n", strcmp(command, "top") == 0 ? "" : "top, ",
+            s->leaks_count ? "leaks, " : "", strcmp(command, "frag") == 0 ? "" : "frag, ",
+            v->terminal->reset);
 }
 
 // Prints a higher peak and more failed calls in the overwritten period, which the events do not

@@ -25,12 +25,28 @@ static void add_pool(struct ct_json *j, struct ct_summary *s, int d) {
     ct_pool_json_add_curve(j, &s->scan.curve, d, bound);
 }
 
+// Makes the account of a device at its peak. Returns 0 if it has none.
+static int make_peak(const struct ct_summary *s, int d, const struct ct_device_memory *memory,
+                     struct ct_account *peak) {
+    const struct ct_device_scan *scan = &s->scan.device[d];
+    struct ct_live_totals live;
+    if (!scan->peak_known || !ct_peak_totals_get(&scan->totals, CT_TOTALS_AT_PEAK, scan->peak_event,
+                                                 CT_ROWS_BY_BLOCK, &live))
+        return 0;
+    live.split = memory->peak;
+    ct_account_make(peak, s->v->phases, &live);
+    ct_summary_set_siblings(s->v, peak, d, scan->peak_t_ns, NULL);
+    ct_live_at_free(&live);
+    return 1;
+}
+
 static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     const struct ct_capacity c = ct_capacity_find(s->v->trace, &s->scan.end, d);
     const struct ct_device_scan *scan = &s->scan.device[d];
     const struct ct_device_usage *now = &s->scan.end.readings.device[d];
     const struct ct_live_device *live = &s->scan.end.live.device[d];
     const struct ct_device_memory memory = ct_scan_memory(&s->scan, d);
+    struct ct_account peak;
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
     ct_document_add_string(j, "name", ct_capacity_device_name(s->v->trace, d));
@@ -51,8 +67,8 @@ static void add_device(struct ct_json *j, struct ct_summary *s, int d) {
     ct_json_number_or_null(j, "free_bytes_min", now->free_known, now->free_min);
     ct_untracked_add_costs(j, &now->measured);
     ct_document_add_memory_of_device(j, &memory);
-    ct_account_json_add_moments(j, s->v->phases, scan, &memory,
-                                memory.crossing_known ? &s->account : NULL, &s->at_end[d]);
+    ct_account_json_add_moments(j, memory.crossing_known ? &s->account : NULL,
+                                make_peak(s, d, &memory, &peak) ? &peak : NULL, &s->at_end[d]);
     add_pool(j, s, d);
     ct_json_close(j, '}');
 }

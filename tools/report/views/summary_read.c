@@ -12,6 +12,7 @@
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "diagnose/trace_verdicts.h"
+#include "diagnose/untracked_verdict.h"
 #include "views/companions.h"
 #include "views/trace_state.h"
 
@@ -83,6 +84,19 @@ static void read_moment(struct ct_summary *s) {
     ct_sharing_free(&sharing);
 }
 
+void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
+                             uint64_t t_ns, struct ct_siblings *siblings) {
+    struct ct_siblings found;
+    if (!v->processes || !a->known)
+        return;
+    ct_siblings_find(&found, v->processes, v->process, device, t_ns, ct_account_others(a));
+    ct_account_set_siblings(a, found.bytes);
+    if (siblings)
+        *siblings = found;
+    else
+        ct_siblings_free(&found);
+}
+
 // Makes the accounts of the devices behind the last event.
 static void read_end(struct ct_summary *s) {
     struct ct_live_totals live;
@@ -92,18 +106,23 @@ static void read_end(struct ct_summary *s) {
         ct_live_at_read(&live, &s->scan.end, d, CT_ROWS_BY_BLOCK);
         ct_scan_limit_free(&live.split, s->v->options->capacity);
         ct_account_make(&s->at_end[d], s->v->phases, &live);
+        ct_summary_set_siblings(s->v, &s->at_end[d], d, s->v->trace->t_last_ns, NULL);
         ct_live_at_free(&live);
     }
 }
 
 // ---- verdicts -----------------------------------------------------------------------------------
 
-static void join_companions(struct ct_verdicts *to, const struct ct_companions *c) {
+void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
+                                const struct ct_facts *facts, uint64_t capacity) {
     struct ct_verdicts of_log = {0}, of_metrics = {0};
-    if (c->has_log)
-        ct_text_verdicts_find(&c->log, &of_log);
+    if (c->has_log) {
+        struct ct_text_facts log = c->log; // with what the trace knows, where the log does not
+        log.capacity = capacity <= INT64_MAX ? (int64_t)capacity : 0;
+        ct_text_verdicts_find(&log, &of_log);
+    }
     if (c->has_metrics)
-        ct_metrics_verdicts_find(&c->metrics, &of_metrics);
+        ct_metrics_verdicts_find(&c->metrics, facts, &of_metrics);
     ct_verdicts_join(to, &of_log, "the log");
     ct_verdicts_join(to, &of_metrics, "the metrics");
 }
@@ -124,6 +143,13 @@ static uint64_t read_profile(const struct ct_summary *s) {
     return bytes;
 }
 
+// What was captured before a request failed in the capture: needs another pass.
+static struct ct_graph_captures read_graphs(const struct ct_summary *s) {
+    if (!s->crossing || s->crossing->phase.phase != CT_PHASE_GRAPHS || s->device < 0)
+        return (struct ct_graph_captures){0};
+    return ct_graph_captures_read(s->v->trace, s->v->phases, s->device, s->crossing->t_ns);
+}
+
 // The failure where it is one of the device's memory, else the end.
 static struct ct_moment find_moment(const struct ct_summary *s) {
     const int is_failure = s->crossing && ct_incidents_is_device_memory(s->crossing);
@@ -141,19 +167,23 @@ static void read_verdicts(struct ct_summary *s) {
         .crossing = s->crossing,
         .live = &s->live,
         .account = &s->account,
+        .siblings = v->processes ? &s->siblings : NULL,
         .phases = v->phases,
         .facts = &s->facts,
         .log = companions && companions->has_log ? &companions->log : NULL,
         .device = s->device,
         .capacity = s->capacity.bytes,
         .profile_bytes = v->options->capacity ? 0 : read_profile(s),
+        .graphs = read_graphs(s),
         .earlier_ooms = ct_summary_count_overwritten_ooms(s),
         .is_complete =
             ct_trace_state_is_complete(v->trace, ct_view_scan_lost_events(v, s->scan.lost)),
     };
     if (v->options->capacity)
         return;
-    if (s->device >= 0 && s->device < CT_MAX_DEVICES && ct_leak_verdict_is_possible(&c)) {
+    if (s->device >= 0 && s->device < CT_MAX_DEVICES &&
+        (ct_leak_verdict_is_possible(&c) ||
+         ct_untracked_verdict_is_possible(&c, &s->untracked[s->device]))) {
         const struct ct_moment moment = find_moment(s);
         const struct ct_leaks_request request = {.moment = &moment,
                                                  .from_ns = v->from_ns,
@@ -164,17 +194,31 @@ static void read_verdicts(struct ct_summary *s) {
         c.leaks = &leaks;
     }
     ct_trace_verdicts_find(&c, &s->verdicts);
-    if (c.leaks)
+    if (v->processes)
+        ct_trace_verdicts_find(&c, &s->own);
+    if (c.leaks) {
+        s->leaks_count = ct_leaks_count(&leaks);
         ct_leaks_free(&leaks);
+    }
     if (companions)
-        join_companions(&s->verdicts, companions);
+        ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------
 
+static void note_untracked(void *user, const struct ct_replay *r, const struct ct_event *e) {
+    struct ct_summary *s = user;
+    const int device = ct_event_device_index(e);
+    ct_untracked_curve_note(&s->untracked[device], r, device, e);
+}
+
 void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
     *s = (struct ct_summary){.v = v};
-    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    struct ct_scan_request request = ct_view_scan_request_pools(v);
+    request.applied = note_untracked;
+    request.applied_user = s;
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
     if (v->options->json)
         read_end(s);
@@ -190,13 +234,20 @@ void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
         // (at the crossing, it includes the reading that came with the OOM)
         s->live.split = s->crossing ? memory.crossing : memory.peak;
         ct_account_make(&s->account, v->phases, &s->live);
+        ct_summary_set_siblings(
+            v, &s->account, s->device,
+            s->crossing ? s->crossing->t_ns : s->scan.device[s->device].peak_t_ns, &s->siblings);
     }
     ct_facts_read(&s->facts, &v->trace->definitions);
     read_verdicts(s);
 }
 
 void ct_summary_free(struct ct_summary *s) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_untracked_curve_free(&s->untracked[d]);
     ct_verdicts_free(&s->verdicts);
+    ct_verdicts_free(&s->own);
+    ct_siblings_free(&s->siblings);
     ct_facts_free(&s->facts);
     ct_live_at_free(&s->live);
     ct_scan_free(&s->scan);

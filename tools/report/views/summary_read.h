@@ -7,6 +7,8 @@
 #include "analyze/account.h"
 #include "analyze/capacity.h"
 #include "analyze/sharing.h"
+#include "analyze/siblings.h"
+#include "analyze/untracked_curve.h"
 #include "diagnose/verdicts.h"
 #include "read/facts.h"
 #include "views/view_scan.h"
@@ -19,17 +21,28 @@ struct ct_summary {
     struct ct_capacity capacity;          // of that device
     struct ct_live_totals live;           // at the crossing, or at the peak
     struct ct_account account;            // of these
+    struct ct_siblings siblings;          // likewise, of several traces
     struct ct_account at_end[CT_DEVICES]; // for JSON
     struct ct_shared shared;              // at the same moment, of all devices
     uint64_t host_registered;             // likewise: bytes of page-locked host memory
     struct ct_facts facts;
+    struct ct_untracked_curve untracked[CT_DEVICES];
+    size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet
     struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
+    struct ct_verdicts own;      // of several traces: those of this trace alone, without the log
     // Of the text alone.
     int brief;           // what is left out (summary.c)
     unsigned components; // most rows of the account's components
 };
 
 void ct_summary_read(struct ct_summary *s, struct ct_view *v);
+// Tells what other traced processes held in the account of a device at a time.
+void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
+                             uint64_t t_ns, struct ct_siblings *siblings);
+// Joins the verdicts of --log and --metrics. `facts` are those of the trace; `capacity` of its
+// device, 0: not known.
+void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
+                                const struct ct_facts *facts, uint64_t capacity);
 void ct_summary_free(struct ct_summary *s);
 // Whether the trace has calls that share memory with other processes.
 int ct_summary_has_shared(const struct ct_summary *s);

@@ -186,7 +186,10 @@ char *ct_verdict_cause(struct ct_view *v, const struct ct_oom_event *o,
         print_size_unknown(v, t.out, o, &reason);
         break;
     case CT_OOM_REASON_UNKNOWN:
-        fputs("not known: the free memory was not read", t.out);
+        fputs(ct_oom_cause_find(o, &reason, NULL).exceeds_device
+                  ? "the request is larger than the whole device; the free memory was not read"
+                  : "not known: the free memory was not read",
+              t.out);
         break;
     }
     return end(&t);

@@ -35,7 +35,6 @@ static void add_advice(struct ct_json *j, const struct ct_advice *a) {
 
 static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
                         struct ct_call_sites *sites) {
-    ct_json_open(j, NULL, '{');
     ct_json_text(j, "scenario", ct_scenario_name(v->scenario));
     ct_json_ratio(j, "confidence", (uint64_t)(v->confidence * 10000 + 0.5), 10000);
     ct_json_number_or_null(j, "device", v->device >= 0, (uint64_t)v->device);
@@ -49,13 +48,30 @@ static void add_verdict(struct ct_json *j, const struct ct_verdict *v,
         add_advice(j, &v->advice[i]);
     ct_json_close(j, ']');
     add_text(j, "refuted_by", v->refuted_by);
-    ct_json_close(j, '}');
 }
 
 void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l,
                           struct ct_call_sites *sites) {
     ct_json_open(j, key, '[');
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++) {
+        ct_json_open(j, NULL, '{');
         add_verdict(j, &l->list[i], sites);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+void ct_verdicts_add_json_of_processes(struct ct_json *j, const char *key,
+                                       const struct ct_verdicts *l) {
+    ct_json_open(j, key, '[');
+    for (size_t i = 0; i < l->count; i++) {
+        ct_json_open(j, NULL, '{');
+        add_verdict(j, &l->list[i], NULL);
+        ct_json_open(j, "process_indexes", '[');
+        for (size_t k = 0; k < l->list[i].process_count; k++)
+            ct_json_number(j, NULL, l->list[i].processes[k]);
+        ct_json_close(j, ']');
+        ct_json_close(j, '}');
+    }
     ct_json_close(j, ']');
 }

@@ -11,5 +11,8 @@
 // evidence has no stacks.
 void ct_verdicts_add_json(struct ct_json *j, const char *key, const struct ct_verdicts *l,
                           struct ct_call_sites *sites);
+// The same of several traces: with `process_indexes`.
+void ct_verdicts_add_json_of_processes(struct ct_json *j, const char *key,
+                                       const struct ct_verdicts *l);
 
 #endif

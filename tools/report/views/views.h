@@ -12,6 +12,7 @@
 
 struct ct_companions; // companions.h
 struct ct_page;       // page/page.h
+struct ct_processes;  // analyze/processes.h
 
 struct ct_view {
     const struct ct_arguments *options;
@@ -24,6 +25,10 @@ struct ct_view {
     uint64_t at_ns;                         // of --at, if it is a time
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
     struct ct_page *page;                    // of the command html; else NULL
+    // All traces that are looked at together, and the position of this one; NULL: it is the only
+    // one.
+    const struct ct_processes *processes;
+    size_t process;
 };
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file

@@ -1,0 +1,568 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts and accounts over several traces: the ranks of a job, on one device or several, on one host or two.
+
+The truth is a ledger that is kept while the traces are written: who holds how much of each device at any time. What the
+traces of two hosts show at one moment is computed a second time from `dump --json`. Of real vLLM it is the log."""
+import glob
+import json
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import whole_trace  # noqa: E402
+from mktrace import Trace  # noqa: E402
+from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
+
+VLLM = os.path.join(ROOT, "tests/report/vllm")
+M, G, S = 1 << 20, 1 << 30, 10**9
+TOTAL, CONTEXT = 80 * G, 500 * M
+BOOT = 1795000000 * S  # time of day at which the first host's clock was 0
+FOLDER = tempfile.TemporaryDirectory()
+WORKER = "/x/vllm/v1/worker/gpu_worker.py"
+LINEAR = ("f", "/x/vllm/model_executor/layers/linear.py", 9)
+LOAD = [LINEAR, ("Worker.load_model", WORKER, 594), ("<module>", "/me/serve.py", 3)]
+CACHE = [("allocate_kv_cache", "/x/vllm/v1/worker/utils.py", 596), ("Worker.initialize_from_config", WORKER, 700),
+         ("<module>", "/me/serve.py", 3)]
+SERVE = [LINEAR, ("Worker.execute_model", WORKER, 1334), ("<module>", "/me/serve.py", 9)]
+
+
+class Device:
+    """held: bytes by holder, of everyone's memory; the ledger."""
+
+    def __init__(self, uuid):
+        self.uuid, self.held = uuid, {}
+
+    def free(self):
+        return TOTAL - sum(self.held.values())
+
+
+class Rank:
+    """A process on one device, whose calls and readings are those of the ledger."""
+
+    def __init__(self, number, device, pid=None, ppid=77, boot=BOOT, host="cafe", ranked=True, **info):
+        self.number, self.device, self.pid, self.offset = number, device, pid or 1000 + number, boot
+        self.trace, self.next = Trace(trace_id=0x9000 + self.pid), 0x7F0000000000
+        self.tracked = 0
+        self.trace.info = {
+            "process.pid": str(self.pid), "process.ppid": str(ppid), "process.exe": "worker",
+            "process.start_ns": str(40 * S),
+            "clock.monotonic_ns": str(50 * S), "clock.realtime_ns": str(boot + 50 * S), "host.name_hash": host,
+            "device.0.total_bytes": str(TOTAL), "device.0.meminfo_total_bytes": str(TOTAL)}
+        if device.uuid is not None:
+            self.trace.info["device.0.uuid_hash"] = "%016x" % device.uuid
+        if ranked:
+            self.trace.info.update({"process.env.RANK": str(number), "process.env.WORLD_SIZE": "4"})
+        self.trace.info.update(info)
+
+    def begin(self, t):
+        before = self.device.free()
+        self.device.held[self, "context"] = CONTEXT
+        self.trace.event("context-create", int(t * S), api="cuDevicePrimaryCtxRetain", device=0, context=7, result=0,
+                         free_before_bytes=before, free_bytes=self.device.free(), total_bytes=TOTAL)
+        return self
+
+    def take(self, t, size, stack=None):
+        self.next += 4 * TOTAL
+        self.tracked += size
+        self.device.held[self, "tracked"] = self.tracked
+        more = {"stack": stack} if stack else {}
+        self.trace.event("alloc", int(t * S), api="cuMemAlloc_v2", device=0, ptr=self.next, bytes=size, space="device",
+                         result=0, context=7, **more)
+        return self
+
+    def read(self, t):
+        self.trace.event("memory-sample", int(t * S), tid=9, device=0, flags=["nvml"], free_bytes=self.device.free(),
+                         total_bytes=TOTAL, process_bytes=self.tracked + CONTEXT)
+        return self
+
+    def fail(self, t, size, stack=None):
+        more = {"stack": stack} if stack else {}
+        self.trace.event("alloc", int(t * S), api="cudaMalloc", device=0, bytes=size, space="device", result=2,
+                         context=7, free_bytes=self.device.free(), total_bytes=TOTAL, **more)
+        return self
+
+    def note(self, t):
+        self.trace.event("note", int(t * S), text="the end")
+        return self
+
+    def die(self):
+        for key in [k for k in self.device.held if k[0] is self]:
+            del self.device.held[key]
+
+    def save(self, name):
+        self.trace.flush(last=True)
+        path = os.path.join(FOLDER.name, "%s-%d.zst" % (name, self.number))
+        with open(path, "wb") as f:
+            f.write(self.trace.bytes())
+        return path
+
+
+def together(*arguments, command="summary"):
+    """The documents of the traces, and that of all of them."""
+    code, out, err = report(command, "--json", *arguments)
+    check(code == 0 and not err, (code, err))
+    documents = json.loads(out)
+    equal(documents[-1]["schema"], "cutrace.processes/2")
+    return documents[:-1], documents[-1]
+
+
+def text_of(*arguments, command="summary", columns=80):
+    code, out, _ = report(command, *arguments, columns=columns)
+    equal(code, 0)
+    return out.decode()
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def rows_of(account):
+    equal(sum(r["bytes"] for r in account["rows"]), account["capacity_bytes"], account)
+    return {r["component"]: r["bytes"] for r in account["rows"]}
+
+
+def names(verdicts):
+    return [v["scenario"] for v in verdicts]
+
+
+def said(verdict):
+    return [e["text"] for e in verdict["evidence"]]
+
+
+# ---- two ranks on one device ---------------------------------------------------------------------
+
+def pair(name, stranger=0, ask=30 * G, sibling=50 * G, kin=None, also=None):
+    """Rank 1 holds memory of the device, and rank 0 fails. Returns paths and the free bytes at the failure."""
+    device = Device(0xAB << 48)
+    device.held["stranger"] = stranger
+    other = Rank(1, device, **{**(kin or {}), **(also or {})}).begin(60).take(61, sibling, CACHE).read(62)
+    one = Rank(0, device, **(kin or {})).begin(62.5).take(63, 8 * G, LOAD).read(64)
+    one.fail(65, ask, SERVE).read(65.1)
+    free = device.free()
+    other.note(66)
+    one.note(66)
+    return [one.save(name), other.save(name)], free
+
+
+@case("another trace of the same device is a sibling: named with its bytes, and no co-tenant; alone it is a stranger")
+def sibling():
+    paths, free = pair("pair")
+    alone = json.loads(read_json("summary", "--sysroot=/nowhere", paths[0]))
+    equal(alone["verdicts"][0]["scenario"], "co-tenant")
+    check("whether they are of the same job is not known" in said(alone["verdicts"][0]), said(alone["verdicts"][0]))
+    (one, _), document = together(*paths)
+    for verdicts in (one["verdicts"], document["verdicts"]):
+        equal(names(verdicts), ["burst-prefill"])
+        (held,) = [e for e in verdicts[0]["evidence"] if e["text"].startswith("rank 1 (pid 1001) held ")]
+        equal((held["bytes"], held["text"].endswith(" of the device, of the same job")), (50 * G + CONTEXT, True), held)
+    equal(document["verdicts"][0]["process_indexes"], [0])
+    rows = rows_of(one["devices"][0]["account"]["crossing"])
+    equal((rows["siblings"], rows.get("others", 0), rows["free"]), (50 * G + CONTEXT, 0, free))
+    equal(rows["siblings"], one["devices"][0]["memory"]["crossing"]["other_processes_bytes"])
+    (gpu,) = document["gpus"]
+    rows = rows_of(gpu["account"])
+    equal(gpu["account"]["capacity_bytes"], TOTAL)
+    equal((rows["kv-cache"], rows["weights"], rows["free"]), (50 * G, 8 * G, free))
+    equal(rows["contexts"] + rows.get("unmeasured", 0), 2 * CONTEXT)
+    check("rank 1 (pid 1001) held" in flat(text_of(*paths, command="explain")))
+    check("other processes held 50.49 GiB, of that traced ones 50.49 GiB" in flat(text_of(*paths)), text_of(*paths))
+    (device,) = document["processes"][1]["devices"]
+    equal(device["tracked_bytes"] + device["untracked_bytes"], 50 * G + CONTEXT)
+
+
+@case("what is left of others without the siblings is of strangers: co-tenant for their bytes alone")
+def strangers():
+    paths, free = pair("strangers", stranger=10 * G, ask=15 * G)
+    (one, _), document = together(*paths)
+    for verdicts in (one["verdicts"], document["verdicts"]):
+        first = verdicts[0]
+        equal(first["scenario"], "co-tenant")
+        (others,) = [e["bytes"] for e in first["evidence"] if "and the driver hold, by NVML" in e["text"]]
+        equal(others, 10 * G)
+        check("that is without what the other traced processes held" in said(first), said(first))
+        check("whether they are of the same job is not known" in said(first), said(first))
+    equal(rows_of(document["gpus"][0]["account"])["others"], 10 * G)
+    equal(rows_of(one["devices"][0]["account"]["crossing"])["siblings"], 50 * G + CONTEXT)
+    # What strangers hold would not have been enough without the sibling's: they are no cause.
+    paths, free = pair("few", stranger=5 * G, ask=50 * G)
+    check(5 * G < 50 * G - free < 50 * G)
+    equal(names(together(*paths)[1]["verdicts"]), ["burst-prefill"])
+    equal(names(json.loads(read_json("summary", paths[0]))["verdicts"]), ["co-tenant", "burst-prefill"])
+
+
+@case("of the same job is what traces prove: ranks of one parent, parent and child, vLLM's workers; else it is unknown")
+def jobs():
+    server = {"process.program": "vllm", "process.program.from": "parent"}
+    for name, kin, also, same in (
+            ("ranks", {}, {}, True),
+            ("parents", {}, {"ppid": 78}, False),
+            ("child", {"ranked": False}, {"ppid": 1000}, True),
+            ("shell", {"ranked": False}, {}, False),
+            ("server", {"ranked": False, **server}, {}, True),
+            ("servers", {"ranked": False, **server, "process.program.from": "self"}, {}, False),
+            ("init", {"ppid": 1}, {}, False),
+            ("worlds", {}, {"process.env.WORLD_SIZE": "8"}, False),
+            ("containers", {"host.boot_hash": "77"}, {"host": "beef"}, False),
+            ("fork", {"ranked": False, "ppid": 5}, {"ppid": 6, "process.parent_trace": "%x" % 0x93E8}, True)):
+        paths, _ = pair("job-" + name, kin=kin, also=also)
+        _, document = together(*paths)
+        equal([p["job_index"] for p in document["processes"]], [0, 0] if same else [None, None], name)
+        held = [t for t in said(document["verdicts"][0]) if "pid 1001" in t]
+        equal(len(held), 1, (name, said(document["verdicts"][0])))
+        held = held[0]
+        equal("of the same job" in held and "not known" not in held, same, held)
+        equal("another traced process" in held, not same, held)
+    paths = sorted(glob.glob(os.path.join(VLLM, "tensor-parallel/*.zst")))
+    equal([p["job_index"] for p in together(*paths)[1]["processes"]], [0, 0])
+    paths = sorted(glob.glob(os.path.join(VLLM, "weight-update/*.zst")))
+    equal([p["job_index"] for p in together(*paths)[1]["processes"]], [0, 0])
+
+
+@case("others are no ranks of the job where all of its ranks are traced, by WORLD_SIZE, or by LOCAL_WORLD_SIZE of this machine")
+def whole_job():
+    none = "they are of none of its job's ranks: "
+    unknown = "whether they are of the same job is not known"
+    for i, (kin, alone, both) in enumerate((
+            ({"process.env.WORLD_SIZE": "1"}, none + "it has one process (WORLD_SIZE)", unknown),
+            ({"process.env.WORLD_SIZE": "2"}, unknown, none + "all of them are traced (WORLD_SIZE)"),
+            ({"process.env.WORLD_SIZE": "16", "process.env.LOCAL_WORLD_SIZE": "2"}, unknown,
+             none + "all of them are traced (WORLD_SIZE)"),
+            ({"process.env.WORLD_SIZE": "3"}, unknown, unknown), ({"process.env.WORLD_SIZE": "-2"}, unknown, unknown))):
+        paths, _ = pair("world%d" % i, stranger=10 * G, ask=15 * G, kin=kin)
+        first = json.loads(read_json("summary", "--sysroot=/nowhere", paths[0]))["verdicts"][0]
+        check(alone in said(first), (kin, said(first)))
+        first = together(*paths)[1]["verdicts"][0]
+        check(both in said(first), (kin, said(first)))
+
+
+@case("a rank that died first has given its memory back: it is no sibling where the reading shows that, or after a minute")
+def died_first():
+    for name, dead, gap, left in (("gone", True, 4, None), ("there", False, 4, "last_seen"), ("long", True, 90, "ended")):
+        device = Device(0xAC << 48)
+        other = Rank(1, device).begin(60).take(61, 50 * G, CACHE).read(62)
+        one = Rank(0, device).begin(62.5).take(63, 8 * G, LOAD).read(63.5)
+        if dead:
+            other.die()
+        one.read(62 + gap).take(62.2 + gap, 60 * G if dead else G, LOAD).read(62.4 + gap).fail(63 + gap, 40 * G, SERVE)
+        free = device.free()
+        paths = [one.save("died-" + name), other.save("died-" + name)]
+        (first, _), document = together(*paths)
+        equal(names(document["verdicts"])[:1], ["burst-prefill"], name)
+        equal(document["verdicts"][0]["process_indexes"], [0])
+        held = [t for t in said(document["verdicts"][0]) if "rank 1" in t]
+        equal(bool(held), not dead, (name, held))
+        if not dead:
+            check(held[0].endswith("it may have ended since its last event"), held)
+        equal(rows_of(first["devices"][0]["account"]["crossing"]).get("siblings", 0), 0 if dead else 50 * G + CONTEXT)
+        equal(document["processes"][1]["knowledge"], left or "unknown", name)
+        (gpu,) = document["gpus"]
+        rows = rows_of(gpu["account"])
+        equal((gpu["account"]["capacity_bytes"], rows["free"], rows.get("kv-cache", 0)), (TOTAL, free, 0 if dead else 50 * G), name)
+        equal(gpu["account"]["tracked_bytes"], one.tracked + (0 if dead else 50 * G))
+
+
+@case("what a sibling held before its ring begins, or long after its trace without an end, is said to be unknown")
+def unknown_sibling():
+    for name, begins in (("wrapped", 70), ("cut", 61)):
+        device = Device(0xAD << 48)
+        device.held["someone"] = 50 * G
+        other = Rank(1, device)
+        if name == "wrapped":
+            other.trace.seq = 3  # the chunks before are overwritten
+        other.trace.event("note", begins * S, text="x", device=0)
+        other.trace.event("memory-sample", begins * S + 1, device=0, free_bytes=device.free(), total_bytes=TOTAL)
+        one = Rank(0, device).begin(62.5).take(63, 8 * G, LOAD).read(64)
+        one.fail(65 if name == "wrapped" else 165, 60 * G, SERVE).note(180)
+        other.trace.flush(last=name == "wrapped")
+        path = os.path.join(FOLDER.name, name + ".zst")
+        with open(path, "wb") as f:
+            f.write(other.trace.bytes())
+        documents = json.loads(report("--json", one.save(name), path)[1])
+        texts = said(documents[-1]["verdicts"][0])
+        check(any(t.startswith("what 1 other traced process held then is not known") for t in texts), (name, texts))
+        equal(documents[-1]["processes"][1]["knowledge"], "unknown", name)
+
+
+@case("a process on a clock that cannot be compared is no sibling, and that is said")
+def no_clock():
+    paths, _ = pair("clock", also={"clock.realtime_ns": "x"})
+    (one, _), document = together(*paths)
+    equal((document["alignment"], names(one["verdicts"])[0]), (None, "co-tenant"))
+    check(any("on a clock that cannot be compared" in t for t in said(document["verdicts"][0])), said(document["verdicts"][0]))
+
+
+# ---- ranks on devices of their own ---------------------------------------------------------------
+
+def four(name, failing, stack=LOAD, gpus=4, **info):
+    """failing: rank -> (seconds, asked bytes)."""
+    devices = [Device((0xB0 + i) << 48) for i in range(gpus)]
+    ranks = [Rank(i, devices[i % gpus], **{"device.0.nvml_index": str(i % gpus)}, **info).begin(60 + i / 100) for i in range(4)]
+    for i, r in enumerate(ranks):
+        r.take(61 + i / 100, 70 * G // (4 // gpus), stack).read(62 + i / 100)
+    for i in sorted(failing, key=failing.get):
+        ranks[i].fail(*failing[i], stack)
+    for r in ranks:
+        r.note(90)
+    return [r.save(name) for r in ranks]
+
+
+@case("what several ranks failed of is said once, of the first that failed; a rank that did not fail has no verdict")
+def merged():
+    paths = four("merged", {1: (70, 12 * G), 0: (71, 13 * G), 3: (72, 14 * G)})
+    documents, document = together(*paths)
+    equal([names(d["verdicts"]) for d in documents], [["startup-weights"]] * 2 + [["none"]] + [["startup-weights"]])
+    (verdict,) = document["verdicts"]
+    equal((verdict["scenario"], verdict["process_indexes"]), ("startup-weights", [1, 0, 3]))
+    equal(verdict["evidence"][0]["t_ns"], 70 * S)
+    for i, size in ((0, "13.00"), (3, "14.00")):
+        check(any(t.startswith("rank %d (pid %d): asked for %s GiB" % (i, 1000 + i, size)) for t in said(verdict)), said(verdict))
+    text = text_of(*paths)
+    check("startup-weights" in text and "3 of 4 processes: rank 1 (pid 1001), rank 0 (pid 1000), 1 more" in flat(text), text)
+    text = text_of(*paths, command="explain")
+    check("of 3 of 4 processes: rank 1 (pid 1001), rank 0 (pid 1000), rank 3 (pid 1003)" in flat(text), text)
+    equal(text.count("verdict: "), 1)
+    (verdict,) = together(*four("fine", {}))[1]["verdicts"]
+    equal((verdict["scenario"], sorted(verdict["process_indexes"])), ("none", [0, 1, 2, 3]))
+
+
+@case("two devices and no neighbour: no siblings; each GPU's account is that of its rank's own document")
+def own_devices():
+    paths = four("own", {2: (70, 12 * G)})
+    documents, document = together(*paths)
+    for gpu in document["gpus"]:
+        i = int(gpu["uuid_hash"][:4], 16) - 0xB0
+        rows = rows_of(gpu["account"])
+        equal((rows["weights"], rows["free"]), (70 * G, TOTAL - 70 * G - CONTEXT), i)
+        own = documents[i]["devices"][0]["account"]["crossing" if i == 2 else "end"]
+        equal([(r["component"], r["bytes"], r["count"]) for r in gpu["account"]["rows"]],
+              [(r["component"], r["bytes"], r["count"]) for r in own["rows"]], i)
+
+
+@case("of ranks that need different values of one setting, the one that is enough for all is named")
+def strictest():
+    flags = {"process.program": "vllm", "version.vllm": "0.33.0", "flag.gpu-memory-utilization": "0.95", "process.program.from": "self"}
+    paths = four("strict", {0: (70, 12 * G), 1: (71, 40 * G)}, stack=CACHE, **flags)
+    values = []
+    for path in paths[:2]:
+        advice = json.loads(read_json("summary", "--sysroot=/nowhere", path))["verdicts"][0]["advice"]
+        values.append(float([a["to"] for a in advice if a["flag"] == "--gpu-memory-utilization"][0]))
+    check(values[1] < values[0], values)
+    verdict = together(*paths)[1]["verdicts"][0]
+    equal(verdict["process_indexes"], [0, 1])
+    equal([float(a["to"]) for a in verdict["advice"] if a["flag"] == "--gpu-memory-utilization"], [values[1]])
+
+
+@case("what a rank recovered from stands behind what another one failed of")
+def recovered():
+    devices = [Device((0xC0 + i) << 48) for i in range(2)]
+    a = Rank(0, devices[0]).begin(60).take(61, 70 * G, LOAD).read(62).fail(63, 12 * G, LOAD)
+    b = Rank(1, devices[1]).begin(60).take(61, 60 * G, LOAD).read(62).fail(63, 20 * G, LOAD).take(64, 20 * G - CONTEXT, LOAD)
+    b.trace.event("alloc", 65 * S, api="cudaMalloc", device=0, ptr=0x1000, bytes=20 * G, space="device", result=0, context=7)
+    (_, alone), document = together(a.save("back"), b.save("back"))
+    equal(names(alone["verdicts"]), ["recovered"])
+    equal([(v["scenario"], v["process_indexes"]) for v in document["verdicts"]], [("startup-weights", [0]), ("recovered", [1])])
+    equal(document["verdicts"][1]["confidence"], alone["verdicts"][0]["confidence"] / 2)
+
+
+@case("the log stands beside all traces once; explain's list ends with summary's document of all")
+def log_beside():
+    paths = four("log", {1: (70, 12 * G)})
+    log = os.path.join(FOLDER.name, "log.txt")
+    with open(log, "w", encoding="utf-8") as f:
+        f.write("ERROR 09-01 10:00:00 [core.py:7] ValueError: To serve at least one request with the models's max seq len (32768), "
+                "(4.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.00 GiB).\n")
+    _, document = together(*paths, "--log=" + log)
+    found = {v["scenario"]: v["process_indexes"] for v in document["verdicts"]}
+    equal(found, {"startup-weights": [1], "kv-exhaustion": []})
+    documents, same = together(*paths, "--log=" + log, command="explain")
+    equal([d["schema"] for d in documents], ["cutrace.explain/2"] * 4)
+    equal(same, document)
+    text = text_of(*paths, "--log=" + log, command="explain")
+    equal(text.count("the log says"), 1)
+    check("also possible" in text and "of no process alone" in flat(text), text)
+
+
+# ---- two hosts -----------------------------------------------------------------------------------
+
+def tracked_at(path, t_ns):
+    """Bytes by the allocations of a process up to a time of its own clock, from its events."""
+    live = {}
+    for line in report("dump", "--json", path)[1].splitlines():
+        e = json.loads(line)
+        if e["t_ns"] <= t_ns and e["op"] == "alloc" and not e["result"]:
+            live[e["ptr"]] = e["bytes"]
+    return sum(live.values())
+
+
+@case("two hosts with times of day 3 s apart: the state at the same time of day, GPUs of their own, and that clocks may differ is said")
+def two_hosts():
+    for uuids in ((0xD0 << 48, 0xD1 << 48), (None, None)):
+        near = Rank(0, Device(uuids[0])).begin(100).take(101, 70 * G, LOAD).fail(130, 12 * G, LOAD)
+        # The other host has run for 1000 s less, and its time of day is 3 s ahead.
+        far = Rank(1, Device(uuids[1]), boot=BOOT + 1003 * S, host="beef")
+        far.trace.info["process.start_ns"] = str(S)
+        far.begin(2)
+        far_now = 130 * S - 1003 * S  # on the far clock, by the time of day; negative: it had not begun
+        paths = [near.save("hosts"), far.note(3).save("hosts")]
+        _, document = together(*paths)
+        equal((document["same_clock"], document["alignment"], document["host_count"]), (False, "time-of-day", 2))
+        equal((document["processes"][1]["knowledge"], far_now < 0), ("not_started", True))
+        late = Rank(0, Device(uuids[0]), pid=3000).begin(1100).take(1101, 70 * G, LOAD).fail(1130, 12 * G, LOAD)
+        far = Rank(1, Device(uuids[1]), boot=BOOT + 1003 * S, host="beef")
+        far.trace.info["process.start_ns"] = str(50 * S)
+        far.begin(100)
+        for second in range(101, 160):
+            far.take(second, G, LOAD)
+        paths = [late.save("late"), far.save("late")]
+        _, document = together(*paths)
+        moment = (1130 - 1003) * S
+        equal(document["moment"]["t_ns"], 1130 * S)
+        equal(document["processes"][1]["moment_ns"], moment)
+        want = tracked_at(paths[1], moment)
+        equal(want, 27 * G)
+        equal((document["processes"][1]["knowledge"], document["processes"][1]["devices"][0]["tracked_bytes"]), ("known", want))
+        equal([(g["host_index"], g["tracked_bytes"], g["process_count"]) for g in document["gpus"]], [(0, 70 * G, 1), (1, want, 1)])
+        text = text_of(*paths)
+        check("2 hosts (of a GPU behind the @), aligned by wall clock; their clocks may differ" in flat(text), text)
+        check(re.search(r"^0@1 +1 +80.00 GiB +27.00 GiB", text, re.M), text)
+        equal(names(document["verdicts"]), ["startup-weights"])
+
+
+@case("two hosts without a failure: the highest sum of one GPU, also where it is on the second host")
+def highest_of_hosts():
+    near = Rank(0, Device(0xE0 << 48)).begin(1100).take(1101, 10 * G).note(1200)
+    far = Rank(1, Device(0xE1 << 48), boot=BOOT + 1000 * S, host="beef", **{"process.start_ns": str(50 * S)})
+    far.begin(100).take(110, 20 * G).note(190)
+    paths = [near.save("highest"), far.save("highest")]
+    _, document = together(*paths)
+    moment = document["moment"]
+    equal((moment["what"], moment["sum_bytes"], document["gpus"][moment["gpu_index"]]["host_index"]), ("peak", 20 * G, 1))
+    equal((moment["t_ns"], document["processes"][1]["moment_ns"]), (1110 * S, 110 * S))
+    equal([g["tracked_bytes"] for g in document["gpus"]], [10 * G, 20 * G])
+
+
+@case("the time of day of one host was moved between its traces: by how much is said")
+def drift():
+    a = Rank(0, Device(0xE2 << 48)).begin(1100).take(1101, 10 * G).note(1200)
+    b = Rank(1, Device(0xE3 << 48), boot=BOOT + S // 2).begin(1100).take(1101, 10 * G).note(1200)
+    c = Rank(2, Device(0xE4 << 48), boot=BOOT + 1000 * S, host="beef").begin(100).take(110, 20 * G).note(190)
+    paths = [a.save("drift"), b.save("drift"), c.save("drift")]
+    equal(together(*paths)[1]["time_of_day_drift_ns"], S // 2)
+    check("on one host it was moved by 500 ms" in flat(text_of(*paths)), text_of(*paths))
+    equal(together(*paths[1:])[1]["time_of_day_drift_ns"], None)
+
+
+# ---- many, and real ones -------------------------------------------------------------------------
+
+@case("64 ranks on 8 devices: every account is the ledger's, the failures are one verdict, and all fit on a screen")
+def many():
+    devices = [Device((0x100 + i) << 40) for i in range(8)]
+    ranks = [Rank(i, devices[i % 8], **{"device.0.nvml_index": str(i % 8), "process.env.WORLD_SIZE": "64"}) for i in range(64)]
+    for i, r in enumerate(ranks):
+        r.begin(60 + i / 1000).take(61 + i / 1000, 9 * G, LOAD)
+    for i, r in enumerate(ranks):
+        r.read(62 + i / 1000)
+    for i in range(32):
+        ranks[i].fail(63 + i / 1000, 9 * G, LOAD)
+    free = [d.free() for d in devices]
+    paths = [r.note(70).save("many") for r in ranks]
+    documents, document = together(*paths)
+    for gpu, left in zip(document["gpus"], free):
+        rows = rows_of(gpu["account"])
+        equal((rows["weights"], rows["free"]), (72 * G, left))
+        equal(gpu["process_count"], 8)
+    equal(document["verdicts"][0]["process_indexes"], list(range(32)))
+    equal(names(document["verdicts"]), ["startup-weights"])
+    rows = rows_of(documents[3]["devices"][0]["account"]["crossing"])
+    equal((rows["siblings"], rows.get("others", 0)), (7 * (9 * G + CONTEXT), 0))
+    (text,) = [t for t in said(documents[3]["verdicts"][0]) if t.startswith("all other traced processes: ")]
+    check(text.endswith("%.2f GiB" % (4 * (9 + CONTEXT / G))), text)
+    os.chdir(FOLDER.name)
+    lines = text_of(*map(os.path.basename, paths)).splitlines()
+    os.chdir("/")
+    check(len(lines) <= 24 and max(map(len, lines)) <= 80, "\n".join(lines))
+    check(any("32 of 64" in line for line in lines), "\n".join(lines))
+
+
+@case("real vLLM: the account of each GPU is its capacity, with the weights and the KV cache of the log")
+def real_accounts():
+    for name, gpus in (("tensor-parallel", 2), ("weight-update", 1)):
+        with open(os.path.join(VLLM, name, "log.txt"), encoding="utf-8") as f:
+            log = f.read()
+        weights = float(re.search(r"Model loading took ([0-9.]+) GiB", log).group(1))
+        cache = float(re.search(r"Available KV cache memory: ([0-9.]+) GiB", log).group(1))
+        _, document = together(*sorted(glob.glob(os.path.join(VLLM, name, "*.zst"))))
+        equal(len(document["gpus"]), gpus)
+        for gpu in document["gpus"]:
+            rows = rows_of(gpu["account"])
+            equal((gpu["account"]["capacity_bytes"], gpu["total_bytes"]), (24 * G, 24 * G))
+            check(abs(rows["kv-cache"] / G - cache) < 0.01, (name, rows["kv-cache"] / G, cache))
+            check(weights - 0.006 < rows["weights"] / G < weights + 0.006, (name, rows["weights"] / G, weights))
+        equal(names(document["verdicts"]), ["none"])
+
+
+def held_at(path, t_ns):
+    """What a recorded process held on its device at a time: its allocations, and what NVML last reported beyond them."""
+    live, refs, untracked, before = {}, {}, 0, 0
+    for line in report("dump", "--json", path)[1].splitlines():
+        e = json.loads(line)
+        if e["t_ns"] > t_ns:
+            break
+        if e["op"] == "memory-sample" and e.get("process_bytes"):
+            untracked = e["process_bytes"] - before
+        if e.get("result"):
+            continue
+        if e["op"] == "alloc" and e["space"] == "device":
+            live[e["ptr"]] = e["bytes"]
+        elif e["op"] == "create":
+            live["h" + e["handle"]], refs["h" + e["handle"]] = e["bytes"], 1
+        elif e["op"] == "retain" and "h" + e["handle"] in refs:
+            refs["h" + e["handle"]] += 1
+        elif e["op"] == "free":
+            live.pop(e["ptr"], None)
+        elif e["op"] == "release" and "h" + e["handle"] in refs:
+            refs["h" + e["handle"]] -= 1
+            if not refs["h" + e["handle"]]:
+                del live["h" + e["handle"]]
+        before = sum(live.values())
+    return before, untracked
+
+
+@case("real vLLM: what the sender of new weights held at the peak of the engine, and the other way round, by a second reading")
+def real_siblings():
+    paths = sorted(glob.glob(os.path.join(VLLM, "weight-update/*.zst")))
+    documents, _ = together(*paths)
+    for document, other in zip(documents, reversed(paths)):
+        (device,) = document["devices"]
+        rows = rows_of(device["account"]["peak"])
+        tracked, untracked = held_at(other, device["peak_t_ns"])
+        there = rows.get("siblings", 0) + rows.get("others", 0)
+        equal(rows.get("siblings", 0), min(tracked + untracked, there), (other, tracked, untracked, rows))
+        check(tracked > 200 * M, tracked)
+
+
+@case("real vLLM: two ranks that failed alike are one verdict, that of the case; a rank beside them has none")
+def real_failures():
+    for name in ("initialize-kv-cache", "load-model", "logits"):
+        folder = os.path.join(VLLM, name)
+        with open(os.path.join(folder, "case.json"), encoding="utf-8") as f:
+            wanted = json.load(f)["scenario"]
+        original = os.path.join(folder, "trace.zst")
+        whole = whole_trace.Whole(original)
+        info = {**whole.info, "process.pid": "5", "device.0.uuid_hash": "%016x" % 5, "process.env.RANK": "1"}
+        copy = os.path.join(FOLDER.name, name + "-copy.zst")
+        with open(copy, "wb") as f:
+            f.write(b"".join(whole_trace.write(whole.copy(info=info))))
+        _, document = together(original, copy)
+        equal((document["verdicts"][0]["scenario"], sorted(document["verdicts"][0]["process_indexes"])), (wanted, [0, 1]), name)
+        for gpu in document["gpus"]:
+            rows_of(gpu["account"])
+        _, document = together(original, os.path.join(VLLM, "eager/trace.zst"))
+        equal((document["verdicts"][0]["scenario"], document["verdicts"][0]["process_indexes"]), (wanted, [0]), name)
+        check("none" not in names(document["verdicts"]), names(document["verdicts"]))
+
+
+main()

@@ -1,0 +1,478 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Growth of memory that no allocation explains: made traces of hours, in which what grows, whose it is and how fast is
+known beforehand, and real ones. A second implementation computes it from the readings of `dump --json`."""
+import glob
+import itertools
+import json
+import os
+import random
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from mktrace import FIRST_PART, LAST_PART, Trace, history, zstd_frame  # noqa: E402
+from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
+from terminal import run_on_terminal  # noqa: E402
+
+M, G, S = 1 << 20, 1 << 30, 10**9
+MINUTE, HOUR = 60 * S, 3600 * S
+START, TOTAL = 7 * S, 80 * G
+FOLDER = tempfile.TemporaryDirectory()
+FILES = itertools.count()
+REAL = sorted(glob.glob(os.path.join(ROOT, "tests/report/vllm/*/*.zst")) +
+              glob.glob(os.path.join(ROOT, "tests/gpu/results/*/*.zst")) +
+              glob.glob(os.path.join(ROOT, "tests/report/golden/traces/*.zst")))
+WORKER, CORE = "/env/vllm/v1/worker/gpu_worker.py", ("run_engine_core", "/env/vllm/v1/engine/core.py", 1)
+SERVING, LOADING = [("execute_model", WORKER, 30), CORE], [("load_model", WORKER, 20), CORE]
+NONE = "none"
+
+
+class Story:
+    """A process on a device: its allocations, what it holds beside them (own), and what others hold.
+
+    `own` and `others` are functions of the time since the start. They change at any time, and a reading shows the sum.
+    """
+
+    def __init__(self, own, others=lambda t: 0, hours=10, every=60, seed=0, nvml=True, phases=False, until=None):
+        self.own, self.others, self.nvml = own, others, nvml
+        self.end = int(hours * HOUR)
+        self.random = random.Random(seed)
+        self.events = []  # (t, order, what, fields)
+        below = [SERVING if phases else [], LOADING if phases else []]
+        self.take(0, 16 * G, None, [("load", "/m/load.py", 3), *below[1]])
+        at = MINUTE
+        while at < self.end:
+            at += int(self.random.expovariate(1 / 120) * S)
+            self.take(at, self.random.randrange(1, 64) * 2 * M, at + int(self.random.uniform(1, 90) * S),
+                      [("step", "/m/step.py", 5), *below[0]])
+        for t in range(0, int((until or hours) * HOUR), every * S):
+            self.events.append((t + self.random.randrange(S), 2, "read", {}))
+        self.events.append((self.end, 3, "end", {}))
+
+    def take(self, at, size, until, stack):
+        thing = {"size": size, "stack": stack}
+        self.events.append((at, 1, "take", thing))
+        if until is not None and until < self.end:
+            self.events.append((until, 0, "give", thing))
+
+    def refuse(self, at, size):
+        self.events.append((at, 2, "refuse", {"size": size}))
+
+    def graph(self, at, size):
+        """An instantiation, as it is measured: `own` has to have the same."""
+        self.events.append((at, 2, "graph", {"size": size}))
+
+    def write(self, wrapped_at=None, with_history=True, lost=0):
+        w = Writer(self)
+        for t, _, what, fields in sorted(self.events, key=lambda e: (e[0], e[1])):
+            if wrapped_at is not None and t >= wrapped_at and not w.dropped:
+                w.wrap(t, with_history)
+            if lost and t >= self.end // 2:
+                w.trace.event("lost", START + t, count=lost)
+                lost = 0
+            if t <= self.end:
+                w.put(t, what, fields)
+        return w.close()
+
+
+class Writer:
+    def __init__(self, story):
+        self.story, self.trace = story, Trace(compress=zstd_frame)
+        self.info = {"process.start_ns": str(START), "device.0.total_bytes": str(TOTAL)}
+        self.trace.info = dict(self.info)
+        self.next, self.tracked, self.dropped, self.cells = 1 << 40, 0, 0, {}
+        self.live = {}
+
+    def sizes(self, t):
+        own, others = int(self.story.own(t)), int(self.story.others(t))
+        return own, TOTAL - self.tracked - own - others
+
+    def put(self, t, what, fields):
+        trace, at = self.trace, START + t
+        if what == "take":
+            fields["ptr"], self.next = self.next, self.next + fields["size"]
+            number = trace.event("alloc", at, ptr=fields["ptr"], bytes=fields["size"], device=0, result=0,
+                                 space="device", stack=fields["stack"], tid=1)
+            self.live[fields["ptr"]] = number, at, fields
+            self.tracked += fields["size"]
+        elif what == "give" and self.live.pop(fields["ptr"], None):
+            trace.event("free", at, ptr=fields["ptr"], tid=1)
+            self.tracked -= fields["size"]
+        elif what == "refuse":
+            trace.event("alloc", at, bytes=fields["size"], device=0, result=2, space="device", tid=1,
+                        stack=fields.get("stack"), free_bytes=self.sizes(t)[1], total_bytes=TOTAL)
+        elif what == "graph":
+            free = self.sizes(t)[1]
+            trace.event("memory-sample", at, device=0, flags=["graph"], free_before_bytes=free + fields["size"],
+                        free_bytes=free, total_bytes=TOTAL, tid=1)
+        elif what == "read":
+            own, free = self.sizes(t)
+            trace.event("memory-sample", at, device=0, free_bytes=free, total_bytes=TOTAL, tid=9,
+                        **({"process_bytes": self.tracked + own, "flags": ["nvml"]} if self.story.nvml else {}))
+            self.cells[t // self.width()] = TOTAL - free, self.tracked, own
+        elif what == "end":
+            trace.event("note", at, text="end")
+
+    def width(self):
+        return max(self.story.end // 900, S)
+
+    def wrap(self, t, with_history):
+        trace = self.trace
+        trace.flush()
+        self.dropped = len(trace.out)
+        trace.restart()
+        trace.info = dict(self.info)
+        records = [trace.record("alloc", at, ptr=ptr, bytes=f["size"], device=0, space="device", stack=f["stack"],
+                                event=n) for ptr, (n, at, f) in self.live.items()]
+        own, free = self.sizes(t)
+        cells = []
+        for bucket, (used, tracked, mine) in sorted(self.cells.items()):
+            cell = {0: (used,) * 3, 1: (tracked,) * 3}
+            if self.story.nvml:
+                cell[2] = (mine,) * 3
+            cells.append((0, bucket, 1, 0, cell))
+        trace.event("note", START + t, text="wrapped")
+        trace.flush(checkpoint=(FIRST_PART | LAST_PART, records),
+                    history=history(START, self.width(), cells) if with_history else None)
+
+    def close(self):
+        self.trace.flush(last=True)
+        path = os.path.join(FOLDER.name, "untracked-%d.zst" % next(FILES))
+        with open(path, "wb") as f:
+            f.write(b"".join(self.trace.out[self.dropped:]))
+        return path
+
+
+def read(view, path, *more):
+    code, out, err = report(view, "--json", *more, path)
+    check(code in (0, 4), "%s %s: exit status %d, %s" % (view, path, code, err))
+    return json.loads(out)
+
+
+def leaks(path, *more):
+    (d,) = read("leaks", path, *more)["devices"]
+    return d
+
+
+def growth(path, *more):
+    return leaks(path, *more)["untracked"]
+
+
+def text(view, path, columns=160):
+    return report(view, path, columns=columns)[1].decode()
+
+
+def verdicts(path):
+    return [v["scenario"] for v in read("summary", path)["verdicts"]]
+
+
+def near(got, want, within=0.02):
+    check(abs(got - want) <= within * want, "%s, want %s" % (got, want))
+
+
+def steady(rate=100 * M, base=512 * M):
+    """Grows by the rate in an hour, from the first minute on."""
+    return lambda t: base + rate * t // HOUR
+
+
+# ---- a second implementation ----------------------------------------------------------------------------
+
+def unexplained(path, own):
+    """(t_ns, bytes) of each reading: what the process's allocations leave unexplained, from the events alone."""
+    live, points = {}, []
+    for line in report("dump", "--json", path)[1].splitlines():
+        e = json.loads(line)
+        if e["op"] == "alloc" and not e["result"]:
+            live[e["ptr"]] = e["bytes"]
+        elif e["op"] == "free":
+            live.pop(e["ptr"], None)
+        elif e["op"] == "memory-sample" and e["free_bytes"] is not None:
+            if not own:
+                points.append((e["t_ns"], e["total_bytes"] - e["free_bytes"] - sum(live.values())))
+            elif e["process_bytes"] is not None:
+                points.append((e["t_ns"], e["process_bytes"] - sum(live.values())))
+    return points
+
+
+def fit(points, since):
+    """Bytes in an hour, by least squares."""
+    points = [(t / HOUR, b) for t, b in points if t >= since]
+    n = len(points)
+    x, y = sum(p[0] for p in points) / n, sum(p[1] for p in points) / n
+    return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+
+
+# ---- what grows -----------------------------------------------------------------------------------------
+
+@case("100 MiB an hour of this process's: found, with its rate, since when, and when the device is full")
+def steady_growth():
+    for phases in (False, True):
+        path = Story(steady(), seed=1, phases=phases).write()
+        d = leaks(path)
+        g = d["untracked"]
+        equal((g["whose"], g["shape"], d["growing"]), ("process", "steady", []))
+        points = unexplained(path, own=True)
+        near(g["bytes_per_hour"], fit(points, g["since_t_ns"]))
+        near(g["bytes_per_hour"], 100 * M)
+        equal((g["bytes"], g["read_t_ns"]), (points[-1][1], points[-1][0]))
+        check(g["since_t_ns"] < START + HOUR and g["kept_bytes"] > 900 * M and g["confidence"] > 0.9, g)
+        near(g["full_in_ns"], d["free_bytes"] / (100 * M) * HOUR)
+        near(d["full_in_ns"], g["full_in_ns"], 1e-6)
+        equal([g[k] for k in ("context_bytes", "module_bytes", "limit_bytes", "graph_bytes")], [0] * 4)
+        shown = text("leaks", path)
+        check("no call site grows, but untracked memory does" in shown and "per hour, steady" in shown, shown)
+        check("untracked: this process's memory beyond its allocations grows" in shown, shown)
+        first, second = read("summary", path)["verdicts"]
+        equal((first["scenario"], second["scenario"]), ("untracked-growth", "none"))
+        equal(first["evidence"][0]["bytes"], g["kept_bytes"])
+        near(first["confidence"] + second["confidence"], 1, 1e-6)
+        check("(also: leaks, timeline" in text("summary", path), text("summary", path))
+
+
+@case("a step each hour is stepwise; growth that fills to a bound, or slows down, is none")
+def shapes():
+    path = Story(lambda t: 512 * M + t // HOUR * 80 * M, seed=2).write()
+    g = growth(path)
+    equal((g["whose"], g["shape"], g["steps"]), ("process", "stepwise", 9))
+    near(g["bytes_per_hour"], 80 * M, 0.05)
+    for seed, own in enumerate((lambda t: 512 * M + min(t, 2 * HOUR) * 1000 * M // HOUR,
+                                lambda t: 512 * M + 2000 * M * (1 - 2.718 ** (-t / HOUR)))):
+        path = Story(own, seed=seed).write()
+        g = growth(path)
+        equal((g["shape"], g["bytes_per_hour"], g["confidence"]), ("saturating", None, None))
+        equal(verdicts(path), [NONE])
+        check("no leak: this process's memory beyond its allocations" in text("leaks", path), text("leaks", path))
+        check("leaks" not in text("summary", path))
+
+
+@case("graph executables that are made again and again: named as what grows")
+def graphs():
+    for measured in (1, 2):  # all of them, and every other one
+        made = range(10 * MINUTE, 10 * HOUR, 5 * MINUTE)
+        s = Story(lambda t: 512 * M + sum(at <= t for at in made) * 8 * M, seed=3)
+        for at in made[::measured]:
+            s.graph(at, 8 * M)
+        path = s.write()
+        g = growth(path)
+        equal((g["whose"], g["shape"]), ("process", "steady"))
+        near(g["graph_bytes"], g["kept_bytes"] / measured, 0.03)
+        check("graph executables" in text("leaks", path), text("leaks", path))
+        equal("not measured" in text("leaks", path), measured == 2)
+        first = read("summary", path)["verdicts"][0]
+        equal(first["scenario"], "untracked-growth")
+        equal(first["evidence"][1]["bytes"], g["graph_bytes"])
+
+
+@case("a failure: what grew outside of any allocation is its cause where that is more than was missing")
+def failure():
+    for rate, size, want in ((2 * G, 62 * G, "untracked-growth"), (50 * M, 62 * G, "unknown"),
+                             (200 * M, 70 * G, "unknown")):
+        s = Story(steady(rate), seed=4)
+        s.refuse(10 * HOUR - S, size)
+        path = s.write()
+        equal(verdicts(path)[0], want)
+        equal(read("summary", path)["verdicts"][0]["evidence"][0]["bytes"], size)
+        equal(growth(path)["shape"], "steady")
+
+
+@case("a server whose graph executables are made again and again: growth, and no wrong budget")
+def server():
+    made = range(10 * MINUTE, 10 * HOUR, 5 * MINUTE)
+    s = Story(lambda t: 512 * M + sum(at <= t for at in made) * 40 * M, seed=13, phases=True)
+    for at in made:
+        s.graph(at, 40 * M)
+    s.events.append((10 * HOUR - S, 2, "refuse", {"size": 60 * G, "stack": [("step", "/m/step.py", 5), *SERVING]}))
+    path = s.write()
+    found = verdicts(path)
+    equal((found[0], "mis-budget" in found), ("untracked-growth", False))
+
+
+@case("more readings than are kept: the same growth; a single low reading in a part of the time is that part's least")
+def many_readings():
+    s = Story(steady(200 * M), seed=14, every=4)
+    check(sum(e[2] == "read" for e in s.events) > 8192)
+    path = s.write()
+    g = growth(path)
+    equal(g["shape"], "steady")
+    near(g["bytes_per_hour"], 200 * M)
+
+    def dips(t):
+        return 512 * M + 200 * M * t // HOUR + (4 * G if t // (4 * S) % 75 else 0)
+    g = growth(Story(dips, seed=14, every=4).write())
+    equal((g["shape"], g["since_t_ns"] < START + HOUR), ("steady", True))
+    near(g["bytes_per_hour"], 200 * M)
+
+
+@case("growth beside a leak: both are told, and the device is full at both rates")
+def beside_leak():
+    s = Story(steady(), seed=5)
+    for i in range(590):
+        s.take(i * MINUTE + S, 4 * M, None, [("keep", "/m/keep.py", 9)])
+    path = s.write()
+    d = leaks(path)
+    equal(([x["stack"][0]["name"] for x in d["growing"]], d["untracked"]["shape"]), (["keep"], "steady"))
+    near(d["full_in_ns"], d["free_bytes"] / (340 * M) * HOUR, 0.05)
+    check("1 call site grows, and untracked memory does" in text("leaks", path), text("leaks", path))
+    equal(sorted(verdicts(path)), sorted(["leak", "untracked-growth", NONE]))
+
+
+# ---- whose it is ----------------------------------------------------------------------------------------
+
+@case("a neighbour that grows: none is claimed where NVML names this process's part; else it is not said whose it is")
+def neighbour():
+    for own, others in ((lambda t: 512 * M, steady(1 * G)), (steady(1 * G), lambda t: 512 * M)):
+        path = Story(own, others, seed=6).write()
+        equal(growth(path)["whose"], "process")
+        equal(growth(path)["shape"], "none" if own(HOUR) == own(0) else "steady")
+        equal(verdicts(path)[0], NONE if own(HOUR) == own(0) else "untracked-growth")
+        path = Story(own, others, seed=6, nvml=False).write()
+        g = growth(path)
+        equal((g["whose"], g["shape"]), ("process-or-others", "steady"))
+        near(g["bytes_per_hour"], fit(unexplained(path, own=False), g["since_t_ns"]))
+        shown = text("leaks", path)
+        check("of this process or of others, grows" in shown and "this process's memory beyond" not in shown, shown)
+        found = read("summary", path)["verdicts"]
+        equal([v["scenario"] for v in found], [NONE, "untracked-growth"])
+        check("whether it is this process's is not known" in found[1]["summary"], found[1])
+        check(found[1]["confidence"] <= 0.5)
+
+
+# ---- what is known --------------------------------------------------------------------------------------
+
+@case("readings that stop: growth is told up to the last one, and it is said that nothing is known behind it")
+def stopped():
+    path = Story(steady(), seed=7, until=5).write()
+    d = leaks(path)
+    g = d["untracked"]
+    check(START + 4.9 * HOUR < g["read_t_ns"] < START + 5 * HOUR, g)
+    equal(g["shape"], "steady")
+    near(g["bytes_per_hour"], 100 * M)
+    check(g["kept_bytes"] < 510 * M, g)
+    check("untracked memory is known up to" in text("leaks", path), text("leaks", path))
+
+
+@case("a device that was never read: nothing is known of it, and that is said")
+def unread():
+    s = Story(steady(), seed=8)
+    s.events = [e for e in s.events if e[2] != "read"]
+    path = s.write()
+    equal(growth(path), None)
+    check("untracked memory is not known" in text("leaks", path), text("leaks", path))
+    equal(verdicts(path), [NONE])
+
+
+@case("a wrapped ring: since before its first event, by the coarse history; without that of the time that is there")
+def wrapped():
+    for nvml in (True, False):
+        s = Story(steady(), seed=9, nvml=nvml)
+        path = s.write(wrapped_at=6 * HOUR)
+        g = growth(path)
+        equal((g["whose"], g["shape"]), ("process" if nvml else "process-or-others", "steady"))
+        near(g["bytes_per_hour"], 100 * M)
+        check(g["since_t_ns"] < START + HOUR and g["kept_bytes"] > 900 * M, g)
+        equal(g["graph_bytes"], None)
+        g = growth(Story(steady(), seed=9, nvml=nvml).write(wrapped_at=6 * HOUR, with_history=False))
+        equal(g["shape"], "steady")
+        check(g["since_t_ns"] >= START + 6 * HOUR and g["kept_bytes"] < 410 * M, g)
+
+
+@case("minutes are too short to tell; lost events that could be all of it, too")
+def too_short():
+    path = Story(steady(6 * G), seed=10, hours=0.15, every=1).write()
+    g = growth(path)
+    equal((g["shape"], g["bytes_per_hour"], verdicts(path)), ("untold", None, [NONE]))
+    path = Story(steady(), seed=10).write(lost=200)
+    equal((growth(path)["shape"], verdicts(path)), ("untold", [NONE]))
+    check("too little to tell: this process's memory" in text("leaks", path), text("leaks", path))
+
+
+# ---- what is no growth ----------------------------------------------------------------------------------
+
+def jump(at, size):
+    return lambda t: size if t >= at else 0
+
+
+@case("graphs that are captured late, a library's first call and modules at the start: jumps are no growth")
+def jumps():
+    for seed, parts in enumerate((
+            [jump(3 * HOUR, 900 * M)],
+            [jump(at, 60 * M) for at in range(4 * HOUR, 4 * HOUR + 10 * MINUTE, MINUTE)],
+            [jump(10 * S, 400 * M), jump(20 * S, 64 * M), jump(2 * HOUR, 128 * M), jump(6 * HOUR, 128 * M)],
+            [jump(i * i * 5 * S, 6 * M) for i in range(40)])):
+        path = Story(lambda t, parts=parts: 512 * M + sum(p(t) for p in parts), seed=seed).write()
+        d = leaks(path)
+        check(d["untracked"]["shape"] in ("none", "saturating"), "%d: %s" % (seed, d["untracked"]))
+        equal(verdicts(path), [NONE], seed)
+
+
+@case("twenty healthy services, with what libraries take at the first calls, and neighbours: none grows")
+def healthy():
+    for seed in range(60 if FULL else 20):
+        r = random.Random(seed)
+        modules = [(abs(r.gauss(0, 1)) * HOUR / 3, r.randrange(1, 12) * 2 * M) for _ in range(40)]
+        graphs_at, noise = r.uniform(0.1, 6) * HOUR, [r.randrange(0, 6) * 2 * M for _ in range(997)]
+        wave = r.choice((0, 2 * G))  # a neighbour that comes and goes, which NVML tells apart
+
+        def own(t, modules=modules, graphs_at=graphs_at, noise=noise):
+            loaded = sum(b for at, b in modules if at <= t)
+            return 512 * M + loaded + (600 * M if t > graphs_at else 0) + noise[t // S % 997]
+
+        def others(t, wave=wave):
+            return wave * (t // (37 * MINUTE) % 2) + (wave and t * G // HOUR)
+        path = Story(own, others, seed=seed, phases=seed % 2 == 1).write()
+        d = leaks(path)
+        check(d["untracked"]["shape"] in ("none", "saturating"), "seed %d: %s" % (seed, d["untracked"]))
+        equal((verdicts(path), d["growing"], "leaks" in text("summary", path)), ([NONE], [], False), "seed %d" % seed)
+
+
+@case("managed memory that a program uses more and more of is not called untracked growth")
+def managed():
+    put = Writer.put
+
+    def with_managed(self, t, what, fields):
+        if what == "managed":
+            self.trace.event("alloc", START + t, ptr=1 << 45, bytes=40 * G, device=0, result=0, space="managed", tid=1)
+        else:
+            put(self, t, what, fields)
+    for nvml in (True, False):
+        s = Story(steady(2 * G), seed=12, nvml=nvml)
+        s.events.append((1, 1, "managed", {}))
+        Writer.put = with_managed
+        try:
+            path = s.write()
+        finally:
+            Writer.put = put
+        equal((growth(path)["shape"], verdicts(path)), ("none", [NONE]))
+
+
+@case("real traces of vLLM, of the H100 and golden ones: none grows")
+def real():
+    check(len(REAL) > 60)
+    for path in REAL:
+        code, out, _ = report("leaks", "--json", path)
+        check(code in (0, 4), path)
+        for d in json.loads(out)["devices"] or []:
+            if d["untracked"]:
+                equal(d["untracked"]["shape"], "none", path)
+
+
+# ---- other views ----------------------------------------------------------------------------------------
+
+@case("untracked bytes at the last reading are those of the summary's end; at most 80 columns on a terminal")
+def views():
+    for nvml in (True, False):
+        path = Story(steady(), steady(50 * M), seed=11, nvml=nvml).write()
+        g = growth(path)
+        end = read("summary", path)["devices"][0]["memory"]["end"]
+        equal(g["bytes"], end["untracked_bytes" if nvml else "untracked_or_others_bytes"])
+        equal(g["read_t_ns"], end["read_t_ns"])
+        for view in ("leaks", "explain"):
+            code, written = run_on_terminal([REPORT, "--no-pager", "--color=never", view, path], 80,
+                                            env={**PLAIN, "TERM": "xterm"})
+            lines = written.decode().splitlines()
+            equal((code, [x for x in lines if len(x) > 80]), (0, []))
+            check("untracked" in written.decode())
+
+
+main()

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/siblings.h"
+
+static const struct ct_process_device *find_on_gpu(const struct ct_process *p, int gpu) {
+    for (size_t k = 0; k < p->device_count; k++)
+        if (p->devices[k].gpu == gpu)
+            return &p->devices[k];
+    return NULL;
+}
+
+static int find_gpu(const struct ct_process *p, int ordinal) {
+    for (size_t k = 0; k < p->device_count; k++)
+        if (p->devices[k].ordinal == ordinal)
+            return p->devices[k].gpu;
+    return -1;
+}
+
+// What is known of a process at a time: before its first event only that it held nothing, if that
+// event is its first one.
+static enum ct_process_knowledge judge(const struct ct_process *p, uint64_t t) {
+    const uint64_t last = ct_process_to_moment(p, p->t_last_ns);
+    if (t < ct_process_to_moment(p, p->t_first_ns))
+        return p->has_beginning ? CT_PROCESS_NOT_STARTED : CT_PROCESS_UNKNOWN;
+    if (t <= last || p->running)
+        return CT_PROCESS_KNOWN;
+    if (t - last <= CT_PROCESS_LAST_SEEN_NS)
+        return CT_PROCESS_LAST_SEEN;
+    return ct_process_shows_end(p) ? CT_PROCESS_ENDED : CT_PROCESS_UNKNOWN;
+}
+
+// Adds what a process held at a time of the moment's clock; the curves are on it.
+static void add(struct ct_siblings *s, const struct ct_process *p,
+                const struct ct_process_device *d, uint64_t t) {
+    const enum ct_process_knowledge knowledge = judge(p, t);
+    s->unknown += knowledge == CT_PROCESS_UNKNOWN;
+    if (knowledge != CT_PROCESS_KNOWN && knowledge != CT_PROCESS_LAST_SEEN)
+        return;
+    const uint64_t bytes =
+        ct_tracked_curve_at(&d->curve, t) + ct_tracked_curve_at(&d->untracked_curve, t);
+    if (!bytes)
+        return;
+    s->list[s->count++] = (struct ct_sibling){
+        .process = p, .is_last_seen = knowledge == CT_PROCESS_LAST_SEEN, .bytes = bytes};
+    s->bytes += bytes;
+}
+
+// Drops the largest one that was last seen before. Returns 0 if there is none.
+static int drop_last_seen(struct ct_siblings *s) {
+    size_t found = s->count;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].is_last_seen &&
+            (found == s->count || s->list[i].bytes > s->list[found].bytes))
+            found = i;
+    if (found == s->count)
+        return 0;
+    s->bytes -= s->list[found].bytes;
+    s->list[found] = s->list[--s->count];
+    return 1;
+}
+
+static int compare(const void *a, const void *b) {
+    const struct ct_sibling *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->process < y->process ? -1 : x->process > y->process;
+}
+
+void ct_siblings_find(struct ct_siblings *s, const struct ct_processes *all, size_t index,
+                      int ordinal, uint64_t t_ns, uint64_t limit) {
+    const struct ct_process *self = &all->list[index];
+    const int gpu = find_gpu(self, ordinal);
+    *s = (struct ct_siblings){.list = ct_heap_alloc_zeroed(all->count, sizeof *s->list)};
+    for (size_t i = 0; i < all->count && gpu >= 0; i++) {
+        const struct ct_process *p = &all->list[i];
+        const struct ct_process_device *d = p->is_usable ? find_on_gpu(p, gpu) : NULL;
+        if (!d || i == index)
+            continue;
+        if (!all->has_moment)
+            s->unaligned++;
+        else
+            add(s, p, d, ct_process_to_moment(self, t_ns));
+    }
+    while (s->bytes > limit && drop_last_seen(s)) {
+    }
+    for (size_t i = 0; i < all->count; i++)
+        s->job += all->list[i].is_usable && self->job != SIZE_MAX && all->list[i].job == self->job;
+    for (size_t i = 0; i < s->count; i++)
+        s->list[i].same_job = self->job != SIZE_MAX && s->list[i].process->job == self->job;
+    if (s->count)
+        qsort(s->list, s->count, sizeof *s->list, compare);
+}
+
+void ct_siblings_free(struct ct_siblings *s) {
+    free(s->list);
+    *s = (struct ct_siblings){0};
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/untracked_curve.h"
+
+#include "base/heap.h"
+
+enum { MOST = CT_UNTRACKED_CURVE_POINTS };
+
+// Joins points in pairs; the lower one of a pair stays.
+static void thin(struct ct_untracked_points *p) {
+    const uint64_t time = p->list[p->count - 1].t_ns - p->list[0].t_ns;
+    for (size_t i = 0; i < p->count / 2; i++) {
+        const struct ct_untracked_point *a = &p->list[2 * i], *b = a + 1;
+        struct ct_untracked_point lower = b->bytes < a->bytes ? *b : *a;
+        lower.t_ns = a->t_ns;
+        p->list[i] = lower;
+    }
+    p->count /= 2;
+    p->spacing_ns = time / (MOST / 2);
+}
+
+static void add(struct ct_untracked_points *p, const struct ct_untracked_point *point) {
+    struct ct_untracked_point *last = p->count ? &p->list[p->count - 1] : NULL;
+    if (last && point->t_ns < p->last_ns)
+        return; // of a chunk that was retained: the coarse history has its time
+    p->last_ns = point->t_ns;
+    if (last && point->t_ns - last->t_ns < p->spacing_ns) {
+        const uint64_t t_ns = last->t_ns;
+        if (point->bytes <= last->bytes)
+            *last = *point;
+        last->t_ns = t_ns;
+        return;
+    }
+    if (!p->list)
+        p->list = ct_heap_resize(NULL, MOST, sizeof *p->list);
+    else if (p->count == MOST)
+        thin(p);
+    p->list[p->count++] = *point;
+}
+
+static int knows(const struct ct_history_cell *c, unsigned quantity) {
+    return c->known >> quantity & 1;
+}
+
+// A cell has what was known at its end: the last reading, and what was tracked since.
+void ct_untracked_curve_begin(struct ct_untracked_curve *c, const struct ct_trace *t, int device) {
+    const struct ct_history *h = t->history;
+    if (!h || !t->overwritten_events)
+        return;
+    for (uint32_t i = 0; i < h->cells; i++) {
+        const struct ct_history_cell *cell = &h->cell[i];
+        const struct ct_history_curve *of = cell->curve;
+        struct ct_untracked_point p = {.t_ns = h->start_ns + (cell->bucket + 1) * h->width_ns};
+        if ((int)cell->device != device)
+            continue;
+        p.bytes = of[CT_QUANTITY_UNTRACKED].last;
+        if (knows(cell, CT_QUANTITY_UNTRACKED))
+            add(&c->own, &p);
+        p.bytes = of[CT_QUANTITY_USED].last - of[CT_QUANTITY_TRACKED].last;
+        if (knows(cell, CT_QUANTITY_USED) && knows(cell, CT_QUANTITY_TRACKED) &&
+            of[CT_QUANTITY_USED].last >= of[CT_QUANTITY_TRACKED].last)
+            add(&c->all, &p);
+    }
+}
+
+static uint64_t subtract(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+void ct_untracked_curve_note(struct ct_untracked_curve *c, const struct ct_replay *r, int device,
+                             const struct ct_event *e) {
+    if (!CT_HAS(e, free_bytes) || !CT_HAS(e, total_bytes) || ct_event_device_index(e) != device)
+        return;
+    const struct ct_device_usage *d = &r->readings.device[device];
+    const struct ct_breakdown s = ct_replay_split(r, device);
+    if (!s.used_known || s.reading_t_ns != e->t_ns)
+        return; // the reading said nothing certain
+    struct ct_untracked_point p = {.t_ns = e->t_ns, .measured_known = 1};
+    memcpy(p.measured, s.measured, sizeof p.measured);
+    p.bytes = subtract(s.unexplained, s.managed);
+    add(&c->all, &p);
+    p.bytes = subtract(d->process_untracked, s.managed);
+    if (d->process_known && d->split_t_ns == e->t_ns)
+        add(&c->own, &p);
+}
+
+void ct_untracked_curve_free(struct ct_untracked_curve *c) {
+    free(c->own.list);
+    free(c->all.list);
+    *c = (struct ct_untracked_curve){0};
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a device that this process's allocations do not explain, at each reading of the device,
+// in bounded memory: where there are more readings than CT_UNTRACKED_CURVE_POINTS, a point stands
+// for those of a time and has the least of them.
+//
+// What managed memory could explain is left out: where it resides is not known.
+#ifndef CT_UNTRACKED_CURVE_H
+#define CT_UNTRACKED_CURVE_H
+
+#include <cutrace/model/history.h>
+
+#include "read/trace.h"
+#include "replay/replay.h"
+
+enum { CT_UNTRACKED_CURVE_POINTS = 1 << 12 };
+
+struct ct_untracked_point {
+    uint64_t t_ns, bytes;
+    int measured_known; // not in the time whose events are overwritten
+    uint64_t measured[CT_MEASURED_PARTS];
+};
+
+struct ct_untracked_points {
+    struct ct_untracked_point *list; // in the order of time
+    size_t count;
+    uint64_t spacing_ns, last_ns; // last_ns: of the last reading
+};
+
+struct ct_untracked_curve {
+    struct ct_untracked_points own; // of this process, at the reports of NVML that name it
+    struct ct_untracked_points all; // of this process or of others, at all readings
+};
+
+// Begins with the coarse history, if events were overwritten. `device`: an index.
+void ct_untracked_curve_begin(struct ct_untracked_curve *c, const struct ct_trace *t, int device);
+// For each event, in their order, behind ct_replay_apply.
+void ct_untracked_curve_note(struct ct_untracked_curve *c, const struct ct_replay *r, int device,
+                             const struct ct_event *e);
+void ct_untracked_curve_free(struct ct_untracked_curve *c);
+
+#endif

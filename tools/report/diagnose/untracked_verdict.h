@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verdict that memory outside of any allocation grows, whether or not a request has failed yet.
+#ifndef CT_UNTRACKED_VERDICT_H
+#define CT_UNTRACKED_VERDICT_H
+
+#include "diagnose/trace_case.h"
+
+// Whether a trace has to be looked at for it (analyze/leaks.h, which needs two more passes).
+// `curve`: of the case's device.
+int ct_untracked_verdict_is_possible(const struct ct_trace_case *c,
+                                     const struct ct_untracked_curve *curve);
+// Adds the verdict if `c->leaks` has growth that matters: more than was missing for the failed
+// request, or, where none failed (`j` NULL), a part of the device. Returns whether it did.
+int ct_untracked_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
+                             struct ct_verdicts *v);
+
+#endif

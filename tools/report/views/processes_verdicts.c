@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each verdict names the processes that it is about; times of its evidence are those of the first
+// one.
+#include "views/processes_verdicts.h"
+
+#include <inttypes.h>
+
+#include "views/label.h"
+#include "views/processes_rows.h"
+#include "views/verdicts_text.h"
+#include "views/wrap.h"
+
+static struct ct_view view_of(const struct ct_processes_shown *s) {
+    return (struct ct_view){.options = s->options, .terminal = s->terminal, .out = s->out};
+}
+
+// Prints "rank 1 (pid 12)", or "3 of 4 processes: rank 0 (pid 11), rank 1 (pid 12), 1 more".
+static void print_names(const struct ct_processes_shown *s, const struct ct_verdict *v,
+                        size_t most) {
+    char name[CT_PROCESS_NAME];
+    if (!v->process_count)
+        fputs("no process alone", s->out);
+    if (v->process_count > 1)
+        fprintf(s->out, "%zu of %zu%s: ", v->process_count, ct_processes_rows_count_usable(s),
+                most > 1 ? " processes" : ", first");
+    for (size_t i = 0; i < v->process_count && i < most; i++) {
+        ct_process_name(&s->all.list[v->processes[i]], name);
+        fprintf(s->out, "%s%s", i ? ", " : "", name);
+    }
+    if (v->process_count > most && most > 1)
+        fprintf(s->out, ", %zu more", v->process_count - most);
+}
+
+// Prints ", GPU 0" of a verdict that is about one process.
+static void print_gpu(const struct ct_processes_shown *s, const struct ct_verdict *v) {
+    if (v->process_count != 1 || v->device < 0)
+        return;
+    const struct ct_process *p = &s->all.list[v->processes[0]];
+    for (size_t k = 0; k < p->device_count; k++)
+        if (p->devices[k].ordinal == v->device)
+            fprintf(s->out, ", GPU %s", ct_processes_rows_gpu(&s->all, p->devices[k].gpu).text);
+}
+
+void ct_processes_verdicts_print_first(const struct ct_processes_shown *s,
+                                       enum ct_processes_verdict_length length) {
+    enum { MOST_NAMES = 2 };
+    const struct ct_verdict *first = s->verdicts.count ? &s->verdicts.list[0] : NULL;
+    struct ct_view v = view_of(s);
+    if (!first || first->scenario == CT_SCENARIO_NONE || first->scenario == CT_SCENARIO_RECOVERED)
+        return;
+    fprintf(s->out, "  %-8s " CT_WRAP_HANG "%s (confidence %.2f), ", "verdict",
+            ct_scenario_name(first->scenario), first->confidence);
+    print_names(s, first, length == CT_PROCESSES_NAME ? 1 : MOST_NAMES);
+    if (length == CT_PROCESSES_WHOLE)
+        fprintf(s->out, ": %s", first->summary);
+    putc('\n', s->out);
+    if (!first->advice_count || length == CT_PROCESSES_NAME)
+        return;
+    fprintf(s->out, "  %-8s " CT_WRAP_HANG, "change");
+    ct_verdicts_print_advice(&v, &first->advice[0]);
+    putc('\n', s->out);
+}
+
+static void print_evidence(const struct ct_processes_shown *s, const struct ct_verdict *v,
+                           const struct ct_evidence *e) {
+    fprintf(s->out, "  evidence  " CT_WRAP_HANG "%s", e->text);
+    if (e->event_known && v->process_count) {
+        const struct ct_process *p = &s->all.list[v->processes[0]];
+        const uint64_t start = p->start_known ? p->start_ns : p->t_first_ns;
+        fprintf(s->out, " (event %" PRIu64 " at %s)", e->event,
+                ct_human_elapsed(e->t_ns > start ? e->t_ns - start : 0).text);
+    }
+    putc('\n', s->out);
+}
+
+static void print_full(const struct ct_processes_shown *s, const struct ct_verdict *v,
+                       int is_first) {
+    enum { MOST_NAMES = 8 };
+    const struct ct_terminal *t = s->terminal;
+    struct ct_view view = view_of(s);
+    fprintf(s->out, "%s%s%s: " CT_WRAP_HANG "%s (%s, confidence %.2f)\n", is_first ? t->bold : "",
+            is_first ? "verdict" : "also possible", is_first ? t->reset : "",
+            ct_scenario_title(v->scenario), ct_scenario_name(v->scenario), v->confidence);
+    fprintf(s->out, "  of        " CT_WRAP_HANG);
+    print_names(s, v, MOST_NAMES);
+    print_gpu(s, v);
+    fprintf(s->out, "\n  %s\n", v->summary);
+    for (size_t i = 0; i < v->evidence_count; i++)
+        print_evidence(s, v, &v->evidence[i]);
+    for (size_t i = 0; i < v->advice_count; i++) {
+        fputs("  change    " CT_WRAP_HANG, s->out);
+        ct_verdicts_print_advice(&view, &v->advice[i]);
+        putc('\n', s->out);
+    }
+    if (v->refuted_by)
+        fprintf(s->out, "  wrong if  " CT_WRAP_HANG "%s\n", v->refuted_by);
+}
+
+void ct_processes_verdicts_print(const struct ct_processes_shown *s, size_t most) {
+    for (size_t i = 0; i < s->verdicts.count && i < most; i++)
+        print_full(s, &s->verdicts.list[i], i == 0);
+}
