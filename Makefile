@@ -9,6 +9,7 @@
 #   make check-vllm       real vLLM on the simulated GPU (1.2 GB to fetch); check-vllm-advice: whether advice helps; vllm-golden
 #   make bench            measurements
 #   make lint             format, clang-tidy, shellcheck, layers, hook table against the CUDA headers
+#   make page-bundle      the script and style of the HTML report, after a change of tools/report/page/web (needs Node.js, npm)
 #   make install          PREFIX=/usr/local DESTDIR=
 #   make clean            removes the outputs; distclean also the downloaded dependencies
 #

@@ -64,6 +64,7 @@ suites() { # COMMAND...
 prefetch() {
     scripts/fetch-pythons.sh build/deps
     scripts/fetch-pythons.sh build/deps packages
+    scripts/fetch-page-tools.sh build/deps
     python3 scripts/fetch-torch.py build/deps
     local newest
     newest=$(python3 scripts/fetch-torch.py --list | sort -V | tail -n 1)

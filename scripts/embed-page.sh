@@ -26,7 +26,8 @@ hash() { # FILE
     sha256sum "$1" | awk '{
         digits = "0123456789abcdef"
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-        for (i = 1; i <= 64; i += 2) byte[n++] = 16 * (index(digits, substr($1, i, 1)) - 1) + index(digits, substr($1, i + 1, 1)) - 1
+        for (i = 1; i <= 64; i += 2)
+            byte[n++] = 16 * (index(digits, substr($1, i, 1)) - 1) + index(digits, substr($1, i + 1, 1)) - 1
         for (i = 0; i < 30; i += 3) {
             three = (byte[i] * 256 + byte[i + 1]) * 256 + byte[i + 2]
             text = text group(three, 4)

@@ -66,6 +66,7 @@ case " $parts " in
     step "licence heads" heads
     step "layers" scripts/check-layers.sh
     step "suites say which optional tools they can use" optional
+    step "the page's bundle is made from its sources" scripts/check-page-bundle.sh
     step "hook table against the CUDA headers in use" scripts/check-api.py "$CUDA_INC"
     if newest=$(scripts/fetch-cuda-headers.sh newest "$DEPS" 2>/dev/null) &&
         oldest=$(scripts/fetch-cuda-headers.sh 12 "$DEPS" 2>/dev/null); then

@@ -65,6 +65,7 @@ clang-format          command -v clang-format
 clang-tidy            command -v clang-tidy
 shellcheck            command -v shellcheck
 nodejs                command -v node
+npm                   command -v npm
 gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
 libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user             command -v qemu-aarch64

@@ -22,6 +22,10 @@ PAGE_BUNDLE := $(addprefix tools/report/page/bundle/,page.css page.js)
 $(GENERATED)/page_bundle.c: scripts/embed-page.sh $(PAGE_BUNDLE)
 	@mkdir -p $(@D)
 	scripts/embed-page.sh $(PAGE_BUNDLE) >$@
+# By hand, after a change of tools/report/page/web: needs Node.js, npm and the registry.
+.PHONY: page-bundle
+page-bundle:
+	scripts/check-page-bundle.sh --update
 $(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools/report -c $< -o $@

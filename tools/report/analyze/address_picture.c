@@ -93,9 +93,11 @@ static uint32_t owner_of(const struct ct_address_cell *c) {
     const uint64_t idle = c->there > c->used ? c->there - c->used : 0;
     if (!c->there && !c->used)
         return CT_ADDRESS_NOTHING;
-    if (idle >= c->used)
+    if (!c->used)
         return CT_ADDRESS_IDLE;
-    return c->of_winner * 2 > c->used ? CT_ADDRESS_SITES + (uint32_t)c->winner : CT_ADDRESS_MANY;
+    const uint32_t owner =
+        c->of_winner * 2 > c->used ? CT_ADDRESS_SITES + (uint32_t)c->winner : CT_ADDRESS_MANY;
+    return idle >= c->used ? owner | CT_ADDRESS_MOSTLY_IDLE : owner;
 }
 
 void ct_address_picture_init(struct ct_address_picture *p, const struct ct_address_axis *axis) {

@@ -9,6 +9,8 @@
 // What a row of a column shows, or the position of the call site that holds most of it, behind
 // these.
 enum { CT_ADDRESS_NOTHING, CT_ADDRESS_IDLE, CT_ADDRESS_MANY, CT_ADDRESS_SITES };
+// Added to the latter two: most of the row is idle, and their blocks lie in the rest of it.
+#define CT_ADDRESS_MOSTLY_IDLE 0x80000000u
 
 struct ct_address_picture {
     const struct ct_address_axis *axis;

@@ -143,6 +143,7 @@ static void note(struct pass *p, const struct ct_event *e, uint64_t number) {
 static void add_parts(struct pass *p) {
     for (unsigned i = 0; i < CT_NOTABLE_PARTS; i++) {
         const struct part *part = &p->parts[i];
+        p->found->last[i] = part->known ? part->last : UINT64_MAX;
         if (!part->known)
             continue;
         add(p, part->first);

@@ -14,6 +14,8 @@ enum { CT_NOTABLE_PARTS = 600 };
 struct ct_notable_moments {
     uint64_t *events; // ascending: the state behind each
     size_t count;
+    uint64_t
+        last[CT_NOTABLE_PARTS];  // of them, the last one of each part of the time, or UINT64_MAX
     struct ct_address_axis axis; // of all device memory that was live in the time
 };
 

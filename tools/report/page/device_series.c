@@ -62,7 +62,7 @@ struct pass {
     struct ct_address_picture picture;
     struct held *last; // by site: what the moment before had
     size_t last_count;
-    uint8_t *marked; // by notable moment
+    uint8_t *marked; // by notable moment: flags, below
 };
 
 // Rows that do not overlap: blocks and idle memory in place of segments, or segments.
@@ -118,7 +118,9 @@ static void read_column(struct pass *p, size_t moment) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-static void mark(struct pass *p, uint64_t event) {
+enum { NAMED = 1, EVEN_LIVE = 2, EVEN_COLUMN = 4 };
+
+static void mark(struct pass *p, uint64_t event, uint8_t flag) {
     const struct ct_notable_moments *n = &p->series->notable;
     size_t from = 0, to = n->count;
     while (from < to) {
@@ -129,7 +131,20 @@ static void mark(struct pass *p, uint64_t event) {
             to = middle;
     }
     if (from < n->count && n->events[from] == event)
-        p->marked[from] = 1;
+        p->marked[from] |= flag;
+}
+
+// Marks the last state of each of `count` equal parts of the time. What is drawn of a quiet time is
+// then never older than a part of it.
+static void mark_evenly(struct pass *p, unsigned count, uint8_t flag) {
+    const uint64_t *last = p->series->notable.last;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned at = CT_NOTABLE_PARTS * (i + 1) / count;
+        while (at > CT_NOTABLE_PARTS * i / count && last[at - 1] == UINT64_MAX)
+            at--;
+        if (at > CT_NOTABLE_PARTS * i / count)
+            mark(p, last[at - 1], flag);
+    }
 }
 
 // Marks the moments that views name: failed allocations, the peak, the end.
@@ -139,13 +154,16 @@ static void mark_all(struct pass *p, const struct ct_scan *s) {
     p->marked = ct_heap_alloc_zeroed(d->notable.count + 1, 1);
     for (size_t k = 0; k < n->count; k++)
         if (ct_incidents_head(n, k)->device == d->device)
-            mark(p, ct_incidents_head(n, k)->event);
+            mark(p, ct_incidents_head(n, k)->event, NAMED);
     if (s->device[d->device].peak_known)
-        mark(p, s->device[d->device].peak_event);
+        mark(p, s->device[d->device].peak_event, NAMED);
     if (d->notable.count)
-        p->marked[d->notable.count - 1] = 1;
+        p->marked[d->notable.count - 1] |= NAMED;
+    mark_evenly(p, CT_SERIES_LIVE / 2, EVEN_LIVE);
+    mark_evenly(p, CT_SERIES_COLUMNS * 5 / 6, EVEN_COLUMN);
 }
 
+// The other moments lie where more happens: near failed allocations above all.
 static int is_one_of(size_t i, size_t count, size_t most) {
     const size_t step = (count + most - 1) / most;
     return i % step == 0;
@@ -159,9 +177,10 @@ static void read_moment(struct pass *p, size_t i, const struct ct_event *e) {
     m->t_ns = e->t_ns;
     m->event = d->notable.events[i];
     read_rows(d, m);
-    if (p->marked[i] || is_one_of(i, all, CT_SERIES_LIVE))
+    if (p->marked[i] & (NAMED | EVEN_LIVE) || is_one_of(i, all, CT_SERIES_LIVE / 2))
         read_live(p, at);
-    if (d->notable.axis.rows && (p->marked[i] || is_one_of(i, all, CT_SERIES_COLUMNS)))
+    if (d->notable.axis.rows &&
+        (p->marked[i] & (NAMED | EVEN_COLUMN) || is_one_of(i, all, CT_SERIES_COLUMNS / 6)))
         read_column(p, at);
 }
 

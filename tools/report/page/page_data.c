@@ -282,11 +282,16 @@ static void write_live(struct ct_json *j, const struct ct_device_series *d, stru
 
 // ---- addresses ---------------------------------------------------------------------------------
 
-static uint64_t owner_of(const struct sites *s, uint32_t owner) {
+static int64_t number_owner(const struct sites *s, uint32_t owner) {
+    const uint32_t group = owner - CT_ADDRESS_SITES;
     if (owner < CT_ADDRESS_SITES)
         return owner;
-    const uint32_t group = owner - CT_ADDRESS_SITES;
-    return group < s->groups ? CT_ADDRESS_SITES + (uint64_t)s->number[group] : CT_ADDRESS_MANY;
+    return group < s->groups ? CT_ADDRESS_SITES + (int64_t)s->number[group] : CT_ADDRESS_MANY;
+}
+
+static int64_t owner_of(const struct sites *s, uint32_t owner) {
+    const int64_t number = number_owner(s, owner & ~CT_ADDRESS_MOSTLY_IDLE);
+    return owner & CT_ADDRESS_MOSTLY_IDLE ? -number : number;
 }
 
 static void write_column(struct ct_json *j, const struct ct_device_series *d, const struct sites *s,
@@ -294,12 +299,12 @@ static void write_column(struct ct_json *j, const struct ct_device_series *d, co
     const unsigned rows = d->notable.axis.rows;
     ct_json_open(j, NULL, '[');
     for (unsigned row = 0; row < rows;) {
-        const uint64_t owner = owner_of(s, owners[row]);
+        const int64_t owner = owner_of(s, owners[row]);
         unsigned length = 1;
         while (row + length < rows && owner_of(s, owners[row + length]) == owner)
             length++;
         ct_json_number(j, NULL, length);
-        ct_json_number(j, NULL, owner);
+        ct_json_signed(j, NULL, owner);
         row += length;
     }
     ct_json_close(j, ']');

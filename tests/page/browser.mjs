@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drives Chromium for tests/page/browser.py: a command in JSON on each line of standard input, its answer on one of
+// standard output. Usage: node browser.mjs TOOLS CHROMIUM PROFILE
+import {createRequire} from "node:module";
+import path from "node:path";
+import readline from "node:readline";
+
+const [tools, executablePath, profile] = process.argv.slice(2);
+const {chromium} = createRequire(path.resolve(tools, "package.json"))("playwright-core");
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync"];
+let context = null, page = null, problems = [], runs = 0;
+
+const commands = {
+    // A page of its own, with nothing that an earlier one left: size, colours, medium, with or without script.
+    async open({url, width = 1280, height = 900, scheme = "light", script = true, ratio = 1}) {
+        if (context)
+            await context.close();
+        problems = [];
+        context = await chromium.launchPersistentContext(path.join(profile, String(runs++)), {executablePath, headless: true,
+            args: ARGUMENTS, viewport: {width, height}, colorScheme: scheme, javaScriptEnabled: script, deviceScaleFactor: ratio,
+            offline: true, reducedMotion: "reduce"});
+        page = context.pages()[0];
+        page.on("console", (message) => problems.push(`console: ${message.type()}: ${message.text()}`));
+        page.on("pageerror", (error) => problems.push(`error: ${error.stack}`));
+        page.on("request", (request) => request.url().split("#")[0] === url.split("#")[0] ||
+            problems.push(`request: ${request.url().slice(0, 200)}`));
+        page.on("dialog", (dialog) => {
+            problems.push(`dialog: ${dialog.message()}`);
+            dialog.dismiss();
+        });
+        await page.goto(url);
+        if (script)
+            await commands.settle();
+    },
+    // Figures draw before the next frame; two frames later they are drawn.
+    settle: () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>
+        setTimeout(done, 0))))).then(() => undefined),
+    evaluate: ({code}) => page.evaluate(code),
+    problems: () => problems,
+    async box({selector}) {
+        await page.locator(selector).first().scrollIntoViewIfNeeded();
+        return page.locator(selector).first().boundingBox();
+    },
+    move: ({x, y}) => page.mouse.move(x, y),
+    click: ({x, y}) => page.mouse.click(x, y),
+    doubleClick: ({x, y}) => page.mouse.dblclick(x, y),
+    async drag({x, y, to}) {
+        await page.mouse.move(x, y);
+        await page.mouse.down();
+        await page.mouse.move((x + to) / 2, y);
+        await page.mouse.move(to, y);
+        await page.mouse.up();
+    },
+    press: ({selector}) => page.locator(selector).first().click(),
+    focus: ({selector}) => page.locator(selector).first().focus(),
+    key: ({key}) => page.keyboard.press(key),
+    fill: ({selector, text}) => page.locator(selector).first().fill(text),
+    media: ({media, scheme}) => page.emulateMedia({media, colorScheme: scheme}),
+    shot: ({file}) => page.screenshot({path: file, fullPage: true}),
+    // As `page.content()` has it where the page may run no script.
+    text: ({selector}) => page.locator(selector).first().innerText(),
+    count: ({selector}) => page.locator(selector).count(),
+};
+
+for await (const line of readline.createInterface({input: process.stdin})) {
+    const {command, ...values} = JSON.parse(line);
+    let answer;
+    try {
+        const result = await commands[command](values);
+        answer = {result: result === undefined ? null : result};
+    } catch (error) {
+        answer = {failed: `${command}: ${error.message}`.slice(0, 2000)};
+    }
+    process.stdout.write(`${JSON.stringify(answer)}\n`);
+}
+if (context)
+    await context.close();
+process.exit(0);

@@ -1,0 +1,665 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# optional: node npm chromium
+"""The page in a browser: every figure is drawn, and answers to the pointer, the keyboard and the address.
+
+What it says is compared with the DATA of the file, read here once more by PAGE.md, and with `top --at` of the trace.
+"""
+import base64
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import pages  # noqa: E402
+import traces  # noqa: E402
+from browser import Browser, require  # noqa: E402
+from tap import ROOT, after_case, case, check, equal, main, read_json, report  # noqa: E402
+
+FOLDER = tempfile.mkdtemp()
+H100 = os.path.join(ROOT, "tests/gpu/results/NVIDIA_H100_80GB_HBM3-580.159.04-2026-11-22")
+SHOTS = os.environ.get("CUTRACE_SHOTS")  # a folder for pictures of the pages, to be looked at
+FIGURES = {"timeline": "#timeline .plot canvas", "live": "canvas.icicle", "map": ".plot.map > canvas",
+           "fragmentation": "#fragmentation .plot canvas"}
+
+
+def write(name, data):
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+class Page:
+    """The page of a trace: its file, and its DATA."""
+
+    def __init__(self, name, *paths):
+        self.paths, self.file = paths, os.path.join(FOLDER, name + ".html")
+        code, _, err = report("html", *paths, "-o", self.file)
+        if code not in (0, 4):
+            raise RuntimeError(f"html: exit {code}: {err.decode(errors='replace')}")
+        with open(self.file, encoding="utf-8") as file:
+            self.text = file.read()
+        self.data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', self.text, re.S).group(1))
+        self.url = "file://" + self.file
+
+    def device(self, trace=0, device=0):
+        return self.data["traces"][trace]["devices"][device]
+
+
+def sums(deltas):
+    return list(itertools.accumulate(deltas))
+
+
+def held_at(device, moment):
+    """What each call site holds, by (kind, label): (bytes, count), of the last of `live` at or before a moment."""
+    held = {}
+    for at, changes in zip(device["live"]["at"], device["live"]["changes"]):
+        if at > moment:
+            break
+        for site, size, count in zip(changes[::3], changes[1::3], changes[2::3]):
+            held[site] = size, count
+    rows = {}
+    for site, (size, count) in held.items():
+        key = device["sites"][site]["kind"], device["sites"][site]["label"]
+        old = rows.get(key, (0, 0))
+        rows[key] = old[0] + size, old[1] + count
+    return {key: row for key, row in rows.items() if row != (0, 0)}
+
+
+CHROMIUM = require()
+BROWSER = Browser(CHROMIUM)
+VLLM = [os.path.join(ROOT, "tests/report/vllm", name, "trace.zst") for name in ("burst-of-prefills", "neighbour")]
+PAGES = {
+    "vllm": Page("vllm", VLLM[0]),
+    "h100": Page("h100", os.path.join(H100, "training.zst")),
+    "fragmented": Page("fragmented", write("fragmented.zst", pages.fragmented())),
+    "hostile": Page("hostile", write("hostile.zst", pages.hostile())),
+    "wrapped": Page("wrapped", write("wrapped.zst", traces.ringed())),
+    "empty": Page("empty", write("empty.zst", pages.empty())),
+}
+DRAWN = ("vllm", "h100", "fragmented", "hostile", "wrapped")
+
+
+def opened(name, address="", **how):
+    page = PAGES[name]
+    BROWSER.open(url=page.url + address, **how)
+    return page
+
+
+def address():
+    """What the page's address says: numbers by name."""
+    return {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", BROWSER.do("location.hash"))}
+
+
+def reading():
+    """The table beside the timeline: the time that it is of, and the bytes of each row, None where not known."""
+    return BROWSER.do("""(() => {
+        const table = document.querySelector("#timeline table.reading");
+        const cells = [...table.querySelectorAll("tbody tr[data-row]")].map((row) => [row.dataset.row, row.querySelector(".bytes").dataset.bytes]);
+        return {t: Number(table.caption.dataset.t), rows: cells.map(([key, bytes]) => [key, bytes === "" ? null : Number(bytes)]).reverse(),
+            sum: Number(table.querySelector("tfoot .bytes").dataset.bytes)};
+    })()""")
+
+
+def plot():
+    return BROWSER.do("""(() => { const over = document.querySelector("#timeline .plot .u-over").getBoundingClientRect();
+        return {x: over.left, y: over.top, width: over.width, height: over.height}; })()""")
+
+
+def live_total():
+    return BROWSER.do("""(() => { const row = document.querySelector("table.live tfoot tr");
+        return [Number(row.querySelector(".bytes").dataset.bytes), Number(row.querySelector(".count").dataset.count)]; })()""")
+
+
+def live_rows():
+    """All rows of the table of what is live: [[label, bytes, count]...]."""
+    if BROWSER.count(selector="table.live .rest button"):
+        BROWSER.press(selector="table.live .rest button")
+    return BROWSER.do("""[...document.querySelectorAll("table.live tbody tr")].map((row) => [
+        row.querySelector("summary, .label > span:not(.bar)").textContent, Number(row.querySelector(".bytes").dataset.bytes),
+        Number(row.querySelector(".count").dataset.count)])""")
+
+
+def innermost(rows):
+    """Rows by the first place of their labels: which callers follow it depends on what else is shown."""
+    held = {}
+    for label, size, count in rows:
+        name = label.split(" <- ")[0]
+        old = held.get(name, (0, 0))
+        held[name] = old[0] + size, old[1] + count
+    return {name: row for name, row in held.items() if row != (0, 0)}
+
+
+def seconds(nanoseconds):
+    return "%d.%09d" % divmod(nanoseconds, 10**9)
+
+
+@after_case
+def no_problem(passed):
+    """What the last page complained of fails in the case of its own, below."""
+    if not passed and SHOTS:
+        BROWSER.shot(file=os.path.join(SHOTS, "failed.png"))
+
+
+# ---- the file
+
+
+@case("the policy names the hashes of the style and the script that the file has, and allows nothing else")
+def policy_fits():
+    for page in PAGES.values():
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page.text).group(1)
+        check("default-src 'none'" in policy and "unsafe" not in policy, policy)
+        for part, pattern in (("style", r"<style>(.*?)</style>"), ("script", r"<script>(.*?)</script>")):
+            found = re.findall(pattern, page.text, re.S)
+            equal(len(found), 1, part)
+            digest = base64.b64encode(hashlib.sha256(found[0].encode()).digest()).decode()
+            check(f"{part}-src 'sha256-{digest}'" in policy, f"{part}: {digest} is not in {policy}")
+        check(not re.search(r"<[a-z]+ [^>]*\b(src|style|onclick|onload)=", page.text.split("<script")[0]), "an attribute that the policy forbids")
+
+
+# ---- drawn
+
+
+@case("no page logs, fails or asks for anything but its own file, at any size and in both colours")
+def no_page_complains():
+    problems = []
+    for name in PAGES:
+        for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light")):
+            opened(name, width=width, scheme=scheme)
+            problems += [f"{name}, {width}, {scheme}: {problem}" for problem in BROWSER.problems()]
+            if SHOTS:
+                BROWSER.shot(file=os.path.join(SHOTS, f"{name}-{width}-{scheme}.png"))
+    return problems
+
+
+@case("every figure of a page has pixels of more than three colours, and so it has on a telephone")
+def figures_are_drawn():
+    problems = []
+    for name in ("vllm", "h100", "fragmented"):
+        for width, ratio in ((1280, 1), (390, 2)):
+            opened(name, width=width, ratio=ratio)
+            for section, selector in FIGURES.items():
+                pixels = BROWSER.pixels(selector)
+                if not pixels or pixels["colours"] <= 3:
+                    problems.append(f"{name}, {width}: {section}: {pixels}")
+    return problems
+
+
+@case("nothing is wider than a telephone, and no control is smaller than a finger's 28 pixels")
+def fits_a_telephone():
+    for name in PAGES:
+        opened(name, width=390)
+        equal(BROWSER.do("document.documentElement.scrollWidth"), 390, name)
+        small = BROWSER.do("[...document.querySelectorAll('.figure button')].filter((b) => b.offsetParent && b.offsetHeight < 28).length")
+        equal(small, 0, name)
+
+
+@case("dark is dark and light is light, in the page and in its canvases, also when it changes under way")
+def colours_follow():
+    opened("vllm", scheme="light")
+    light = {section: BROWSER.pixels(selector) for section, selector in FIGURES.items()}
+    brightness = "getComputedStyle(document.querySelector('section')).backgroundColor.match(/\\d+/g).map(Number).reduce((a, b) => a + b)"
+    check(BROWSER.do(brightness) > 700, "light")
+    BROWSER.media(media="screen", scheme="dark")
+    BROWSER.settle()
+    check(BROWSER.do(brightness) < 120, "dark")
+    for section, selector in FIGURES.items():
+        check(BROWSER.pixels(selector)["sum"] != light[section]["sum"], section)
+    BROWSER.media(media="screen", scheme="light")
+    BROWSER.settle()
+    for section, selector in FIGURES.items():
+        equal(BROWSER.pixels(selector)["sum"], light[section]["sum"], section)
+
+
+@case("printed, a dark page is light, has its figures and no controls")
+def prints():
+    opened("vllm", scheme="light")
+    light = BROWSER.pixels(FIGURES["map"])
+    opened("vllm", scheme="dark")
+    BROWSER.media(media="print", scheme="dark")
+    BROWSER.settle()
+    equal(BROWSER.do("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
+    equal(BROWSER.do("[...document.querySelectorAll('.controls')].filter((c) => c.offsetParent).length"), 0)
+    equal(BROWSER.pixels(FIGURES["map"])["corner"], light["corner"])
+    return BROWSER.problems()
+
+
+@case("without JavaScript the page has its text: the verdict, tables, no empty figure")
+def readable_without_script():
+    page = opened("vllm", script=False)
+    text = BROWSER.text(selector="main")
+    verdict = page.data["traces"][0]["summary"]["verdicts"][0]
+    check(verdict["summary"] in text, verdict["summary"])
+    for fact in verdict["evidence"]:
+        check(fact["text"] in text, fact["text"])
+    check(BROWSER.count(selector="main table") >= 4, "tables")
+    equal(BROWSER.count(selector=".figure"), 0)
+    sections = ["verdict", "timeline", "live", "growth", "map", "fragmentation", "failed", "phases", "environment", "method"]
+    for section in sections:
+        equal(BROWSER.count(selector=f"section#{section} h2, section#{section} h1") > 0, True, section)
+
+
+@case("with JavaScript all of that text is still there")
+def text_stays():
+    for name in PAGES:
+        BROWSER.open(url=PAGES[name].url, script=False)
+        without = BROWSER.text(selector="main").split()
+        opened(name)
+        BROWSER.do("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        present = set(BROWSER.do("document.querySelector('main').innerText").split())
+        lost = [word for word in without if word not in present]
+        check(len(lost) <= len(without) // 200, f"{name}: {lost[:20]}")
+
+
+# ---- the pointer
+
+
+@case("the reading at the pointer is that of the moment in DATA, and with what is free it adds up to the capacity")
+def hover_reads():
+    problems = []
+    for name in ("vllm", "h100", "fragmented"):
+        device = opened(name).device()
+        times, rows = sums(device["t_ns"]), [sums(row) for row in device["bytes"]]
+        BROWSER.box(selector="#timeline .plot")
+        area = plot()
+        for part in (0.02, 0.3, 0.55, 0.7, 0.93):
+            BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
+            BROWSER.settle()
+            got = reading()
+            moment = max(i for i, t in enumerate(times) if t <= got["t"])
+            want = [rows[r][moment] for r in range(len(rows))]
+            groups = [row["group"] for row in device["rows"]]
+            if not device["read"][moment]:
+                want = [None if group in ("untracked", "others", "free") else size for size, group in zip(want, groups)]
+            if [size for _, size in got["rows"]] != want:
+                problems.append(f"{name} at {part}: {got['rows']}, want {want}")
+            if device["read"][moment] and (got["sum"] != device["capacity"] or sum(size for _, size in got["rows"]) != device["capacity"]):
+                problems.append(f"{name} at {part}: {got['sum']} of {device['capacity']}")
+            far = times[0] + (times[-1] - times[0]) * part
+            if abs(got["t"] - far) > (times[-1] - times[0]) * 0.2 and len(times) > 500:
+                problems.append(f"{name} at {part}: reads {got['t']}, which is far from {far}")
+    return problems
+
+
+@case("a click chooses the moment: address, line, and a table whose rows and totals are those of top --at")
+def click_chooses():
+    problems = []
+    for name in ("vllm", "fragmented", "h100"):
+        page = opened(name)
+        device, times = page.device(), sums(page.device()["t_ns"])
+        known = [times[at] for at in device["live"]["at"]]
+        area = None
+        for part in (0.25, 0.5, 0.8):
+            BROWSER.box(selector="#timeline .plot")
+            area = plot()
+            BROWSER.click(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] / 2)
+            BROWSER.settle()
+            t = address()["t"]
+            equal(address()["gpu"], device["device"], name)
+            check(t in times, f"{name}: {t} is no moment")
+            moment = max(i for i, at in enumerate(times) if at <= t)
+            as_of = max(at for at in known if at <= t)
+            top = json.loads(read_json("top", page.paths[0], "--at=" + seconds(as_of)))["devices"][0]
+            want = innermost((s["site"], s["bytes"], s["count"]) for s in top["sites"])
+            got = innermost(live_rows())
+            if got != want:
+                problems.append(f"{name} at {seconds(as_of)}: {set(got.items()) ^ set(want.items())}")
+            total = live_total()
+            if total[0] != top["bytes"]:
+                problems.append(f"{name} at {seconds(as_of)}: total {total}, top has {top['bytes']}")
+            if total[0] != sum(size for size, _ in held_at(device, moment).values()):
+                problems.append(f"{name}: the total is not that of DATA")
+    return problems
+
+
+@case("dragging shows a range, in the figures and in the address; a double click shows the whole time again")
+def drag_zooms():
+    page = opened("vllm")
+    times = sums(page.device()["t_ns"])
+    before = {section: BROWSER.pixels(selector)["sum"] for section, selector in FIGURES.items()}
+    BROWSER.box(selector="#timeline .plot")
+    area = plot()
+    BROWSER.drag(x=area["x"] + area["width"] * 0.4, y=area["y"] + 50, to=area["x"] + area["width"] * 0.6)
+    BROWSER.settle()
+    shown, span = address(), times[-1] - times[0]
+    equal(round((shown["from"] - times[0]) / span, 1), 0.4)
+    equal(round((shown["to"] - times[0]) / span, 1), 0.6)
+    for section in ("timeline", "map", "fragmentation"):
+        check(BROWSER.pixels(FIGURES[section])["sum"] != before[section], section)
+    area = plot()
+    BROWSER.move(x=area["x"] + 1, y=area["y"] + 60)
+    BROWSER.settle()
+    moment = max(i for i, t in enumerate(times) if t <= shown["from"] + span * 0.001)
+    check(abs(reading()["t"] - times[moment]) <= span * 0.002, "the pointer at the left edge reads the range's begin")
+    BROWSER.doubleClick(x=area["x"] + area["width"] / 2, y=area["y"] + 60)
+    BROWSER.settle()
+    check("from" not in address(), BROWSER.do("location.hash"))
+    BROWSER.move(x=5, y=5)
+    BROWSER.do("history.replaceState(null, '', location.pathname)")
+
+
+def owners_at(device, wanted, shown):
+    """What the page may call the owner of an address at the moments of the map that are written so."""
+    found, times = set(), sums(device["t_ns"])
+    fixed = {0: "nothing allocated here", 1: "free in PyTorch\u2019s pool: in a segment, in no block", 2: "several small owners"}
+    for at, cells in zip(device["map"]["at"], device["map"]["cells"]):
+        if "+%.3f" % ((times[at] + 500000) // 10**6 / 1000) != shown:
+            continue
+        owners = [owner for length, owner in zip(cells[::2], cells[1::2]) for _ in range(length)]
+        for r in device["map"]["ranges"]:
+            offset = wanted - int(r["start"], 16)
+            if 0 <= offset < r["bytes"]:
+                # (the address is that of the row's begin, rounded down)
+                owner = owners[r["first_row"] + min(r["rows"] - 1, -(-offset * r["rows"] // r["bytes"]))]
+                name = fixed.get(abs(owner)) or device["sites"][abs(owner) - 3]["label"]
+                found.add(name if owner >= 0 else f"mostly free in PyTorch\u2019s pool, held open by {name}")
+    return found
+
+
+@case("the map's line names the owner, its address and its times, as DATA has them")
+def map_reads():
+    problems = []
+    for name in ("vllm", "fragmented"):
+        device = opened(name).device()
+        starts = [(int(r["start"], 16), int(r["start"], 16) + r["bytes"]) for r in device["map"]["ranges"]]
+        box, seen = BROWSER.box(selector=".plot.map > canvas"), set()
+        for fx, fy in itertools.product((0.3, 0.5, 0.7, 0.85), (0.1, 0.25, 0.4, 0.55, 0.8)):
+            BROWSER.move(x=box["x"] + box["width"] * fx, y=box["y"] + box["height"] * fy)
+            BROWSER.settle()
+            line, owner = BROWSER.do("[document.querySelector('#map .note').textContent, (document.querySelector('#map .note b') || {}).textContent]")
+            if owner is None:
+                continue
+            seen.add(owner)
+            found = re.search(r"(0x[0-9a-f]+); seen so from", line)
+            if not found or not any(low <= int(found.group(1), 16) < high for low, high in starts):
+                problems.append(f"{name}: {line}")
+                continue
+            want = owners_at(device, int(found.group(1), 16), re.search(r"at (\+[0-9:.]+)", line).group(1))
+            if owner not in want:
+                problems.append(f"{name}: {line}: DATA has {want}")
+        if len(seen) < 3:
+            problems.append(f"{name}: only {seen}")
+        # The picture ends 28 pixels above the canvas's lower edge, and begins 10 below its upper one.
+        for first, step, part in ((11, 1, 0.98), (box["height"] - 29, -1, 0.02)):
+            found, y = None, first
+            while not found and abs(y - first) < 20:  # (there may be a gap between ranges)
+                BROWSER.move(x=box["x"] + box["width"] * 0.7, y=box["y"] + y)
+                BROWSER.settle()
+                line = BROWSER.do("document.querySelector('#map .note').textContent")
+                found, y = re.search(r"(0x[0-9a-f]+); seen", line), y + step
+            wanted = sum(high - low for low, high in starts) * part
+            at = int(found.group(1), 16)
+            below = sum(min(high, at) - low for low, high in starts if at > low)
+            if abs(below - wanted) > 0.03 * sum(high - low for low, high in starts):
+                problems.append(f"{name}: {y} pixels below the edge is {line}, {below} bytes up")
+    return problems
+
+
+# ---- search, icicle
+
+
+@case("search leaves the rows that have the word, with their totals, and dims the rest of the icicle")
+def search_filters():
+    page = opened("vllm")
+    device, before = page.device(), BROWSER.pixels(FIGURES["live"])["sum"]
+    strings = page.data["strings"]
+    moment = max(i for i, t in enumerate(sums(device["t_ns"])) if t <= reading()["t"])
+    word = "kv_cache"
+    held, want = {}, 0
+    for at, changes in zip(device["live"]["at"], device["live"]["changes"]):
+        if at <= moment:
+            held.update(zip(changes[::3], changes[1::3]))
+    for site, size in held.items():
+        texts = [device["sites"][site]["label"]] + [strings[frame] for frame in device["sites"][site]["stack"]]
+        want += size if any(word in text.lower() for text in texts) else 0
+    check(0 < want < sum(held.values()), "the word tells call sites apart")
+    BROWSER.fill(selector="#live input", text="KV_cache")
+    BROWSER.settle()
+    equal(live_total()[0], want)
+    check(BROWSER.pixels(FIGURES["live"])["sum"] != before, "the icicle")
+    BROWSER.fill(selector="#live input", text="no frame has this")
+    BROWSER.settle()
+    equal(live_total()[0], 0)
+
+
+@case("the icicle's largest box is the largest caller, and inverted the largest innermost frame")
+def icicle_inverts():
+    for name in ("vllm", "fragmented"):
+        page = opened(name)
+        device, strings = page.device(), page.data["strings"]
+        moment = max(i for i, t in enumerate(sums(device["t_ns"])) if t <= reading()["t"])
+        held = {}
+        for at, changes in zip(device["live"]["at"], device["live"]["changes"]):
+            if at <= moment:
+                held.update(zip(changes[::3], changes[1::3]))
+        for place, inverted in ((-1, False), (0, True)):
+            largest = {}
+            for site, size in held.items():
+                stack = device["sites"][site]["stack"]
+                frame = strings[stack[place]] if stack else device["sites"][site]["label"]
+                largest[frame] = largest.get(frame, 0) + size
+            size = max(largest.values())
+            if inverted:
+                BROWSER.press(selector="#live .choice button:text('inverted')")
+            BROWSER.focus(selector="canvas.icicle")
+            BROWSER.key(key="ArrowDown")
+            BROWSER.settle()
+            said = BROWSER.do("document.querySelector('#said').textContent")
+            share = "%.1f %%" % (100 * size / sum(held.values()))
+            check(share in said, f"{name}, inverted {inverted}: {said}, want {share}")
+            frames = [frame for frame in largest if largest[frame] == size]
+            check(any(frame in said for frame in frames) or not inverted and "\u2190" in said, f"{name}: {said}: {frames}")
+
+
+# ---- the keyboard
+
+
+@case("every control can be reached by Tab, and the figures have names for those who hear the page")
+def tab_reaches():
+    opened("vllm")
+    wanted = BROWSER.do("[...document.querySelectorAll('.figure button, .figure input, .figure [tabindex]')]"
+                        ".filter((e) => e.offsetParent && !e.disabled).length")
+    reached = 0
+    for _ in range(400):
+        BROWSER.key(key="Tab")
+        now = BROWSER.do("document.activeElement.matches('.figure button, .figure input, .figure [tabindex]')"
+                         " && !document.activeElement.dataset.seen && (document.activeElement.dataset.seen = 1)")
+        reached += bool(now)
+        if reached == wanted:
+            break
+    equal(reached, wanted)
+    for selector in ("#timeline .plot", "#live input", "canvas.icicle", "#timeline .controls button", "#live .controls button"):
+        equal(BROWSER.do(f"document.querySelector('{selector}').dataset.seen"), "1", selector)
+    nameless = BROWSER.do("[...document.querySelectorAll('.figure canvas, .figure [role=slider], .figure input')].filter((e) => "
+                          "!e.closest('[aria-hidden], [aria-label]') && !e.closest('[role=slider]') && !e.closest('td')).length")
+    equal(nameless, 0)
+
+
+@case("arrow keys move the moment, plus and minus zoom, Escape shows the whole time; what is read is said")
+def keys_move():
+    page = opened("vllm")
+    times = sums(page.device()["t_ns"])
+    BROWSER.focus(selector="#timeline .plot")
+    now = "Number(document.querySelector('#timeline .plot').getAttribute('aria-valuenow'))"
+    first = BROWSER.do(now)
+    crossing = [mark["at"] for mark in page.device()["marks"] if mark["kind"] == "crossing"]
+    equal([first], crossing, "the moment that is shown first")
+    for key, want in (("ArrowLeft", first - 1), ("ArrowLeft", first - 2), ("ArrowRight", first - 1), ("Home", 0),
+                      ("End", len(times) - 1), ("ArrowDown", max(m["at"] for m in page.device()["marks"] if m["at"] < len(times) - 1))):
+        BROWSER.key(key=key)
+        BROWSER.settle()
+        equal(BROWSER.do(now), want, key)
+        equal(address()["t"], times[want], key)
+        said = BROWSER.do("document.querySelector('#said').textContent")
+        check("weights" in said and "+%.3f s" % (times[want] / 1e9) in said or want == 0, f"{key}: {said}")
+    BROWSER.key(key="+")
+    BROWSER.key(key="+")
+    BROWSER.settle()
+    narrow = address()
+    equal(round((times[-1] - times[0]) / (narrow["to"] - narrow["from"])), 4)
+    BROWSER.key(key="-")
+    BROWSER.settle()
+    equal(round((address()["to"] - address()["from"]) / (narrow["to"] - narrow["from"])), 2)
+    BROWSER.key(key="Escape")
+    BROWSER.settle()
+    check("from" not in address(), "Escape")
+
+
+# ---- the address
+
+
+@case("the address of a moment and range shows them in a page that is opened by it")
+def address_opens():
+    page = PAGES["vllm"]
+    times = sums(page.device()["t_ns"])
+    t, begin, end = times[len(times) // 3], times[10], times[len(times) // 2]
+    opened("vllm", f"#t={t}&gpu=0&from={begin}&to={end}")
+    equal(reading()["t"], t)
+    BROWSER.focus(selector="#timeline .plot")
+    BROWSER.key(key="ArrowRight")
+    BROWSER.settle()
+    equal((address()["from"], address()["to"]), (begin, end))
+    for odd in ("#t=abc&gpu=0", "#t=99999999999999999999&gpu=7", "#t=-5&gpu=0&from=9&to=3", "#<script>", "#t=0&gpu=0&from=0&to=9007199254740991"):
+        opened("vllm", odd)
+        equal(BROWSER.problems(), [], odd)
+        check(BROWSER.pixels(FIGURES["timeline"])["colours"] > 3, odd)
+
+
+@case("a link of the text shows its moment")
+def links_show():
+    for name in ("vllm", "fragmented"):
+        opened(name)
+        shown, times = reading()["t"], sums(PAGES[name].device()["t_ns"])
+        links = BROWSER.do("[...document.querySelectorAll('section a.moment')].map((link) => link.hash)")
+        moments = [max([at for at in times if at <= int(re.search(r"t=(\d+)", link).group(1))], default=times[0]) for link in links]
+        check(shown in moments, f"{name}: {links}")
+        check(name != "vllm" or len(set(moments)) > 1, "a link to another moment than the one that is shown first")
+        for number in sorted({moments.index(t) for t in moments}):
+            BROWSER.focus(selector="#timeline .plot")
+            BROWSER.key(key="Home")
+            BROWSER.do(f"document.querySelectorAll('section a.moment')[{number}].click()")
+            BROWSER.settle()
+            equal(reading()["t"], moments[number], f"{name}: {links[number]}")
+
+
+@case("the axis can be of the time of day")
+def clock_switches():
+    opened("vllm")
+    before = BROWSER.pixels(FIGURES["timeline"])["sum"]
+    BROWSER.press(selector="#timeline .choice button:text('UTC')")
+    BROWSER.settle()
+    check(BROWSER.pixels(FIGURES["timeline"])["sum"] != before, "the axis")
+
+
+@case("the map is read by arrow keys, too: up and down by owner, left and right by moment")
+def map_by_keys():
+    page = opened("fragmented")
+    labels = [site["label"] for site in page.device()["sites"]]
+    BROWSER.focus(selector=".plot.map > canvas")
+    seen = []
+    for key in ["ArrowUp"] * 6 + ["ArrowRight"] * 3:
+        BROWSER.key(key=key)
+        BROWSER.settle()
+        seen.append(BROWSER.do("document.querySelector('#said').textContent"))
+    check(any(any(label in said for label in labels) for said in seen), seen)
+    check(any("free in PyTorch" in said for said in seen), seen)
+    addresses = [int(re.search(r"(0x[0-9a-f]+); seen", said).group(1), 16) for said in seen]
+    equal(addresses[:6], sorted(addresses[:6]))
+    equal(len(set(addresses[5:])), 1)
+
+
+@case("of several processes each has its small picture; its button, its links and its address show it")
+def several_processes():
+    folder = os.path.join(FOLDER, "several")
+    os.mkdir(folder)
+    copies = [shutil.copy(path, os.path.join(folder, f"{i}.zst")) for i, path in enumerate(VLLM)]
+    code, _, err = report("html", *copies)
+    equal(code, 0, err)
+    found = [name for name in os.listdir(folder) if name.endswith(".html")]
+    equal(len(found), 1, os.listdir(folder))
+    url = "file://" + os.path.join(folder, found[0])
+    BROWSER.open(url=url)
+    equal(BROWSER.count(selector="button.device"), 2)
+    equal(BROWSER.count(selector="section#ranks"), 1)
+    with open(os.path.join(folder, found[0]), encoding="utf-8") as file:
+        data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))
+    crossings = [next((sums(d["t_ns"])[m["at"]] for d in t["devices"] for m in d["marks"] if m["kind"] == "crossing"), None) for t in data["traces"]]
+    shown = []
+    for number in (1, 0):
+        BROWSER.press(selector=f"button.device >> nth={number}")
+        BROWSER.settle()
+        equal(address()["trace"], number)
+        equal(reading()["t"], crossings[number])
+        shown.append(BROWSER.pixels(FIGURES["timeline"])["sum"])
+    check(shown[0] != shown[1], "two pictures")
+    BROWSER.do("document.querySelector('[data-trace=\"1\"] a.moment').click()")
+    BROWSER.settle()
+    equal((address()["trace"], reading()["t"]), (1, crossings[1]))
+    BROWSER.open(url=url + "#t=%d&gpu=0&trace=1" % crossings[1])
+    equal(reading()["t"], crossings[1])
+    return BROWSER.problems()
+
+
+# ---- strangers' traces
+
+
+@case("names that are markup, control sequences, endless or no text are text, and nothing runs")
+def names_are_text():
+    opened("hostile")
+    check("owned" not in BROWSER.do("document.title") or "<script>" in BROWSER.do("document.title"), BROWSER.do("document.title"))
+    equal(BROWSER.do("document.querySelectorAll('#owned, main img, main script, main style').length"), 0)
+    text = BROWSER.do("document.querySelector('#live').textContent")
+    for markup in pages.MARKUP[:3]:
+        check(markup in text, markup)
+    equal(BROWSER.do(r"/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.querySelector('#live-figure').textContent)"), False)
+    longest = BROWSER.do("Math.max(...[...document.querySelectorAll('.figure summary, .figure li, .figure .label')].map((e) => e.textContent.length))")
+    check(longest < 2000, str(longest))
+    return BROWSER.problems()
+
+
+@case("DATA that somebody else wrote does no harm either: names are cut and cleaned, and nothing runs")
+def tampered_data():
+    page = PAGES["fragmented"]
+    evil = "<img src=x onerror=document.title='owned'>\u202egnp\u2066\u0007\u200f" + "y" * 10000
+    data = json.loads(json.dumps(page.data))
+    device = data["traces"][0]["devices"][0]
+    for row in device["rows"]:
+        row["title"] = evil
+    for site in device["sites"]:
+        site["label"] = evil
+    for mark in device["marks"]:
+        mark["text"] = evil
+    data["strings"] = [evil for _ in data["strings"]]
+    data["traces"][0]["title"] = evil
+    for phase in data["traces"][0]["phases"]["phases"]:
+        phase["phase"] = phase["phase"] and {**phase["phase"], "title": evil}
+    text = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    file = write("tampered.html", re.sub(r'(id="data">).*?(</script>)', lambda found: found.group(1) + text + found.group(2),
+                                         page.text, count=1, flags=re.S).encode())
+    BROWSER.open(url="file://" + file)
+    equal(BROWSER.do("document.querySelectorAll('main img').length"), 0)
+    check(BROWSER.do("document.title") != "owned", "the title")
+    shown = BROWSER.do("[...document.querySelectorAll('.figure')].map((figure) => figure.textContent).join(' ')")
+    check("onerror" in shown, "the names are shown")
+    check(not re.search("[\u0000-\u0008\u200f\u202a-\u202e\u2066-\u2069]", shown), "characters that move what stands beside them")
+    check("y" * 400 not in shown, "names are cut")
+    check(BROWSER.pixels(FIGURES["timeline"])["colours"] > 3, "the timeline")
+    return BROWSER.problems()
+
+
+@case("a trace without events is a page of text, and a wrapped one has its figures")
+def odd_traces():
+    opened("empty")
+    equal(BROWSER.count(selector=".figure"), 0)
+    check(len(BROWSER.text(selector="main")) > 200, "text")
+    opened("wrapped")
+    check(BROWSER.pixels(FIGURES["timeline"])["colours"] > 3, "the timeline")
+
+
+main()

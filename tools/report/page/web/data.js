@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads DATA (page/PAGE.md). What it holds was written by a stranger's program: names are cut, and characters that
+// would move or hide what stands beside them are replaced.
+
+const LONGEST = 240;
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function cleanText(text) {
+    if (typeof text !== "string")
+        return "-";
+    const cut = text.length > LONGEST ? `${text.slice(0, LONGEST / 2)} \u2026 ${text.slice(-LONGEST / 2)}` : text;
+    return cut.replace(UNSAFE, "\ufffd");
+}
+
+// The first value, then differences: the values.
+export function decodeDeltas(deltas) {
+    const values = new Float64Array(deltas.length);
+    let value = 0;
+    deltas.forEach((delta, i) => {
+        value += delta;
+        values[i] = value;
+    });
+    return values;
+}
+
+// The last place of a sorted list whose value is not above x; -1: all are.
+export function lastAtOrBefore(values, x) {
+    let low = -1, high = values.length - 1;
+    while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (values[middle] <= x)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+// The upper edge of each row at each moment.
+function stack(bytes, moments) {
+    const edges = [];
+    let below = new Float64Array(moments);
+    for (const row of bytes) {
+        below = below.map((value, i) => value + row[i]);
+        edges.push(below);
+    }
+    return edges;
+}
+
+export const NEEDS_READING = {untracked: true, others: true, free: true};
+
+// A component may have memory in PyTorch's pool and outside of it: the second one says so.
+function nameRows(rows) {
+    const torch = new Set(rows.filter((row) => row.group === "torch").map((row) => row.title));
+    return rows.map((row) => ({...row, name: cleanText(row.title), title: cleanText(row.title) +
+        (row.group === "driver" && torch.has(row.title) ? ", outside the pool" : "")}));
+}
+
+// Where no rule says what memory is for, call sites have colours of their own: the largest ones, by what they held at
+// most.
+function rankPlain(device, sites) {
+    const named = device.rows.some((row) => (row.group === "torch" || row.group === "driver") && row.key !== "other");
+    if (named)
+        return;
+    const most = new Map();
+    for (const list of device.live.changes)
+        for (let i = 0; i < list.length; i += 3)
+            most.set(sites[list[i]].label, Math.max(most.get(sites[list[i]].label) || 0, list[i + 1]));
+    const ranks = new Map([...most].sort((a, b) => b[1] - a[1]).map(([label], rank) => [label, rank]));
+    sites.forEach((site) => (site.hue = ranks.has(site.label) ? ranks.get(site.label) : null));
+}
+
+function decodeDevice(device, index, strings) {
+    const t = decodeDeltas(device.t_ns);
+    const bytes = device.bytes.map(decodeDeltas);
+    const rows = nameRows(device.rows);
+    const sites = device.sites.map((site) => ({...site, label: cleanText(site.label), hue: null,
+        frames: (site.stack || []).map((frame) => strings[frame])}));
+    rankPlain(device, sites);
+    return {
+        ...device, index, t, bytes, rows, sites, name: cleanText(device.name || ""),
+        events: decodeDeltas(device.event), edges: stack(bytes, t.length),
+        marks: device.marks.map((mark) => ({...mark, text: cleanText(mark.text)})),
+    };
+}
+
+export function readData(text) {
+    const data = JSON.parse(text);
+    const strings = data.strings.map(cleanText);
+    const traces = data.traces.map((trace, index) => ({...trace, index, title: cleanText(trace.title),
+        devices: trace.devices.filter((device) => device.t_ns.length)
+            .map((device, at) => decodeDevice(device, at, strings))}));
+    return {...data, traces};
+}
+
+// ---- of a device
+
+// What is in use or kept at a moment, up to a row that needs no reading.
+export function trackedAt(device, moment) {
+    let sum = 0;
+    device.rows.forEach((row, r) => {
+        if (!NEEDS_READING[row.group])
+            sum += device.bytes[r][moment];
+    });
+    return sum;
+}
+
+// What a row has at a moment; null: not known.
+export function rowAt(device, row, moment) {
+    return device.read[moment] || !NEEDS_READING[device.rows[row].group] ? device.bytes[row][moment] : null;
+}
+
+// What each call site holds at a moment, by the last moment at or before it where that is known; null: there is none.
+export function liveAt(device, moment) {
+    const {at, changes} = device.live;
+    const last = lastAtOrBefore(at, moment);
+    if (last < 0)
+        return null;
+    const bytes = new Map(), counts = new Map();
+    for (let k = 0; k <= last; k++) {
+        const list = changes[k];
+        for (let i = 0; i < list.length; i += 3) {
+            bytes.set(list[i], list[i + 1]);
+            counts.set(list[i], list[i + 2]);
+        }
+    }
+    const held = [];
+    for (const [site, size] of bytes)
+        if (size > 0 || counts.get(site) > 0)
+            held.push({site: device.sites[site], bytes: size, count: counts.get(site)});
+    return {moment: at[last], held};
+}
+
+// The moment that a page shows first: where memory ran out, else the peak.
+export function firstMoment(device) {
+    for (const kind of ["crossing", "oom", "peak"]) {
+        const mark = device.marks.find((each) => each.kind === kind);
+        if (mark)
+            return mark.at;
+    }
+    return device.t.length - 1;
+}
+
+// The trace's whole time.
+export function wholeRange(trace) {
+    const first = Math.min(...trace.devices.map((device) => device.t[0]));
+    const last = Math.max(...trace.devices.map((device) => device.t[device.t.length - 1]));
+    return last > first ? [first, last + (last - first) * 0.01] : [first, first + 1e6];
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws the figures of the page into what C has written. Without anything to draw, or should a figure fail, the text
+// stays as it is.
+import "uplot/dist/uPlot.min.css";
+import "./page.css";
+import {firstMoment, readData} from "./data.js";
+import {foldText} from "./dom.js";
+import {makeFragmentation} from "./fragmentation.js";
+import {makeGrowth} from "./growth.js";
+import {connectKeyboard, makeVoice} from "./keyboard.js";
+import {addressOf, connectAddress, copyAddress, follow} from "./links.js";
+import {makeLive} from "./live.js";
+import {makeMap} from "./map.js";
+import {makePicker} from "./picker.js";
+import {createState} from "./state.js";
+import {makeTimeline, usualHeight} from "./timeline.js";
+
+// The device that matters: one that ran out of memory, else the first.
+function firstDevice(traces) {
+    const all = traces.flatMap((trace) => trace.devices.map((device) => ({trace, device})));
+    const has = (kind) => all.find(({device}) => device.marks.some((mark) => mark.kind === kind));
+    return has("crossing") || has("oom") || all[0];
+}
+
+function start() {
+    const data = readData(document.getElementById("data").textContent), first = firstDevice(data.traces);
+    if (!first)
+        return;
+    const {trace, device} = first;
+    const state = createState(data.traces, {trace: trace.index, device: device.index, moment: firstMoment(device),
+        from: null, to: null, hover: null, clock: "elapsed", height: usualHeight(device), search: "", unit: "bytes",
+        inverted: false});
+    state.traces = data.traces;
+    document.documentElement.classList.add("drawn");
+    const say = makeVoice();
+    follow(state, location.hash);
+    const plot = makeTimeline(state, makePicker(state), (event) => copyAddress(state, event.target.parentElement, say));
+    makeLive(state, say);
+    makeGrowth(state);
+    makeMap(state, say);
+    makeFragmentation(state);
+    for (const id of ["timeline", "live", "growth", "map", "fragmentation"])
+        foldText(id, "the same in words");
+    foldText("environment", "all that was recorded");
+    if (plot)
+        connectKeyboard(state, plot, say);
+    connectAddress(state);
+    document.documentElement.dataset.address = addressOf(state);
+    document.documentElement.classList.add("ready");
+}
+
+start();

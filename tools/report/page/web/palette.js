@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Colours: those of Okabe and Ito, which people with any colour vision tell apart, and tints of them for what is rarer.
+// What a component is has the same colour in every figure and every report; what is kept without a use is hatched, in
+// the pool and in the map.
+
+const COMPONENTS = {
+    weights: "#0072b2", "kv-cache": "#009e73", activations: "#e69f00", logits: "#d55e00", "cuda-graphs": "#cc79a7",
+    library: "#56b4e9", communication: "#e5d735", "input-buffers": "#a9d9f2", lora: "#9166a8", vision: "#79cdb4",
+    speculative: "#e6bdd2", gradients: "#ee9a5f", optimizer: "#6aa5cf", other: "#b9b1a0",
+    "pool-segments": "#7fb4d6", "in-flight": "#f3ea9a",
+};
+const GREYS = ["#8e8e8e", "#a3a3a3", "#787878", "#b5b5b5", "#6b6b6b", "#989898"];
+
+const THEMES = {
+    light: {paper: "#ffffff", ink: "#1d2126", muted: "#646b73", grid: "#e3e5e8", line: "#b7bcc2", hatch: "#6d7a86",
+        idle: "#e8edf1", alarm: "#b3261e", unknown: "#f1f2f3", used: "#8295a8", select: "#1d2126", other: "#4d4d4d"},
+    dark: {paper: "#16191d", ink: "#e8eaed", muted: "#9aa2ab", grid: "#2b3036", line: "#4d555e", hatch: "#93a1ae",
+        idle: "#2a323a", alarm: "#ff8a80", unknown: "#1f2327", used: "#6d8196", select: "#ffffff", other: "#c9c9c9"},
+};
+
+const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+
+// A colour between two: 0 is the first.
+export function mix(first, second, part) {
+    const a = channels(first), b = channels(second);
+    return `#${a.map((value, i) => Math.round(value + (b[i] - value) * part).toString(16).padStart(2, "0")).join("")}`;
+}
+
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const print = window.matchMedia("print");
+
+export function theme() {
+    return THEMES[dark.matches && !print.matches ? "dark" : "light"];
+}
+
+// Calls back when the colours or the medium change.
+export function onTheme(listener) {
+    dark.addEventListener("change", listener);
+    print.addEventListener("change", listener);
+}
+
+// A component's colour: softer than pure, because it fills areas.
+export function componentColour(component) {
+    const base = COMPONENTS[component] || COMPONENTS.other;
+    return mix(base, theme().paper, theme() === THEMES.dark ? 0.12 : 0.1);
+}
+
+// Black or white, whichever can be read on a colour.
+export function inkOn(colour) {
+    const [r, g, b] = channels(colour).map((value) => {
+        const part = value / 255;
+        return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.25 ? "#15181b" : "#ffffff";
+}
+
+const HUES = ["library", "activations", "kv-cache", "cuda-graphs", "weights", "logits", "communication"];
+
+// What a call site's memory is drawn in: its component's colour, or one of its own where no component is known.
+export function siteColour(site) {
+    const own = site.hue !== null && site.kind !== "idle" && site.hue < HUES.length + 1;
+    return componentColour(own ? HUES[site.hue] || "other" : site.component);
+}
+
+// Tells the call sites of one component apart.
+export function shadeColour(site, rank) {
+    const base = siteColour(site);
+    if (site.hue !== null && site.hue < HUES.length)
+        return base;
+    const shift = [0, 0.16, -0.12, 0.28, -0.2, 0.08][rank % 6];
+    return shift < 0 ? mix(base, "#000000", -shift) : mix(base, "#ffffff", shift);
+}
+
+// Lines through an area, as a pattern that repeats.
+function hatch(context, back, front, gap, crossed) {
+    const ratio = window.devicePixelRatio || 1, size = Math.round(gap * ratio);
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = size;
+    const pen = tile.getContext("2d");
+    pen.fillStyle = back;
+    pen.fillRect(0, 0, size, size);
+    pen.strokeStyle = front;
+    pen.lineWidth = ratio;
+    pen.beginPath();
+    for (const shift of [-size, 0, size]) {
+        pen.moveTo(shift - 1, size + 1);
+        pen.lineTo(shift + size + 1, -1);
+        if (crossed) {
+            pen.moveTo(shift - 1, -1);
+            pen.lineTo(shift + size + 1, size + 1);
+        }
+    }
+    pen.stroke();
+    const pattern = context.createPattern(tile, "repeat");
+    const scale = context.getTransform().a; // of the context: a tile has device pixels
+    if (scale !== 1 && pattern.setTransform)
+        pattern.setTransform(new DOMMatrix().scale(1 / scale));
+    return pattern;
+}
+
+export function idleHatch(context) {
+    return hatch(context, theme().idle, theme().hatch, 6, false);
+}
+
+export function othersHatch(context) {
+    return hatch(context, mix(theme().other, theme().paper, 0.45), theme().other, 7, true);
+}
+
+// What fills the band of a row: a colour or a pattern.
+export function rowFill(context, row, rank) {
+    if (row.group === "free")
+        return null;
+    if (row.group === "idle" || row.key === "mempool-idle")
+        return idleHatch(context);
+    if (row.group === "others")
+        return othersHatch(context);
+    if (row.group === "untracked")
+        return mix(GREYS[rank % GREYS.length], theme().paper, 0.25);
+    return componentColour(row.key);
+}
+
+// The same colour may stand for PyTorch's and for the driver's part of a component: the driver's is darker.
+export function rowFills(context, rows) {
+    let rank = 0;
+    const torch = new Set(rows.filter((row) => row.group === "torch").map((row) => row.key));
+    return rows.map((row) => {
+        const fill = rowFill(context, row, row.group === "untracked" ? rank++ : 0);
+        return row.group === "driver" && torch.has(row.key) && typeof fill === "string" ?
+            mix(fill, "#000000", 0.25) : fill;
+    });
+}
