@@ -74,10 +74,6 @@ def digest_of_sources():
     return digest.hexdigest()[:16]
 
 
-def model_of(case):
-    return f"/opt/bed/models/{case.model}"
-
-
 class Run:
     """What one run left behind."""
 
@@ -157,6 +153,6 @@ class Bed:
 
     def serve(self, name, case):
         """A case of cases.py."""
-        words = json.dumps({"model": model_of(case), "arguments": case.arguments, "steps": case.steps,
+        words = json.dumps({"model": cases.model_of(case), "arguments": case.arguments, "steps": case.steps,
                             "metrics": case.metrics})
         return self.run(self.folder_of(name), ["/opt/bed/" + case.program, words], case.environment)

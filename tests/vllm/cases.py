@@ -312,6 +312,11 @@ def version_of_table(version):
     return older[-1] if older else known[0]
 
 
+def model_of(case):
+    """The folder of a case's model, as the process sees it."""
+    return f"/opt/bed/models/{case.model}"
+
+
 def golden_name(name, version):
     """The folder of a case in tests/report/vllm: of an older version with its number, eager-0.11."""
     return name if version == NEWEST else f"{name}-{version.rpartition('.')[0]}"

@@ -9,9 +9,8 @@ import re
 import shutil
 import subprocess
 
-import bed
 import http_server
-from cases import golden_name
+from cases import golden_name, model_of
 
 TARGET = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../report/vllm")
 # Lines that say nothing of memory, and differ from run to run.
@@ -27,7 +26,7 @@ def said(row, log):
 def case_of(row, run, version):
     words = dataclasses.asdict(row)
     if row.program == "http_server.py":
-        words["command"] = http_server.command(bed.model_of(row), row.arguments)
+        words["command"] = http_server.command(model_of(row), row.arguments)
     return {"vllm": version, **words, "said": said(row, run.log),
             "traces": [trace_name(i) for i in range(len(run.traces))]}
 
