@@ -11,12 +11,28 @@
 
 #include "seeds.h"
 
+#include "page/page.h"
 #include "read/facts.h"
 #include "symbols/phases.h"
-#include "views/views.h"
 
 static FILE *nowhere;
 static struct ct_terminal terminal = {.width = 80, .bold = "", .red = "", .dim = "", .reset = ""};
+
+static void view(struct ct_view *v, int (*of)(struct ct_view *)) {
+    struct ct_page page;
+    struct ct_error error;
+    if (v->options->command != CT_COMMAND_html) {
+        of(v);
+        return;
+    }
+    if (ct_page_begin(&page, v->options, NULL, &error))
+        abort();
+    v->page = &page;
+    of(v);
+    if (ct_page_end(&page, &error))
+        abort();
+    ct_page_free(&page);
+}
 
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
@@ -36,14 +52,16 @@ static void view_all(struct ct_trace *t) {
                             .phases = &phases,
                             .out = nowhere};
         o.capacity = i % 3 ? 0 : 1 << 20;
-        o.output = o.command == CT_COMMAND_export ? "/dev/null" : NULL;
+        const int is_new = o.command == CT_COMMAND_export || o.command == CT_COMMAND_html;
+        o.output = is_new ? "/dev/null" : NULL;
+        o.force = is_new;
         o.events = i % 2 ? UINT64_MAX : 0;
         terminal.utf8 = terminal.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
         ct_call_sites_init(&sites, &t->definitions);
         ct_phases_init(&phases, &t->definitions, NULL);
         sites.all_frames = i % 3 == 0;
-        views[i / 2](&v);
+        view(&v, views[i / 2]);
         ct_phases_free(&phases);
         ct_call_sites_free(&sites);
     }

@@ -116,6 +116,7 @@ def every_key_is_documented():
     keys(several[-1], "processes", found)
     keys(read("symbolize", FILES[0], "--output=" + os.path.join(FOLDER, "lines.zst")), "symbolize", found)
     keys(read("export", FILES[0], "--output=" + os.path.join(FOLDER, "new.pickle")), "export", found)
+    keys(read("html", FILES[0], "--output=" + os.path.join(FOLDER, "new.html")), "html", found)
     keys(read("seal", FILES[0]), "seal", found)
     missing = {k: p for k, p in found.items() if k not in NAMED}
     check(not missing, "not on the page: %r" % missing)

@@ -117,12 +117,12 @@ def refused_options():
 @case("an option that a command takes changes what it says of some trace")
 def options_have_effects():
     def answer(command, path, *words):
-        new = ["--output=out.pickle", "--force"] if command == "export" else []
+        new = ["--output=out.new", "--force"] if command in ("export", "html") else []
         code, out, _ = report(command, *words, *new, path)
         check(code in (0, 3, 4), "%s %s: %d" % (command, words, code))
         if not new:
             return out
-        with open("out.pickle", "rb") as f:
+        with open("out.new", "rb") as f:
             return out, f.read()
 
     problems = []
@@ -207,7 +207,7 @@ def help_of_commands():
         check("\nexit codes: 0 done, " in text, text)
         example = re.search(r"^example: cutrace-report (.*) (?:TRACE|server\.log)$", text, re.M)[1].split()
         equal(example[0], command)
-        if command not in ("seal", "export", "symbolize", "timeline"):
+        if command not in ("seal", "export", "html", "symbolize", "timeline"):
             check(report(*example, REFUSED)[0] in (0, 3), str(example))
 
 

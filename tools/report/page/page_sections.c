@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "page/page_sections.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -105,9 +106,9 @@ static void put_advice(FILE *out, const struct ct_verdict *one) {
 }
 
 static void put_confidence(FILE *out, const struct ct_verdict *one) {
-    fputs("<span class=\"scenario\">", out);
+    fputs("<span class=\"scenario\">(", out);
     ct_html_text(out, ct_scenario_name(one->scenario));
-    fprintf(out, ", confidence %.2f</span>", one->confidence);
+    fprintf(out, ", confidence %.2f)</span>", one->confidence);
 }
 
 static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
@@ -118,9 +119,17 @@ static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
     fputs("</p>\n", out);
 }
 
+// Titles and summaries of verdicts begin with a small letter.
+static void put_sentence(FILE *out, const char *text) {
+    if (!*text)
+        return;
+    putc(toupper((unsigned char)*text), out);
+    ct_html_text(out, text + 1);
+}
+
 static void put_first(FILE *out, const struct ct_view *v, const struct ct_verdict *one) {
     fputs("<h1>", out);
-    ct_html_text(out, ct_scenario_title(one->scenario));
+    put_sentence(out, ct_scenario_title(one->scenario));
     if (one->device >= 0) {
         fputs(", ", out);
         ct_html_text(out, ct_label_device(one->device).text);
@@ -128,7 +137,7 @@ static void put_first(FILE *out, const struct ct_view *v, const struct ct_verdic
     putc(' ', out);
     put_confidence(out, one);
     fputs("</h1>\n<p class=\"summary\">", out);
-    ct_html_text(out, one->summary);
+    put_sentence(out, one->summary);
     fputs(".</p>\n", out);
     put_evidence(out, v, one);
     put_advice(out, one);
