@@ -15,17 +15,16 @@ for program in node npm; do
     }
 done
 target=$deps/page-tools lock=$(sha256sum <$web/package-lock.json)
+mkdir -p "$deps"
+exec 9>"$deps/page-tools.lock"
+flock 9 # two suites may ask at the same time
 [ "$(cat "$target/lock.sha256" 2>/dev/null)" != "$lock" ] || exit 0
 
-# Into a folder of its own, which becomes the result at once: two suites may ask at the same time.
-new=$(mktemp -d "$deps/page-tools.XXXXXX")
-trap 'rm -rf "$new"' EXIT
-cp $web/package.json $web/package-lock.json "$new"
-(cd "$new" && npm ci --ignore-scripts --no-audit --no-fund) >"$new/log" 2>&1 || {
-    echo "fetch-page-tools: npm: $(grep -m 1 -iE 'error' "$new/log" || tail -n 1 "$new/log")" >&2
+rm -rf "$target"
+mkdir "$target"
+cp $web/package.json $web/package-lock.json "$target"
+(cd "$target" && npm ci --ignore-scripts --no-audit --no-fund) >"$target/log" 2>&1 9>&- || {
+    echo "fetch-page-tools: npm: $(grep -m 1 -iE 'error' "$target/log" || tail -n 1 "$target/log")" >&2
     exit 1
 }
-echo "$lock" >"$new/lock.sha256"
-chmod 755 "$new"
-rm -rf "$target"
-mv -T "$new" "$target" 2>/dev/null || [ -e "$target/lock.sha256" ]
+echo "$lock" >"$target/lock.sha256"

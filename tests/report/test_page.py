@@ -253,6 +253,22 @@ def call_sites_at_moments():
 
 # ---- addresses -----------------------------------------------------------------------------------------------
 
+@case("no state of the map and of the call sites outlasts a part of the run: the last moment of each part is among theirs")
+def states_are_fresh():
+    for path in VLLM[:12] + RECORDED[:8]:
+        trace, = data_of(make(path))["traces"]
+        start, known = trace["summary"]["start_ns"], trace["summary"]["trace"]
+        for device in trace["devices"]:
+            times = [m[1] for m in moments(device)]
+            for of, parts in ((device["live"], 200), (device["map"], 80)):
+                last = {}
+                for i, t in enumerate(times):
+                    part = (t + start - known["t_first_ns"]) * 600 // (known["t_last_ns"] - known["t_first_ns"] + 1)
+                    last[next(g for g in range(parts) if part < 600 * (g + 1) // parts)] = i
+                missing = [times[i] for i in last.values() if of and i not in of["at"]]
+                check(not missing, (name(path), parts, missing[:5]))
+
+
 @case("the map at a failure: rows with memory, free memory of the pool and its owners are those of a second reading")
 def address_map():
     compared = 0
@@ -292,7 +308,8 @@ def address_map():
                 if not there:
                     equal(owner, 0, (name(path), row))
                 elif all(any(p <= b < p + live[p] for b in blocks) for p in segments):  # (else a part is no segment)
-                    equal(owner == 1, there - used >= used, (name(path), row, there, used))
+                    equal(owner == 1 or owner < 0, there - used >= used, (name(path), row, there, used))
+                    equal(owner == 1, not used, (name(path), row, there, used))
                     compared += 1
     check(compared > 500, compared)
 

@@ -60,6 +60,11 @@ function layColumns(map, view) {
     return columns;
 }
 
+// Whether an owner is the one that is pointed at. What holds free memory open belongs to it and to its owner.
+function isBright({bright}, owner) {
+    return bright === null || bright === Math.abs(owner) || bright === IDLE && owner < 0;
+}
+
 function drawCells(context, map, view) {
     const hatch = idleHatch(context), {tops, heights} = view.rows;
     for (const {c, x0, x1} of view.columns) {
@@ -71,7 +76,7 @@ function drawCells(context, map, view) {
                 end++;
             if (owner !== NOTHING) {
                 const y0 = snap(tops[end - 1]), y1 = snap(tops[row] + heights[row]);
-                context.globalAlpha = view.bright === null || view.bright === Math.abs(owner) ? 1 : 0.28;
+                context.globalAlpha = isBright(view, owner) ? 1 : 0.28;
                 context.fillStyle = owner === IDLE ? hatch : view.colours.get(owner);
                 context.fillRect(x0, y0, x1 - x0, Math.max(y1 - y0, 0.5));
             }
