@@ -24,7 +24,7 @@ struct ct_view {
     uint64_t from_ns, to_ns;                // the range of --from and --to
     uint64_t at_ns;                         // of --at, if it is a time
     const struct ct_companions *companions; // of --log, --error and --metrics; NULL: none
-    struct ct_page *page;                    // of the command html; else NULL
+    struct ct_page *page;                   // of the command html; else NULL
     // All traces that are looked at together, and the position of this one; NULL: it is the only
     // one.
     const struct ct_processes *processes;
