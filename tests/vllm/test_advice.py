@@ -42,7 +42,7 @@ BESIDE = {"profile-run": {"max_model_len": 512, "gpu_memory_utilization": 0.95},
 
 
 # What cannot be run: (version, case) -> why.
-IMPOSSIBLE = {("0.11.2", "load-model"): "two ranks load their weights; their communicators do not fit in 8 GiB beside"}
+IMPOSSIBLE = {("0.11.2", "load-model"): "two ranks of it do not start in this bed (README.md)"}
 
 
 # ---- the case again --------------------------------------------------------------------------------
