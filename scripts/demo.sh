@@ -32,4 +32,6 @@ run build/cutrace run -o "$work/trace.zst" -- "$demo" || echo "(exit status $?: 
 
 say "4. What happened"
 run build/cutrace-report "$work/trace.zst"
+say "5. The same as one page for a browser"
+run build/cutrace-report html --force -o build/demo.html "$work/trace.zst"
 say "That is all: the trace is one file, readable on any machine by cutrace-report."
