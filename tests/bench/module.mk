@@ -2,7 +2,7 @@
 # Measurements (`make bench`): scripts that print lines for people. Each section adds its programs to BENCH_PROGRAMS.
 
 BENCH_TRACES := $(BUILD)/tests/bench/make_trace $(BUILD)/tests/bench/size
-BENCHES += tests/bench/report.sh tests/bench/export.sh tests/bench/size.sh
+BENCHES += tests/bench/report.sh tests/bench/export.sh tests/bench/page.py tests/bench/size.sh
 BENCH_PROGRAMS += $(BENCH_TRACES)
 
 $(BENCH_TRACES): $(BUILD)/tests/bench/%: tests/bench/%.c
