@@ -51,6 +51,11 @@ static void add(struct pass *p, uint64_t event) {
     p->found->events[p->found->count++] = event;
 }
 
+static int compare(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 // ---- failed allocations ------------------------------------------------------------------------
 
 static void add_window(struct pass *p, uint64_t event) {
@@ -61,19 +66,24 @@ static void add_window(struct pass *p, uint64_t event) {
                         event < UINT64_MAX - BEHIND_FAILURE ? event + BEHIND_FAILURE : UINT64_MAX};
 }
 
+static void add_failure(struct pass *p, size_t incident) {
+    const uint64_t event = ct_incidents_head(&p->scan->incidents, incident)->event;
+    add(p, event);
+    add_window(p, event);
+    p->found->failures[p->found->failure_count++] = incident;
+}
+
 static void add_failures(struct pass *p) {
     const struct ct_incidents *n = &p->scan->incidents;
     const struct ct_oom_event *crossing = ct_scan_find_crossing(p->scan);
     if (crossing && crossing->device == p->device)
-        add_window(p, crossing->event);
-    for (size_t k = n->count; k-- > 0;) {
+        add_failure(p, crossing->incident);
+    for (size_t k = n->count; k-- > 0 && p->found->failure_count < CT_NOTABLE_FAILURES;) {
         const struct ct_oom_event *head = ct_incidents_head(n, k);
-        if (head->device != p->device)
-            continue;
-        add(p, head->event);
-        if (head != crossing)
-            add_window(p, head->event);
+        if (head->device == p->device && head != crossing)
+            add_failure(p, k);
     }
+    qsort(p->found->failures, p->found->failure_count, sizeof *p->found->failures, compare);
 }
 
 static int is_near_failure(const struct pass *p, uint64_t event) {
@@ -195,12 +205,8 @@ static void run(struct pass *p, struct ct_trace *t) {
     }
     if (p->pending.known)
         note_state(p, &p->pending);
+    p->found->slots = ct_live_slot_count(&p->replay.live);
     ct_replay_free(&p->replay);
-}
-
-static int compare(const void *a, const void *b) {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 static void sort(struct ct_notable_moments *m) {

@@ -9,9 +9,13 @@
 #include "analyze/address_axis.h"
 #include "analyze/scan.h"
 
-enum { CT_NOTABLE_PARTS = 600 };
+enum { CT_NOTABLE_PARTS = 600, CT_NOTABLE_FAILURES = 100 };
 
 struct ct_notable_moments {
+    // Incidents whose heads are among them: that of the crossing, and the last ones, ascending.
+    uint64_t failures[CT_NOTABLE_FAILURES];
+    size_t failure_count;
+    uint32_t slots;   // for so many objects, all that was live at any time
     uint64_t *events; // ascending: the state behind each
     size_t count;
     uint64_t

@@ -62,7 +62,8 @@ struct pass {
     struct ct_address_picture picture;
     struct held *last; // by site: what the moment before had
     size_t last_count;
-    uint8_t *marked; // by notable moment: flags, below
+    uint8_t *marked;  // by notable moment: flags, below
+    unsigned columns; // evenly over the time
 };
 
 // Rows that do not overlap: blocks and idle memory in place of segments, or segments.
@@ -147,20 +148,27 @@ static void mark_evenly(struct pass *p, unsigned count, uint8_t flag) {
     }
 }
 
+// Each column looks at all that is live.
+static unsigned count_columns(const struct ct_notable_moments *n) {
+    enum { LEAST = 10, MOST_LOOKS = 1 << 24 };
+    const unsigned columns = n->slots ? MOST_LOOKS / n->slots : CT_SERIES_COLUMNS;
+    if (columns < LEAST)
+        return LEAST;
+    return columns < CT_SERIES_COLUMNS ? columns : CT_SERIES_COLUMNS;
+}
+
 // Marks the moments that views name: failed allocations, the peak, the end.
 static void mark_all(struct pass *p, const struct ct_scan *s) {
     const struct ct_device_series *d = p->series;
-    const struct ct_incidents *n = &s->incidents;
     p->marked = ct_heap_alloc_zeroed(d->notable.count + 1, 1);
-    for (size_t k = 0; k < n->count; k++)
-        if (ct_incidents_head(n, k)->device == d->device)
-            mark(p, ct_incidents_head(n, k)->event, NAMED);
+    for (size_t i = 0; i < d->notable.failure_count; i++)
+        mark(p, ct_incidents_head(&s->incidents, d->notable.failures[i])->event, NAMED);
     if (s->device[d->device].peak_known)
         mark(p, s->device[d->device].peak_event, NAMED);
     if (d->notable.count)
         p->marked[d->notable.count - 1] |= NAMED;
     mark_evenly(p, CT_SERIES_LIVE / 2, EVEN_LIVE);
-    mark_evenly(p, CT_SERIES_COLUMNS * 5 / 6, EVEN_COLUMN);
+    mark_evenly(p, p->columns, EVEN_COLUMN);
 }
 
 // The other moments lie where more happens: near failed allocations above all.
@@ -180,7 +188,7 @@ static void read_moment(struct pass *p, size_t i, const struct ct_event *e) {
     if (p->marked[i] & (NAMED | EVEN_LIVE) || is_one_of(i, all, CT_SERIES_LIVE / 2))
         read_live(p, at);
     if (d->notable.axis.rows &&
-        (p->marked[i] & (NAMED | EVEN_COLUMN) || is_one_of(i, all, CT_SERIES_COLUMNS / 6)))
+        (p->marked[i] & (NAMED | EVEN_COLUMN) || is_one_of(i, all, p->columns / 5)))
         read_column(p, at);
 }
 
@@ -196,6 +204,7 @@ void ct_device_series_read(struct ct_device_series *d, const struct ct_view *v,
     ct_address_picture_init(&p.picture, &d->notable.axis);
     ct_held_now_init(&d->held, v->sites, v->phases, device);
     ct_trace_rewind(v->trace);
+    p.columns = count_columns(&d->notable);
     mark_all(&p, s);
     while (next < d->notable.count && (e = ct_replay_next(&d->held.replay, v->trace, &number))) {
         ct_replay_apply(&d->held.replay, e, number);

@@ -10,7 +10,7 @@
 #include "views/views.h"
 
 // Moments with what call sites held, and with addresses; those that are marked come on top.
-enum { CT_SERIES_LIVE = 400, CT_SERIES_COLUMNS = 96 };
+enum { CT_SERIES_LIVE = 400, CT_SERIES_COLUMNS = 80 };
 
 // The rows, from the lowest band to the highest. Components are rows twice: in PyTorch's blocks,
 // and elsewhere.

@@ -127,14 +127,11 @@ static void write_mark(struct ct_json *j, const struct ct_device_series *d, uint
 
 static void write_marks(struct ct_json *j, struct ct_view *v, const struct ct_summary *s,
                         const struct ct_device_series *d) {
-    enum { MOST = 200 };
     const struct ct_incidents *n = &s->scan.incidents;
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->scan.end, d->device);
     ct_json_open(j, "marks", '[');
-    for (size_t k = 0; k < n->count && k < MOST; k++) {
-        const struct ct_oom_event *o = ct_incidents_head(n, k);
-        if (o->device != d->device)
-            continue;
+    for (size_t i = 0; i < d->notable.failure_count; i++) {
+        const struct ct_oom_event *o = ct_incidents_head(n, d->notable.failures[i]);
         char *text = ct_verdict_request(v, o, capacity.bytes);
         write_mark(j, d, o->event, o == s->crossing ? "crossing" : "oom", text);
         free(text);
