@@ -3,6 +3,8 @@
 
 #include <cutrace/format/assert.h>
 
+enum { LARGEST }; // of a group's own sums: the bytes of its largest object
+
 size_t ct_held_now_position(struct ct_held_now *h, enum ct_holding_kind kind, uint32_t stack) {
     uint32_t *known = stack < h->stacks ? &h->position[kind][stack] : NULL;
     if (known && *known)
@@ -25,6 +27,10 @@ static void add(struct ct_held_now *h, enum ct_holding_kind kind, const struct c
         &h->component[kind][ct_phases_find_component(h->phases, o->stack)];
     g->bytes += bytes;
     g->count += count;
+    if (o->bytes > g->more[LARGEST]) {
+        g->more[LARGEST] = o->bytes;
+        g->stack = o->stack;
+    }
     c->bytes += bytes;
     c->count += count;
     c->stack = o->stack;

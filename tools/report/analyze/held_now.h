@@ -19,7 +19,8 @@ struct ct_held_now {
     int device;
     struct ct_call_sites *sites;
     struct ct_phases *phases;
-    // All sites so far; their bytes and counts are the present ones. Not sorted: a position stays.
+    // All sites so far; their bytes and counts are the present ones, `stack` is that of the largest
+    // object. Not sorted: a position stays.
     struct ct_site_groups groups;
     uint32_t *position[CT_HOLDING_STACKS]; // by stack: its group + 1; 0: not known yet
     size_t stacks;
