@@ -126,8 +126,8 @@ static int show_with_companions(struct ct_view *v, int in_list) {
     return status;
 }
 
-// Where a report is one of several: `in_list` of JSON, and of the traces that are looked at together
-// (NULL: each for itself) the position of this one.
+// Where a report is one of several: `in_list` of JSON, and of the traces that are looked at
+// together (NULL: each for itself) the position of this one.
 struct place {
     int in_list;
     const struct ct_processes *processes;

@@ -3,8 +3,8 @@
 // on one axis: the clock of the moment that all are described at.
 //
 // A host here is a boot of a machine: CLOCK_MONOTONIC is common to its processes. Between hosts
-// there is only the time of day, of which each trace has one reading beside CLOCK_MONOTONIC. How far
-// the hosts' times of day differ is not in the traces.
+// there is only the time of day, of which each trace has one reading beside CLOCK_MONOTONIC. How
+// far the hosts' times of day differ is not in the traces.
 #ifndef CT_HOSTS_H
 #define CT_HOSTS_H
 

@@ -10,8 +10,8 @@ static const struct ct_process_device *device_of(const struct ct_processes *all,
 
 // ---- GPUs ---------------------------------------------------------------------------------------
 
-// Without a UUID a device is told apart by its host and its ordinal alone. Memory of unknown devices
-// is none of a GPU that is known.
+// Without a UUID a device is told apart by its host and its ordinal alone. Memory of unknown
+// devices is none of a GPU that is known.
 static int is_of(const struct ct_gpu *g, size_t host, const struct ct_process_device *d) {
     if (g->uuid_known || d->uuid_known)
         return g->uuid_known && d->uuid_known && g->uuid == d->uuid;

@@ -26,7 +26,8 @@ struct ct_gpu {
     struct ct_account account;
     uint64_t measured[CT_MEASURED_PARTS]; // of the untracked memory of all processes
     // By the newest reading of any process and what was tracked since: total = tracked + rest +
-    // free, and rest = untracked + others + unattributed; that is the whole rest unless split_known.
+    // free, and rest = untracked + others + unattributed; that is the whole rest unless
+    // split_known.
     int used_known, split_known, is_contradictory, totals_differ, moved_on;
     uint64_t total, free, rest, untracked, others, unattributed, reading_t_ns;
     // Bytes of calls that were under way at the reading. It may or may not have had their memory:

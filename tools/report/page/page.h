@@ -32,8 +32,8 @@ struct ct_page {
     struct ct_processes_shown processes;
 };
 
-// Returns 0, or -1 with an error: the file cannot be written under its name, or one beside the traces
-// cannot be read. Several traces are read together, and then each by ct_view_html.
+// Returns 0, or -1 with an error: the file cannot be written under its name, or one beside the
+// traces cannot be read. Several traces are read together, and then each by ct_view_html.
 int ct_page_begin(struct ct_page *p, const struct ct_arguments *o,
                   const struct ct_phase_rules *rules, struct ct_error *error);
 // Writes the file. Returns 0, or -1 with an error.

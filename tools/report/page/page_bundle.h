@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The style and the script of the page (bundle/page.css, bundle/page.js), as they stand in the program. Both are ASCII,
-// end with a NUL that does not count, and can be written between their tags as they are.
+// The style and the script of the page (bundle/page.css, bundle/page.js), as they stand in the
+// program. Both are ASCII, end with a NUL that does not count, and can be written between their
+// tags as they are.
 #ifndef CT_PAGE_BUNDLE_H
 #define CT_PAGE_BUNDLE_H
 
