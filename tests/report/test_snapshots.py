@@ -371,9 +371,8 @@ def kinds():
                        (random.Random(1).randbytes(5000), "neither"), (bytes(4096), "neither"),
                        (b"CUTRJRNL" + bytes(4096), "name the trace")):
         refused(data, word)
-    code, out, said = report("explain", "-", data=bytes_of_trace)
-    equal((code, out, said.count(b"\n")), (3, b"", 1))
-    check(b"name its file" in said, said)
+    code, out, _ = report("explain", "-", data=bytes_of_trace)
+    check(code == 0 and b"evidence" in out, (code, out))
     code, _, said = report("explain", FOLDER)
     equal((code, said.count(b"\n")), (3, 1), said)
     for data in (text.encode(), text.encode() + b"\xe9\xe8\xff" * 10, ("\u4e2d\u6587" * 50 + text).encode(), b"\x80", b""):
