@@ -76,8 +76,9 @@ static void add_failure(struct pass *p, size_t incident) {
 static void add_failures(struct pass *p) {
     const struct ct_incidents *n = &p->scan->incidents;
     const struct ct_oom_event *crossing = ct_scan_find_crossing(p->scan);
-    if (crossing && crossing->device == p->device)
-        add_failure(p, crossing->incident);
+    for (size_t k = 0; k < n->count; k++) // (with a budget, the crossing is no incident)
+        if (ct_incidents_head(n, k) == crossing && crossing->device == p->device)
+            add_failure(p, k);
     for (size_t k = n->count; k-- > 0 && p->found->failure_count < CT_NOTABLE_FAILURES;) {
         const struct ct_oom_event *head = ct_incidents_head(n, k);
         if (head->device == p->device && head != crossing)
