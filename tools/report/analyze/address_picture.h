@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has which addresses at a moment: a column of the picture of addresses over time.
+// Which call site holds each address at a moment: a column of the map of addresses over time.
 #ifndef CT_ADDRESS_PICTURE_H
 #define CT_ADDRESS_PICTURE_H
 

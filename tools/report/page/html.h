@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 // Writes text with what has a meaning in HTML escaped. Control characters but newlines become
-// U+FFFD; other bytes are the caller's, who has made UTF-8 of them.
+// U+FFFD. The text is valid UTF-8.
 void ct_html_text(FILE *out, const char *text);
 // Writes a cell of a table: class may be NULL, `text` is escaped.
 void ct_html_cell(FILE *out, const char *class, const char *text);

@@ -267,7 +267,9 @@ static int print_state(struct ct_view *v) {
     return 0;
 }
 
-static void write_method(FILE *out, struct ct_view *v) {
+static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)v;
+    (void)s;
     fputs(
         "<p>libcutrace.so was loaded into the process and recorded each call of CUDA's driver and "
         "runtime and of PyTorch's allocator that takes or gives back memory. Tracked memory is "
@@ -275,67 +277,41 @@ static void write_method(FILE *out, struct ct_view *v) {
         "these calls took: it is known at readings, and between two of them inferred. Where "
         "physical memory lies is the driver's secret: the map shows virtual addresses.</p>\n",
         out);
-    put_view(out, v, CT_COMMAND_summary, print_state);
 }
 
 // ---- a trace -----------------------------------------------------------------------------------
 
-typedef void section_writer(FILE *out, struct ct_view *v, const struct ct_summary *s);
-
-// (a picture alone)
-static void write_nothing(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)out;
-    (void)v;
-    (void)s;
-}
-
-static void write_growth(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)s;
-    put_view(out, v, CT_COMMAND_leaks, ct_view_leaks);
-}
-
-static void write_fragmentation(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)s;
-    put_view(out, v, CT_COMMAND_frag, ct_view_frag);
-}
-
-static void write_phases(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)s;
-    put_view(out, v, CT_COMMAND_phases, ct_view_phases);
-}
-
-static void write_environment(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)s;
-    put_view(out, v, CT_COMMAND_info, ct_view_info);
-}
-
-static void write_how(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)s;
-    write_method(out, v);
-}
-
 void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
                             const char *title) {
-    static section_writer *const writers[CT_PAGE_SECTIONS] = {
-        [CT_PAGE_VERDICT] = write_verdict,
-        [CT_PAGE_TIMELINE] = write_account,
-        [CT_PAGE_LIVE] = write_live,
-        [CT_PAGE_MAP] = write_nothing,
-        [CT_PAGE_GROWTH] = write_growth,
-        [CT_PAGE_FRAGMENTATION] = write_fragmentation,
-        [CT_PAGE_FAILED] = write_failures,
-        [CT_PAGE_PHASES] = write_phases,
-        [CT_PAGE_ENVIRONMENT] = write_environment,
-        [CT_PAGE_METHOD] = write_how};
+    // What a section has of a trace: HTML of its own, then the text of a view.
+    static const struct {
+        int is_shown;
+        void (*write)(FILE *out, struct ct_view *v, const struct ct_summary *s);
+        enum ct_command command;
+        int (*view)(struct ct_view *v);
+    } writers[CT_PAGE_SECTIONS] = {
+        [CT_PAGE_VERDICT] = {1, .write = write_verdict},
+        [CT_PAGE_TIMELINE] = {1, .write = write_account},
+        [CT_PAGE_LIVE] = {1, .write = write_live},
+        [CT_PAGE_GROWTH] = {1, .command = CT_COMMAND_leaks, .view = ct_view_leaks},
+        [CT_PAGE_MAP] = {1}, // a picture alone
+        [CT_PAGE_FRAGMENTATION] = {1, .command = CT_COMMAND_frag, .view = ct_view_frag},
+        [CT_PAGE_FAILED] = {1, .write = write_failures},
+        [CT_PAGE_PHASES] = {1, .command = CT_COMMAND_phases, .view = ct_view_phases},
+        [CT_PAGE_ENVIRONMENT] = {1, .command = CT_COMMAND_info, .view = ct_view_info},
+        [CT_PAGE_METHOD] = {1, write_method, CT_COMMAND_summary, print_state}};
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
         FILE *out = p->section[i].out;
-        if (!writers[i])
+        if (!writers[i].is_shown)
             continue;
         fprintf(out, "<div class=\"trace\" data-trace=\"%u\">\n", p->traces);
         fputs(i == CT_PAGE_VERDICT ? "<p class=\"process\">" : "<h3 class=\"process\">", out);
         ct_html_text(out, title);
         fputs(i == CT_PAGE_VERDICT ? "</p>\n" : "</h3>\n", out);
-        writers[i](out, v, s);
+        if (writers[i].write)
+            writers[i].write(out, v, s);
+        if (writers[i].view)
+            put_view(out, v, writers[i].command, writers[i].view);
         fputs("</div>\n", out);
     }
 }
