@@ -290,16 +290,19 @@ void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct c
         enum ct_command command;
         int (*view)(struct ct_view *v);
     } writers[CT_PAGE_SECTIONS] = {
-        [CT_PAGE_VERDICT] = {1, .write = write_verdict},
-        [CT_PAGE_TIMELINE] = {1, .write = write_account},
-        [CT_PAGE_LIVE] = {1, .write = write_live},
-        [CT_PAGE_GROWTH] = {1, .command = CT_COMMAND_leaks, .view = ct_view_leaks},
-        [CT_PAGE_MAP] = {1}, // a picture alone
-        [CT_PAGE_FRAGMENTATION] = {1, .command = CT_COMMAND_frag, .view = ct_view_frag},
-        [CT_PAGE_FAILED] = {1, .write = write_failures},
-        [CT_PAGE_PHASES] = {1, .command = CT_COMMAND_phases, .view = ct_view_phases},
-        [CT_PAGE_ENVIRONMENT] = {1, .command = CT_COMMAND_info, .view = ct_view_info},
-        [CT_PAGE_METHOD] = {1, write_method, CT_COMMAND_summary, print_state}};
+        [CT_PAGE_VERDICT] = {.is_shown = 1, .write = write_verdict},
+        [CT_PAGE_TIMELINE] = {.is_shown = 1, .write = write_account},
+        [CT_PAGE_LIVE] = {.is_shown = 1, .write = write_live},
+        [CT_PAGE_GROWTH] = {.is_shown = 1, .command = CT_COMMAND_leaks, .view = ct_view_leaks},
+        [CT_PAGE_MAP] = {.is_shown = 1}, // a picture alone
+        [CT_PAGE_FRAGMENTATION] = {.is_shown = 1, .command = CT_COMMAND_frag, .view = ct_view_frag},
+        [CT_PAGE_FAILED] = {.is_shown = 1, .write = write_failures},
+        [CT_PAGE_PHASES] = {.is_shown = 1, .command = CT_COMMAND_phases, .view = ct_view_phases},
+        [CT_PAGE_ENVIRONMENT] = {.is_shown = 1, .command = CT_COMMAND_info, .view = ct_view_info},
+        [CT_PAGE_METHOD] = {.is_shown = 1,
+                            .write = write_method,
+                            .command = CT_COMMAND_summary,
+                            .view = print_state}};
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
         FILE *out = p->section[i].out;
         if (!writers[i].is_shown)
