@@ -49,9 +49,11 @@ def look_up_freed(ledger):
     """Sets `freed` of each free in the ledger to the size of the allocation at its address."""
     size = {}
     for e in ledger:
+        if e.get("ptr") is None:
+            continue
         if e["op"] == "alloc" and not e["result"]:
-            size[e.get("ptr")] = e.get("bytes")
-        elif e["op"] == "free" and size.get(e.get("ptr")) is not None:
+            size[e["ptr"]] = e.get("bytes")
+        elif e["op"] == "free" and e["ptr"] in size:
             e["freed"] = size[e["ptr"]] if e["result"] else size.pop(e["ptr"])
 
 
