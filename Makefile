@@ -134,8 +134,8 @@ endif
 # The dependencies are built before anything else is looked at: make remakes an included file first.
 include $(BUILD)/dependencies.mk
 endif
-$(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 scripts/glibc-symvers.sh scripts/probe-demangler.sh \
-    $(FLAGS_STAMP)
+$(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 $(wildcard scripts/libunwind-*.patch) \
+    scripts/glibc-symvers.sh scripts/probe-demangler.sh $(FLAGS_STAMP)
 	@mkdir -p $(GENERATED)
 	@$(if $(CUDA_FETCH),scripts/fetch-cuda-headers.sh $(CUDA_FETCH) $(DEPS_DIR) >/dev/null)
 	@scripts/build-libunwind.sh $(DEPS_DIR) $(CROSS)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds libunwind static and position-independent from the distribution's source package: Debian's own
 # libunwind.a is not position-independent, and its shared library would take over the host's C++ exceptions.
+# libunwind-VERSION.patch beside this script mends what the distributions' versions lack.
 #
 # Usage: build-libunwind.sh DEPS [CROSS]     result: DEPS/libunwind-TRIPLET/{include,lib/libunwind.a}
 # Elsewhere than on the pinned distributions: LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz
@@ -20,13 +21,14 @@ prefix=$deps/libunwind-$triplet
 # Two makes may share one folder of dependencies.
 exec 9>"$deps/libunwind.lock"
 flock 9
-[ -e "$prefix/done" ] && exit 0
+made_of=$(cat "$scripts/build-libunwind.sh" "$pins" "$scripts"/libunwind-*.patch | sha256sum)
+[ "$(cat "$prefix/done" 2>/dev/null)" = "$made_of" ] && exit 0
 
 # shellcheck disable=SC1091
 . /etc/os-release
 distribution=$ID-$VERSION_ID
 work=$deps/libunwind-src
-rm -rf "$work/tree" "$prefix"
+rm -rf "$work/tree" "$work/new"
 echo "build-libunwind: building for $triplet (once; a quarter of a minute)"
 mkdir -p "$work"
 cd "$work"
@@ -65,16 +67,23 @@ unpack_package() {
     done
     for file in $files; do verify "$file" "$file"; done
     dpkg-source -q --no-check -x "libunwind_$version.dsc" tree
+    version=${version%%-*}
 }
 
 if [ -n "${LIBUNWIND_TARBALL:-}" ]; then
     distribution=debian-12
+    version=1.6.2
     cp "$LIBUNWIND_TARBALL" libunwind.tar.gz
     verify libunwind_1.6.2.orig.tar.gz libunwind.tar.gz
     mkdir tree
     tar -xzf libunwind.tar.gz -C tree --strip-components=1
 else
     unpack_package
+fi
+
+if ! patch -d tree -p1 <"$scripts/libunwind-$version.patch" >patch.log 2>&1; then
+    cat patch.log >&2
+    exit 1
 fi
 
 # Equal times: a patch to configure.ac must not ask for autoconf.
@@ -91,13 +100,15 @@ cd tree/build
     exit 1
 }
 unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that called us
-if ! make -j"$(nproc)" >make.log 2>&1 || ! make install >>make.log 2>&1; then
+if ! make -j"$(nproc)" >make.log 2>&1 || ! make install DESTDIR="$work/new" >>make.log 2>&1; then
     tail -n 30 make.log >&2
     exit 1
 fi
 # It would hide the compiler's own.
-rm -f "$prefix/include/unwind.h"
-cp ../COPYING "$prefix/"
-touch "$prefix/done"
+rm -f "$work/new$prefix/include/unwind.h"
+cp ../COPYING "$work/new$prefix/"
+echo "$made_of" >"$work/new$prefix/done"
+rm -rf "$prefix"
+mv "$work/new$prefix" "$prefix"
 cd "$work"
-rm -rf tree
+rm -rf tree new

@@ -196,14 +196,21 @@ def stream(e, true):
     return PER_THREAD_STREAM if n == 0 and true["api"].endswith("_ptsz") else n
 
 
+def is_size_of(seen, true):
+    """Whether the size that the trace states is the ledger's. The ledger has none for a free. A free that the trace takes
+    out of a sum states the size of its allocation, which is `freed` where the caller has looked it up."""
+    return seen.get("bytes") == true.get("bytes") or ("freed" in true and seen.get("bytes") == true["freed"])
+
+
 def differences(seen, true):
     """Names of the fields in which a trace event and a ledger line differ."""
     out = [k for k in ("op", "result") if seen[k] != true[k]]
-    for k in ("ptr", "handle", "bytes"):
+    for k in ("ptr", "handle"):
         if number(seen.get(k)) != number(true.get(k)) and (true["api"], k) not in ONE_SIDED:
-            # What an impossible array would have taken is the trace's to say.
-            if not (k == "bytes" and true["result"] and "Array" in true["api"] and "bytes" not in true):
-                out.append(k)
+            out.append(k)
+    # What an impossible array would have taken is the trace's to say.
+    if not is_size_of(seen, true) and not (true["result"] and "Array" in true["api"] and "bytes" not in true):
+        out.append("bytes")
     for k in ("pool", "device", "context"):  # where both know it
         if seen.get(k) is not None and k in true and number(seen[k]) != number(true[k]):
             if k == "device" and (true["result"] == INVALID_DEVICE or true["op"] not in OF_A_DEVICE or

@@ -41,8 +41,20 @@ def same(seen, true):
     """The usual case, without looking further."""
     return (seen["op"] == true["op"] and seen["result"] == true["result"] and seen["api"] == true["api"] and
             number(seen["ptr"]) == true.get("ptr") and number(seen["handle"]) == true.get("handle") and
-            (seen["bytes"] == true.get("bytes") or is_give(true)) and
+            check_ledger.is_size_of(seen, true) and
             ((seen["t_ns"] <= true["t_ns"]) if is_give(true) else seen["t_ns"] >= true["t_ns"]))  # (else by and by)
+
+
+def look_up_freed(ledger):
+    """Sets `freed` of each free in the ledger to the size of the allocation at its address."""
+    size = {}
+    for e in ledger:
+        if e.get("ptr") is None:
+            continue
+        if e["op"] == "alloc" and not e["result"]:
+            size[e["ptr"]] = e.get("bytes")
+        elif e["op"] == "free" and e["ptr"] in size:
+            e["freed"] = size[e["ptr"]] if e["result"] else size.pop(e["ptr"])
 
 
 def like(seen, true):
@@ -208,6 +220,7 @@ def judge(report, path, ledger_path, may_wrap=False, live=True):
     """Everything that is wrong with what a dead process left; and the numbers of its calls: in the ledger, returned, in
     the trace."""
     ledger, returned = check_ledger.read_map(ledger_path)
+    look_up_freed(ledger)
     gone = sum(returned.values())
     try:
         trace = Trace(report, path)

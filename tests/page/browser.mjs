@@ -19,7 +19,8 @@ const commands = {
         problems = [];
         context = await chromium.launchPersistentContext(path.join(profile, String(runs++)), {executablePath, headless: true,
             args: ARGUMENTS, viewport: {width, height}, colorScheme: scheme, javaScriptEnabled: script, deviceScaleFactor: ratio,
-            offline: true, reducedMotion: "reduce"});
+            offline: true, reducedMotion: "reduce", timeout: 0});
+        context.setDefaultTimeout(0); // how long anything takes on a busy machine is no failure: run-suites.sh ends what hangs
         page = context.pages()[0];
         page.on("console", (message) => problems.push(`console: ${message.type()}: ${message.text()}`));
         page.on("pageerror", (error) => problems.push(`error: ${error.stack}`));

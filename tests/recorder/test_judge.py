@@ -153,8 +153,9 @@ def written_ledger(path, calls):
         data[4096 + 64 * i:4096 + 64 * i + len(name)] = name.encode()
     for i, (tid, n) in enumerate(made.items()):
         struct.pack_into("<IIQQ", data, _THREADS_AT + 64 * i, tid, 0, n, n)
-    for t_ns, tid, api, op, ptr in calls:  # (device, address and bytes are known)
-        data += struct.pack("<QIHHIiii9Q16x", t_ns, tid, names.index(api), names.index(op), 13, 0, 0, 0, 0, ptr, 512, *[0] * 6)
+    for t_ns, tid, api, op, ptr in calls:  # (device and address are known, and of an allocation its bytes)
+        data += struct.pack("<QIHHIiii9Q16x", t_ns, tid, names.index(api), names.index(op), 13 if op == "alloc" else 5, 0, 0, 0, 0,
+                            ptr, 512, *[0] * 6)
     with open(path, "wb") as f:
         f.write(data)
 
@@ -192,7 +193,7 @@ def _():
     return [] if all(w and "live" in w[0] for w in wrong) else [f"not found: {wrong}"]
 
 
-def judge_sums(summed, **described):
+def judge_sums(summed, freed_ns=90000, **described):
     """One of two allocations before a checkpoint is freed after it. The checkpoint has the sum of `summed` allocations."""
     where = folder()
     trace, ledger = os.path.join(where, "trace.1.zst"), os.path.join(where, "ledger.1")
@@ -202,7 +203,7 @@ def judge_sums(summed, **described):
     t.seq, t.number = 7, 50
     t.checkpoint()
     records = [t.record("alloc", 1000, tid=None, event=1, count=summed, bytes=512 * summed, **about)]
-    t.event("free", 90000, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0, **described)
+    t.event("free", freed_ns, tid=1, api="cuMemFree_v2", ptr=0x10000, result=0, **described)
     t.segment = True
     t.flush(last=True, checkpoint=(FIRST_PART | LAST_PART | INEXACT, records))
     with open(trace, "wb") as f:
@@ -213,6 +214,19 @@ def judge_sums(summed, **described):
 @case("a sum keeps an allocation whose free was in a ring at the kill, and loses one whose free was described")
 def _():
     return judge_sums(2) + judge_sums(2, bytes=512, device=0, space="device")
+
+
+@case("a free that states its size may be ahead of the ledger's by what the clocks differ")
+def _():
+    return judge_sums(2, 90000 + judge.check_ledger.CLOCK_NS, bytes=512, device=0, space="device")
+
+
+@case("seen: a free with the size of another allocation, or further ahead")
+def _():
+    return [f"nothing about {what}: {found}" for what, found in (
+        ("bytes differ", judge_sums(2, bytes=511, device=0, space="device")),
+        ("t_ns (after", judge_sums(2, 90001 + judge.check_ledger.CLOCK_NS, bytes=512, device=0, space="device")))
+            if not found or what not in found[0].splitlines()[0]]
 
 
 @case("seen: a sum of too many, or of too few")

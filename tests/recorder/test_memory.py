@@ -372,7 +372,8 @@ for _size, _kept, _words in (("600m", 256, None), ("64m", 32, "keeps 32 MiB, not
                 elif not h.in_memory() or h.in_memory()[1] != kept or h.file()[0]:
                     problems.append(f"in memory: {h.in_memory()}, not {kept} MiB; the file: {h.file()}")
                 h.tell("some(5000)")
-                time.sleep(0.1)
+                if words:  # the writer says it when it comes to it
+                    h.wait(lambda: not told(h, words), f"said: {words}")
                 problems += told(h, words)
                 kill(h.process, group=True)
                 return problems + h.judge()
@@ -400,12 +401,13 @@ def _():
         (path,) = traces(where).values()
         while not os.path.getsize(path) and p.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
-        time.sleep(1)
+        while "from now on" not in said(where) and p.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
         kill(p, group=True)
         lines = said(where).splitlines()
         problems = [] if len(lines) == 1 and "from now on" in lines[0] else [f"said: {lines}"]
         found = json.loads(report("check", "--json", path).stdout)
-        # (a fast machine overwrites the oldest in this second)
+        # (a fast machine overwrites the oldest meanwhile)
         all_there = found["complete"] or found["wrapped"]
         if not found["ok"] or found["missing_events"] or not all_there or found["events"] < 500000:
             problems.append(f"{found}")

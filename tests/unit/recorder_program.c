@@ -29,8 +29,11 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
+#include "write/drain.h"
+#include "write/drain_lock.h"
 #include "write/name_pending.h"
 #include "write/nvml.h"
+#include "write/open_chunk.h"
 #include "write/symbolizer.h"
 
 #define ADDRESSES 64
@@ -213,6 +216,17 @@ static void short_threads(unsigned n) {
 static void wait_ms(unsigned ms) {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
+}
+
+// Until all that was published so far is in the trace's file.
+static void wait_until_written(void) {
+    struct ct_signal_guard guard;
+    for (int is_written = 0; !is_written; wait_ms(1)) {
+        if (ct_drain_lock_try(&guard))
+            continue;
+        is_written = ct_rings_are_empty() && !ct_open_chunk_get()->events && !ct_drain_is_stuck();
+        ct_drain_lock_release(&guard);
+    }
 }
 
 static void flush(void) {
@@ -671,7 +685,8 @@ int main(int argc, char **argv) {
         record_alloc(&a, 0, 1 << 30, 2);
         tell(&a);
         fflush(stdout);
-        wait_ms(m);
+        if (m)
+            wait_until_written();
         kill(getpid(), SIGKILL);
     } else if (!strcmp(what, "wait-and-die")) {
         some(&a, n, 0x100000);

@@ -175,13 +175,14 @@ def a_refused_allocation_survives_what_follows_at_once():
 
 @case("a refused allocation is said and in the trace")
 def a_refused_allocation_is_said_and_in_the_trace():
-    run = Run("refuse-and-die", 100, 500, status=-signal.SIGKILL)
+    only_then = {"CUTRACE_FLUSH_MS": "3600000", "CUTRACE_UPDATE_MS": "0"}  # is anything written to the file
+    run = Run("refuse-and-die", 100, 1, status=-signal.SIGKILL, env=only_then)
     line = re.fullmatch(r"cutrace: GPU 0 out of memory: cuMemAlloc_v2 of 1\.00 GiB failed( \([^)]*\))?: this process "
                         r"[\d.]+ GiB tracked; run: cutrace-report (\S+)\n", run.stderr)
     assert line and line[2] == os.path.join(run.folder, "t.zst"), run.stderr
     os.unlink(os.path.join(run.folder, "t.zst.journal"))  # the trace is passed on without it
     equal(run, run.trace())
-    assert Run("refuse-and-die", 1, 500, status=-signal.SIGKILL, env={"CUTRACE_QUIET": "1"}).stderr == ""
+    assert Run("refuse-and-die", 1, 1, status=-signal.SIGKILL, env={**only_then, "CUTRACE_QUIET": "1"}).stderr == ""
 
 
 @case("events are on disk after the flush interval")

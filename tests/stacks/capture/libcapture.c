@@ -35,14 +35,25 @@ static _Atomic int pid; // of the process whose captures have begun
 static _Atomic uint64_t captures, none, inside_capture, errno_changed, compared, different;
 static uint64_t most, glibc_every, stop_every;
 static int ready;
+static int (*glibc_backtrace)(void **, int);
 static __thread int inside __attribute__((tls_model("initial-exec")));
+
+// Not by its name: libunwind.a, which is linked into this library, has a backtrace() too.
+static void find_glibc_backtrace(void) {
+    Dl_info where;
+    void *found = dlsym(RTLD_NEXT, "backtrace");
+    if (!found || !dladdr(found, &where) || !strstr(where.dli_fname, "/libc.so.6"))
+        abort();
+    memcpy(&glibc_backtrace, &found, sizeof glibc_backtrace);
+    void *frame;
+    (void)glibc_backtrace(&frame, 1); // loads libgcc
+}
 
 static __attribute__((noinline)) void begin(void) {
     most = getenv("CAPTURE_MOST") ? strtoull(getenv("CAPTURE_MOST"), NULL, 10) : 0;
     glibc_every = getenv("CAPTURE_GLIBC") ? strtoull(getenv("CAPTURE_GLIBC"), NULL, 10) : 0;
     stop_every = getenv("CAPTURE_STOP") ? strtoull(getenv("CAPTURE_STOP"), NULL, 10) : 0;
-    void *frame;
-    (void)backtrace(&frame, 1); // loads libgcc
+    find_glibc_backtrace();
     atomic_store(&ct_walk_fault, getenv("CAPTURE_FAULT") ? atoi(getenv("CAPTURE_FAULT")) : 0);
     (void)ct_tracing_is_on();
     (void)ct_capture_stack(); // opens the trace: allowed to start a thread
@@ -77,7 +88,7 @@ static __thread void *glibc_frames[MOST_FRAMES];
 // Both without this library's frames; equal to the last frame, unless ours ends with a mark.
 static void compare(uint32_t id) {
     const struct ct_stack_entry *const e = ct_stack_table_get(id);
-    const int n = backtrace(glibc_frames, MOST_FRAMES);
+    const int n = glibc_backtrace(glibc_frames, MOST_FRAMES);
     uint32_t at = 0;
     int i = 0;
     for (; e && i < n; i++) {
