@@ -122,7 +122,7 @@ echo "setup: missing:" $missing
 if ! command -v apt-get >/dev/null 2>&1; then
     cat >&2 <<'TEXT'
 setup: this is not Debian or Ubuntu; please install by hand what stands above (Debian's package names):
-  gcc, make, binutils           the C compiler (C11), GNU make 4.3 or newer, readelf and objcopy
+  gcc, make, binutils, patch    the C compiler (C11), GNU make 4.3 or newer, readelf and objcopy
   libzstd (headers, libzstd.a)  position-independent static library
   xxhash (header), cmocka       for the library's tables and for the unit tests
   elfutils (headers of libdw), libiberty (header and libiberty.a; part of binutils)

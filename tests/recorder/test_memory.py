@@ -374,7 +374,8 @@ for _size, _kept, _words in (("600m", 256, None), ("64m", 32, "keeps 32 MiB, not
                 h.tell("some(5000)")
                 if words:  # the writer says it when it comes to it
                     h.wait(lambda: not told(h, words), f"said: {words}")
-                problems += told(h, words)
+                else:
+                    problems += told(h, words)
                 kill(h.process, group=True)
                 return problems + h.judge()
         return small(size, action)

@@ -48,7 +48,8 @@ static uint64_t true_time(void) {
     return live ? real_ns() : atomic_fetch_add(&true_ns, 10);
 }
 
-static void (*meanwhile)(void); // happens once, before the counter is read
+static void (*meanwhile)(void);  // happens once, before the counter is read
+static __thread uint64_t looked; // the true time of the thread's last look at the counter
 
 static uint64_t counter(void) {
     void (*what)(void) = meanwhile;
@@ -56,7 +57,8 @@ static uint64_t counter(void) {
         meanwhile = NULL;
         what();
     }
-    return (uint64_t)((int64_t)((double)true_time() * speed) + atomic_load(&ticks_at));
+    looked = true_time();
+    return (uint64_t)((int64_t)((double)looked * speed) + atomic_load(&ticks_at));
 }
 
 // The clock with a triangular error: it is slewed up and down.
@@ -267,7 +269,8 @@ static void *reader(void *unused) {
     return NULL;
 }
 
-static void run_readers(uint64_t (*what)(void), void (*adjust)(void), uint64_t ns) {
+// For so long, and until there are so many lines.
+static void run_readers(uint64_t (*what)(void), void (*adjust)(void), uint64_t ns, uint64_t lines) {
     pthread_t threads[READERS];
     read_clock = what;
     atomic_store(&seen, 0);
@@ -277,7 +280,8 @@ static void run_readers(uint64_t (*what)(void), void (*adjust)(void), uint64_t n
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, reader, NULL), 0);
     const struct timespec pause = {0, 50000};
-    for (const uint64_t end = real_ns() + ns; real_ns() < end;) {
+    for (const uint64_t end = real_ns() + ns;
+         real_ns() < end || atomic_load(&now.number) < lines;) {
         adjust();
         nanosleep(&pause, NULL);
     }
@@ -286,23 +290,34 @@ static void run_readers(uint64_t (*what)(void), void (*adjust)(void), uint64_t n
         pthread_join(threads[i], NULL);
     print_message("# %llu readings\n", (unsigned long long)atomic_load(&reads));
     assert_true(atomic_load(&reads) > 1000);
-    assert_int_equal(atomic_load(&backwards), 0);
+}
+
+// A publisher that loses its core, between its last look and its store, for longer than the bend is ahead is not what is
+// tested here.
+static int is_late;
+static void calibrate_in_time(void) {
+    const uint64_t before = atomic_load(&now.number);
+    sim_calibrate();
+    if (atomic_load(&now.number) != before && real_ns() - looked > BEND_NS / 2)
+        is_late = 1;
 }
 
 static void threads_under_recalibration(void **state) {
-    (void)state;
-    live = 1;
-    wave_ns = 4000; // 400 ppm
-    wave_period_ns = 20e6;
-    // A publisher that loses its core for longer than the bend is ahead is not what is tested here.
-    BASE_LINE_NS = 1000000, EVERY_NS = 8000000, BEND_NS = 5000000, CORRECTION_NS = 200000;
+    do {
+        fresh_world(state);
+        live = 1;
+        wave_ns = 4000; // 400 ppm
+        wave_period_ns = 20e6;
+        BASE_LINE_NS = 1000000, EVERY_NS = 8000000, BEND_NS = 5000000, CORRECTION_NS = 200000;
 #ifdef __SANITIZE_THREAD__ // the few instructions between its last look and its store are not so few there
-    BASE_LINE_NS = 20000000, EVERY_NS = 20000000, BEND_NS = 15000000;
+        BASE_LINE_NS = 20000000, EVERY_NS = 20000000, BEND_NS = 15000000;
 #endif
-    run_readers(sim_clock, sim_calibrate, 1500000000);
+        is_late = 0;
+        run_readers(sim_clock, calibrate_in_time, 1500000000, 51);
+    } while (is_late);
     print_message("# %llu lines\n", (unsigned long long)atomic_load(&now.number));
+    assert_int_equal(atomic_load(&backwards), 0);
     assert_string_equal(sim_source(), "tsc");
-    assert_true(atomic_load(&now.number) > 50);
 }
 
 static void the_real_one(void **state) {
@@ -310,7 +325,8 @@ static void the_real_one(void **state) {
     errno = 4321;
     ct_clock_calibrate();
     assert_string_equal(ct_clock_get_source(), "clock");
-    run_readers(ct_clock_read, ct_clock_calibrate, 2500000000);
+    run_readers(ct_clock_read, ct_clock_calibrate, 2500000000, 0);
+    assert_int_equal(atomic_load(&backwards), 0);
     print_message("# source: %s\n", ct_clock_get_source());
     uint64_t worst = 0;
     for (int i = 0; i < 10000; i++) {

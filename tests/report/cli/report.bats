@@ -31,7 +31,8 @@ plain() { # standard input holds no terminal sequences
 }
 
 @test "summary is what happens without a command, and has at most 24 lines" {
-    for trace in "$traces"/*.zst; do
+    ln -s "$traces" traces # (a long path costs a line)
+    for trace in traces/*.zst; do
         "$report" "$trace" >a 2>/dev/null || [ $? -eq 4 ]
         "$report" summary "$trace" >b 2>/dev/null || [ $? -eq 4 ]
         cmp a b
