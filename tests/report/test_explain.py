@@ -272,6 +272,53 @@ def advice():
           [("--gpu-memory-utilization", "0.90", "0.96")])
 
 
+# Options that a server has and the others have not, and what only its own files and lines say.
+OPTIONS = {"vLLM": {"--gpu-memory-utilization", "--kv-cache-memory-bytes", "--max-num-batched-tokens", "--max-num-seqs",
+                    "--enforce-eager", "--max-model-len", "--limit-mm-per-prompt", "--swap-space"},
+           "SGLang": {"--mem-fraction-static", "--chunked-prefill-size", "--max-running-requests", "--cuda-graph-max-bs",
+                      "--disable-cuda-graph"},
+           "TGI": {"--cuda-memory-fraction", "--max-batch-prefill-tokens", "--num-shard", "--quantize", "--cuda-graphs"}}
+FULL = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 592.00 MiB. GPU 0 has a total capacity of 44.40 GiB of "
+        "which 431.31 MiB is free. Including non-PyTorch memory, this process has 43.97 GiB memory in use. Of the allocated "
+        "memory 40.12 GiB is allocated by PyTorch, and 11.10 MiB is reserved by PyTorch but unallocated.")
+SGLANG = "/sgl-workspace/sglang/python/sglang/srt"
+OF_PROGRAMS = [  # program, scenario, frames (file, function), line behind the error
+    ("vLLM", "graph-capture", [("/x/vllm/v1/worker/gpu_model_runner.py", "capture_model")], ""),
+    ("vLLM", "startup-weights", [("/x/vllm/v1/worker/gpu_worker.py", "load_model")], ""),
+    ("SGLang", "graph-capture", [(SGLANG + "/model_executor/cuda_graph_runner.py", "capture_one_batch_size")],
+     "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 592.00 MiB."),
+    ("SGLang", "graph-capture", [(SGLANG + "/model_executor/cuda_graph_runner.py", "capture_one_batch_size"),
+                                 ("/x/vllm/model_executor/layers/linear.py", "forward")], ""),
+    ("SGLang", "burst-prefill", [(SGLANG + "/managers/scheduler.py", "run_batch")], ""),
+    ("SGLang", "startup-weights", [(SGLANG + "/model_executor/model_runner.py", "load_model")], ""),
+    ("SGLang", "preemption", None, "KV cache pool is full. Retract requests. #retracted_reqs: 3"),
+    ("TGI", "startup-profile", [("/x/text_generation_server/models/flash_causal_lm.py", "warmup")], ""),
+    ("TGI", "burst-prefill", [("/x/text_generation_server/models/flash_causal_lm.py", "generate_token")], ""),
+    ("none", "startup-weights", [("/x/transformers/modeling_utils.py", "from_pretrained")], ""),
+    ("none", "mis-budget", [("/x/transformers/generation/utils.py", "generate")], ""),
+    ("none", "training-step", [("/x/torch/_tensor.py", "backward")], ""),
+    ("none", "mis-budget", [], ""),
+    ("none", "host-pinned", [("/x/torch/_tensor.py", "pin_memory")], "")]
+
+
+@case("advice names options of the program that failed, and of none that it is not")
+def of_program():
+    for program, scenario, frames, behind in OF_PROGRAMS:
+        lines = [line for path, name in frames or () for line in (f'  File "{path}", line 9, in {name}', "    x = y")]
+        full = FULL if scenario == "mis-budget" else FULL.replace("memory 40.12", "memory 43.12")
+        text = "\n".join(["Traceback (most recent call last):"] + lines + ([full] if frames is not None else []) + [behind])
+        first = explain(text.encode())["verdicts"][0]
+        equal(first["scenario"], scenario, text)
+        check(first["advice"], text)
+        named = {a["flag"] for a in first["advice"] if a["flag"]}
+        check(not named & set().union(*(o for p, o in OPTIONS.items() if p != program)), f"{program}: {named}")
+        for a in first["advice"]:
+            check(not a["flag"] or a["versions"].split()[0] in (program, "torch", "NCCL"), a)
+            check(program in OPTIONS or not (a["flag"] or "").startswith("--"), a)
+        if program in OPTIONS:
+            check({f for f in named if f.startswith("--")}, f"{program}, {scenario}: no option")
+
+
 @case("the waste of partly filled blocks: as counted one by one, where lengths and the size of a block are known")
 def waste():
     text = b"INFO 05-14 09:30:00 [w.py:1] non-default args: {'block_size': 16}\n"

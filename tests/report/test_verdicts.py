@@ -453,6 +453,45 @@ def hostile_settings():
         check(b"\x1b" not in report("summary", path)[1])
 
 
+# Frames of programs that are not vLLM: the options that advice may name.
+SGLANG = "/x/sglang/srt/model_executor/model_runner.py"
+PROGRAMS = [
+    ("startup-weights", [("ModelRunner.load_model", SGLANG, 9)], {"--tensor-parallel-size", "--quantization"}),
+    ("startup-kv-pool", [("ModelRunner.init_memory_pool", SGLANG, 9)], {"--mem-fraction-static"}),
+    ("graph-capture", [("ModelRunner.init_device_graphs", SGLANG, 9)],
+     {"--mem-fraction-static", "--cuda-graph-max-bs", "--disable-cuda-graph"}),
+    ("burst-prefill", [("Scheduler.run_batch", "/x/sglang/srt/managers/scheduler.py", 9)],
+     {"--mem-fraction-static", "--chunked-prefill-size"}),
+    ("burst-prefill", [("Model.generate_token", "/x/text_generation_server/models/flash_causal_lm.py", 9)],
+     {"--cuda-memory-fraction", "--max-batch-prefill-tokens"}),
+    ("startup-weights", [("Module._apply", "/x/torch/nn/modules/module.py", 9)], set()),
+    ("startup-weights", [("from_pretrained", "/x/transformers/modeling_utils.py", 9)], set()),
+    ("burst-prefill", [("generate", "/x/transformers/generation/utils.py", 9)], set()),
+]
+
+
+@case("advice names options of the program that failed: none of vLLM's to SGLang, TGI, or a program of PyTorch's")
+def of_program():
+    for scenario, frames, options in PROGRAMS:
+        path = save([{"ptr": G, "bytes": 70 * G, "stack": LOAD}, refused(20 * G, 9 * G, stack=frames + MINE)])
+        first = verdicts(path)[0]
+        equal(first["scenario"], scenario, frames)
+        equal({a["flag"] for a in first["advice"]} - {None}, options, frames)
+        check(first["advice"], frames)
+    # the share that SGLang was given is lowered by what its step lacks
+    given = {"process.program": "sglang", "version.sglang": "0.5.17", "flag.mem-fraction-static": "0.85"}
+    path = save([{"ptr": G, "bytes": 70 * G, "stack": LOAD}, refused(20 * G, 9 * G, stack=PROGRAMS[3][1] + MINE)], given)
+    equal(advice(path, "--mem-fraction-static"), [("0.85", f"{0.85 - math.ceil(11 * 100 / 80) / 100:.2f}")])
+
+
+@case("where the command line is not known, advice on the share says that a set size of the cache counts instead")
+def other_flag():
+    def said(info):
+        (text,) = [a["text"] for a in verdicts(save(STEP, info))[0]["advice"] if a["flag"] == "--gpu-memory-utilization"]
+        return "--kv-cache-memory-bytes" in text
+    equal([said(i) for i in ({}, settings(), settings(gpu_memory_utilization=0.9))], [True, False, False])
+
+
 # ---- the log beside it --------------------------------------------------------------------------
 
 def log(text):

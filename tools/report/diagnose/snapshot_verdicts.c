@@ -92,7 +92,7 @@ static const struct {
 } of_vllm[] = {
     {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", "vLLM 0.1 and later",
      "spread the weights over more GPUs, or load weights of fewer bits"},
-    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.2 and later",
+    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.1 and later",
      "a profile run of fewer tokens takes less in proportion"},
     {CT_SCENARIO_MULTIMODAL, "--limit-mm-per-prompt", "vLLM 0.5 and later",
      "the profile run assumes the largest items, and as many as are allowed"},
@@ -102,9 +102,9 @@ static const struct {
      "a smaller budget leaves more outside of the KV cache"},
     {CT_SCENARIO_WARMUP, "--max-num-seqs", "vLLM 0.1 and later",
      "the sampler's buffers have a row for each sequence"},
-    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.2 and later",
+    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.1 and later",
      "a step of fewer tokens takes less in proportion"},
-    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.2 and later",
+    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.1 and later",
      "logits have a row for each token that is asked for"},
 };
 

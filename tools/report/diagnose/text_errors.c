@@ -90,15 +90,15 @@ static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
         (void)ct_verdict_add_text(v, "line %" PRIu64 ": the weights took %s", loaded->line,
                                   size(loaded->values[CT_TEXT_WEIGHTS].value).text);
     if (kv && kv->values[CT_TEXT_KV].value < 0)
-        (void)ct_verdict_add_text(v,
-                                  "line %" PRIu64 ": %s less than nothing was left for the cache",
-                                  kv->line, size(-kv->values[CT_TEXT_KV].value).text);
+        (void)ct_verdict_add_text(
+            v, "line %" PRIu64 ": the budget was used up before the cache, and by %s too small",
+            kv->line, size(-kv->values[CT_TEXT_KV].value).text);
 }
 
 // The profile run takes in proportion to its tokens, as far as activations are known.
 static void advise_profile(const struct ct_text_facts *f, const struct ct_text_start *s,
                            int64_t missing, struct ct_verdict *v) {
-    static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.2 and later";
+    static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.1 and later";
     const struct ct_text_setting *set = &f->settings[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS];
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
     const int64_t tokens = set->number.value / 1000000, took = s->activation.value;
@@ -138,7 +138,7 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
     if (is_known)
         ct_text_advice_least_budget(f, v, -left);
     else
-        ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use the whole budget");
+        ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use all of it");
     advise_profile(f, &s, is_known ? -left : 0, v);
 }
 
@@ -169,7 +169,7 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
         ct_text_advice_budget(f, v,
                               e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value -
                                   e->values[CT_TEXT_NEEDED].step,
-                              "or give the cache what one such request needs");
+                              "give the cache what one such request needs");
 }
 
 static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
@@ -197,9 +197,7 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
     ct_advice_set(ct_verdict_add_advice(v, "raise it: a larger share becomes KV cache"),
                   "--mem-fraction-static",
                   ct_text_advice_setting(f, CT_TEXT_FLAG_MEM_FRACTION_STATIC), NULL, "SGLang");
-    ct_advice_set(ct_verdict_add_advice(v, "or let fewer requests run at once"),
-                  "--max-running-requests",
-                  ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_RUNNING_REQUESTS), NULL, "SGLang");
+    ct_text_advice_requests(f, v);
 }
 
 // ---- the device at the start --------------------------------------------------------------------
@@ -223,13 +221,13 @@ static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_
                                   size(e->values[CT_TEXT_DESIRED].value).text);
         if (co_tenant)
             (void)ct_verdict_add_text(v,
-                                      "%s was held, and the begin of vLLM itself takes at most "
+                                      "%s was held, and the start of vLLM itself takes at most "
                                       "1.5 GiB of that",
                                       size(held).text);
         if (co_tenant)
             ct_text_advice_add(f, v, NULL);
         ct_text_advice_budget(f, v, e->values[CT_TEXT_DESIRED].value - free,
-                              "the budget is then no more than what was free");
+                              "lower the budget to what was free");
     }
 }
 

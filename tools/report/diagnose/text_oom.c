@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "diagnose/request_size.h"
+#include "diagnose/server_options.h"
 #include "diagnose/text_advice.h"
 #include "diagnose/text_place.h"
 
@@ -285,23 +286,26 @@ static int judge_plan(const struct judged *j) {
 
 // Much of the process outside of PyTorch's pool, or a budget of almost all.
 static int judge_budget(const struct judged *j) {
-    const int64_t util = ct_text_advice_utilization(j->f);
+    const int64_t share = ct_text_advice_share(j->f);
+    const int is_server = ct_server_of_text(j->f) != CT_SERVER_UNKNOWN;
     const int much = j->n.untracked > GIB + GIB / 2;
-    const int is_tight = util >= 950000 && is_serving(j) && j->n.total > 0;
+    const int is_tight = share >= 950000 && is_serving(j) && j->n.total > 0;
     if ((!much && !is_tight) || (j->phase.by_traceback && !is_serving(j) && !much))
         return 0;
     struct ct_verdict *v =
         add(j, CT_SCENARIO_MIS_BUDGET, much && !j->phase.by_traceback ? 0.55 : 0.62,
-            "the budget left too little for what is taken outside of it: "
-            "contexts, CUDA graphs, libraries");
-    if (util && j->n.total > 0)
+            is_server ? "the budget left too little for what is taken outside of it: contexts, "
+                        "CUDA graphs, libraries"
+                      : "much of what the process holds is outside of PyTorch's pool: contexts, "
+                        "CUDA graphs, libraries");
+    if (share && j->n.total > 0)
         (void)ct_verdict_add_text(
-            v, "a utilization of %.2f leaves %s of %s for all that is outside of it",
-            (double)util / MILLION,
-            size((int64_t)((__int128)j->n.total * (MILLION - util) / MILLION)).text,
+            v, "a budget of %.2f leaves %s of %s for all that is outside of it",
+            (double)share / MILLION,
+            size((int64_t)((__int128)j->n.total * (MILLION - share) / MILLION)).text,
             size(j->n.total).text);
     ct_text_advice_budget(j->f, v, j->n.missing > 0 ? j->n.missing : 0,
-                          "that much more stays for what is outside");
+                          "leave more for what is outside of PyTorch's pool");
     ct_verdict_set_refuted_by(v, "untracked memory that is no more than the contexts' in a trace");
     return 1;
 }
