@@ -319,6 +319,53 @@ def of_program():
             check({f for f in named if f.startswith("--")}, f"{program}, {scenario}: no option")
 
 
+def message(tried, total, free, allocated, idle):
+    return (f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU 0 has a total capacity of {total} of which "
+            f"{free} is free. Of the allocated memory "
+            f"{allocated} is allocated by PyTorch, and {idle} is reserved by PyTorch but unallocated.").encode()
+
+
+@case("a size of rows and a vocabulary is the one whose digits it has, not the first that is near")
+def vocabularies():
+    behind = ("\nRuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering "
+              "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine.").encode()
+
+    def said(tried):
+        first = explain(message(tried, "47.53 GiB", "1.21 GiB", "44.52 GiB", "61.11 MiB") + behind)["verdicts"][0]
+        return [e["text"] for e in first["evidence"] if "vocabulary" in e["text"]]
+    for vocabulary, size_of in ((151936, 12), (151552, 12), (128256, 12), (128256, 8)):
+        mib = -(-1024 * vocabulary * size_of // (2 * MIB)) * 2  # the driver gives steps of 2 MiB
+        tried = f"{mib / 1024:.2f} GiB" if mib >= 1024 else f"{mib:.2f} MiB"
+        (text,) = said(tried)
+        check(f"vocabulary of {vocabulary} x {size_of} B" in text, text)
+    equal(said("1.90 GiB"), [])
+
+
+@case("what is in use and the request exceed the device: that no setting of the allocator helps is said, and only then")
+def beyond_the_device():
+    def said(*sizes):
+        return any("no setting of its allocator" in e["text"] for v in explain(message(*sizes))["verdicts"] for e in v["evidence"])
+    equal(said("4.50 GiB", "8.00 GiB", "1.00 GiB", "5.81 GiB", "300.00 MiB"), True)
+    equal(said("2.00 GiB", "8.00 GiB", "1.00 GiB", "5.81 GiB", "300.00 MiB"), False)
+
+
+@case("idle and free memory that together would have been enough: fragmentation is possible, and not the first verdict")
+def possible_fragmentation():
+    def named(*sizes):
+        data = b'  File "/x/torch/_tensor.py", line 9, in backward\n' + message(*sizes)
+        return [v["scenario"] for v in explain(data)["verdicts"]]
+    equal(named("7.83 GiB", "23.64 GiB", "5.11 GiB", "15.02 GiB", "3.04 GiB"), ["training-step", "fragmentation"])
+    equal(named("8.83 GiB", "23.64 GiB", "5.11 GiB", "15.02 GiB", "3.04 GiB"), ["training-step"])
+    equal(named("5.83 GiB", "23.64 GiB", "5.11 GiB", "17.12 GiB", "0.94 GiB"), ["training-step"])
+
+
+@case("that a trace would say more is not said where no memory of the GPU was missing")
+def trace_would_add():
+    for text, helps in ((FULL, True), ("RuntimeError: CUDA error: an illegal memory access was encountered", False),
+                        ("Reason: OOMKilled", False), ("Driver/library version mismatch", False), ("no known line", True)):
+        equal("a trace would add" in report("explain", "-", data=text.encode())[1].decode(), helps, text)
+
+
 @case("the waste of partly filled blocks: as counted one by one, where lengths and the size of a block are known")
 def waste():
     text = b"INFO 05-14 09:30:00 [w.py:1] non-default args: {'block_size': 16}\n"

@@ -8,7 +8,8 @@
 
 struct ct_request_size {
     int64_t rows, vocabulary, bytes; // bytes: of an element
-    int vocabulary_given;            // else it is a common one that fits
+    int vocabulary_given;            // else it is the common one that fits best
+    int others_fit;                  // as far as the digits tell
 };
 
 // Finds how `tried` bytes, known to `step`, are `rows` x a vocabulary x an element. `vocabulary`: 0

@@ -118,6 +118,12 @@ static void add_request(const struct judged *j, struct ct_verdict *v) {
     if (n->untracked > GIB + GIB / 2)
         (void)ct_verdict_add_text(v, "%s of this process is outside of PyTorch's pool",
                                   size(n->untracked).text);
+    if (n->total > 0 && n->allocated >= 0 && n->tried >= 0 && n->allocated <= n->total &&
+        n->allocated > n->total - n->tried)
+        (void)ct_verdict_add_text(v,
+                                  "what PyTorch has in use and the request are %s together, of %s: "
+                                  "no setting of its allocator helps",
+                                  size(n->allocated + n->tried).text, size(n->total).text);
 }
 
 static void add_phase(const struct judged *j, struct ct_verdict *v) {
@@ -150,7 +156,9 @@ static void add_meaning(const struct judged *j, struct ct_verdict *v) {
     (void)ct_verdict_add_text(
         v, "%s is %" PRId64 " rows x a vocabulary of %" PRId64 " x %" PRId64 " B%s",
         size(j->n.tried).text, r.rows, r.vocabulary, r.bytes,
-        r.vocabulary_given ? "" : " (a common vocabulary that fits)");
+        r.vocabulary_given ? ""
+        : r.others_fit     ? " (a common vocabulary; others fit, too)"
+                           : " (a common vocabulary that fits)");
 }
 
 void ct_text_oom_add_evidence(const struct ct_text_facts *f, const struct ct_text_fact *oom,
@@ -231,19 +239,25 @@ static int judge_others(const struct judged *j) {
     return decides || confidence > 0.8;
 }
 
-// Idle memory of the pool is only a cause where there is much of it: more than the request, and a
-// good part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4.
+// Idle memory of the pool is only a cause where there is much of it: at least 1 GiB, and a good part
+// of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it fails,
+// PyTorch gives back what is idle in whole segments: what is left shares its segments with blocks.
 static void judge_fragmentation(const struct judged *j) {
     const struct figures *n = &j->n;
-    if (n->idle < 0 || n->tried < 0 || n->idle < n->tried || n->idle < GIB || n->tried < 20 * MIB)
+    const int64_t free = n->free > 0 ? n->free : 0;
+    if (n->idle < GIB || n->tried < 20 * MIB || n->idle + free < n->tried || n->tried <= free)
         return;
-    const int64_t reserved = n->allocated + n->idle;
-    const int share = (int)((__int128)n->idle * 100 / reserved);
+    const int is_enough = n->idle >= n->tried;
+    const int share = (int)((__int128)n->idle * 100 / (n->allocated + n->idle));
     if (share < 10 || j->phase.scenario == CT_SCENARIO_GRAPH_CAPTURE)
         return;
-    struct ct_verdict *v = add(j, CT_SCENARIO_FRAGMENTATION, share >= 20 ? 0.82 : 0.5,
-                               "PyTorch's pool had enough idle memory, but no idle block was large "
-                               "enough");
+    struct ct_verdict *v = add(
+        j, CT_SCENARIO_FRAGMENTATION, is_enough ? (share >= 20 ? 0.82 : 0.5) : 0.4,
+        is_enough ? "PyTorch's pool had enough idle memory, but no idle block was large enough"
+                  : "what was idle in PyTorch's pool and what was free would have been enough in "
+                    "one piece");
+    if (!is_enough)
+        (void)ct_verdict_add_text(v, "together they are %s", size(n->idle + free).text);
     (void)ct_verdict_add_text(v,
                               "%d %% of what PyTorch holds is idle; the message does not say in "
                               "how many pieces",
