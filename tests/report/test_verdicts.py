@@ -419,12 +419,12 @@ def kv_cache():
     equal(at, (0, 4 * S))
 
 
-@case("what no rule names is said with the call site that holds the most of it")
+@case("what no rule names is said with the stack that holds the most of it")
 def other_memory():
     path = save([{"ptr": G, "bytes": 30 * G, "stack": MINE}, {"ptr": 100 * G, "bytes": 10 * G, "stack": LOAD},
                  refused(40 * G, 39 * G, stack=LOAD)])
     (other,) = [e for e in verdicts(path)[0]["evidence"] if e["text"].startswith("other: 30.00 GiB")]
-    check("one call site holds 30.00 GiB" in other["text"] and other["stack"][0]["name"] == "keep", other)
+    check("one stack holds 30.00 GiB" in other["text"] and other["stack"][0]["name"] == "keep", other)
     shown_ = report("explain", path, columns=80)[1].decode()
     (line,) = [n for n, text in enumerate(shown_.splitlines()) if "other: 30.00 GiB" in text]
     check(shown_.splitlines()[line + 1].startswith(" " * 12), shown_)

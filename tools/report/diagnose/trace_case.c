@@ -100,8 +100,8 @@ static void add_row(const struct ct_judged *j, struct ct_verdict *v, unsigned ro
     const char *title = ct_account_row_title((enum ct_account_row_kind)row);
     struct ct_evidence *e =
         most ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns,
-                                    "%s: %s of %s, of which one call site holds %s", title,
-                                    bytes.text, capacity.text, size(most->bytes).text)
+                                    "%s: %s of %s, of which one stack holds %s", title, bytes.text,
+                                    capacity.text, size(most->bytes).text)
              : ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s of %s", title,
                                     bytes.text, capacity.text);
     set_bytes(e, a->row[row].bytes);
