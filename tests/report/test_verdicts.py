@@ -334,7 +334,23 @@ def fragmentation():
     found = verdicts(save(pool([30 * M, 20 * M, 30 * M], 40 * M)))
     equal(names(found)[0], "fragmentation")
     equal([e["bytes"] for e in found[0]["evidence"] if "free blocks" in e["text"]], [80 * M])
-    check(any("expandable_segments" in (a["flag"] or "") for a in found[0]["advice"]))
+    equal([(a["flag"], a["from"], a["to"]) for a in found[0]["advice"] if a["flag"]],
+          [("PYTORCH_CUDA_ALLOC_CONF", None, "expandable_segments:True")])
+
+    def advised(**info):
+        found = verdicts(save(pool([30 * M, 20 * M, 30 * M], 40 * M), {k.replace("__", "."): v for k, v in info.items()}))
+        return [(a["flag"], a["from"], a["to"]) for a in found[0]["advice"] if a["flag"]], found[0]["advice"][0]["text"]
+    old = "process__env__PYTORCH_CUDA_ALLOC_CONF"
+    flags, said = advised(**{old: "expandable_segments:True"})
+    check(not flags and "are on already" in said, said)
+    equal(advised(**{old: "max_split_size_mb:128"})[0], [("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128", "expandable_segments:True")])
+    equal(advised(version__torch="2.10.0")[0], [("PYTORCH_ALLOC_CONF", None, "expandable_segments:True")])
+    sleeps = {"version.vllm": "0.11.2", "flag.enable-sleep-mode": "true"}
+    flags, said = advised(**sleeps)
+    check(not flags and "sleep mode before 0.20 excludes them" in said, said)
+    equal(len(advised(**{**sleeps, "version.vllm": "0.33.0"})[0]), 1)
+    shown_ = report("explain", save(pool([30 * M, 20 * M, 30 * M], 40 * M)))[1].decode()
+    check("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (torch 2.1" in shown_, shown_)
     found = verdicts(save(pool([5 * M] * 9, 40 * M)))
     equal((names(found)[0], "fragmentation" in names(found)), ("burst-prefill", True))
     check(found[0]["confidence"] > 0.8, "the pieces of a full pool make the phase less sure")

@@ -31,6 +31,19 @@ int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_
     return 1;
 }
 
+void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *variable,
+                                const char *from) {
+    if (is_on) {
+        (void)ct_verdict_add_advice(v, "segments that grow (expandable_segments) are on already: "
+                                       "take the blocks that stay before those that go");
+        return;
+    }
+    ct_advice_set(ct_verdict_add_advice(v, "let segments grow in place of being fixed; not "
+                                           "together with sleep mode before vLLM 0.20"),
+                  variable, from, "expandable_segments:True",
+                  "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
+}
+
 void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const char *from,
                            int64_t ranks, const char *why) {
     char to[24] = "";

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "diagnose/phase_scenarios.h"
+#include "diagnose/plain_advice.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
@@ -128,16 +129,8 @@ static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) 
 }
 
 static void advise_fragmentation(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    if (ct_snapshot_case_is_expandable(c) > 0) {
-        (void)ct_verdict_add_advice(v, "expandable segments are on already: take the blocks that "
-                                       "stay before those that go");
-        return;
-    }
-    ct_advice_set(ct_verdict_add_advice(v,
-                                        "let segments grow in place of being fixed; not together "
-                                        "with sleep mode before vLLM 0.20"),
-                  "PYTORCH_CUDA_ALLOC_CONF", NULL, "expandable_segments:True",
-                  "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
+    ct_plain_advice_expandable(v, ct_snapshot_case_is_expandable(c) > 0, "PYTORCH_CUDA_ALLOC_CONF",
+                               NULL);
 }
 
 // ---- rules -------------------------------------------------------------------------------------

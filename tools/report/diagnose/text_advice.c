@@ -307,6 +307,9 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
     case CT_SCENARIO_LOGITS:
         advise_serving(f, v, oom);
         break;
+    case CT_SCENARIO_FRAGMENTATION:
+        ct_plain_advice_expandable(v, 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
+        break;
     default:
         ct_plain_advice_add(v, ct_server_of_text(f));
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/utf8.h"
 #include "diagnose/plain_advice.h"
 #include "diagnose/server_settings.h"
 
@@ -257,13 +258,34 @@ static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
         ct_plain_advice_add(v, find_server(j));
 }
 
+// PyTorch reads the new name first.
+static const char *find_alloc_conf(const struct ct_facts *f, const char **name) {
+    static const char new_name[] = "PYTORCH_ALLOC_CONF", old_name[] = "PYTORCH_CUDA_ALLOC_CONF";
+    const char *value = ct_facts_find_variable(f, new_name);
+    const int is_new = value || ct_facts_has_version(f, "torch", "2.10") == 1;
+    *name = is_new ? new_name : old_name;
+    return value ? value : ct_facts_find_variable(f, old_name);
+}
+
+// vLLM does not start with both: its allocator of sleep mode is a pool of PyTorch's.
+static int excludes_expandable(const struct ct_facts *f) {
+    return ct_facts_find_flag(f, "enable-sleep-mode") &&
+           ct_facts_has_version(f, "vllm", "0.20") == 0;
+}
+
 void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v) {
-    (void)j;
-    ct_advice_set(
-        ct_verdict_add_advice(v, "segments that grow leave no such blocks; cutrace-report frag "
-                                 "shows who holds each segment open"),
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", NULL, NULL,
-        "torch 2.1 and later; not together with vLLM's sleep mode before 0.20");
+    const char *name, *value = find_alloc_conf(j->c->facts, &name);
+    char from[100] = "";
+    if (excludes_expandable(j->c->facts)) {
+        (void)ct_verdict_add_advice(v, "segments that grow would leave no such blocks, but vLLM's "
+                                       "sleep mode before 0.20 excludes them; cutrace-report frag "
+                                       "shows who holds each segment open");
+        return;
+    }
+    if (value)
+        ct_utf8_sanitize(from, sizeof from, value, strlen(value));
+    ct_plain_advice_expandable(v, strstr(from, "expandable_segments:True") != NULL, name, from);
+    (void)ct_verdict_add_advice(v, "cutrace-report frag shows who holds each segment open");
 }
 
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {

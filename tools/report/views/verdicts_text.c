@@ -34,8 +34,9 @@ void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
         fputs(a->flag, v->out);
         if (a->from)
             fprintf(v->out, " %s", a->from);
+        // (a variable of the environment that was not set: as it is set)
         if (a->to)
-            fprintf(v->out, " -> %s", a->to);
+            fprintf(v->out, "%s%s", a->from || *a->flag == '-' ? " -> " : "=", a->to);
         if (a->versions)
             fprintf(v->out, " (%s)", a->versions);
         fputs(": ", v->out);
