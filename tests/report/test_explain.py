@@ -296,6 +296,7 @@ OF_PROGRAMS = [  # program, scenario, frames (file, function), line behind the e
     ("TGI", "burst-prefill", [("/x/text_generation_server/models/flash_causal_lm.py", "generate_token")], ""),
     ("none", "startup-weights", [("/x/transformers/modeling_utils.py", "from_pretrained")], ""),
     ("none", "mis-budget", [("/x/transformers/generation/utils.py", "generate")], ""),
+    ("none", "incomplete", None, "CUDA runtime error in ::cudaMallocAsync(ptr, n, mMemPool->getPool(), stream): out of memory"),
     ("none", "training-step", [("/x/torch/_tensor.py", "backward")], ""),
     ("none", "mis-budget", [], ""),
     ("none", "host-pinned", [("/x/torch/_tensor.py", "pin_memory")], "")]
@@ -323,6 +324,15 @@ def message(tried, total, free, allocated, idle):
     return (f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU 0 has a total capacity of {total} of which "
             f"{free} is free. Of the allocated memory "
             f"{allocated} is allocated by PyTorch, and {idle} is reserved by PyTorch but unallocated.").encode()
+
+
+@case("the warm-up of kernels gets no advice about the sampler's rows")
+def kernels():
+    def flags(*names):
+        frames = "".join(f'  File "/x/vllm/v1/worker/gpu_worker.py", line 9, in {n}\n' for n in ("compile_or_warm_up_model",) + names)
+        return [a["flag"] for a in explain((frames + FULL.replace("memory 40.12", "memory 43.12")).encode())["verdicts"][0]["advice"]]
+    equal(flags("kernel_warmup", "deep_gemm_warmup"), ["--gpu-memory-utilization"])
+    equal(flags("_dummy_sampler_run"), ["--max-num-seqs", "--gpu-memory-utilization"])
 
 
 @case("a size of rows and a vocabulary is the one whose digits it has, not the first that is near")

@@ -132,6 +132,7 @@ def judge_metrics(run):
             problems.append(f"{preempted} preemptions: {found[0]['evidence']}")
     said = re.sub(r"\s+", " ", report("explain", run.traces[0], "--metrics", path)[1].decode())
     check(f"({want}, confidence" in said.split("refuted by")[0], said)
+    check(want == "none" or "no out-of-memory" not in said, said)
     return problems
 
 
@@ -522,6 +523,18 @@ def other_flag():
         (text,) = [a["text"] for a in verdicts(save(STEP, info))[0]["advice"] if a["flag"] == "--gpu-memory-utilization"]
         return "--kv-cache-memory-bytes" in text
     equal([said(i) for i in ({}, settings(), settings(gpu_memory_utilization=0.9))], [True, False, False])
+
+
+@case("the warm-up of kernels gets no advice about the sampler's rows")
+def kernels():
+    def flags(*frames):
+        stack = list(frames) + [("Worker.compile_or_warm_up_model", WORKER, 800), ("<module>", "/home/me/serve.py", 3)]
+        found = verdicts(save([*STEP[:2], refused(4 * G, G, stack=stack)], settings(max_num_seqs=256)))[0]
+        equal(found["scenario"], "warmup")
+        return [a["flag"] for a in found["advice"]]
+    equal(flags(("kernel_warmup", "/x/vllm/model_executor/warmup/kernel_warmup.py", 9)), ["--gpu-memory-utilization"])
+    equal(flags(("GPUModelRunner._dummy_sampler_run", "/x/vllm/v1/worker/gpu_model_runner.py", 9)),
+          ["--gpu-memory-utilization", "--max-num-seqs"])
 
 
 # ---- the log beside it --------------------------------------------------------------------------

@@ -256,9 +256,9 @@ static void advise_graphs(const struct ct_text_facts *f, struct ct_verdict *v,
                                  "or do without graphs, which is slower");
 }
 
-// (its messages and functions are vLLM's)
-static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
-                          const struct ct_text_fact *oom) {
+// (the message is vLLM's)
+static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
+                           const struct ct_text_fact *oom) {
     const struct ct_text_fact *said = ct_text_facts_find(f, CT_TEXT_KIND_SAMPLER_WARMUP);
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS);
     char seqs[24] = "", to[24] = "";
@@ -271,6 +271,14 @@ static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
     (void)ct_plain_advice_option(v, CT_SERVER_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
                                  "the sampler's buffers have a row for each of them: sequences x "
                                  "vocabulary x 4 to 12 B");
+}
+
+static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
+                          const struct ct_text_fact *oom) {
+    const int is_kernels =
+        oom && (oom->places & CT_TEXT_IN_KERNELS) && !(oom->places & CT_TEXT_IN_SAMPLER);
+    if (!is_kernels)
+        advise_sampler(f, v, oom);
     advise_smaller_cache(f, v, oom, "leave more for the warm-up");
 }
 

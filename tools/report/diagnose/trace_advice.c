@@ -246,8 +246,9 @@ static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
 static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           "make the KV cache smaller, for the warm-up");
-    lower_rows(j, v, CT_OPTION_REQUESTS, 8,
-               "or let fewer requests run at once: the sampler's buffers have a row for each");
+    if (j->phase == CT_PHASE_WARMUP_SAMPLER || j->component == CT_COMPONENT_LOGITS)
+        lower_rows(j, v, CT_OPTION_REQUESTS, 8,
+                   "or let fewer requests run at once: the sampler's buffers have a row for each");
     ct_plain_advice_add(v, find_server(j));
 }
 

@@ -47,6 +47,8 @@ void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
 void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t most) {
     for (size_t i = 0; i < l->count && i < most; i++) {
         const struct ct_verdict *one = &l->list[i];
+        if (i && one->scenario == CT_SCENARIO_NONE)
+            continue; // beside a problem it is none of the possibilities
         print_head(v, one, i == 0);
         for (size_t k = 0; k < one->evidence_count; k++)
             print_evidence(v, &one->evidence[k]);
