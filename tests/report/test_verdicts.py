@@ -486,6 +486,38 @@ def hostile_settings():
         check(b"\x1b" not in report("summary", path)[1])
 
 
+# A scenario that no real run here is of, by the frames inside of a method of vLLM's worker, or of another program.
+RUNNER = "/x/vllm/v1/worker/gpu_model_runner.py"
+OF_FRAMES = [
+    ("communication", [("init_worker_distributed_environment", WORKER, 9), ("Worker.init_device", WORKER, 9)]),
+    ("communication", [("PyNcclCommunicator._init_comm", "/x/vllm/distributed/device_communicators/pynccl.py", 9),
+                       ("Worker.execute_model", WORKER, 9)]),
+    ("lora", [("Worker.add_lora", WORKER, 9)]),
+    ("lora", [("LRUCacheWorkerLoRAManager.add_adapter", "/x/vllm/lora/worker_manager.py", 9), ("Worker.execute_model", WORKER, 9)]),
+    ("multimodal", [("GPUModelRunner._execute_mm_encoder", RUNNER, 9), ("Worker.execute_model", WORKER, 9)]),
+    ("speculative", [("EagleProposer.propose", "/x/vllm/v1/spec_decode/eagle.py", 9), ("Worker.execute_model", WORKER, 9)]),
+    ("weight-sync", [("Worker.update_weights", WORKER, 9)]),
+    ("sleep-wake", [("Worker.wake_up", WORKER, 9)]),
+    ("repack", [("process_weights_after_loading", "/x/vllm/model_executor/model_loader/utils.py", 9),
+                ("Worker.load_model", WORKER, 9)]),
+    ("burst-prefill", [("Worker.execute_dummy_batch", WORKER, 9)]),
+    ("training-step", [("Trainer._inner_training_loop", "/x/transformers/trainer.py", 9)]),
+    ("training-step", [("Adam.step", "/x/torch/optim/adam.py", 9)]),
+    ("training-step", [("Tensor.backward", "/x/torch/_tensor.py", 9)]),
+]
+
+
+@case("what asked for it names the scenario where nothing else explains the failure; served, it is none")
+def by_frames():
+    for scenario, frames in OF_FRAMES:
+        stack = frames + [("<module>", "/home/me/serve.py", 3)]
+        events = [{"ptr": G, "bytes": 40 * G, "stack": LOAD}, {"ptr": 100 * G, "bytes": 30 * G, "stack": CACHE}]
+        first = verdicts(save([*events, refused(10 * G, 9 * G, stack=stack)]))[0]
+        equal(first["scenario"], scenario, frames)
+        check(first["confidence"] > 0.8 and first["advice"], first)
+        equal(names(verdicts(save([*events, {"ptr": 200 * G, "bytes": 9 * G, "stack": stack}]))), ["none"], frames)
+
+
 # Frames of programs that are not vLLM: the options that advice may name.
 SGLANG = "/x/sglang/srt/model_executor/model_runner.py"
 PROGRAMS = [
