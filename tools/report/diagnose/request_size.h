@@ -8,7 +8,7 @@
 
 struct ct_request_size {
     int64_t rows, vocabulary, bytes; // bytes: of an element
-    int vocabulary_given;            // else it is the common one that fits best
+    int vocabulary_given;            // else it is a common one that fits
     int others_fit;                  // as far as the digits tell
 };
 
