@@ -19,7 +19,7 @@ enum { INPUT_MAX = 1 << 17 };
 static const char *const sentences[] = {
 #define CT_TEMPLATE(KIND, text, source) text,
 #include "text/templates.def"
-#define CT_TEXT_FLAG(ID, name, dashed) name, dashed,
+#define CT_TEXT_FLAG(ID, name, dashed, source) name, dashed,
 #include "text/flags.def"
 #define CT_METRIC(FIELD, name) name,
 #include "base/metrics.def"

@@ -272,6 +272,110 @@ def advice():
           [("--gpu-memory-utilization", "0.90", "0.96")])
 
 
+# Options that a server has and the others have not, and what only its own files and lines say.
+OPTIONS = {"vLLM": {"--gpu-memory-utilization", "--kv-cache-memory-bytes", "--max-num-batched-tokens", "--max-num-seqs",
+                    "--enforce-eager", "--max-model-len", "--limit-mm-per-prompt", "--swap-space"},
+           "SGLang": {"--mem-fraction-static", "--chunked-prefill-size", "--max-running-requests", "--cuda-graph-max-bs",
+                      "--disable-cuda-graph"},
+           "TGI": {"--cuda-memory-fraction", "--max-batch-prefill-tokens", "--num-shard", "--quantize", "--cuda-graphs"}}
+FULL = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 592.00 MiB. GPU 0 has a total capacity of 44.40 GiB of "
+        "which 431.31 MiB is free. Including non-PyTorch memory, this process has 43.97 GiB memory in use. Of the allocated "
+        "memory 40.12 GiB is allocated by PyTorch, and 11.10 MiB is reserved by PyTorch but unallocated.")
+SGLANG = "/sgl-workspace/sglang/python/sglang/srt"
+OF_PROGRAMS = [  # program, scenario, frames (file, function), line behind the error
+    ("vLLM", "graph-capture", [("/x/vllm/v1/worker/gpu_model_runner.py", "capture_model")], ""),
+    ("vLLM", "startup-weights", [("/x/vllm/v1/worker/gpu_worker.py", "load_model")], ""),
+    ("SGLang", "graph-capture", [(SGLANG + "/model_executor/cuda_graph_runner.py", "capture_one_batch_size")],
+     "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 592.00 MiB."),
+    ("SGLang", "graph-capture", [(SGLANG + "/model_executor/cuda_graph_runner.py", "capture_one_batch_size"),
+                                 ("/x/vllm/model_executor/layers/linear.py", "forward")], ""),
+    ("SGLang", "burst-prefill", [(SGLANG + "/managers/scheduler.py", "run_batch")], ""),
+    ("SGLang", "startup-weights", [(SGLANG + "/model_executor/model_runner.py", "load_model")], ""),
+    ("SGLang", "preemption", None, "KV cache pool is full. Retract requests. #retracted_reqs: 3"),
+    ("TGI", "startup-profile", [("/x/text_generation_server/models/flash_causal_lm.py", "warmup")], ""),
+    ("TGI", "burst-prefill", [("/x/text_generation_server/models/flash_causal_lm.py", "generate_token")], ""),
+    ("none", "startup-weights", [("/x/transformers/modeling_utils.py", "from_pretrained")], ""),
+    ("none", "mis-budget", [("/x/transformers/generation/utils.py", "generate")], ""),
+    ("none", "incomplete", None, "CUDA runtime error in ::cudaMallocAsync(ptr, n, mMemPool->getPool(), stream): out of memory"),
+    ("none", "training-step", [("/x/torch/_tensor.py", "backward")], ""),
+    ("none", "mis-budget", [], ""),
+    ("none", "host-pinned", [("/x/torch/_tensor.py", "pin_memory")], "")]
+
+
+@case("advice names options of the program that failed, and of none that it is not")
+def of_program():
+    for program, scenario, frames, behind in OF_PROGRAMS:
+        lines = [line for path, name in frames or () for line in (f'  File "{path}", line 9, in {name}', "    x = y")]
+        full = FULL if scenario == "mis-budget" else FULL.replace("memory 40.12", "memory 43.12")
+        text = "\n".join(["Traceback (most recent call last):"] + lines + ([full] if frames is not None else []) + [behind])
+        first = explain(text.encode())["verdicts"][0]
+        equal(first["scenario"], scenario, text)
+        check(first["advice"], text)
+        named = {a["flag"] for a in first["advice"] if a["flag"]}
+        check(not named & set().union(*(o for p, o in OPTIONS.items() if p != program)), f"{program}: {named}")
+        for a in first["advice"]:
+            check(not a["flag"] or a["versions"].split()[0] in (program, "torch", "NCCL"), a)
+            check(program in OPTIONS or not (a["flag"] or "").startswith("--"), a)
+        if program in OPTIONS:
+            check({f for f in named if f.startswith("--")}, f"{program}, {scenario}: no option")
+
+
+def message(tried, total, free, allocated, idle):
+    return (f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU 0 has a total capacity of {total} of which "
+            f"{free} is free. Of the allocated memory "
+            f"{allocated} is allocated by PyTorch, and {idle} is reserved by PyTorch but unallocated.").encode()
+
+
+@case("the warm-up of kernels gets no advice about the sampler's rows")
+def kernels():
+    def flags(*names):
+        frames = "".join(f'  File "/x/vllm/v1/worker/gpu_worker.py", line 9, in {n}\n' for n in ("compile_or_warm_up_model",) + names)
+        return [a["flag"] for a in explain((frames + FULL.replace("memory 40.12", "memory 43.12")).encode())["verdicts"][0]["advice"]]
+    equal(flags("kernel_warmup", "deep_gemm_warmup"), ["--gpu-memory-utilization"])
+    equal(flags("_dummy_sampler_run"), ["--max-num-seqs", "--gpu-memory-utilization"])
+
+
+@case("a size of rows and a vocabulary is the one whose digits it has, not the first that is near")
+def vocabularies():
+    behind = ("\nRuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering "
+              "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine.").encode()
+
+    def said(tried):
+        first = explain(message(tried, "47.53 GiB", "1.21 GiB", "44.52 GiB", "61.11 MiB") + behind)["verdicts"][0]
+        return [e["text"] for e in first["evidence"] if "vocabulary" in e["text"]]
+    for vocabulary, size_of in ((151936, 12), (151552, 12), (128256, 12), (128256, 8)):
+        mib = -(-1024 * vocabulary * size_of // (2 * MIB)) * 2  # the driver gives steps of 2 MiB
+        tried = f"{mib / 1024:.2f} GiB" if mib >= 1024 else f"{mib:.2f} MiB"
+        (text,) = said(tried)
+        check(f"vocabulary of {vocabulary} x {size_of} B" in text, text)
+    equal(said("1.90 GiB"), [])
+
+
+@case("what is in use and the request exceed the device: that no setting of the allocator helps is said, and only then")
+def beyond_the_device():
+    def said(*sizes):
+        return any("no setting of its allocator" in e["text"] for v in explain(message(*sizes))["verdicts"] for e in v["evidence"])
+    equal(said("4.50 GiB", "8.00 GiB", "1.00 GiB", "5.81 GiB", "300.00 MiB"), True)
+    equal(said("2.00 GiB", "8.00 GiB", "1.00 GiB", "5.81 GiB", "300.00 MiB"), False)
+
+
+@case("idle and free memory that together would have been enough: fragmentation is possible, and not the first verdict")
+def possible_fragmentation():
+    def named(*sizes):
+        data = b'  File "/x/torch/_tensor.py", line 9, in backward\n' + message(*sizes)
+        return [v["scenario"] for v in explain(data)["verdicts"]]
+    equal(named("7.83 GiB", "23.64 GiB", "5.11 GiB", "15.02 GiB", "3.04 GiB"), ["training-step", "fragmentation"])
+    equal(named("8.83 GiB", "23.64 GiB", "5.11 GiB", "15.02 GiB", "3.04 GiB"), ["training-step"])
+    equal(named("5.83 GiB", "23.64 GiB", "5.11 GiB", "17.12 GiB", "0.94 GiB"), ["training-step"])
+
+
+@case("that a trace would say more is not said where no memory of the GPU was missing")
+def trace_would_add():
+    for text, helps in ((FULL, True), ("RuntimeError: CUDA error: an illegal memory access was encountered", False),
+                        ("Reason: OOMKilled", False), ("Driver/library version mismatch", False), ("no known line", True)):
+        equal("a trace would add" in report("explain", "-", data=text.encode())[1].decode(), helps, text)
+
+
 @case("the waste of partly filled blocks: as counted one by one, where lengths and the size of a block are known")
 def waste():
     text = b"INFO 05-14 09:30:00 [w.py:1] non-default args: {'block_size': 16}\n"

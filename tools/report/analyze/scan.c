@@ -37,8 +37,15 @@ static void add_total(struct ct_scan *s, enum ct_holding_kind kind, const struct
         t->list = ct_heap_resize(t->list, t->count, sizeof *t->list);
         memset(t->list + before, 0, (t->count - before) * sizeof *t->list);
     }
-    t->list[o->stack].bytes += sign < 0 ? 0 - o->bytes : o->bytes;
-    t->list[o->stack].count += (uint64_t)(int64_t)sign;
+    struct ct_stack_total *total = &t->list[o->stack];
+    if (sign > 0 && (!total->count || o->t_ns < total->first_ns)) {
+        total->first_event = ct_object_event(o);
+        total->first_ns = o->t_ns;
+    }
+    if (sign > 0 && o->t_ns > total->last_ns)
+        total->last_ns = o->t_ns;
+    total->bytes += sign < 0 ? 0 - o->bytes : o->bytes;
+    total->count += (uint64_t)(int64_t)sign;
 }
 
 // Adds to what a stack holds, or subtracts from it.

@@ -38,6 +38,7 @@ struct ct_device_scan {
 // What a stack has allocated in the range.
 struct ct_stack_total {
     uint64_t bytes, count;
+    uint64_t first_event, first_ns, last_ns; // of its allocations
 };
 
 struct ct_stack_totals {

@@ -84,7 +84,7 @@ static void advise_larger(const struct demand *d, const struct ct_facts *facts,
         return;
     }
     struct ct_advice *a = ct_verdict_add_advice(
-        v, "or give the KV cache more memory: %" PRId64 " requests wanted %.1f times of it",
+        v, "or give the KV cache more memory: %" PRId64 " requests wanted %.1f times as much",
         d->most, (double)wanted / MILLION);
     if (now > 0 && now <= INT64_C(1) << 50) {
         const __int128 bytes = (__int128)now * wanted / MILLION + mib;
@@ -109,9 +109,9 @@ static void judge_preemption(const struct ct_metrics *m, const struct ct_facts *
         v, "the counter of preemptions grew by %" PRId64 " in %" PRIu64 " scrapes", count,
         m->scrapes);
     if (usage >= 0)
-        (void)ct_verdict_add_text(v, "at most %.1f %% of the KV cache were in use", percent(usage));
+        (void)ct_verdict_add_text(v, "up to %.1f %% of the KV cache was in use", percent(usage));
     if (waiting >= 0)
-        (void)ct_verdict_add_text(v, "at most %" PRId64 " requests waited", waiting / MILLION);
+        (void)ct_verdict_add_text(v, "up to %" PRId64 " requests waited", waiting / MILLION);
     advise_fewer(&demand, facts, v);
     advise_larger(&demand, facts, v);
 }

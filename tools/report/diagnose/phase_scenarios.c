@@ -46,13 +46,19 @@ static const struct {
 static const struct {
     enum ct_component component;
     enum ct_scenario scenario;
+    const char *summary;
 } of_component[] = {
-    {CT_COMPONENT_LOGITS, CT_SCENARIO_LOGITS},
-    {CT_COMPONENT_LORA, CT_SCENARIO_LORA},
-    {CT_COMPONENT_VISION, CT_SCENARIO_MULTIMODAL},
-    {CT_COMPONENT_SPECULATIVE, CT_SCENARIO_SPECULATIVE},
-    {CT_COMPONENT_COMMUNICATION, CT_SCENARIO_COMMUNICATION},
+    {CT_COMPONENT_LOGITS, CT_SCENARIO_LOGITS,
+     "logits or log-probabilities of a step needed more than was left"},
+    {CT_COMPONENT_LORA, CT_SCENARIO_LORA, "a LoRA adapter needed more than was left"},
+    {CT_COMPONENT_VISION, CT_SCENARIO_MULTIMODAL,
+     "an encoder of images or sounds needed more than was left"},
+    {CT_COMPONENT_SPECULATIVE, CT_SCENARIO_SPECULATIVE,
+     "speculative decoding needed more than was left"},
+    {CT_COMPONENT_COMMUNICATION, CT_SCENARIO_COMMUNICATION,
+     "communication between GPUs needed more than was left"},
 };
+enum { COMPONENTS = sizeof of_component / sizeof *of_component };
 
 // A component makes the difference while a server serves, an encoder's in the profile run, too, and
 // an adapter's while weights are loaded.
@@ -62,21 +68,27 @@ static int counts(enum ct_phase phase, enum ct_scenario special) {
            (phase == CT_PHASE_WEIGHTS && special == CT_SCENARIO_LORA);
 }
 
-enum ct_scenario ct_component_scenario(enum ct_component component) {
-    for (size_t i = 0; i < sizeof of_component / sizeof *of_component; i++)
-        if (of_component[i].component == component)
+enum ct_scenario ct_component_scenario(enum ct_component component, const char **summary) {
+    for (size_t i = 0; i < COMPONENTS; i++)
+        if (of_component[i].component == component) {
+            *summary = of_component[i].summary;
             return of_component[i].scenario;
+        }
     return CT_SCENARIO_UNKNOWN;
 }
 
 enum ct_scenario ct_phase_scenario(enum ct_phase phase, enum ct_component component,
                                    const char **summary) {
-    enum ct_scenario found = CT_SCENARIO_UNKNOWN;
+    const char *special_summary = NULL;
+    const enum ct_scenario special = ct_component_scenario(component, &special_summary);
+    if (special != CT_SCENARIO_UNKNOWN && counts(phase, special)) {
+        *summary = special_summary;
+        return special;
+    }
     for (size_t i = 0; i < sizeof of_phase / sizeof *of_phase; i++)
         if (of_phase[i].phase == phase) {
-            found = of_phase[i].scenario;
             *summary = of_phase[i].summary;
+            return of_phase[i].scenario;
         }
-    const enum ct_scenario special = ct_component_scenario(component);
-    return special != CT_SCENARIO_UNKNOWN && counts(phase, special) ? special : found;
+    return CT_SCENARIO_UNKNOWN;
 }

@@ -6,34 +6,67 @@
 
 static const struct {
     enum ct_scenario scenario;
+    enum ct_server server;
     const char *flag, *versions, *text;
 } rows[] = {
-#define CT_PLAIN_ADVICE(SCENARIO, flag, versions, text) \
-    {CT_SCENARIO_##SCENARIO, flag, versions, text},
+#define CT_PLAIN_ADVICE(SCENARIO, SERVER, flag, versions, text) \
+    {CT_SCENARIO_##SCENARIO, CT_SERVER_##SERVER, flag, versions, text},
 #include "diagnose/plain_advice.def"
 };
 
-void ct_plain_advice_add(struct ct_verdict *v) {
+void ct_plain_advice_add(struct ct_verdict *v, enum ct_server server) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].scenario == v->scenario)
+        if (rows[i].scenario == v->scenario &&
+            (rows[i].server == CT_SERVER_ANY || rows[i].server == server))
             ct_advice_set(ct_verdict_add_advice(v, "%s", rows[i].text), rows[i].flag, NULL, NULL,
                           rows[i].versions);
 }
 
-void ct_plain_advice_ranks(struct ct_verdict *v, const char *from, int64_t ranks, const char *why) {
+int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_option_role role,
+                           const char *from, const char *to, const char *why) {
+    const struct ct_server_option *o = ct_server_option_find(server, role);
+    if (!o)
+        return 0;
+    ct_advice_set(ct_verdict_add_advice(v, "%s", why), o->name, from, to, o->versions);
+    return 1;
+}
+
+void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *variable,
+                                const char *from) {
+    if (is_on) {
+        (void)ct_verdict_add_advice(v, "segments that grow (expandable_segments) are on already: "
+                                       "take the blocks that stay before those that go");
+        return;
+    }
+    ct_advice_set(ct_verdict_add_advice(v, "let segments grow in place of being fixed; not "
+                                           "together with sleep mode before vLLM 0.20"),
+                  variable, from, "expandable_segments:True",
+                  "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
+}
+
+void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const char *from,
+                           int64_t ranks, const char *why) {
     char to[24] = "";
     if (ranks > 0 && ranks < 1024)
         (void)snprintf(to, sizeof to, "%" PRId64, ranks * 2);
-    ct_advice_set(ct_verdict_add_advice(v, "%s", why), "--tensor-parallel-size", from, to,
-                  "vLLM 0.1 and later");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_RANKS, from, to, why);
 }
 
-void ct_plain_advice_weights(struct ct_verdict *v, const char *from, int64_t ranks) {
-    ct_plain_advice_ranks(v, from, ranks,
+void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const char *from,
+                             int64_t ranks) {
+    ct_plain_advice_ranks(v, server, from, ranks,
                           "spread the weights over more GPUs: each then holds that much less; "
                           "whether so many are enough is not known, because not all weights were "
                           "loaded");
-    ct_advice_set(ct_verdict_add_advice(v, "or load weights of fewer bits; no setting of the "
-                                           "budget makes room for weights"),
-                  "--quantization", NULL, NULL, "vLLM 0.2 and later");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
+                                 "or load weights of fewer bits; no setting of the budget makes "
+                                 "room for weights");
+    ct_plain_advice_add(v, server);
+}
+
+void ct_plain_advice_repack(struct ct_verdict *v, enum ct_server server, const char *from,
+                            int64_t ranks) {
+    ct_plain_advice_ranks(v, server, from, ranks,
+                          "spread the weights over more GPUs: the conversion holds a layer twice, "
+                          "and no setting of the budget changes that");
 }

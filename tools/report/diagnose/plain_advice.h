@@ -3,14 +3,26 @@
 #ifndef CT_PLAIN_ADVICE_H
 #define CT_PLAIN_ADVICE_H
 
+#include "diagnose/server_options.h"
 #include "diagnose/verdicts.h"
 
-// Adds what plain_advice.def has for the verdict's scenario.
-void ct_plain_advice_add(struct ct_verdict *v);
-// Twice as many GPUs.
-void ct_plain_advice_ranks(struct ct_verdict *v, const char *from, int64_t ranks, const char *why);
-// For weights that do not fit. `from` is the setting of today, `ranks` its number; NULL and 0: not
-// known.
-void ct_plain_advice_weights(struct ct_verdict *v, const char *from, int64_t ranks);
+// Adds what plain_advice.def has for the verdict's scenario and the server.
+void ct_plain_advice_add(struct ct_verdict *v, enum ct_server server);
+// Adds advice on the server's option for a role, with its values of today and of tomorrow (NULL:
+// not known). Returns 0 if the server has no such option.
+int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_option_role role,
+                           const char *from, const char *to, const char *why);
+// Segments that grow, by the variable of the environment: `is_on` if they do already, `from` what the
+// variable is (NULL: not known, or not set).
+void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *variable,
+                                const char *from);
+// Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.
+void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const char *from,
+                           int64_t ranks, const char *why);
+// For weights that do not fit, and for their conversion.
+void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const char *from,
+                             int64_t ranks);
+void ct_plain_advice_repack(struct ct_verdict *v, enum ct_server server, const char *from,
+                            int64_t ranks);
 
 #endif

@@ -9,6 +9,7 @@
 struct ct_request_size {
     int64_t rows, vocabulary, bytes; // bytes: of an element
     int vocabulary_given;            // else it is a common one that fits
+    int others_fit;                  // as far as the digits tell
 };
 
 // Finds how `tried` bytes, known to `step`, are `rows` x a vocabulary x an element. `vocabulary`: 0

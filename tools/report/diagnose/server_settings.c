@@ -8,7 +8,7 @@
 #include "base/version_order.h"
 
 static const char *const flag_names[] = {
-#define CT_TEXT_FLAG(ID, name, dashed) dashed,
+#define CT_TEXT_FLAG(ID, name, dashed, source) dashed,
 #include "text/flags.def"
 };
 

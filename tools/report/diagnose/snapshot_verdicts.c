@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "diagnose/phase_scenarios.h"
+#include "diagnose/plain_advice.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
@@ -92,7 +93,7 @@ static const struct {
 } of_vllm[] = {
     {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", "vLLM 0.1 and later",
      "spread the weights over more GPUs, or load weights of fewer bits"},
-    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.2 and later",
+    {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.1 and later",
      "a profile run of fewer tokens takes less in proportion"},
     {CT_SCENARIO_MULTIMODAL, "--limit-mm-per-prompt", "vLLM 0.5 and later",
      "the profile run assumes the largest items, and as many as are allowed"},
@@ -102,9 +103,9 @@ static const struct {
      "a smaller budget leaves more outside of the KV cache"},
     {CT_SCENARIO_WARMUP, "--max-num-seqs", "vLLM 0.1 and later",
      "the sampler's buffers have a row for each sequence"},
-    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.2 and later",
+    {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.1 and later",
      "a step of fewer tokens takes less in proportion"},
-    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.2 and later",
+    {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.1 and later",
      "logits have a row for each token that is asked for"},
 };
 
@@ -128,16 +129,8 @@ static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) 
 }
 
 static void advise_fragmentation(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    if (ct_snapshot_case_is_expandable(c) > 0) {
-        (void)ct_verdict_add_advice(v, "expandable segments are on already: take the blocks that "
-                                       "stay before those that go");
-        return;
-    }
-    ct_advice_set(ct_verdict_add_advice(v,
-                                        "let segments grow in place of being fixed; not together "
-                                        "with sleep mode before vLLM 0.20"),
-                  "PYTORCH_CUDA_ALLOC_CONF", NULL, "expandable_segments:True",
-                  "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
+    ct_plain_advice_expandable(v, ct_snapshot_case_is_expandable(c) > 0, "PYTORCH_CUDA_ALLOC_CONF",
+                               NULL);
 }
 
 // ---- rules -------------------------------------------------------------------------------------

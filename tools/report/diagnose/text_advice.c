@@ -23,10 +23,15 @@ static int64_t find_value(const struct ct_text_facts *f, enum ct_text_field fiel
     return 0;
 }
 
-int64_t ct_text_advice_utilization(const struct ct_text_facts *f) {
-    const struct ct_text_setting *s = &f->settings[CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION];
-    const int64_t util = *s->value ? s->number.value : find_value(f, CT_TEXT_UTIL);
-    return util > 0 && util <= MILLION ? util : 0;
+int64_t ct_text_advice_share(const struct ct_text_facts *f) {
+    const enum ct_server server = ct_server_of_text(f);
+    const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
+    int64_t share = 0;
+    if (o && *f->settings[o->flag].value)
+        share = f->settings[o->flag].number.value;
+    else if (server == CT_SERVER_VLLM)
+        share = find_value(f, CT_TEXT_UTIL);
+    return share > 0 && share <= MILLION ? share : 0;
 }
 
 int64_t ct_text_advice_capacity(const struct ct_text_facts *f) {
@@ -56,78 +61,97 @@ static int64_t hundredths(int64_t bytes, int64_t capacity) {
     return (int64_t)(((__int128)bytes * 100 + capacity - 1) / capacity);
 }
 
+// Further advice of a verdict begins with it.
+static const char *or_before(const struct ct_verdict *v) {
+    return v->advice_count ? "or " : "";
+}
+
 // Advice for which the text does not have all figures: says which it lacks.
 static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing, const char *why,
                                            int lacks_capacity) {
-    const char *how = missing < 0 ? "raise" : "lower";
+    const char * or = or_before(v), *how = missing < 0 ? "raise" : "lower";
     const int64_t bytes = missing < 0 ? -missing : missing;
     if (!missing || missing == CT_TEXT_MORE)
         return ct_verdict_add_advice(v,
-                                     "%s it: %s; by how much is not known, because the text does "
+                                     "%s%s it: %s; by how much is not known, because the text does "
                                      "not say how many bytes are missing",
-                                     how, why);
+                                     or, how, why);
     if (!lacks_capacity)
-        return ct_verdict_add_advice(v, "%s it by %s: %s; the text does not say what it is now",
-                                     how, size(bytes).text, why);
+        return ct_verdict_add_advice(v, "%s%s it by %s: %s; the text does not say what it is now",
+                                     or, how, size(bytes).text, why);
     return ct_verdict_add_advice(
         v,
-        "%s it by %s: %s; the text does not say how large the device is (of 24 GiB that is %.2f, "
-        "of 80 GiB %.2f)",
-        how, size(bytes).text, why, (double)hundredths(bytes, 24 * GIB) / 100,
+        "%s%s it by %s: %s; the text does not say how large the device is (of 24 GiB that is "
+        "%.2f, of 80 GiB %.2f)",
+        or, how, size(bytes).text, why, (double)hundredths(bytes, 24 * GIB) / 100,
         (double)hundredths(bytes, 80 * GIB) / 100);
+}
+
+// For a program whose options are not known.
+static void add_without_option(struct ct_verdict *v, int64_t missing, const char *why) {
+    if (missing > 0)
+        (void)ct_verdict_add_advice(v, "%s%s; %s was missing", or_before(v), why,
+                                    size(missing).text);
+    else
+        (void)ct_verdict_add_advice(v, "%s%s", or_before(v), why);
 }
 
 void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
                            const char *why) {
-    static const char flag[] = "--gpu-memory-utilization", versions[] = "vLLM 0.1 and later";
-    const int64_t util = ct_text_advice_utilization(f), total = ct_text_advice_capacity(f);
+    const struct ct_server_option *o =
+        ct_server_option_find(ct_server_of_text(f), CT_OPTION_BUDGET);
+    const int64_t share = ct_text_advice_share(f), total = ct_text_advice_capacity(f);
     char from[16] = "", to[16] = "";
-    if (util)
-        (void)snprintf(from, sizeof from, "%.2f", (double)util / MILLION);
-    if (!util || !total || !missing || missing == CT_TEXT_MORE || missing > total ||
+    if (!o) {
+        add_without_option(v, missing, why);
+        return;
+    }
+    if (share)
+        (void)snprintf(from, sizeof from, "%.2f", (double)share / MILLION);
+    if (!share || !total || !missing || missing == CT_TEXT_MORE || missing > total ||
         missing < -total) {
         struct ct_advice *a = add_without_value(v, missing, why, !total);
-        ct_advice_set(a, flag, from, NULL, versions);
+        ct_advice_set(a, o->name, from, NULL, o->versions);
         return;
     }
     // The share that is missing, rounded away from zero to a hundredth.
     const int64_t bytes = missing < 0 ? -missing : missing;
     const int64_t cents = hundredths(bytes, total);
-    const int64_t moved = missing < 0 ? util + cents * CENT : util - cents * CENT;
+    const int64_t moved = missing < 0 ? share + cents * CENT : share - cents * CENT;
     if (moved <= 0 || moved > 98 * CENT) {
-        (void)ct_verdict_add_advice(v,
-                                    "--gpu-memory-utilization alone does not help: %s is %" PRId64
-                                    " hundredths of %s, and it is %s",
-                                    size(bytes).text, cents, size(total).text, from);
+        (void)ct_verdict_add_advice(
+            v, "%s alone does not help: %s is %" PRId64 " hundredths of %s, and it is %s", o->name,
+            size(bytes).text, cents, size(total).text, from);
         return;
     }
     (void)snprintf(to, sizeof to, "%.2f", (double)moved / MILLION);
     struct ct_advice *a = ct_verdict_add_advice(
-        v, "%s: %s is at most %" PRId64 " hundredth%s of %s", why, size(bytes).text, cents,
-        ct_human_plural((uint64_t)cents), size(total).text);
-    ct_advice_set(a, flag, from, to, versions);
+        v, "%s%s: %s is at most %" PRId64 " hundredth%s of %s", or_before(v), why, size(bytes).text,
+        cents, ct_human_plural((uint64_t)cents), size(total).text);
+    ct_advice_set(a, o->name, from, to, o->versions);
 }
 
+// (only vLLM says how much is missing before the first block)
 void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdict *v,
                                  int64_t missing) {
-    static const char flag[] = "--gpu-memory-utilization", versions[] = "vLLM 0.1 and later";
-    const int64_t util = ct_text_advice_utilization(f), total = ct_text_advice_capacity(f);
+    const struct ct_server_option *o = ct_server_option_find(CT_SERVER_VLLM, CT_OPTION_BUDGET);
+    const int64_t share = ct_text_advice_share(f), total = ct_text_advice_capacity(f);
     char from[16] = "";
     struct ct_advice *a;
-    if (util)
-        (void)snprintf(from, sizeof from, "%.2f", (double)util / MILLION);
-    if (util && total && missing <= total)
+    if (share)
+        (void)snprintf(from, sizeof from, "%.2f", (double)share / MILLION);
+    if (share && total && missing <= total)
         a = ct_verdict_add_advice(
             v,
             "raise it to at least %.2f: %s is missing before the first block; what one request of "
             "max_model_len takes beyond that is not known",
-            (double)(util + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
+            (double)(share + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
     else
         a = add_without_value(v, -missing,
                               "so much is missing before the first block, and what one request of "
                               "max_model_len takes beyond that is not known",
                               !total);
-    ct_advice_set(a, flag, from, NULL, versions);
+    ct_advice_set(a, o->name, from, NULL, o->versions);
 }
 
 // ---- advice by scenario -------------------------------------------------------------------------
@@ -152,35 +176,58 @@ static int64_t missing_of(const struct ct_text_fact *oom) {
     return missing > 0 ? missing : 0;
 }
 
-// Advice to lower a setting that counts rows, of which the failed buffer has one each.
-static void add_scaled(const struct ct_text_facts *f, struct ct_verdict *v,
-                       const struct ct_text_fact *oom, enum ct_text_flag flag, int64_t step,
-                       const char *name, const char *versions) {
-    const char *from = ct_text_advice_setting(f, flag);
-    const int64_t to = scale_down(f->settings[flag].number.value / MILLION, step, oom);
-    char number[24];
-    if (!to) {
-        ct_advice_set(ct_verdict_add_advice(v, "lower it: the failed buffer grows with it"), name,
-                      from, NULL, versions);
-        return;
-    }
-    (void)snprintf(number, sizeof number, "%" PRId64, to);
-    ct_advice_set(ct_verdict_add_advice(v, "%s of %s was free, and the failed buffer grows with it",
-                                        size(oom->values[CT_TEXT_FREE].value).text,
-                                        size(oom->values[CT_TEXT_TRIED].value).text),
-                  name, from, number, versions);
+// The value of the server's option for a role, as written; NULL: not known, or there is none.
+static const char *find_option(const struct ct_text_facts *f, enum ct_option_role role,
+                               int64_t *number) {
+    const struct ct_server_option *o = ct_server_option_find(ct_server_of_text(f), role);
+    *number = 0;
+    if (!o || o->flag == CT_TEXT_FLAGS)
+        return NULL;
+    *number = f->settings[o->flag].number.value / MILLION;
+    return ct_text_advice_setting(f, o->flag);
+}
+
+void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v) {
+    int64_t number;
+    const char *from = find_option(f, CT_OPTION_REQUESTS, &number);
+    (void)ct_plain_advice_option(v, ct_server_of_text(f), CT_OPTION_REQUESTS, from, NULL,
+                                 "or let fewer requests run at once");
+}
+
+// Advice to lower the tokens of a step, with which its buffers grow.
+static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
+                          const struct ct_text_fact *oom) {
+    enum { STEP = 256 };
+    int64_t now;
+    const char *from = find_option(f, CT_OPTION_STEP_TOKENS, &now);
+    const int64_t fits = scale_down(now, STEP, oom);
+    char to[24], why[200] = "lower it: the failed buffer grows with it";
+    if (fits)
+        (void)snprintf(why, sizeof why,
+                       "%s of %s was free, and the failed buffer grows with it; what the rest of "
+                       "the step takes is not known",
+                       size(oom->values[CT_TEXT_FREE].value).text,
+                       size(oom->values[CT_TEXT_TRIED].value).text);
+    (void)snprintf(to, sizeof to, "%" PRId64, fits);
+    (void)ct_plain_advice_option(v, ct_server_of_text(f), CT_OPTION_STEP_TOKENS, from,
+                                 fits ? to : NULL, why);
 }
 
 static void advise_weights(const struct ct_text_facts *f, struct ct_verdict *v) {
-    const int64_t ranks = f->settings[CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE].number.value / MILLION;
-    ct_plain_advice_weights(v, ct_text_advice_setting(f, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE), ranks);
+    int64_t ranks;
+    const char *from = find_option(f, CT_OPTION_RANKS, &ranks);
+    if (v->scenario == CT_SCENARIO_REPACK)
+        ct_plain_advice_repack(v, ct_server_of_text(f), from, ranks);
+    else
+        ct_plain_advice_weights(v, ct_server_of_text(f), from, ranks);
 }
 
-static void advise_kv_pool(const struct ct_text_facts *f, struct ct_verdict *v,
-                           const struct ct_text_fact *oom) {
+// What is outside of the KV cache lacks memory, or the cache itself.
+static void advise_smaller_cache(const struct ct_text_facts *f, struct ct_verdict *v,
+                                 const struct ct_text_fact *oom, const char *why) {
     const char *bytes = ct_text_advice_setting(f, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
     if (!bytes) {
-        ct_text_advice_budget(f, v, missing_of(oom), "the cache is what the budget leaves");
+        ct_text_advice_budget(f, v, missing_of(oom), why);
         return;
     }
     ct_advice_set(ct_verdict_add_advice(v, "leave it out: vLLM then measures what fits; as it is "
@@ -190,20 +237,28 @@ static void advise_kv_pool(const struct ct_text_facts *f, struct ct_verdict *v,
 
 static void advise_graphs(const struct ct_text_facts *f, struct ct_verdict *v,
                           const struct ct_text_fact *oom) {
-    if (ct_text_advice_setting(f, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES))
-        advise_kv_pool(f, v, oom);
-    else
-        ct_text_advice_budget(f, v, missing_of(oom),
-                              "before vLLM 0.21 graphs are outside of the budget, later they are "
-                              "estimated");
-    ct_advice_set(ct_verdict_add_advice(v, "or capture fewer and smaller sizes"), "--max-num-seqs",
-                  ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS), NULL, "vLLM 0.1 and later");
-    ct_advice_set(ct_verdict_add_advice(v, "or do without graphs, which is slower"),
-                  "--enforce-eager", NULL, NULL, "vLLM 0.2.7 and later");
+    const enum ct_server server = ct_server_of_text(f);
+    int64_t sizes;
+    const char *from = find_option(f, CT_OPTION_GRAPH_SIZES, &sizes);
+    if (server == CT_SERVER_UNKNOWN) {
+        ct_plain_advice_add(v, server);
+        return;
+    }
+    advise_smaller_cache(
+        f, v, oom,
+        server == CT_SERVER_VLLM
+            ? "leave more for graphs, which vLLM estimates from 0.21 on and leaves "
+              "out of the budget before"
+            : "leave more for graphs");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, from, NULL,
+                                 "or lower it: fewer and smaller graphs are captured");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
+                                 "or do without graphs, which is slower");
 }
 
-static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
-                          const struct ct_text_fact *oom) {
+// (the message is vLLM's)
+static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
+                           const struct ct_text_fact *oom) {
     const struct ct_text_fact *said = ct_text_facts_find(f, CT_TEXT_KIND_SAMPLER_WARMUP);
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS);
     char seqs[24] = "", to[24] = "";
@@ -213,39 +268,42 @@ static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
         if (fits)
             (void)snprintf(to, sizeof to, "%" PRId64, fits);
     }
-    ct_advice_set(
-        ct_verdict_add_advice(v, "the sampler's buffers have a row for each of them: sequences x "
-                                 "vocabulary x 4 to 12 B"),
-        "--max-num-seqs", *seqs ? seqs : from, to, "vLLM 0.1 and later");
-    if (ct_text_advice_setting(f, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES))
-        advise_kv_pool(f, v, oom);
-    else
-        ct_text_advice_budget(f, v, missing_of(oom),
-                              "the KV cache leaves that much more for the warm-up");
+    (void)ct_plain_advice_option(v, CT_SERVER_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
+                                 "the sampler's buffers have a row for each of them: sequences x "
+                                 "vocabulary x 4 to 12 B");
+}
+
+static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
+                          const struct ct_text_fact *oom) {
+    const int is_kernels =
+        oom && (oom->places & CT_TEXT_IN_KERNELS) && !(oom->places & CT_TEXT_IN_SAMPLER);
+    if (!is_kernels)
+        advise_sampler(f, v, oom);
+    advise_smaller_cache(f, v, oom, "leave more for the warm-up");
 }
 
 static void advise_serving(const struct ct_text_facts *f, struct ct_verdict *v,
                            const struct ct_text_fact *oom) {
-    add_scaled(f, v, oom, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS, 256, "--max-num-batched-tokens",
-               "vLLM 0.2 and later");
-    if (ct_text_advice_setting(f, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES))
-        advise_kv_pool(f, v, oom);
-    else
-        ct_text_advice_budget(f, v, missing_of(oom), "or give the KV cache less");
+    if (ct_server_of_text(f) == CT_SERVER_UNKNOWN) {
+        ct_plain_advice_add(v, CT_SERVER_UNKNOWN);
+        return;
+    }
+    advise_tokens(f, v, oom);
+    advise_smaller_cache(f, v, oom, "give the KV cache less");
 }
 
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom) {
     switch (v->scenario) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
+    case CT_SCENARIO_REPACK:
         advise_weights(f, v);
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
-        add_scaled(f, v, oom, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS, 256, "--max-num-batched-tokens",
-                   "vLLM 0.2 and later");
+        advise_tokens(f, v, oom);
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
-        advise_kv_pool(f, v, oom);
+        advise_smaller_cache(f, v, oom, "make the KV cache smaller");
         break;
     case CT_SCENARIO_GRAPH_CAPTURE:
         advise_graphs(f, v, oom);
@@ -257,7 +315,10 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
     case CT_SCENARIO_LOGITS:
         advise_serving(f, v, oom);
         break;
+    case CT_SCENARIO_FRAGMENTATION:
+        ct_plain_advice_expandable(v, 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
+        break;
     default:
-        ct_plain_advice_add(v);
+        ct_plain_advice_add(v, ct_server_of_text(f));
     }
 }

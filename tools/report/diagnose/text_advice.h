@@ -9,21 +9,24 @@
 
 // The value of a setting as written, or NULL.
 const char *ct_text_advice_setting(const struct ct_text_facts *f, enum ct_text_flag flag);
-// gpu_memory_utilization in millionths: of the settings, or of a line that names it; 0: not known.
-int64_t ct_text_advice_utilization(const struct ct_text_facts *f);
+// The share of the device that the server's budget has, in millionths: of the settings, or of a line
+// that names it; 0: not known.
+int64_t ct_text_advice_share(const struct ct_text_facts *f);
 // Capacity of the device in bytes by any line, else by the trace; 0: not known.
 int64_t ct_text_advice_capacity(const struct ct_text_facts *f);
 // How many GPUs work on one model, by the settings; 0: not known.
 int64_t ct_text_advice_ranks(const struct ct_text_facts *f);
 // Adds advice to lower the budget by `missing` bytes, or (negative) to raise it; 0: lower it, and
 // CT_TEXT_MORE: raise it, by how much is not known. What the text lacks for a value is said. `why`
-// ends a sentence.
+// is what to do, in the words of the scenario ("make the KV cache smaller").
 #define CT_TEXT_MORE (-1)
 void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, int64_t missing,
                            const char *why);
 // Adds advice to raise the budget by more than `missing` bytes: how much more is not known.
 void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdict *v,
                                  int64_t missing);
+// Adds advice to let fewer requests run at once.
+void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v);
 // Adds the advice of a scenario. `oom` may be NULL.
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
                         const struct ct_text_fact *oom);

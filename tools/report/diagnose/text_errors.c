@@ -26,8 +26,7 @@ static const struct {
     {CT_TEXT_KIND_CAPTURE_FAILED, CT_SCENARIO_GRAPH_CAPTURE, 0.9,
      "the capture of CUDA graphs needed more than was left", NULL},
     {CT_TEXT_KIND_WARMUP_FAILED, CT_SCENARIO_STARTUP_PROFILE, 0.8,
-     "the warm-up with the largest batch, which measures what sta"
-     "ys for the KV cache, did not fit",
+     "the warm-up with the largest batch, which measures what stays for the KV cache, did not fit",
      NULL},
     {CT_TEXT_KIND_PREFILL_TOKENS, CT_SCENARIO_STARTUP_PROFILE, 0.85,
      "the largest prefill that is allowed does not fit", NULL},
@@ -90,15 +89,15 @@ static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
         (void)ct_verdict_add_text(v, "line %" PRIu64 ": the weights took %s", loaded->line,
                                   size(loaded->values[CT_TEXT_WEIGHTS].value).text);
     if (kv && kv->values[CT_TEXT_KV].value < 0)
-        (void)ct_verdict_add_text(v,
-                                  "line %" PRIu64 ": %s less than nothing was left for the cache",
-                                  kv->line, size(-kv->values[CT_TEXT_KV].value).text);
+        (void)ct_verdict_add_text(
+            v, "line %" PRIu64 ": the budget was used up before the cache, and by %s too small",
+            kv->line, size(-kv->values[CT_TEXT_KV].value).text);
 }
 
 // The profile run takes in proportion to its tokens, as far as activations are known.
 static void advise_profile(const struct ct_text_facts *f, const struct ct_text_start *s,
                            int64_t missing, struct ct_verdict *v) {
-    static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.2 and later";
+    static const char flag[] = "--max-num-batched-tokens", versions[] = "vLLM 0.1 and later";
     const struct ct_text_setting *set = &f->settings[CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS];
     const char *from = ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
     const int64_t tokens = set->number.value / 1000000, took = s->activation.value;
@@ -138,7 +137,7 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
     if (is_known)
         ct_text_advice_least_budget(f, v, -left);
     else
-        ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use the whole budget");
+        ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use all of it");
     advise_profile(f, &s, is_known ? -left : 0, v);
 }
 
@@ -169,7 +168,7 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
         ct_text_advice_budget(f, v,
                               e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value -
                                   e->values[CT_TEXT_NEEDED].step,
-                              "or give the cache what one such request needs");
+                              "give the cache what one such request needs");
 }
 
 static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
@@ -197,9 +196,7 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
     ct_advice_set(ct_verdict_add_advice(v, "raise it: a larger share becomes KV cache"),
                   "--mem-fraction-static",
                   ct_text_advice_setting(f, CT_TEXT_FLAG_MEM_FRACTION_STATIC), NULL, "SGLang");
-    ct_advice_set(ct_verdict_add_advice(v, "or let fewer requests run at once"),
-                  "--max-running-requests",
-                  ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_RUNNING_REQUESTS), NULL, "SGLang");
+    ct_text_advice_requests(f, v);
 }
 
 // ---- the device at the start --------------------------------------------------------------------
@@ -223,13 +220,13 @@ static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_
                                   size(e->values[CT_TEXT_DESIRED].value).text);
         if (co_tenant)
             (void)ct_verdict_add_text(v,
-                                      "%s was held, and the begin of vLLM itself takes at most "
+                                      "%s was held, and the start of vLLM itself takes at most "
                                       "1.5 GiB of that",
                                       size(held).text);
         if (co_tenant)
             ct_text_advice_add(f, v, NULL);
         ct_text_advice_budget(f, v, e->values[CT_TEXT_DESIRED].value - free,
-                              "the budget is then no more than what was free");
+                              "lower the budget to what was free");
     }
 }
 
@@ -254,41 +251,56 @@ static void judge_profile(const struct ct_text_facts *f, const struct ct_text_fa
 
 // ---- the rest -----------------------------------------------------------------------------------
 
+// Settings that a kind of error is about; advice on the others is by scenario.
+static const struct {
+    enum ct_text_kind kind;
+    const char *flag, *from, *versions, *text;
+} advice_of[] = {
+    {CT_TEXT_KIND_WORKSPACE_SMALL, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL,
+     "vLLM 0.11 and later", "raise it: it is a fixed size"},
+    {CT_TEXT_KIND_POOL_EXPANDABLE, "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True",
+     "torch 2.1 and later", "leave expandable_segments out of it"},
+};
+
+static void add_advice(const struct ct_text_facts *f, const struct ct_text_fact *e,
+                       const struct ct_text_fact *oom, struct ct_verdict *v) {
+    for (size_t i = 0; i < sizeof advice_of / sizeof *advice_of; i++)
+        if (advice_of[i].kind == e->kind) {
+            ct_advice_set(ct_verdict_add_advice(v, "%s", advice_of[i].text), advice_of[i].flag,
+                          advice_of[i].from, NULL, advice_of[i].versions);
+            return;
+        }
+    ct_text_advice_add(f, v, oom);
+}
+
+// What the kernel says that a process held when it ended it.
+static void add_host_memory(const struct ct_text_fact *e, struct ct_verdict *v) {
+    if (e->kind != CT_TEXT_KIND_HOST_KERNEL || !known(e, CT_TEXT_RSS))
+        return;
+    struct ct_evidence *rss = ct_verdict_add_text(
+        v,
+        "the process held %s of anonymous and %s of shared memory, which page-locked memory is "
+        "part of",
+        size(e->values[CT_TEXT_RSS].value).text, size(e->values[CT_TEXT_SHMEM].value).text);
+    rss->bytes_known = 1;
+    rss->bytes = (uint64_t)e->values[CT_TEXT_RSS].value;
+}
+
 static void judge_by_row(const struct ct_text_facts *f, const struct ct_text_fact *e,
                          const struct ct_text_fact *oom, struct ct_verdicts *l) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].kind != e->kind)
-            continue;
-        struct ct_verdict *v = add(l, rows[i].scenario, rows[i].confidence, e, rows[i].summary);
-        add_line(v, e);
-        if (oom && v->scenario != CT_SCENARIO_HOST_MEMORY)
-            ct_text_oom_add_evidence(f, oom, v);
-        if (e->kind == CT_TEXT_KIND_HOST_KERNEL && known(e, CT_TEXT_RSS)) {
-            struct ct_evidence *rss = ct_verdict_add_text(
-                v,
-                "the process held %s of anonymous and %s of shared memory, which page-locked "
-                "memory is part of",
-                size(e->values[CT_TEXT_RSS].value).text, size(e->values[CT_TEXT_SHMEM].value).text);
-            rss->bytes_known = 1;
-            rss->bytes = (uint64_t)e->values[CT_TEXT_RSS].value;
-        }
-        if (e->kind == CT_TEXT_KIND_WORKSPACE_SMALL)
-            ct_advice_set(ct_verdict_add_advice(v, "raise it: it is a fixed size"),
-                          "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL, NULL,
-                          "vLLM 0.11 and later");
-        else if (e->kind == CT_TEXT_KIND_PREFILL_TOKENS)
-            ct_advice_set(ct_verdict_add_advice(v, "lower it"), "--max-batch-prefill-tokens", NULL,
-                          NULL, "TGI");
-        else if (e->kind == CT_TEXT_KIND_POOL_EXPANDABLE)
-            ct_advice_set(ct_verdict_add_advice(v, "leave expandable_segments out of it"),
-                          "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", NULL,
-                          "torch 2.1 and later");
-        else
-            ct_text_advice_add(f, v, oom);
-        if (rows[i].refuted_by)
-            ct_verdict_set_refuted_by(v, "%s", rows[i].refuted_by);
+    size_t i = 0;
+    while (i < sizeof rows / sizeof *rows && rows[i].kind != e->kind)
+        i++;
+    if (i == sizeof rows / sizeof *rows)
         return;
-    }
+    struct ct_verdict *v = add(l, rows[i].scenario, rows[i].confidence, e, rows[i].summary);
+    add_line(v, e);
+    if (oom && v->scenario != CT_SCENARIO_HOST_MEMORY)
+        ct_text_oom_add_evidence(f, oom, v);
+    add_host_memory(e, v);
+    add_advice(f, e, oom, v);
+    if (rows[i].refuted_by)
+        ct_verdict_set_refuted_by(v, "%s", rows[i].refuted_by);
 }
 
 static void judge_other(const struct ct_text_fact *e, struct ct_verdicts *l) {

@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "diagnose/request_size.h"
+#include "diagnose/server_options.h"
 #include "diagnose/text_advice.h"
 #include "diagnose/text_place.h"
 
@@ -117,6 +118,12 @@ static void add_request(const struct judged *j, struct ct_verdict *v) {
     if (n->untracked > GIB + GIB / 2)
         (void)ct_verdict_add_text(v, "%s of this process is outside of PyTorch's pool",
                                   size(n->untracked).text);
+    if (n->total > 0 && n->allocated >= 0 && n->tried >= 0 && n->allocated <= n->total &&
+        n->allocated > n->total - n->tried)
+        (void)ct_verdict_add_text(v,
+                                  "what PyTorch has in use and the request are %s together, of %s: "
+                                  "no setting of its allocator helps",
+                                  size(n->allocated + n->tried).text, size(n->total).text);
 }
 
 static void add_phase(const struct judged *j, struct ct_verdict *v) {
@@ -149,7 +156,9 @@ static void add_meaning(const struct judged *j, struct ct_verdict *v) {
     (void)ct_verdict_add_text(
         v, "%s is %" PRId64 " rows x a vocabulary of %" PRId64 " x %" PRId64 " B%s",
         size(j->n.tried).text, r.rows, r.vocabulary, r.bytes,
-        r.vocabulary_given ? "" : " (a common vocabulary that fits)");
+        r.vocabulary_given ? ""
+        : r.others_fit     ? " (a common vocabulary; others fit, too)"
+                           : " (a common vocabulary that fits)");
 }
 
 void ct_text_oom_add_evidence(const struct ct_text_facts *f, const struct ct_text_fact *oom,
@@ -230,19 +239,25 @@ static int judge_others(const struct judged *j) {
     return decides || confidence > 0.8;
 }
 
-// Idle memory of the pool is only a cause where there is much of it: more than the request, and a
-// good part of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4.
+// Idle memory of the pool is only a cause where there is much of it: at least 1 GiB, and a good part
+// of all that PyTorch holds. Graphs' pools were called unallocated before torch 2.4. Before it fails,
+// PyTorch gives back what is idle in whole segments: what is left shares its segments with blocks.
 static void judge_fragmentation(const struct judged *j) {
     const struct figures *n = &j->n;
-    if (n->idle < 0 || n->tried < 0 || n->idle < n->tried || n->idle < GIB || n->tried < 20 * MIB)
+    const int64_t free = n->free > 0 ? n->free : 0;
+    if (n->idle < GIB || n->tried < 20 * MIB || n->idle + free < n->tried || n->tried <= free)
         return;
-    const int64_t reserved = n->allocated + n->idle;
-    const int share = (int)((__int128)n->idle * 100 / reserved);
+    const int is_enough = n->idle >= n->tried;
+    const int share = (int)((__int128)n->idle * 100 / (n->allocated + n->idle));
     if (share < 10 || j->phase.scenario == CT_SCENARIO_GRAPH_CAPTURE)
         return;
-    struct ct_verdict *v = add(j, CT_SCENARIO_FRAGMENTATION, share >= 20 ? 0.82 : 0.5,
-                               "PyTorch's pool had enough idle memory, but no idle block was large "
-                               "enough");
+    struct ct_verdict *v = add(
+        j, CT_SCENARIO_FRAGMENTATION, is_enough ? (share >= 20 ? 0.82 : 0.5) : 0.4,
+        is_enough ? "PyTorch's pool had enough idle memory, but no idle block was large enough"
+                  : "what was idle in PyTorch's pool and what was free would have been enough in "
+                    "one piece");
+    if (!is_enough)
+        (void)ct_verdict_add_text(v, "together they are %s", size(n->idle + free).text);
     (void)ct_verdict_add_text(v,
                               "%d %% of what PyTorch holds is idle; the message does not say in "
                               "how many pieces",
@@ -285,23 +300,26 @@ static int judge_plan(const struct judged *j) {
 
 // Much of the process outside of PyTorch's pool, or a budget of almost all.
 static int judge_budget(const struct judged *j) {
-    const int64_t util = ct_text_advice_utilization(j->f);
+    const int64_t share = ct_text_advice_share(j->f);
+    const int is_server = ct_server_of_text(j->f) != CT_SERVER_UNKNOWN;
     const int much = j->n.untracked > GIB + GIB / 2;
-    const int is_tight = util >= 950000 && is_serving(j) && j->n.total > 0;
+    const int is_tight = share >= 950000 && is_serving(j) && j->n.total > 0;
     if ((!much && !is_tight) || (j->phase.by_traceback && !is_serving(j) && !much))
         return 0;
     struct ct_verdict *v =
         add(j, CT_SCENARIO_MIS_BUDGET, much && !j->phase.by_traceback ? 0.55 : 0.62,
-            "the budget left too little for what is taken outside of it: "
-            "contexts, CUDA graphs, libraries");
-    if (util && j->n.total > 0)
+            is_server ? "the budget left too little for what is taken outside of it: contexts, "
+                        "CUDA graphs, libraries"
+                      : "much of what the process holds is outside of PyTorch's pool: contexts, "
+                        "CUDA graphs, libraries");
+    if (share && j->n.total > 0)
         (void)ct_verdict_add_text(
-            v, "a utilization of %.2f leaves %s of %s for all that is outside of it",
-            (double)util / MILLION,
-            size((int64_t)((__int128)j->n.total * (MILLION - util) / MILLION)).text,
+            v, "a budget of %.2f leaves %s of %s for all that is outside of it",
+            (double)share / MILLION,
+            size((int64_t)((__int128)j->n.total * (MILLION - share) / MILLION)).text,
             size(j->n.total).text);
     ct_text_advice_budget(j->f, v, j->n.missing > 0 ? j->n.missing : 0,
-                          "that much more stays for what is outside");
+                          "leave more for what is outside of PyTorch's pool");
     ct_verdict_set_refuted_by(v, "untracked memory that is no more than the contexts' in a trace");
     return 1;
 }

@@ -78,9 +78,8 @@ static void judge_preemption(const struct ct_text_facts *f, struct ct_verdicts *
                                   "line %" PRIu64 ": %.1f %% of the KV cache in use; up to %" PRId64
                                   " requests waited",
                                   s->worst_line, (double)s->max_usage / MILLION, s->max_waiting);
-    ct_text_advice_budget(f, v, CT_TEXT_MORE, "more KV cache");
-    ct_advice_set(ct_verdict_add_advice(v, "or let fewer requests run at once"), "--max-num-seqs",
-                  ct_text_advice_setting(f, CT_TEXT_FLAG_MAX_NUM_SEQS), NULL, "vLLM 0.1 and later");
+    ct_text_advice_budget(f, v, CT_TEXT_MORE, "give the KV cache more memory");
+    ct_text_advice_requests(f, v);
     ct_verdict_set_refuted_by(v, "a count of preemptions that stays, in the metrics");
 }
 
@@ -97,7 +96,7 @@ static int judge_load(const struct ct_text_facts *f, struct ct_verdicts *l) {
                         "the KV cache was full, and the prefix cache found less and less in it");
     (void)ct_verdict_add_text(v, "its hit rate fell from %.1f to %.1f %%",
                               (double)s->first_hits / MILLION, (double)s->last_hits / MILLION);
-    ct_text_advice_budget(f, v, CT_TEXT_MORE, "more KV cache");
+    ct_text_advice_budget(f, v, CT_TEXT_MORE, "give the KV cache more memory");
     return 1;
 }
 

@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/utf8.h"
 #include "diagnose/plain_advice.h"
 #include "diagnose/server_settings.h"
 
 #define MILLION 1000000
 #define MIB (UINT64_C(1) << 20)
-
-static const char any_version[] = "vLLM 0.1 and later";
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
@@ -25,9 +24,16 @@ static const char *text_of(const struct ct_setting *s) {
     return s->source == CT_SETTING_UNKNOWN ? NULL : s->text;
 }
 
-static int is_vllm(const struct ct_judged *j) {
-    return j->oom->phase.framework == CT_FRAMEWORK_VLLM ||
-           (j->c->facts->program && strcmp(j->c->facts->program, "vllm") == 0) || j->c->log;
+static enum ct_server find_server(const struct ct_judged *j) {
+    return ct_server_of_request(j->oom->phase.framework, j->c->facts->program, j->c->log);
+}
+
+// The value of the server's option for a role; unknown: of no setting that is known.
+static struct ct_setting find_option(const struct ct_judged *j, enum ct_option_role role) {
+    const struct ct_server_option *o = ct_server_option_find(find_server(j), role);
+    if (!o || o->flag == CT_TEXT_FLAGS)
+        return (struct ct_setting){.source = CT_SETTING_UNKNOWN};
+    return find_setting(j, o->flag);
 }
 
 // What activations can have: what they have now, idle segments, which PyTorch can free, and what is
@@ -114,31 +120,42 @@ static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uin
     ct_advice_set(a, "--kv-cache-memory-bytes", s->text, to, "vLLM 0.10.2 and later");
 }
 
-static void lower_utilization(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
-                              const char *why) {
-    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_GPU_MEMORY_UTILIZATION);
+// Where the command line is not known, the size of the cache may be set, and the share unused.
+static const char *find_other_flag(const struct ct_judged *j, const struct ct_setting *share) {
+    return find_server(j) == CT_SERVER_VLLM && share->source == CT_SETTING_UNKNOWN &&
+                   !ct_facts_has_all_flags(j->c->facts)
+               ? "; if --kv-cache-memory-bytes is set, that instead"
+               : "";
+}
+
+static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
+                        const struct ct_server_option *o, uint64_t bytes, const char *why) {
+    const struct ct_setting s = find_setting(j, o->flag);
     const uint64_t capacity = j->c->capacity;
     const int64_t cents = capacity ? (int64_t)((bytes * 100 + capacity - 1) / capacity) : 0;
     const int64_t lowered = s.number / (MILLION / 100) - cents;
+    const char *other = find_other_flag(j, &s);
     char to[24] = "";
     if (s.number > 0 && s.number <= MILLION && cents && lowered > 0)
         (void)snprintf(to, sizeof to, "%.2f", (double)lowered / 100);
     struct ct_advice *a =
-        cents ? ct_verdict_add_advice(v, "%s: by %s, up to %" PRId64 " %% of %s", why,
-                                      size(bytes).text, cents, size(capacity).text)
-              : ct_verdict_add_advice(v, "%s: by %s", why, size(bytes).text);
-    ct_advice_set(a, "--gpu-memory-utilization", text_of(&s), to, any_version);
+        cents ? ct_verdict_add_advice(v, "%s: by %s, up to %" PRId64 " %% of %s%s", why,
+                                      size(bytes).text, cents, size(capacity).text, other)
+              : ct_verdict_add_advice(v, "%s: by %s%s", why, size(bytes).text, other);
+    ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }
 
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                            const char *why) {
+    const enum ct_server server = find_server(j);
+    const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
     const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
-    if (!is_vllm(j) || !bytes)
+    if (!o || !bytes)
         return;
-    if (kv.source != CT_SETTING_UNKNOWN)
+    if (server == CT_SERVER_VLLM && kv.source != CT_SETTING_UNKNOWN)
         lower_kv_bytes(&kv, v, bytes, why);
     else
-        lower_utilization(j, v, bytes, why);
+        lower_share(j, v, o, bytes, why);
 }
 
 // ---- settings of which a request has a row each ------------------------------------------------
@@ -152,14 +169,14 @@ static int64_t scale(const struct ct_judged *j, int64_t now, int64_t step) {
     return (int64_t)((__int128)now * (__int128)free / (__int128)asked) / step * step;
 }
 
-static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_text_flag flag,
-                       const char *name, int64_t step, const char *why) {
-    const struct ct_setting s = find_setting(j, flag);
+static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_option_role role,
+                       int64_t step, const char *why) {
+    const struct ct_setting s = find_option(j, role);
     const int64_t lowered = scale(j, s.number / MILLION, step);
     char to[24] = "";
     if (lowered)
         (void)snprintf(to, sizeof to, "%" PRId64, lowered);
-    ct_advice_set(ct_verdict_add_advice(v, "%s", why), name, text_of(&s), to, any_version);
+    (void)ct_plain_advice_option(v, find_server(j), role, text_of(&s), to, why);
 }
 
 // Sets what a step of the largest size takes: of the profile run, where that came to its end.
@@ -176,12 +193,15 @@ static int find_step(const struct ct_judged *j, uint64_t *bytes) {
 
 static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const char *why) {
     enum { STEP = 256 };
-    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_MAX_NUM_BATCHED_TOKENS);
+    const struct ct_server_option *o = ct_server_option_find(find_server(j), CT_OPTION_STEP_TOKENS);
+    const struct ct_setting s = find_option(j, CT_OPTION_STEP_TOKENS);
     uint64_t step;
     const int is_known = find_step(j, &step);
     const uint64_t room = find_room(j);
     const int64_t now = s.number / MILLION;
     char to[24] = "";
+    if (!o)
+        return;
     if (now > 0 && step > room) {
         const int64_t fits = (int64_t)((__int128)now * (__int128)room / (__int128)step);
         if (fits >= STEP)
@@ -194,66 +214,86 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
                                          "%s (an estimate: what the rest of the failed step takes "
                                          "is not known)",
                                          why);
-    ct_advice_set(a, "--max-num-batched-tokens", text_of(&s), to, any_version);
+    ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }
 
 // ---- by scenario -------------------------------------------------------------------------------
 
-// Twice as many GPUs. How many are enough is not known: loading ended before all weights were asked
-// for.
+// How many GPUs are enough is not known: loading ended before all weights were asked for.
 static void advise_weights(const struct ct_judged *j, struct ct_verdict *v) {
-    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
-    ct_plain_advice_weights(v, text_of(&s), s.number / MILLION);
-}
-
-static void advise_repack(const struct ct_judged *j, struct ct_verdict *v) {
-    const struct ct_setting s = find_setting(j, CT_TEXT_FLAG_TENSOR_PARALLEL_SIZE);
-    ct_plain_advice_ranks(v, text_of(&s), s.number / MILLION,
-                          "spread the weights over more GPUs: the conversion holds a layer twice, "
-                          "and no setting of the budget changes that");
+    const struct ct_setting s = find_option(j, CT_OPTION_RANKS);
+    if (v->scenario == CT_SCENARIO_REPACK)
+        ct_plain_advice_repack(v, find_server(j), text_of(&s), s.number / MILLION);
+    else
+        ct_plain_advice_weights(v, find_server(j), text_of(&s), s.number / MILLION);
 }
 
 static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
-    const struct ct_setting seqs = find_setting(j, CT_TEXT_FLAG_MAX_NUM_SEQS);
+    const enum ct_server server = find_server(j);
+    const struct ct_setting sizes = find_option(j, CT_OPTION_GRAPH_SIZES);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           find_graph_count(j->c->facts)
                               ? "make the KV cache smaller, for all graphs"
                               : "make the KV cache smaller, for graphs (how many more there are is "
                                 "not known)");
-    ct_advice_set(ct_verdict_add_advice(v, "or capture fewer and smaller sizes"), "--max-num-seqs",
-                  text_of(&seqs), NULL, any_version);
-    ct_advice_set(ct_verdict_add_advice(v, "or do without graphs, which is slower"),
-                  "--enforce-eager", NULL, NULL, "vLLM 0.2.7 and later");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, text_of(&sizes), NULL,
+                                 "or lower it: fewer and smaller graphs are captured");
+    (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
+                                 "or do without graphs, which is slower");
+    ct_plain_advice_add(v, server);
 }
 
 static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           "make the KV cache smaller, for the warm-up");
-    lower_rows(j, v, CT_TEXT_FLAG_MAX_NUM_SEQS, "--max-num-seqs", 8,
-               "or let fewer requests run at once: the sampler's buffers have a row for each");
+    if (j->phase == CT_PHASE_WARMUP_SAMPLER || j->component == CT_COMPONENT_LOGITS)
+        lower_rows(j, v, CT_OPTION_REQUESTS, 8,
+                   "or let fewer requests run at once: the sampler's buffers have a row for each");
+    ct_plain_advice_add(v, find_server(j));
 }
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
     advise_tokens(j, v, "or let a step have fewer tokens");
+    if (v->scenario != CT_SCENARIO_SPECULATIVE) // (its row is the cache, too)
+        ct_plain_advice_add(v, find_server(j));
+}
+
+// PyTorch reads the new name first.
+static const char *find_alloc_conf(const struct ct_facts *f, const char **name) {
+    static const char new_name[] = "PYTORCH_ALLOC_CONF", old_name[] = "PYTORCH_CUDA_ALLOC_CONF";
+    const char *value = ct_facts_find_variable(f, new_name);
+    const int is_new = value || ct_facts_has_version(f, "torch", "2.10") == 1;
+    *name = is_new ? new_name : old_name;
+    return value ? value : ct_facts_find_variable(f, old_name);
+}
+
+// vLLM does not start with both: its allocator of sleep mode is a pool of PyTorch's.
+static int excludes_expandable(const struct ct_facts *f) {
+    return ct_facts_find_flag(f, "enable-sleep-mode") &&
+           ct_facts_has_version(f, "vllm", "0.20") == 0;
 }
 
 void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v) {
-    (void)j;
-    ct_advice_set(
-        ct_verdict_add_advice(v, "segments that grow leave no such blocks; cutrace-report frag "
-                                 "shows who holds each segment open"),
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", NULL, NULL,
-        "torch 2.1 and later; not together with vLLM's sleep mode before 0.20");
+    const char *name, *value = find_alloc_conf(j->c->facts, &name);
+    char from[100] = "";
+    if (excludes_expandable(j->c->facts)) {
+        (void)ct_verdict_add_advice(v, "segments that grow would leave no such blocks, but vLLM's "
+                                       "sleep mode before 0.20 excludes them; cutrace-report frag "
+                                       "shows who holds each segment open");
+        return;
+    }
+    if (value)
+        ct_utf8_sanitize(from, sizeof from, value, strlen(value));
+    ct_plain_advice_expandable(v, strstr(from, "expandable_segments:True") != NULL, name, from);
+    (void)ct_verdict_add_advice(v, "cutrace-report frag shows who holds each segment open");
 }
 
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
     switch (v->scenario) {
     case CT_SCENARIO_STARTUP_WEIGHTS:
-        advise_weights(j, v);
-        break;
     case CT_SCENARIO_REPACK:
-        advise_repack(j, v);
+        advise_weights(j, v);
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
         advise_tokens(j, v, "let a step have fewer tokens, whatever the utilization");
@@ -273,6 +313,6 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         advise_serving(j, v);
         break;
     default:
-        ct_plain_advice_add(v);
+        ct_plain_advice_add(v, find_server(j));
     }
 }

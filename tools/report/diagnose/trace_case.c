@@ -79,6 +79,36 @@ static unsigned find_largest(const struct ct_account *a, const unsigned char *sa
     return largest;
 }
 
+// The stack that holds the most of what no rule names, or NULL.
+static const struct ct_holding *find_largest_other(const struct ct_judged *j) {
+    const struct ct_holding *largest = NULL;
+    for (size_t i = 0; i < j->c->live->holding_count; i++) {
+        const struct ct_holding *h = &j->c->live->holdings[i];
+        if (h->kind < CT_HOLDING_STACKS && h->stack && (!largest || h->bytes > largest->bytes) &&
+            ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_OTHER)
+            largest = h;
+    }
+    return largest;
+}
+
+// A row of the account; of what no rule names with the call site that holds the most.
+static void add_row(const struct ct_judged *j, struct ct_verdict *v, unsigned row) {
+    const struct ct_account *a = j->c->account;
+    const struct ct_holding *most =
+        row == (unsigned)CT_COMPONENT_OTHER ? find_largest_other(j) : NULL;
+    const struct ct_human_text bytes = size(a->row[row].bytes), capacity = size(a->capacity);
+    const char *title = ct_account_row_title((enum ct_account_row_kind)row);
+    struct ct_evidence *e =
+        most ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns,
+                                    "%s: %s of %s, of which one stack holds %s", title, bytes.text,
+                                    capacity.text, size(most->bytes).text)
+             : ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s of %s", title,
+                                    bytes.text, capacity.text);
+    set_bytes(e, a->row[row].bytes);
+    if (most)
+        e->stack = most->stack;
+}
+
 void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
     enum { MOST = 3 };
     const struct ct_account *a = j->c->account;
@@ -89,11 +119,7 @@ void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v) {
         if (i == CT_ACCOUNT_ROWS)
             return;
         said[i] = 1;
-        struct ct_evidence *e =
-            ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "%s: %s of %s",
-                                 ct_account_row_title((enum ct_account_row_kind)i),
-                                 size(a->row[i].bytes).text, size(a->capacity).text);
-        set_bytes(e, a->row[i].bytes);
+        add_row(j, v, i);
     }
 }
 
@@ -134,30 +160,49 @@ void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v) {
             ct_human_count(s->unaligned).text, s->unaligned == 1 ? "" : "es");
 }
 
-// Whether a stack has taken what it holds once, and has given nothing back.
-static int is_taken_once(const struct ct_trace_case *c, const struct ct_holding *h) {
+// What the stacks of a KV cache have allocated.
+struct cache {
+    uint64_t bytes, first_event, first_ns, last_ns;
+};
+
+// Adds what a stack holds. Returns 0 if it has given something back, or holds it from before the
+// trace.
+static int add_to_cache(const struct ct_trace_case *c, const struct ct_holding *h,
+                        struct cache *to) {
     const struct ct_stack_totals *all = &c->scan->totals[h->kind];
-    return h->stack < all->count && all->list[h->stack].count == h->count &&
-           all->list[h->stack].bytes == h->bytes;
+    const struct ct_stack_total *t = h->stack < all->count ? &all->list[h->stack] : NULL;
+    if (!t || t->count != h->count || t->bytes != h->bytes)
+        return 0;
+    if (!to->bytes || t->first_ns < to->first_ns) {
+        to->first_event = t->first_event;
+        to->first_ns = t->first_ns;
+    }
+    to->last_ns = t->last_ns > to->last_ns ? t->last_ns : to->last_ns;
+    to->bytes += h->bytes;
+    return 1;
+}
+
+// Whether all of it was allocated at a time: in a small part of the time up to the request. (A cache
+// that grows with its requests exists, too.)
+static int is_allocated_at_once(const struct cache *k, uint64_t t_ns) {
+    return k->bytes && t_ns > k->first_ns && k->last_ns - k->first_ns <= (t_ns - k->first_ns) / 4;
 }
 
 // The KV cache of a server is allocated once, and requests take blocks of it that are no memory of
 // the device. Where that is true of this trace it is said, because the cache is the usual suspect.
 void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v) {
-    uint64_t bytes = 0;
+    struct cache cache = {0};
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
-        if (h->kind >= CT_HOLDING_STACKS ||
-            ct_phases_find_component(j->c->phases, h->stack) != CT_COMPONENT_KV_CACHE)
-            continue;
-        if (!is_taken_once(j->c, h))
-            return; // some was given back, or it is from before the trace
-        bytes += h->bytes;
+        if (h->kind < CT_HOLDING_STACKS &&
+            ct_phases_find_component(j->c->phases, h->stack) == CT_COMPONENT_KV_CACHE &&
+            !add_to_cache(j->c, h, &cache))
+            return;
     }
-    if (bytes)
-        set_bytes(ct_verdict_add_text(v,
-                                      "KV cache: %s, allocated once and never given back; it is "
-                                      "not what grew",
-                                      size(bytes).text),
-                  bytes);
+    if (is_allocated_at_once(&cache, j->oom->t_ns))
+        set_bytes(ct_verdict_add_event(v, cache.first_event, cache.first_ns,
+                                       "KV cache: %s, allocated once and never given back; it is "
+                                       "not what grew",
+                                       size(cache.bytes).text),
+                  cache.bytes);
 }

@@ -38,15 +38,15 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
 }
 
 static void judge_unknown(const struct ct_judged *j) {
-    const enum ct_scenario special = ct_component_scenario(j->component);
+    const char *summary = "more was asked for than was left; no rule names the reason";
+    const enum ct_scenario special = ct_component_scenario(j->component, &summary);
     const int is_known = special != CT_SCENARIO_UNKNOWN;
-    struct ct_verdict *v =
-        ct_judged_add(j, special, is_known ? 0.5 : 0.3,
-                      is_known ? "a part of the program of this kind asked for more than was left"
-                               : "more was asked for than was left; no rule names the reason");
+    struct ct_verdict *v = ct_judged_add(j, special, is_known ? 0.5 : 0.3, summary);
     ct_judged_add_phase(j, v);
     ct_judged_add_account(j, v);
     ct_judged_add_kv_cache(j, v);
+    if (is_known)
+        ct_trace_advice_add(j, v);
 }
 
 // The request was served after all.

@@ -2,11 +2,7 @@
 #include "diagnose/untracked_verdict.h"
 
 #include "base/human.h"
-
-#define HOUR_NS (UINT64_C(3600) * 1000000000)
-
-// Less than this part of the device is no problem yet.
-enum { LEAST_PART = 100 };
+#include "diagnose/growth_verdict.h"
 
 static struct ct_human_text size(uint64_t bytes) {
     return ct_human_bytes(bytes, CT_UNITS_IEC);
@@ -14,21 +10,7 @@ static struct ct_human_text size(uint64_t bytes) {
 
 int ct_untracked_verdict_is_possible(const struct ct_trace_case *c,
                                      const struct ct_untracked_curve *curve) {
-    return ct_untracked_growth_is_possible(curve, c->capacity / LEAST_PART);
-}
-
-static void add_growth(const struct ct_trace_case *c, struct ct_verdict *v) {
-    const struct ct_untracked_growth *g = &c->leaks->untracked;
-    const struct ct_growth_shape *s = &g->shape;
-    const uint64_t start = c->trace->start_ns;
-    struct ct_evidence *e =
-        ct_verdict_add_text(v, "%s since %s, %s an hour, %s, to %s, by readings of the device",
-                            size(s->kept_bytes).text,
-                            ct_human_elapsed(s->since_ns > start ? s->since_ns - start : 0).text,
-                            size(ct_growth_shape_in(s, HOUR_NS)).text, ct_growth_kind_name(s->kind),
-                            size(g->bytes).text);
-    e->bytes_known = 1;
-    e->bytes = s->kept_bytes;
+    return ct_untracked_growth_is_possible(curve, c->capacity / CT_GROWTH_LEAST_PART);
 }
 
 // What calls were measured to take of it.
@@ -53,12 +35,13 @@ static void add_parts(const struct ct_trace_case *c, struct ct_verdict *v) {
 static void add_all(const struct ct_trace_case *c, struct ct_verdict *v) {
     const struct ct_leaks *l = c->leaks;
     const int is_own = l->untracked.is_own;
-    uint64_t ns;
-    add_growth(c, v);
+    uint64_t ns = 0;
+    (void)ct_growth_verdict_add_shape(c, &l->untracked.shape, "", v);
+    (void)ct_verdict_add_text(v, "untracked at the last reading of the device: %s",
+                              size(l->untracked.bytes).text);
     add_parts(c, v);
-    if (!c->crossing && ct_leaks_full_in(l, &l->untracked.shape, &ns))
-        (void)ct_verdict_add_text(v, "the device is full in %s at this rate",
-                                  ct_human_duration(ns).text);
+    const int is_full_known = ct_leaks_full_in(l, &l->untracked.shape, &ns);
+    ct_growth_verdict_add_full(c, is_full_known, ns, v);
     if (l->untracked.measured_known && l->untracked.measured[CT_MEASURED_GRAPHS])
         (void)ct_verdict_add_advice(v, "look at what instantiates graphs again and again, and "
                                        "destroys none: cutrace-report dump has each call");
@@ -76,23 +59,17 @@ static void add_all(const struct ct_trace_case *c, struct ct_verdict *v) {
 int ct_untracked_verdict_add(const struct ct_trace_case *c, const struct ct_judged *j,
                              struct ct_verdicts *v) {
     const struct ct_leaks *l = c->leaks;
-    uint64_t least = c->capacity / LEAST_PART;
     if (!l || !ct_growth_kind_is_leak(l->untracked.shape.kind))
-        return 0;
-    if (j && j->cause.missing > least)
-        least = j->cause.missing;
-    if (l->untracked.shape.kept_bytes < least)
         return 0;
     // Whose it is decides whether this is the scenario at all.
     const double confidence = l->untracked.shape.confidence / (l->untracked.is_own ? 1 : 2);
-    const char *summary = l->untracked.is_own
-                              ? "memory of this process outside of any allocation grows"
-                              : "memory outside of this process's allocations grows; whether it is "
-                                "this process's is not known";
-    struct ct_verdict *made =
-        j ? ct_judged_add(j, CT_SCENARIO_UNTRACKED_GROWTH, confidence, summary)
-          : ct_verdicts_add(v, CT_SCENARIO_UNTRACKED_GROWTH, confidence,
-                            c->device < CT_MAX_DEVICES ? c->device : -1, "%s", summary);
+    struct ct_verdict *made = ct_growth_verdict_add(
+        c, j, v, CT_SCENARIO_UNTRACKED_GROWTH, l->untracked.shape.kept_bytes, confidence,
+        l->untracked.is_own ? "memory of this process outside of any allocation grows"
+                            : "memory outside of this process's allocations grows; whether it is "
+                              "this process's is not known");
+    if (!made)
+        return 0;
     add_all(c, made);
     return 1;
 }

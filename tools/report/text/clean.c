@@ -192,6 +192,16 @@ size_t ct_clean_skip_prefix(const char *line, size_t length) {
     return at < length ? at : length;
 }
 
+int ct_clean_has_vllm_tag(const char *line, size_t prefix) {
+    static const char *const tags[] = {
+        "(EngineCore", "(APIServer",   "(VllmWorker",      "(RayWorkerVllm",
+        "(Worker_",    "(Worker pid=", "(RayWorkerWrapper"};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+        if (memmem(line, prefix, tags[i], strlen(tags[i])))
+            return 1;
+    return 0;
+}
+
 // ---- letters ------------------------------------------------------------------------------------
 
 static int ends_blank(const char *to, size_t n) {

@@ -12,6 +12,8 @@ size_t ct_clean_skip_prefix(const char *line, size_t length);
 // stands before it: "11-23 20:25:27", "2026-02-24T20:21:58". Returns its length, 0 if there is
 // none, and sets where it begins.
 size_t ct_clean_find_stamp(const char *line, size_t prefix, size_t *at);
+// Whether what was put before a sentence names a process of vLLM's: "(EngineCore_DP0 pid=1)".
+int ct_clean_has_vllm_tag(const char *line, size_t prefix);
 // Writes the letters of a line to `to`, which has room for `length` of them, as template.h wants
 // them. Returns their number. What is left are printable ASCII letters without quotes and
 // backslashes, blanks and marks of line ends that are written out ("\n" in an escaped text).

@@ -176,6 +176,20 @@ static void add_method(struct ct_text_facts *f, const char *text, size_t length,
     give_places(f);
 }
 
+// ---- programs -----------------------------------------------------------------------------------
+
+static uint32_t find_program(const char *source) {
+    static const struct {
+        const char *name;
+        uint32_t program;
+    } programs[] = {
+        {"vLLM", CT_TEXT_OF_VLLM}, {"SGLang", CT_TEXT_OF_SGLANG}, {"TGI", CT_TEXT_OF_TGI}};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (strncmp(source, programs[i].name, strlen(programs[i].name)) == 0)
+            return programs[i].program;
+    return 0;
+}
+
 // ---- settings -----------------------------------------------------------------------------------
 
 static int is_setting_letter(char c) {
@@ -206,6 +220,7 @@ static void add_setting(struct ct_text_facts *f, const char *text, size_t length
         if (read.number.value < CT_TEXT_MOST / 1024) // (vLLM's 32k and 32K)
             read.number.value *= text[end] == 'k' ? 1000 : 1024;
     }
+    f->programs |= find_program(m->source);
     if (!*s->value)
         *s = read;
 }
@@ -287,7 +302,9 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
                       const struct ct_template_match *m, uint64_t line, uint64_t offset) {
     const enum ct_text_role role = ct_template_role(m->kind);
     const struct ct_text_fact fact = make_fact(f, m, line, offset);
-    f->found++;
+    f->found += role != CT_TEXT_ROLE_PROGRAM;
+    if (role != CT_TEXT_ROLE_FLAG) // (its name can be the end of a longer one)
+        f->programs |= find_program(m->source);
     switch (role) {
     case CT_TEXT_ROLE_OOM:
     case CT_TEXT_ROLE_ERROR:
@@ -325,6 +342,8 @@ static void add_match(struct ct_text_facts *f, const char *text, size_t length, 
         break;
     case CT_TEXT_ROLE_STEP:
         add_step(f, m, line);
+        break;
+    case CT_TEXT_ROLE_PROGRAM:
         break;
     }
 }

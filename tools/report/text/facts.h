@@ -31,6 +31,14 @@ enum ct_text_place {
     CT_TEXT_IN_BUSY = 1 << 20,   // a worker's loop: of no phase
 };
 
+// Which servers a text is of, by what only they write: a set of bits. SGLang and TGI have files of
+// vLLM's, too.
+enum ct_text_program {
+    CT_TEXT_OF_VLLM = 1 << 0,
+    CT_TEXT_OF_SGLANG = 1 << 1,
+    CT_TEXT_OF_TGI = 1 << 2,
+};
+
 enum { CT_TEXT_PROCESSES = 8, CT_TEXT_NOTE_SIZE = 120 };
 
 struct ct_text_fact {
@@ -89,8 +97,9 @@ struct ct_text_facts {
     struct ct_text_setting settings[CT_TEXT_FLAGS];
     struct ct_text_load load;
     struct ct_text_step step;
-    char version[32]; // of vLLM
-    int64_t capacity; // of the device, by a trace beside the text, in bytes; 0: not known
+    char version[32];  // of vLLM
+    uint32_t programs; // enum ct_text_program
+    int64_t capacity;  // of the device, by a trace beside the text, in bytes; 0: not known
     struct ct_text_stamp *stamps; // of the lines that facts stand in, as far as these have one
     size_t stamp_count, stamp_room;
     // while it is read:

@@ -82,6 +82,8 @@ static void begin_line(struct window *w, const char *line, size_t prefix) {
     CT_HEAP_GROW(w->lines, w->line_count, w->line_room);
     struct line *made = &w->lines[w->line_count++];
     *made = (struct line){.at = w->length, .number = w->number, .offset = w->offset};
+    if (ct_clean_has_vllm_tag(line, prefix))
+        w->facts->programs |= CT_TEXT_OF_VLLM;
     n = n < sizeof made->stamp ? n : 0;
     if (n)
         memcpy(made->stamp, line + at, n);

@@ -9,14 +9,14 @@
 
 static const struct {
     enum ct_text_kind kind;
-    const char *text;
+    const char *text, *source;
     enum ct_text_flag flag;
 } templates[] = {
-#define CT_TEMPLATE(KIND, text, source) {CT_TEXT_KIND_##KIND, text, CT_TEXT_FLAGS},
+#define CT_TEMPLATE(KIND, text, source) {CT_TEXT_KIND_##KIND, text, source, CT_TEXT_FLAGS},
 #include "text/templates.def"
-#define CT_TEXT_FLAG(ID, name, dashed)                    \
-    {CT_TEXT_KIND_FLAG, name "{=|:}", CT_TEXT_FLAG_##ID}, \
-        {CT_TEXT_KIND_FLAG, "--" dashed "[=]", CT_TEXT_FLAG_##ID},
+#define CT_TEXT_FLAG(ID, name, dashed, source)                    \
+    {CT_TEXT_KIND_FLAG, name "{=|:}", source, CT_TEXT_FLAG_##ID}, \
+        {CT_TEXT_KIND_FLAG, "--" dashed "[=]", source, CT_TEXT_FLAG_##ID},
 #include "text/flags.def"
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates, DEPTH = 4 };
@@ -410,7 +410,8 @@ static int match_slot(const char *text, size_t length, size_t at, unsigned slot,
         const char *t = templates[i - 1].text;
         struct cursor c = {.text = text, .at = at, .length = length, .m = m};
         *m = (struct ct_template_match){.kind = templates[i - 1].kind,
-                                        .flag = templates[i - 1].flag};
+                                        .flag = templates[i - 1].flag,
+                                        .source = templates[i - 1].source};
         if (match_sequence(&c, t, t + strlen(t), 0)) {
             m->end = c.at;
             return 1;

@@ -35,10 +35,11 @@ enum ct_text_role {
     CT_TEXT_ROLE_METHOD,
     CT_TEXT_ROLE_FLAG,
     CT_TEXT_ROLE_STEP,
+    CT_TEXT_ROLE_PROGRAM,
 };
 
 enum ct_text_flag {
-#define CT_TEXT_FLAG(ID, name, dashed) CT_TEXT_FLAG_##ID,
+#define CT_TEXT_FLAG(ID, name, dashed, source) CT_TEXT_FLAG_##ID,
 #include "text/flags.def"
     CT_TEXT_FLAGS
 };
@@ -64,6 +65,7 @@ enum { CT_TEXT_WORD_SIZE = 300 };
 struct ct_template_match {
     enum ct_text_kind kind;
     enum ct_text_flag flag; // of kind FLAG: which one; its value stands behind the match
+    const char *source;     // who says it, as the table has it: "vLLM 0.1 and later"
     struct ct_text_value values[CT_TEXT_FIELDS];
     char word[CT_TEXT_WORD_SIZE]; // of a field of letters, the last one
     size_t end;                   // behind the match

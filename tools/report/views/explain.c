@@ -23,6 +23,13 @@ static const char adds[] =
     "which call sites held the device when it failed, what PyTorch's pool and everything outside "
     "of it had, who else was there, and what grew before";
 
+// Whether a trace of GPU memory would say more: not where none was missing.
+static int helps(const struct ct_verdicts *l) {
+    const enum ct_scenario first = l->count ? l->list[0].scenario : CT_SCENARIO_UNKNOWN;
+    return first != CT_SCENARIO_NONE && first != CT_SCENARIO_HOST_MEMORY &&
+           first != CT_SCENARIO_DRIVER_MISMATCH;
+}
+
 int ct_view_explain(struct ct_view *v) {
     return ct_explain_trace(v);
 }
@@ -45,10 +52,12 @@ static void print_json(const struct ct_view *v, const char *path, const struct c
 static void print_text(struct ct_view *v, const struct ct_text_facts *f,
                        const struct ct_verdicts *l) {
     ct_verdicts_print(v, l, 3);
-    fprintf(v->out, "from %s line%s of text, %s of them known; no trace was read\n",
-            ct_human_count(f->lines).text, ct_human_plural(f->lines),
-            ct_human_count(f->found).text);
+    fprintf(v->out, "from %s line%s of text, with %s known statement%s; no trace was read\n",
+            ct_human_count(f->lines).text, ct_human_plural(f->lines), ct_human_count(f->found).text,
+            ct_human_plural(f->found));
     (void)ct_log_print(v, f);
+    if (!helps(l))
+        return;
     fprintf(v->out, "a trace would add: " CT_WRAP_HANG "%s\n", adds);
     fprintf(v->out, "to record one:     %s, then cutrace-report TRACE\n", CT_EXPLAIN_RECORD);
 }

@@ -115,14 +115,9 @@ static void print_filled(struct ct_view *v, const struct ct_leaks *l) {
     for (size_t i = 0; i < l->filled_count && i < FILLED_ROWS; i++) {
         const struct ct_growth_shape *s = &l->filled[i].shape;
         const struct ct_site_group *g = group_of(l, &l->filled[i]);
-        fprintf(v->out, "no leak: %s " CT_WRAP_NAME "%s" CT_WRAP_NAME_END " ",
+        fprintf(v->out, "no leak: %s " CT_WRAP_NAME "%s" CT_WRAP_NAME_END,
                 ct_label_size(v, g->bytes).text, g->label);
-        if (s->is_slowing)
-            fprintf(v->out, "grows more and more slowly since %s, as a cache does\n",
-                    ct_label_time(v, s->since_ns).text);
-        else
-            fprintf(v->out, "has filled to its bound at %s, from %s on\n",
-                    ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
+        ct_growth_print_bounded(v, s, ", as a cache does");
     }
     if (l->filled_count > FILLED_ROWS)
         fprintf(v->out, "no leak: %zu more call sites have filled, or slow down\n",

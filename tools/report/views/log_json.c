@@ -47,7 +47,7 @@ static void add_start(struct ct_json *j, const struct ct_text_facts *f) {
 
 static void add_settings(struct ct_json *j, const struct ct_text_facts *f) {
     static const char *const names[CT_TEXT_FLAGS] = {
-#define CT_TEXT_FLAG(ID, name, dashed) name,
+#define CT_TEXT_FLAG(ID, name, dashed, source) name,
 #include "text/flags.def"
     };
     ct_json_open(j, "settings", '{');

@@ -115,7 +115,7 @@ static void print_waste(struct ct_view *v, const struct ct_text_facts *f, unsign
 
 static void print_settings(struct ct_view *v, const struct ct_text_facts *f, unsigned *lines) {
     static const char *const names[CT_TEXT_FLAGS] = {
-#define CT_TEXT_FLAG(ID, name, dashed) name,
+#define CT_TEXT_FLAG(ID, name, dashed, source) name,
 #include "text/flags.def"
     };
     int is_first = 1;

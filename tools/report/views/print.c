@@ -69,7 +69,6 @@ static void next_label(struct ct_shown_frames *a, char *to, size_t size) {
 void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most) {
     char label[400], rest[100];
     struct ct_shown_frames a = ct_call_sites_shown_frames(v->sites, stack);
-    fputs(CT_WRAP_HANG, v->out);
     for (unsigned i = 0; a.node && i < most; i++) {
         next_label(&a, label, sizeof label);
         fputs(i ? " <- " : "", v->out);

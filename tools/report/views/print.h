@@ -11,8 +11,7 @@
 void ct_print_label(struct ct_view *v, const char *label, size_t column);
 // Prints it within a sentence.
 void ct_print_name(struct ct_view *v, const char *label);
-// Prints the frames of a stack that are not hidden, innermost first, at most `most`: "a <- b <- c",
-// with continuation lines that begin in the same column.
+// Prints the frames of a stack that are not hidden, innermost first, at most `most`: "a <- b <- c".
 void ct_print_callers(struct ct_view *v, uint32_t stack, unsigned most);
 // The same, a line for each frame.
 void ct_print_stack(struct ct_view *v, uint32_t stack, unsigned most, size_t column);

@@ -125,7 +125,7 @@ static void print_crossing(struct ct_summary *s) {
         print_field(v, "cause", text);
     free(text);
     if (c->stack) {
-        fprintf(v->out, "  %-8s ", "where");
+        fprintf(v->out, "  %-8s " CT_WRAP_HANG, "where");
         ct_print_callers(v, c->stack, s->brief < BRIEF_WITHOUT_CAUSE ? 3 : 1);
         putc('\n', v->out);
     } else if (!(c->flags & CT_FLAG_NVML)) {

@@ -14,6 +14,15 @@ static const char *const part_names[CT_MEASURED_PARTS] = {
     [CT_MEASURED_GRAPHS] = "graph executables",
 };
 
+void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s, const char *like) {
+    if (s->is_slowing)
+        fprintf(v->out, " grows more and more slowly since %s%s\n",
+                ct_label_time(v, s->since_ns).text, like);
+    else
+        fprintf(v->out, " has filled to its bound at %s, from %s on\n",
+                ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
+}
+
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_subject(struct ct_view *v, const struct ct_untracked_growth *g) {
@@ -61,12 +70,7 @@ void ct_untracked_growth_print(struct ct_view *v, const struct ct_leaks *l, int 
     } else if (s->kind == CT_GROWTH_KIND_SATURATING) {
         fputs("no leak: ", v->out);
         print_subject(v, g);
-        if (s->is_slowing)
-            fprintf(v->out, " grows more and more slowly since %s\n",
-                    ct_label_time(v, s->since_ns).text);
-        else
-            fprintf(v->out, " has filled to its bound at %s, from %s on\n",
-                    ct_label_time(v, s->filled_ns).text, ct_label_time(v, s->since_ns).text);
+        ct_growth_print_bounded(v, s, "");
     } else if (s->kind == CT_GROWTH_KIND_UNTOLD && !ct_leaks_is_too_short(l)) {
         fputs("too little to tell: ", v->out);
         print_subject(v, g);

@@ -6,6 +6,9 @@
 #include "analyze/leaks.h"
 #include "views/views.h"
 
+// Prints what a growth that is none any more is: " has filled to its bound at ..., from ... on", or
+// that it slows down, `like` what. The end of a line.
+void ct_growth_print_bounded(struct ct_view *v, const struct ct_growth_shape *s, const char *like);
 // Prints a line that says how it grows, that it has filled, or that there is too little to tell;
 // none where it does not grow or is not known. `is_full`: the device is full at the moment.
 void ct_untracked_growth_print(struct ct_view *v, const struct ct_leaks *l, int is_full);

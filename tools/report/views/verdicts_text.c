@@ -34,8 +34,9 @@ void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
         fputs(a->flag, v->out);
         if (a->from)
             fprintf(v->out, " %s", a->from);
+        // (a variable of the environment that was not set: as it is set)
         if (a->to)
-            fprintf(v->out, " -> %s", a->to);
+            fprintf(v->out, "%s%s", a->from || *a->flag == '-' ? " -> " : "=", a->to);
         if (a->versions)
             fprintf(v->out, " (%s)", a->versions);
         fputs(": ", v->out);
@@ -46,6 +47,8 @@ void ct_verdicts_print_advice(struct ct_view *v, const struct ct_advice *a) {
 void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t most) {
     for (size_t i = 0; i < l->count && i < most; i++) {
         const struct ct_verdict *one = &l->list[i];
+        if (i && one->scenario == CT_SCENARIO_NONE)
+            continue; // beside a problem it is none of the possibilities
         print_head(v, one, i == 0);
         for (size_t k = 0; k < one->evidence_count; k++)
             print_evidence(v, &one->evidence[k]);
@@ -55,6 +58,9 @@ void ct_verdicts_print(struct ct_view *v, const struct ct_verdicts *l, size_t mo
             putc('\n', v->out);
         }
         if (one->refuted_by)
-            fprintf(v->out, "  wrong if  " CT_WRAP_HANG "%s\n", one->refuted_by);
+            fprintf(v->out,
+                    "  refuted   " CT_WRAP_HANG "by "
+                    "%s\n",
+                    one->refuted_by);
     }
 }
