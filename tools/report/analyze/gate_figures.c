@@ -9,7 +9,7 @@ static void read_device(struct ct_gate_device *d, const struct ct_scan *s, const
                         int device, const struct ct_oom_event *crossing) {
     const struct ct_device_scan *of = &s->device[device];
     const struct ct_coarse_summary past = ct_coarse_history_summarize(t, device);
-    d->is_used = of->peak_known;
+    d->is_used = of->seen && of->peak_known;
     d->peak_bytes = of->peak_bytes;
     d->peak_t_ns = of->peak_t_ns;
     if (past.known && !s->request.from_ns && past.peak_bytes > d->peak_bytes) {

@@ -30,8 +30,12 @@ static void add_times(struct ct_phase_share *s, const struct ct_phase_time *p) {
 static void add_side(struct ct_phase_match *m, int side, const struct ct_compared_device *d,
                      struct ct_phases *phases) {
     const struct ct_phase_at none = {.phase = CT_PHASE_UNKNOWN};
-    for (size_t i = 0; i < d->phases.count; i++)
-        add_times(&get_row(m, &d->phases.list[i].at, 0)->side[side], &d->phases.list[i]);
+    for (size_t i = 0; i < d->phases.count; i++) {
+        const struct ct_phase_at *at = &d->phases.list[i].at;
+        struct ct_phase_share *s = &get_row(m, at, 0)->side[side];
+        add_times(s, &d->phases.list[i]);
+        s->is_live_unknown = !d->phases.by_frames && at->phase != CT_PHASE_UNKNOWN;
+    }
     for (size_t i = 0; i < d->now.holding_count; i++) {
         const struct ct_holding *h = &d->now.holdings[i];
         const int is_idle = h->kind == CT_HOLDING_IDLE;

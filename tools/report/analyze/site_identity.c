@@ -281,6 +281,7 @@ static void add_line_of(struct ct_site_identity *d, int side, struct ct_site_key
     const int is_changed = ct_map_find(&d->changed, hash) != NULL;
     if (is_first)
         k->line = line;
+    k->lines = combine(k->lines, line);
     add_to_key(k, combine(hash, is_changed ? 0 : line), 0);
 }
 

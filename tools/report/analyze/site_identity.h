@@ -34,6 +34,7 @@ struct ct_site_key {
     uint64_t exact;     // with the library of native functions
     uint64_t functions; // without it
     uint64_t line;      // of its innermost frame, 0: not known or none
+    uint64_t lines;     // of all its frames
     int has_library;    // the two differ
 };
 

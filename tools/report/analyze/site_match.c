@@ -21,10 +21,11 @@ static size_t add_row(struct building *b, enum ct_holding_kind kind, const struc
 }
 
 static void add_group(struct ct_site_row *r, int side, const struct ct_site_group *g, size_t at,
-                      uint64_t line) {
+                      const struct ct_site_key *k) {
     if (r->site[side] == SIZE_MAX) {
         r->site[side] = at;
-        r->line[side] = line;
+        r->line[side] = k->line;
+        r->lines[side] = k->lines;
     }
     r->sites[side]++;
     r->bytes[side] += g->bytes;
@@ -42,7 +43,7 @@ static void add_side(struct building *b, struct ct_map *rows, struct ct_site_ide
         if (!*row)
             *row = add_row(b, g->kind, &k) + 1;
         m->row[side][i] = (size_t)*row - 1;
-        add_group(&m->list[*row - 1], side, g, i, k.line);
+        add_group(&m->list[*row - 1], side, g, i, &k);
     }
 }
 
@@ -68,6 +69,7 @@ static void move_side(struct ct_site_row *to, struct ct_site_row *from, int side
     to->bytes[side] = from->bytes[side];
     to->count[side] = from->count[side];
     to->line[side] = from->line[side];
+    to->lines[side] = from->lines[side];
     to->library_differs = 1;
     *from = (struct ct_site_row){.site = {SIZE_MAX, SIZE_MAX}};
 }
@@ -151,7 +153,7 @@ int ct_site_row_is_merged(const struct ct_site_row *r) {
 }
 
 int ct_site_row_has_moved(const struct ct_site_row *r) {
-    return r->sites[0] && r->sites[1] && (r->line[0] != r->line[1] || r->library_differs);
+    return r->sites[0] && r->sites[1] && (r->lines[0] != r->lines[1] || r->library_differs);
 }
 
 void ct_site_match_free(struct ct_site_match *m) {

@@ -14,8 +14,9 @@ struct ct_site_row {
     // is which cannot be told.
     size_t site[CT_SIDES], sites[CT_SIDES];
     uint64_t bytes[CT_SIDES], count[CT_SIDES];
-    uint64_t line[CT_SIDES]; // of the innermost frame, 0: none
-    int library_differs;     // the function is in another library
+    uint64_t line[CT_SIDES];  // of the innermost frame, 0: none
+    uint64_t lines[CT_SIDES]; // a number for those of all its frames
+    int library_differs;      // the function is in another library
 };
 
 struct ct_site_match {

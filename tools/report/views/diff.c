@@ -39,7 +39,7 @@ static const struct {
     const char *name, *title;
     int is_count;
 } figures[CT_DIFF_FIGURES] = {
-    [PEAK] = {"peak", "peak: the most that was live at once", 0},
+    [PEAK] = {"peak", "peak: the most that was allocated at once", 0},
     [LIVE] = {"live", "live at the moment", 0},
     [TRACKED] = {"tracked", "tracked: of this process, without managed memory", 0},
     [UNTRACKED] = {"untracked", "untracked: of this process, in no allocation", 0},
@@ -113,6 +113,14 @@ int ct_diff_is_equal(const struct ct_diff_device *d) {
                 s[0].taken_bytes == s[1].taken_bytes && s[0].peak_bytes == s[1].peak_bytes;
     }
     return equal;
+}
+
+int ct_diff_knows_row(const struct ct_diff_device *d, int side, unsigned row) {
+    return row < CT_ACCOUNT_TRACKED_ROWS || d->side[side].account.known;
+}
+
+int ct_diff_knows_phase(const struct ct_phase_share *s) {
+    return s->bytes || !s->is_live_unknown;
 }
 
 int ct_diff_row_rate(const struct ct_diff_device *d, const struct ct_site_row *r, int side,

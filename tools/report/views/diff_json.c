@@ -82,6 +82,14 @@ static void add_device_side(struct ct_json *j, const char *key,
     ct_json_close(j, '}');
 }
 
+static void add_change(struct ct_json *j, const char *key, int known,
+                       const uint64_t value[CT_SIDES]) {
+    if (known)
+        ct_json_signed(j, key, ct_diff_change(value));
+    else
+        ct_json_null(j, key);
+}
+
 static void add_figures(struct ct_json *j, const struct ct_diff_device *d) {
     ct_json_open(j, "figures", '[');
     for (size_t i = 0; i < d->figure_count; i++) {
@@ -90,10 +98,7 @@ static void add_figures(struct ct_json *j, const struct ct_diff_device *d) {
         ct_json_text(j, "figure", f->name);
         ct_json_number_or_null(j, "a", f->known[0], f->value[0]);
         ct_json_number_or_null(j, "b", f->known[1], f->value[1]);
-        if (f->known[0] && f->known[1])
-            ct_json_signed(j, "change", ct_diff_change(f->value));
-        else
-            ct_json_null(j, "change");
+        add_change(j, "change", f->known[0] && f->known[1], f->value);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -108,9 +113,10 @@ static void add_account(struct ct_json *j, const struct ct_diff_device *d) {
             continue;
         ct_json_open(j, NULL, '{');
         ct_json_text(j, "component", ct_account_row_name((enum ct_account_row_kind)i));
-        ct_json_number(j, "a_bytes", bytes[0]);
-        ct_json_number(j, "b_bytes", bytes[1]);
-        ct_json_signed(j, "change_bytes", ct_diff_change(bytes));
+        const int known[CT_SIDES] = {ct_diff_knows_row(d, 0, i), ct_diff_knows_row(d, 1, i)};
+        ct_json_number_or_null(j, "a_bytes", known[0], bytes[0]);
+        ct_json_number_or_null(j, "b_bytes", known[1], bytes[1]);
+        add_change(j, "change_bytes", known[0] && known[1], bytes);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -164,8 +170,8 @@ static void add_sites(struct ct_json *j, const struct ct_diff *of, const struct 
 
 static void add_phase_side(struct ct_json *j, const char *key, const struct ct_phase_share *s) {
     ct_json_open(j, key, '{');
-    ct_json_number(j, "bytes", s->bytes);
-    ct_json_number(j, "count", s->count);
+    ct_json_number_or_null(j, "bytes", ct_diff_knows_phase(s), s->bytes);
+    ct_json_number_or_null(j, "count", ct_diff_knows_phase(s), s->count);
     ct_json_number(j, "stretches", s->stretches);
     ct_json_number(j, "duration_ns", s->duration_ns);
     ct_json_number(j, "taken_bytes", s->taken_bytes);
@@ -185,7 +191,8 @@ static void add_phases(struct ct_json *j, const struct ct_diff_device *d) {
         ct_json_open(j, NULL, '{');
         ct_account_json_add_phase(j, "phase", &r->at);
         ct_json_bool(j, "idle", r->is_idle);
-        ct_json_signed(j, "change_bytes", ct_diff_change(bytes));
+        add_change(j, "change_bytes",
+                   ct_diff_knows_phase(&r->side[0]) && ct_diff_knows_phase(&r->side[1]), bytes);
         add_phase_side(j, "a", &r->side[0]);
         add_phase_side(j, "b", &r->side[1]);
         ct_json_close(j, '}');

@@ -41,6 +41,10 @@ struct ct_diff {
 
 // Whether the two sides hold the same, to the byte, and had the same figures.
 int ct_diff_is_equal(const struct ct_diff_device *d);
+// Whether a side knows a row of the account: where the device was not read, it knows only what is
+// tracked.
+int ct_diff_knows_row(const struct ct_diff_device *d, int side, unsigned row);
+int ct_diff_knows_phase(const struct ct_phase_share *s);
 // B less A.
 static inline int64_t ct_diff_change(const uint64_t value[CT_SIDES]) {
     return (int64_t)(value[1] - value[0]);

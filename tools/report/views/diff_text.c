@@ -124,14 +124,6 @@ static void print_files(const struct ct_diff *d) {
 
 // ---- tables -------------------------------------------------------------------------------------
 
-static void begin_row(struct ct_table *t, const struct ct_view *v, const uint64_t bytes[CT_SIDES],
-                      const struct ct_human_text text[CT_SIDES]) {
-    ct_table_begin_row(t);
-    ct_table_add_cell(t, format_change(v, bytes, 0).text);
-    ct_table_add_cell(t, text[0].text);
-    ct_table_add_cell(t, text[1].text);
-}
-
 static void print_figures(struct ct_view *v, const struct ct_diff_device *d) {
     static const struct ct_table_column columns[] = {
         {.head = "change"}, {.head = "A"}, {.head = "B"}, {"figure", 0, CT_TABLE_LABEL}};
@@ -157,6 +149,7 @@ static void print_figures(struct ct_view *v, const struct ct_diff_device *d) {
 struct sizes {
     uint64_t *bytes[CT_SIDES];
     struct ct_human_text *text[CT_SIDES];
+    uint8_t *unknown[CT_SIDES]; // rows that are not known; their bytes are 0
     size_t n;
 };
 
@@ -165,6 +158,7 @@ static void begin_sizes(struct sizes *s, size_t n) {
     for (int side = 0; side < CT_SIDES; side++) {
         s->bytes[side] = ct_heap_alloc_zeroed(n, sizeof *s->bytes[side]);
         s->text[side] = ct_heap_alloc_zeroed(n, sizeof *s->text[side]);
+        s->unknown[side] = ct_heap_alloc_zeroed(n, sizeof *s->unknown[side]);
     }
 }
 
@@ -183,14 +177,18 @@ static void free_sizes(struct sizes *s) {
     for (int side = 0; side < CT_SIDES; side++) {
         free(s->bytes[side]);
         free(s->text[side]);
+        free(s->unknown[side]);
     }
 }
 
 static void add_size_row(struct ct_table *t, const struct ct_view *v, const struct sizes *s,
                          size_t i) {
     const uint64_t bytes[CT_SIDES] = {s->bytes[0][i], s->bytes[1][i]};
-    const struct ct_human_text text[CT_SIDES] = {s->text[0][i], s->text[1][i]};
-    begin_row(t, v, bytes, text);
+    const int unknown = s->unknown[0][i] || s->unknown[1][i];
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, unknown ? "-" : format_change(v, bytes, 0).text);
+    for (int side = 0; side < CT_SIDES; side++)
+        ct_table_add_cell(t, s->unknown[side][i] ? "-" : s->text[side][i].text);
 }
 
 // ---- what memory is for -------------------------------------------------------------------------
@@ -207,8 +205,10 @@ static void print_account(struct ct_view *v, const struct ct_diff_device *d) {
             rows[n++] = i;
     begin_sizes(&s, n);
     for (size_t i = 0; i < n; i++)
-        for (int side = 0; side < CT_SIDES; side++)
+        for (int side = 0; side < CT_SIDES; side++) {
             s.bytes[side][i] = d->side[side].account.row[rows[i]].bytes;
+            s.unknown[side][i] = !ct_diff_knows_row(d, side, rows[i]);
+        }
     format_sizes(v, &s, n);
     ct_table_init(&t, columns, sizeof columns / sizeof *columns, 2);
     for (size_t i = 0; i < n; i++) {
@@ -261,7 +261,7 @@ static void format_label(const struct ct_diff_device *d, const struct ct_site_ro
     if (ct_site_row_is_merged(r))
         (void)snprintf(to + at, LABEL - at, " [%zu call sites of A, %zu of B: its lines moved]",
                        r->sites[0], r->sites[1]);
-    else if (r->sites[0] && r->sites[1] && r->library_differs)
+    else if (ct_site_row_has_moved(r) && (r->library_differs || strstr(to, " <- ")))
         (void)snprintf(to + at, LABEL - at, " [A: %.300s]", label_of(d, r, 0));
     else if (ct_site_row_has_moved(r))
         (void)snprintf(to + at, LABEL - at, " [A: line %" PRIu64 "]", r->line[0]);
@@ -365,8 +365,10 @@ static void print_phases(struct ct_view *v, const struct ct_diff_device *d) {
     struct sizes s;
     begin_sizes(&s, d->phases.count);
     for (size_t i = 0; i < s.n; i++)
-        for (int side = 0; side < CT_SIDES; side++)
+        for (int side = 0; side < CT_SIDES; side++) {
             s.bytes[side][i] = d->phases.list[i].side[side].bytes;
+            s.unknown[side][i] = !ct_diff_knows_phase(&d->phases.list[i].side[side]);
+        }
     format_sizes(v, &s, s.n);
     ct_table_init(&t, phase_columns, sizeof phase_columns / sizeof *phase_columns, 2);
     for (size_t i = 0; i < s.n; i++) {

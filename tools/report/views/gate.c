@@ -174,7 +174,7 @@ static void judge_peak(struct gate *g, int device, const struct ct_gate_device *
                        const struct ct_gate_device *before) {
     const uint64_t was = before ? before->peak_bytes : 0;
     char figure[300];
-    (void)snprintf(figure, sizeof figure, "%s: the most that was tracked at once is %s, at %s%s",
+    (void)snprintf(figure, sizeof figure, "%s: the most that was allocated at once is %s, at %s%s",
                    ct_label_device(device).text, size_of(g, d->peak_bytes).text,
                    time_of(g, d->peak_t_ns).text, change_of(g, d->peak_bytes, was).text);
     if (exceeds(g->c, d->peak_bytes, was))
