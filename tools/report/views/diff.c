@@ -39,15 +39,15 @@ static const struct {
     const char *name, *title;
     int is_count;
 } figures[CT_DIFF_FIGURES] = {
-    [PEAK] = {"peak", "peak: the most that was allocated at once", 0},
+    [PEAK] = {"peak", "peak: most allocated at once", 0},
     [LIVE] = {"live", "live at the moment", 0},
-    [TRACKED] = {"tracked", "tracked: of this process, without managed memory", 0},
-    [UNTRACKED] = {"untracked", "untracked: of this process, in no allocation", 0},
+    [TRACKED] = {"tracked", "tracked, without managed memory", 0},
+    [UNTRACKED] = {"untracked", "untracked, of this process", 0},
     [FREE] = {"free", "free on the device", 0},
     [POOL] = {"pool", "reserved in PyTorch's segments", 0},
-    [POOL_FREE] = {"pool-free", "of these, free", 0},
-    [SCATTERED] = {"scattered", "of these, outside the largest free block (fragmentation)", 0},
-    [GROWTH] = {"growth", "growth an hour, of all that only grows", 0},
+    [POOL_FREE] = {"pool-free", "free in these segments", 0},
+    [SCATTERED] = {"scattered", "free outside the largest free block", 0},
+    [GROWTH] = {"growth", "growth an hour", 0},
     [OOMS] = {"ooms", "requests that ran out of memory", 1},
 };
 
@@ -82,7 +82,7 @@ static void find_figures(struct ct_diff_device *d, const struct ct_diff *of) {
         const int known[CT_SIDES] = {a.known[i], b.known[i]};
         const uint64_t value[CT_SIDES] = {a.value[i], b.value[i]};
         // (the requests are counted in the whole range, whatever the moment)
-        if (i != OOMS || !of->is_same_trace)
+        if (i != OOMS || of->v[0]->trace != of->v[1]->trace)
             add_figure(d, figures[i].name, figures[i].title, figures[i].is_count, known, value);
     }
 }
