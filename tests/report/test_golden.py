@@ -18,6 +18,8 @@ GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 VIEWS = [("summary",), ("summary", "--json"), ("oom",), ("oom", "--json"), ("top",), ("top", "--json"), ("top", "--tree"), ("stats",),
          ("timeline",), ("leaks",), ("phases",), ("frag",), ("info",), ("check",), ("dump",), ("dump", "--json"),
          ("oom", "--all-frames"), ("top", "--all-frames"), ("summary", "--capacity=512MiB"), ("summary", "--units=bytes", "--device=0")]
+# Traces that diff compares with one another.
+DIFFS = [("refused", "recovered"), ("pools", "blocks"), ("python", "mixed")]
 UPDATE = "--update" in sys.argv
 
 
@@ -78,7 +80,22 @@ def make(build):
                 view_is(name, trace, view)
 
 
+def diff_is(name, other):
+    """The same of two traces."""
+    with tempfile.TemporaryDirectory() as folder:
+        for trace in (name, other):
+            os.symlink(os.path.join(GOLDEN, "traces", trace + ".zst"), os.path.join(folder, trace + ".zst"))
+        os.chdir(folder)
+        code, out, err = tap.report("diff", name + ".zst", other + ".zst", columns=None)
+        os.chdir("/")
+    expect(os.path.join(GOLDEN, "expected", name, f"diff-{other}.txt"), out + b"[exit %d]\n" % code + err)
+
+
 for builder in traces.ALL:
     make(builder)
+for pair in DIFFS:
+    @tap.case("diff of %s and %s" % pair)
+    def _(pair=pair):
+        diff_is(*pair)
 
 tap.main()

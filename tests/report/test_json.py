@@ -110,6 +110,8 @@ def every_key_is_documented():
     with open(cut, "wb") as f:
         f.write(data[:-300])
     keys(read("check", cut), "check", found)
+    for path in FILES:
+        keys(read("diff", path, FILES[0]), "diff", found)
     several = json.loads(report("--json", *FILES)[1])
     equal([d and d["schema"] for d in several], ["cutrace.summary/2"] * len(FILES) + ["cutrace.processes/2"])
     check("`cutrace.processes/2`" in PAGE)
@@ -210,6 +212,7 @@ def wrong_documents():
     count = 0
     documents = [(view, read(view, path)) for path in FILES[:2] for view in VIEWS]
     documents += [("top", read("top", path, "--tree")) for path in FILES[:2]]
+    documents += [("diff", read("diff", FILES[0], path)) for path in FILES[:2]]
     documents += [("processes", json.loads(report("--json", *FILES)[1])[-1])]
     documents += [("dump", json.loads(report("dump", "--json", FILES[0])[1].splitlines()[3]))]
     for view, d in documents:

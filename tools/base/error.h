@@ -8,6 +8,7 @@
 
 enum ct_exit_code {
     CT_EXIT_OK = 0,
+    CT_EXIT_CONDITION = 1, // one of --fail-on is met
     CT_EXIT_USAGE = 2,
     CT_EXIT_BAD_TRACE = 3,
     CT_EXIT_INCOMPLETE = 4, // the end of the trace is missing; with --strict: anything is

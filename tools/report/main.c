@@ -15,6 +15,7 @@
 #include "views/companions.h"
 #include "views/document.h"
 #include "views/explain.h"
+#include "views/gate.h"
 #include "views/help.h"
 #include "views/processes.h"
 #include "views/progress.h"
@@ -135,6 +136,12 @@ struct place {
     struct ct_page *page; // of the command html
 };
 
+// Judges the conditions of --fail-on, behind the report.
+static int judge(struct ct_view *v, struct ct_view *before) {
+    fflush(stdout);
+    return ct_gate_judge(v, before);
+}
+
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const struct ct_phase_rules *rules, const char *path, const struct place *place) {
     struct ct_trace trace = {.details =
@@ -168,6 +175,8 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
         status = show_with_companions(&v, place->in_list);
         if (v.out != stdout)
             fclose(v.out);
+        if (o->fail_on.count)
+            status = ct_gate_worse(status, judge(&v, NULL));
         ct_phases_free(&phases);
         ct_call_sites_free(&sites);
         if (!status && is_about_trace(o->command) &&
@@ -176,6 +185,113 @@ static int report(const struct ct_arguments *o, const struct ct_terminal *termin
     }
     ct_progress_clear();
     ct_trace_close(&trace);
+    return status;
+}
+
+// ---- a trace beside another one -----------------------------------------------------------------
+
+// A trace with a view of it. The options are its own: the moment of A is not that of B.
+struct side {
+    struct ct_arguments options;
+    struct ct_trace trace;
+    struct ct_call_sites sites;
+    struct ct_phases phases;
+    struct ct_view view;
+};
+
+static int open_side(struct side *s, const struct ct_arguments *o,
+                     const struct ct_terminal *terminal, const char *path,
+                     struct ct_error *error) {
+    *s = (struct side){
+        .options = *o,
+        .trace = {.no_journal = o->no_journal, .progress = ct_progress_report},
+        .view = {.options = &s->options, .terminal = terminal, .trace = &s->trace, .out = stdout}};
+    return ct_trace_open(&s->trace, path, error);
+}
+
+// Of an open trace, which may be that of the other side.
+static void init_side(struct side *s, const struct ct_phase_rules *rules) {
+    struct ct_definitions *of = &s->view.trace->definitions;
+    if (s->view.trace == &s->trace)
+        ct_source_locations_look_up(of, &s->options.lines);
+    ct_call_sites_init(&s->sites, of);
+    ct_phases_init(&s->phases, of, rules);
+    s->sites.all_frames = s->options.all_frames;
+    if (s->options.have_demangling)
+        s->sites.in_text = s->sites.in_json = s->options.demangling;
+    s->view.sites = &s->sites;
+    s->view.phases = &s->phases;
+}
+
+static void free_side(struct side *s) {
+    ct_phases_free(&s->phases);
+    ct_call_sites_free(&s->sites);
+}
+
+// Opens both; one trace is opened once.
+static int open_diff(struct side *a, struct side *b, const struct ct_arguments *o,
+                     const struct ct_terminal *terminal, struct ct_error *error) {
+    const int is_one = o->path_count == 1;
+    const int failed_a = open_side(a, o, terminal, o->paths[0], error);
+    a->options.at = o->at_before;
+    a->options.at_end = o->at_end_before;
+    if (failed_a)
+        ct_terminal_warn(error->text);
+    if (!is_one && open_side(b, o, terminal, o->paths[1], error)) {
+        ct_terminal_warn(error->text);
+        return -1;
+    }
+    if (is_one) {
+        *b = (struct side){.options = *o, .view = a->view};
+        b->view.options = &b->options;
+    }
+    return failed_a;
+}
+
+static int is_incomplete(const struct ct_view *v) {
+    return v->trace->incomplete || (v->options->strict && !ct_trace_is_intact(v->trace));
+}
+
+static int show_diff(struct side *a, struct side *b, int is_one) {
+    struct ct_error error;
+    if (ct_time_range_resolve(&a->view, &error) || ct_time_range_resolve(&b->view, &error))
+        return report_error(&error, 0);
+    warn_incomplete(&a->view);
+    if (!is_one)
+        warn_incomplete(&b->view);
+    a->view.out = b->view.out =
+        b->options.json ? stdout : ct_terminal_open_text(b->view.terminal, stdout);
+    b->view.before = &a->view;
+    print_restrictions(&a->view);
+    if (!is_one)
+        print_restrictions(&b->view);
+    int status = ct_view_diff(&b->view);
+    if (b->view.out != stdout)
+        fclose(b->view.out);
+    if (is_incomplete(&a->view) || is_incomplete(&b->view))
+        status = CT_EXIT_INCOMPLETE;
+    if (b->options.fail_on.count)
+        status = ct_gate_worse(status, judge(&b->view, &a->view));
+    return status;
+}
+
+static int report_diff(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                       const struct ct_phase_rules *rules) {
+    const int is_one = o->path_count == 1;
+    struct side a, b = {.options = *o};
+    struct ct_error error;
+    int status = CT_EXIT_BAD_TRACE;
+    if (open_diff(&a, &b, o, terminal, &error) == 0) {
+        init_side(&a, rules);
+        init_side(&b, rules);
+        status = show_diff(&a, &b, is_one);
+        free_side(&a);
+        free_side(&b);
+    }
+    ct_progress_clear();
+    ct_trace_close(&a.trace);
+    if (!is_one)
+        ct_trace_close(&b.trace);
     return status;
 }
 
@@ -196,6 +312,23 @@ static int is_of_processes(const struct ct_arguments *o) {
     return 1;
 }
 
+// Judges one of several traces that were reported together. One that cannot be read was reported.
+static int judge_path(const struct ct_arguments *o, const struct ct_terminal *terminal,
+                      const struct ct_phase_rules *rules, const char *path) {
+    struct side side;
+    struct ct_error error;
+    int status = CT_EXIT_OK;
+    if (open_side(&side, o, terminal, path, &error) == 0) {
+        init_side(&side, rules);
+        (void)ct_time_range_resolve(&side.view, &error); // (no range with several traces)
+        status = judge(&side.view, NULL);
+        free_side(&side);
+    }
+    ct_progress_clear();
+    ct_trace_close(&side.trace);
+    return status;
+}
+
 // The summary of several traces is one table, and their verdicts are one list.
 static int report_processes(const struct ct_arguments *o, const struct ct_terminal *terminal,
                             const struct ct_phase_rules *rules) {
@@ -204,8 +337,10 @@ static int report_processes(const struct ct_arguments *o, const struct ct_termin
     if (ct_processes_check_options(o, &error) ||
         ct_processes_read(&s, o, terminal, rules, warn_incomplete, &error))
         return report_error(&error, 0);
-    const int status = ct_processes_print(&s);
+    int status = ct_processes_print(&s);
     ct_processes_close(&s);
+    for (int i = 0; i < o->path_count && o->fail_on.count; i++)
+        status = ct_gate_worse(status, judge_path(o, terminal, rules, o->paths[i]));
     return status;
 }
 
@@ -265,7 +400,7 @@ static int report_each(const struct ct_arguments *o, const struct ct_terminal *t
         fflush(stdout);
         place.process = (size_t)i;
         const int one = report_one(o, terminal, rules, o->paths[i], &place);
-        status = status > one ? status : one;
+        status = ct_gate_worse(status, one);
     }
     if (together) {
         putchar(',');
@@ -303,7 +438,7 @@ static int report_page(const struct ct_arguments *o, const struct ct_terminal *t
     for (int i = 0; i < (o->path_count ? o->path_count : 1); i++) {
         place.process = (size_t)i;
         const int one = report(o, terminal, rules, o->path_count ? o->paths[i] : "-", &place);
-        status = status > one ? status : one;
+        status = ct_gate_worse(status, one);
     }
     if (ct_page_end(&page, &error))
         status = report_error(&error, 0);
@@ -319,7 +454,9 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         ct_phase_rules_free(&rules);
         return report_error(&error, 0);
     }
-    if (o->command == CT_COMMAND_html)
+    if (o->command == CT_COMMAND_diff)
+        status = report_diff(o, terminal, &rules);
+    else if (o->command == CT_COMMAND_html)
         status = report_page(o, terminal, &rules);
     else if (!is_of_processes(o))
         status = report_each(o, terminal, &rules, NULL);

@@ -34,7 +34,7 @@ with open(os.path.join(ROOT, "tools/report/views/arguments.def"), encoding="utf-
 COMMANDS = re.findall(r"^CT_COMMAND\((\w+),", DEF, re.M)
 # name -> (letter, argument, commands that take it)
 OPTIONS = {}
-SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top leaks frag phases dump".split())}
+SETS = {"ALL": set(COMMANDS), "FRAMES": set("summary oom top leaks frag phases diff dump".split())}
 SETS["EVENTS"] = SETS["FRAMES"] | {"stats", "timeline", "export"}
 for name_, letter_, argument_, where_ in re.findall(
         r'^CT_ARGUMENT\(\w+, "([\w-]+)", (0|\'\w\'), (NULL|"[^"]*"), ([^"]*), "', DEF, re.M):
@@ -45,10 +45,10 @@ for name_, letter_, argument_, where_ in re.findall(
 VALUES = {"at": "end", "capacity": "100MiB", "device": "1", "from": "5.6", "to": "5.9", "top": "1", "limit": "1", "demangle": "no",
           "units": "bytes", "color": "always", "progress": "plain", "events": "2", "format": "torch", "output": "out",
           "sysroot": "/", "debug-dir": "/", "log": os.path.join(ROOT, "tests/report/vllm/eager/log.txt"), "metrics": "/dev/null",
-          "error": "CUDA out of memory", "rules": "/dev/null", "lengths": "17", "block-size": "16"}
+          "error": "CUDA out of memory", "rules": "/dev/null", "lengths": "17", "block-size": "16", "fail-on": "lost"}
 # Options whose effect is not in the output of these traces: other tests show it.
 ELSEWHERE = {"json", "no-pager", "progress", "strict", "no-journal", "output", "force", "format", "sysroot", "debug-dir",
-             "debuginfod", "noise", "licenses", "help", "version", "rules", "lengths", "block-size"}
+             "debuginfod", "noise", "licenses", "help", "version", "rules", "lengths", "block-size", "fail-on"}
 
 
 def wrong(*words):
@@ -118,7 +118,8 @@ def refused_options():
 def options_have_effects():
     def answer(command, path, *words):
         new = ["--output=out.new", "--force"] if command in ("export", "html") else []
-        code, out, _ = report(command, *words, *new, path)
+        other = [REFUSED] if command == "diff" else []
+        code, out, _ = report(command, *words, *new, *other, path)
         check(code in (0, 3, 4), "%s %s: %d" % (command, words, code))
         if not new:
             return out

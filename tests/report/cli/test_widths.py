@@ -25,7 +25,8 @@ WIDTHS, PIPE = (80, 100, 160), 100
 # Their text is the same at all widths but for line breaks and elided names (and the rows of summary's table, of which
 # there are as many as a screen has room for); the others leave out columns of tables or scale a plot.
 PROSE = [("info",), ("check",), ("dump",), ("dump", "--all-frames"), ("summary",), ("oom",), ("oom", "--all-frames")]
-TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("top", "--tree"), ("stats",), ("frag",), ("frag", "--at=end"), ("timeline",), ("leaks",), ("phases",)]
+TABLES = [("top",), ("top", "--all-frames"), ("top", "--segments"), ("top", "--tree"), ("stats",), ("frag",), ("frag", "--at=end"), ("timeline",), ("leaks",), ("phases",),
+          ("diff", GOLDEN[0])]
 EXCEPTIONS = []  # commands whose text does not keep these rules yet
 COMMANDS = [c for c in PROSE + TABLES if c[0] not in EXCEPTIONS]
 UNITS = "B|KiB|MiB|GiB|TiB|KB|MB|GB|TB|s|ms|us|ns|%"
@@ -92,9 +93,9 @@ def is_frame(line):
 
 
 def is_row(command, line):
-    """A row of callers in the tree, that of what top leaves out, and one of a function: none has a call site at its end."""
+    """A row of callers in the tree, that of what top leaves out, one of a function, and one of diff: they need no call site at the end."""
     return command == ("top", "--tree") and "─ " in line or command[0] == "top" and line.endswith(" shows all") \
-        or command[0] == "stats" and line.endswith(")")
+        or command[0] == "stats" and line.endswith(")") or command[0] == "diff" and re.match(r"  +(change |[-+]?\d|- )", line)
 
 
 @case("a pipe has lines of 100 columns, but for rows of tables, frames and events, which are whole")

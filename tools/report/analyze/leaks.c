@@ -336,7 +336,7 @@ static void judge_pool(const struct finder *f) {
 
 // ---- interface ---------------------------------------------------------------------------------
 
-static void find_full(struct ct_leaks *l) {
+uint64_t ct_leaks_bytes_per_hour(const struct ct_leaks *l) {
     uint64_t per_hour = 0;
     for (size_t i = 0; i < l->growing_count; i++)
         per_hour += ct_growth_shape_in(&l->growing[i].shape, HOUR);
@@ -344,7 +344,12 @@ static void find_full(struct ct_leaks *l) {
         per_hour += ct_growth_shape_in(&l->pool.shape, HOUR);
     if (ct_growth_kind_is_leak(l->untracked.shape.kind))
         per_hour += ct_growth_shape_in(&l->untracked.shape, HOUR);
-    const struct ct_growth_shape all = {.grown_bytes = per_hour, .grown_ns = HOUR};
+    return per_hour;
+}
+
+static void find_full(struct ct_leaks *l) {
+    const struct ct_growth_shape all = {.grown_bytes = ct_leaks_bytes_per_hour(l),
+                                        .grown_ns = HOUR};
     l->full_known = ct_leaks_full_in(l, &all, &l->full_in_ns);
 }
 
@@ -381,7 +386,8 @@ void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace 
     read_pool(l, &replay, q->device);
     ct_replay_free(&replay);
     set_window(l, &first.start_up, t, q);
-    ct_site_groups_refine(s, now.holdings, now.holding_count);
+    if (!q->labels_are_set)
+        ct_site_groups_refine(s, now.holdings, now.holding_count);
     ct_site_groups_build(&l->groups, s, now.holdings, now.holding_count);
     ct_site_histories_init(&histories, l->from_ns, l->to_ns);
     const struct ct_site_growth_request growth = {.moment = q->moment,

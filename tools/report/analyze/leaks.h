@@ -26,6 +26,7 @@ struct ct_leaks_request {
     int device;       // an index
     enum ct_holding_rows rows;
     struct ct_phases *phases; // NULL: none are known
+    int labels_are_set;       // the caller has refined them (site_groups.h)
 };
 
 // How what overwritten events held is known to have been less than what is kept.
@@ -84,6 +85,8 @@ void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace 
                    const struct ct_leaks_request *request);
 // How many rows there are: growing call sites, a fragmenting pool, growing untracked memory.
 size_t ct_leaks_count(const struct ct_leaks *l);
+// How much all of these grow in an hour, at their rates.
+uint64_t ct_leaks_bytes_per_hour(const struct ct_leaks *l);
 // Whether no growth was found, and the time is too short to say that there is none.
 int ct_leaks_is_too_short(const struct ct_leaks *l);
 // When the device is full at the rate of one growth alone: 0 if it is not known.

@@ -51,7 +51,11 @@ struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_cal
     return &g->list[*slot - 1];
 }
 
-static void set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth) {
+unsigned ct_site_groups_depth(const struct ct_call_sites *s, uint32_t stack) {
+    return stack < s->depth_count && s->depth[stack] ? s->depth[stack] : 1;
+}
+
+void ct_site_groups_set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth) {
     if (stack >= s->depth_count) {
         const size_t before = s->depth_count;
         s->depth_count = s->definitions->stack_count;
@@ -68,7 +72,7 @@ static void tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n
     for (unsigned depth = 2; depth <= MAX_DEPTH; depth++) {
         int differ = 0;
         for (size_t i = 0; i < n; i++) {
-            set_depth(s, stacks[i], depth);
+            ct_site_groups_set_depth(s, stacks[i], depth);
             ct_call_sites_label(s, stacks[i], i ? label : first, LABEL);
             differ |= i && strcmp(first, label) != 0;
         }
@@ -76,7 +80,7 @@ static void tell_apart(struct ct_call_sites *s, const uint32_t *stacks, size_t n
             return;
     }
     for (size_t i = 0; i < n; i++)
-        set_depth(s, stacks[i], 1);
+        ct_site_groups_set_depth(s, stacks[i], 1);
 }
 
 void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *h, size_t n) {

@@ -42,6 +42,9 @@ struct ct_site_groups {
 // own allocation function), lets the labels of those stacks show as many callers as it takes to
 // tell them apart.
 void ct_site_groups_refine(struct ct_call_sites *s, const struct ct_holding *holdings, size_t n);
+// How many frames the label of a stack shows, 1 if nothing was set; and to set it.
+unsigned ct_site_groups_depth(const struct ct_call_sites *s, uint32_t stack);
+void ct_site_groups_set_depth(struct ct_call_sites *s, uint32_t stack, unsigned depth);
 // Returns the group of a stack and kind, a new one if need be; valid until the next call.
 struct ct_site_group *ct_site_groups_get(struct ct_site_groups *g, struct ct_call_sites *s,
                                          enum ct_holding_kind kind, uint32_t stack);

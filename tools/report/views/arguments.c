@@ -122,9 +122,18 @@ static int set_events(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
+// The last one counts, and for diff the last two.
 static int set_at(struct ct_arguments *o, const char *value) {
+    const struct ct_time before = o->at;
+    const int end_before = o->at_end;
+    o->at = (struct ct_time){CT_TIME_NONE, 0};
     o->at_end = strcmp(value, "end") == 0;
-    return o->at_end ? 0 : ct_parse_time(value, &o->at);
+    if (!o->at_end && ct_parse_time(value, &o->at))
+        return -1;
+    o->at_before = o->at_count ? before : o->at;
+    o->at_end_before = o->at_count ? end_before : o->at_end;
+    o->at_count++;
+    return 0;
 }
 
 static int set_capacity(struct ct_arguments *o, const char *value) {
@@ -153,6 +162,8 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
         return ct_parse_time(value, &o->to);
     case CT_ARGUMENT_AT:
         return set_at(o, value);
+    case CT_ARGUMENT_FAIL_ON:
+        return ct_fail_on_parse(&o->fail_on, value);
     case CT_ARGUMENT_TOP:
     case CT_ARGUMENT_LIMIT:
         if (parse_whole(value, 1000000, &number) || !number)
@@ -226,6 +237,9 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
         return ct_error_set(p->error, CT_EXIT_USAGE,
                             "%s%s%.40s: a size needs its unit: write %.40sGiB, %.40sGB or %.40sB",
                             spell(p, a).text, separator, value, value, value, value);
+    if (a == CT_ARGUMENT_FAIL_ON)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: %s", spell(p, a).text, separator,
+                            value, p->o->fail_on.reason);
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
                         separator, value, row->argument, row->help);
 }
@@ -333,6 +347,31 @@ static int check_paths(const struct parser *p) {
     return 0;
 }
 
+// diff compares two traces, or two moments of one.
+static int check_diff(const struct parser *p) {
+    const struct ct_arguments *o = p->o;
+    if (o->command != CT_COMMAND_diff) {
+        if (ct_fail_on_has_change(&o->fail_on))
+            return ct_error_set(p->error, CT_EXIT_USAGE,
+                                "--fail-on: a bound with + is a change, and only diff knows one");
+        return 0;
+    }
+    if (o->path_count > 2)
+        return ct_error_set(p->error, CT_EXIT_USAGE, "diff compares two traces, and %d are named",
+                            o->path_count);
+    if (o->path_count == 2 && strcmp(o->paths[0], "-") == 0 && strcmp(o->paths[1], "-") == 0)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "diff: standard input is one trace; name a file for the other");
+    if (o->path_count == 1 && o->at_count < 2)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "diff compares two traces, or two moments of one: name a second trace, "
+                            "or give --at twice: --at=1h --at=oom");
+    if (o->at_count > 2)
+        return ct_error_set(p->error, CT_EXIT_USAGE,
+                            "diff compares two moments, and --at is given %u times", o->at_count);
+    return 0;
+}
+
 static int check_arguments(const struct parser *p) {
     const struct ct_arguments *o = p->o;
     const char *servers = getenv("DEBUGINFOD_URLS");
@@ -341,7 +380,7 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p))
+    if (check_output(p) || check_diff(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,

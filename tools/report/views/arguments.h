@@ -12,6 +12,7 @@
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
 #include "views/argument_table.h"
+#include "views/fail_on.h"
 
 enum ct_choice { CT_AUTO, CT_ALWAYS, CT_NEVER };
 
@@ -33,8 +34,13 @@ struct ct_arguments {
     struct ct_time from, to;   // time_range.h makes times of events of them
     unsigned top;              // 0 = the default of the view
     uint64_t events;           // 0 = not given, UINT64_MAX = all
-    int at_end;                // frag --at=end
-    struct ct_time at;         // frag: the moment to describe
+    int at_end;                // --at=end
+    struct ct_time at;         // the moment to describe
+    // Of diff, where --at is given twice: that of A. Else the same as `at`.
+    int at_end_before;
+    struct ct_time at_before;
+    unsigned at_count;         // how often it was given
+    struct ct_fail_on fail_on; // of --fail-on; count 0: not given
     int have_demangling;
     enum ct_demangling demangling;
     enum ct_human_units units;

@@ -16,7 +16,7 @@ void ct_document_add_device(struct ct_json *j, const char *key, int device) {
     ct_json_number_or_null(j, key, device < CT_MAX_DEVICES, (uint64_t)device);
 }
 
-static void add_process(struct ct_json *j, const struct ct_view *v) {
+void ct_document_add_process(struct ct_json *j, const struct ct_view *v) {
     const struct ct_definitions *n = &v->trace->definitions;
     const struct ct_string *exe = ct_definitions_info(n, "process.exe");
     uint64_t pid = 0;
@@ -48,7 +48,7 @@ void ct_document_add_start(struct ct_json *j, const struct ct_trace *t) {
 
 void ct_document_begin(struct ct_json *j, const struct ct_view *v) {
     ct_document_begin_bare(j, v);
-    add_process(j, v);
+    ct_document_add_process(j, v);
     ct_document_add_start(j, v->trace);
 }
 

@@ -15,6 +15,8 @@ void ct_document_begin(struct ct_json *j, const struct ct_view *v);
 // Opens a document with its schema and file only.
 void ct_document_begin_bare(struct ct_json *j, const struct ct_view *v);
 void ct_document_end(struct ct_json *j);
+// Adds `process`.
+void ct_document_add_process(struct ct_json *j, const struct ct_view *v);
 // Adds `start_ns`, and the same moment in UTC.
 void ct_document_add_start(struct ct_json *j, const struct ct_trace *t);
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s);

@@ -14,8 +14,9 @@ static const char times[] =
     "16:56:17Z, 2026-11-22T12:52:17Z; oom: when memory ran out (with --capacity: when the budget "
     "was exceeded), peak: when the most was allocated\n";
 static const char exit_codes[] =
-    "exit codes: 0 done, 2 wrong usage, 3 not a readable trace, 4 the end of the trace is missing "
-    "(--strict: or anything else), 5 cannot write\n";
+    "exit codes: 0 done, 1 a condition of --fail-on holds, 2 wrong usage, 3 not a readable trace, 4 "
+    "the end of the trace is missing (--strict: or anything else; --fail-on: or a condition is not "
+    "known), 5 cannot write\n";
 
 static void print_argument(FILE *out, const struct ct_argument_row *row) {
     char letter[5] = "   ", left[64];

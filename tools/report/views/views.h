@@ -29,6 +29,7 @@ struct ct_view {
     // one.
     const struct ct_processes *processes;
     size_t process;
+    struct ct_view *before; // of the command diff: A, where this one is B; else NULL
 };
 
 // int ct_view_summary(struct ct_view *v) and its like: each is defined in its command's own file

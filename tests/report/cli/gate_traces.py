@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the traces of gate.bats into the present folder. What each holds stands beside it: gate.bats has these figures."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import traces  # noqa: E402
+from mktrace import Trace  # noqa: E402
+
+K, M, G, S = 1 << 10, 1 << 20, 1 << 30, 10**9
+numbers = iter(range(1, 100))
+
+
+def new(**begin):
+    t = Trace(trace_id=next(numbers))
+    traces.begin(t, **begin)
+    return t
+
+
+def alloc(t, seconds, number, size, function="f", result=0, device=0):
+    where = {"ptr": number << 32} if result == 0 else {}
+    t.event("alloc", int(seconds * S), api="cuMemAlloc_v2", bytes=size, device=device, result=result, space="device",
+            stack=[(function, "/x/m.py", 1), ("main", "/x/m.py", 9)], **where)
+
+
+def save(t, name):
+    t.flush(last=True)
+    with open(name + ".zst", "wb") as f:
+        f.write(t.bytes())
+
+
+def peak(name, size, device=0):
+    """At most `size` bytes, then half of them."""
+    t = new(devices=device + 1)
+    alloc(t, 51, 1, size // 2, device=device)
+    alloc(t, 52, 2, size - size // 2, device=device)
+    t.event("free", 53 * S, ptr=2 << 32)
+    save(t, name)
+
+
+def growing(name, site_bytes, hours=6, with_untold=False):
+    """Hours in which a call site keeps so much each five minutes; `with_untold`: 6 MiB of another one in the last ones."""
+    t, end = new(), 51 + 3600 * hours
+    for s in range(0, 3600 * hours + 1, 300):
+        alloc(t, 51 + s, s + 1, site_bytes, "leak")
+        for i in range(5) if with_untold and 51 + s + 300 == end else ():
+            alloc(t, 111 + s + 50 * i, s + 2 + i, 6 * M // 5, "recent")
+    t.event("memory-sample", end * S, device=0, free_bytes=20 * G, total_bytes=80 * G)
+    save(t, name)
+
+
+def frag(name, free_block):
+    """At the peak 100 MiB in segments, of which 20 MiB and `free_block` are free: that is outside the largest free block."""
+    t = new()
+    at = 1 << 40
+    alloc(t, 51, 256, 64 * M)
+    seconds = iter(range(52, 90))
+
+    def block(op, start, size):
+        t.event(op, next(seconds) * S, ptr=at + start, bytes=size, device=0, stack=[("b", "/x/m.py", 3)])
+    for op in ("block-alloc", "block-free"):
+        block(op, 0, free_block)
+        if op == "block-alloc":
+            block(op, free_block, 20 * M - free_block)
+        block(op, 20 * M, 20 * M)
+        if op == "block-alloc":
+            block(op, 40 * M, 24 * M)
+    alloc(t, 90, 512, 36 * M)
+    t.event("block-alloc", 90 * S + 1000, ptr=512 << 32, bytes=36 * M, device=0, stack=[("b", "/x/m.py", 4)])
+    save(t, name)
+
+
+def oom(name, succeeds_later):
+    t = new()
+    alloc(t, 51, 1, M)
+    alloc(t, 52, 2, 3 * M, result=2)
+    if succeeds_later:
+        alloc(t, 53, 3, 3 * M)
+    save(t, name)
+
+
+def lost():
+    t = new()
+    alloc(t, 51, 1, M)
+    t.event("lost", 52 * S, count=7)
+    save(t, "lost")
+
+
+def sampled():
+    t = new()
+    t.info["option.SAMPLE"] = "10"
+    alloc(t, 51, 1, M)
+    save(t, "sampled")
+
+
+peak("peak", 10 * M)
+peak("peak-more", 10 * M + M // 2)
+peak("rank1", 12 * M, device=1)
+growing("growing", 2 * M)
+growing("growing-more", 3 * M)
+growing("untold", 2 * M, hours=1, with_untold=True)
+frag("frag", 10 * M)
+frag("frag-more", 15 * M)
+oom("oom", False)
+oom("recovered", True)
+lost()
+sampled()
+save(new(), "nothing")

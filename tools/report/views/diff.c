@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// diff: two traces, or two moments of one, side by side. Devices are compared with those of the same
+// ordinal; where each side has one, with that, because ranks see theirs under different numbers.
+#include "views/diff_shown.h"
+#include "views/gate.h"
+#include "views/trace_state.h"
+
+// ---- figures ------------------------------------------------------------------------------------
+
+static void add_figure(struct ct_diff_device *d, const char *name, const char *title, int is_count,
+                       const int known[CT_SIDES], const uint64_t value[CT_SIDES]) {
+    struct ct_diff_figure *f = &d->figure[d->figure_count];
+    if (!known[0] && !known[1])
+        return;
+    d->figure_count++;
+    *f = (struct ct_diff_figure){.name = name, .title = title, .is_count = is_count};
+    for (int side = 0; side < CT_SIDES; side++) {
+        f->known[side] = known[side];
+        f->value[side] = known[side] ? value[side] : 0;
+    }
+}
+
+static uint64_t untracked_of(const struct ct_account *a) {
+    uint64_t sum = 0;
+    for (unsigned i = CT_ACCOUNT_GRAPHS; i <= CT_ACCOUNT_UNMEASURED; i++)
+        sum += a->row[i].bytes;
+    return sum;
+}
+
+// What one side has of each figure, in the order of `figures`.
+struct figures {
+    int known[CT_DIFF_FIGURES];
+    uint64_t value[CT_DIFF_FIGURES];
+};
+
+enum { PEAK, LIVE, TRACKED, UNTRACKED, FREE, POOL, POOL_FREE, SCATTERED, GROWTH, OOMS };
+
+static const struct {
+    const char *name, *title;
+    int is_count;
+} figures[CT_DIFF_FIGURES] = {
+    [PEAK] = {"peak", "peak: most allocated at once", 0},
+    [LIVE] = {"live", "live at the moment", 0},
+    [TRACKED] = {"tracked", "tracked, without managed memory", 0},
+    [UNTRACKED] = {"untracked", "untracked, of this process", 0},
+    [FREE] = {"free", "free on the device", 0},
+    [POOL] = {"pool", "reserved in PyTorch's segments", 0},
+    [POOL_FREE] = {"pool-free", "free in these segments", 0},
+    [SCATTERED] = {"scattered", "free outside the largest free block", 0},
+    [GROWTH] = {"growth", "growth an hour", 0},
+    [OOMS] = {"ooms", "requests that ran out of memory", 1},
+};
+
+static void set_figure(struct figures *f, int figure, int known, uint64_t value) {
+    f->known[figure] = known;
+    f->value[figure] = value;
+}
+
+static struct figures read_figures(const struct ct_compared_device *d,
+                                   const struct ct_compared_run *r) {
+    struct figures f = {{0}, {0}};
+    const struct ct_torch_pool_totals *p = &d->pool;
+    if (!d->exists)
+        return f;
+    set_figure(&f, PEAK, d->peak_known, d->peak_bytes);
+    set_figure(&f, LIVE, 1, d->now.bytes);
+    set_figure(&f, TRACKED, 1, d->account.tracked);
+    set_figure(&f, UNTRACKED, d->account.known, untracked_of(&d->account));
+    set_figure(&f, FREE, d->account.known, d->account.row[CT_ACCOUNT_FREE].bytes);
+    set_figure(&f, POOL, p->known, p->segment_bytes);
+    set_figure(&f, POOL_FREE, p->known, p->free.bytes);
+    set_figure(&f, SCATTERED, p->known, p->free.bytes - p->free.largest);
+    set_figure(&f, GROWTH, !ct_leaks_is_too_short(&d->leaks), ct_leaks_bytes_per_hour(&d->leaks));
+    set_figure(&f, OOMS, 1, ct_incidents_count(&r->scan.incidents).failed);
+    return f;
+}
+
+static void find_figures(struct ct_diff_device *d, const struct ct_diff *of) {
+    const struct figures a = read_figures(&d->side[0], &of->run[0]),
+                         b = read_figures(&d->side[1], &of->run[1]);
+    for (int i = 0; i < CT_DIFF_FIGURES; i++) {
+        const int known[CT_SIDES] = {a.known[i], b.known[i]};
+        const uint64_t value[CT_SIDES] = {a.value[i], b.value[i]};
+        // (the requests are counted in the whole range, whatever the moment)
+        if (i != OOMS || of->v[0]->trace != of->v[1]->trace)
+            add_figure(d, figures[i].name, figures[i].title, figures[i].is_count, known, value);
+    }
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+static int is_equal_account(const struct ct_account *a, const struct ct_account *b) {
+    int equal = a->known == b->known && a->capacity == b->capacity && a->tracked == b->tracked;
+    for (unsigned i = 0; i < CT_ACCOUNT_ROWS && equal; i++)
+        equal = a->row[i].bytes == b->row[i].bytes && a->row[i].count == b->row[i].count;
+    return equal;
+}
+
+int ct_diff_is_equal(const struct ct_diff_device *d) {
+    int equal = d->side[0].exists == d->side[1].exists && !d->facts.count &&
+                is_equal_account(&d->side[0].account, &d->side[1].account);
+    for (size_t i = 0; i < d->sites.count && equal; i++) {
+        const struct ct_site_row *r = &d->sites.list[i];
+        equal = r->sites[0] == r->sites[1] && r->bytes[0] == r->bytes[1] &&
+                r->count[0] == r->count[1] && !ct_site_row_has_moved(r);
+    }
+    for (size_t i = 0; i < d->figure_count && equal; i++)
+        equal = d->figure[i].known[0] == d->figure[i].known[1] &&
+                d->figure[i].value[0] == d->figure[i].value[1];
+    for (size_t i = 0; i < d->phases.count && equal; i++) {
+        const struct ct_phase_share *s = d->phases.list[i].side;
+        equal = s[0].bytes == s[1].bytes && s[0].count == s[1].count &&
+                s[0].taken_bytes == s[1].taken_bytes && s[0].peak_bytes == s[1].peak_bytes;
+    }
+    return equal;
+}
+
+int ct_diff_knows_row(const struct ct_diff_device *d, int side, unsigned row) {
+    return row < CT_ACCOUNT_TRACKED_ROWS || d->side[side].account.known;
+}
+
+int ct_diff_knows_phase(const struct ct_phase_share *s) {
+    return s->bytes || !s->is_live_unknown;
+}
+
+int ct_diff_row_rate(const struct ct_diff_device *d, const struct ct_site_row *r, int side,
+                     uint64_t *per_hour) {
+    const struct ct_compared_device *of = &d->side[side];
+    const size_t row = (size_t)(r - d->sites.list);
+    *per_hour = 0;
+    for (size_t i = 0; r->sites[side] && i < of->leaks.groups.count; i++) {
+        uint64_t rate;
+        if (d->sites.row[side][i] != row)
+            continue;
+        if (!ct_compared_device_rate(of, i, &rate))
+            return 0;
+        *per_hour += rate;
+    }
+    return r->sites[side] != 0;
+}
+
+uint64_t ct_diff_row_oldest(const struct ct_diff_device *d, const struct ct_site_row *r, int side) {
+    const size_t row = (size_t)(r - d->sites.list);
+    uint64_t oldest = 0;
+    for (size_t i = 0; r->sites[side] && i < d->side[side].leaks.groups.count; i++) {
+        const uint64_t t_ns = ct_compared_device_oldest(&d->side[side], i);
+        if (d->sites.row[side][i] != row)
+            continue;
+        if (!t_ns)
+            return 0;
+        oldest = !oldest || t_ns < oldest ? t_ns : oldest;
+    }
+    return oldest;
+}
+
+// ---- the two sides ------------------------------------------------------------------------------
+
+static void warn_moment(const struct ct_view *v, const struct ct_compared_run *r) {
+    const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(v->options, CT_MOMENT_PEAK);
+    char text[400];
+    if (v->options->at.kind == CT_TIME_NONE || v->options->at_end || r->moment.kind == wanted)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "warning: --at: %.200s has no such moment; diff compares its %s",
+                   v->trace->source.name, ct_moment_kind_name(r->moment.kind));
+    ct_terminal_warn(text);
+}
+
+static void scan_side(struct ct_diff *d, int side) {
+    struct ct_view *v = d->v[side];
+    struct ct_compared_run *r = &d->run[side];
+    const struct ct_arguments *o = v->options;
+    *r = (struct ct_compared_run){.trace = v->trace,
+                                  .sites = v->sites,
+                                  .phases = v->phases,
+                                  .from_ns = v->from_ns,
+                                  .to_ns = v->to_ns};
+    ct_compared_run_scan(r, o->device, d->is_usual,
+                         ct_view_scan_wanted_moment(o, CT_MOMENT_PEAK), v->at_ns);
+    warn_moment(v, r);
+}
+
+static int has_device(const struct ct_diff *d, int side, int device) {
+    const struct ct_device_scan *s = &d->run[side].scan.device[device];
+    return s->seen && s->peak_known;
+}
+
+static void add_device(struct ct_diff *d, int a, int b) {
+    struct ct_compared_run *r[CT_SIDES] = {&d->run[0], &d->run[1]};
+    const int device[CT_SIDES] = {a, b};
+    struct ct_diff_device *to = &d->devices[d->device_count++];
+    *to = (struct ct_diff_device){.figure_count = 0};
+    ct_compared_devices_read(to->side, r, device,
+                             d->v[1]->options->segments ? CT_ROWS_BY_SEGMENT : CT_ROWS_BY_BLOCK,
+                             &d->identity);
+    const struct ct_site_groups *groups[CT_SIDES] = {&to->side[0].leaks.groups,
+                                                     &to->side[1].leaks.groups};
+    struct ct_phases *phases[CT_SIDES] = {d->v[0]->phases, d->v[1]->phases};
+    ct_site_match_build(&to->sites, &d->identity, groups);
+    ct_phase_match_build(&to->phases, to->side, phases);
+    if (a >= 0 && b >= 0)
+        ct_fact_differences_find_device(&to->facts, &d->v[0]->trace->definitions, a,
+                                        &d->v[1]->trace->definitions, b);
+    find_figures(to, d);
+}
+
+static void add_devices(struct ct_diff *d) {
+    int only[CT_SIDES] = {-1, -1}, count[CT_SIDES] = {0, 0};
+    for (int device = 0; device < CT_DEVICES; device++)
+        for (int side = 0; side < CT_SIDES; side++)
+            if (has_device(d, side, device)) {
+                only[side] = device;
+                count[side]++;
+            }
+    d->devices = ct_heap_alloc_zeroed(CT_DEVICES, sizeof *d->devices);
+    if (count[0] == 1 && count[1] == 1) {
+        add_device(d, only[0], only[1]);
+        return;
+    }
+    for (int device = 0; device < CT_DEVICES; device++)
+        if (has_device(d, 0, device) || has_device(d, 1, device))
+            add_device(d, has_device(d, 0, device) ? device : -1,
+                       has_device(d, 1, device) ? device : -1);
+}
+
+static void compare(struct ct_diff *d) {
+    const struct ct_definitions *a = &d->v[0]->trace->definitions,
+                                *b = &d->v[1]->trace->definitions;
+    d->is_same_trace = d->v[0]->trace->index.trace_id == d->v[1]->trace->index.trace_id;
+    d->is_unknown = ct_trace_state_is_unknown(d->v[0]->trace) ||
+                    ct_trace_state_is_unknown(d->v[1]->trace);
+    ct_fact_differences_find(&d->facts, a, b);
+    if (d->is_unknown)
+        return;
+    scan_side(d, 0);
+    scan_side(d, 1);
+    ct_site_identity_init(&d->identity, d->v[0]->sites, d->v[1]->sites);
+    add_devices(d);
+}
+
+static void free_diff(struct ct_diff *d) {
+    for (size_t i = 0; i < d->device_count; i++) {
+        ct_compared_device_free(&d->devices[i].side[0]);
+        ct_compared_device_free(&d->devices[i].side[1]);
+        ct_site_match_free(&d->devices[i].sites);
+        ct_phase_match_free(&d->devices[i].phases);
+        ct_fact_differences_free(&d->devices[i].facts);
+    }
+    free(d->devices);
+    ct_fact_differences_free(&d->facts);
+    if (d->is_unknown)
+        return;
+    ct_site_identity_free(&d->identity);
+    ct_compared_run_free(&d->run[0]);
+    ct_compared_run_free(&d->run[1]);
+}
+
+int ct_view_diff(struct ct_view *v) {
+    struct ct_diff d = {.v = {v->before, v}, .is_usual = !v->options->at_count};
+    compare(&d);
+    if (v->options->json)
+        ct_diff_print_json(&d);
+    else
+        ct_diff_print_text(&d);
+    free_diff(&d);
+    return CT_EXIT_OK;
+}
