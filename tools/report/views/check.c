@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "views/document.h"
-#include "views/event_names.h"
+#include "read/event_names.h"
 #include "views/trace_state.h"
 
 struct findings {

@@ -6,7 +6,7 @@
 
 #include "replay/torch_settings.h"
 #include "views/account_json.h"
-#include "views/event_names.h"
+#include "read/event_names.h"
 #include "views/pool_json.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "views/document.h"
-#include "views/event_names.h"
+#include "read/event_names.h"
 #include "views/label.h"
 
 static const struct {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "views/document.h"
-#include "views/event_names.h"
+#include "read/event_names.h"
 #include "views/print.h"
 #include "views/trace_state.h"
 
