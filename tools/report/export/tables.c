@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "analyze/phase_follow.h"
 #include "export/frame_table.h"
 #include "read/event_names.h"
 
@@ -12,21 +13,13 @@ static const struct ct_table_column columns[] = {
 #include "export/tables.def"
 };
 
-// The columns of all tables are numbered one behind the other; FIRST_ is a table's first one.
-enum {
-#define CT_EXPORT_TABLE(name, help) FIRST_##name, BEFORE_##name = FIRST_##name - 1,
-#define CT_EXPORT_COLUMN(table, name, type, help) table##_##name,
-#include "export/tables.def"
-    COLUMNS
-};
-
 static const struct {
     const char *name, *help;
     unsigned first;
 } tables[CT_TABLES + 1] = {
-#define CT_EXPORT_TABLE(name, help) {#name, help, FIRST_##name},
+#define CT_EXPORT_TABLE(name, help) {#name, help, CT_FIRST_##name},
 #include "export/tables.def"
-    {NULL, NULL, COLUMNS},
+    {NULL, NULL, CT_CELLS},
 };
 
 struct ct_table ct_tables_get(enum ct_export_table table) {
@@ -41,8 +34,9 @@ struct writer {
     unsigned set;
     void (*row)(void *user, enum ct_export_table table, const struct ct_cell *cells);
     void *user;
-    struct ct_cell cells[COLUMNS];
+    struct ct_cell cells[CT_CELLS];
     char trace[17];
+    struct ct_phase_follow follow;
     char texts[TEXTS][CT_EXPORT_NAME];
     struct last_memory {
         uint64_t live, tracked, used, total, blocks, allocated, reserved;
@@ -87,7 +81,7 @@ static void put_thread(struct writer *w, unsigned column, uint32_t thread) {
         put_number(w, column, w->x->trace->definitions.threads[thread].tid);
 }
 
-// The columns `phase`, `component`, `stack_id` and `site` of a stack; `component` may be COLUMNS.
+// The columns `phase`, `component`, `stack_id` and `site` of a stack; `component` may be CT_CELLS.
 static void put_stack(struct writer *w, uint32_t stack, unsigned phase, unsigned component,
                       unsigned id, unsigned site) {
     if (!stack)
@@ -97,7 +91,7 @@ static void put_stack(struct writer *w, uint32_t stack, unsigned phase, unsigned
     const struct ct_phase_at at = ct_phases_find(w->x->phases, stack);
     if (at.phase)
         put_text(w, phase, ct_phase_name(at.phase));
-    if (component != COLUMNS)
+    if (component != CT_CELLS)
         put_text(w, component, ct_component_name(ct_phases_find_component(w->x->phases, stack)));
 }
 
@@ -123,50 +117,50 @@ static void put_live_at(struct writer *w, const struct ct_allocation_row *row) {
     const struct ct_device_scan *d = &w->x->scan.device[ct_device_to_index(row->device)];
     const struct ct_oom_event *crossing = ct_scan_find_crossing(&w->x->scan);
     if (d->peak_known)
-        put_number(w, allocations_live_at_peak,
+        put_number(w, CT_COLUMN_allocations_live_at_peak,
                    (uint64_t)ct_allocation_row_is_live_at(row, d->peak_event));
     if (crossing)
-        put_number(w, allocations_live_at_oom,
+        put_number(w, CT_COLUMN_allocations_live_at_oom,
                    (uint64_t)ct_allocation_row_is_live_at(row, crossing->event));
-    put_number(w, allocations_live_at_end, row->end == CT_ROW_LIVE);
+    put_number(w, CT_COLUMN_allocations_live_at_end, row->end == CT_ROW_LIVE);
 }
 
 static void put_end(struct writer *w, const struct ct_allocation_row *row) {
-    put_text(w, allocations_end, ct_row_end_name(row->end));
+    put_text(w, CT_COLUMN_allocations_end, ct_row_end_name(row->end));
     if (row->end != CT_ROW_FREED && row->end != CT_ROW_REPLACED)
         return;
-    put_number(w, allocations_end_event, row->end_event);
-    put_number(w, allocations_end_ns, row->end_t_ns);
+    put_number(w, CT_COLUMN_allocations_end_event, row->end_event);
+    put_number(w, CT_COLUMN_allocations_end_ns, row->end_t_ns);
     if (!row->is_sum)
-        put_number(w, allocations_lifetime_ns,
+        put_number(w, CT_COLUMN_allocations_lifetime_ns,
                    row->end_t_ns > row->t_ns ? row->end_t_ns - row->t_ns : 0);
     if (row->end_stack)
-        put_number(w, allocations_end_stack_id, row->end_stack);
+        put_number(w, CT_COLUMN_allocations_end_stack_id, row->end_stack);
 }
 
 static void write_allocation(void *user, const struct ct_allocation_row *row) {
     struct writer *w = user;
     begin_row(w, CT_TABLE_allocations);
-    put_text(w, allocations_kind,
+    put_text(w, CT_COLUMN_allocations_kind,
              row->is_block     ? "block"
              : row->is_segment ? "segment"
                                : "allocation");
     if (!row->is_sum) {
-        put_number(w, allocations_event, row->event);
-        put_number(w, row->is_handle ? allocations_handle : allocations_address, row->key);
-        put_number(w, allocations_alloc_ns, row->t_ns);
-        put_utc(w, allocations_alloc_utc_ns, row->t_ns);
+        put_number(w, CT_COLUMN_allocations_event, row->event);
+        put_number(w, row->is_handle ? CT_COLUMN_allocations_handle : CT_COLUMN_allocations_address, row->key);
+        put_number(w, CT_COLUMN_allocations_alloc_ns, row->t_ns);
+        put_utc(w, CT_COLUMN_allocations_alloc_utc_ns, row->t_ns);
     }
-    put_device(w, allocations_device, row->device);
-    put_number(w, allocations_bytes, row->bytes);
-    put_number(w, allocations_count, row->count);
+    put_device(w, CT_COLUMN_allocations_device, row->device);
+    put_number(w, CT_COLUMN_allocations_bytes, row->bytes);
+    put_number(w, CT_COLUMN_allocations_count, row->count);
     put_end(w, row);
     put_live_at(w, row);
-    put_text(w, allocations_space, ct_event_names_space(row->space));
-    put_string(w, allocations_api, row->api, 0);
-    put_thread(w, allocations_tid, row->thread);
-    put_stack(w, row->stack, allocations_phase, allocations_component, allocations_stack_id,
-              allocations_site);
+    put_text(w, CT_COLUMN_allocations_space, ct_event_names_space(row->space));
+    put_string(w, CT_COLUMN_allocations_api, row->api, 0);
+    put_thread(w, CT_COLUMN_allocations_tid, row->thread);
+    put_stack(w, row->stack, CT_COLUMN_allocations_phase, CT_COLUMN_allocations_component, CT_COLUMN_allocations_stack_id,
+              CT_COLUMN_allocations_site);
     end_row(w, CT_TABLE_allocations);
 }
 
@@ -174,31 +168,31 @@ static void write_allocation(void *user, const struct ct_allocation_row *row) {
 
 #define PUT_NUMBER(column, member) \
     if (CT_HAS(e, member))         \
-    put_number(w, events_##column, e->member)
+    put_number(w, CT_COLUMN_events_##column, e->member)
 
 static void write_event(struct writer *w, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     const struct ct_definitions *n = &w->x->trace->definitions;
     begin_row(w, CT_TABLE_events);
-    put_number(w, events_event, number);
-    put_number(w, events_t_ns, e->t_ns);
-    put_utc(w, events_utc_ns, e->t_ns);
-    put_thread(w, events_tid, CT_HAS(e, thread) ? e->thread : 0);
-    put_string(w, events_thread_name, n->threads[CT_HAS(e, thread) ? e->thread : 0].name, 0);
+    put_number(w, CT_COLUMN_events_event, number);
+    put_number(w, CT_COLUMN_events_t_ns, e->t_ns);
+    put_utc(w, CT_COLUMN_events_utc_ns, e->t_ns);
+    put_thread(w, CT_COLUMN_events_tid, CT_HAS(e, thread) ? e->thread : 0);
+    put_string(w, CT_COLUMN_events_thread_name, n->threads[CT_HAS(e, thread) ? e->thread : 0].name, 0);
     if (CT_HAS(e, device)) {
-        put_signed(w, events_device, e->device);
-        put_number(w, events_live_bytes, r->live.device[ct_event_device_index(e)].live_bytes);
+        put_signed(w, CT_COLUMN_events_device, e->device);
+        put_number(w, CT_COLUMN_events_live_bytes, r->live.device[ct_event_device_index(e)].live_bytes);
     }
-    put_text(w, events_op, ct_event_names_op(e->op));
-    put_string(w, events_api, CT_HAS(e, api) ? e->api : 0, 1);
+    put_text(w, CT_COLUMN_events_op, ct_event_names_op(e->op));
+    put_string(w, CT_COLUMN_events_api, CT_HAS(e, api) ? e->api : 0, 1);
     if (CT_HAS(e, result))
-        put_signed(w, events_result, e->result);
+        put_signed(w, CT_COLUMN_events_result, e->result);
     PUT_NUMBER(bytes, bytes);
     PUT_NUMBER(address, ptr);
     PUT_NUMBER(handle, handle);
     PUT_NUMBER(stream, stream);
     PUT_NUMBER(pool, pool);
-    put_text(w, events_space, CT_HAS(e, space) ? ct_event_names_space(e->space) : NULL);
+    put_text(w, CT_COLUMN_events_space, CT_HAS(e, space) ? ct_event_names_space(e->space) : NULL);
     PUT_NUMBER(duration_ns, duration_ns);
     PUT_NUMBER(free_bytes, free_bytes);
     PUT_NUMBER(total_bytes, total_bytes);
@@ -206,10 +200,13 @@ static void write_event(struct writer *w, const struct ct_replay *r, const struc
     PUT_NUMBER(reserved_bytes, reserved_bytes);
     PUT_NUMBER(allocated_bytes, allocated_bytes);
     PUT_NUMBER(used_bytes, used_bytes);
-    put_string(w, events_text, CT_HAS(e, text) ? e->text : 0, 2);
+    put_string(w, CT_COLUMN_events_text, CT_HAS(e, text) ? e->text : 0, 2);
+    const struct ct_phase_at at = ct_phase_follow_event(&w->follow, e);
+    if (at.phase)
+        put_text(w, CT_COLUMN_events_phase, ct_phase_name(at.phase));
     if (CT_HAS(e, stack) && e->stack) {
-        put_number(w, events_stack_id, e->stack);
-        put_text(w, events_site, ct_export_site(w->x, e->stack));
+        put_number(w, CT_COLUMN_events_stack_id, e->stack);
+        put_text(w, CT_COLUMN_events_site, ct_export_site(w->x, e->stack));
     }
     end_row(w, CT_TABLE_events);
 }
@@ -232,23 +229,23 @@ static void write_memory(struct writer *w, const struct ct_replay *r, const stru
         return;
     w->last[index] = now;
     begin_row(w, CT_TABLE_memory);
-    put_device(w, memory_device, index);
-    put_number(w, memory_event, number);
-    put_number(w, memory_t_ns, e->t_ns);
-    put_utc(w, memory_utc_ns, e->t_ns);
-    put_number(w, memory_live_bytes, d->live_bytes);
-    put_number(w, memory_tracked_bytes, split.tracked);
+    put_device(w, CT_COLUMN_memory_device, index);
+    put_number(w, CT_COLUMN_memory_event, number);
+    put_number(w, CT_COLUMN_memory_t_ns, e->t_ns);
+    put_utc(w, CT_COLUMN_memory_utc_ns, e->t_ns);
+    put_number(w, CT_COLUMN_memory_live_bytes, d->live_bytes);
+    put_number(w, CT_COLUMN_memory_tracked_bytes, split.tracked);
     if (split.used_known) {
-        put_number(w, memory_used_bytes, split.used);
-        put_number(w, memory_free_bytes, split.free);
-        put_number(w, memory_total_bytes, split.total);
-        put_number(w, memory_used_is_inferred, split.moved_on != 0);
+        put_number(w, CT_COLUMN_memory_used_bytes, split.used);
+        put_number(w, CT_COLUMN_memory_free_bytes, split.free);
+        put_number(w, CT_COLUMN_memory_total_bytes, split.total);
+        put_number(w, CT_COLUMN_memory_used_is_inferred, split.moved_on != 0);
     }
     if (r->live.has_blocks)
-        put_number(w, memory_block_bytes, d->block_bytes);
+        put_number(w, CT_COLUMN_memory_block_bytes, d->block_bytes);
     if (d->reported) {
-        put_number(w, memory_torch_allocated_bytes, d->reported_allocated);
-        put_number(w, memory_torch_reserved_bytes, d->reported_reserved);
+        put_number(w, CT_COLUMN_memory_torch_allocated_bytes, d->reported_allocated);
+        put_number(w, CT_COLUMN_memory_torch_reserved_bytes, d->reported_reserved);
     }
     end_row(w, CT_TABLE_memory);
 }
@@ -289,17 +286,17 @@ static void write_holding(struct writer *w, const struct ct_export_held *held,
                           const struct ct_holding *h, enum ct_moment_kind kind) {
     char label[CT_EXPORT_NAME];
     begin_row(w, CT_TABLE_sites);
-    put_text(w, sites_moment, ct_moment_kind_name(kind));
-    put_number(w, sites_t_ns, held->moment.t_ns);
-    put_device(w, sites_device, held->device);
-    put_text(w, sites_kind, ct_holding_kind_name(h->kind));
-    put_number(w, sites_bytes, h->bytes);
-    put_number(w, sites_count, h->count);
+    put_text(w, CT_COLUMN_sites_moment, ct_moment_kind_name(kind));
+    put_number(w, CT_COLUMN_sites_t_ns, held->moment.t_ns);
+    put_device(w, CT_COLUMN_sites_device, held->device);
+    put_text(w, CT_COLUMN_sites_kind, ct_holding_kind_name(h->kind));
+    put_number(w, CT_COLUMN_sites_bytes, h->bytes);
+    put_number(w, CT_COLUMN_sites_count, h->count);
     if (h->oldest_ns)
-        put_number(w, sites_oldest_ns, h->oldest_ns);
+        put_number(w, CT_COLUMN_sites_oldest_ns, h->oldest_ns);
     ct_site_groups_label(w->x->sites, h->kind, h->stack, label, sizeof label);
-    put_stack(w, h->stack, sites_phase, sites_component, sites_stack_id, sites_site);
-    put_text(w, sites_site, label);
+    put_stack(w, h->stack, CT_COLUMN_sites_phase, CT_COLUMN_sites_component, CT_COLUMN_sites_stack_id, CT_COLUMN_sites_site);
+    put_text(w, CT_COLUMN_sites_site, label);
     end_row(w, CT_TABLE_sites);
 }
 
@@ -325,29 +322,29 @@ static void write_incident(struct writer *w, size_t k) {
     const struct ct_oom_event *o = ct_incidents_head(&s->incidents, k);
     const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     begin_row(w, CT_TABLE_failed);
-    put_number(w, failed_event, o->event);
-    put_number(w, failed_t_ns, o->t_ns);
-    put_utc(w, failed_utc_ns, o->t_ns);
-    put_device(w, failed_device, o->device);
+    put_number(w, CT_COLUMN_failed_event, o->event);
+    put_number(w, CT_COLUMN_failed_t_ns, o->t_ns);
+    put_utc(w, CT_COLUMN_failed_utc_ns, o->t_ns);
+    put_device(w, CT_COLUMN_failed_device, o->device);
     if (o->bytes_known) {
-        put_number(w, failed_bytes, o->bytes);
-        put_number(w, failed_recovered, incident->recovered != 0);
+        put_number(w, CT_COLUMN_failed_bytes, o->bytes);
+        put_number(w, CT_COLUMN_failed_recovered, incident->recovered != 0);
     }
     if (o->reading_known) {
-        put_number(w, failed_free_bytes, o->free);
-        put_number(w, failed_total_bytes, o->total);
+        put_number(w, CT_COLUMN_failed_free_bytes, o->free);
+        put_number(w, CT_COLUMN_failed_total_bytes, o->total);
     }
-    put_number(w, failed_live_bytes, o->live_bytes);
-    put_number(w, failed_calls, incident->parts);
-    put_number(w, failed_crossed, crossing && crossing->event == o->event);
-    put_number(w, failed_retried, incident->retried != 0);
-    put_string(w, failed_api, o->api, 0);
+    put_number(w, CT_COLUMN_failed_live_bytes, o->live_bytes);
+    put_number(w, CT_COLUMN_failed_calls, incident->parts);
+    put_number(w, CT_COLUMN_failed_crossed, crossing && crossing->event == o->event);
+    put_number(w, CT_COLUMN_failed_retried, incident->retried != 0);
+    put_string(w, CT_COLUMN_failed_api, o->api, 0);
     if (o->result_known)
-        put_signed(w, failed_result, o->result);
-    put_thread(w, failed_tid, o->thread);
-    put_stack(w, o->stack, failed_phase, COLUMNS, failed_stack_id, failed_site);
+        put_signed(w, CT_COLUMN_failed_result, o->result);
+    put_thread(w, CT_COLUMN_failed_tid, o->thread);
+    put_stack(w, o->stack, CT_COLUMN_failed_phase, CT_CELLS, CT_COLUMN_failed_stack_id, CT_COLUMN_failed_site);
     if (o->phase.phase)
-        put_text(w, failed_phase, ct_phase_name(o->phase.phase));
+        put_text(w, CT_COLUMN_failed_phase, ct_phase_name(o->phase.phase));
     end_row(w, CT_TABLE_failed);
 }
 
@@ -363,20 +360,20 @@ static void write_frame(struct writer *w, uint32_t stack, uint32_t depth, uint32
     const struct ct_frame_names names = ct_frame_names_get(&a, label, sizeof label);
     const int is_native = f->kind == CT_FRAME_NATIVE;
     begin_row(w, CT_TABLE_stacks);
-    put_number(w, stacks_stack_id, stack);
-    put_number(w, stacks_depth, depth);
-    put_text(w, stacks_kind, f->kind <= CT_FRAME_THREAD ? kinds[f->kind] : "unknown");
+    put_number(w, CT_COLUMN_stacks_stack_id, stack);
+    put_number(w, CT_COLUMN_stacks_depth, depth);
+    put_text(w, CT_COLUMN_stacks_kind, f->kind <= CT_FRAME_THREAD ? kinds[f->kind] : "unknown");
     ct_export_text(w->texts[0], names.function.at, names.function.length);
-    put_text(w, stacks_function, w->texts[0]);
+    put_text(w, CT_COLUMN_stacks_function, w->texts[0]);
     if (!is_native || location < f->location_count)
-        put_string(w, stacks_file, names.file, 1);
+        put_string(w, CT_COLUMN_stacks_file, names.file, 1);
     if (names.line)
-        put_number(w, stacks_line, names.line);
+        put_number(w, CT_COLUMN_stacks_line, names.line);
     if (is_native) {
-        put_string(w, stacks_module, n->modules[f->module].path, 2);
-        put_number(w, stacks_offset, f->offset);
+        put_string(w, CT_COLUMN_stacks_module, n->modules[f->module].path, 2);
+        put_number(w, CT_COLUMN_stacks_offset, f->offset);
     }
-    put_number(w, stacks_hidden,
+    put_number(w, CT_COLUMN_stacks_hidden,
                (uint64_t)ct_call_sites_hides_frame(w->x->sites, n->nodes[node].frame));
     end_row(w, CT_TABLE_stacks);
 }
@@ -402,30 +399,30 @@ static void write_device(struct writer *w, int index) {
     const struct ct_string *name;
     char key[40];
     begin_row(w, CT_TABLE_devices);
-    put_device(w, devices_device, index);
+    put_device(w, CT_COLUMN_devices_device, index);
     (void)snprintf(key, sizeof key, "device.%d.name", index);
     if ((name = ct_definitions_info(&w->x->trace->definitions, key))) {
         ct_export_text(w->texts[0], name->at, name->length);
-        put_text(w, devices_name, w->texts[0]);
+        put_text(w, CT_COLUMN_devices_name, w->texts[0]);
     }
     if (split.used_known)
-        put_number(w, devices_total_bytes, split.total);
+        put_number(w, CT_COLUMN_devices_total_bytes, split.total);
     if (d->peak_known) {
-        put_number(w, devices_peak_bytes, d->peak_bytes);
-        put_number(w, devices_peak_event, d->peak_event);
-        put_number(w, devices_peak_ns, d->peak_t_ns);
+        put_number(w, CT_COLUMN_devices_peak_bytes, d->peak_bytes);
+        put_number(w, CT_COLUMN_devices_peak_event, d->peak_event);
+        put_number(w, CT_COLUMN_devices_peak_ns, d->peak_t_ns);
     }
-    put_number(w, devices_live_bytes, live->live_bytes);
-    put_number(w, devices_live_count, live->live_allocations);
-    put_number(w, devices_block_bytes, live->block_bytes);
-    put_number(w, devices_block_count, live->blocks);
+    put_number(w, CT_COLUMN_devices_live_bytes, live->live_bytes);
+    put_number(w, CT_COLUMN_devices_live_count, live->live_allocations);
+    put_number(w, CT_COLUMN_devices_block_bytes, live->block_bytes);
+    put_number(w, CT_COLUMN_devices_block_count, live->blocks);
     end_row(w, CT_TABLE_devices);
 }
 
 static void write_fact(struct writer *w, const char *key, const char *value) {
     begin_row(w, CT_TABLE_info);
-    put_text(w, info_key, key);
-    put_text(w, info_value, value);
+    put_text(w, CT_COLUMN_info_key, key);
+    put_text(w, CT_COLUMN_info_value, value);
     end_row(w, CT_TABLE_info);
 }
 
@@ -465,6 +462,7 @@ void ct_tables_write(struct ct_export *x, unsigned set,
     w->set = set;
     w->row = row;
     w->user = user;
+    w->follow.phases = x->phases;
     (void)snprintf(w->trace, sizeof w->trace, "%016" PRIx64, x->trace->index.trace_id);
     if (is_asked(w, CT_TABLE_info))
         write_info(w);
@@ -478,5 +476,6 @@ void ct_tables_write(struct ct_export *x, unsigned set,
     write_passed(w);
     if (is_asked(w, CT_TABLE_stacks))
         write_stacks(w);
+    ct_phase_follow_free(&w->follow);
     free(w);
 }

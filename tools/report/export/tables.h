@@ -12,6 +12,16 @@ enum ct_export_table {
     CT_TABLES
 };
 
+// The columns of all tables are numbered one behind the other; CT_FIRST_ is a table's first one.
+enum {
+#define CT_EXPORT_TABLE(name, help) CT_FIRST_##name, CT_BEFORE_##name = CT_FIRST_##name - 1,
+#define CT_EXPORT_COLUMN(table, name, type, help) CT_COLUMN_##table##_##name,
+#include "export/tables.def"
+    CT_CELLS
+};
+// The cell of a column in a row.
+#define CT_CELL(cells, table, name) (&(cells)[CT_COLUMN_##table##_##name - CT_FIRST_##table])
+
 enum ct_cell_type { CT_CELL_NUMBER, CT_CELL_ADDRESS, CT_CELL_TEXT, CT_CELL_FLAG };
 
 struct ct_table_column {

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""export: each format is parsed with Python's own library and compared with lifetimes.py, which reads the trace by itself,
+and with the figures of top and summary."""
+import collections
+import csv
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import sources  # noqa: E402
+from lifetimes import Lifetimes  # noqa: E402
+from sources import export  # noqa: E402
+from tap import PLAIN, REPORT, case, check, equal, main, report  # noqa: E402
+
+MOMENTS = ("oom", "peak", "end")
+TABLES = "allocations events memory sites failed stacks devices info".split()
+NUMBERS = {"event", "device", "bytes", "count", "alloc_ns", "end_event", "end_ns", "lifetime_ns", "live_at_peak", "live_at_oom",
+           "live_at_end", "t_ns", "peak_bytes", "live_bytes", "live_count", "stack_id", "depth", "line", "result", "tid"}
+
+
+def read_csv(path, table, *options):
+    text = export(path, "csv", "--table=" + table, *options).decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+    return [{k: None if v == "" else int(v) if k in NUMBERS else v for k, v in row.items()} for row in rows]
+
+
+def said(*arguments):
+    """What the report says in JSON, also of a trace whose end is missing."""
+    code, out, error = report(*arguments, "--json")
+    check(code in (0, 4), error)
+    return json.loads(out)
+
+
+def top(path, moment):
+    """What top says that each device holds, in bytes."""
+    return {d["ordinal"]: d["bytes"] for d in said("top", "--at=" + moment, path)["devices"] or []}
+
+
+def has_oom(path):
+    return said("summary", path)["crossing"] is not None
+
+
+def moments(path):
+    return MOMENTS if has_oom(path) else MOMENTS[1:]
+
+
+def plain(text):
+    """Without the apostrophe before what a spreadsheet would compute."""
+    return text[1:] if text[:1] == "'" and text[1:2] in tuple("=+-@") else text
+
+
+def add_up(pairs):
+    sums = collections.Counter()
+    for key, value in pairs:
+        sums[key] += value
+    return dict(sums)
+
+
+def not_empty(sums):
+    return {k: v for k, v in sums.items() if v}
+
+
+@case("csv: the rows of allocations are those of a second reader of the file, with their lifetimes")
+def lifetimes():
+    count = 0
+    for path in sources.whole():
+        model = Lifetimes(path)
+        want = sorted(((r["kind"], r["device"], r["key"], r["bytes"], r["event"], r["t_ns"], r["end_event"], r["end_t_ns"])
+                       for r in model.rows), key=str)
+        got = sorted((("block" if r["kind"] == "block" else "memory", r["device"], int(r["address"] or r["handle"], 16), r["bytes"],
+                       r["event"], r["alloc_ns"], r["end_event"], r["end_ns"]) for r in read_csv(path, "allocations")), key=str)
+        equal(got, want, os.path.basename(path))
+        count += len(got)
+    return "%d rows" % count
+
+
+@case("csv: what was live at a moment sums up to the figures of top and of a second reader")
+def live_at():
+    for path in sources.whole():
+        rows = read_csv(path, "allocations")
+        for moment in moments(path):
+            got = add_up((r["device"], r["bytes"]) for r in rows if r["kind"] != "block" and r["live_at_" + moment])
+            equal(not_empty(got), not_empty(top(path, moment)), "%s at %s" % (os.path.basename(path), moment))
+        model = Lifetimes(path)
+        got = add_up((r["device"], r["bytes"]) for r in rows if r["kind"] != "block" and r["live_at_peak"])
+        equal(not_empty(got), not_empty({d: v[0] for d, v in model.peak.items()}), path)
+
+
+@case("a trace with gaps: an allocation has one row, and those that live at the end sum up to what top says")
+def gaps():
+    for path in sources.broken():
+        rows = read_csv(path, "allocations")
+        ids = [(r["event"], r["kind"] == "block") for r in rows if r["event"] is not None]
+        equal(len(ids), len(set(ids)), path)
+        for moment in ("peak", "end"):
+            got = add_up((r["device"], r["bytes"]) for r in rows if r["kind"] != "block" and r["live_at_" + moment])
+            equal(not_empty(got), not_empty(top(path, moment)), "%s at %s" % (path, moment))
+
+
+@case("csv: kinds: a segment holds blocks, and no block lies in an allocation")
+def kinds():
+    for path in [sources.pools(1), sources.pools(2)]:
+        rows = read_csv(path, "allocations")
+        blocks = [(int(r["address"], 16), r["alloc_ns"]) for r in rows if r["kind"] == "block"]
+        check(blocks)
+        for r in rows:
+            if r["kind"] == "block":
+                continue
+            start, end = int(r["address"], 16), r["end_ns"] or 1 << 63
+            holds = any(start <= at < start + r["bytes"] and r["alloc_ns"] <= t <= end for at, t in blocks)
+            equal(r["kind"], "segment" if holds else "allocation", "%s %s" % (path, r))
+
+
+@case("csv and ndjson have the same rows, for each table of each trace")
+def ndjson():
+    for path in sources.whole()[:10] + sources.broken():
+        for table in TABLES:
+            lines = [json.loads(line) for line in export(path, "ndjson", "--table=" + table).decode().split("\n")[:-1]]
+            rows = list(csv.DictReader(io.StringIO(export(path, "csv", "--table=" + table).decode(), newline=""), strict=True))
+            equal(len(lines), len(rows), table)
+            for line, row in zip(lines, rows):
+                equal(list(line), list(row), table)
+                for key, value in line.items():
+                    equal(plain(row[key]), "" if value is None else str(value), "%s %s" % (table, key))
+
+
+@case("the events of csv are those of dump")
+def events():
+    for path in sources.whole() + sources.broken():
+        want = [json.loads(line) for line in report("dump", "--json", path)[1].splitlines()]
+        got = read_csv(path, "events")
+        equal(len(got), len(want), path)
+        for g, w in zip(got, want):
+            for key, other in (("event", "event"), ("t_ns", "t_ns"), ("tid", "tid"), ("device", "device"), ("op", "op"),
+                               ("result", "result"), ("bytes", "bytes"), ("address", "ptr"), ("handle", "handle")):
+                equal(g[key], w[other], "%s event %d %s" % (path, w["event"], key))
+
+
+def fold(text):
+    """Device and bytes of each line, as flamegraph.pl splits it; a stack is there once."""
+    seen = set()
+    for line in text.split("\n")[:-1]:
+        stack, count = line.rsplit(" ", 1)
+        check(stack not in seen, line)
+        seen.add(stack)
+        yield int(stack.split(";")[0].replace("GPU ", "").replace("unknown", "-1")), int(count), stack.split(";")[1:]
+
+
+@case("folded: the lines of a device sum up to the bytes of top at the same moment, and are sorted")
+def folded():
+    for path in sources.whole() + sources.broken():
+        for moment in moments(path):
+            text = export(path, "folded", "--at=" + moment).decode()
+            got = add_up((device, count) for device, count, _ in fold(text))
+            equal(not_empty(got), not_empty(top(path, moment)), "%s at %s" % (path, moment))
+            stacks = [line.rsplit(" ", 1)[0].encode() for line in text.split("\n")[:-1]]
+            equal(stacks, sorted(stacks))
+
+
+@case("folded: the frames are those that dump does not hide, outermost first")
+def folded_frames():
+    for name in ("refused", "recovered"):
+        path = sources.golden(name)
+        want = collections.Counter()
+        model = Lifetimes(path)
+        stacks = {e["event"]: e["stack"] for e in map(json.loads, report("dump", "--json", path)[1].splitlines())}
+        for r in model.rows:
+            frames = [f for f in reversed(stacks[r["event"]] or []) if not f["hidden"]]
+            if r["end_event"] is None and frames and all(f["name"] and not f["inlined"] for f in frames):
+                want[tuple(f["name"].split("(")[0] for f in frames)] += r["bytes"]
+        lines = collections.Counter()
+        for _, count, frames in fold(export(path, "folded", "--at=end").decode()):
+            lines[tuple(f.split(" (")[0].split(" ")[-1] for f in frames)] += count
+        check(want, name)
+        for stack, size in want.items():
+            equal(lines[stack], size, "%s %s" % (name, stack))
+
+
+def profiles(path):
+    """Of speedscope: title -> [(names outermost first, bytes)]."""
+    document = json.loads(export(path, "speedscope"))
+    frames = document["shared"]["frames"]
+    out = {}
+    for p in document["profiles"]:
+        equal((p["type"], p["unit"], p["startValue"], len(p["samples"])), ("sampled", "bytes", 0, len(p["weights"])))
+        equal(p["endValue"], sum(p["weights"]))
+        check(p["name"] not in out, p["name"])
+        out[p["name"]] = [([frames[i] for i in s], w) for s, w in zip(p["samples"], p["weights"])]
+    return out
+
+
+@case("speedscope: the profiles sum up to top at each moment, and to all that stats says was allocated")
+def speedscope():
+    title = {"oom": "live at the OOM", "peak": "live at the peak", "end": "live at the end"}
+    for path in sources.whole() + sources.broken():
+        of = profiles(path)
+        for moment in moments(path):
+            for device, held in top(path, moment).items():
+                name = "GPU %s: %s" % ("unknown" if device is None else device, title[moment])
+                equal(sum(w for _, w in of[name]), held, "%s %s" % (path, name))
+        for device in said("stats", path)["devices"] or []:
+            name = "GPU %s: allocated in all, freed or not" % device["ordinal"]
+            if name in of and not device["blocks"]["allocated"]["count"]:
+                equal(sum(w for _, w in of[name]), device["allocations"]["allocated"]["bytes"], "%s %s" % (path, name))
+
+
+@case("the sites of csv sum up to top, to the byte and by kind")
+def sites():
+    for path in sources.whole() + sources.broken():
+        rows = read_csv(path, "sites")
+        for moment in moments(path):
+            devices = said("top", "--at=" + moment, path)["devices"] or []
+            want = add_up(((d["ordinal"], s["kind"], s["site"]), s["bytes"]) for d in devices for s in d["sites"])
+            got = add_up(((r["device"], r["kind"], plain(r["site"])), r["bytes"]) for r in rows if r["moment"] == moment)
+            equal(not_empty(got), not_empty(want), "%s %s" % (path, moment))
+
+
+@case("failed requests, devices and memory agree with summary and oom")
+def others():
+    for path in sources.whole():
+        summary = said("summary", path)
+        failed = read_csv(path, "failed")
+        equal(len(failed), len(said("oom", path)["incidents"]), path)
+        equal([r["event"] for r in failed if r["crossed"] == "1"], [summary["crossing"]["event"]] if summary["crossing"] else [], path)
+        devices = {r["device"]: r for r in read_csv(path, "devices")}
+        last = {int(r["device"]): r for r in read_csv(path, "memory")}
+        for d in summary["devices"]:
+            mine = devices[d["ordinal"]]
+            equal((mine["peak_bytes"], mine["live_bytes"]), (d["peak_bytes"], d["live_bytes"]), path)
+            equal(int(last[d["ordinal"]]["live_bytes"]), d["live_bytes"], path)
+
+
+@case("names of a stranger stay in their field, and no control character is in a file")
+def names():
+    path = sources.hostile()
+    rows = read_csv(path, "allocations")
+    equal(len(rows), len(sources.NASTY))
+    for form, options in [("folded", []), ("speedscope", []), *[(f, ["--table=" + t]) for f in ("csv", "ndjson") for t in TABLES]]:
+        data = export(path, form, *options)
+        data.decode("utf-8")
+        bad = [b for b in data if (b < 32 and b != 10) or b == 127]
+        check(not bad, "%s %s: %s" % (form, options, bad[:5]))
+        check("\u202e" not in data.decode() and "\\u202e" not in data.decode(), form)
+        check(max(map(len, data.split(b"\n"))) < 60000 or form == "speedscope", form)
+    for table in TABLES:
+        for row in csv.reader(io.StringIO(export(path, "csv", "--table=" + table).decode(), newline="")):
+            for field in row:
+                check(field[:1] not in ("=", "+", "@"), field)
+    for line in export(path, "folded", "--at=end").decode().split("\n")[:-1]:
+        check(line.count(";") <= 2, line)  # the device and two frames, of which one may be hidden
+
+
+@case("a range and a device restrict the rows; the moment is chosen by --at")
+def ranges():
+    path = sources.golden("refused")
+    model = Lifetimes(path)
+    cut = model.rows[60]["t_ns"]
+    start = 50 * 10**9
+    text = "%.9f" % ((cut - start) / 1e9)
+    got = read_csv(path, "allocations", "--to=" + text)
+    equal(len(got), len([r for r in model.rows if r["t_ns"] <= cut]))
+    equal(sum(c for _, c, _ in fold(export(path, "folded", "--at=" + text).decode())),
+          sum(r["bytes"] for r in model.rows if r["t_ns"] <= cut))
+    equal(read_csv(path, "allocations", "--device=7"), [])
+
+
+@case("a format refuses the options that it has no use for, and a wrong name lists the right ones")
+def refusals():
+    path = sources.golden("refused")
+    for options, word in [(["--format=folded", "--table=events"], b"--format=folded has no use"),
+                          (["--format=csv", "--events=7"], b"--format=csv has no use"),
+                          (["--format=torch", "--at=end"], b"--format=torch has no use"),
+                          (["--format=speedscope", "--at=end"], b"--format=speedscope has no use"),
+                          (["--format=nonsense"], b"torch|folded|speedscope|csv|ndjson"),
+                          (["--format=csv", "--table=x"], b"allocations|events|memory|sites|failed|stacks|devices|info")]:
+        code, _, error = report("export", *options, "-o", os.path.join(sources.FOLDER, "none"), path)
+        equal(code, 2, options)
+        check(word in error, error)
+        check(not os.path.exists(os.path.join(sources.FOLDER, "none")))
+
+
+FORMATS = ("folded", "speedscope", "csv", "ndjson")
+
+
+@case("a file is replaced only with --force, is private, and appears only when it is complete")
+def files():
+    path = sources.pools(1)
+    for form in FORMATS:
+        out = os.path.join(sources.FOLDER, "mine." + form)
+        equal(report("export", "--format=" + form, "-o", out, path)[0], 0)
+        equal(os.stat(out).st_mode & 0o777, 0o600, form)
+        with open(out, "rb") as f:
+            before = f.read()
+        code, _, error = report("export", "--format=" + form, "-o", out, path)
+        equal(code, 2)
+        check(b"exists already; --force" in error, error)
+        done = subprocess.run([REPORT, "export", "--format=" + form, "--force", "-o", out, path], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=PLAIN, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)))
+        equal((done.returncode, b"cannot be written" in done.stderr), (5, True), form + done.stderr.decode())
+        with open(out, "rb") as f:
+            equal(f.read(), before, form)
+    equal([n for n in os.listdir(sources.FOLDER) if ".part" in n], [])
+
+
+@case("a full device ends with exit code 5 and one line")
+def full():
+    path = sources.pools(1)
+    for form in FORMATS:
+        code, _, error = report("export", "--format=" + form, "--force", "-o", "/dev/full", path)
+        equal((code, error.count(b"\n")), (5, 1), "%s %s" % (form, error))
+
+
+@case("the same trace gives the same bytes")
+def stable():
+    path = sources.pools(2)
+    for form in FORMATS:
+        equal(export(path, form), export(path, form), form)
+
+
+main()
