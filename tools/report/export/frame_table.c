@@ -45,6 +45,8 @@ void ct_frame_table_free(struct ct_frame_table *t) {
     free(t->list);
     free(t->stack);
     ct_map_free(&t->known);
+    ct_map_free(&t->of_name);
+    ct_names_free(&t->made_up);
 }
 
 static char *copy(const char *text) {
@@ -65,9 +67,7 @@ static uint32_t append(struct ct_frame_table *t, const char *name, const char *f
 }
 
 uint32_t ct_frame_table_add(struct ct_frame_table *t, const char *name) {
-    // Frames of the trace have a key below this bit.
-    uint64_t *at =
-        ct_map_add(&t->known, ct_hash_bytes(name, strlen(name)) | UINT64_C(1) << 63);
+    uint64_t *at = ct_map_add(&t->of_name, ct_names_add(&t->made_up, name));
     if (!*at)
         *at = append(t, name, "", 0, 0) + UINT64_C(1);
     return (uint32_t)(*at - 1);

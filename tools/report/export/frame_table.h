@@ -4,6 +4,7 @@
 #define CT_FRAME_TABLE_H
 
 #include "export/export.h"
+#include "export/names.h"
 
 struct ct_export_frame {
     char *name; // of the function, or of what stands for a missing one; never empty
@@ -16,7 +17,9 @@ struct ct_frame_table {
     struct ct_export *x;
     struct ct_export_frame *list; // 0 and up
     size_t count, room;
-    struct ct_map known; // frame and location, or hash of a label -> position + 1
+    struct ct_map known;     // frame of the trace and location -> position + 1
+    struct ct_names made_up; // names that are no frames of the trace
+    struct ct_map of_name;   // number of such a name -> position + 1
     // Of the last stack: positions in the list, innermost first.
     uint32_t *stack;
     size_t depth, depth_room;

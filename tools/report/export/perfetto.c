@@ -80,7 +80,8 @@ struct perfetto {
     struct ct_message packet, interned, event, part, other;
     struct ct_frame_table table;
     size_t frames_written;
-    struct ct_map stacks, names, threads; // iids of stacks and names; tid -> the end of its last slice
+    struct ct_names names;         // of events: their iids
+    struct ct_map stacks, threads; // stacks that are interned; tid -> the end of its last slice
     uint64_t pid, packets;
     uint64_t counted[CT_DEVICES][COUNTERS]; // last value + 1
     const char *phase;                      // that has begun, or NULL
@@ -278,12 +279,10 @@ static void put_stack(struct perfetto *p, uint32_t stack) {
 
 static void put_name(struct perfetto *p, const char *name) {
     const size_t before = p->names.count;
-    uint64_t *iid = ct_map_add(&p->names, ct_hash_bytes(name, strlen(name)));
-    if (p->names.count != before) {
-        *iid = p->names.count;
-        put_text_number(&p->interned, INTERNED_EVENT_NAMES, *iid, name, &p->part);
-    }
-    ct_message_number(&p->event, EVENT_NAME_IID, *iid);
+    const uint32_t iid = ct_names_add(&p->names, name);
+    if (p->names.count != before)
+        put_text_number(&p->interned, INTERNED_EVENT_NAMES, iid, name, &p->part);
+    ct_message_number(&p->event, EVENT_NAME_IID, iid);
 }
 
 static void annotate(struct perfetto *p, const char *name, const struct ct_cell *cell,
@@ -415,7 +414,7 @@ int ct_export_write_perfetto(struct ct_export *x, struct ct_error *error) {
     x->entries = p->packets;
     ct_frame_table_free(&p->table);
     ct_map_free(&p->stacks);
-    ct_map_free(&p->names);
+    ct_names_free(&p->names);
     ct_map_free(&p->threads);
     struct ct_message *const messages[] = {&p->packet, &p->interned, &p->event, &p->part, &p->other};
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
