@@ -4,14 +4,18 @@
 and with the figures of top and summary."""
 import collections
 import csv
+import gzip
 import io
 import json
 import os
+import re
 import resource
+import sqlite3
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+import protobuf  # noqa: E402
 import sources  # noqa: E402
 from lifetimes import Lifetimes  # noqa: E402
 from sources import export  # noqa: E402
@@ -220,6 +224,209 @@ def sites():
             equal(not_empty(got), not_empty(want), "%s %s" % (path, moment))
 
 
+def perfetto(path):
+    """Of a trace for Perfetto: counters by name, slices and instants by track, as Perfetto would show them."""
+    names, functions, frames, stacks, tracks = {}, {}, {}, {}, {}
+    counters, events = collections.defaultdict(list), collections.defaultdict(list)
+    for i, packet in enumerate(map(protobuf.fields, protobuf.fields(export(path, "perfetto"))[1])):
+        equal((packet[10], packet[13]), ([1], [2 if i else 3]))
+        for data in packet.get(60, []):
+            track = protobuf.fields(data)
+            check(track[1][0] not in tracks and all(p in tracks for p in track.get(5, [])), "a track is there once, behind its parent")
+            tracks[track[1][0]] = track
+        for interned in map(protobuf.fields, packet.get(12, [])):
+            for field, to in ((2, names), (5, functions), (6, frames), (7, stacks)):
+                for entry in map(protobuf.fields, interned.get(field, [])):
+                    check(entry[1][0] not in to)
+                    to[entry[1][0]] = entry
+        for event in map(protobuf.fields, packet.get(11, [])):
+            track = tracks[event[11][0]]
+            if event[9] == [4]:
+                equal(protobuf.fields(track[8][0])[3], [3])  # bytes
+                counters[track[2][0].decode()].append((packet[8][0], event[30][0]))
+                continue
+            name = names[event[10][0]][2][0].decode() if 10 in event else None
+            stack = [functions[frames[f][2][0]] for f in stacks[event[56][0]][2]] if 56 in event else []
+            notes = {n[10][0].decode(): n.get(3, n.get(4, n.get(6, n.get(7))))[0] for n in map(protobuf.fields, event.get(4, []))}
+            events[event[11][0]].append((packet[8][0], event[9][0], name, stack, notes))
+    return counters, events, tracks
+
+
+@case("perfetto: counters are the memory of csv, ids are defined before they are used, and slices nest")
+def perfetto_counters():
+    for path in sources.whole() + sources.broken():
+        counters, events, _ = perfetto(path)
+        want = collections.defaultdict(list)
+        for r in read_csv(path, "memory"):
+            for title, column in (("live (this process)", "live_bytes"), ("used (device)", "used_bytes"),
+                                  ("PyTorch reserved", "torch_reserved_bytes")):
+                name = "GPU %s %s" % ("unknown" if r["device"] is None else r["device"], title)
+                if r[column] not in (None, ""):
+                    value = int(r[column]), int(r["t_ns"])
+                    if not want[name] or want[name][-1][0] != value[0]:
+                        want[name].append(value)
+        for name, values in want.items():
+            equal(counters[name], [(t, v) for v, t in values], "%s %s" % (path, name))
+        for track in events.values():
+            open_slices, last = 0, 0
+            for t, kind, _, _, _ in sorted((e for e in track if e[1] != 3), key=lambda e: e[0]):
+                open_slices += {1: 1, 2: -1}[kind]
+                check(0 <= open_slices <= 1 and t >= last, path)
+                last = t
+            equal(open_slices, 0)
+
+
+@case("perfetto: each call of dump is a slice as long as it took or an instant, with its size and its stack")
+def perfetto_calls():
+    for path in sources.whole():
+        _, events, tracks = perfetto(path)
+        calls, lengths = {}, {}
+        for uuid, track in events.items():
+            if 4 not in tracks[uuid] and 3 not in tracks[uuid]:
+                continue
+            begun = None
+            for t, kind, name, stack, notes in track:
+                if kind == 2:
+                    lengths[begun] = t - calls[begun][2]
+                else:
+                    begun = notes["event"]
+                    calls[begun] = name, notes.get("bytes"), t, len(stack)
+        want = [e for e in map(json.loads, report("dump", "--json", path)[1].splitlines()) if e["op"] not in ("block-alloc", "block-free")]
+        equal(sorted(calls), [e["event"] for e in want], path)
+        for e in want:
+            name, size, _, frames = calls[e["event"]]
+            equal(size, e["bytes"], path)
+            if e["api"] and e["api"].isalnum():
+                equal(name, e["api"][:1023], path)
+            if e["stack"]:
+                shown = [f for f in e["stack"] if not f["hidden"]]
+                if shown and all(f["name"] and not f["inlined"] for f in shown):
+                    equal(frames, len(shown), path)
+            if e["event"] in lengths:
+                check(lengths[e["event"]] <= e["duration_ns"], path)
+
+
+@case("sqlite: the tables are those of csv, its integrity holds, and it says what it is")
+def database():
+    for path in sources.whole() + sources.broken():
+        db = open_database(path)
+        equal(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        equal(db.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big"), b"CTRC")
+        equal(db.execute("PRAGMA user_version").fetchone(), (1,))
+        for table in TABLES:
+            rows = csv.reader(io.StringIO(export(path, "csv", "--table=" + table).decode(), newline=""), strict=True)
+            equal([c[1] for c in db.execute("PRAGMA table_info(%s)" % table)], next(rows))
+            got = [["" if v is None else str(v) for v in row] for row in db.execute("SELECT * FROM " + table)]
+            equal(got, [[plain(v) for v in row] for row in rows], "%s %s" % (path, table))
+
+
+def open_database(path):
+    out = os.path.join(sources.FOLDER, "open.sqlite")
+    with open(out, "wb") as f:
+        f.write(export(path, "sqlite"))
+    return sqlite3.connect(out)
+
+
+@case("sqlite: its views answer as top, oom and timeline do")
+def views():
+    for path in sources.whole():
+        db = open_database(path)
+        for moment in moments(path):
+            got = dict(db.execute("SELECT device, sum(bytes) FROM %s_sites GROUP BY device" % moment))
+            equal(not_empty(got), not_empty(top(path, moment)), "%s %s" % (path, moment))
+            best = db.execute("SELECT max(bytes) FROM %s_sites" % moment).fetchone()[0]
+            equal(best or 0, max([s["bytes"] for d in said("top", "--at=" + moment, path)["devices"] for s in d["sites"]] or [0]))
+        requests = db.execute("SELECT event, bytes, missing_bytes FROM failed_requests").fetchall()
+        equal(len(requests), len(said("oom", path)["incidents"]))
+        held = dict(db.execute("SELECT device, sum(held_at_the_end) FROM growth GROUP BY device"))
+        blocks = add_up((r["device"], r["bytes"]) for r in read_csv(path, "allocations") if r["live_at_end"] and r["kind"] != "segment")
+        equal(not_empty(held), not_empty(blocks), path)
+        for view in ("pool", "churn", "stack_text"):
+            db.execute("SELECT * FROM " + view).fetchall()
+    db = open_database(sources.golden("refused"))
+    equal([s for _, s in db.execute("SELECT * FROM stack_text")][0], "main;__init__;load_weights")
+    pool_rows = open_database(sources.pools(1)).execute("SELECT reserved_bytes, allocated_bytes, idle_bytes FROM pool").fetchall()
+    check(pool_rows and all(r - a == i for r, a, i in pool_rows))
+
+
+def read_pprof(path, *options):
+    """The sample types, and the samples: frames innermost first, labels, values."""
+    profile = protobuf.fields(gzip.decompress(export(path, "pprof", *options)))
+    strings = [s.decode() for s in profile[6]]
+    equal(strings[0], "")
+    kinds = [tuple(strings[t[n][0]] for n in (1, 2)) for t in map(protobuf.fields, profile[1])]
+    functions = {f[1][0]: strings[f[2][0]] for f in map(protobuf.fields, profile.get(5, []))}
+    locations = {}
+    for place in map(protobuf.fields, profile.get(4, [])):
+        locations[place[1][0]] = [functions[protobuf.fields(line)[1][0]] for line in place[4]]
+    samples = []
+    for sample in map(protobuf.fields, profile.get(2, [])):
+        labels = {strings[l[1][0]]: strings[l[2][0]] for l in map(protobuf.fields, sample[3])}
+        samples.append(([locations[i] for i in protobuf.packed(sample[1][0])], labels, protobuf.packed(sample[2][0])))
+    equal(strings[profile[14][0]], "inuse_space")
+    return kinds, samples
+
+
+@case("pprof: inuse sums up to top at the moment, alloc to stats, and the stacks are those of folded")
+def pprof():
+    for path in sources.whole() + sources.broken():
+        for moment in moments(path):
+            kinds, samples = read_pprof(path, "--at=" + moment)
+            equal(kinds, [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")])
+            got = add_up((labels["device"], values[3]) for _, labels, values in samples)
+            want = {"GPU %s" % ("unknown" if d is None else d): v for d, v in top(path, moment).items()}
+            equal(not_empty(got), not_empty(want), "%s %s" % (path, moment))
+            folded_depths = collections.Counter()
+            for _, count, frames in fold(export(path, "folded", "--at=" + moment).decode()):
+                folded_depths[len(frames)] += count
+            depths = collections.Counter()
+            for frames, _, values in samples:
+                depths[len(frames)] += values[3]
+            equal(not_empty(depths), not_empty(folded_depths))
+        for device in said("stats", path)["devices"] or []:
+            mine = [v for _, labels, v in samples if labels["device"] == "GPU %s" % device["ordinal"]]
+            if not device["blocks"]["allocated"]["count"]:
+                equal((sum(v[1] for v in mine), sum(v[0] for v in mine)),
+                      (device["allocations"]["allocated"]["bytes"], device["allocations"]["allocated"]["count"]), path)
+
+
+def samples_of(text):
+    """Of OpenMetrics: (name, labels) -> value; the lines are checked against the grammar."""
+    out, family, done = {}, None, set()
+    lines = text.split("\n")
+    equal(lines[-2:], ["# EOF", ""])
+    for line in lines[:-2]:
+        if line.startswith("# "):
+            word, name, rest = line[2:].split(" ", 2)
+            check(word in ("TYPE", "UNIT", "HELP"), line)
+            if word == "TYPE":
+                check(name not in done, "a family is there once")
+                family, kind = name, rest
+                done.add(name)
+            equal(name, family)
+            continue
+        name, value = re.fullmatch(r'(\w+(?:\{\w+="(?:[^"\\\n]|\\["\\n])*"(?:,\w+="(?:[^"\\\n]|\\["\\n])*")*\})?) ([0-9.]+)( [0-9.]+)?', line).groups()[:2]
+        suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
+        check(name.split("{")[0] == family + suffix, line)
+        check(name not in out, name)
+        out[name] = float(value)
+    return out
+
+
+@case("openmetrics: well-formed, with the figures of summary, and no label but devices, operations and outcomes")
+def openmetrics():
+    for path in sources.whole() + sources.broken():
+        got = samples_of(export(path, "openmetrics").decode())
+        for d in said("summary", path)["devices"] or []:
+            label = '{device="%s"}' % ("unknown" if d["ordinal"] is None else d["ordinal"])
+            equal(got["cutrace_process_live_bytes" + label], d["live_bytes"], path)
+            equal(got["cutrace_process_live_peak_bytes" + label], d["peak_bytes"], path)
+        equal(sum(v for k, v in got.items() if k.startswith("cutrace_events_total")), len(read_csv(path, "events")), path)
+        equal(sum(v for k, v in got.items() if k.startswith("cutrace_failed_requests")), len(read_csv(path, "failed")), path)
+        for name in got:
+            check(re.fullmatch(r'\w+|\w+\{(device|op|outcome)="[\w-]+"\}|cutrace_device_info\{device="\d+",name="[^\n]*"\}', name), name)
+
+
 @case("failed requests, devices and memory agree with summary and oom")
 def others():
     for path in sources.whole():
@@ -240,7 +447,7 @@ def names():
     path = sources.hostile()
     rows = read_csv(path, "allocations")
     equal(len(rows), len(sources.NASTY))
-    for form, options in [("folded", []), ("speedscope", []), *[(f, ["--table=" + t]) for f in ("csv", "ndjson") for t in TABLES]]:
+    for form, options in [("folded", []), ("speedscope", []), ("openmetrics", []), *[(f, ["--table=" + t]) for f in ("csv", "ndjson") for t in TABLES]]:
         data = export(path, form, *options)
         data.decode("utf-8")
         bad = [b for b in data if (b < 32 and b != 10) or b == 127]
@@ -276,7 +483,7 @@ def refusals():
                           (["--format=csv", "--events=7"], b"--format=csv has no use"),
                           (["--format=torch", "--at=end"], b"--format=torch has no use"),
                           (["--format=speedscope", "--at=end"], b"--format=speedscope has no use"),
-                          (["--format=nonsense"], b"torch|folded|speedscope|csv|ndjson"),
+                          (["--format=nonsense"], b"torch|folded|speedscope|csv|ndjson|sqlite|pprof|openmetrics|perfetto"),
                           (["--format=csv", "--table=x"], b"allocations|events|memory|sites|failed|stacks|devices|info")]:
         code, _, error = report("export", *options, "-o", os.path.join(sources.FOLDER, "none"), path)
         equal(code, 2, options)
@@ -284,7 +491,7 @@ def refusals():
         check(not os.path.exists(os.path.join(sources.FOLDER, "none")))
 
 
-FORMATS = ("folded", "speedscope", "csv", "ndjson")
+FORMATS = ("folded", "speedscope", "csv", "ndjson", "perfetto", "sqlite", "pprof", "openmetrics")
 
 
 @case("a file is replaced only with --force, is private, and appears only when it is complete")
@@ -314,6 +521,7 @@ def full():
     for form in FORMATS:
         code, _, error = report("export", "--format=" + form, "--force", "-o", "/dev/full", path)
         equal((code, error.count(b"\n")), (5, 1), "%s %s" % (form, error))
+        check((b"needs a regular file" if form == "sqlite" else b"No space left") in error, error)
 
 
 @case("the same trace gives the same bytes")

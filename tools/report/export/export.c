@@ -25,8 +25,18 @@ void ct_export_prepare(struct ct_export *x) {
     }
 }
 
+static void free_held(struct ct_export_held *held, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(held[i].allocated);
+        ct_live_at_free(&held[i].totals);
+    }
+    free(held);
+}
+
 void ct_export_release(struct ct_export *x) {
     ct_scan_free(&x->scan);
+    for (unsigned kind = 0; kind <= CT_MOMENT_TIME; kind++)
+        free_held(x->held[kind].list, x->held[kind].count);
     for (size_t i = 0; i < x->label_count; i++)
         free(x->labels[i]);
     free(x->labels);
@@ -82,29 +92,37 @@ static void read_held(struct ct_export *x, struct ct_export_held *h) {
     ct_scan_free(&scan);
 }
 
-struct ct_export_held *ct_export_list_held(struct ct_export *x, enum ct_moment_kind kind,
-                                           size_t *count) {
+static void list_held(struct ct_export *x, enum ct_moment_kind kind) {
     const struct ct_moment moment = find_moment(x, kind);
     struct ct_export_held *list = ct_heap_alloc_zeroed(CT_DEVICES, sizeof *list);
-    *count = 0;
+    size_t n = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
         const struct ct_device_scan *s = &x->scan.device[d];
         if (!s->seen || !s->peak_known)
             continue;
-        struct ct_export_held *h = &list[(*count)++];
+        struct ct_export_held *h = &list[n++];
         h->device = d;
         h->moment = moment;
         read_held(x, h);
     }
-    return list;
+    x->held[kind].list = list;
+    x->held[kind].count = n;
+    x->held[kind].known = 1;
 }
 
-void ct_export_free_held(struct ct_export_held *held, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        free(held[i].allocated);
-        ct_live_at_free(&held[i].totals);
-    }
-    free(held);
+const struct ct_export_held *ct_export_get_held(struct ct_export *x, enum ct_moment_kind kind,
+                                                size_t *count) {
+    if (!x->held[kind].known)
+        list_held(x, kind);
+    *count = x->held[kind].count;
+    return x->held[kind].list;
+}
+
+void ct_export_refine_sites(struct ct_export *x) {
+    size_t n;
+    for (unsigned kind = CT_MOMENT_OOM; kind <= CT_MOMENT_END; kind++)
+        if (ct_export_has_moment(x, (enum ct_moment_kind)kind))
+            (void)ct_export_get_held(x, (enum ct_moment_kind)kind, &n);
 }
 
 // ---- names --------------------------------------------------------------------------------------

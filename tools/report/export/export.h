@@ -43,6 +43,11 @@ struct ct_export {
     struct ct_scan scan;
     int64_t utc_ns; // from the trace's clock to the time of day
     int utc_known;
+    struct {
+        int known;
+        struct ct_export_held *list;
+        size_t count;
+    } held[CT_MOMENT_TIME + 1]; // by kind of moment
     char **labels; // of call sites, by stack; NULL: not asked for yet
     size_t label_count;
 };
@@ -51,10 +56,13 @@ struct ct_export {
 void ct_export_prepare(struct ct_export *x);
 void ct_export_release(struct ct_export *x);
 
-// Lists what each device holds at a moment; of the peak, each at its own. The caller frees.
-struct ct_export_held *ct_export_list_held(struct ct_export *x, enum ct_moment_kind kind,
-                                           size_t *count);
-void ct_export_free_held(struct ct_export_held *held, size_t count);
+// What each device holds at a moment; of the peak, each at its own. Reads the trace at the first
+// call for a kind; valid until ct_export_release.
+const struct ct_export_held *ct_export_get_held(struct ct_export *x, enum ct_moment_kind kind,
+                                                size_t *count);
+// To be called before ct_export_site: lets labels show as many callers as they do in `top`, for the
+// same stacks whatever the format (ct_site_groups_refine).
+void ct_export_refine_sites(struct ct_export *x);
 // Whether the trace has such a moment.
 int ct_export_has_moment(const struct ct_export *x, enum ct_moment_kind kind);
 // "live at the peak", as titles have it.

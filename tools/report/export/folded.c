@@ -74,7 +74,7 @@ static int compare_lines(const void *a, const void *b) {
 int ct_export_write_folded(struct ct_export *x, struct ct_error *error) {
     struct lines l = {0};
     size_t n;
-    struct ct_export_held *held = ct_export_list_held(x, x->wanted, &n);
+    const struct ct_export_held *held = ct_export_get_held(x, x->wanted, &n);
     (void)error;
     for (size_t i = 0; i < n; i++)
         add_held(&l, x, &held[i]);
@@ -93,6 +93,5 @@ int ct_export_write_folded(struct ct_export *x, struct ct_error *error) {
         free(l.list[i].text);
     free(l.list);
     free(l.frames);
-    ct_export_free_held(held, n);
     return 0;
 }

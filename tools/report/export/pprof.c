@@ -214,7 +214,7 @@ int ct_export_write_pprof(struct ct_export *x, struct ct_error *error) {
     struct gzip gzip;
     struct profile p = {.x = x, .out = open_gzip(&gzip, x->out)};
     size_t n;
-    struct ct_export_held *held = ct_export_list_held(x, x->wanted, &n);
+    const struct ct_export_held *held = ct_export_get_held(x, x->wanted, &n);
     enum ct_moment_kind kind = n ? held[0].moment.kind : x->wanted;
     (void)error;
     ct_frame_table_init(&p.table, x);
@@ -225,7 +225,6 @@ int ct_export_write_pprof(struct ct_export *x, struct ct_error *error) {
     write_locations(&p);
     write_rest(&p, kind);
     (void)fclose(p.out);
-    ct_export_free_held(held, n);
     ct_frame_table_free(&p.table);
     ct_names_free(&p.strings);
     ct_message_free(&p.message);

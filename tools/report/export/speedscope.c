@@ -56,7 +56,7 @@ static void add_moment(struct document *d, struct ct_export *x, enum ct_moment_k
     size_t n;
     if (!ct_export_has_moment(x, kind))
         return;
-    struct ct_export_held *held = ct_export_list_held(x, kind, &n);
+    const struct ct_export_held *held = ct_export_get_held(x, kind, &n);
     for (size_t i = 0; i < n; i++) {
         begin_profile(d, held[i].device, ct_export_moment_title(kind));
         for (size_t k = 0; k < held[i].totals.holding_count; k++) {
@@ -71,7 +71,6 @@ static void add_moment(struct document *d, struct ct_export *x, enum ct_moment_k
             add_sample(d, h->kind, h->stack, h->bytes);
         }
     }
-    ct_export_free_held(held, n);
 }
 
 static void write_frames(struct ct_json *j, const struct document *d) {

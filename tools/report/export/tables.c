@@ -39,8 +39,7 @@ struct writer {
     struct ct_phase_follow follow;
     char texts[TEXTS][CT_EXPORT_NAME];
     struct last_memory {
-        uint64_t live, tracked, used, total, blocks, allocated, reserved;
-        int known;
+        uint64_t live, tracked, used, total, blocks, allocated, reserved, known; // no padding
     } last[CT_DEVICES];
 };
 
@@ -306,11 +305,10 @@ static void write_sites(struct writer *w) {
         size_t n;
         if (!ct_export_has_moment(w->x, moments[m]))
             continue;
-        struct ct_export_held *held = ct_export_list_held(w->x, moments[m], &n);
+        const struct ct_export_held *held = ct_export_get_held(w->x, moments[m], &n);
         for (size_t i = 0; i < n; i++)
             for (size_t k = 0; k < held[i].totals.holding_count; k++)
                 write_holding(w, &held[i], &held[i].totals.holdings[k], moments[m]);
-        ct_export_free_held(held, n);
     }
 }
 
@@ -465,6 +463,8 @@ void ct_tables_write(struct ct_export *x, unsigned set,
     w->user = user;
     w->follow.phases = x->phases;
     (void)snprintf(w->trace, sizeof w->trace, "%016" PRIx64, x->trace->index.trace_id);
+    if (set & ~(1U << CT_TABLE_info | 1U << CT_TABLE_devices | 1U << CT_TABLE_stacks))
+        ct_export_refine_sites(x);
     if (is_asked(w, CT_TABLE_info))
         write_info(w);
     for (int d = 0; is_asked(w, CT_TABLE_devices) && d < CT_DEVICES; d++)
