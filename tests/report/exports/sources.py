@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The traces that exports are made of in tests: golden ones, PyTorch's pools, a server, hostile names."""
+import functools
 import os
 import sys
 import tempfile
@@ -52,6 +53,7 @@ def hostile():
     return save("nasty.zst", t.bytes())
 
 
+@functools.lru_cache(maxsize=None)
 def whole():
     """Those whose every event is there, so that lifetimes.py can follow them."""
     return [golden(n) for n in ("refused", "recovered", "pools", "python", "mixed")] + [
@@ -59,6 +61,7 @@ def whole():
         os.path.join(HERE, "../vllm/sleep-1/trace.zst"), os.path.join(HERE, "../vllm/leak/trace.zst")]
 
 
+@functools.lru_cache(maxsize=None)
 def broken():
     """Those with gaps, cut ends, damages, and one without events."""
     t = Trace()
@@ -67,8 +70,9 @@ def broken():
     return [golden(n) for n in ("ringed", "blocks", "killed", "hostile", "elsewhere")] + [save("empty.zst", t.bytes())]
 
 
+@functools.lru_cache(maxsize=None)
 def export(path, form, *options):
-    """The bytes of the file."""
+    """The bytes of the file, made once."""
     out = os.path.join(FOLDER, "out." + form)
     code, said, error = report("export", "--format=" + form, "--force", "-o", out, *options, path)
     if code not in (0, 4):

@@ -4,6 +4,7 @@
 and with the figures of top and summary."""
 import collections
 import csv
+import functools
 import gzip
 import io
 import json
@@ -19,7 +20,7 @@ import protobuf  # noqa: E402
 import sources  # noqa: E402
 from lifetimes import Lifetimes  # noqa: E402
 from sources import export  # noqa: E402
-from tap import PLAIN, REPORT, case, check, equal, main, report  # noqa: E402
+from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
 MOMENTS = ("oom", "peak", "end")
 TABLES = "allocations events memory sites failed stacks devices info".split()
@@ -33,6 +34,7 @@ def read_csv(path, table, *options):
     return [{k: None if v == "" else int(v) if k in NUMBERS else v for k, v in row.items()} for row in rows]
 
 
+@functools.lru_cache(maxsize=None)
 def said(*arguments):
     """What the report says in JSON, also of a trace whose end is missing."""
     code, out, error = report(*arguments, "--json")
@@ -524,11 +526,43 @@ def full():
         check((b"needs a regular file" if form == "sqlite" else b"No space left") in error, error)
 
 
+@case("EXPORT.md has each format, each table with its columns, each view and each metric; help lists formats and tables")
+def documents():
+    folder = os.path.join(ROOT, "tools/report/export")
+    texts = {}
+    for name in ("EXPORT.md", "tables.def", "formats.def", "sqlite_views.def", "openmetrics.def"):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            texts[name] = f.read()
+    document = texts["EXPORT.md"]
+    described, table = {}, None
+    for line in document.split("\n"):
+        if re.match(r"\*\*\w+\*\*: ", line):
+            table = line.split("*")[2]
+        row = re.match(r"\| `(\w+)` \| (number|address|text|flag) \| (.*) \|", line)
+        if row:
+            described.setdefault(table, []).append((row.group(1), row.group(2).upper(), row.group(3)))
+    want = {}
+    for table, column, kind, text in re.findall(r'CT_EXPORT_COLUMN\((\w+), (\w+), ([A-Z]+), "(.*)"\)', texts["tables.def"]):
+        want.setdefault(table, []).append((column, kind, text))
+    equal(described, want)
+    equal(list(want), TABLES)
+    formats = re.findall(r'CT_EXPORT_FORMAT\((\w+), "([^"]*)", [A-Z]', texts["formats.def"])
+    helped = report("help", "export")[1].decode()
+    for name, ending in formats:
+        check("`%s`" % name in document and "`%s`" % ending in document and re.search(r"^  %s +\w" % name, helped, re.M), name)
+    for table in TABLES:
+        check(re.search(r"^  %s +\w" % table, helped, re.M), table)
+    for view in re.findall(r"CT_SQL_VIEW\((\w+),", texts["sqlite_views.def"]):
+        check("SELECT * FROM %s`" % view in document, view)
+    for name, unit in re.findall(r'CT_METRIC\(\w+, "(\w+)", "(\w*)"', texts["openmetrics.def"]):
+        check("`%s%s" % (name, "_" * bool(unit) + unit) in document, name)
+
+
 @case("the same trace gives the same bytes")
 def stable():
     path = sources.pools(2)
     for form in FORMATS:
-        equal(export(path, form), export(path, form), form)
+        equal(export.__wrapped__(path, form), export.__wrapped__(path, form), form)
 
 
 main()

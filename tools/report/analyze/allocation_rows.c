@@ -38,8 +38,8 @@ static void describe(const struct pass *p, const struct ct_object *o,
                                       .event = ct_object_event(o),
                                       .t_ns = o->t_ns,
                                       .key = is_sum ? 0 : o->key,
-                                      .is_handle = o->kind != CT_KIND_ADDRESS &&
-                                                   o->kind != CT_KIND_BLOCK,
+                                      .is_handle =
+                                          o->kind != CT_KIND_ADDRESS && o->kind != CT_KIND_BLOCK,
                                       .bytes = o->bytes,
                                       .count = ct_object_allocations(l, o),
                                       .device = o->device,
@@ -84,7 +84,7 @@ static void live_changed(void *user, const struct ct_object *o, int sign) {
     const uint32_t op = p->e->op;
     emit_ended(p, o,
                op == CT_OP_ALLOC || op == CT_OP_CREATE || op == CT_OP_IMPORT ? CT_ROW_REPLACED
-                                                                           : CT_ROW_FREED);
+                                                                             : CT_ROW_FREED);
 }
 
 // A block ends at its free, or at the next block at its address.
@@ -200,7 +200,8 @@ void ct_allocation_rows_read(const struct ct_allocation_rows *request, struct ct
         if (p->aside_count && !p->replay.live.partial)
             settle_aside(p, e, number);
         apply(p, e, number);
-        if (p->was_segment.count > 4096 && p->was_segment.count > 4 * ct_live_slot_count(&p->replay.live))
+        if (p->was_segment.count > 4096 &&
+            p->was_segment.count > 4 * ct_live_slot_count(&p->replay.live))
             forget_ended_segments(p);
         if (q->event && e->t_ns >= q->from_ns)
             q->event(q->user, &p->replay, e, number);

@@ -48,7 +48,7 @@ struct ct_export {
         struct ct_export_held *list;
         size_t count;
     } held[CT_MOMENT_TIME + 1]; // by kind of moment
-    char **labels; // of call sites, by stack; NULL: not asked for yet
+    char **labels;              // of call sites, by stack; NULL: not asked for yet
     size_t label_count;
 };
 

@@ -7,8 +7,8 @@
 #include "export/names.h"
 
 struct ct_export_frame {
-    char *name; // of the function, or of what stands for a missing one; never empty
-    char *file; // NULL: not known
+    char *name;       // of the function, or of what stands for a missing one; never empty
+    char *file;       // NULL: not known
     uint64_t line;    // 0: not known
     uint64_t address; // of native code, in its module's file; 0: not known
 };

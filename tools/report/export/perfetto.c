@@ -327,11 +327,13 @@ static int is_recorded_at_begin(const char *op) {
 static void write_call(struct perfetto *p, const struct ct_cell *row) {
     const struct ct_cell *tid = CT_CELL(row, events, tid), *op = CT_CELL(row, events, op),
                          *lasted = CT_CELL(row, events, duration_ns),
-                         *api = CT_CELL(row, events, api), *name = CT_CELL(row, events, thread_name);
+                         *api = CT_CELL(row, events, api),
+                         *name = CT_CELL(row, events, thread_name);
     const uint64_t t_ns = CT_CELL(row, events, t_ns)->number;
     const uint64_t track = tid->known ? OF_THREADS + tid->number : OF_PROCESS;
     uint64_t begin = t_ns, end = t_ns;
-    uint64_t *last = tid->known ? get_thread(p, tid->number, name->known ? name->text : NULL) : NULL;
+    uint64_t *last =
+        tid->known ? get_thread(p, tid->number, name->known ? name->text : NULL) : NULL;
     if (lasted->known && op->known && is_recorded_at_begin(op->text))
         end = t_ns + lasted->number < t_ns ? t_ns : t_ns + lasted->number;
     else if (lasted->known)
@@ -395,7 +397,8 @@ static void write_row(void *user, enum ct_export_table table, const struct ct_ce
         const struct ct_cell *phase = CT_CELL(row, events, phase);
         write_phase(p, phase->known ? phase->text : NULL, CT_CELL(row, events, t_ns)->number);
         // Blocks are counters only: there are a thousand times more of them.
-        if (!op->known || (strcmp(op->text, "block-alloc") != 0 && strcmp(op->text, "block-free") != 0))
+        if (!op->known ||
+            (strcmp(op->text, "block-alloc") != 0 && strcmp(op->text, "block-free") != 0))
             write_call(p, row);
     }
 }
@@ -416,7 +419,8 @@ int ct_export_write_perfetto(struct ct_export *x, struct ct_error *error) {
     ct_map_free(&p->stacks);
     ct_names_free(&p->names);
     ct_map_free(&p->threads);
-    struct ct_message *const messages[] = {&p->packet, &p->interned, &p->event, &p->part, &p->other};
+    struct ct_message *const messages[] = {&p->packet, &p->interned, &p->event, &p->part,
+                                           &p->other};
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
         ct_message_free(messages[i]);
     free(p);

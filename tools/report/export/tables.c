@@ -50,8 +50,10 @@ static void put_number(struct writer *w, unsigned column, uint64_t value) {
 }
 
 static void put_signed(struct writer *w, unsigned column, int64_t value) {
-    w->cells[column] = (struct ct_cell){
-        .known = 1, .is_negative = value < 0, .number = value < 0 ? 0 - (uint64_t)value : (uint64_t)value};
+    w->cells[column] =
+        (struct ct_cell){.known = 1,
+                         .is_negative = value < 0,
+                         .number = value < 0 ? 0 - (uint64_t)value : (uint64_t)value};
 }
 
 // An empty text is an unknown one.
@@ -146,7 +148,8 @@ static void write_allocation(void *user, const struct ct_allocation_row *row) {
                                : "allocation");
     if (!row->is_sum) {
         put_number(w, CT_COLUMN_allocations_event, row->event);
-        put_number(w, row->is_handle ? CT_COLUMN_allocations_handle : CT_COLUMN_allocations_address, row->key);
+        put_number(w, row->is_handle ? CT_COLUMN_allocations_handle : CT_COLUMN_allocations_address,
+                   row->key);
         put_number(w, CT_COLUMN_allocations_alloc_ns, row->t_ns);
         put_utc(w, CT_COLUMN_allocations_alloc_utc_ns, row->t_ns);
     }
@@ -158,8 +161,8 @@ static void write_allocation(void *user, const struct ct_allocation_row *row) {
     put_text(w, CT_COLUMN_allocations_space, ct_event_names_space(row->space));
     put_string(w, CT_COLUMN_allocations_api, row->api, 0);
     put_thread(w, CT_COLUMN_allocations_tid, row->thread);
-    put_stack(w, row->stack, CT_COLUMN_allocations_phase, CT_COLUMN_allocations_component, CT_COLUMN_allocations_stack_id,
-              CT_COLUMN_allocations_site);
+    put_stack(w, row->stack, CT_COLUMN_allocations_phase, CT_COLUMN_allocations_component,
+              CT_COLUMN_allocations_stack_id, CT_COLUMN_allocations_site);
     end_row(w, CT_TABLE_allocations);
 }
 
@@ -177,10 +180,12 @@ static void write_event(struct writer *w, const struct ct_replay *r, const struc
     put_number(w, CT_COLUMN_events_t_ns, e->t_ns);
     put_utc(w, CT_COLUMN_events_utc_ns, e->t_ns);
     put_thread(w, CT_COLUMN_events_tid, CT_HAS(e, thread) ? e->thread : 0);
-    put_string(w, CT_COLUMN_events_thread_name, n->threads[CT_HAS(e, thread) ? e->thread : 0].name, 0);
+    put_string(w, CT_COLUMN_events_thread_name, n->threads[CT_HAS(e, thread) ? e->thread : 0].name,
+               0);
     if (CT_HAS(e, device)) {
         put_signed(w, CT_COLUMN_events_device, e->device);
-        put_number(w, CT_COLUMN_events_live_bytes, r->live.device[ct_event_device_index(e)].live_bytes);
+        put_number(w, CT_COLUMN_events_live_bytes,
+                   r->live.device[ct_event_device_index(e)].live_bytes);
     }
     put_text(w, CT_COLUMN_events_op, ct_event_names_op(e->op));
     put_string(w, CT_COLUMN_events_api, CT_HAS(e, api) ? e->api : 0, 1);
@@ -294,7 +299,8 @@ static void write_holding(struct writer *w, const struct ct_export_held *held,
     if (h->oldest_ns)
         put_number(w, CT_COLUMN_sites_oldest_ns, h->oldest_ns);
     ct_site_groups_label(w->x->sites, h->kind, h->stack, label, sizeof label);
-    put_stack(w, h->stack, CT_COLUMN_sites_phase, CT_COLUMN_sites_component, CT_COLUMN_sites_stack_id, CT_COLUMN_sites_site);
+    put_stack(w, h->stack, CT_COLUMN_sites_phase, CT_COLUMN_sites_component,
+              CT_COLUMN_sites_stack_id, CT_COLUMN_sites_site);
     put_text(w, CT_COLUMN_sites_site, label);
     end_row(w, CT_TABLE_sites);
 }
@@ -340,7 +346,8 @@ static void write_incident(struct writer *w, size_t k) {
     if (o->result_known)
         put_signed(w, CT_COLUMN_failed_result, o->result);
     put_thread(w, CT_COLUMN_failed_tid, o->thread);
-    put_stack(w, o->stack, CT_COLUMN_failed_phase, CT_CELLS, CT_COLUMN_failed_stack_id, CT_COLUMN_failed_site);
+    put_stack(w, o->stack, CT_COLUMN_failed_phase, CT_CELLS, CT_COLUMN_failed_stack_id,
+              CT_COLUMN_failed_site);
     if (o->phase.phase)
         put_text(w, CT_COLUMN_failed_phase, ct_phase_name(o->phase.phase));
     end_row(w, CT_TABLE_failed);

@@ -107,8 +107,8 @@ int ct_view_export(struct ct_view *v) {
     struct job *j = ct_heap_alloc_zeroed(1, sizeof *j);
     const enum ct_export_format format = v->options->format;
     int status;
-    if (ct_output_name(v->options, v->trace->source.name, ct_export_formats[format].ending,
-                       j->path, sizeof j->path, &j->error)) {
+    if (ct_output_name(v->options, v->trace->source.name, ct_export_formats[format].ending, j->path,
+                       sizeof j->path, &j->error)) {
         ct_terminal_warn(j->error.text);
         status = (int)j->error.status;
     } else if (ct_export_formats[format].output == CT_OUTPUT_SNAPSHOT) {
