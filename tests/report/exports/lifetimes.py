@@ -3,6 +3,7 @@
 says of each event): written from FORMAT.md and the rules of cuda.h, with a dictionary and loops. For traces from the start of
 a process."""
 import collections
+import functools
 import json
 import os
 import sys
@@ -117,3 +118,8 @@ class Lifetimes:
             for space, key in [k for k, o in self.objects.items() if k[0] in ("address", "array") and
                                o["context"] == e.get("context") and "async" not in o["flags"]]:
                 self.end(space, key)
+
+
+@functools.lru_cache(maxsize=None)
+def lifetimes_of(path):
+    return Lifetimes(path)

@@ -58,7 +58,7 @@ def whole():
     """Those whose every event is there, so that lifetimes.py can follow them."""
     return [golden(n) for n in ("refused", "recovered", "pools", "python", "mixed")] + [
         pools(1), pools(2), pools(3, True), hostile(),
-        os.path.join(HERE, "../vllm/sleep-1/trace.zst"), os.path.join(HERE, "../vllm/leak/trace.zst")]
+        os.path.join(HERE, "../vllm/sleep-1/trace.zst")]
 
 
 @functools.lru_cache(maxsize=None)

@@ -18,7 +18,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import protobuf  # noqa: E402
 import sources  # noqa: E402
-from lifetimes import Lifetimes  # noqa: E402
+from lifetimes import lifetimes_of  # noqa: E402
 from sources import export  # noqa: E402
 from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 
@@ -28,6 +28,7 @@ NUMBERS = {"event", "device", "bytes", "count", "alloc_ns", "end_event", "end_ns
            "live_at_end", "t_ns", "peak_bytes", "live_bytes", "live_count", "stack_id", "depth", "line", "result", "tid"}
 
 
+@functools.lru_cache(maxsize=None)
 def read_csv(path, table, *options):
     text = export(path, "csv", "--table=" + table, *options).decode()
     rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
@@ -71,11 +72,16 @@ def not_empty(sums):
     return {k: v for k, v in sums.items() if v}
 
 
+@functools.lru_cache(maxsize=None)
+def dump(path):
+    return [json.loads(line) for line in report("dump", "--json", path)[1].splitlines()]
+
+
 @case("csv: the rows of allocations are those of a second reader of the file, with their lifetimes")
 def lifetimes():
     count = 0
     for path in sources.whole():
-        model = Lifetimes(path)
+        model = lifetimes_of(path)
         want = sorted(((r["kind"], r["device"], r["key"], r["bytes"], r["event"], r["t_ns"], r["end_event"], r["end_t_ns"])
                        for r in model.rows), key=str)
         got = sorted((("block" if r["kind"] == "block" else "memory", r["device"], int(r["address"] or r["handle"], 16), r["bytes"],
@@ -92,7 +98,7 @@ def live_at():
         for moment in moments(path):
             got = add_up((r["device"], r["bytes"]) for r in rows if r["kind"] != "block" and r["live_at_" + moment])
             equal(not_empty(got), not_empty(top(path, moment)), "%s at %s" % (os.path.basename(path), moment))
-        model = Lifetimes(path)
+        model = lifetimes_of(path)
         got = add_up((r["device"], r["bytes"]) for r in rows if r["kind"] != "block" and r["live_at_peak"])
         equal(not_empty(got), not_empty({d: v[0] for d, v in model.peak.items()}), path)
 
@@ -138,7 +144,7 @@ def ndjson():
 @case("the events of csv are those of dump")
 def events():
     for path in sources.whole() + sources.broken():
-        want = [json.loads(line) for line in report("dump", "--json", path)[1].splitlines()]
+        want = dump(path)
         got = read_csv(path, "events")
         equal(len(got), len(want), path)
         for g, w in zip(got, want):
@@ -173,8 +179,8 @@ def folded_frames():
     for name in ("refused", "recovered"):
         path = sources.golden(name)
         want = collections.Counter()
-        model = Lifetimes(path)
-        stacks = {e["event"]: e["stack"] for e in map(json.loads, report("dump", "--json", path)[1].splitlines())}
+        model = lifetimes_of(path)
+        stacks = {e["event"]: e["stack"] for e in dump(path)}
         for r in model.rows:
             frames = [f for f in reversed(stacks[r["event"]] or []) if not f["hidden"]]
             if r["end_event"] is None and frames and all(f["name"] and not f["inlined"] for f in frames):
@@ -226,6 +232,7 @@ def sites():
             equal(not_empty(got), not_empty(want), "%s %s" % (path, moment))
 
 
+@functools.lru_cache(maxsize=None)
 def perfetto(path):
     """Of a trace for Perfetto: counters by name, slices and instants by track, as Perfetto would show them."""
     names, functions, frames, stacks, tracks = {}, {}, {}, {}, {}
@@ -293,7 +300,7 @@ def perfetto_calls():
                 else:
                     begun = notes["event"]
                     calls[begun] = name, notes.get("bytes"), t, len(stack)
-        want = [e for e in map(json.loads, report("dump", "--json", path)[1].splitlines()) if e["op"] not in ("block-alloc", "block-free")]
+        want = [e for e in dump(path) if e["op"] not in ("block-alloc", "block-free")]
         equal(sorted(calls), [e["event"] for e in want], path)
         for e in want:
             name, size, _, frames = calls[e["event"]]
@@ -467,7 +474,7 @@ def names():
 @case("a range and a device restrict the rows; the moment is chosen by --at")
 def ranges():
     path = sources.golden("refused")
-    model = Lifetimes(path)
+    model = lifetimes_of(path)
     cut = model.rows[60]["t_ns"]
     start = 50 * 10**9
     text = "%.9f" % ((cut - start) / 1e9)
@@ -552,7 +559,7 @@ def documents():
         check("`%s`" % name in document and "`%s`" % ending in document and re.search(r"^  %s +\w" % name, helped, re.M), name)
     for table in TABLES:
         check(re.search(r"^  %s +\w" % table, helped, re.M), table)
-    for view in re.findall(r"CT_SQL_VIEW\((\w+),", texts["sqlite_views.def"]):
+    for view in re.findall(r'CT_SQL_VIEW\((\w+), "', texts["sqlite_views.def"]):
         check("SELECT * FROM %s`" % view in document, view)
     for name, unit in re.findall(r'CT_METRIC\(\w+, "(\w+)", "(\w*)"', texts["openmetrics.def"]):
         check("`%s%s" % (name, "_" * bool(unit) + unit) in document, name)
