@@ -35,9 +35,9 @@ struct ct_arguments {
     unsigned top;              // 0 = the default of the view
     uint64_t events;           // 0 = not given, UINT64_MAX = all
     enum ct_export_format format;
-    unsigned table; // of the format: enum ct_export_table
-    int at_end;                // frag --at=end
-    struct ct_time at;         // frag: the moment to describe
+    unsigned table;    // of the format: enum ct_export_table
+    int at_end;        // frag --at=end
+    struct ct_time at; // frag: the moment to describe
     int have_demangling;
     enum ct_demangling demangling;
     enum ct_human_units units;

@@ -28,7 +28,7 @@ static void print_argument(FILE *out, const struct ct_argument_row *row) {
 }
 
 static void print_command(FILE *out, const char *name, const char *help) {
-    fprintf(out, "  %-11s " CT_WRAP_HANG "%s\n", name, help);
+    fprintf(out, "  %-12s " CT_WRAP_HANG "%s\n", name, help);
 }
 
 void ct_help_print(FILE *out) {
