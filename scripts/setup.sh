@@ -36,6 +36,8 @@ libzstd-dev           has_header zstd.h && has_archive libzstd.a
 libxxhash-dev         has_header xxhash.h
 libdw-dev             has_header elfutils/libdwfl.h
 libiberty-dev         has_header libiberty/demangle.h && has_archive libiberty.a
+libsqlite3-dev        has_header sqlite3.h && has_archive libsqlite3.a
+zlib1g-dev            has_header zlib.h && has_archive libz.a
 dwz                   command -v dwz
 libcmocka-dev         has_header_after "stdarg.h stddef.h setjmp.h stdint.h" cmocka.h
 zstd                  command -v zstd
@@ -127,6 +129,8 @@ setup: this is not Debian or Ubuntu; please install by hand what stands above (D
   xxhash (header), cmocka       for the library's tables and for the unit tests
   elfutils (headers of libdw), libiberty (header and libiberty.a; part of binutils)
                                 for source lines and demangled names; without them cutrace-report does without
+  SQLite, zlib (headers, libsqlite3.a, libz.a)
+                                for two formats of `cutrace-report export`; without them it does without
   zstd, bats, python3, g++      for the tests
   fastjsonschema                for Python, from PyPI or as a package: the tests validate JSON by it
   libunwind                     not the package: download the 1.6.2 release archive and say

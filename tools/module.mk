@@ -10,13 +10,19 @@ REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o) $(BUILD)/tools/report/page/page_b
 # Where it is not installed (cross builds), names stay mangled.
 LIBIBERTY := $(filter /%,$(shell $(CC) -print-file-name=libiberty.a))
 DEMANGLER := cplus_demangle_v3_callback cplus_demangle_v3_components cplus_demangle_print_callback rust_demangle_callback
+# Databases of `export` are written by SQLite, and profiles are compressed by zlib: both static. Where one is not installed
+# (cross builds), the format says that it was left out.
+LIBSQLITE := $(filter /%,$(shell $(CC) -print-file-name=libsqlite3.a))
+LIBZ := $(filter /%,$(shell $(CC) -print-file-name=libz.a))
+REPORT_CFLAGS := $(if $(LIBSQLITE),-DCT_HAS_SQLITE) $(if $(LIBZ),-DCT_HAS_ZLIB)
 # (libdl: for glibc before 2.34)
-REPORT_LIBS = $(if $(LIBIBERTY),$(DEMANGLER:%=-Wl$(comma)-u$(comma)%) $(LIBIBERTY)) $(ZSTD_LIBS) -ldl
+REPORT_LIBS = $(if $(LIBIBERTY),$(DEMANGLER:%=-Wl$(comma)-u$(comma)%) $(LIBIBERTY)) $(LIBSQLITE) $(LIBZ) $(ZSTD_LIBS) \
+    $(if $(LIBSQLITE),-lm) -ldl
 TOOLS_LDFLAGS := -static-libgcc -Wl,--gc-sections -Wl,--as-needed
 
 $(BUILD)/tools/%.o: tools/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -Itools/report -I$(GENERATED) -c $< -o $@
+	$(CC) $(CFLAGS_ALL) $(REPORT_CFLAGS) -D_GNU_SOURCE -ffunction-sections -fdata-sections $(DEPFLAGS) -Itools -Itools/report -I$(GENERATED) -c $< -o $@
 
 PAGE_BUNDLE := $(addprefix tools/report/page/bundle/,page.css page.js)
 $(GENERATED)/page_bundle.c: scripts/embed-page.sh $(PAGE_BUNDLE)

@@ -5,12 +5,14 @@
 //
 // An input is a whole file, or (first byte 1) the body of a chunk, around which a valid chunk is put, so that
 // checksums do not hide the decoder from the mutations; or (first byte 2) a journal whose trace is missing.
+#include <unistd.h>
 #include <zstd.h>
 
 #include <cutrace/format/xxh64.h>
 
 #include "seeds.h"
 
+#include "export/tables.h"
 #include "page/page.h"
 #include "read/facts.h"
 #include "symbols/phases.h"
@@ -32,6 +34,24 @@ static void view(struct ct_view *v, int (*of)(struct ct_view *)) {
     if (ct_page_end(&page, &error))
         abort();
     ct_page_free(&page);
+}
+
+// Another format of `export`, and another table, for each trace and way: each write is of its own cost. A database needs a
+// file, so it is written once in a while.
+static void set_format(struct ct_arguments *o, const struct ct_trace *t) {
+    static unsigned turn;
+    static char path[64];
+    if (o->command != CT_COMMAND_export)
+        return;
+    o->format = (enum ct_export_format)(++turn % CT_EXPORT_FORMATS);
+    o->table = turn / CT_EXPORT_FORMATS % CT_TABLES;
+    o->at_end = t->events % 2 != 0;
+    if (ct_export_formats[o->format].output != CT_OUTPUT_FILE)
+        return;
+    if (turn / CT_EXPORT_FORMATS % 8)
+        o->format = CT_EXPORT_perfetto;
+    else if (snprintf(path, sizeof path, "/tmp/cutrace-fuzz.%d.sqlite", (int)getpid()) > 0)
+        o->output = path;
 }
 
 static void view_all(struct ct_trace *t) {
@@ -56,12 +76,15 @@ static void view_all(struct ct_trace *t) {
         o.output = is_new ? "/dev/null" : NULL;
         o.force = is_new;
         o.events = i % 2 ? UINT64_MAX : 0;
+        set_format(&o, t);
         terminal.utf8 = terminal.is_terminal = (int)(i % 4 == 0);
         v.to_ns = UINT64_MAX;
         ct_call_sites_init(&sites, &t->definitions);
         ct_phases_init(&phases, &t->definitions, NULL);
         sites.all_frames = i % 3 == 0;
         view(&v, views[i / 2]);
+        if (o.output && strcmp(o.output, "/dev/null") != 0)
+            (void)unlink(o.output);
         ct_phases_free(&phases);
         ct_call_sites_free(&sites);
     }

@@ -10,6 +10,6 @@ $(FUZZERS): $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(REPORT_OBJS)
 
 $(BUILD)/tests/fuzz/libfuzzer_reader: tests/fuzz/fuzz_reader.c $(REPORT_SRCS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -DCT_LIBFUZZER -fsanitize=fuzzer,address,undefined -Itools -Itools/report -I$(GENERATED) $^ $(REPORT_LIBS) -o $@
+	$(CC) $(CFLAGS_ALL) $(REPORT_CFLAGS) -D_GNU_SOURCE -DCT_LIBFUZZER -fsanitize=fuzzer,address,undefined -Itools -Itools/report -I$(GENERATED) $^ $(REPORT_LIBS) -o $@
 
 -include $(wildcard $(BUILD)/tests/fuzz/*.d)

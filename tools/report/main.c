@@ -144,8 +144,9 @@ static int judge(struct ct_view *v, struct ct_view *before) {
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const struct ct_phase_rules *rules, const char *path, const struct place *place) {
-    struct ct_trace trace = {.details =
-                                 o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
+    struct ct_trace trace = {.details = o->command == CT_COMMAND_dump ||
+                                        o->command == CT_COMMAND_stats ||
+                                        o->command == CT_COMMAND_export,
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
                              .progress = ct_progress_report};

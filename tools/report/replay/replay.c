@@ -156,6 +156,8 @@ static const struct ct_readahead_step *get_next_step(struct ct_replay *r, struct
 // ---- checkpoints --------------------------------------------------------------------------------
 
 static void reset_state(struct ct_replay *r) {
+    if (r->before_reset)
+        r->before_reset(r->reset_user);
     ct_torch_pool_forget(&r->pool);
     r->live.region_changed = NULL;
     ct_torch_pool_free(&r->pool);

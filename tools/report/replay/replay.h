@@ -18,6 +18,10 @@ struct ct_replay {
     struct ct_readings readings;
     int tiles; // set before the first event: replay the blocks of PyTorch's pools, too,
     struct ct_segment_watch watch; // likewise, zero if nobody watches
+    // Called before a gap makes the state unknown, while it is still that of the last event. May be
+    // NULL.
+    void (*before_reset)(void *reset_user);
+    void *reset_user;
     struct ct_torch_pool pool;
     uint8_t *foreign; // ... with this: see ct_torch_segments_foreign_stacks
     size_t foreign_count;

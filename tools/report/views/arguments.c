@@ -107,11 +107,27 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
         o->have_demangling = 1;
         o->demangling = (enum ct_demangling)choice;
         return 0;
-    case CT_ARGUMENT_FORMAT: // there is one so far
-        return 0;
     default:
         return -1;
     }
+}
+
+// The names of formats and tables of `export`, NULL for other options.
+static const char *find_names(enum ct_argument a) {
+    return a == CT_ARGUMENT_FORMAT  ? ct_export_format_names + 1
+           : a == CT_ARGUMENT_TABLE ? ct_export_table_names + 1
+                                    : NULL;
+}
+
+static int set_export(struct ct_arguments *o, enum ct_argument a, const char *value) {
+    const int choice = find_choice(value, find_names(a));
+    if (choice < 0)
+        return -1;
+    if (a == CT_ARGUMENT_FORMAT)
+        o->format = (enum ct_export_format)choice;
+    else
+        o->table = (unsigned)choice;
+    return 0;
 }
 
 static int set_events(struct ct_arguments *o, const char *value) {
@@ -172,6 +188,9 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
         return 0;
     case CT_ARGUMENT_EVENTS:
         return set_events(o, value);
+    case CT_ARGUMENT_FORMAT:
+    case CT_ARGUMENT_TABLE:
+        return set_export(o, a, value);
     case CT_ARGUMENT_OUTPUT:
         o->output = value;
         return *value ? 0 : -1;
@@ -241,7 +260,7 @@ static int report_wrong_value(const struct parser *p, enum ct_argument a, const 
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: %s", spell(p, a).text, separator,
                             value, p->o->fail_on.reason);
     return ct_error_set(p->error, CT_EXIT_USAGE, "%s%s%.100s: expected %s: %s", spell(p, a).text,
-                        separator, value, row->argument, row->help);
+                        separator, value, find_names(a) ? find_names(a) : row->argument, row->help);
 }
 
 static int report_unused_option(const struct parser *p, enum ct_argument a) {
@@ -372,6 +391,22 @@ static int check_diff(const struct parser *p) {
     return 0;
 }
 
+// A format of `export` has no use for some of its options.
+static int check_format(const struct parser *p) {
+    static const struct {
+        enum ct_argument argument;
+        unsigned option;
+    } rows[] = {{CT_ARGUMENT_AT, CT_EXPORT_AT},
+                {CT_ARGUMENT_TABLE, CT_EXPORT_TABLE},
+                {CT_ARGUMENT_EVENTS, CT_EXPORT_EVENTS}};
+    const struct ct_export_format_row *format = &ct_export_formats[p->o->format];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && p->o->command == CT_COMMAND_export; i++)
+        if (p->given[rows[i].argument] && !(format->options & rows[i].option))
+            return ct_error_set(p->error, CT_EXIT_USAGE, "%s: --format=%s has no use for it",
+                                spell(p, rows[i].argument).text, format->name);
+    return 0;
+}
+
 static int check_arguments(const struct parser *p) {
     const struct ct_arguments *o = p->o;
     const char *servers = getenv("DEBUGINFOD_URLS");
@@ -380,7 +415,7 @@ static int check_arguments(const struct parser *p) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (p->given[a] && !ct_argument_table_takes(o->command, (enum ct_argument)a))
             return report_unused_option(p, (enum ct_argument)a);
-    if (check_output(p) || check_diff(p))
+    if (check_output(p) || check_diff(p) || check_format(p))
         return -1;
     if (o->lines.debuginfod && (!servers || !*servers))
         return ct_error_set(p->error, CT_EXIT_USAGE,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/human.h"
 #include "base/parse.h"
+#include "export/formats.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
 #include "views/argument_table.h"
@@ -34,8 +35,10 @@ struct ct_arguments {
     struct ct_time from, to;   // time_range.h makes times of events of them
     unsigned top;              // 0 = the default of the view
     uint64_t events;           // 0 = not given, UINT64_MAX = all
-    int at_end;                // --at=end
-    struct ct_time at;         // the moment to describe
+    enum ct_export_format format;
+    unsigned table;    // of the format: enum ct_export_table
+    int at_end;        // --at=end
+    struct ct_time at; // the moment to describe
     // Of diff, where --at is given twice: that of A. Else the same as `at`.
     int at_end_before;
     struct ct_time at_before;

@@ -2,8 +2,8 @@
 // check: reads all that the file contains and reports what is wrong with it.
 #include <inttypes.h>
 
+#include "read/event_names.h"
 #include "views/document.h"
-#include "views/event_names.h"
 #include "views/trace_state.h"
 
 struct findings {

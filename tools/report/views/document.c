@@ -4,9 +4,9 @@
 
 #include <inttypes.h>
 
+#include "read/event_names.h"
 #include "replay/torch_settings.h"
 #include "views/account_json.h"
-#include "views/event_names.h"
 #include "views/pool_json.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "read/event_names.h"
 #include "views/document.h"
-#include "views/event_names.h"
 #include "views/label.h"
 
 static const struct {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "export/tables.h"
 #include "views/wrap.h"
 
 enum { LEFT = 35 };
@@ -28,7 +29,7 @@ static void print_argument(FILE *out, const struct ct_argument_row *row) {
 }
 
 static void print_command(FILE *out, const char *name, const char *help) {
-    fprintf(out, "  %-10s " CT_WRAP_HANG "%s\n", name, help);
+    fprintf(out, "  %-12s " CT_WRAP_HANG "%s\n", name, help);
 }
 
 void ct_help_print(FILE *out) {
@@ -47,6 +48,17 @@ void ct_help_print(FILE *out) {
     fprintf(out, "\n%s%s%s", sizes, times, exit_codes);
 }
 
+static void print_formats(FILE *out) {
+    fputs("\nformats:\n", out);
+    for (size_t i = 0; i < CT_EXPORT_FORMATS; i++)
+        print_command(out, ct_export_formats[i].name, ct_export_formats[i].help);
+    fputs("\ntables:\n", out);
+    for (unsigned i = 0; i < CT_TABLES; i++) {
+        const struct ct_table table = ct_tables_get((enum ct_export_table)i);
+        print_command(out, table.name, table.help);
+    }
+}
+
 void ct_help_print_command(FILE *out, enum ct_command command) {
     const struct ct_command_row *row = &ct_argument_table_commands[command];
     fprintf(out, "usage: cutrace-report %s [OPTION...] %s\n" CT_WRAP_HANG "%s\n\noptions:\n",
@@ -54,6 +66,8 @@ void ct_help_print_command(FILE *out, enum ct_command command) {
     for (int a = 0; a < CT_ARGUMENTS; a++)
         if (ct_argument_table_takes(command, (enum ct_argument)a))
             print_argument(out, &ct_argument_table[a]);
+    if (command == CT_COMMAND_export)
+        print_formats(out);
     fprintf(out, "\n%s%s%s\nexample: cutrace-report %s\n",
             ct_argument_table_takes(command, CT_ARGUMENT_CAPACITY) ? sizes : "",
             ct_argument_table_takes(command, CT_ARGUMENT_FROM) ? times : "", exit_codes,

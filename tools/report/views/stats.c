@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "read/event_names.h"
 #include "views/document.h"
-#include "views/event_names.h"
 #include "views/print.h"
 #include "views/trace_state.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expansions of events.def.
-#include "views/event_names.h"
+#include "read/event_names.h"
 
 #include <stddef.h>
 

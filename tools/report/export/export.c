@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds moments and what is held there by the same way as the view top, so that both agree.
+#include "export/export.h"
+
+#include "analyze/site_groups.h"
+#include "base/utf8.h"
+
+static struct ct_scan_request request_for(const struct ct_export *x, int device) {
+    return (struct ct_scan_request){.from_ns = x->from_ns,
+                                    .to_ns = x->to_ns,
+                                    .device = device,
+                                    .blocks = 1,
+                                    .phases = x->phases};
+}
+
+void ct_export_prepare(struct ct_export *x) {
+    const struct ct_definitions *n = &x->trace->definitions;
+    const struct ct_scan_request request = request_for(x, x->device);
+    uint64_t monotonic, realtime;
+    ct_scan_run(&x->scan, x->trace, &request);
+    if (ct_definitions_info_number(n, "clock.monotonic_ns", &monotonic) &&
+        ct_definitions_info_number(n, "clock.realtime_ns", &realtime)) {
+        x->utc_ns = (int64_t)(realtime - monotonic);
+        x->utc_known = 1;
+    }
+}
+
+static void free_held(struct ct_export_held *held, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free(held[i].allocated);
+        ct_live_at_free(&held[i].totals);
+    }
+    free(held);
+}
+
+void ct_export_release(struct ct_export *x) {
+    ct_scan_free(&x->scan);
+    for (unsigned kind = 0; kind <= CT_MOMENT_TIME; kind++)
+        free_held(x->held[kind].list, x->held[kind].count);
+    for (size_t i = 0; i < x->label_count; i++)
+        free(x->labels[i]);
+    free(x->labels);
+}
+
+// ---- moments ------------------------------------------------------------------------------------
+
+int ct_export_has_moment(const struct ct_export *x, enum ct_moment_kind kind) {
+    return kind != CT_MOMENT_OOM || ct_scan_find_crossing(&x->scan);
+}
+
+const char *ct_export_moment_title(enum ct_moment_kind kind) {
+    static const char *const titles[] = {"live at the OOM", "live at the peak", "live at the end",
+                                         "live then"};
+    return titles[kind];
+}
+
+// The moment of all devices; of a peak the device's own is found later.
+static struct ct_moment find_moment(const struct ct_export *x, enum ct_moment_kind kind) {
+    int highest = -1;
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (x->scan.device[d].seen &&
+            (highest < 0 || x->scan.device[d].peak_bytes > x->scan.device[highest].peak_bytes))
+            highest = d;
+    return ct_moment_find(&x->scan, x->trace, kind, highest, x->at_ns);
+}
+
+static void read_held(struct ct_export *x, struct ct_export_held *h) {
+    struct ct_sharing sharing = {0};
+    struct ct_site_totals totals;
+    struct ct_replay replay = {0};
+    struct ct_scan scan;
+    const struct ct_scan_request request = request_for(x, h->device);
+    const int at_peak = h->moment.kind == CT_MOMENT_PEAK;
+    ct_scan_run(&scan, x->trace, &request);
+    if (at_peak)
+        h->moment = ct_moment_find(&scan, x->trace, CT_MOMENT_PEAK, h->device, 0);
+    if (!at_peak) {
+        ct_replay_init(&replay, NULL, NULL);
+        replay.tiles = 1;
+        ct_moment_replay(&h->moment, &replay, &sharing, x->trace);
+        ct_sharing_free(&sharing);
+    }
+    ct_site_totals_build(&totals, x->sites, &scan, at_peak ? NULL : &replay, h->device,
+                         CT_ROWS_BY_BLOCK);
+    h->totals = totals.now;
+    h->allocated = totals.stacks;
+    h->allocated_count = totals.stack_count;
+    totals.now = (struct ct_live_totals){0};
+    totals.stacks = NULL;
+    ct_site_totals_free(&totals);
+    ct_replay_free(&replay);
+    ct_scan_free(&scan);
+}
+
+static void list_held(struct ct_export *x, enum ct_moment_kind kind) {
+    const struct ct_moment moment = find_moment(x, kind);
+    struct ct_export_held *list = ct_heap_alloc_zeroed(CT_DEVICES, sizeof *list);
+    size_t n = 0;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        const struct ct_device_scan *s = &x->scan.device[d];
+        if (!s->seen || !s->peak_known)
+            continue;
+        struct ct_export_held *h = &list[n++];
+        h->device = d;
+        h->moment = moment;
+        read_held(x, h);
+    }
+    x->held[kind].list = list;
+    x->held[kind].count = n;
+    x->held[kind].known = 1;
+}
+
+const struct ct_export_held *ct_export_get_held(struct ct_export *x, enum ct_moment_kind kind,
+                                                size_t *count) {
+    if (!x->held[kind].known)
+        list_held(x, kind);
+    *count = x->held[kind].count;
+    return x->held[kind].list;
+}
+
+void ct_export_refine_sites(struct ct_export *x) {
+    size_t n;
+    for (unsigned kind = CT_MOMENT_OOM; kind <= CT_MOMENT_END; kind++)
+        if (ct_export_has_moment(x, (enum ct_moment_kind)kind))
+            (void)ct_export_get_held(x, (enum ct_moment_kind)kind, &n);
+}
+
+// ---- names --------------------------------------------------------------------------------------
+
+void ct_export_device_title(int device, char *to, size_t size) {
+    if (device >= 0 && device < CT_MAX_DEVICES)
+        (void)snprintf(to, size, "GPU %d", device);
+    else
+        (void)snprintf(to, size, "GPU unknown");
+}
+
+size_t ct_export_text(char *to, const char *bytes, size_t length) {
+    return ct_utf8_sanitize(to, CT_EXPORT_NAME, bytes, length);
+}
+
+size_t ct_export_string(const struct ct_export *x, uint32_t string, char *to) {
+    const struct ct_string *s = &x->trace->definitions.strings[string];
+    return ct_export_text(to, s->at, s->length);
+}
+
+const char *ct_export_site(struct ct_export *x, uint32_t stack) {
+    char text[CT_EXPORT_NAME];
+    if (!stack)
+        return NULL;
+    if (stack >= x->label_count) {
+        const size_t n = x->trace->definitions.stack_count;
+        x->labels = ct_heap_resize(x->labels, n, sizeof *x->labels);
+        memset(x->labels + x->label_count, 0, (n - x->label_count) * sizeof *x->labels);
+        x->label_count = n;
+    }
+    if (!x->labels[stack]) {
+        ct_call_sites_label(x->sites, stack, text, sizeof text);
+        if (!(x->labels[stack] = strdup(text)))
+            ct_heap_exhausted();
+    }
+    return x->labels[stack];
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenMetrics 1.0: the figures of the end of the trace and of the whole of it, with the time of the
+// end where it is known.
+#include <inttypes.h>
+
+#include "export/export.h"
+#include "read/event_names.h"
+
+enum metric {
+#define CT_METRIC(ID, name, unit, type, help) ID,
+#include "export/openmetrics.def"
+    METRICS
+};
+static const struct {
+    const char *name, *unit, *type, *help;
+} metrics[METRICS] = {
+#define CT_METRIC(ID, name, unit, type, help) {name, unit, type, help},
+#include "export/openmetrics.def"
+};
+
+struct page {
+    struct ct_export *x;
+    FILE *out;
+    char time[40]; // " SECONDS" of the end, or ""
+};
+
+static void begin(const struct page *p, enum metric m) {
+    const char *separator = *metrics[m].unit ? "_" : "";
+    fprintf(p->out, "# TYPE %s%s%s %s\n", metrics[m].name, separator, metrics[m].unit,
+            metrics[m].type);
+    if (*metrics[m].unit)
+        fprintf(p->out, "# UNIT %s_%s %s\n", metrics[m].name, metrics[m].unit, metrics[m].unit);
+    fprintf(p->out, "# HELP %s%s%s %s\n", metrics[m].name, separator, metrics[m].unit,
+            metrics[m].help);
+}
+
+static void put_name(const struct page *p, enum metric m) {
+    const char *suffix = strcmp(metrics[m].type, "counter") == 0 ? "_total" : "";
+    fprintf(p->out, "%s%s%s%s", metrics[m].name, *metrics[m].unit ? "_" : "", metrics[m].unit,
+            suffix);
+}
+
+// `label` and `text` are words of this program.
+static void put(const struct page *p, enum metric m, const char *label, const char *text,
+                uint64_t value) {
+    put_name(p, m);
+    if (label)
+        fprintf(p->out, "{%s=\"%s\"}", label, text);
+    fprintf(p->out, " %" PRIu64 "%s\n", value, p->time);
+    p->x->entries++;
+}
+
+static void put_of_device(const struct page *p, enum metric m, int device, uint64_t value) {
+    char text[16] = "unknown";
+    if (device < CT_MAX_DEVICES)
+        (void)snprintf(text, sizeof text, "%d", device);
+    put(p, m, "device", text, value);
+}
+
+// The value of a metric of devices. Returns 0 if it is not known.
+static int get_value(const struct ct_export *x, enum metric m, int device, uint64_t *value) {
+    const struct ct_device_scan *d = &x->scan.device[device];
+    const struct ct_live_device *live = &x->scan.end.live.device[device];
+    const struct ct_breakdown split = ct_replay_split(&x->scan.end, device);
+    switch (m) {
+    case CAPACITY:
+        *value = split.total;
+        return split.used_known;
+    case FREE:
+        *value = split.free;
+        return split.used_known;
+    case USED:
+        *value = split.used;
+        return split.used_known;
+    case LIVE:
+        *value = live->live_bytes;
+        return 1;
+    case PEAK:
+        *value = d->peak_bytes;
+        return d->peak_known;
+    case LIVE_COUNT:
+        *value = live->live_allocations;
+        return 1;
+    case TORCH_ALLOCATED:
+        *value = live->reported_allocated;
+        return live->reported != 0;
+    case TORCH_RESERVED:
+        *value = live->reported_reserved;
+        return live->reported != 0;
+    default:
+        *value = d->allocations;
+        return m == ALLOCATIONS;
+    }
+}
+
+static void put_devices(const struct page *p, enum metric m) {
+    uint64_t value;
+    begin(p, m);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (p->x->scan.device[d].seen && get_value(p->x, m, d, &value))
+            put_of_device(p, m, d, value);
+}
+
+static void put_events(const struct page *p) {
+    begin(p, EVENTS);
+    for (uint32_t op = 1; op < CT_OPS_END; op++)
+        if (p->x->scan.ops[op])
+            put(p, EVENTS, "op", ct_event_names_op(op), p->x->scan.ops[op]);
+}
+
+static void put_failed(const struct page *p) {
+    const struct ct_incident_counts n = ct_incidents_count(&p->x->scan.incidents);
+    begin(p, FAILED);
+    put(p, FAILED, "outcome", "failed", n.failed - n.recovered_later);
+    put(p, FAILED, "outcome", "recovered_later", n.recovered_later);
+    put(p, FAILED, "outcome", "retried", n.retried);
+}
+
+// The only text of the trace; it has no control characters any more.
+static void put_escaped(FILE *out, const char *text) {
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putc('\\', out);
+        putc(*text, out);
+    }
+}
+
+static void put_info(const struct page *p) {
+    begin(p, INFO);
+    for (int d = 0; d < CT_MAX_DEVICES; d++) {
+        char key[40], text[CT_EXPORT_NAME];
+        (void)snprintf(key, sizeof key, "device.%d.name", d);
+        const struct ct_string *name = ct_definitions_info(&p->x->trace->definitions, key);
+        if (!name || !p->x->scan.device[d].seen)
+            continue;
+        ct_export_text(text, name->at, name->length);
+        fprintf(p->out, "%s_info{device=\"%d\",name=\"", metrics[INFO].name, d);
+        put_escaped(p->out, text);
+        fprintf(p->out, "\"} 1%s\n", p->time);
+    }
+}
+
+static void put_start(const struct page *p) {
+    const struct ct_trace *t = p->x->trace;
+    if (!p->x->utc_known || (int64_t)t->start_ns + p->x->utc_ns < 0)
+        return;
+    const uint64_t ns = t->start_ns + (uint64_t)p->x->utc_ns;
+    begin(p, START);
+    put_name(p, START);
+    fprintf(p->out, " %" PRIu64 ".%09u%s\n", ns / 1000000000, (unsigned)(ns % 1000000000), p->time);
+}
+
+int ct_export_write_openmetrics(struct ct_export *x, struct ct_error *error) {
+    struct page p = {.x = x, .out = x->out};
+    const uint64_t end = x->to_ns < x->trace->t_last_ns ? x->to_ns : x->trace->t_last_ns;
+    (void)error;
+    if (x->utc_known && (int64_t)end + x->utc_ns > 0) {
+        const uint64_t ns = end + (uint64_t)x->utc_ns;
+        (void)snprintf(p.time, sizeof p.time, " %" PRIu64 ".%03u", ns / 1000000000,
+                       (unsigned)(ns / 1000000 % 1000));
+    }
+    for (enum metric m = CAPACITY; m <= TORCH_RESERVED; m++)
+        put_devices(&p, m);
+    begin(&p, HOST);
+    put(&p, HOST, NULL, NULL, x->scan.end.live.host_bytes);
+    put_devices(&p, ALLOCATIONS);
+    put_events(&p);
+    put_failed(&p);
+    begin(&p, LOST);
+    put(&p, LOST, NULL, NULL, x->scan.lost);
+    put_start(&p);
+    put_info(&p);
+    fputs("# EOF\n", p.out);
+    return 0;
+}
