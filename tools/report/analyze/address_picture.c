@@ -58,7 +58,7 @@ static void add_span(struct ct_address_picture *p, const struct span *s, int cou
 
 // What an object is in the picture. Returns 0: nothing.
 static int make_span(struct ct_held_now *h, const struct ct_object *o, struct span *s) {
-    const struct ct_live *l = &h->replay.live;
+    const struct ct_live *l = &h->replay->live;
     const struct ct_object *owner = o;
     *s = (struct span){.start = o->key, .bytes = o->bytes};
     if (o->kind == CT_KIND_BLOCK) {
@@ -73,14 +73,14 @@ static int make_span(struct ct_held_now *h, const struct ct_object *o, struct sp
     if (!owner || ct_device_to_index(owner->device) != h->device || !ct_object_is_counted(l, owner))
         return 0;
     s->is_there = 1;
-    s->is_used = !ct_torch_pool_find_segment(&h->replay.pool, o->key);
+    s->is_used = !ct_torch_pool_find_segment(&h->replay->pool, o->key);
     if (s->is_used)
         s->site = (uint32_t)ct_held_now_position(h, CT_HOLDING_ALLOCATION, owner->stack);
     return 1;
 }
 
 static void visit(struct ct_address_picture *p, struct ct_held_now *h, int counts) {
-    const struct ct_live *l = &h->replay.live;
+    const struct ct_live *l = &h->replay->live;
     struct span s;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);

@@ -18,7 +18,7 @@ size_t ct_held_now_position(struct ct_held_now *h, enum ct_holding_kind kind, ui
 
 static void add(struct ct_held_now *h, enum ct_holding_kind kind, const struct ct_object *o,
                 int sign) {
-    const uint64_t number = ct_object_allocations(&h->replay.live, o);
+    const uint64_t number = ct_object_allocations(&h->replay->live, o);
     const uint64_t bytes = sign < 0 ? 0 - o->bytes : o->bytes,
                    count = sign < 0 ? 0 - number : number;
     const size_t at = ct_held_now_position(h, kind, o->stack); // (may move the list)
@@ -69,26 +69,30 @@ static void block_changed(void *user, const struct ct_object *o, int sign) {
 
 static void segment_changed(void *user, const struct ct_object *o, int sign) {
     struct ct_held_now *h = user;
-    if (!is_wanted(h, o) || !ct_object_is_counted(&h->replay.live, o))
+    if (!is_wanted(h, o) || !ct_object_is_counted(&h->replay->live, o))
         return;
     add(h, CT_HOLDING_SEGMENT, o, sign);
     add(h, CT_HOLDING_ALLOCATION, o, -sign);
 }
 
 void ct_held_now_init(struct ct_held_now *h, struct ct_call_sites *sites, struct ct_phases *phases,
-                      int device) {
-    *h = (struct ct_held_now){.device = device, .sites = sites, .phases = phases};
+                      int device, const struct ct_replay *r) {
+    *h = (struct ct_held_now){.replay = r, .device = device, .sites = sites, .phases = phases};
     h->stacks = sites->definitions->stack_count;
     for (unsigned k = 0; k < CT_HOLDING_STACKS; k++)
         h->position[k] = ct_heap_alloc_zeroed(h->stacks, sizeof **h->position);
-    ct_replay_init(&h->replay, live_changed, h);
-    h->replay.tiles = 1;
-    h->replay.live.owner_changed = owner_changed;
-    h->replay.watch = (struct ct_segment_watch){block_changed, segment_changed, h};
+}
+
+void ct_held_now_follow(struct ct_held_now *h, struct ct_joint_analysis *a) {
+    a->objects_self = h;
+    a->live_changed = live_changed;
+    a->owner_changed = owner_changed;
+    a->block_changed = block_changed;
+    a->segment_changed = segment_changed;
 }
 
 enum ct_holding_rows ct_held_now_rows(const struct ct_held_now *h) {
-    const struct ct_holding idle = ct_live_at_find_idle(&h->replay, h->device);
+    const struct ct_holding idle = ct_live_at_find_idle(h->replay, h->device);
     return h->bytes[CT_HOLDING_BLOCK] + idle.bytes == h->bytes[CT_HOLDING_SEGMENT]
                ? CT_ROWS_BY_BLOCK
                : CT_ROWS_BY_SEGMENT;
@@ -109,8 +113,8 @@ static void read_totals(struct ct_held_now *h, struct ct_live_totals *t) {
                                                                   .bytes = of->bytes,
                                                                   .count = of->count};
         }
-    ct_live_at_arrange(t, ct_live_at_find_idle(&h->replay, h->device), CT_ROWS_BY_BLOCK);
-    t->split = ct_replay_split(&h->replay, h->device);
+    ct_live_at_arrange(t, ct_live_at_find_idle(h->replay, h->device), CT_ROWS_BY_BLOCK);
+    t->split = ct_replay_split(h->replay, h->device);
 }
 
 void ct_held_now_account(struct ct_held_now *h, struct ct_account *a, uint64_t *blocks) {
@@ -129,5 +133,4 @@ void ct_held_now_free(struct ct_held_now *h) {
     ct_site_groups_free(&h->groups);
     for (unsigned k = 0; k < CT_HOLDING_STACKS; k++)
         free(h->position[k]);
-    ct_replay_free(&h->replay);
 }

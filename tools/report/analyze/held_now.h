@@ -5,8 +5,8 @@
 #define CT_HELD_NOW_H
 
 #include "analyze/account.h"
+#include "analyze/joint_pass.h"
 #include "analyze/site_groups.h"
-#include "replay/replay.h"
 
 // The present total of a component in objects of one kind.
 struct ct_held_component {
@@ -15,7 +15,7 @@ struct ct_held_component {
 };
 
 struct ct_held_now {
-    struct ct_replay replay; // the caller applies the events
+    const struct ct_replay *replay; // of the pass; it must be there as long as anything is read
     int device;
     struct ct_call_sites *sites;
     struct ct_phases *phases;
@@ -28,9 +28,10 @@ struct ct_held_now {
     struct ct_held_component component[CT_HOLDING_STACKS][CT_COMPONENTS];
 };
 
-// The replay is initialized and not begun.
 void ct_held_now_init(struct ct_held_now *h, struct ct_call_sites *sites, struct ct_phases *phases,
-                      int device);
+                      int device, const struct ct_replay *r);
+// Has an analysis of the pass keep the totals.
+void ct_held_now_follow(struct ct_held_now *h, struct ct_joint_analysis *a);
 // The position of the group of a stack and kind.
 size_t ct_held_now_position(struct ct_held_now *h, enum ct_holding_kind kind, uint32_t stack);
 // How segments are divided now: into blocks and what is idle, if these add up.

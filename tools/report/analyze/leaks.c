@@ -33,30 +33,39 @@ static void set_window(struct ct_leaks *l, const struct ct_start_up *u, const st
 
 // ---- the state at the moment -------------------------------------------------------------------
 
-// What the first pass finds beside that state.
-struct first_pass {
+struct ct_leaks_finder {
+    struct ct_leaks *leaks;
+    struct ct_leaks_request request;
+    struct ct_trace *trace;
+    // What the first pass finds.
     struct ct_start_up start_up;
     struct ct_untracked_curve untracked;
     uint64_t failed_bytes; // that the moment's OOM asked for; 0: not known
+    struct ct_live_totals now;
+    // The second pass.
+    struct ct_site_growth_request growth_request;
+    struct ct_site_growth_pass *growth;
+    struct ct_site_histories histories;
 };
 
-static void replay_to_moment(struct ct_replay *r, struct first_pass *p, struct ct_trace *t,
-                             const struct ct_leaks_request *q) {
-    const struct ct_moment *m = q->moment;
-    const struct ct_event *e;
-    uint64_t number;
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
-    ct_trace_rewind(t);
-    while ((e = ct_replay_next(r, t, &number)) && number <= m->event && e->t_ns <= m->t_ns) {
-        ct_start_up_note_event(&p->start_up, e);
-        ct_replay_apply(r, e, number);
-        ct_untracked_curve_note(&p->untracked, r, q->device, e);
-        if (m->kind == CT_MOMENT_OOM && number == m->event && CT_HAS(e, bytes))
-            p->failed_bytes = e->bytes;
-    }
-    ct_replay_stop(r);
-    ct_start_up_note_live(&p->start_up, &r->live);
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct ct_leaks_finder *f = self;
+    const struct ct_moment *m = f->request.moment;
+    (void)r;
+    if (number > m->event || e->t_ns > m->t_ns)
+        return 0;
+    ct_start_up_note_event(&f->start_up, e);
+    return 1;
+}
+
+static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                         uint64_t number) {
+    struct ct_leaks_finder *f = self;
+    const struct ct_moment *m = f->request.moment;
+    ct_untracked_curve_note(&f->untracked, r, f->request.device, e);
+    if (m->kind == CT_MOMENT_OOM && number == m->event && CT_HAS(e, bytes))
+        f->failed_bytes = e->bytes;
 }
 
 static void read_moment(struct ct_leaks *l, struct ct_live_totals *now, const struct ct_replay *r,
@@ -75,6 +84,13 @@ static void read_pool(struct ct_leaks *l, const struct ct_replay *r, int device)
         return;
     l->pool.reserved = p.segment_bytes;
     l->pool.filled = p.segment_bytes - p.free.bytes;
+}
+
+static void end_first_pass(void *self, const struct ct_replay *r) {
+    struct ct_leaks_finder *f = self;
+    ct_start_up_note_live(&f->start_up, &r->live);
+    read_moment(f->leaks, &f->now, r, &f->request);
+    read_pool(f->leaks, r, f->request.device);
 }
 
 // ---- what overwritten events held --------------------------------------------------------------
@@ -167,7 +183,7 @@ static enum past_verdict judge_past(const struct past *p, const struct ct_growth
 
 // ---- call sites --------------------------------------------------------------------------------
 
-struct finder {
+struct judge {
     struct ct_leaks *leaks;
     const struct ct_site_histories *histories;
     const struct ct_start_up *start_up;
@@ -179,7 +195,7 @@ struct finder {
 
 // Whether there was work between one step and the next: what is kept by one request that does not
 // end, or by a program that fills a device, is no leak yet.
-static int is_by_turns(const struct finder *f, const struct ct_site_history *h) {
+static int is_by_turns(const struct judge *f, const struct ct_site_history *h) {
     unsigned turns = 0;
     size_t before = 0;
     for (size_t i = 0; i < h->birth_count && turns < CT_GROWTH_LEAST_STEPS; i++) {
@@ -202,7 +218,7 @@ static uint64_t sum_kept_since(const struct ct_site_histories *h, uint64_t t_ns)
 // Whether a call site asked for the same size again and again, gave none back, and the request that
 // failed is one more; hardly anything else was kept meanwhile. Tensors of a model have several
 // sizes, and a cache in layers of one size is allocated in a small part of the time.
-static int is_loop(const struct finder *f, const struct ct_site_history *h) {
+static int is_loop(const struct judge *f, const struct ct_site_history *h) {
     if (f->leaks->is_start_up_known || !f->failed_bytes || h->given_back ||
         h->birth_count < LOOP_LEAST)
         return 0;
@@ -215,7 +231,7 @@ static int is_loop(const struct finder *f, const struct ct_site_history *h) {
            sum_kept_since(f->histories, first) - bytes <= bytes / LOOP_OTHERS_PART;
 }
 
-static void find_shape(const struct finder *f, struct ct_leak *k) {
+static void find_shape(const struct judge *f, struct ct_leak *k) {
     const struct ct_site_history *h = &f->histories->list[k->group];
     struct ct_growth_limits limits = f->limits;
     if (f->leaks->ends_in_oom && is_by_turns(f, h))
@@ -240,7 +256,7 @@ static void find_shape(const struct finder *f, struct ct_leak *k) {
     ct_growth_shape_find(&k->shape, h, &f->histories->window, &limits);
 }
 
-static void count_live(const struct finder *f, struct ct_leak *k) {
+static void count_live(const struct judge *f, struct ct_leak *k) {
     const struct ct_site_history *h = &f->histories->list[k->group];
     const struct ct_site_growth *g = &f->leaks->groups.list[k->group].growth;
     uint64_t half = 0, all = 0;
@@ -267,7 +283,7 @@ static void add(struct ct_leak **list, size_t *count, const struct ct_leak *k) {
     (*list)[(*count)++] = *k;
 }
 
-static void judge_site(const struct finder *f, size_t group) {
+static void judge_site(const struct judge *f, size_t group) {
     struct ct_leaks *l = f->leaks;
     struct ct_leak k = {.group = group};
     if (l->groups.list[group].kind == CT_HOLDING_IDLE)
@@ -299,7 +315,7 @@ static int compare_groups(const void *a, const void *b) { // which are sorted by
     return x->group < y->group ? -1 : x->group > y->group;
 }
 
-static void judge_sites(const struct finder *f) {
+static void judge_sites(const struct judge *f) {
     struct ct_leaks *l = f->leaks;
     for (size_t i = 0; i < l->groups.count; i++)
         judge_site(f, i);
@@ -315,7 +331,7 @@ static void judge_sites(const struct finder *f) {
 
 // The pool grows without need if the most that blocks fill of it rises by less than a quarter of
 // what is reserved more.
-static void judge_pool(const struct finder *f) {
+static void judge_pool(const struct judge *f) {
     struct ct_leaks_pool *p = &f->leaks->pool;
     const struct ct_pool_history *h = &f->histories->pool;
     const struct ct_least_stretch *window = &f->histories->window;
@@ -353,54 +369,80 @@ static void find_full(struct ct_leaks *l) {
     l->full_known = ct_leaks_full_in(l, &all, &l->full_in_ns);
 }
 
-static void judge_all(struct ct_leaks *l, const struct ct_site_histories *h,
-                      const struct first_pass *p, struct ct_trace *t,
-                      const struct ct_leaks_request *q) {
-    struct finder f = {.leaks = l, .histories = h, .start_up = &p->start_up};
-    f.failed_bytes = p->failed_bytes;
-    f.limits = (struct ct_growth_limits){.from_ns = l->from_ns,
+static void judge_all(struct ct_leaks_finder *f) {
+    struct ct_leaks *l = f->leaks;
+    const struct ct_site_histories *h = &f->histories;
+    const struct ct_leaks_request *q = &f->request;
+    struct judge j = {.leaks = l, .histories = h, .start_up = &f->start_up};
+    j.failed_bytes = f->failed_bytes;
+    j.limits = (struct ct_growth_limits){.from_ns = l->from_ns,
                                          .to_ns = l->to_ns,
                                          .least_ns = l->shortest_ns,
                                          .exact_from_ns = h->exact_from_ns,
                                          .lost = h->lost};
-    f.first_ns = q->from_ns > t->t_first_ns ? q->from_ns : t->t_first_ns;
-    read_past(&f.past, t, h, q->device);
-    judge_sites(&f);
-    judge_pool(&f);
-    ct_untracked_growth_find(&l->untracked, &p->untracked, &f.limits);
-    free(f.past.cells);
+    j.first_ns = q->from_ns > f->trace->t_first_ns ? q->from_ns : f->trace->t_first_ns;
+    read_past(&j.past, f->trace, h, q->device);
+    judge_sites(&j);
+    judge_pool(&j);
+    ct_untracked_growth_find(&l->untracked, &f->untracked, &j.limits);
+    free(j.past.cells);
     l->exact_from_ns = h->exact_from_ns;
     find_full(l);
 }
 
+struct ct_leaks_finder *ct_leaks_join_first(struct ct_joint_pass *pass, struct ct_leaks *l,
+                                            struct ct_trace *t, const struct ct_leaks_request *q) {
+    struct ct_leaks_finder *f = ct_heap_alloc_zeroed(1, sizeof *f);
+    const struct ct_joint_analysis a = {
+        .self = f, .before = before_event, .behind = behind_event, .end = end_first_pass};
+    *l = (struct ct_leaks){0};
+    f->leaks = l;
+    f->request = *q;
+    f->trace = t;
+    f->start_up.phases = q->phases;
+    ct_untracked_curve_begin(&f->untracked, t, q->device);
+    ct_joint_pass_add(pass, &a);
+    return f;
+}
+
+void ct_leaks_join_second(struct ct_joint_pass *pass, struct ct_leaks_finder *f,
+                          struct ct_call_sites *s) {
+    struct ct_leaks *l = f->leaks;
+    set_window(l, &f->start_up, f->trace, &f->request);
+    if (!f->request.labels_are_set)
+        ct_site_groups_refine(s, f->now.holdings, f->now.holding_count);
+    ct_site_groups_build(&l->groups, s, f->now.holdings, f->now.holding_count);
+    ct_site_histories_init(&f->histories, l->from_ns, l->to_ns);
+    f->growth_request = (struct ct_site_growth_request){.moment = f->request.moment,
+                                                        .from_ns = f->request.from_ns,
+                                                        .device = f->request.device,
+                                                        .rows = f->now.rows,
+                                                        .histories = &f->histories};
+    f->growth = ct_site_growth_join(pass, &l->groups, s, f->trace, &f->growth_request);
+    ct_live_at_free(&f->now);
+}
+
+void ct_leaks_finish(struct ct_leaks_finder *f) {
+    (void)ct_site_growth_finish(f->growth);
+    judge_all(f);
+    ct_start_up_free(&f->start_up);
+    ct_untracked_curve_free(&f->untracked);
+    ct_site_histories_free(&f->histories);
+    free(f);
+}
+
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *q) {
-    struct first_pass first = {.start_up = {.phases = q->phases}};
-    struct ct_replay replay;
-    struct ct_live_totals now;
-    struct ct_site_histories histories;
-    *l = (struct ct_leaks){0};
-    ct_untracked_curve_begin(&first.untracked, t, q->device);
-    replay_to_moment(&replay, &first, t, q);
-    read_moment(l, &now, &replay, q);
-    read_pool(l, &replay, q->device);
-    ct_replay_free(&replay);
-    set_window(l, &first.start_up, t, q);
-    if (!q->labels_are_set)
-        ct_site_groups_refine(s, now.holdings, now.holding_count);
-    ct_site_groups_build(&l->groups, s, now.holdings, now.holding_count);
-    ct_site_histories_init(&histories, l->from_ns, l->to_ns);
-    const struct ct_site_growth_request growth = {.moment = q->moment,
-                                                  .from_ns = q->from_ns,
-                                                  .device = q->device,
-                                                  .rows = now.rows,
-                                                  .histories = &histories};
-    (void)ct_site_growth_measure(&l->groups, s, t, &growth);
-    ct_live_at_free(&now);
-    judge_all(l, &histories, &first, t, q);
-    ct_start_up_free(&first.start_up);
-    ct_untracked_curve_free(&first.untracked);
-    ct_site_histories_free(&histories);
+    struct ct_joint_pass first, second;
+    ct_joint_pass_init(&first);
+    struct ct_leaks_finder *f = ct_leaks_join_first(&first, l, t, q);
+    ct_joint_pass_run(&first, t);
+    ct_joint_pass_free(&first);
+    ct_joint_pass_init(&second);
+    ct_leaks_join_second(&second, f, s);
+    ct_joint_pass_run(&second, t);
+    ct_joint_pass_free(&second);
+    ct_leaks_finish(f);
 }
 
 size_t ct_leaks_count(const struct ct_leaks *l) {

@@ -80,7 +80,15 @@ struct ct_leaks {
     uint64_t full_in_ns;
 };
 
-// `s` names the groups. Replays the trace twice.
+// In two passes that others share: joins the first one, and when it has run, the second one; `s`
+// names the groups. What a request points to is used up to the finish.
+struct ct_leaks_finder *ct_leaks_join_first(struct ct_joint_pass *pass, struct ct_leaks *l,
+                                            struct ct_trace *t, const struct ct_leaks_request *q);
+void ct_leaks_join_second(struct ct_joint_pass *pass, struct ct_leaks_finder *f,
+                          struct ct_call_sites *s);
+// When the second one has run: judges, and frees the finder.
+void ct_leaks_finish(struct ct_leaks_finder *f);
+// Does all of it alone.
 void ct_leaks_find(struct ct_leaks *l, struct ct_call_sites *s, struct ct_trace *t,
                    const struct ct_leaks_request *request);
 // How many rows there are: growing call sites, a fragmenting pool, growing untracked memory.

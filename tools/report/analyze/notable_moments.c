@@ -32,11 +32,12 @@ struct state {
     uint32_t thread;
 };
 
-struct pass {
+struct ct_notable_pass {
     const struct ct_scan *scan;
     int device;
     uint64_t from_ns, to_ns;
-    struct ct_replay replay;
+    const struct ct_replay *replay;
+    uint64_t resets; // of it, so far
     struct ct_notable_moments *found;
     size_t room;
     struct part *parts;
@@ -46,7 +47,7 @@ struct pass {
     struct state pending;  // behind an allocation whose block may be the next event
 };
 
-static void add(struct pass *p, uint64_t event) {
+static void add(struct ct_notable_pass *p, uint64_t event) {
     CT_HEAP_GROW(p->found->events, p->found->count, p->room);
     p->found->events[p->found->count++] = event;
 }
@@ -58,7 +59,7 @@ static int compare(const void *a, const void *b) {
 
 // ---- failed allocations ------------------------------------------------------------------------
 
-static void add_window(struct pass *p, uint64_t event) {
+static void add_window(struct ct_notable_pass *p, uint64_t event) {
     if (p->window_count == MOST_FAILURES)
         return;
     p->windows[p->window_count++] =
@@ -66,14 +67,14 @@ static void add_window(struct pass *p, uint64_t event) {
                         event < UINT64_MAX - BEHIND_FAILURE ? event + BEHIND_FAILURE : UINT64_MAX};
 }
 
-static void add_failure(struct pass *p, size_t incident) {
+static void add_failure(struct ct_notable_pass *p, size_t incident) {
     const uint64_t event = ct_incidents_head(&p->scan->incidents, incident)->event;
     add(p, event);
     add_window(p, event);
     p->found->failures[p->found->failure_count++] = incident;
 }
 
-static void add_failures(struct pass *p) {
+static void add_failures(struct ct_notable_pass *p) {
     const struct ct_incidents *n = &p->scan->incidents;
     const struct ct_oom_event *crossing = ct_scan_find_crossing(p->scan);
     for (size_t k = 0; k < n->count; k++) // (with a budget, the crossing is no incident)
@@ -87,7 +88,7 @@ static void add_failures(struct pass *p) {
     qsort(p->found->failures, p->found->failure_count, sizeof *p->found->failures, compare);
 }
 
-static int is_near_failure(const struct pass *p, uint64_t event) {
+static int is_near_failure(const struct ct_notable_pass *p, uint64_t event) {
     for (unsigned i = 0; i < p->window_count; i++)
         if (event >= p->windows[i].from && event <= p->windows[i].to)
             return 1;
@@ -96,7 +97,7 @@ static int is_near_failure(const struct pass *p, uint64_t event) {
 
 // ---- parts of the time -------------------------------------------------------------------------
 
-static struct part *find_part(struct pass *p, uint64_t t_ns) {
+static struct part *find_part(struct ct_notable_pass *p, uint64_t t_ns) {
     const uint64_t span = p->to_ns > p->from_ns ? p->to_ns - p->from_ns + 1 : 1;
     const uint64_t in = t_ns > p->from_ns ? t_ns - p->from_ns : 0;
     const uint64_t at = (uint64_t)((unsigned __int128)in * CT_NOTABLE_PARTS / span);
@@ -113,7 +114,7 @@ static void note_high(struct extreme *x, uint64_t value, uint64_t event) {
         *x = (struct extreme){1, event, value};
 }
 
-static void note_state(struct pass *p, const struct state *s) {
+static void note_state(struct ct_notable_pass *p, const struct state *s) {
     struct part *part = find_part(p, s->t_ns);
     if (!part->known)
         part->first = s->event;
@@ -136,8 +137,8 @@ static int allocates(const struct ct_event *e) {
 
 // PyTorch takes memory for a block: between the two events it seems to be of no pool. The state
 // behind the block stands for both.
-static void note(struct pass *p, const struct ct_event *e, uint64_t number) {
-    const struct ct_live_device *d = &p->replay.live.device[p->device];
+static void note(struct ct_notable_pass *p, const struct ct_event *e, uint64_t number) {
+    const struct ct_live_device *d = &p->replay->live.device[p->device];
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     const struct state now = {1, number, e->t_ns, d->live_bytes, d->block_bytes, thread};
     const struct state *before = &p->pending;
@@ -145,13 +146,13 @@ static void note(struct pass *p, const struct ct_event *e, uint64_t number) {
                            (ct_op_is_block(e->op) || e->op == CT_OP_MAP)))
         note_state(p, before);
     p->pending.known = 0;
-    if (allocates(e) && p->replay.live.has_blocks)
+    if (allocates(e) && p->replay->live.has_blocks)
         p->pending = now;
     else
         note_state(p, &now);
 }
 
-static void add_parts(struct pass *p) {
+static void add_parts(struct ct_notable_pass *p) {
     for (unsigned i = 0; i < CT_NOTABLE_PARTS; i++) {
         const struct part *part = &p->parts[i];
         p->found->last[i] = part->known ? part->last : UINT64_MAX;
@@ -167,20 +168,20 @@ static void add_parts(struct pass *p) {
 // ---- addresses ---------------------------------------------------------------------------------
 
 static void live_changed(void *user, const struct ct_object *o, int sign) {
-    struct pass *p = user;
+    struct ct_notable_pass *p = user;
     if (sign > 0 && o->kind == CT_KIND_ADDRESS && ct_device_to_index(o->device) == p->device)
         ct_address_axis_add(&p->found->axis, o->key, o->bytes);
 }
 
-static void note_mapping(struct pass *p, const struct ct_event *e) {
+static void note_mapping(struct ct_notable_pass *p, const struct ct_event *e) {
     if (e->op == CT_OP_MAP && CT_HAS(e, ptr) && CT_HAS(e, bytes) &&
         ct_event_device_index(e) == p->device && !(CT_HAS(e, result) && e->result))
         ct_address_axis_add(&p->found->axis, e->ptr, e->bytes);
 }
 
 // What a checkpoint has restored.
-static void note_restored_mappings(struct pass *p) {
-    const struct ct_live *l = &p->replay.live;
+static void note_restored_mappings(struct ct_notable_pass *p) {
+    const struct ct_live *l = &p->replay->live;
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i);
         if (o && o->kind == CT_KIND_MAPPING)
@@ -190,24 +191,25 @@ static void note_restored_mappings(struct pass *p) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-static void run(struct pass *p, struct ct_trace *t) {
-    const struct ct_event *e;
-    uint64_t number, resets = 0;
-    ct_replay_init(&p->replay, live_changed, p);
-    ct_trace_rewind(t);
-    while ((e = ct_replay_next(&p->replay, t, &number)) && e->t_ns <= p->to_ns) {
-        if (p->replay.resets != resets)
-            note_restored_mappings(p);
-        resets = p->replay.resets;
-        ct_replay_apply(&p->replay, e, number);
-        note_mapping(p, e);
-        if (e->t_ns >= p->from_ns)
-            note(p, e, number);
-    }
-    if (p->pending.known)
-        note_state(p, &p->pending);
-    p->found->slots = ct_live_slot_count(&p->replay.live);
-    ct_replay_free(&p->replay);
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct ct_notable_pass *p = self;
+    (void)number;
+    if (e->t_ns > p->to_ns)
+        return 0;
+    if (r->resets != p->resets)
+        note_restored_mappings(p);
+    p->resets = r->resets;
+    return 1;
+}
+
+static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                         uint64_t number) {
+    struct ct_notable_pass *p = self;
+    (void)r;
+    note_mapping(p, e);
+    if (e->t_ns >= p->from_ns)
+        note(p, e, number);
 }
 
 static void sort(struct ct_notable_moments *m) {
@@ -220,21 +222,36 @@ static void sort(struct ct_notable_moments *m) {
     m->count = n;
 }
 
-void ct_notable_moments_find(struct ct_notable_moments *m, struct ct_trace *t,
-                             const struct ct_scan *s, int device) {
-    struct pass p = {.scan = s, .device = device, .found = m};
-    *m = (struct ct_notable_moments){0};
-    p.from_ns = s->request.from_ns > t->t_first_ns ? s->request.from_ns : t->t_first_ns;
-    p.to_ns = s->request.to_ns < t->t_last_ns ? s->request.to_ns : t->t_last_ns;
-    p.parts = ct_heap_alloc_zeroed(CT_NOTABLE_PARTS, sizeof *p.parts);
-    add_failures(&p);
-    if (s->device[device].peak_known)
-        add(&p, s->device[device].peak_event);
-    run(&p, t);
-    add_parts(&p);
+static void end_pass(void *self, const struct ct_replay *r) {
+    struct ct_notable_pass *p = self;
+    struct ct_notable_moments *m = p->found;
+    if (p->pending.known)
+        note_state(p, &p->pending);
+    m->slots = ct_live_slot_count(&r->live);
+    add_parts(p);
     sort(m);
     ct_address_axis_finish(&m->axis);
-    free(p.parts);
+    free(p->parts);
+    free(p);
+}
+
+void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_moments *m,
+                             const struct ct_trace *t, const struct ct_scan *s, int device) {
+    struct ct_notable_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
+    const struct ct_joint_analysis a = {.self = p,
+                                        .before = before_event,
+                                        .behind = behind_event,
+                                        .end = end_pass,
+                                        .live_changed = live_changed};
+    *m = (struct ct_notable_moments){0};
+    *p = (struct ct_notable_pass){.scan = s, .device = device, .found = m, .replay = &pass->replay};
+    p->from_ns = s->request.from_ns > t->t_first_ns ? s->request.from_ns : t->t_first_ns;
+    p->to_ns = s->request.to_ns < t->t_last_ns ? s->request.to_ns : t->t_last_ns;
+    p->parts = ct_heap_alloc_zeroed(CT_NOTABLE_PARTS, sizeof *p->parts);
+    add_failures(p);
+    if (s->device[device].peak_known)
+        add(p, s->device[device].peak_event);
+    ct_joint_pass_add(pass, &a);
 }
 
 void ct_notable_moments_free(struct ct_notable_moments *m) {

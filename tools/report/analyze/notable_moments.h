@@ -7,6 +7,7 @@
 #define CT_NOTABLE_MOMENTS_H
 
 #include "analyze/address_axis.h"
+#include "analyze/joint_pass.h"
 #include "analyze/scan.h"
 
 enum { CT_NOTABLE_PARTS = 600, CT_NOTABLE_FAILURES = 100 };
@@ -23,9 +24,10 @@ struct ct_notable_moments {
     struct ct_address_axis axis; // of all device memory that was live in the time
 };
 
-// Replays the range of the scan once for a device (an index).
-void ct_notable_moments_find(struct ct_notable_moments *m, struct ct_trace *t,
-                             const struct ct_scan *s, int device);
+// Joins a pass over the range of the scan for a device (an index). When that has run, they are
+// there.
+void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_moments *m,
+                             const struct ct_trace *t, const struct ct_scan *s, int device);
 void ct_notable_moments_free(struct ct_notable_moments *m);
 
 #endif

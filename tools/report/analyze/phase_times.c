@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over the events; a trace whose stacks name no phase is read twice.
+// One pass over the events; where the stacks name no phase, another one before it.
 #include "analyze/phase_times.h"
 
 #include "base/heap.h"
+
+// ---- tracked memory -----------------------------------------------------------------------------
+
+static void note_device(struct ct_phase_tracked *t, const struct ct_replay *r, int device) {
+    const uint64_t tracked = ct_live_tracked(&r->live.device[device]);
+    t->bytes += tracked - t->of[device];
+    t->of[device] = tracked;
+}
+
+// `device`: the wanted one, -1: all.
+static void note_tracked(struct ct_phase_tracked *t, const struct ct_replay *r, int device) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        if ((device < 0 || device == d) &&
+            (d == CT_MAX_DEVICES || r->readings.device[d].seen || t->of[d]))
+            note_device(t, r, d);
+}
 
 // ---- stretches ----------------------------------------------------------------------------------
 
@@ -65,7 +81,7 @@ static void sum_by_phase(struct ct_phase_times *p) {
 }
 
 static void note_peak(const struct ct_phase_times *p, struct ct_phase_time *now) {
-    const uint64_t bytes = p->tracked_bytes;
+    const uint64_t bytes = p->tracked.bytes;
     if (bytes > now->peak_bytes)
         now->peak_bytes = bytes;
     if (bytes > now->begin_bytes && bytes - now->begin_bytes > now->rise_bytes)
@@ -88,7 +104,7 @@ static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *at
     now->stretches++;
     now->end_ns = t_ns;
     now->first_event = p->event;
-    now->begin_bytes = p->tracked_bytes;
+    now->begin_bytes = p->tracked.bytes;
     note_peak(p, now);
 }
 
@@ -155,25 +171,10 @@ static void owner_changed(void *user, const struct ct_object *o, uint32_t by) {
 // about to be freed, and does not count as given back.
 static void segment_changed(void *user, const struct ct_object *o, int sign) {
     struct ct_phase_times *p = user;
-    if (!ct_object_is_counted(&p->replay.live, o) || !p->current)
+    if (!ct_object_is_counted(&p->replay->live, o) || !p->current)
         return;
     if (sign < 0 || ct_object_event(o) >= p->list[p->current - 1].first_event)
         count(p, CT_HOLDING_ALLOCATION, o, sign, -1);
-}
-
-static void note_tracked(struct ct_phase_times *p, int device) {
-    if (p->request.device >= 0 && p->request.device != device)
-        return;
-    const uint64_t tracked = ct_live_tracked(&p->replay.live.device[device]);
-    p->tracked_bytes += tracked - p->tracked[device];
-    p->tracked[device] = tracked;
-}
-
-static void note_all_tracked(struct ct_phase_times *p) {
-    for (int d = 0; d < CT_MAX_DEVICES; d++)
-        if (p->replay.readings.device[d].seen || p->tracked[d])
-            note_tracked(p, d);
-    note_tracked(p, CT_MAX_DEVICES);
 }
 
 // ---- the pass -----------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ static void follow_use(struct ct_phase_times *p, const struct ct_event *e) {
 
 static void follow(struct ct_phase_times *p, const struct ct_event *e) {
     if (!p->current) // what was live before the range
-        note_all_tracked(p);
+        note_tracked(&p->tracked, p->replay, p->request.device);
     if (p->by_frames)
         follow_frames(p, e);
     else
@@ -221,107 +222,144 @@ static void follow(struct ct_phase_times *p, const struct ct_event *e) {
         p->list[p->current - 1].events++;
 }
 
-static void begin_replay(struct ct_phase_times *p, struct ct_trace *t) {
-    ct_replay_init(&p->replay, live_changed, p);
-    p->replay.tiles = 1;
-    p->replay.live.owner_changed = owner_changed;
-    p->replay.watch = (struct ct_segment_watch){block_changed, segment_changed, p};
-    memset(p->tracked, 0, sizeof p->tracked);
-    p->tracked_bytes = 0;
-    ct_trace_rewind(t);
-}
-
-// Reads the next event of the range; before it, those up to it are applied. NULL: there is none.
-static const struct ct_event *read_event(struct ct_phase_times *p, struct ct_trace *t) {
-    const struct ct_event *e;
-    const size_t current = p->current;
-    p->current = 0; // what checkpoints restore, and what was before, is not counted
-    while ((e = ct_replay_next(&p->replay, t, &p->event)) && e->t_ns < p->request.from_ns) {
+// What checkpoints restore, and what was before the range, is not counted: then there is no current
+// stretch.
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct ct_phase_times *p = self;
+    (void)r;
+    if (e->t_ns > p->request.to_ns)
+        return 0;
+    p->is_in_range = e->t_ns >= p->request.from_ns;
+    if (!p->is_in_range) {
         (void)ct_phase_follow_event(&p->follow, e); // the phase in which the range begins
-        ct_replay_apply(&p->replay, e, p->event);
+        return 1;
     }
-    p->current = current;
-    return e && e->t_ns <= p->request.to_ns ? e : NULL;
+    p->event = number;
+    p->current = p->paused;
+    follow(p, e);
+    return 1;
 }
 
-static void apply(struct ct_phase_times *p, const struct ct_event *e) {
-    ct_replay_apply(&p->replay, e, p->event);
-    note_all_tracked(p);
+static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                         uint64_t number) {
+    struct ct_phase_times *p = self;
+    (void)number;
+    if (!p->is_in_range)
+        return;
+    note_tracked(&p->tracked, r, p->request.device);
     if (p->current)
         note_peak(p, &p->list[p->current - 1]);
+    p->seen_ns = e->t_ns;
+    if (e->op == CT_OP_LOST)
+        p->lost += CT_HAS(e, count) ? e->count : 1;
+    p->paused = p->current;
+    p->current = 0;
 }
 
-static void end_replay(struct ct_phase_times *p, uint64_t last_ns) {
-    end_stretch(p, last_ns);
-    ct_replay_stop(&p->replay);
-    ct_replay_free(&p->replay);
+static void end_pass(void *self, const struct ct_replay *r) {
+    struct ct_phase_times *p = self;
+    (void)r;
+    p->current = p->paused;
+    end_stretch(p, p->seen_ns);
+    p->replay = NULL;
 }
 
 // ---- without frames -----------------------------------------------------------------------------
 
-// The highest values of tracked memory so far, each at least a 64th higher than the one before: so
-// few that all of them are kept.
-struct heights {
-    struct {
-        uint64_t t_ns, bytes;
-    } at[3000];
-    size_t count;
-    uint64_t peak;
-};
-
-static void note_height(struct heights *h, uint64_t bytes, uint64_t t_ns) {
-    const size_t most = sizeof h->at / sizeof *h->at;
-    const uint64_t before = h->count ? h->at[h->count - 1].bytes : 0;
-    h->peak = bytes > h->peak ? bytes : h->peak;
-    if (bytes <= before + before / 64 || h->count == most)
+static void note_height(struct ct_phase_start_up *u, uint64_t bytes, uint64_t t_ns) {
+    const uint64_t before = u->count ? u->heights[u->count - 1].bytes : 0;
+    u->peak = bytes > u->peak ? bytes : u->peak;
+    if (bytes <= before + before / 64 || u->count == CT_PHASE_HEIGHTS)
         return;
-    h->at[h->count].t_ns = t_ns;
-    h->at[h->count++].bytes = bytes;
+    u->heights[u->count].t_ns = t_ns;
+    u->heights[u->count++].bytes = bytes;
+}
+
+void ct_phase_start_up_note(struct ct_phase_start_up *u, const struct ct_replay *r,
+                            const struct ct_event *e) {
+    const struct ct_phase_times_request *q = &u->request;
+    if (e->t_ns < q->from_ns || e->t_ns > q->to_ns)
+        return;
+    note_tracked(&u->tracked, r, q->device);
+    u->first_ns = u->first_ns ? u->first_ns : e->t_ns;
+    u->last_ns = e->t_ns;
+    note_height(u, u->tracked.bytes, e->t_ns);
 }
 
 // The start-up ends where nine tenths of the peak are reached first; a pause is idle if it is at
 // least a second and a twentieth of the run.
-static void find_start_up(struct ct_phase_times *p, struct ct_trace *t) {
+static void use_start_up(struct ct_phase_times *p, const struct ct_phase_start_up *u) {
     enum { IDLE_NS = 1000000000, IDLE_PART = 20 };
-    struct heights *h = ct_heap_alloc_zeroed(1, sizeof *h);
-    const struct ct_event *e;
-    uint64_t first_ns = 0, last_ns = 0;
-    begin_replay(p, t);
-    while ((e = read_event(p, t))) {
-        apply(p, e);
-        first_ns = first_ns ? first_ns : e->t_ns;
-        last_ns = e->t_ns;
-        note_height(h, p->tracked_bytes, e->t_ns);
-    }
-    end_replay(p, last_ns);
-    p->idle_ns = (last_ns - first_ns) / IDLE_PART;
+    p->idle_ns = (u->last_ns - u->first_ns) / IDLE_PART;
     if (p->idle_ns < IDLE_NS)
         p->idle_ns = IDLE_NS;
     p->started_ns = UINT64_MAX;
-    for (size_t i = h->count; i-- > 0 && h->at[i].bytes >= h->peak - h->peak / 10;)
-        p->started_ns = h->at[i].t_ns;
-    free(h);
+    for (size_t i = u->count; i-- > 0 && u->heights[i].bytes >= u->peak - u->peak / 10;)
+        p->started_ns = u->heights[i].t_ns;
+}
+
+static int note_start_up_before(void *self, const struct ct_replay *r, const struct ct_event *e,
+                                uint64_t number) {
+    const struct ct_phase_start_up *u = self;
+    (void)r;
+    (void)number;
+    return e->t_ns <= u->request.to_ns;
+}
+
+static void note_start_up_behind(void *self, const struct ct_replay *r, const struct ct_event *e,
+                                 uint64_t number) {
+    (void)number;
+    ct_phase_start_up_note(self, r, e);
+}
+
+static void find_start_up(struct ct_phase_start_up *u, struct ct_trace *t) {
+    const struct ct_joint_analysis a = {
+        .self = u, .before = note_start_up_before, .behind = note_start_up_behind};
+    struct ct_joint_pass pass;
+    ct_joint_pass_init(&pass);
+    ct_joint_pass_add(&pass, &a);
+    ct_joint_pass_run(&pass, t);
+    ct_joint_pass_free(&pass);
 }
 
 // ---- interface ----------------------------------------------------------------------------------
 
+int ct_phase_times_need_start_up(const struct ct_phase_times_request *request) {
+    return !ct_phases_has_any(request->phases);
+}
+
+void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,
+                         const struct ct_phase_times_request *request,
+                         const struct ct_phase_start_up *u) {
+    const struct ct_joint_analysis a = {.self = p,
+                                        .before = before_event,
+                                        .behind = behind_event,
+                                        .end = end_pass,
+                                        .live_changed = live_changed,
+                                        .owner_changed = owner_changed,
+                                        .block_changed = block_changed,
+                                        .segment_changed = segment_changed};
+    *p = (struct ct_phase_times){.request = *request, .follow = {.phases = request->phases}};
+    p->by_frames = !ct_phase_times_need_start_up(request);
+    p->replay = &pass->replay;
+    if (!p->by_frames)
+        use_start_up(p, u);
+    ct_joint_pass_add(pass, &a);
+}
+
 void ct_phase_times_run(struct ct_phase_times *p, struct ct_trace *t,
                         const struct ct_phase_times_request *request) {
-    const struct ct_event *e;
-    uint64_t last_ns = 0;
-    *p = (struct ct_phase_times){.request = *request, .follow = {.phases = request->phases}};
-    p->by_frames = ct_phases_has_any(request->phases);
-    if (!p->by_frames)
-        find_start_up(p, t);
-    begin_replay(p, t);
-    while ((e = read_event(p, t))) {
-        follow(p, e);
-        apply(p, e);
-        last_ns = e->t_ns;
-        if (e->op == CT_OP_LOST)
-            p->lost += CT_HAS(e, count) ? e->count : 1;
-    }
-    end_replay(p, last_ns);
+    struct ct_phase_start_up *u = ct_heap_alloc_zeroed(1, sizeof *u);
+    struct ct_joint_pass pass;
+    u->request = *request;
+    if (ct_phase_times_need_start_up(request))
+        find_start_up(u, t);
+    ct_joint_pass_init(&pass);
+    ct_phase_times_join(p, &pass, request, u);
+    ct_joint_pass_run(&pass, t);
+    ct_joint_pass_free(&pass);
+    free(u);
 }
 
 static int compare_holdings(const void *a, const void *b) {

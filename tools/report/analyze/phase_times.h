@@ -4,6 +4,7 @@
 #ifndef CT_PHASE_TIMES_H
 #define CT_PHASE_TIMES_H
 
+#include "analyze/joint_pass.h"
 #include "analyze/live_at.h"
 #include "analyze/phase_follow.h"
 
@@ -33,6 +34,27 @@ struct ct_phase_times_request {
     int device; // an index; -1: all
 };
 
+// Tracked memory, by device, and of the wanted ones.
+struct ct_phase_tracked {
+    uint64_t of[CT_DEVICES], bytes;
+};
+
+enum { CT_PHASE_HEIGHTS = 3000 };
+
+// Where the stacks name no phase: when the start-up ends. Large: on the heap.
+struct ct_phase_start_up {
+    struct ct_phase_times_request request; // set before the first event
+    struct ct_phase_tracked tracked;
+    uint64_t first_ns, last_ns;
+    // The highest values of tracked memory so far, each at least a 64th higher than the one before:
+    // so few that all of them are kept.
+    struct {
+        uint64_t t_ns, bytes;
+    } heights[CT_PHASE_HEIGHTS];
+    size_t count;
+    uint64_t peak;
+};
+
 struct ct_phase_times {
     struct ct_phase_times_request request;
     struct ct_phase_time *list; // in the order of their begin
@@ -41,14 +63,25 @@ struct ct_phase_times {
     int summed;    // by phase
     uint64_t lost; // events, as LOST events of the range count them
     // Working state.
-    struct ct_replay replay;
+    const struct ct_replay *replay;
     struct ct_phase_follow follow;
-    size_t current; // position in the list, + 1
-    uint64_t event, last_ns;
-    uint64_t tracked[CT_DEVICES], tracked_bytes; // by device, and of the wanted ones
+    size_t current, paused; // position in the list, + 1; that between two events
+    int is_in_range;        // the present event
+    uint64_t event, last_ns, seen_ns;
+    struct ct_phase_tracked tracked;
     uint64_t started_ns, idle_ns; // without frames: the end of the start-up, the least idle gap
 };
 
+// Whether a start-up has to be found in a pass before that of the times.
+int ct_phase_times_need_start_up(const struct ct_phase_times_request *request);
+// Behind each event that was applied.
+void ct_phase_start_up_note(struct ct_phase_start_up *u, const struct ct_replay *r,
+                            const struct ct_event *e);
+// Joins a pass that others share. `u`: used where one is needed.
+void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,
+                         const struct ct_phase_times_request *request,
+                         const struct ct_phase_start_up *u);
+// Does all of it alone.
 void ct_phase_times_run(struct ct_phase_times *p, struct ct_trace *t,
                         const struct ct_phase_times_request *request);
 // What a phase has allocated by stack, the most bytes first. The caller frees the list.

@@ -8,6 +8,7 @@
 #ifndef CT_SITE_GROWTH_H
 #define CT_SITE_GROWTH_H
 
+#include "analyze/joint_pass.h"
 #include "analyze/moment.h"
 #include "analyze/site_groups.h"
 #include "analyze/site_history.h"
@@ -34,6 +35,13 @@ struct ct_site_growth_request {
 struct ct_growth_stretch ct_site_growth_measure(struct ct_site_groups *g,
                                                 struct ct_call_sites *sites, struct ct_trace *t,
                                                 const struct ct_site_growth_request *request);
+// The same in a pass that others share; the request and the groups must stay up to the finish.
+struct ct_site_growth_pass *ct_site_growth_join(struct ct_joint_pass *pass,
+                                                struct ct_site_groups *g,
+                                                struct ct_call_sites *sites,
+                                                const struct ct_trace *t,
+                                                const struct ct_site_growth_request *request);
+struct ct_growth_stretch ct_site_growth_finish(struct ct_site_growth_pass *p);
 // Growth in a time of this length, from the first part of the stretch to the last: bytes, rounded
 // half away from zero.
 int64_t ct_site_growth_in(const struct ct_growth_stretch *s, int64_t bytes, uint64_t ns);

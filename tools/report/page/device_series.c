@@ -57,8 +57,9 @@ struct held {
     uint64_t bytes, count;
 };
 
-struct pass {
+struct ct_series_pass {
     struct ct_device_series *series;
+    size_t next; // of the notable moments
     struct ct_address_picture picture;
     struct held *last; // by site: what the moment before had
     size_t last_count;
@@ -75,7 +76,7 @@ static struct held held_by(const struct ct_site_group *g, enum ct_holding_rows r
 }
 
 static void set_idle(struct ct_held_now *h) {
-    const struct ct_holding idle = ct_live_at_find_idle(&h->replay, h->device);
+    const struct ct_holding idle = ct_live_at_find_idle(h->replay, h->device);
     if (!idle.bytes && !ct_site_groups_find(&h->groups, h->sites, CT_HOLDING_IDLE, 0))
         return;
     struct ct_site_group *g = ct_site_groups_get(&h->groups, h->sites, CT_HOLDING_IDLE, 0);
@@ -88,7 +89,7 @@ static void add_change(struct ct_device_series *d, size_t site, struct held now)
     d->changes[d->change_count++] = (struct ct_series_change){(uint32_t)site, now.bytes, now.count};
 }
 
-static void read_live(struct pass *p, size_t moment) {
+static void read_live(struct ct_series_pass *p, size_t moment) {
     struct ct_device_series *d = p->series;
     const size_t first = d->change_count;
     set_idle(&d->held);
@@ -109,7 +110,7 @@ static void read_live(struct pass *p, size_t moment) {
     d->live[d->live_count++] = (struct ct_series_live){moment, first, d->change_count};
 }
 
-static void read_column(struct pass *p, size_t moment) {
+static void read_column(struct ct_series_pass *p, size_t moment) {
     struct ct_device_series *d = p->series;
     uint32_t *owners = ct_heap_alloc_zeroed(CT_ADDRESS_ROWS, sizeof *owners);
     ct_address_picture_read(&p->picture, &d->held, owners);
@@ -121,7 +122,7 @@ static void read_column(struct pass *p, size_t moment) {
 
 enum { NAMED = 1, EVEN_LIVE = 2, EVEN_COLUMN = 4 };
 
-static void mark(struct pass *p, uint64_t event, uint8_t flag) {
+static void mark(struct ct_series_pass *p, uint64_t event, uint8_t flag) {
     const struct ct_notable_moments *n = &p->series->notable;
     size_t from = 0, to = n->count;
     while (from < to) {
@@ -137,7 +138,7 @@ static void mark(struct pass *p, uint64_t event, uint8_t flag) {
 
 // Marks the last state of each of `count` equal parts of the time. What is drawn of a quiet time is
 // then never older than a part of it.
-static void mark_evenly(struct pass *p, unsigned count, uint8_t flag) {
+static void mark_evenly(struct ct_series_pass *p, unsigned count, uint8_t flag) {
     const uint64_t *last = p->series->notable.last;
     for (unsigned i = 0; i < count; i++) {
         unsigned at = CT_NOTABLE_PARTS * (i + 1) / count;
@@ -158,7 +159,7 @@ static unsigned count_columns(const struct ct_notable_moments *n) {
 }
 
 // Marks the moments that views name: failed allocations, the peak, the end.
-static void mark_all(struct pass *p, const struct ct_scan *s) {
+static void mark_all(struct ct_series_pass *p, const struct ct_scan *s) {
     const struct ct_device_series *d = p->series;
     p->marked = ct_heap_alloc_zeroed(d->notable.count + 1, 1);
     for (size_t i = 0; i < d->notable.failure_count; i++)
@@ -178,7 +179,7 @@ static int is_one_of(size_t i, size_t count, size_t most) {
 }
 
 // `i`: of the notable moments.
-static void read_moment(struct pass *p, size_t i, const struct ct_event *e) {
+static void read_moment(struct ct_series_pass *p, size_t i, const struct ct_event *e) {
     struct ct_device_series *d = p->series;
     const size_t all = d->notable.count, at = d->count++;
     struct ct_series_moment *m = &d->moments[at];
@@ -192,31 +193,54 @@ static void read_moment(struct pass *p, size_t i, const struct ct_event *e) {
         read_column(p, at);
 }
 
-void ct_device_series_read(struct ct_device_series *d, const struct ct_view *v,
-                           const struct ct_scan *s, int device) {
-    struct pass p = {.series = d};
-    const struct ct_event *e;
-    uint64_t number;
-    size_t next = 0;
+void ct_device_series_join_first(struct ct_joint_pass *pass, struct ct_device_series *d,
+                                 const struct ct_view *v, const struct ct_scan *s, int device) {
     *d = (struct ct_device_series){.device = device};
-    ct_notable_moments_find(&d->notable, v->trace, s, device);
+    ct_notable_moments_join(pass, &d->notable, v->trace, s, device);
+}
+
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    const struct ct_series_pass *p = self;
+    (void)r;
+    (void)e;
+    (void)number;
+    return p->next < p->series->notable.count;
+}
+
+static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                         uint64_t number) {
+    struct ct_series_pass *p = self;
+    const struct ct_notable_moments *n = &p->series->notable;
+    (void)r;
+    while (p->next < n->count && n->events[p->next] < number)
+        p->next++;
+    if (p->next < n->count && n->events[p->next] == number)
+        read_moment(p, p->next, e);
+}
+
+static void end_pass(void *self, const struct ct_replay *r) {
+    struct ct_series_pass *p = self;
+    (void)r;
+    ct_address_picture_free(&p->picture);
+    free(p->last);
+    free(p->marked);
+    free(p);
+}
+
+void ct_device_series_join_second(struct ct_joint_pass *pass, struct ct_device_series *d,
+                                  const struct ct_view *v, const struct ct_scan *s) {
+    struct ct_series_pass *p = ct_heap_alloc_zeroed(1, sizeof *p);
+    struct ct_joint_analysis a = {
+        .self = p, .before = before_event, .behind = behind_event, .end = end_pass};
+    p->series = d;
     d->moments = ct_heap_alloc_zeroed(d->notable.count + 1, sizeof *d->moments);
-    ct_address_picture_init(&p.picture, &d->notable.axis);
-    ct_held_now_init(&d->held, v->sites, v->phases, device);
-    ct_trace_rewind(v->trace);
-    p.columns = count_columns(&d->notable);
-    mark_all(&p, s);
-    while (next < d->notable.count && (e = ct_replay_next(&d->held.replay, v->trace, &number))) {
-        ct_replay_apply(&d->held.replay, e, number);
-        while (next < d->notable.count && d->notable.events[next] < number)
-            next++;
-        if (next < d->notable.count && d->notable.events[next] == number)
-            read_moment(&p, next, e);
-    }
-    ct_replay_stop(&d->held.replay);
-    ct_address_picture_free(&p.picture);
-    free(p.last);
-    free(p.marked);
+    ct_address_picture_init(&p->picture, &d->notable.axis);
+    ct_held_now_init(&d->held, v->sites, v->phases, d->device, &pass->replay);
+    ct_held_now_follow(&d->held, &a);
+    p->columns = count_columns(&d->notable);
+    mark_all(p, s);
+    ct_joint_pass_add(pass, &a);
 }
 
 void ct_device_series_free(struct ct_device_series *d) {

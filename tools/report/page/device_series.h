@@ -56,9 +56,12 @@ struct ct_device_series {
     size_t column_count, column_room;
 };
 
-// Replays the range of the scan twice for a device (an index).
-void ct_device_series_read(struct ct_device_series *d, const struct ct_view *v,
-                           const struct ct_scan *s, int device);
+// In two passes that others share, over the range of the scan for a device (an index): joins the
+// first one, and when it has run, the second one. When that has run, the series is there.
+void ct_device_series_join_first(struct ct_joint_pass *pass, struct ct_device_series *d,
+                                 const struct ct_view *v, const struct ct_scan *s, int device);
+void ct_device_series_join_second(struct ct_joint_pass *pass, struct ct_device_series *d,
+                                  const struct ct_view *v, const struct ct_scan *s);
 void ct_device_series_free(struct ct_device_series *d);
 
 struct ct_series_row {

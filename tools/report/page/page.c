@@ -94,13 +94,16 @@ static void set_title(struct ct_page *p, const struct ct_summary *s, const char 
 
 int ct_view_html(struct ct_view *v) {
     struct ct_page *p = v->page;
-    struct ct_summary s;
+    struct ct_page_reading *r = ct_heap_alloc_zeroed(1, sizeof *r);
     char *title = make_title(v);
-    ct_summary_read(&s, v);
-    set_title(p, &s, title);
-    ct_page_sections_write(p, v, &s, title);
-    ct_page_data_write_trace(&p->json, v, &s, title, &p->strings);
-    ct_summary_free(&s);
+    ct_page_reading_begin(r, v);
+    set_title(p, &r->summary, title);
+    ct_page_sections_begin(p, v, &r->summary, title);
+    ct_page_reading_finish(r, v);
+    ct_page_sections_finish(p, r);
+    ct_page_data_write_trace(&p->json, v, r, title, &p->strings);
+    ct_page_reading_free(r);
+    free(r);
     free(title);
     p->traces++;
     return CT_EXIT_OK;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "page/device_series.h"
 #include "views/document.h"
 #include "views/label.h"
 #include "views/trace_state.h"
@@ -339,64 +338,46 @@ static void write_map(struct ct_json *j, const struct ct_device_series *d, const
 // ---- a device, a trace -------------------------------------------------------------------------
 
 static void write_device(struct ct_json *j, struct ct_view *v, const struct ct_summary *s,
-                         int device, struct ct_page_strings *strings) {
-    const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->scan.end, device);
-    struct ct_device_series d;
+                         const struct ct_device_series *d, struct ct_page_strings *strings) {
+    const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->scan.end, d->device);
     struct sites sites = {0};
-    ct_device_series_read(&d, v, &s->scan, device);
-    find_sites(&sites, &d);
+    find_sites(&sites, d);
     ct_json_open(j, NULL, '{');
-    ct_document_add_device(j, "device", device);
-    ct_document_add_string(j, "name", ct_capacity_device_name(v->trace, device));
+    ct_document_add_device(j, "device", d->device);
+    ct_document_add_string(j, "name", ct_capacity_device_name(v->trace, d->device));
     ct_json_number_or_null(j, "capacity", capacity.bytes != 0, capacity.bytes);
-    write_rows(j, &d);
-    write_moments(j, v, &d);
-    write_marks(j, v, s, &d);
-    write_sites(j, v, &d, &sites, strings);
-    write_live(j, &d, &sites);
-    write_map(j, &d, &sites);
+    write_rows(j, d);
+    write_moments(j, v, d);
+    write_marks(j, v, s, d);
+    write_sites(j, v, d, &sites, strings);
+    write_live(j, d, &sites);
+    write_map(j, d, &sites);
     ct_json_close(j, '}');
     free_sites(&sites);
-    ct_device_series_free(&d);
 }
 
-// The document that a command's --json is, as the value of a key. It has call sites of its own:
-// views refine their labels by what they show.
-static void write_document(struct ct_json *j, const struct ct_view *v, const char *key,
-                           enum ct_command command, int (*view)(struct ct_view *)) {
-    struct ct_arguments o = *v->options;
-    struct ct_view other = *v;
-    struct ct_call_sites sites;
-    o.command = command;
-    o.json = 1;
-    ct_call_sites_init(&sites, v->sites->definitions);
-    sites.all_frames = v->sites->all_frames;
-    sites.in_text = v->sites->in_text;
-    sites.in_json = v->sites->in_json;
-    other.options = &o;
-    other.sites = &sites;
-    other.out = j->out;
+// The document that a command's --json is, as the value of a key.
+static void write_document(struct ct_json *j, const struct ct_page_reading *r, const char *key,
+                           enum ct_command command) {
     ct_json_key(j, key, strlen(key));
-    if (!ct_trace_state_is_unknown(v->trace) || !ct_document_print_unknown(&other))
-        (void)view(&other);
+    fputs(r->json[command], j->out);
     j->comma = 1;
-    ct_call_sites_free(&sites);
 }
 
-void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct ct_summary *s,
+void ct_page_data_write_trace(struct ct_json *j, struct ct_view *v, const struct ct_page_reading *r,
                               const char *title, struct ct_page_strings *strings) {
     ct_json_open(j, NULL, '{');
     ct_json_bytes(j, "file", v->trace->source.name, strlen(v->trace->source.name));
     ct_json_text(j, "title", title);
-    write_document(j, v, "summary", CT_COMMAND_summary, ct_view_summary);
-    write_document(j, v, "phases", CT_COMMAND_phases, ct_view_phases);
-    write_document(j, v, "leaks", CT_COMMAND_leaks, ct_view_leaks);
-    write_document(j, v, "frag", CT_COMMAND_frag, ct_view_frag);
-    write_document(j, v, "info", CT_COMMAND_info, ct_view_info);
+    write_document(j, r, "summary", CT_COMMAND_summary);
+    write_document(j, r, "phases", CT_COMMAND_phases);
+    write_document(j, r, "leaks", CT_COMMAND_leaks);
+    write_document(j, r, "frag", CT_COMMAND_frag);
+    write_document(j, r, "info", CT_COMMAND_info);
     ct_json_open(j, "devices", '[');
-    for (int device = 0; device < CT_DEVICES; device++)
-        if (s->scan.device[device].seen)
-            write_device(j, v, s, device, strings);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (r->has_series[d])
+            write_device(j, v, &r->summary, &r->series[d], strings);
     ct_json_close(j, ']');
     ct_json_close(j, '}');
 }

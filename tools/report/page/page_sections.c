@@ -13,10 +13,7 @@
 #include "views/trace_state.h"
 #include "views/verdict.h"
 
-enum { SITE_ROWS = 40, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2, COLUMNS = 110 };
-
-const struct ct_terminal ct_page_terminal = {
-    .width = COLUMNS, .utf8 = 1, .bold = "", .red = "", .dim = "", .reset = ""};
+enum { SITE_ROWS = 40, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
 
 static void put_moment(FILE *out, const struct ct_view *v, uint64_t t_ns, int device) {
     const uint64_t start = v->trace->start_ns;
@@ -30,33 +27,10 @@ static void put_moment(FILE *out, const struct ct_view *v, uint64_t t_ns, int de
 
 // ---- the text of a view ------------------------------------------------------------------------
 
-static char *read_text(const struct ct_view *v, enum ct_command command,
-                       int (*view)(struct ct_view *)) {
-    struct ct_arguments o = *v->options;
-    struct ct_view other = *v;
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory)
-        ct_heap_exhausted();
-    o.command = command;
-    o.json = 0;
-    other.options = &o;
-    other.terminal = &ct_page_terminal;
-    other.out = ct_terminal_open_text(&ct_page_terminal, memory);
-    (void)view(&other);
-    fclose(other.out);
-    fclose(memory);
-    return text;
-}
-
-static void put_view(FILE *out, const struct ct_view *v, enum ct_command command,
-                     int (*view)(struct ct_view *)) {
-    char *text = read_text(v, command, view);
+static void put_text(FILE *out, const char *text) {
     fputs("<pre>", out);
     ct_html_text(out, text);
     fputs("</pre>\n", out);
-    free(text);
 }
 
 // ---- the verdict -------------------------------------------------------------------------------
@@ -268,7 +242,7 @@ static int print_state(struct ct_view *v) {
 }
 
 static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    (void)v;
+    char *state = ct_page_reading_print(v, CT_COMMAND_summary, print_state);
     (void)s;
     fputs(
         "<p>libcutrace.so was loaded into the process and recorded each call of CUDA's driver and "
@@ -277,32 +251,32 @@ static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *
         "these calls took: it is known at readings, and between two of them inferred. Where "
         "physical memory lies is the driver's secret: the map shows virtual addresses.</p>\n",
         out);
+    put_text(out, state);
+    free(state);
 }
 
 // ---- a trace -----------------------------------------------------------------------------------
 
-void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
+// What a section has of a trace: HTML of its own, then the text of a command.
+static const struct {
+    int is_shown;
+    void (*write)(FILE *out, struct ct_view *v, const struct ct_summary *s);
+    int has_text;
+    enum ct_command command;
+} writers[CT_PAGE_SECTIONS] = {
+    [CT_PAGE_VERDICT] = {.is_shown = 1, .write = write_verdict},
+    [CT_PAGE_TIMELINE] = {.is_shown = 1, .write = write_account},
+    [CT_PAGE_LIVE] = {.is_shown = 1, .write = write_live},
+    [CT_PAGE_GROWTH] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_leaks},
+    [CT_PAGE_MAP] = {.is_shown = 1}, // a picture alone
+    [CT_PAGE_FRAGMENTATION] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_frag},
+    [CT_PAGE_FAILED] = {.is_shown = 1, .write = write_failures},
+    [CT_PAGE_PHASES] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_phases},
+    [CT_PAGE_ENVIRONMENT] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_info},
+    [CT_PAGE_METHOD] = {.is_shown = 1, .write = write_method}};
+
+void ct_page_sections_begin(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
                             const char *title) {
-    // What a section has of a trace: HTML of its own, then the text of a view.
-    static const struct {
-        int is_shown;
-        void (*write)(FILE *out, struct ct_view *v, const struct ct_summary *s);
-        enum ct_command command;
-        int (*view)(struct ct_view *v);
-    } writers[CT_PAGE_SECTIONS] = {
-        [CT_PAGE_VERDICT] = {.is_shown = 1, .write = write_verdict},
-        [CT_PAGE_TIMELINE] = {.is_shown = 1, .write = write_account},
-        [CT_PAGE_LIVE] = {.is_shown = 1, .write = write_live},
-        [CT_PAGE_GROWTH] = {.is_shown = 1, .command = CT_COMMAND_leaks, .view = ct_view_leaks},
-        [CT_PAGE_MAP] = {.is_shown = 1}, // a picture alone
-        [CT_PAGE_FRAGMENTATION] = {.is_shown = 1, .command = CT_COMMAND_frag, .view = ct_view_frag},
-        [CT_PAGE_FAILED] = {.is_shown = 1, .write = write_failures},
-        [CT_PAGE_PHASES] = {.is_shown = 1, .command = CT_COMMAND_phases, .view = ct_view_phases},
-        [CT_PAGE_ENVIRONMENT] = {.is_shown = 1, .command = CT_COMMAND_info, .view = ct_view_info},
-        [CT_PAGE_METHOD] = {.is_shown = 1,
-                            .write = write_method,
-                            .command = CT_COMMAND_summary,
-                            .view = print_state}};
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
         FILE *out = p->section[i].out;
         if (!writers[i].is_shown)
@@ -313,8 +287,16 @@ void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct c
         fputs(i == CT_PAGE_VERDICT ? "</p>\n" : "</h3>\n", out);
         if (writers[i].write)
             writers[i].write(out, v, s);
-        if (writers[i].view)
-            put_view(out, v, writers[i].command, writers[i].view);
+    }
+}
+
+void ct_page_sections_finish(struct ct_page *p, const struct ct_page_reading *r) {
+    for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
+        FILE *out = p->section[i].out;
+        if (!writers[i].is_shown)
+            continue;
+        if (writers[i].has_text)
+            put_text(out, r->text[writers[i].command]);
         fputs("</div>\n", out);
     }
 }

@@ -5,12 +5,12 @@
 
 #include "page/page.h"
 
-// How the text of views is laid out in a page.
-extern const struct ct_terminal ct_page_terminal;
 // Adds what several traces together say.
 void ct_page_sections_write_processes(struct ct_page *p);
-// The summary is of the same view.
-void ct_page_sections_write(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
+// Writes what the sections say of the summary, which is of the same view,
+void ct_page_sections_begin(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
                             const char *title);
+// and then the texts of commands.
+void ct_page_sections_finish(struct ct_page *p, const struct ct_page_reading *r);
 
 #endif

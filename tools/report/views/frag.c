@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frag: memory that was free but could not be used. Between the driver's allocations it is inferred
 // from their addresses; inside PyTorch's segments it is known (frag_pool.c).
+#include "views/frag.h"
+
 #include <inttypes.h>
 
 #include "analyze/address_layout.h"
@@ -28,7 +30,22 @@ struct samples {
     int devices;
     uint64_t capacity[CT_DEVICES];
     struct ct_frag_requests requests[CT_DEVICES];
-    struct ct_moment moment; // of everything else
+    unsigned at;          // of the pass: the next sample,
+    uint64_t obstruction; // the event of the next request
+    uint64_t from_ns, to_ns;
+    const struct ct_frag_shown *shown;
+};
+
+// What the view shows: of the pass that others may share, and of the moment.
+struct ct_frag_shown {
+    const struct ct_view *view;
+    const struct ct_scan *scan;
+    struct samples text, json; // those that are wanted have a count
+    struct ct_moment moment;   // of everything but samples, requests and curve
+    struct ct_replay at_moment;
+    struct ct_sharing sharing_at_moment;
+    const struct ct_replay *state; // at the moment: that, or the end of the pass
+    const struct ct_sharing *sharing;
 };
 
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
@@ -57,56 +74,102 @@ static uint64_t instant_of(const struct samples *h, uint64_t from, uint64_t to, 
     return from + (uint64_t)((unsigned __int128)span * (i + 1) / h->count);
 }
 
-// Starts the scan's replay anew, so that only one is in memory.
-static void restart_replay(struct ct_replay *r) {
-    ct_replay_free(r);
-    ct_replay_init(r, NULL, NULL);
-    r->tiles = 1;
+static void begin_samples(struct samples *h, const struct ct_frag_shown *f, unsigned count,
+                          size_t requests) {
+    const struct ct_view *v = f->view;
+    const struct ct_trace *t = v->trace;
+    h->shown = f;
+    h->count = count;
+    h->from_ns = v->from_ns > t->t_first_ns ? v->from_ns : t->t_first_ns;
+    h->to_ns = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        h->device[d] = f->scan->device[d].seen ? h->devices++ : -1;
+        h->capacity[d] = ct_capacity_find(t, &f->scan->end, d).bytes;
+        ct_frag_pool_choose_requests(&h->requests[d], &f->scan->growths, d, requests);
+    }
+    h->list = ct_heap_alloc_zeroed((size_t)h->devices * count, sizeof *h->list);
 }
 
 // Samples the state at `count` instants, evenly spread over the range; the last one is its end.
-static void replay_samples(struct ct_view *v, struct samples *h, struct ct_scan *s) {
-    const struct ct_trace *t = v->trace;
-    struct ct_replay *r = &s->end;
-    const struct ct_event *e;
-    uint64_t number;
-    const uint64_t from = v->from_ns > t->t_first_ns ? v->from_ns : t->t_first_ns;
-    const uint64_t to = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns;
-    uint64_t next = 0;
-    unsigned at = 0;
-    h->devices = 0;
-    for (int d = 0; d < CT_DEVICES; d++) {
-        h->device[d] = s->device[d].seen ? h->devices++ : -1;
-        h->capacity[d] = ct_capacity_find(t, r, d).bytes;
+static void take_samples_before(struct samples *h, const struct ct_replay *r, uint64_t t_ns) {
+    for (; h->at < h->count; h->at++) {
+        const uint64_t instant = instant_of(h, h->from_ns, h->to_ns, h->at);
+        if (t_ns <= instant)
+            return;
+        take_samples(h, r, h->at, instant);
     }
-    h->list = ct_heap_alloc_zeroed((size_t)h->devices * h->count, sizeof *h->list);
-    restart_replay(r);
-    ct_trace_rewind(v->trace);
-    while ((e = ct_replay_next(r, v->trace, &number)) && e->t_ns <= v->to_ns) {
-        for (; at < h->count && e->t_ns > instant_of(h, from, to, at); at++)
-            take_samples(h, r, at, instant_of(h, from, to, at));
-        if (r->pool.on && number >= next)
-            next = find_obstructions(h, r, number);
-        ct_replay_apply(r, e, number);
-    }
-    for (; at < h->count; at++)
-        take_samples(h, r, at, instant_of(h, from, to, at));
-    ct_replay_stop(r);
 }
 
-// Chooses the moment, and leaves the scan's replay and sharing in the state of it. The samples end
-// with the range.
-static void go_to_moment(struct ct_view *v, struct samples *h, struct ct_scan *s) {
+static void look_at(struct samples *h, const struct ct_replay *r, const struct ct_event *e,
+                    uint64_t number) {
+    if (!h->count)
+        return;
+    take_samples_before(h, r, e->t_ns);
+    if (r->pool.on && number >= h->obstruction)
+        h->obstruction = find_obstructions(h, r, number);
+}
+
+static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
+                        uint64_t number) {
+    struct ct_frag_shown *f = self;
+    if (e->t_ns > f->view->to_ns)
+        return 0;
+    look_at(&f->text, r, e, number);
+    look_at(&f->json, r, e, number);
+    return 1;
+}
+
+static void end_pass(void *self, const struct ct_replay *r) {
+    struct ct_frag_shown *f = self;
+    take_samples_before(&f->text, r, UINT64_MAX);
+    take_samples_before(&f->json, r, UINT64_MAX);
+    f->state = r;
+}
+
+struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_view *v,
+                                   const struct ct_scan *s, unsigned forms) {
+    struct ct_frag_shown *f = ct_heap_alloc_zeroed(1, sizeof *f);
+    const struct ct_joint_analysis a = {.self = f, .before = before_event, .end = end_pass};
+    f->view = v;
+    f->scan = s;
+    f->sharing = &s->sharing;
+    if (forms & CT_FRAG_TEXT)
+        begin_samples(&f->text, f, TEXT_SAMPLES, v->options->top ? v->options->top : TEXT_REQUESTS);
+    if (forms & CT_FRAG_JSON)
+        begin_samples(&f->json, f, JSON_SAMPLES, JSON_REQUESTS);
+    ct_joint_pass_add(pass, &a);
+    return f;
+}
+
+void ct_frag_go_to_moment(struct ct_frag_shown *f) {
+    const struct ct_view *v = f->view;
     const struct ct_arguments *o = v->options;
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
-    h->moment = ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), v->at_ns);
-    if ((o->at_end || o->at.kind != CT_TIME_NONE) && h->moment.kind != wanted)
+    f->moment =
+        ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), v->at_ns);
+    if ((o->at_end || o->at.kind != CT_TIME_NONE) && f->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
-    if (h->moment.kind == CT_MOMENT_END)
+    if (f->moment.kind == CT_MOMENT_END)
         return;
-    restart_replay(&s->end);
-    ct_sharing_free(&s->sharing);
-    ct_moment_replay(&h->moment, &s->end, &s->sharing, v->trace);
+    ct_replay_init(&f->at_moment, NULL, NULL);
+    f->at_moment.tiles = 1;
+    ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace);
+    f->state = &f->at_moment;
+    f->sharing = &f->sharing_at_moment;
+}
+
+static void free_samples(struct samples *h) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        free(h->requests[d].list);
+    free(h->list);
+}
+
+void ct_frag_free(struct ct_frag_shown *f) {
+    free_samples(&f->text);
+    free_samples(&f->json);
+    ct_replay_free(&f->at_moment);
+    ct_sharing_free(&f->sharing_at_moment);
+    free(f);
 }
 
 // Returns the last call of an incident that failed although the device had enough free memory, or
@@ -171,8 +234,8 @@ static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
 
 // Prints memory of this process that others may have opened, and memory of others that is open
 // here.
-static void print_shared(struct ct_view *v, const struct ct_scan *s, int device) {
-    const struct ct_shared m = ct_sharing_sum(&s->sharing, &s->end.live, device);
+static void print_shared(struct ct_view *v, const struct ct_frag_shown *f, int device) {
+    const struct ct_shared m = ct_sharing_sum(f->sharing, &f->state->live, device);
     if (m.exported)
         fprintf(v->out,
                 "  shared           %12s  " CT_WRAP_HANG
@@ -193,20 +256,20 @@ static void print_shared(struct ct_view *v, const struct ct_scan *s, int device)
 }
 
 // Prints the shared memory of no known device: an import does not report the device.
-static void print_unknown_device(struct ct_view *v, const struct ct_scan *s) {
-    const struct ct_shared m = ct_sharing_sum(&s->sharing, &s->end.live, CT_MAX_DEVICES);
+static void print_unknown_device(struct ct_view *v, const struct ct_frag_shown *f) {
+    const struct ct_shared m = ct_sharing_sum(f->sharing, &f->state->live, CT_MAX_DEVICES);
     if (m.exported || m.opened || m.imported)
         fprintf(v->out, "%son an unknown device%s\n", v->terminal->bold, v->terminal->reset);
-    print_shared(v, s, CT_MAX_DEVICES);
+    print_shared(v, f, CT_MAX_DEVICES);
 }
 
-static void print_host(struct ct_view *v, const struct ct_scan *s, const struct ct_moment *m) {
+static void print_host(struct ct_view *v, const struct ct_frag_shown *f) {
     size_t n;
     char name[100];
-    struct ct_host_memory *list = ct_host_memory_list(&v->trace->definitions, &s->end.live, &n);
+    struct ct_host_memory *list = ct_host_memory_list(&v->trace->definitions, &f->state->live, &n);
     if (n) {
         fprintf(v->out, "%spage-locked host memory", v->terminal->bold);
-        print_moment(v, m, -1);
+        print_moment(v, &f->moment, -1);
         fprintf(v->out, "%s\n", v->terminal->reset);
     }
     for (size_t i = 0; i < n; i++) {
@@ -284,19 +347,20 @@ static void print_device(struct ct_view *v, const struct ct_scan *s, const struc
                          int d) {
     const struct sample *samples = &h->list[(unsigned)h->device[d] * h->count];
     struct ct_live_totals now;
+    const struct ct_replay *state = h->shown->state;
     const struct ct_address_layout layout =
-        ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
-    ct_live_at_read(&now, &s->end, d, CT_ROWS_BY_SEGMENT);
+        ct_address_layout_measure(state, d, ct_capacity_find(v->trace, state, d).bytes);
+    ct_live_at_read(&now, state, d, CT_ROWS_BY_SEGMENT);
     fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(d).text);
-    print_moment(v, &h->moment, d);
+    print_moment(v, &h->shown->moment, d);
     fprintf(v->out, "%s: %s in %s allocation%s\n", v->terminal->reset,
             ct_label_size(v, now.bytes).text, ct_human_count(now.count).text,
             ct_human_plural(now.count));
     print_layout(v, &layout);
     print_mempools(v, &now);
-    print_shared(v, s, d);
+    print_shared(v, h->shown, d);
     print_ooms(v, s, d);
-    ct_frag_pool_print(v, s, &h->requests[d], d, h->moment.t_ns);
+    ct_frag_pool_print(v, s, state, &h->requests[d], d, h->shown->moment.t_ns);
     print_samples(v, samples, h->count);
     ct_live_at_free(&now);
 }
@@ -316,15 +380,15 @@ static void add_layout(struct ct_json *j, const struct ct_address_layout *f) {
     ct_json_number(j, "small_unused_bytes", small > f->small_bytes ? small - f->small_bytes : 0);
 }
 
-static void add_shared(struct ct_json *j, const struct ct_scan *s, int device) {
-    const struct ct_shared m = ct_sharing_sum(&s->sharing, &s->end.live, device);
+static void add_shared(struct ct_json *j, const struct ct_frag_shown *f, int device) {
+    const struct ct_shared m = ct_sharing_sum(f->sharing, &f->state->live, device);
     ct_document_add_shared(j, "shared", &m);
 }
 
-static void add_host(struct ct_view *v, struct ct_json *j, const struct ct_scan *s) {
+static void add_host(struct ct_view *v, struct ct_json *j, const struct ct_frag_shown *f) {
     const struct ct_definitions *names = &v->trace->definitions;
     size_t n;
-    struct ct_host_memory *list = ct_host_memory_list(names, &s->end.live, &n);
+    struct ct_host_memory *list = ct_host_memory_list(names, &f->state->live, &n);
     ct_json_open(j, "host", '[');
     for (size_t i = 0; i < n; i++) {
         ct_json_open(j, NULL, '{');
@@ -368,9 +432,10 @@ static void add_history(struct ct_json *j, const struct samples *h, int d) {
 static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
                        const struct samples *h, int d) {
     struct ct_live_totals now;
+    const struct ct_replay *state = h->shown->state;
     const struct ct_address_layout layout =
-        ct_address_layout_measure(&s->end, d, ct_capacity_find(v->trace, &s->end, d).bytes);
-    ct_live_at_read(&now, &s->end, d, CT_ROWS_BY_SEGMENT);
+        ct_address_layout_measure(state, d, ct_capacity_find(v->trace, state, d).bytes);
+    ct_live_at_read(&now, state, d, CT_ROWS_BY_SEGMENT);
     ct_json_open(j, NULL, '{');
     ct_document_add_device(j, "ordinal", d);
     ct_json_number(j, "live_bytes", now.bytes);
@@ -379,7 +444,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     add_layout(j, &layout);
     ct_json_close(j, '}');
     add_mempools(j, &now);
-    add_shared(j, s, d);
+    add_shared(j, h->shown, d);
     ct_json_open(j, "ooms_despite_free", '[');
     for (size_t k = 0; k < s->incidents.count; k++)
         if (find_despite_free(s, k, d))
@@ -388,7 +453,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     ct_json_number(j, "ooms_free_unknown", count_incidents(s, d, CT_OOM_REASON_UNKNOWN));
     ct_json_number(j, "ooms_size_unknown", count_incidents(s, d, CT_OOM_REASON_SIZE_UNKNOWN));
     add_history(j, h, d);
-    ct_frag_pool_add_json(v, j, s, &h->requests[d], d);
+    ct_frag_pool_add_json(v, j, s, state, &h->requests[d], d);
     ct_json_close(j, '}');
     ct_live_at_free(&now);
 }
@@ -401,8 +466,8 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
     if (!h->devices)
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     if (h->device[CT_MAX_DEVICES] < 0)
-        print_unknown_device(v, s);
-    print_host(v, s, &h->moment);
+        print_unknown_device(v, h->shown);
+    print_host(v, h->shown);
     if (without_blocks)
         fprintf(v->out, "PyTorch has no blocks: %s\n", without_blocks);
 }
@@ -421,42 +486,40 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
-    add_moment(j, &h->moment);
+    add_moment(j, &h->shown->moment);
     ct_pool_json_add_without_blocks(j, v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (h->device[d] >= 0)
             add_device(v, j, s, h, d);
     ct_json_close(j, ']');
-    add_shared(j, s, CT_MAX_DEVICES);
-    add_host(v, j, s);
+    add_shared(j, h->shown, CT_MAX_DEVICES);
+    add_host(v, j, h->shown);
     ct_document_end(j);
 }
 
-// Returns how many requests of a device to name.
-static size_t request_count(const struct ct_arguments *o) {
-    if (o->json)
-        return JSON_REQUESTS;
-    return o->top ? o->top : TEXT_REQUESTS;
+void ct_frag_print(const struct ct_frag_shown *f, struct ct_view *v) {
+    if (v->options->json)
+        print_json(v, f->scan, &f->json);
+    else
+        print_text(v, f->scan, &f->text);
 }
 
 int ct_view_frag(struct ct_view *v) {
     struct ct_scan s;
-    struct samples h = {.count = v->options->json ? JSON_SAMPLES : TEXT_SAMPLES};
+    struct ct_joint_pass pass;
     struct ct_scan_request request = ct_view_scan_request_pools(v);
     request.capacity = 0;
     ct_view_scan_run(v, &s, &request);
-    for (int d = 0; d < CT_DEVICES; d++)
-        ct_frag_pool_choose_requests(&h.requests[d], &s.growths, d, request_count(v->options));
-    replay_samples(v, &h, &s);
-    go_to_moment(v, &h, &s);
-    if (v->options->json)
-        print_json(v, &s, &h);
-    else
-        print_text(v, &s, &h);
-    for (int d = 0; d < CT_DEVICES; d++)
-        free(h.requests[d].list);
-    free(h.list);
+    ct_replay_release(&s.end); // another replay follows
+    ct_joint_pass_init(&pass);
+    struct ct_frag_shown *f =
+        ct_frag_join(&pass, v, &s, v->options->json ? CT_FRAG_JSON : CT_FRAG_TEXT);
+    ct_joint_pass_run(&pass, v->trace);
+    ct_frag_go_to_moment(f);
+    ct_frag_print(f, v);
+    ct_frag_free(f);
+    ct_joint_pass_free(&pass);
     ct_scan_free(&s);
     return CT_EXIT_OK;
 }

@@ -52,10 +52,10 @@ static const char *get_module(const struct ct_view *v, uint32_t module, char *to
     return to;
 }
 
-static void print_segment_kinds(struct ct_view *v, const struct ct_scan *s, int device) {
+static void print_segment_kinds(struct ct_view *v, const struct ct_replay *now, int device) {
     size_t n;
     char name[100];
-    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &s->end.pool, device, &n);
+    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &now->pool, device, &n);
     for (size_t i = 0; i < n; i++) {
         const struct ct_torch_segments *o = &list[i];
         fprintf(v->out, "%s %s %s%s%s%s", i ? "," : "", ct_human_count(o->segments).text,
@@ -86,7 +86,7 @@ static void print_lost_blocks(struct ct_view *v, const struct ct_torch_pool_tota
                 ct_label_size(v, f->outside_bytes).text);
 }
 
-static void print_figures(struct ct_view *v, const struct ct_scan *s, int device,
+static void print_figures(struct ct_view *v, const struct ct_replay *now, int device,
                           const struct ct_torch_pool_totals *f) {
     fprintf(v->out, "  PyTorch          %12s  " CT_WRAP_HANG "reserved; %s of it in %s block%s\n",
             f->reported ? ct_label_size(v, f->reserved).text : "-",
@@ -95,7 +95,7 @@ static void print_figures(struct ct_view *v, const struct ct_scan *s, int device
     fprintf(v->out, "  segments         %12s  " CT_WRAP_HANG "in %s segment%s:",
             ct_label_size(v, f->segment_bytes).text, ct_human_count(f->segments).text,
             ct_human_plural(f->segments));
-    print_segment_kinds(v, s, device);
+    print_segment_kinds(v, now, device);
     putc('\n', v->out);
     if (f->unreconciled > 0)
         fprintf(v->out,
@@ -316,13 +316,13 @@ static void print_curve(struct ct_view *v, const struct ct_pool_curve *c, int de
     ct_table_free(&t);
 }
 
-void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
+void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s, const struct ct_replay *now,
                         const struct ct_frag_requests *q, int device, uint64_t t_ns) {
-    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&s->end.pool, &s->end.live, device);
+    const struct ct_torch_pool_totals f = ct_torch_pool_totals(&now->pool, &now->live, device);
     struct ct_held_segments held;
     if (f.known) {
-        print_figures(v, s, device, &f);
-        ct_held_segments_find(&held, v->sites, &s->end, device);
+        print_figures(v, now, device, &f);
+        ct_held_segments_find(&held, v->sites, now, device);
         print_holders(v, &held, t_ns);
         ct_held_segments_free(&held);
     }
@@ -343,11 +343,11 @@ static void add_class(struct ct_json *j, const char *key, const struct ct_free_b
     ct_json_close(j, '}');
 }
 
-static void add_segment_kinds(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
+static void add_segment_kinds(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
                               int device) {
     const struct ct_definitions *names = &v->trace->definitions;
     size_t n;
-    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &s->end.pool, device, &n);
+    struct ct_torch_segments *list = ct_torch_segments_by_kind(v->trace, &now->pool, device, &n);
     ct_json_open(j, "segment_kinds", '[');
     for (size_t i = 0; i < n; i++) {
         ct_json_open(j, NULL, '{');
@@ -369,10 +369,10 @@ static void add_site(struct ct_view *v, struct ct_json *j, uint32_t stack) {
     ct_call_sites_json_stack(j, v->sites, "stack", stack);
 }
 
-static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
+static void add_held_segments(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
                               int device) {
     struct ct_held_segments h;
-    ct_held_segments_find(&h, v->sites, &s->end, device);
+    ct_held_segments_find(&h, v->sites, now, device);
     ct_json_open(j, "held_segments", '[');
     for (size_t i = 0; i < h.segment_count && i < JSON_SEGMENTS; i++) {
         const struct ct_held_segment *g = &h.segments[i];
@@ -457,9 +457,10 @@ static void add_requests(struct ct_view *v, struct ct_json *j, const struct ct_f
     ct_json_close(j, ']');
 }
 
-static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_scan *s, int device) {
+static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_replay *now,
+                     int device) {
     const struct ct_torch_pool_totals figures =
-        ct_torch_pool_totals(&s->end.pool, &s->end.live, device);
+        ct_torch_pool_totals(&now->pool, &now->live, device);
     const struct ct_torch_pool_totals *f = &figures;
     const int bound = ct_torch_settings_limit_reuse(v->trace);
     if (!f->known) {
@@ -477,15 +478,16 @@ static void add_pool(struct ct_view *v, struct ct_json *j, const struct ct_scan 
     ct_json_number(j, "held_free_bytes", f->held_open_bytes);
     add_class(j, "small", &f->of_class[CT_TORCH_POOL_SMALL]);
     add_class(j, "large", &f->of_class[CT_TORCH_POOL_LARGE]);
-    add_segment_kinds(v, j, s, device);
-    add_held_segments(v, j, s, device);
+    add_segment_kinds(v, j, now, device);
+    add_held_segments(v, j, now, device);
     ct_json_close(j, '}');
 }
 
 void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
-                           const struct ct_frag_requests *q, int device) {
+                           const struct ct_replay *now, const struct ct_frag_requests *q,
+                           int device) {
     const int bound = ct_torch_settings_limit_reuse(v->trace);
-    add_pool(v, j, s, device);
+    add_pool(v, j, now, device);
     ct_pool_json_add_growths(j, v, &s->growths.device[device], s->device[device].pool_at_end.known);
     add_requests(v, j, q, bound);
     ct_pool_json_add_curve(j, &s->curve, device, bound);

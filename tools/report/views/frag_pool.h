@@ -27,11 +27,12 @@ void ct_frag_pool_choose_requests(struct ct_frag_requests *q, const struct ct_po
 uint64_t ct_frag_pool_find_obstructions(struct ct_frag_requests *q, const struct ct_replay *r,
                                         uint64_t number);
 
-// Both describe the state of the scan's replay; requests and curve are of the whole range. `t_ns`:
-// the time of the state.
-void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s,
+// Both describe the state `now`; requests and curve are of the whole range. `t_ns`: the time of the
+// state.
+void ct_frag_pool_print(struct ct_view *v, const struct ct_scan *s, const struct ct_replay *now,
                         const struct ct_frag_requests *q, int device, uint64_t t_ns);
 void ct_frag_pool_add_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
-                           const struct ct_frag_requests *q, int device);
+                           const struct ct_replay *now, const struct ct_frag_requests *q,
+                           int device);
 
 #endif

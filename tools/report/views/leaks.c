@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // leaks: call sites whose memory only grows, up to a moment; what has filled to a bound; a pool of
 // PyTorch's that grows without need; and untracked memory that grows.
-#include "analyze/leaks.h"
+#include "views/leaks.h"
 
 #include <stdarg.h>
 
@@ -320,54 +320,102 @@ static struct ct_moment find_moment(const struct ct_view *v, const struct ct_sca
     return ct_moment_find(s, v->trace, wanted, ct_view_scan_main_device(v, s), v->at_ns);
 }
 
-static void show_device(struct ct_view *v, int device, const struct ct_moment *m,
-                        struct ct_json *j) {
-    const struct ct_leaks_request request = {.moment = m,
-                                             .from_ns = v->from_ns,
-                                             .device = device,
-                                             .rows = v->options->segments ? CT_ROWS_BY_SEGMENT
-                                                                          : CT_ROWS_BY_BLOCK,
-                                             .phases = v->phases};
-    struct ct_leaks leaks;
-    ct_leaks_find(&leaks, v->sites, v->trace, &request);
-    if (j)
-        add_device(v, j, device, &leaks);
-    else
-        print_device(v, device, &leaks, m);
-    ct_leaks_free(&leaks);
+struct ct_leaks_shown {
+    const struct ct_view *view;
+    const struct ct_scan *scan;
+    struct ct_moment moment;
+    struct ct_leaks_finder *finder[CT_DEVICES]; // NULL: of this device nothing is shown
+    struct ct_leaks of[CT_DEVICES];
+};
+
+struct ct_leaks_shown *ct_leaks_shown_join_first(struct ct_joint_pass *pass,
+                                                 const struct ct_view *v, const struct ct_scan *s) {
+    struct ct_leaks_shown *l = ct_heap_alloc_zeroed(1, sizeof *l);
+    struct ct_leaks_request request = {.moment = &l->moment,
+                                       .from_ns = v->from_ns,
+                                       .rows = v->options->segments ? CT_ROWS_BY_SEGMENT
+                                                                    : CT_ROWS_BY_BLOCK,
+                                       .phases = v->phases};
+    l->view = v;
+    l->scan = s;
+    l->moment = find_moment(v, s);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        request.device = d;
+        if (s->device[d].seen && s->device[d].peak_known)
+            l->finder[d] = ct_leaks_join_first(pass, &l->of[d], v->trace, &request);
+    }
+    return l;
 }
 
-static void begin_json(struct ct_view *v, struct ct_json *j, const struct ct_scan *s,
-                       const struct ct_moment *m) {
+void ct_leaks_shown_join_second(struct ct_joint_pass *pass, struct ct_leaks_shown *l) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (l->finder[d])
+            ct_leaks_join_second(pass, l->finder[d], l->view->sites);
+}
+
+void ct_leaks_shown_finish(struct ct_leaks_shown *l) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (l->finder[d])
+            ct_leaks_finish(l->finder[d]);
+}
+
+static void print_json(const struct ct_leaks_shown *l, struct ct_view *v) {
+    struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
-    ct_document_add_trace(j, v, s);
-    add_moment(j, m);
+    ct_document_add_trace(j, v, l->scan);
+    add_moment(j, &l->moment);
     ct_json_open(j, "devices", '[');
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (l->finder[d])
+            add_device(v, j, d, &l->of[d]);
+    ct_json_close(j, ']');
+    ct_document_end(j);
+}
+
+static void print_text(const struct ct_leaks_shown *l, struct ct_view *v) {
+    int any = 0;
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (!l->finder[d])
+            continue;
+        print_device(v, d, &l->of[d], &l->moment);
+        any = 1;
+    }
+    if (any)
+        ct_trace_state_print_line(v, l->scan);
+    else
+        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
+}
+
+void ct_leaks_shown_print(const struct ct_leaks_shown *l, struct ct_view *v) {
+    if (v->options->json)
+        print_json(l, v);
+    else
+        print_text(l, v);
+}
+
+void ct_leaks_shown_free(struct ct_leaks_shown *l) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_leaks_free(&l->of[d]);
+    free(l);
 }
 
 int ct_view_leaks(struct ct_view *v) {
-    struct ct_json json = {.out = v->out}, *j = v->options->json ? &json : NULL;
+    struct ct_joint_pass first, second;
     struct ct_scan s;
     const struct ct_scan_request request = ct_view_scan_request(v);
-    int any = 0;
     ct_view_scan_run(v, &s, &request);
-    const struct ct_moment moment = find_moment(v, &s);
     ct_replay_release(&s.end);
-    if (j)
-        begin_json(v, j, &s, &moment);
-    for (int d = 0; d < CT_DEVICES; d++)
-        if (s.device[d].seen && s.device[d].peak_known) {
-            show_device(v, d, &moment, j);
-            any = 1;
-        }
-    if (j) {
-        ct_json_close(j, ']');
-        ct_document_end(j);
-    } else if (!any) {
-        fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
-    } else {
-        ct_trace_state_print_line(v, &s);
-    }
+    ct_joint_pass_init(&first);
+    struct ct_leaks_shown *l = ct_leaks_shown_join_first(&first, v, &s);
+    ct_joint_pass_run(&first, v->trace);
+    ct_joint_pass_free(&first);
+    ct_joint_pass_init(&second);
+    ct_leaks_shown_join_second(&second, l);
+    ct_joint_pass_run(&second, v->trace);
+    ct_joint_pass_free(&second);
+    ct_leaks_shown_finish(l);
+    ct_leaks_shown_print(l, v);
+    ct_leaks_shown_free(l);
     ct_scan_free(&s);
     return CT_EXIT_OK;
 }

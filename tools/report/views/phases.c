@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // phases: the phases of a run, with what each took, kept and gave back, and its largest call sites.
-#include "analyze/phase_times.h"
+#include "views/phases.h"
+
 #include "analyze/site_groups.h"
 #include "views/account_json.h"
 #include "views/document.h"
@@ -136,17 +137,25 @@ static void print_json(struct ct_view *v, const struct ct_phase_times *p) {
     ct_document_end(j);
 }
 
+struct ct_phase_times_request ct_phases_request(const struct ct_view *v) {
+    return (struct ct_phase_times_request){.phases = v->phases,
+                                           .from_ns = v->from_ns,
+                                           .to_ns = v->to_ns,
+                                           .device = v->options->device};
+}
+
+void ct_phases_print(const struct ct_phase_times *p, struct ct_view *v) {
+    if (v->options->json)
+        print_json(v, p);
+    else
+        print_text(v, p);
+}
+
 int ct_view_phases(struct ct_view *v) {
     struct ct_phase_times times;
-    const struct ct_phase_times_request request = {.phases = v->phases,
-                                                   .from_ns = v->from_ns,
-                                                   .to_ns = v->to_ns,
-                                                   .device = v->options->device};
+    const struct ct_phase_times_request request = ct_phases_request(v);
     ct_phase_times_run(&times, v->trace, &request);
-    if (v->options->json)
-        print_json(v, &times);
-    else
-        print_text(v, &times);
+    ct_phases_print(&times, v);
     ct_phase_times_free(&times);
     return CT_EXIT_OK;
 }

@@ -5,7 +5,6 @@
 #include "analyze/host_memory.h"
 #include "analyze/live_at.h"
 #include "analyze/moment.h"
-#include "analyze/phase_times.h"
 #include "analyze/site_groups.h"
 #include "diagnose/join_verdicts.h"
 #include "diagnose/leak_verdict.h"
@@ -210,17 +209,18 @@ static void note_untracked(void *user, const struct ct_replay *r, const struct c
     struct ct_summary *s = user;
     const int device = ct_event_device_index(e);
     ct_untracked_curve_note(&s->untracked[device], r, device, e);
+    if (s->start_up)
+        ct_phase_start_up_note(s->start_up, r, e);
 }
 
-void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
-    *s = (struct ct_summary){.v = v};
+static void read_all(struct ct_summary *s, struct ct_view *v, int with_end) {
     struct ct_scan_request request = ct_view_scan_request_pools(v);
     request.applied = note_untracked;
     request.applied_user = s;
     for (int d = 0; d < CT_DEVICES; d++)
         ct_untracked_curve_begin(&s->untracked[d], v->trace, d);
     ct_view_scan_run(v, &s->scan, &request);
-    if (v->options->json)
+    if (with_end)
         read_end(s);
     ct_replay_release(&s->scan.end); // another replay follows
     s->crossing = ct_scan_find_crossing(&s->scan);
@@ -240,6 +240,16 @@ void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
     }
     ct_facts_read(&s->facts, &v->trace->definitions);
     read_verdicts(s);
+}
+
+void ct_summary_read(struct ct_summary *s, struct ct_view *v) {
+    *s = (struct ct_summary){.v = v};
+    read_all(s, v, v->options->json);
+}
+
+void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u) {
+    *s = (struct ct_summary){.v = v, .start_up = u};
+    read_all(s, v, 1);
 }
 
 void ct_summary_free(struct ct_summary *s) {

@@ -6,6 +6,7 @@
 
 #include "analyze/account.h"
 #include "analyze/capacity.h"
+#include "analyze/phase_times.h"
 #include "analyze/sharing.h"
 #include "analyze/siblings.h"
 #include "analyze/untracked_curve.h"
@@ -30,12 +31,16 @@ struct ct_summary {
     size_t leaks_count;          // rows that leaks has; 0 also where it cannot be a problem yet
     struct ct_verdicts verdicts; // none with --capacity: nothing need have failed
     struct ct_verdicts own;      // of several traces: those of this trace alone, without the log
+    struct ct_phase_start_up *start_up; // to be found in the same pass, or NULL
     // Of the text alone.
     int brief;           // what is left out (summary.c)
     unsigned components; // most rows of the account's components
 };
 
 void ct_summary_read(struct ct_summary *s, struct ct_view *v);
+// The same for a page, which shows more: with the accounts at the end, and for the phases, if their
+// start-up is asked for (else NULL).
+void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_phase_start_up *u);
 // Tells what other traced processes held in the account of a device at a time.
 void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
                              uint64_t t_ns, struct ct_siblings *siblings);

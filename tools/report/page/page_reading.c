@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first pass is the summary's scan, which phases, leaks and frag begin with, too. The second one
+// finds phases, samples of the fragmentation, what is live for leaks, and the moments that are
+// drawn; the third one how call sites grew, and what is drawn. (A summary of a failure may need more.)
+#include "page/page_reading.h"
+
+#include "page/html.h"
+#include "views/document.h"
+#include "views/frag.h"
+#include "views/leaks.h"
+#include "views/phases.h"
+#include "views/summary_json.h"
+#include "views/trace_state.h"
+
+enum { COLUMNS = 110 };
+
+const struct ct_terminal ct_page_terminal = {
+    .width = COLUMNS, .utf8 = 1, .bold = "", .red = "", .dim = "", .reset = ""};
+
+// ---- what a view prints, kept in memory ---------------------------------------------------------
+
+// A view of a command with options of its own.
+struct printed {
+    struct ct_view view;
+    struct ct_arguments options;
+    FILE *memory;
+    char *text;
+    size_t bytes;
+};
+
+static void begin_print(struct printed *p, const struct ct_view *v, enum ct_command command,
+                        int json) {
+    p->view = *v;
+    p->options = *v->options;
+    p->options.command = command;
+    p->options.json = json;
+    p->view.options = &p->options;
+    p->memory = open_memstream(&p->text, &p->bytes);
+    if (!p->memory)
+        ct_heap_exhausted();
+    p->view.out = p->memory;
+    if (json)
+        return;
+    p->view.terminal = &ct_page_terminal;
+    p->view.out = ct_terminal_open_text(&ct_page_terminal, p->memory);
+}
+
+static char *end_print(struct printed *p) {
+    if (p->view.out != p->memory)
+        fclose(p->view.out);
+    fclose(p->memory);
+    return p->text;
+}
+
+char *ct_page_reading_print(const struct ct_view *v, enum ct_command command,
+                            int (*view)(struct ct_view *)) {
+    struct printed p;
+    begin_print(&p, v, command, 0);
+    (void)view(&p.view);
+    return end_print(&p);
+}
+
+// Prints what was read in both forms. The text has the labels that the page's call sites have
+// everywhere; the document those of the command, which knows of nothing else. Of a trace of which
+// nothing is known the document says so.
+static void print_both(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
+                       const void *shown, void (*print)(const void *shown, struct ct_view *v)) {
+    struct ct_call_sites sites;
+    struct printed p;
+    begin_print(&p, v, command, 0);
+    print(shown, &p.view);
+    r->text[command] = end_print(&p);
+    ct_call_sites_init(&sites, v->sites->definitions);
+    sites.all_frames = v->sites->all_frames;
+    sites.in_text = v->sites->in_text;
+    sites.in_json = v->sites->in_json;
+    begin_print(&p, v, command, 1);
+    p.view.sites = &sites;
+    if (!ct_trace_state_is_unknown(v->trace) || !ct_document_print_unknown(&p.view))
+        print(shown, &p.view);
+    r->json[command] = end_print(&p);
+    ct_call_sites_free(&sites);
+}
+
+static void print_phases(const void *shown, struct ct_view *v) {
+    ct_phases_print(shown, v);
+}
+
+static void print_leaks(const void *shown, struct ct_view *v) {
+    ct_leaks_shown_print(shown, v);
+}
+
+static void print_frag(const void *shown, struct ct_view *v) {
+    ct_frag_print(shown, v);
+}
+
+static void print_info(const void *shown, struct ct_view *v) {
+    (void)shown;
+    (void)ct_view_info(v);
+}
+
+static void print_summary(struct ct_page_reading *r, struct ct_view *v) {
+    struct printed p;
+    begin_print(&p, v, CT_COMMAND_summary, 1);
+    r->summary.v = &p.view;
+    if (!ct_trace_state_is_unknown(v->trace) || !ct_document_print_unknown(&p.view))
+        ct_summary_print_json(&r->summary);
+    r->summary.v = v;
+    r->json[CT_COMMAND_summary] = end_print(&p);
+}
+
+// ---- the passes ---------------------------------------------------------------------------------
+
+struct passes {
+    struct ct_joint_pass second, third;
+    struct ct_phase_times phases;
+    struct ct_leaks_shown *leaks;
+    struct ct_frag_shown *frag;
+};
+
+static void join_second(struct passes *p, struct ct_page_reading *r, struct ct_view *v,
+                        const struct ct_phase_start_up *u) {
+    const struct ct_phase_times_request request = ct_phases_request(v);
+    const struct ct_scan *scan = &r->summary.scan;
+    ct_phase_times_join(&p->phases, &p->second, &request, u);
+    p->leaks = ct_leaks_shown_join_first(&p->second, v, scan);
+    p->frag = ct_frag_join(&p->second, v, scan, CT_FRAG_TEXT | CT_FRAG_JSON);
+    for (int d = 0; d < CT_DEVICES; d++) {
+        r->has_series[d] = scan->device[d].seen;
+        if (r->has_series[d])
+            ct_device_series_join_first(&p->second, &r->series[d], v, scan, d);
+    }
+}
+
+// The labels of call sites are refined by what leaks shows, and then used by all that follows.
+static void join_third(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
+    ct_leaks_shown_join_second(&p->third, p->leaks);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (r->has_series[d])
+            ct_device_series_join_second(&p->third, &r->series[d], v, &r->summary.scan);
+}
+
+static void finish_second(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
+    ct_frag_go_to_moment(p->frag);
+    print_both(r, v, CT_COMMAND_frag, p->frag, print_frag);
+    print_both(r, v, CT_COMMAND_phases, &p->phases, print_phases);
+    ct_frag_free(p->frag);
+    ct_phase_times_free(&p->phases);
+    ct_joint_pass_free(&p->second);
+}
+
+static void finish_third(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
+    ct_leaks_shown_finish(p->leaks);
+    print_both(r, v, CT_COMMAND_leaks, p->leaks, print_leaks);
+    ct_leaks_shown_free(p->leaks);
+    ct_joint_pass_free(&p->third);
+}
+
+void ct_page_reading_begin(struct ct_page_reading *r, struct ct_view *v) {
+    struct ct_phase_start_up *u = ct_heap_alloc_zeroed(1, sizeof *u);
+    memset(r, 0, sizeof *r);
+    u->request = ct_phases_request(v);
+    ct_summary_read_with(&r->summary, v, ct_phase_times_need_start_up(&u->request) ? u : NULL);
+    print_summary(r, v);
+    print_both(r, v, CT_COMMAND_info, NULL, print_info);
+    r->start_up = u;
+}
+
+void ct_page_reading_finish(struct ct_page_reading *r, struct ct_view *v) {
+    struct passes p;
+    ct_joint_pass_init(&p.second);
+    join_second(&p, r, v, r->start_up);
+    ct_joint_pass_run(&p.second, v->trace);
+    ct_joint_pass_init(&p.third);
+    join_third(&p, r, v);
+    finish_second(&p, r, v); // before the third: two replays at once would take twice the memory
+    ct_joint_pass_run(&p.third, v->trace);
+    finish_third(&p, r, v);
+}
+
+void ct_page_reading_free(struct ct_page_reading *r) {
+    for (unsigned i = 0; i < CT_COMMANDS; i++) {
+        free(r->text[i]);
+        free(r->json[i]);
+    }
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (r->has_series[d])
+            ct_device_series_free(&r->series[d]);
+    free(r->start_up);
+    ct_summary_free(&r->summary);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The view frag in steps, for who shares its pass or shows it twice.
+#ifndef CT_VIEW_FRAG_H
+#define CT_VIEW_FRAG_H
+
+#include "analyze/joint_pass.h"
+#include "views/view_scan.h"
+
+struct ct_frag_shown;
+
+enum { CT_FRAG_TEXT = 1, CT_FRAG_JSON = 2 };
+
+// Joins a pass. The scan is one of the view's range with PyTorch's pools and without a budget; its
+// replay may be released. `forms`: those that it will be printed in. View, scan and pass must stay
+// until it is freed.
+struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_view *v,
+                                   const struct ct_scan *s, unsigned forms);
+// When the pass has run: chooses the moment, and replays the trace up to it if it is not the end.
+void ct_frag_go_to_moment(struct ct_frag_shown *f);
+// Prints text or JSON, as the options of this view say.
+void ct_frag_print(const struct ct_frag_shown *f, struct ct_view *v);
+void ct_frag_free(struct ct_frag_shown *f);
+
+#endif
