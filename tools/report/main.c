@@ -48,7 +48,8 @@ static int check_end(const struct ct_trace *t, struct ct_error *e) {
 }
 
 static int is_about_trace(enum ct_command command) {
-    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize;
+    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize &&
+           command != CT_COMMAND_trim;
 }
 
 // Warns in one line if the trace is damaged or incomplete, unless the view's first line says it.
@@ -81,6 +82,7 @@ static void print_restrictions(struct ct_view *v) {
         return;
     if (!v->options->json) {
         ct_trace_state_print_incomplete(v);
+        ct_trace_state_print_trimmed(v);
         ct_trace_state_print_estimate(v);
     } else if (v->options->command == CT_COMMAND_dump &&
                ct_trace_state_estimate(v->trace, text, sizeof text))
@@ -90,7 +92,12 @@ static void print_restrictions(struct ct_view *v) {
 static int shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
            command != CT_COMMAND_info && command != CT_COMMAND_check &&
-           command != CT_COMMAND_seal && command != CT_COMMAND_symbolize;
+           is_about_trace(command);
+}
+
+// Whether late durations and stacks of frees matter: to lists of events, and to copies.
+static int needs_details(enum ct_command command) {
+    return command == CT_COMMAND_dump || command == CT_COMMAND_stats || command == CT_COMMAND_trim;
 }
 
 // Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.
@@ -137,8 +144,7 @@ struct place {
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const struct ct_phase_rules *rules, const char *path, const struct place *place) {
-    struct ct_trace trace = {.details =
-                                 o->command == CT_COMMAND_dump || o->command == CT_COMMAND_stats,
+    struct ct_trace trace = {.details = needs_details(o->command),
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
                              .progress = ct_progress_report};

@@ -137,6 +137,15 @@ static int set_capacity(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
+// A length of time.
+static int set_around(struct ct_arguments *o, const char *value) {
+    struct ct_time time;
+    if (ct_parse_time(value, &time) || time.kind != CT_TIME_ELAPSED || !time.ns)
+        return -1;
+    o->around_ns = time.ns;
+    return 0;
+}
+
 static int set_value(struct ct_arguments *o, enum ct_argument a, const char *value) {
     unsigned long number = 0;
     switch (a) {
@@ -153,6 +162,8 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
         return ct_parse_time(value, &o->to);
     case CT_ARGUMENT_AT:
         return set_at(o, value);
+    case CT_ARGUMENT_AROUND:
+        return set_around(o, value);
     case CT_ARGUMENT_TOP:
     case CT_ARGUMENT_LIMIT:
         if (parse_whole(value, 1000000, &number) || !number)

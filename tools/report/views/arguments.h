@@ -31,6 +31,7 @@ struct ct_arguments {
     const char *capacity_text; // as typed
     int device;                // -1 = all
     struct ct_time from, to;   // time_range.h makes times of events of them
+    uint64_t around_ns;        // of --around, 0 = not given
     unsigned top;              // 0 = the default of the view
     uint64_t events;           // 0 = not given, UINT64_MAX = all
     int at_end;                // frag --at=end

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "views/new_trace.h"
+
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "views/view_scan.h"
+
+int ct_new_trace_is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
+                              struct ct_error *error) {
+    const char *command = ct_arguments_command_name(o->command);
+    if (!o->output)
+        return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
+                            command);
+    if (ct_new_trace_is_same_file(trace, o->output))
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%.400s: is the trace itself; name another file", o->output);
+    if (ct_new_file_would_replace(o->output) && !o->force)
+        return ct_error_set(error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
+                            o->output);
+    return 0;
+}
+
+int ct_new_trace_check(const struct ct_view *v, struct ct_error *error) {
+    const struct ct_trace *t = v->trace;
+    if (ct_new_trace_check_output(t->source.name, v->options, error))
+        return -1;
+    if (t->journal_found < 0)
+        return ct_error_set(error, CT_EXIT_BAD_TRACE, "%s", t->journal_error.text);
+    if (t->running)
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%.400s: process %" PRIu32 " is still recording; end it first",
+                            t->source.name, t->journal.head.pid);
+    return 0;
+}
+
+// The crossing, else the peak of the device that had most.
+static int find_moment(struct ct_view *v, uint64_t *t_ns) {
+    struct ct_scan s;
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_scan_run(&s, v->trace, &request);
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
+    const int device = ct_view_scan_main_device(v, &s);
+    const int has_peak = device >= 0 && s.device[device].peak_known;
+    if (crossing)
+        *t_ns = crossing->t_ns;
+    else if (has_peak)
+        *t_ns = s.device[device].peak_t_ns;
+    ct_scan_free(&s);
+    ct_trace_rewind(v->trace);
+    return crossing || has_peak;
+}
+
+int ct_new_trace_around(struct ct_view *v, struct ct_copy_request *request,
+                        struct ct_error *error) {
+    const uint64_t around = v->options->around_ns;
+    uint64_t at;
+    if (!around)
+        return 0;
+    if (!find_moment(v, &at))
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%.400s: --around: no OOM occurred and no GPU memory was allocated",
+                            v->trace->source.name);
+    const uint64_t from = at > around ? at - around : 0,
+                   to = at > UINT64_MAX - around ? UINT64_MAX : at + around;
+    request->from_ns = from > request->from_ns ? from : request->from_ns;
+    request->to_ns = to < request->to_ns ? to : request->to_ns;
+    return 0;
+}
+
+int ct_new_trace_put(void *user, const void *bytes, size_t n) {
+    return ct_new_file_write(user, bytes, n);
+}
+
+int ct_new_trace_write(struct ct_trace *t, struct ct_new_file *file, const char *path,
+                       const struct ct_copy_request *request, struct ct_copied *copied,
+                       struct ct_error *error) {
+    if (ct_new_file_open(file, path)) {
+        *error = file->error;
+        return -1;
+    }
+    *error = (struct ct_error){.status = CT_EXIT_OK};
+    if (ct_copy_trace(t, request, copied, error)) {
+        ct_new_file_discard(file);
+        if (!*error->text)
+            *error = file->error;
+        return -1;
+    }
+    if (ct_new_file_commit(file)) {
+        *error = file->error;
+        return -1;
+    }
+    return 0;
+}
