@@ -69,6 +69,17 @@ static int read_history(struct copy *c, size_t chunk) {
     return 0;
 }
 
+// Begins the history with the last one that the trace has before this chunk, where events are
+// missing before it. Returns the number of the first event that it does not cover.
+static uint64_t begin_history(struct copy *c, size_t chunk) {
+    const struct ct_index_chunk *chunks = c->t->index.chunks;
+    for (size_t i = chunk + 1; i-- > 0;)
+        if ((chunks[i].reset || chunks[i].gap) && read_history(c, i))
+            return chunks[i].head.first_event;
+    ct_history_begin(&c->history, c->t->start_ns);
+    return 0;
+}
+
 static void note_history(struct copy *c, const struct ct_event *e) {
     const int device = ct_event_device_index(e);
     const struct ct_quantities now =
@@ -106,13 +117,8 @@ static int choose_begin(struct copy *c) {
         c->copied->moved = 1;
         return 0;
     }
-    uint64_t history_from = chunks[reset].head.first_event;
-    if (!(chunks[reset].reset || chunks[reset].gap) || !read_history(c, reset)) {
-        ct_history_begin(&c->history, c->t->start_ns);
-        history_from = 0;
-    }
     c->replays = 1;
-    return replay_to_begin(c, history_from) ? 0 : -1;
+    return replay_to_begin(c, begin_history(c, reset)) ? 0 : -1;
 }
 
 // ---- INFO ---------------------------------------------------------------------------------------
@@ -184,16 +190,51 @@ static void count_left_out(struct copy *c) {
     c->copied->after = t->events > before + kept ? t->events - before - kept : 0;
 }
 
+// The place of a record among those of a checkpoint (FORMAT.md, section 7).
+static unsigned place_of(const struct ct_event *e) {
+    switch (e->op) {
+    case CT_OP_GRAPH_ALLOC:
+        return 1;
+    case CT_OP_MAP:
+        return 2;
+    case CT_OP_CREATE:
+        return 3;
+    default:
+        return CT_HAS(e, event) || CT_HAS(e, pool) ? 0 : 4;
+    }
+}
+
+// By place, then by number: the order of the live table depends on what was live before.
+static int compare_objects(const void *a, const void *b) {
+    const struct ct_event *x = a, *y = b;
+    const uint64_t keys[2][4] = {
+        {place_of(x), CT_HAS(x, event) ? x->event : 0, CT_HAS(x, ptr) ? x->ptr : 0,
+         CT_HAS(x, pool) ? x->pool : x->unused},
+        {place_of(y), CT_HAS(y, event) ? y->event : 0, CT_HAS(y, ptr) ? y->ptr : 0,
+         CT_HAS(y, pool) ? y->pool : y->unused}};
+    for (size_t i = 0; i < 4; i++)
+        if (keys[0][i] != keys[1][i])
+            return keys[0][i] < keys[1][i] ? -1 : 1;
+    return 0;
+}
+
 static void put_state(struct copy *c) {
-    struct ct_event records[64];
+    struct ct_event *records = NULL;
+    size_t n = 0, room = 0;
     struct ct_checkpoint k;
     ct_checkpoint_begin(&k, &c->replay.live);
     while (k.pass != CT_PASS_DONE) {
-        const size_t n =
-            ct_checkpoint_next(&k, &c->replay.live, &c->replay.readings, records, 64);
-        for (size_t i = 0; i < n; i++)
-            ct_trace_writer_put_object(&c->w, &records[i]);
+        if (room - n < 64)
+            records = ct_heap_resize(records, room = room * 2 + 1024, sizeof *records);
+        n += ct_checkpoint_next(&k, &c->replay.live, &c->replay.readings, records + n, room - n);
     }
+    for (size_t i = 0; i < n; i++)
+        records[i].unused = i;
+    if (n)
+        qsort(records, n, sizeof *records, compare_objects);
+    for (size_t i = 0; i < n; i++)
+        ct_trace_writer_put_object(&c->w, &records[i]);
+    free(records);
     ct_trace_writer_end_part(&c->w, CT_CHECKPOINT_FIRST | CT_CHECKPOINT_LAST);
 }
 
