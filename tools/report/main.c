@@ -49,7 +49,7 @@ static int check_end(const struct ct_trace *t, struct ct_error *e) {
 
 static int is_about_trace(enum ct_command command) {
     return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize &&
-           command != CT_COMMAND_trim;
+           command != CT_COMMAND_trim && command != CT_COMMAND_scrub;
 }
 
 // Warns in one line if the trace is damaged or incomplete, unless the view's first line says it.
@@ -97,7 +97,8 @@ static int shows_frames(enum ct_command command) {
 
 // Whether late durations and stacks of frees matter: to lists of events, and to copies.
 static int needs_details(enum ct_command command) {
-    return command == CT_COMMAND_dump || command == CT_COMMAND_stats || command == CT_COMMAND_trim;
+    return command == CT_COMMAND_dump || command == CT_COMMAND_stats || command == CT_COMMAND_trim ||
+           command == CT_COMMAND_scrub;
 }
 
 // Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.

@@ -137,6 +137,10 @@ static int is_about_trim(const struct ct_string *key) {
     return key->length >= 5 && memcmp(key->at, "trim.", 5) == 0;
 }
 
+static int is_level(const struct ct_string *key) {
+    return key->length == 11 && memcmp(key->at, "scrub.level", 11) == 0;
+}
+
 // What is left out adds up when a copy is copied.
 static uint64_t earlier(const struct copy *c, const char *key) {
     uint64_t n = 0;
@@ -161,14 +165,16 @@ static void add_info(struct copy *c) {
     for (size_t i = 1; i < n->info_count; i++) {
         const struct ct_string *key = &n->strings[n->info[i].key];
         struct ct_string value = n->strings[n->info[i].value];
-        if (is_about_trim(key))
+        if (is_about_trim(key) || (c->request->level && is_level(key)))
             continue;
         if (c->request->rename_info)
-            value = c->request->rename_info(c->request->user, key, &value);
+            value = c->request->rename_info(c->request->rename_user, key, &value);
         if (value.length != UINT32_MAX)
             ct_trace_writer_add_info(&c->w.info, *key, value);
     }
     add_trim_info(c);
+    if (c->request->level)
+        ct_trace_writer_add_info(&c->w.info, text_of("scrub.level"), text_of(c->request->level));
 }
 
 // ---- the range ----------------------------------------------------------------------------------
@@ -343,6 +349,7 @@ int ct_copy_trace(struct ct_trace *t, const struct ct_copy_request *request,
         c->w.put = request->put;
         c->w.rename = request->rename;
         c->w.user = request->user;
+        c->w.rename_user = request->rename_user;
         c->w.trace_id = t->index.trace_id;
         copied->from_ns = copied->before ? request->from_ns : 0;
         ct_trace_writer_begin(&c->w);

@@ -18,7 +18,9 @@ struct ct_copy_request {
                                const struct ct_string *name);
     struct ct_string (*rename_info)(void *user, const struct ct_string *key,
                                     const struct ct_string *value);
-    void *user;
+    void *user;        // of `put`
+    void *rename_user; // of the other two
+    const char *level; // of the scrub, for INFO; NULL: none
 };
 
 struct ct_copied {

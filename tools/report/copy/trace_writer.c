@@ -158,7 +158,7 @@ static uint32_t put_name(struct ct_trace_writer *w, enum ct_name_role role, uint
         return 0;
     if (!w->rename)
         return define_text(w, &w->names->strings[string]);
-    const struct ct_string name = w->rename(w->user, role, frame, &w->names->strings[string]);
+    const struct ct_string name = w->rename(w->rename_user, role, frame, &w->names->strings[string]);
     return define_text(w, &name);
 }
 

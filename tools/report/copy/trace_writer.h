@@ -31,7 +31,8 @@ struct ct_trace_writer {
     // or NULL. The result is valid until the next call.
     struct ct_string (*rename)(void *user, enum ct_name_role role, const struct ct_frame *frame,
                                const struct ct_string *name);
-    void *user;
+    void *user;        // of `put`
+    void *rename_user; // of `rename`
     uint64_t trace_id;
     struct ct_buffer info; // content of the INFO section of each first chunk of a generation
 

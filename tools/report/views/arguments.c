@@ -82,6 +82,8 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
         return &o->help;
     case CT_ARGUMENT_VERSION:
         return &o->version;
+    case CT_ARGUMENT_DRY_RUN:
+        return &o->dry_run;
     case CT_ARGUMENT_DEBUGINFOD:
         return &o->lines.debuginfod;
     default:
@@ -106,6 +108,9 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
     case CT_ARGUMENT_DEMANGLE:
         o->have_demangling = 1;
         o->demangling = (enum ct_demangling)choice;
+        return 0;
+    case CT_ARGUMENT_LEVEL:
+        o->level = choice ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
         return 0;
     case CT_ARGUMENT_FORMAT: // there is one so far
         return 0;
@@ -192,6 +197,12 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
             return -1;
         o->block_tokens = number;
         return 0;
+    case CT_ARGUMENT_WORDS:
+        o->words = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_SALT:
+        o->salt = value;
+        return *value ? 0 : -1;
     case CT_ARGUMENT_RULES:
         o->rules = value;
         return *value ? 0 : -1;
@@ -362,7 +373,7 @@ static int check_arguments(const struct parser *p) {
 
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
     struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
-    *o = (struct ct_arguments){.device = -1};
+    *o = (struct ct_arguments){.device = -1, .level = CT_SCRUB_PATHS};
     o->paths = argv; // filled in place, never ahead of the word that is read
     for (p.at = 1; p.at < argc; p.at++) {
         const char *word = argv[p.at];

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/human.h"
 #include "base/parse.h"
+#include "copy/scrub.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
 #include "views/argument_table.h"
@@ -31,6 +32,9 @@ struct ct_arguments {
     const char *capacity_text; // as typed
     int device;                // -1 = all
     struct ct_time from, to;   // time_range.h makes times of events of them
+    enum ct_scrub_level level; // of scrubbing
+    const char *words, *salt;  // for it; NULL = not given
+    int dry_run;
     uint64_t around_ns;        // of --around, 0 = not given
     unsigned top;              // 0 = the default of the view
     uint64_t events;           // 0 = not given, UINT64_MAX = all

@@ -39,6 +39,10 @@ int ct_view_trim(struct ct_view *v) {
     struct ct_error error;
     struct ct_copy_request request = {
         .from_ns = v->from_ns, .to_ns = v->to_ns, .put = ct_new_trace_put, .user = &file};
+    if (!v->from_ns && v->to_ns == UINT64_MAX && !v->options->around_ns) {
+        ct_terminal_warn("trim: name the range with --from, --to or --around");
+        return CT_EXIT_USAGE;
+    }
     if (ct_new_trace_check(v, &error) || ct_new_trace_around(v, &request, &error) ||
         ct_new_trace_write(v->trace, &file, v->options->output, &request, &copied, &error)) {
         ct_terminal_warn(error.text);
