@@ -9,6 +9,7 @@
 #include "base/licenses.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "bundle/bundle.h"
 #include "page/page.h"
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
@@ -233,6 +234,8 @@ static int explain(const struct ct_arguments *o, const struct ct_terminal *termi
                    const struct place *place) {
     struct ct_explain_input input;
     struct ct_error error;
+    if (ct_source_is_named(path))
+        return report(o, terminal, rules, path, place);
     int is_trace = 0, status = ct_explain_open(&input, path, &error);
     if (!status)
         is_trace = ct_explain_is_trace(&input);
@@ -326,7 +329,9 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
         ct_phase_rules_free(&rules);
         return report_error(&error, 0);
     }
-    if (o->command == CT_COMMAND_html)
+    if (o->command == CT_COMMAND_bundle || o->command == CT_COMMAND_merge)
+        status = ct_bundle_write(o, &rules);
+    else if (o->command == CT_COMMAND_html)
         status = report_page(o, terminal, &rules);
     else if (!is_of_processes(o))
         status = report_each(o, terminal, &rules, NULL);
@@ -375,6 +380,10 @@ int main(int argc, char **argv) {
     int status = CT_EXIT_OK;
     ct_terminal_init(&terminal, &o);
     if (!print_information(&o, &terminal)) {
+        if (ct_bundle_expand(&o, &error)) {
+            ct_terminal_warn(error.text);
+            return error.status;
+        }
         ct_progress_init(&o);
         ct_terminal_start_pager(&terminal, &o);
         status = report_all(&o, &terminal);

@@ -305,7 +305,7 @@ int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error) 
                                    .journal.file.fd = -1};
     *t = blank;
     // Read the journal first: what moves from it to the trace meanwhile is then in the trace.
-    if (!t->no_journal && strcmp(path, "-") != 0)
+    if (!t->no_journal && strcmp(path, "-") != 0 && !ct_source_is_named(path))
         t->journal_found = ct_journal_read_trace(&t->journal, path, &t->journal_error);
     if (ct_source_open(&t->source, path, error)) {
         if (t->journal_found <= 0 || access(path, F_OK) == 0)

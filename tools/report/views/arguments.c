@@ -10,6 +10,8 @@
 
 #include "diagnose/kv_arithmetic.h"
 
+enum { BUNDLE_BYTES = 25000000 }; // what bug trackers take
+
 struct parser {
     struct ct_arguments *o;
     char **argv;
@@ -109,6 +111,9 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
         o->have_demangling = 1;
         o->demangling = (enum ct_demangling)choice;
         return 0;
+    case CT_ARGUMENT_SCRUB:
+        o->level = (enum ct_scrub_level)choice;
+        return 0;
     case CT_ARGUMENT_LEVEL:
         o->level = choice ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
         return 0;
@@ -139,6 +144,15 @@ static int set_capacity(struct ct_arguments *o, const char *value) {
     o->capacity = size.bytes;
     o->capacity_decimal = size.decimal;
     o->capacity_text = value;
+    return 0;
+}
+
+// The size of a zip file, whose offsets have 32 bits.
+static int set_max_size(struct ct_arguments *o, const char *value) {
+    struct ct_parsed_size size;
+    if (ct_parse_size(value, &size) != CT_PARSE_OK || !size.bytes || size.bytes > UINT32_MAX - 1)
+        return -1;
+    o->max_bytes = size.bytes;
     return 0;
 }
 
@@ -197,6 +211,8 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
             return -1;
         o->block_tokens = number;
         return 0;
+    case CT_ARGUMENT_MAX_SIZE:
+        return set_max_size(o, value);
     case CT_ARGUMENT_WORDS:
         o->words = value;
         return *value ? 0 : -1;
@@ -335,7 +351,8 @@ static int check_output(const struct parser *p) {
     if (strcmp(o->output, "-") == 0)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
-    if (o->path_count > 1 && o->command != CT_COMMAND_html)
+    if (o->path_count > 1 && o->command != CT_COMMAND_html &&
+        o->command != CT_COMMAND_bundle && o->command != CT_COMMAND_merge)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
                             spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;
@@ -383,6 +400,8 @@ int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_
         else if (is_option ? parse_option(&p) : parse_word(&p))
             return -1;
     }
+    if (!o->max_bytes)
+        o->max_bytes = o->command == CT_COMMAND_bundle ? BUNDLE_BYTES : UINT32_MAX - 1;
     if (o->help || o->version || o->licenses || o->noise)
         return 0;
     return check_arguments(&p);
