@@ -92,14 +92,13 @@ static void print_restrictions(struct ct_view *v) {
 
 static int shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
-           command != CT_COMMAND_info && command != CT_COMMAND_check &&
-           is_about_trace(command);
+           command != CT_COMMAND_info && command != CT_COMMAND_check && is_about_trace(command);
 }
 
 // Whether late durations and stacks of frees matter: to lists of events, and to copies.
 static int needs_details(enum ct_command command) {
-    return command == CT_COMMAND_dump || command == CT_COMMAND_stats || command == CT_COMMAND_trim ||
-           command == CT_COMMAND_scrub;
+    return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
+           command == CT_COMMAND_trim || command == CT_COMMAND_scrub;
 }
 
 // Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.

@@ -227,8 +227,7 @@ static int check_request(const struct ct_arguments *o, struct ct_error *error) {
                             o->output);
     for (int i = 0; i < o->path_count; i++) {
         if (strcmp(o->paths[i], "-") == 0)
-            return ct_error_set(error, CT_EXIT_USAGE,
-                                "%s reads traces more than once; name files",
+            return ct_error_set(error, CT_EXIT_USAGE, "%s reads traces more than once; name files",
                                 ct_arguments_command_name(o->command));
         if (ct_new_trace_check_output(o->paths[i], o, error))
             return -1;

@@ -111,8 +111,7 @@ static int print_summary(const struct ct_bundle *b, int json, FILE *to) {
     return rc;
 }
 
-static int make_page(const struct ct_bundle *b, struct ct_bundle_text *to,
-                     struct ct_error *error) {
+static int make_page(const struct ct_bundle *b, struct ct_bundle_text *to, struct ct_error *error) {
     struct ct_arguments o = make_options(b, CT_COMMAND_html, 0);
     struct ct_page page;
     int rc = ct_page_begin(&page, &o, b->rules, error);
@@ -171,11 +170,13 @@ static void print_cell(FILE *out, const struct ct_string *value) {
 }
 
 static void print_versions(const struct ct_bundle *b, FILE *out) {
-    static const char *const facts[][2] = {
-        {"GPU", "device.0.name"},         {"CUDA driver", "cuda.driver_version"},
-        {"PyTorch", "torch.version"},     {"vLLM", "version.vllm"},
-        {"Python", "python.version"},     {"kernel", "host.kernel"},
-        {"recorded by cutrace", "cutrace.version"}};
+    static const char *const facts[][2] = {{"GPU", "device.0.name"},
+                                           {"CUDA driver", "cuda.driver_version"},
+                                           {"PyTorch", "torch.version"},
+                                           {"vLLM", "version.vllm"},
+                                           {"Python", "python.version"},
+                                           {"kernel", "host.kernel"},
+                                           {"recorded by cutrace", "cutrace.version"}};
     struct ct_trace t = {.no_journal = 1};
     struct ct_error error;
     if (ct_trace_open(&t, b->traces[0].name, &error) == 0) {
@@ -260,7 +261,8 @@ int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error) {
     fclose(json);
     if (rc || make_markdown(b, &b->text[CT_BUNDLE_MARKDOWN]) ||
         make_page(b, &b->text[CT_BUNDLE_PAGE], error))
-        return ct_error_set(error, CT_EXIT_OUTPUT, "%.300s: nothing is written: a copy is not readable",
+        return ct_error_set(error, CT_EXIT_OUTPUT,
+                            "%.300s: nothing is written: a copy is not readable",
                             b->options->output);
     for (unsigned i = 0; i < CT_BUNDLE_TEXTS; i++) {
         const char *left = find_left(b, i);

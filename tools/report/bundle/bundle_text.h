@@ -28,7 +28,7 @@ struct ct_bundle {
     struct ct_bundle_trace {
         char name[24]; // in the zip file; the copy is a source of this name
         struct ct_memory_copy copy;
-    } *traces; // by path of the options
+    } * traces; // by path of the options
     struct ct_bundle_cut cut;
     struct ct_bundle_text text[CT_BUNDLE_TEXTS];
     uint64_t bytes; // of the file

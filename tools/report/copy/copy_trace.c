@@ -248,8 +248,8 @@ static void put_state(struct copy *c) {
 
 // Ends the part of a checkpoint that is being read.
 static void end_part(struct copy *c, unsigned last) {
-    ct_trace_writer_end_part(&c->w, (c->is_first ? CT_CHECKPOINT_FIRST : 0u) | last |
-                                        c->part_flags);
+    ct_trace_writer_end_part(&c->w,
+                             (c->is_first ? CT_CHECKPOINT_FIRST : 0u) | last | c->part_flags);
     c->in_part = c->is_first = 0;
 }
 
@@ -293,8 +293,8 @@ static int is_kept(struct copy *c, enum ct_step step, uint64_t number) {
     if (step == CT_STEP_EVENT)
         c->writes = number >= c->begin;
     else if (!c->replays) // the reset with which the copy begins
-        c->writes = step == CT_STEP_RESET &&
-                    c->t->index.chunks[c->t->chunk].head.first_event >= c->begin;
+        c->writes =
+            step == CT_STEP_RESET && c->t->index.chunks[c->t->chunk].head.first_event >= c->begin;
     return c->writes;
 }
 

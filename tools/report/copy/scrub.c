@@ -134,8 +134,8 @@ static void put_without_words(struct ct_scrub *s, struct ct_buffer *to, struct c
         for (size_t i = 0; i < s->word_count; i++) {
             // (what stands before `at` is a boundary, or was a word's end)
             const char *found = find_word(s->words[i], at, end);
-            if (found && (found < first || (found == first && strlen(s->words[i]) >
-                                                                  strlen(s->words[word])))) {
+            if (found && (found < first ||
+                          (found == first && strlen(s->words[i]) > strlen(s->words[word])))) {
                 first = found;
                 word = i;
             }
@@ -224,8 +224,8 @@ static int is_cache(struct ct_string name) {
 }
 
 static void put_folder(struct ct_scrub *s, struct ct_buffer *to, struct ct_string name) {
-    if (!name.length || is_equal(name, ".") || is_equal(name, "..") || is_equal(name, "site-packages") ||
-        is_equal(name, "dist-packages") || is_cache(name)) {
+    if (!name.length || is_equal(name, ".") || is_equal(name, "..") ||
+        is_equal(name, "site-packages") || is_equal(name, "dist-packages") || is_cache(name)) {
         ct_buffer_append(to, name.at, name.length);
         return;
     }
@@ -395,8 +395,7 @@ static struct ct_string finish(struct ct_scrub *s) {
 }
 
 static int is_public_frame(const struct ct_scrub *s, const struct ct_frame *f) {
-    const uint32_t path =
-        f->kind == CT_FRAME_PYTHON ? f->file : s->names->modules[f->module].path;
+    const uint32_t path = f->kind == CT_FRAME_PYTHON ? f->file : s->names->modules[f->module].path;
     return is_public_path(s->names->strings[path]);
 }
 
@@ -480,7 +479,8 @@ static int has_home(const char *at, const char *end) {
     for (const char *p = at; p < end && (p = memchr(p, '/', (size_t)(end - p))); p++)
         for (size_t i = 0; i < COUNT(homes); i++) {
             const size_t n = strlen(homes[i]);
-            if ((size_t)(end - p) > n && memcmp(p, homes[i], n) == 0 && isalnum((unsigned char)p[n]) &&
+            if ((size_t)(end - p) > n && memcmp(p, homes[i], n) == 0 &&
+                isalnum((unsigned char)p[n]) &&
                 (i < 2 || p == at || !is_word_part((unsigned char)p[-1])))
                 return 1;
         }

@@ -11,15 +11,15 @@
 enum ct_scrub_level { CT_SCRUB_NO, CT_SCRUB_PATHS, CT_SCRUB_STRICT };
 
 // What names are replaced: NAME, plural for counts, the pseudonym's first part.
-#define CT_SCRUB_CLASSES(X)                    \
-    X(HOME, "homes", "~")                      \
-    X(SITE, "site folders", "<site>")          \
-    X(FOLDER, "folders", "dir")                \
-    X(WORD, "users and hosts", "name")         \
-    X(HASH, "hashes of hosts and GPUs", "id")  \
-    X(FILE, "files", "file")                   \
-    X(FUNCTION, "functions", "fn")             \
-    X(THREAD, "threads", "thread")             \
+#define CT_SCRUB_CLASSES(X)                   \
+    X(HOME, "homes", "~")                     \
+    X(SITE, "site folders", "<site>")         \
+    X(FOLDER, "folders", "dir")               \
+    X(WORD, "users and hosts", "name")        \
+    X(HASH, "hashes of hosts and GPUs", "id") \
+    X(FILE, "files", "file")                  \
+    X(FUNCTION, "functions", "fn")            \
+    X(THREAD, "threads", "thread")            \
     X(VALUE, "settings and notes", "value")
 
 enum ct_scrub_class {
@@ -39,8 +39,8 @@ struct ct_scrub {
     size_t word_count, word_capacity;
     uint64_t replaced[CT_SCRUB_CLASS_COUNT]; // different names
     struct ct_map seen;                      // of them
-    struct ct_buffer text;  // the last result
-    char left[64];               // a word that is left in a result, or ""
+    struct ct_buffer text;                   // the last result
+    char left[64];                           // a word that is left in a result, or ""
 };
 
 // `salt` and `words` (separated by commas) may be NULL; without a salt it is made of the names of

@@ -6,10 +6,10 @@
 
 #include "read/chunk_build.h"
 
-#define EVENTS 32768u            // of a chunk
-#define OBJECTS 32768u           // of a part of a checkpoint
-#define DEFINITIONS (8u << 20)   // bytes of definitions after which a chunk ends
-#define TICK_NS 100u             // what recorders write
+#define EVENTS 32768u          // of a chunk
+#define OBJECTS 32768u         // of a part of a checkpoint
+#define DEFINITIONS (8u << 20) // bytes of definitions after which a chunk ends
+#define TICK_NS 100u           // what recorders write
 
 // ---- chunks -------------------------------------------------------------------------------------
 
@@ -42,8 +42,8 @@ static void append_columns(struct ct_trace_writer *w, struct ct_buffer *to,
     struct ct_encoder *c = &w->encoder;
     ct_encoder_begin(c, w->encoder_memory, is_whole_ticks(events, n) ? TICK_NS : 1);
     for (size_t i = 0; i < n; i++) {
-        const int is_rounded = i + 1 < n && events[i].t_ns % TICK_NS == 0 &&
-                               events[i + 1].t_ns > events[i].t_ns;
+        const int is_rounded =
+            i + 1 < n && events[i].t_ns % TICK_NS == 0 && events[i + 1].t_ns > events[i].t_ns;
         c->next_ns = is_rounded ? events[i + 1].t_ns : 0;
         (void)ct_encoder_put(c, &events[i]);
     }
@@ -158,7 +158,8 @@ static uint32_t put_name(struct ct_trace_writer *w, enum ct_name_role role, uint
         return 0;
     if (!w->rename)
         return define_text(w, &w->names->strings[string]);
-    const struct ct_string name = w->rename(w->rename_user, role, frame, &w->names->strings[string]);
+    const struct ct_string name =
+        w->rename(w->rename_user, role, frame, &w->names->strings[string]);
     return define_text(w, &name);
 }
 

@@ -37,11 +37,11 @@ struct ct_trace_writer {
     struct ct_buffer info; // content of the INFO section of each first chunk of a generation
 
     // Its own.
-    uint32_t *ids[CT_ID_KINDS];      // of names -> of the file; strings have their own:
-    struct ct_id_set texts;          // strings of this generation by their bytes
-    struct ct_string *text;          // by id of the file, from 1 on; in `arena`
+    uint32_t *ids[CT_ID_KINDS]; // of names -> of the file; strings have their own:
+    struct ct_id_set texts;     // strings of this generation by their bytes
+    struct ct_string *text;     // by id of the file, from 1 on; in `arena`
     size_t text_count, text_capacity;
-    uint32_t last[CT_ID_KINDS];      // highest id of the file
+    uint32_t last[CT_ID_KINDS];                       // highest id of the file
     struct ct_buffer defined[CT_SECTION_THREADS + 1]; // sections of the next chunk
     struct ct_event *events;
     struct ct_event *objects;
@@ -53,10 +53,10 @@ struct ct_trace_writer {
     struct ct_buffer body, chunk;
     const struct ct_history *history;
     uint64_t seq, dict_seq, first_event;
-    unsigned flags;     // of the next chunk
-    int begins;         // the next chunk is the first one of its generation
-    int failed;         // `put` did
-    uint64_t chunks;    // written
+    unsigned flags;  // of the next chunk
+    int begins;      // the next chunk is the first one of its generation
+    int failed;      // `put` did
+    uint64_t chunks; // written
 };
 
 void ct_trace_writer_begin(struct ct_trace_writer *w);

@@ -60,7 +60,7 @@ static int put_head(struct ct_zip_writer *z, const char *name, uint32_t crc, uin
 
 int ct_zip_writer_add(struct ct_zip_writer *z, const char *name, const void *bytes, size_t n) {
     return put_head(z, name, ct_crc32(0, bytes, n), n) || ct_new_file_write(z->file, bytes, n) ? -1
-                                                                                              : 0;
+                                                                                               : 0;
 }
 
 int ct_zip_writer_add_source(struct ct_zip_writer *z, const char *name,

@@ -37,7 +37,7 @@ static struct named {
     const char *name;
     int fd;
     uint64_t begin, bytes;
-} *named;
+} * named;
 static size_t named_count, named_capacity;
 
 void ct_source_add_name(const char *name, int fd, uint64_t begin, uint64_t bytes) {
@@ -121,8 +121,8 @@ size_t ct_source_read(const struct ct_source *s, uint64_t offset, void *to, size
     }
     size_t done = 0;
     while (done < n) {
-        const ssize_t got = pread(s->fd, (char *)to + done, n - done,
-                                  (off_t)(s->begin + offset + done));
+        const ssize_t got =
+            pread(s->fd, (char *)to + done, n - done, (off_t)(s->begin + offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)

@@ -11,7 +11,7 @@
 struct ct_source {
     const char *name; // for messages; "-" is standard input
     int fd;           // -1: all bytes are in `memory`
-    uint64_t begin; // of the bytes in the file: 0, unless they are a part of it
+    uint64_t begin;   // of the bytes in the file: 0, unless they are a part of it
     uint8_t *memory;
     // Size at the time of opening, with appended bytes. A trace that is being written may grow
     // later.

@@ -40,8 +40,8 @@ static uint32_t get32(const uint8_t *p) {
 }
 
 static int fail(const struct reader *r, uint64_t offset, const char *what) {
-    return ct_error_set(r->error, CT_EXIT_BAD_TRACE, "%.400s: offset %" PRIu64 ": %s",
-                        r->zip->path, offset, what);
+    return ct_error_set(r->error, CT_EXIT_BAD_TRACE, "%.400s: offset %" PRIu64 ": %s", r->zip->path,
+                        offset, what);
 }
 
 static int read_at(const struct reader *r, uint64_t offset, void *to, size_t n) {
@@ -91,7 +91,8 @@ static int check_bytes(const struct reader *r, const struct ct_zip_entry *e) {
         crc = ct_crc32(crc, block, n);
         at += n;
     }
-    return crc == e->crc ? 0 : fail(r, e->begin, "a trace is damaged in the zip file; get it again");
+    return crc == e->crc ? 0
+                         : fail(r, e->begin, "a trace is damaged in the zip file; get it again");
 }
 
 // Reads the head that lies before an entry's bytes.
@@ -118,8 +119,7 @@ static int read_local(const struct reader *r, struct ct_zip_entry *e) {
 static int add_entry(const struct reader *r, const uint8_t *p, uint64_t offset) {
     struct ct_zip *zip = r->zip;
     const size_t n = get16(p + 28);
-    struct ct_zip_entry e = {
-        .header = get32(p + 42), .bytes = get32(p + 24), .crc = get32(p + 16)};
+    struct ct_zip_entry e = {.header = get32(p + 42), .bytes = get32(p + 24), .crc = get32(p + 16)};
     if (!is_trace_name(p + CENTRAL_BYTES, n))
         return 0;
     if (get16(p + 8) & 1)
@@ -185,8 +185,9 @@ static int read_directory(struct reader *r, const uint8_t *end, uint64_t end_at)
     r->directory = get32(end + 16);
     if (get16(end + 4) || get16(end + 8) != count || count == 0xFFFF || bytes > DIRECTORY_MOST ||
         r->directory > end_at || bytes > end_at - r->directory)
-        return fail(r, end_at, "the directory of the zip file is damaged, or of a kind that "
-                               "bundle does not write");
+        return fail(r, end_at,
+                    "the directory of the zip file is damaged, or of a kind that "
+                    "bundle does not write");
     uint8_t *directory = ct_heap_resize(NULL, (size_t)bytes, 1);
     int rc = read_at(r, r->directory, directory, (size_t)bytes) ||
              read_entries(r, directory, (size_t)bytes, count);

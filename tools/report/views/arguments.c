@@ -351,8 +351,8 @@ static int check_output(const struct parser *p) {
     if (strcmp(o->output, "-") == 0)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
-    if (o->path_count > 1 && o->command != CT_COMMAND_html &&
-        o->command != CT_COMMAND_bundle && o->command != CT_COMMAND_merge)
+    if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
+        o->command != CT_COMMAND_merge)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
                             spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;

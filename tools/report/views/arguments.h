@@ -35,12 +35,12 @@ struct ct_arguments {
     enum ct_scrub_level level; // of scrubbing
     const char *words, *salt;  // for it; NULL = not given
     int dry_run;
-    uint64_t max_bytes;        // of a zip file
-    uint64_t around_ns;        // of --around, 0 = not given
-    unsigned top;              // 0 = the default of the view
-    uint64_t events;           // 0 = not given, UINT64_MAX = all
-    int at_end;                // frag --at=end
-    struct ct_time at;         // frag: the moment to describe
+    uint64_t max_bytes; // of a zip file
+    uint64_t around_ns; // of --around, 0 = not given
+    unsigned top;       // 0 = the default of the view
+    uint64_t events;    // 0 = not given, UINT64_MAX = all
+    int at_end;         // frag --at=end
+    struct ct_time at;  // frag: the moment to describe
     int have_demangling;
     enum ct_demangling demangling;
     enum ct_human_units units;

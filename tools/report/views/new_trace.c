@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,8 +24,8 @@ int ct_new_trace_check_output(const char *trace, const struct ct_arguments *o,
         return ct_error_set(error, CT_EXIT_USAGE, "%s: name the new file with --output=FILE",
                             command);
     if (ct_new_trace_is_same_file(trace, o->output))
-        return ct_error_set(error, CT_EXIT_USAGE,
-                            "%.400s: is the trace itself; name another file", o->output);
+        return ct_error_set(error, CT_EXIT_USAGE, "%.400s: is the trace itself; name another file",
+                            o->output);
     if (ct_new_file_would_replace(o->output) && !o->force)
         return ct_error_set(error, CT_EXIT_USAGE, "%.400s: exists already; --force replaces it",
                             o->output);
@@ -167,6 +168,7 @@ static int check_names(const struct ct_memory_copy *copy, const struct ct_trace 
 int ct_new_trace_in_memory(struct ct_trace *t, struct ct_copy_request *request,
                            struct ct_scrub *scrub, struct ct_memory_copy *copy,
                            struct ct_error *error) {
+    signal(SIGXFSZ, SIG_IGN); // a limit of file sizes counts for memory, too
     *copy = (struct ct_memory_copy){.fd = memfd_create("trace", MFD_CLOEXEC)};
     *error = (struct ct_error){.status = CT_EXIT_OUTPUT};
     request->put = put_memory;
