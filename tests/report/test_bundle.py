@@ -54,10 +54,10 @@ def contents():
         check(all(i.compress_type == zipfile.ZIP_STORED and i.date_time[0] == 1980 for i in z.infolist()), "stored")
         manifest = json.loads(z.read("MANIFEST.json"))
         equal((manifest["schema"], manifest["scrub"]), ("cutrace.manifest/1", "paths"))
-        for f in manifest["files"]:
+        for f in manifest["files"] + manifest["traces"]:
             data = z.read(f["name"])
-            equal((len(data), hashlib.sha256(data).hexdigest()), (f["bytes"], f["sha256"]), f["name"])
-        equal({f["name"] for f in manifest["files"]} | {"MANIFEST.json"}, set(z.namelist()))
+            equal((len(data), hashlib.sha256(data).hexdigest()), (f["bytes"], f["checksum"]), f["name"])
+        equal({f["name"] for f in manifest["files"] + manifest["traces"]} | {"MANIFEST.json"}, set(z.namelist()))
         check(z.read("report.html").startswith(b"<!doctype html>"), "page")
         for name, source in (("trace-1.zst", RANKS[0]), ("trace-2.zst", RANKS[1])):
             copy = at(name)
@@ -138,7 +138,7 @@ def cut():
           json.loads(report("summary", "--json", ONE)[1])["crossing"]["event"])
     with zipfile.ZipFile(path) as z:
         manifest = json.loads(z.read("MANIFEST.json"))
-        check(manifest["files"][-1]["events_before"] > 0 and b"Cut to fit" in z.read("summary.md"), manifest)
+        check(manifest["traces"][-1]["events_before"] > 0 and b"Cut to fit" in z.read("summary.md"), manifest)
     _, _, err = bundle("never.zip", ONE, "--max-size=1kB", code=5)
     check("--max-size" in err and not os.path.exists(at("never.zip")), err)
 

@@ -132,7 +132,7 @@ static void add_file(struct ct_json *j, const char *name, const struct ct_source
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "name", name);
     ct_json_number(j, "bytes", source->bytes);
-    ct_json_text(j, "sha256", text);
+    ct_json_text(j, "checksum", text);
 }
 
 static struct ct_source source_of(const struct ct_memory_copy *copy) {
@@ -151,6 +151,8 @@ static void add_files(struct ct_json *j, const struct ct_bundle *b) {
         add_file(j, ct_bundle_text_names[i], &s);
         ct_json_close(j, '}');
     }
+    ct_json_close(j, ']');
+    ct_json_open(j, "traces", '[');
     for (int i = 0; i < b->options->path_count; i++) {
         const struct ct_source s = source_of(&b->traces[i].copy);
         const struct ct_copied *c = &b->traces[i].copy.copied;

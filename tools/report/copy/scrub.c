@@ -88,7 +88,7 @@ static const char *find_word(const char *word, const char *at, const char *end) 
 // ---- pseudonyms ---------------------------------------------------------------------------------
 
 static const char *const prefixes[] = {
-#define CT_X(NAME, plural, prefix) prefix,
+#define CT_X(NAME, name, plural, prefix) prefix,
     CT_SCRUB_CLASSES(CT_X)
 #undef CT_X
 };
@@ -502,9 +502,18 @@ const char *ct_scrub_level_name(enum ct_scrub_level level) {
     return names[level];
 }
 
+const char *ct_scrub_class_name(enum ct_scrub_class class) {
+    static const char *const names[] = {
+#define CT_X(NAME, name, plural, prefix) name,
+        CT_SCRUB_CLASSES(CT_X)
+#undef CT_X
+    };
+    return names[class];
+}
+
 const char *ct_scrub_class_plural(enum ct_scrub_class class) {
     static const char *const plurals[] = {
-#define CT_X(NAME, plural, prefix) plural,
+#define CT_X(NAME, name, plural, prefix) plural,
         CT_SCRUB_CLASSES(CT_X)
 #undef CT_X
     };

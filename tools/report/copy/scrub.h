@@ -10,20 +10,20 @@
 
 enum ct_scrub_level { CT_SCRUB_NO, CT_SCRUB_PATHS, CT_SCRUB_STRICT };
 
-// What names are replaced: NAME, plural for counts, the pseudonym's first part.
-#define CT_SCRUB_CLASSES(X)                   \
-    X(HOME, "homes", "~")                     \
-    X(SITE, "site folders", "<site>")         \
-    X(FOLDER, "folders", "dir")               \
-    X(WORD, "users and hosts", "name")        \
-    X(HASH, "hashes of hosts and GPUs", "id") \
-    X(FILE, "files", "file")                  \
-    X(FUNCTION, "functions", "fn")            \
-    X(THREAD, "threads", "thread")            \
-    X(VALUE, "settings and notes", "value")
+// What names are replaced: NAME, name, plural, the pseudonym's first part.
+#define CT_SCRUB_CLASSES(X)                           \
+    X(HOME, "home", "homes", "~")                     \
+    X(SITE, "site", "site folders", "<site>")         \
+    X(FOLDER, "folder", "folders", "dir")             \
+    X(WORD, "word", "users and hosts", "name")        \
+    X(HASH, "hash", "hashes of hosts and GPUs", "id") \
+    X(FILE, "file", "files", "file")                  \
+    X(FUNCTION, "function", "functions", "fn")        \
+    X(THREAD, "thread", "threads", "thread")          \
+    X(VALUE, "value", "settings and notes", "value")
 
 enum ct_scrub_class {
-#define CT_X(NAME, plural, prefix) CT_SCRUB_##NAME,
+#define CT_X(NAME, name, plural, prefix) CT_SCRUB_##NAME,
     CT_SCRUB_CLASSES(CT_X)
 #undef CT_X
         CT_SCRUB_CLASS_COUNT
@@ -59,6 +59,7 @@ struct ct_string ct_scrub_rename_info(void *user, const struct ct_string *key,
 // too, which in other bytes are there by chance.
 const char *ct_scrub_find(const struct ct_scrub *s, const void *bytes, size_t n, int is_text);
 const char *ct_scrub_level_name(enum ct_scrub_level level);
+const char *ct_scrub_class_name(enum ct_scrub_class class); // for JSON
 const char *ct_scrub_class_plural(enum ct_scrub_class class);
 
 #endif

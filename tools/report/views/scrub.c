@@ -17,13 +17,14 @@ static void print_json(struct ct_view *v, const struct ct_scrub *s, uint64_t byt
         ct_json_text(j, "output", v->options->output);
     ct_json_number(j, "bytes", bytes);
     ct_json_text(j, "level", ct_scrub_level_name(s->level));
-    ct_json_open(j, "replaced", '{');
+    ct_json_open(j, "replaced", '[');
     for (unsigned i = 0; i < CT_SCRUB_CLASS_COUNT; i++) {
-        const char *plural = ct_scrub_class_plural((enum ct_scrub_class)i);
-        ct_json_key(j, plural, strlen(plural));
-        ct_json_number(j, "", s->replaced[i]);
+        ct_json_open(j, NULL, '{');
+        ct_json_text(j, "class", ct_scrub_class_name((enum ct_scrub_class)i));
+        ct_json_number(j, "names", s->replaced[i]);
+        ct_json_close(j, '}');
     }
-    ct_json_close(j, '}');
+    ct_json_close(j, ']');
     ct_document_end(j);
 }
 
