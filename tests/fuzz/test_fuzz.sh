@@ -23,7 +23,7 @@ fuzz() { # NUMBER WHAT PROGRAM SEED-FILE...
     fi
 }
 
-echo 1..5
+echo 1..6
 fuzz 1 traces fuzz_reader "$root"/tests/report/golden/traces/*.zst
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/lib/mkjournal.py" "$last.journal"
 fuzz 2 journals fuzz_reader "$last.journal"
@@ -48,5 +48,14 @@ for i, (_, _, _, data) in enumerate(texts.TEXTS[::2]):
 END
 fuzz 4 texts fuzz_text "$last".text.* "$root"/tests/report/vllm/leak/log.txt
 fuzz 5 "snapshots of PyTorch's" fuzz_snapshot "$root"/tests/report/snapshots/*/*.pickle
-rm -f "$last" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
+python3 - "$root/tests/report/golden/traces" "$last.zip" <<'END'
+import sys
+import zipfile
+with zipfile.ZipFile(sys.argv[2], "w") as z:
+    for i, name in enumerate(("mixed", "refused", "pools"), 1):
+        z.write("%s/%s.zst" % (sys.argv[1], name), "trace-%d.zst" % i)
+    z.writestr("MANIFEST.json", "{}")
+END
+fuzz 6 "zip files" fuzz_zip "$last.zip"
+rm -f "$last" "$last.zip" "$last.out" "$last.journal" "$last".pool.* "$last".text.*
 [ $failed = 0 ]

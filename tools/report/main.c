@@ -9,6 +9,7 @@
 #include "base/licenses.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "bundle/bundle.h"
 #include "page/page.h"
 #include "symbols/noise_document.h"
 #include "symbols/source_locations.h"
@@ -49,7 +50,8 @@ static int check_end(const struct ct_trace *t, struct ct_error *e) {
 }
 
 static int is_about_trace(enum ct_command command) {
-    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize;
+    return command != CT_COMMAND_seal && command != CT_COMMAND_symbolize &&
+           command != CT_COMMAND_trim && command != CT_COMMAND_scrub;
 }
 
 // Warns in one line if the trace is damaged or incomplete, unless the view's first line says it.
@@ -82,6 +84,7 @@ static void print_restrictions(struct ct_view *v) {
         return;
     if (!v->options->json) {
         ct_trace_state_print_incomplete(v);
+        ct_trace_state_print_trimmed(v);
         ct_trace_state_print_estimate(v);
     } else if (v->options->command == CT_COMMAND_dump &&
                ct_trace_state_estimate(v->trace, text, sizeof text))
@@ -90,8 +93,14 @@ static void print_restrictions(struct ct_view *v) {
 
 static int shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
-           command != CT_COMMAND_info && command != CT_COMMAND_check &&
-           command != CT_COMMAND_seal && command != CT_COMMAND_symbolize;
+           command != CT_COMMAND_info && command != CT_COMMAND_check && is_about_trace(command);
+}
+
+// Whether late durations and stacks of frees matter: to lists of events, and to copies.
+static int needs_details(enum ct_command command) {
+    return command == CT_COMMAND_dump || command == CT_COMMAND_stats ||
+           command == CT_COMMAND_export || command == CT_COMMAND_trim ||
+           command == CT_COMMAND_scrub;
 }
 
 // Says why a trace is not shown. `in_list`: it is an element of a JSON list, which is null then.
@@ -144,9 +153,7 @@ static int judge(struct ct_view *v, struct ct_view *before) {
 
 static int report(const struct ct_arguments *o, const struct ct_terminal *terminal,
                   const struct ct_phase_rules *rules, const char *path, const struct place *place) {
-    struct ct_trace trace = {.details = o->command == CT_COMMAND_dump ||
-                                        o->command == CT_COMMAND_stats ||
-                                        o->command == CT_COMMAND_export,
+    struct ct_trace trace = {.details = needs_details(o->command),
                              .no_journal = o->no_journal,
                              .sealing = o->force && o->command == CT_COMMAND_seal,
                              .progress = ct_progress_report};
@@ -201,8 +208,7 @@ struct side {
 };
 
 static int open_side(struct side *s, const struct ct_arguments *o,
-                     const struct ct_terminal *terminal, const char *path,
-                     struct ct_error *error) {
+                     const struct ct_terminal *terminal, const char *path, struct ct_error *error) {
     *s = (struct side){
         .options = *o,
         .trace = {.no_journal = o->no_journal, .progress = ct_progress_report},
@@ -362,6 +368,8 @@ static int explain(const struct ct_arguments *o, const struct ct_terminal *termi
                    const struct place *place) {
     struct ct_explain_input input;
     struct ct_error error;
+    if (ct_source_is_named(path))
+        return report(o, terminal, rules, path, place);
     int is_trace = 0, status = ct_explain_open(&input, path, &error);
     if (!status)
         is_trace = ct_explain_is_trace(&input);
@@ -457,6 +465,8 @@ static int report_all(const struct ct_arguments *o, const struct ct_terminal *te
     }
     if (o->command == CT_COMMAND_diff)
         status = report_diff(o, terminal, &rules);
+    else if (o->command == CT_COMMAND_bundle || o->command == CT_COMMAND_merge)
+        status = ct_bundle_write(o, &rules);
     else if (o->command == CT_COMMAND_html)
         status = report_page(o, terminal, &rules);
     else if (!is_of_processes(o))
@@ -506,6 +516,10 @@ int main(int argc, char **argv) {
     int status = CT_EXIT_OK;
     ct_terminal_init(&terminal, &o);
     if (!print_information(&o, &terminal)) {
+        if (ct_bundle_expand(&o, &error)) {
+            ct_terminal_warn(error.text);
+            return error.status;
+        }
         ct_progress_init(&o);
         ct_terminal_start_pager(&terminal, &o);
         status = report_all(&o, &terminal);

@@ -184,6 +184,12 @@ static int write_file(const struct ct_page *p, uint64_t *bytes, struct ct_error 
     return rc ? -1 : 0;
 }
 
+void ct_page_print(struct ct_page *p, FILE *out) {
+    close_parts(p);
+    write_head(out, p);
+    write_body(out, p);
+}
+
 static void print_done(const struct ct_page *p, uint64_t bytes) {
     if (p->options->json) {
         struct ct_json json = {.out = stdout}, *j = &json;

@@ -36,6 +36,8 @@ struct ct_page {
 // traces cannot be read. Several traces are read together, and then each by ct_view_html.
 int ct_page_begin(struct ct_page *p, const struct ct_arguments *o,
                   const struct ct_phase_rules *rules, struct ct_error *error);
+// Writes the page to a stream in place of its file. To be called once, instead of ct_page_end.
+void ct_page_print(struct ct_page *p, FILE *out);
 // Writes the file. Returns 0, or -1 with an error.
 int ct_page_end(struct ct_page *p, struct ct_error *error);
 void ct_page_free(struct ct_page *p);

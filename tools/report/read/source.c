@@ -32,9 +32,42 @@ static int read_all(struct ct_source *s, int fd, struct ct_error *error) {
     }
 }
 
+// Bytes that have a name. There are few.
+static struct named {
+    const char *name;
+    int fd;
+    uint64_t begin, bytes;
+} * named;
+static size_t named_count, named_capacity;
+
+void ct_source_add_name(const char *name, int fd, uint64_t begin, uint64_t bytes) {
+    CT_HEAP_GROW(named, named_count, named_capacity);
+    named[named_count++] = (struct named){name, fd, begin, bytes};
+}
+
+static const struct named *find_named(const char *path) {
+    for (size_t i = named_count; i-- > 0;)
+        if (strcmp(named[i].name, path) == 0)
+            return &named[i];
+    return NULL;
+}
+
+int ct_source_is_named(const char *path) {
+    return find_named(path) != NULL;
+}
+
 int ct_source_open(struct ct_source *s, const char *path, struct ct_error *error) {
     struct stat st = {0};
+    const struct named *known = find_named(path);
     *s = (struct ct_source){.name = path, .fd = -1};
+    if (known) {
+        s->fd = fcntl(known->fd, F_DUPFD_CLOEXEC, 3);
+        s->begin = known->begin;
+        s->file_bytes = s->bytes = known->bytes;
+        return s->fd < 0 ? ct_error_set(error, CT_EXIT_BAD_TRACE, "%s: cannot be opened: %s", path,
+                                        strerror(errno))
+                         : 0;
+    }
     const int standard = strcmp(path, "-") == 0;
     const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
@@ -88,7 +121,8 @@ size_t ct_source_read(const struct ct_source *s, uint64_t offset, void *to, size
     }
     size_t done = 0;
     while (done < n) {
-        const ssize_t got = pread(s->fd, (char *)to + done, n - done, (off_t)(offset + done));
+        const ssize_t got =
+            pread(s->fd, (char *)to + done, n - done, (off_t)(s->begin + offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)

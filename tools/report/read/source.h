@@ -11,6 +11,7 @@
 struct ct_source {
     const char *name; // for messages; "-" is standard input
     int fd;           // -1: all bytes are in `memory`
+    uint64_t begin;   // of the bytes in the file: 0, unless they are a part of it
     uint8_t *memory;
     // Size at the time of opening, with appended bytes. A trace that is being written may grow
     // later.
@@ -22,6 +23,10 @@ struct ct_source {
 
 // Opens a path, or standard input for "-". 0, or -1 with the error set.
 int ct_source_open(struct ct_source *source, const char *path, struct ct_error *error);
+// Gives bytes of an open file a name that can be opened like a path, and has no journal. Both must
+// last; there is no way back. Names of files come second.
+void ct_source_add_name(const char *name, int fd, uint64_t begin, uint64_t bytes);
+int ct_source_is_named(const char *path);
 // Opens a copy of bytes in memory.
 void ct_source_open_memory(struct ct_source *source, const char *name, const void *bytes,
                            size_t size);

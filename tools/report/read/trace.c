@@ -221,6 +221,11 @@ static void summarize(struct ct_trace *t) {
     t->running = t->journal_found > 0 && t->journal.alive && !t->ended;
     t->incomplete = !t->ended && !t->sealed && !t->running;
     (void)ct_definitions_info_number(&t->definitions, "journal.torn_events", &t->torn);
+    uint64_t was_missing = 0;
+    (void)ct_definitions_info_number(&t->definitions, "trim.events_before", &t->trimmed_before);
+    (void)ct_definitions_info_number(&t->definitions, "trim.events_after", &t->trimmed_after);
+    (void)ct_definitions_info_number(&t->definitions, "trim.end_missing", &was_missing);
+    t->end_was_missing = was_missing != 0;
     // Time 0 is the start of the process. The trace reports it on the clock of the events; ignore
     // an implausible value.
     const uint64_t year = UINT64_C(31556952000000000);
@@ -300,7 +305,7 @@ int ct_trace_open(struct ct_trace *t, const char *path, struct ct_error *error) 
                                    .journal.file.fd = -1};
     *t = blank;
     // Read the journal first: what moves from it to the trace meanwhile is then in the trace.
-    if (!t->no_journal && strcmp(path, "-") != 0)
+    if (!t->no_journal && strcmp(path, "-") != 0 && !ct_source_is_named(path))
         t->journal_found = ct_journal_read_trace(&t->journal, path, &t->journal_error);
     if (ct_source_open(&t->source, path, error)) {
         if (t->journal_found <= 0 || access(path, F_OK) == 0)
@@ -389,6 +394,15 @@ static void resolve_ids(const struct ct_trace *t, struct ct_event *e) {
         e->op = 0;
 }
 
+// Without a stack, shows the name of the thread: those of PyTorch and NCCL say what they do.
+static void set_thread_stack(struct ct_trace *t, struct ct_event *e) {
+    if (CT_HAS(e, stack) || !CT_HAS(e, thread))
+        return;
+    const uint32_t stack = ct_definitions_thread_stack(&t->definitions, e->thread);
+    if (stack)
+        CT_SET(e, stack, stack);
+}
+
 static void complete_event(struct ct_trace *t, struct ct_event *e) {
     resolve_ids(t, e);
     if (!CT_HAS(e, t_ns))
@@ -397,18 +411,16 @@ static void complete_event(struct ct_trace *t, struct ct_event *e) {
     // An event whose time was rounded down is alone in its tick (FORMAT.md, section 3), so that a
     // record with any time of this tick corrects it.
     ct_amends_apply(&t->amends, e, t->columns.exact ? 1 : t->columns.tick_ns);
-    // Without a stack, show the name of the thread: those of PyTorch and NCCL say what they do.
-    if (!CT_HAS(e, stack) && CT_HAS(e, thread) && (op_acquires(e->op) || ct_event_is_oom(e))) {
-        const uint32_t stack = ct_definitions_thread_stack(&t->definitions, e->thread);
-        if (stack)
-            CT_SET(e, stack, stack);
-    }
+    if (op_acquires(e->op) || ct_event_is_oom(e))
+        set_thread_stack(t, e);
 }
 
 // An object of a checkpoint is encoded as the event that created it, with the number of that event
 // as a field.
-static void complete_object(const struct ct_trace *t, struct ct_event *e, uint64_t *number) {
+static void complete_object(struct ct_trace *t, struct ct_event *e, uint64_t *number) {
     resolve_ids(t, e);
+    if (e->op != CT_OP_AMEND && (CT_HAS(e, ptr) || CT_HAS(e, handle)))
+        set_thread_stack(t, e);
     if (!CT_HAS(e, t_ns))
         e->t_ns = t->last_ns;
     *number = CT_HAS(e, event) ? e->event : 0;

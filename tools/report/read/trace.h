@@ -36,6 +36,11 @@ struct ct_trace {
     int incomplete;    // none of these: the end of the trace is missing
     uint64_t torn;     // events that were being recorded when the process was killed
 
+    // A part of another trace (INFO trim.*): events of it that are not here, before the first one
+    // and behind the last one; the other one's end was missing.
+    uint64_t trimmed_before, trimmed_after;
+    int end_was_missing;
+
     // A ring file.
     uint64_t overwritten_events;
     int exact;                  // the state at the end is known in full,

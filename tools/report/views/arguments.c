@@ -10,6 +10,8 @@
 
 #include "diagnose/kv_arithmetic.h"
 
+enum { BUNDLE_BYTES = 25000000 }; // what bug trackers take
+
 struct parser {
     struct ct_arguments *o;
     char **argv;
@@ -82,6 +84,8 @@ static int *find_flag(struct ct_arguments *o, enum ct_argument a) {
         return &o->help;
     case CT_ARGUMENT_VERSION:
         return &o->version;
+    case CT_ARGUMENT_DRY_RUN:
+        return &o->dry_run;
     case CT_ARGUMENT_DEBUGINFOD:
         return &o->lines.debuginfod;
     default:
@@ -106,6 +110,12 @@ static int set_choice(struct ct_arguments *o, enum ct_argument a, const char *va
     case CT_ARGUMENT_DEMANGLE:
         o->have_demangling = 1;
         o->demangling = (enum ct_demangling)choice;
+        return 0;
+    case CT_ARGUMENT_SCRUB:
+        o->level = (enum ct_scrub_level)choice;
+        return 0;
+    case CT_ARGUMENT_LEVEL:
+        o->level = choice ? CT_SCRUB_STRICT : CT_SCRUB_PATHS;
         return 0;
     default:
         return -1;
@@ -162,6 +172,24 @@ static int set_capacity(struct ct_arguments *o, const char *value) {
     return 0;
 }
 
+// The size of a zip file, whose offsets have 32 bits.
+static int set_max_size(struct ct_arguments *o, const char *value) {
+    struct ct_parsed_size size;
+    if (ct_parse_size(value, &size) != CT_PARSE_OK || !size.bytes || size.bytes > UINT32_MAX - 1)
+        return -1;
+    o->max_bytes = size.bytes;
+    return 0;
+}
+
+// A length of time.
+static int set_around(struct ct_arguments *o, const char *value) {
+    struct ct_time time;
+    if (ct_parse_time(value, &time) || time.kind != CT_TIME_ELAPSED || !time.ns)
+        return -1;
+    o->around_ns = time.ns;
+    return 0;
+}
+
 static int set_value(struct ct_arguments *o, enum ct_argument a, const char *value) {
     unsigned long number = 0;
     switch (a) {
@@ -180,6 +208,8 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
         return set_at(o, value);
     case CT_ARGUMENT_FAIL_ON:
         return ct_fail_on_parse(&o->fail_on, value);
+    case CT_ARGUMENT_AROUND:
+        return set_around(o, value);
     case CT_ARGUMENT_TOP:
     case CT_ARGUMENT_LIMIT:
         if (parse_whole(value, 1000000, &number) || !number)
@@ -211,6 +241,14 @@ static int set_value(struct ct_arguments *o, enum ct_argument a, const char *val
             return -1;
         o->block_tokens = number;
         return 0;
+    case CT_ARGUMENT_MAX_SIZE:
+        return set_max_size(o, value);
+    case CT_ARGUMENT_WORDS:
+        o->words = value;
+        return *value ? 0 : -1;
+    case CT_ARGUMENT_SALT:
+        o->salt = value;
+        return *value ? 0 : -1;
     case CT_ARGUMENT_RULES:
         o->rules = value;
         return *value ? 0 : -1;
@@ -346,7 +384,8 @@ static int check_output(const struct parser *p) {
     if (strcmp(o->output, "-") == 0)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s: the result must be a file; name one",
                             p->given[CT_ARGUMENT_OUTPUT] == '-' ? "--output=-" : "-o -");
-    if (o->path_count > 1 && o->command != CT_COMMAND_html)
+    if (o->path_count > 1 && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
+        o->command != CT_COMMAND_merge)
         return ct_error_set(p->error, CT_EXIT_USAGE, "%s takes one trace",
                             spell(p, CT_ARGUMENT_OUTPUT).text);
     return 0;
@@ -425,7 +464,7 @@ static int check_arguments(const struct parser *p) {
 
 int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_error *error) {
     struct parser p = {.o = o, .argv = argv, .argc = argc, .error = error};
-    *o = (struct ct_arguments){.device = -1};
+    *o = (struct ct_arguments){.device = -1, .level = CT_SCRUB_PATHS};
     o->paths = argv; // filled in place, never ahead of the word that is read
     for (p.at = 1; p.at < argc; p.at++) {
         const char *word = argv[p.at];
@@ -435,6 +474,8 @@ int ct_arguments_parse(struct ct_arguments *o, int argc, char **argv, struct ct_
         else if (is_option ? parse_option(&p) : parse_word(&p))
             return -1;
     }
+    if (!o->max_bytes)
+        o->max_bytes = o->command == CT_COMMAND_bundle ? BUNDLE_BYTES : UINT32_MAX - 1;
     if (o->help || o->version || o->licenses || o->noise)
         return 0;
     return check_arguments(&p);

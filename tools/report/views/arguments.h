@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/human.h"
 #include "base/parse.h"
+#include "copy/scrub.h"
 #include "export/formats.h"
 #include "symbols/demangle.h"
 #include "symbols/dwarf_lines.h"
@@ -33,8 +34,13 @@ struct ct_arguments {
     const char *capacity_text; // as typed
     int device;                // -1 = all
     struct ct_time from, to;   // time_range.h makes times of events of them
-    unsigned top;              // 0 = the default of the view
-    uint64_t events;           // 0 = not given, UINT64_MAX = all
+    enum ct_scrub_level level; // of scrubbing
+    const char *words, *salt;  // for it; NULL = not given
+    int dry_run;
+    uint64_t max_bytes; // of a zip file
+    uint64_t around_ns; // of --around, 0 = not given
+    unsigned top;       // 0 = the default of the view
+    uint64_t events;    // 0 = not given, UINT64_MAX = all
     enum ct_export_format format;
     unsigned table;    // of the format: enum ct_export_table
     int at_end;        // --at=end

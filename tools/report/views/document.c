@@ -157,6 +157,18 @@ static void add_incomplete(struct ct_json *j, const struct ct_trace *t) {
     ct_json_close(j, '}');
 }
 
+// What a part of another trace lacks of it.
+static void add_trimmed(struct ct_json *j, const struct ct_trace *t) {
+    if (!t->trimmed_before && !t->trimmed_after) {
+        ct_json_null(j, "trimmed");
+        return;
+    }
+    ct_json_open(j, "trimmed", '{');
+    ct_json_number(j, "events_before", t->trimmed_before);
+    ct_json_number(j, "events_after", t->trimmed_after);
+    ct_json_close(j, '}');
+}
+
 void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     add_incomplete(j, t);
     ct_json_bool(j, "clean_end", t->ended);
@@ -167,6 +179,7 @@ void ct_document_add_recording(struct ct_json *j, const struct ct_trace *t) {
     ct_json_bool(j, "exact", t->exact);
     ct_json_number_or_null(j, "exact_from_t_ns", t->exact && t->exact_from_ns, t->exact_from_ns);
     add_retained(j, t);
+    add_trimmed(j, t);
     add_fact(j, t, "sample", "option.SAMPLE");
     add_fact(j, t, "min_size", "option.MIN_SIZE");
 }

@@ -98,6 +98,8 @@ int ct_explain_is_trace_file(const char *path) {
     struct ct_explain_input i;
     struct ct_error error;
     struct stat st;
+    if (ct_source_is_named(path))
+        return 1;
     if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
         ct_explain_open(&i, path, &error))
         return 0;

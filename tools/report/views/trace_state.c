@@ -38,9 +38,18 @@ void ct_trace_state_print_estimate(struct ct_view *v) {
         fprintf(v->out, "%s%s%s\n", v->terminal->bold, text, v->terminal->reset);
 }
 
+// Why events before the first one are not there: a ring file, or trim, or both.
+static const char *describe_overwriting(const struct ct_trace *t) {
+    if (!t->trimmed_before)
+        return "overwritten";
+    return t->trimmed_before < t->overwritten_events ? "overwritten or left out by trim"
+                                                     : "left out by trim";
+}
+
 int ct_trace_state_print_overwritten(struct ct_view *v) {
     const struct ct_trace *t = v->trace;
     const struct ct_index_chunk *first = &t->index.chunks[0], *from = first;
+    const char *gone = describe_overwriting(t);
     if (!t->overwritten_events && first->head.seq == 0)
         return 0;
     if (!(first->head.flags & CT_CHUNK_RESTART) && first->head.seq) {
@@ -51,11 +60,12 @@ int ct_trace_state_print_overwritten(struct ct_view *v) {
         if (t->index.chunks[i].overwritten)
             from = &t->index.chunks[i];
     if (first->head.first_event == 0 || from != first)
-        fprintf(v->out, "%s of the events before %" PRIu64 " were overwritten",
-                ct_human_count(t->overwritten_events).text, from->head.first_event);
+        fprintf(v->out, "%s of the events before %" PRIu64 " were %s",
+                ct_human_count(t->overwritten_events).text, from->head.first_event, gone);
     else
-        fprintf(v->out, "events 0 to %" PRIu64 " were overwritten", t->overwritten_events - 1);
-    fprintf(v->out, " (the file is a ring of %s)", ct_label_size(v, t->source.bytes).text);
+        fprintf(v->out, "events 0 to %" PRIu64 " were %s", t->overwritten_events - 1, gone);
+    if (!t->trimmed_before)
+        fprintf(v->out, " (the file is a ring of %s)", ct_label_size(v, t->source.bytes).text);
     if (t->exact)
         fprintf(v->out, ", exact from %s on", ct_label_time(v, t->exact_from_ns).text);
     else
@@ -74,6 +84,10 @@ int ct_trace_state_print_torn(struct ct_view *v) {
 const char *ct_trace_state_missing(const struct ct_trace *t) {
     if (!t->incomplete)
         return NULL;
+    if (t->trimmed_after)
+        return "trimmed";
+    if (t->end_was_missing)
+        return "was_missing";
     if (t->index.cut)
         return "cut";
     if (strcmp(t->source.name, "-") == 0)
@@ -107,6 +121,14 @@ static void print_remedy(struct ct_view *v, const char *missing) {
                 v->trace->index.cut_at);
         return;
     }
+    if (strcmp(missing, "trimmed") == 0) {
+        fputs("this is a part of a trace; ask for the whole one", v->out);
+        return;
+    }
+    if (strcmp(missing, "was_missing") == 0) {
+        fputs("the trace that this is a copy of had no end; look for it and its journal", v->out);
+        return;
+    }
     if (strcmp(missing, "standard_input") == 0) {
         fputs("standard input has no journal; name the file", v->out);
         return;
@@ -132,6 +154,18 @@ void ct_trace_state_print_incomplete(struct ct_view *v) {
     else
         fputs("no event, and nothing is known of GPU memory: ", v->out);
     print_remedy(v, missing);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+}
+
+void ct_trace_state_print_trimmed(struct ct_view *v) {
+    const struct ct_trace *t = v->trace;
+    if (!t->trimmed_before && !t->trimmed_after)
+        return;
+    fprintf(v->out, "%sPART of a trace: %s of its event%s before", v->terminal->bold,
+            ct_human_count(t->trimmed_before).text, ct_human_plural(t->trimmed_before));
+    fprintf(v->out, " %s and ", ct_label_time(v, t->t_first_ns).text);
+    fprintf(v->out, "%s after %s were left out", ct_human_count(t->trimmed_after).text,
+            ct_label_time(v, t->t_last_ns).text);
     fprintf(v->out, "%s\n", v->terminal->reset);
 }
 

@@ -17,11 +17,14 @@ int ct_trace_state_print_overwritten(struct ct_view *v);
 // was.
 int ct_trace_state_print_torn(struct ct_view *v);
 // Why the end of an incomplete trace is missing, as JSON has it: "cut", "standard_input",
-// "journal_not_read" (--no-journal), "journal_unusable", "journal_missing". NULL: it is not.
+// "journal_not_read" (--no-journal), "journal_unusable", "journal_missing", "trimmed", "was_missing"
+// (it is a copy of an incomplete one). NULL: it is not.
 const char *ct_trace_state_missing(const struct ct_trace *t);
 // Prints that as the line INCOMPLETE, with what is missing, since when, and how to get it; or
 // nothing.
 void ct_trace_state_print_incomplete(struct ct_view *v);
+// Prints that the trace is a part of another one as the line PART, or nothing.
+void ct_trace_state_print_trimmed(struct ct_view *v);
 // " up to +4.200 s" if the trace is incomplete, else "": for statements that something did not
 // happen.
 struct ct_human_text ct_trace_state_until(const struct ct_view *v);

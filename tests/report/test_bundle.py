@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bundle and merge, read by Python's zipfile and hashlib; hostile zip files; outputs that cannot be written.
+
+optional: libdw (elfutils), for the case of source lines
+"""
+import hashlib
+import io
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import read_trace  # noqa: E402
+import whole_trace  # noqa: E402
+from tap import PLAIN, REPORT, ROOT, Skip, case, check, equal, main, report  # noqa: E402
+
+HERE = tempfile.TemporaryDirectory(prefix="cutrace-bundle-")  # pylint: disable=consider-using-with
+FOLDER = HERE.name
+VLLM = os.path.join(ROOT, "tests/report/vllm")
+ONE = os.path.join(VLLM, "profile-run", "trace.zst")
+RANKS = [os.path.join(VLLM, "tensor-parallel", n) for n in ("trace.zst", "trace-1.zst")]
+KILLED = os.path.join(ROOT, "tests/report/golden/traces/killed.zst")
+
+
+def at(name):
+    return os.path.join(FOLDER, name)
+
+
+def bundle(name, *args, command="bundle", code=0):
+    got, out, err = report(command, "--force", "-o", at(name), *args)
+    equal(got, code, err.decode())
+    return at(name), out.decode(), err.decode()
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+@case("a bundle has the traces, the page, the summaries and a manifest whose sizes and SHA-256 are right")
+def contents():
+    path, out, _ = bundle("all.zip", *RANKS)
+    check("--scrub=paths" in out, out)
+    with zipfile.ZipFile(path) as z:
+        equal(z.testzip(), None)
+        equal(sorted(z.namelist()), sorted(["MANIFEST.json", "summary.md", "summary.json", "report.html", "trace-1.zst", "trace-2.zst"]))
+        check(all(i.compress_type == zipfile.ZIP_STORED and i.date_time[0] == 1980 for i in z.infolist()), "stored")
+        manifest = json.loads(z.read("MANIFEST.json"))
+        equal((manifest["schema"], manifest["scrub"]), ("cutrace.manifest/1", "paths"))
+        for f in manifest["files"] + manifest["traces"]:
+            data = z.read(f["name"])
+            equal((len(data), hashlib.sha256(data).hexdigest()), (f["bytes"], f["checksum"]), f["name"])
+        equal({f["name"] for f in manifest["files"] + manifest["traces"]} | {"MANIFEST.json"}, set(z.namelist()))
+        check(z.read("report.html").startswith(b"<!doctype html>"), "page")
+        for name, source in (("trace-1.zst", RANKS[0]), ("trace-2.zst", RANKS[1])):
+            copy = at(name)
+            with open(copy, "wb") as f:
+                f.write(z.read(name))
+            got, want = whole_trace.Whole(copy), whole_trace.Whole(source)
+            equal(len(got.records), sum(r["op"] != "amend" for r in want.records), name)
+        markdown = z.read("summary.md").decode()
+    check(len(markdown.splitlines()) <= 60 and markdown.count("~~~") == 2 and "<details>" in markdown, markdown)
+
+
+@case("the same input gives the same bytes")
+def deterministic():
+    first = read(bundle("a.zip", ONE, *RANKS)[0])
+    equal(first == read(bundle("b.zip", ONE, *RANKS)[0]), True)
+
+
+@case("every command reads a bundle, and says what it says of the traces in it")
+def read_back():
+    path, _, _ = bundle("read.zip", ONE, "--scrub=no")
+    for view in (("summary",), ("explain",), ("top",), ("oom",), ("frag",), ("dump",), ("info",), ("check",)):
+        a, b = report(*view, path), report(*view, ONE)
+        names = (path + "/trace-1.zst").encode(), ONE.encode()
+        if view[0] in ("info", "check", "dump"):  # (another encoding of the same events; no amends)
+            equal(a[0], 0, view)
+            continue
+        equal(a[1].replace(names[0], b"TRACE"), b[1].replace(names[1], b"TRACE"), view)
+    with zipfile.ZipFile(path) as z:
+        mine = json.loads(z.read("summary.json"))
+    again = json.loads(report("summary", "--json", path)[1])
+    mine.pop("file"), again.pop("file")
+    equal(mine, again)
+    ranks, _, _ = bundle("ranks.zip", *RANKS)
+    check(b"2 traces" in report(ranks)[1], "table")
+    one = report("info", ranks + "/trace-2.zst")
+    check(one[0] == 0 and report("info", ranks + "/trace-9.zst")[0] == 3, "a trace by its name")
+
+
+def traced_self():
+    """A trace with a frame in this build's own program, which has source lines here."""
+    names = subprocess.run(["nm", REPORT], stdout=subprocess.PIPE, check=True, text=True).stdout.split("\n")
+    offset = next(int(n.split()[0], 16) for n in names if n.endswith(" T main"))
+    notes = subprocess.run(["readelf", "-n", REPORT], stdout=subprocess.PIPE, check=True, text=True).stdout
+    if "Build ID:" not in notes:
+        raise Skip("the program has no build-id")
+    ident = bytes.fromhex(notes.split("Build ID:")[1].split()[0])
+    whole = whole_trace.Whole(os.path.join(ROOT, "tests/report/golden/traces/mixed.zst"))
+    module = whole_trace.Module((REPORT, 0, offset, offset + 4096, ident))
+    whole.stacks = [(("native", offset + 5, module, offset + 5, "main", 5, ()),) for _ in whole.stacks]
+    path = at("self.zst")
+    with open(path, "wb") as f:
+        f.write(b"".join(whole_trace.write(whole)))
+    return path
+
+
+@case("source lines are in the bundle: where no library is, the summary is identical")
+def elsewhere():
+    if b"not available" in report("--version")[1]:
+        raise Skip("libdw is not installed")
+    source = traced_self()
+    path, _, _ = bundle("lines.zip", source)
+    empty = at("empty")
+    os.makedirs(empty, exist_ok=True)
+    for view in ("summary", "top", "oom"):
+        here, there = (report(view, path, *more) for more in ((), (f"--sysroot={empty}", f"--debug-dir={empty}")))
+        equal(here, there, view)
+    check(b"main.c" in report("top", path, "--sysroot=" + empty)[1], "lines")
+    check(b"main.c" not in report("top", source, "--sysroot=" + empty)[1], "the source has none")
+
+
+@case("where it does not fit it is cut around the failure, says so, and holds the failure")
+def cut():
+    whole, _, _ = bundle("whole.zip", ONE, "--scrub=no")
+    size = os.path.getsize(whole)
+    path, out, _ = bundle("cut.zip", ONE, f"--max-size={size - 200}B")
+    check("cut to fit" in out and os.path.getsize(path) <= size - 200, out)
+    equal(json.loads(report("summary", "--json", path)[1])["crossing"]["event"],
+          json.loads(report("summary", "--json", ONE)[1])["crossing"]["event"])
+    with zipfile.ZipFile(path) as z:
+        manifest = json.loads(z.read("MANIFEST.json"))
+        check(manifest["traces"][-1]["events_before"] > 0 and b"Cut to fit" in z.read("summary.md"), manifest)
+    _, _, err = bundle("never.zip", ONE, "--max-size=1kB", code=5)
+    check("--max-size" in err and not os.path.exists(at("never.zip")), err)
+
+
+@case("merge keeps names and every event, and its result is read like the traces")
+def merge():
+    path, _, _ = bundle("job.zip", *RANKS, command="merge")
+    with zipfile.ZipFile(path) as z:
+        equal(z.namelist(), ["MANIFEST.json", "trace-1.zst", "trace-2.zst"])
+    names = [p.encode() for p in RANKS], [f"{path}/trace-{i}.zst".encode() for i in (1, 2)]
+    a, b = report(*RANKS)[1], report(path)[1]
+    for old, new in zip(*names):
+        a, b = a.replace(old, b"T"), b.replace(new, b"T")
+    equal(a, b)
+    _, _, err = bundle("job.zst", *RANKS, command="merge", code=2)
+    check("name it FILE.zip" in err, err)
+
+
+@case("a killed process's journal is sealed into the bundle; one without its end stays incomplete")
+def ends():
+    sealed = json.loads(report("info", "--json", bundle("k.zip", KILLED)[0])[1])
+    want = json.loads(report("info", "--json", KILLED)[1])
+    equal(sealed["clean_end"], want["clean_end"])
+    whole = whole_trace.Whole(ONE)
+    chunks, journal = whole_trace.write_with_journal(whole, 900)
+    trace = at("journal.zst")
+    with open(trace, "wb") as f:
+        f.write(b"".join(chunks))
+    with open(trace + ".journal", "wb") as f:
+        f.write(journal)
+    path, _, _ = bundle("j.zip", trace)
+    equal(json.loads(report("check", "--json", path)[1])["events"], sum(r["op"] != "amend" for r in whole.records))
+    os.remove(trace + ".journal")
+    path, _, _ = bundle("j.zip", trace)
+    info = report("info", "--json", path)
+    equal((info[0], json.loads(info[1])["incomplete"]["reason"]), (4, "was_missing"))
+
+
+# ---- hostile zip files ------------------------------------------------------------------------------------------
+
+def stored(entries, **how):
+    """A zip file of (name, bytes), by Python."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", how.get("method", zipfile.ZIP_STORED)) as z:
+        for name, data in entries:
+            z.writestr(zipfile.ZipInfo(name), data, compress_type=how.get("method", zipfile.ZIP_STORED))
+    return out.getvalue()
+
+
+def refused(data, word, path=None):
+    path = path or at("hostile.zip")
+    with open(path, "wb") as f:
+        f.write(data)
+    code, out, err = report("summary", path)
+    ok = code == 3 and len(err.splitlines()) == 1 and word.encode() in err and b"hostile.zip" in err and not out
+    return [] if ok else [f"{word}: {code} {err!r} {out[:100]!r}"]
+
+
+def patched(data, offset, fmt, *values):
+    data = bytearray(data)
+    struct.pack_into(fmt, data, offset, *values)
+    return bytes(data)
+
+
+@case("a hostile zip file is refused in one line that names the offset")
+def hostile():
+    trace = read(ONE)
+    good = stored([("trace-1.zst", trace)])
+    central, end = good.rindex(b"PK\x01\x02"), good.rindex(b"PK\x05\x06")
+    problems = refused(stored([("trace-1.zst", trace)], method=zipfile.ZIP_DEFLATED), "compressed")
+    problems += refused(stored([("../trace-1.zst", trace), ("/etc/x.zst", trace), ("a/b.zst", trace), (".h.zst", trace),
+                                ("trace\n1.zst", trace)]), "no trace is in this zip file")
+    problems += refused(good[:len(good) // 2], "cut")
+    problems += refused(patched(good, 100, "<I", 0xDEADBEEF), "damaged in the zip file")
+    problems += refused(patched(good, central + 20, "<II", 0x7FFFFFFF, 0x7FFFFFFF), "outside of it")
+    problems += refused(patched(good, central + 24, "<I", 1 << 30), "impossible sizes")
+    problems += refused(patched(good, central + 42, "<I", 0xFFFFFF00), "outside of it")
+    problems += refused(patched(good, central + 8, "<H", 1), "encrypted")
+    problems += refused(patched(good, end + 8, "<HH", 9, 9), "damaged")
+    problems += refused(patched(good, end + 12, "<I", 0x7FFFFFFF), "damaged")
+    problems += refused(patched(good, end + 16, "<I", 5), "damaged")
+    problems += refused(patched(good, 30, "<c", b"T"), "contradicts")
+    # two entries that share their bytes: the second one's head lies in the first one's trace
+    inner = struct.pack("<IHHHHHIIIHH", 0x04034b50, 10, 0, 0, 0, 33, 0, 0, 0, 11, 0) + b"trace-2.zst"
+    data = trace + inner
+    shared = stored([("trace-1.zst", data)])
+    at_inner = shared.index(inner)
+    start, stop = shared.rindex(b"PK\x01\x02"), shared.rindex(b"PK\x05\x06")
+    line = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 10, 10, 0, 0, 0, 33, 0, 0, 0, 11, 0, 0, 0, 0, 0, at_inner) + b"trace-2.zst"
+    tail = struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, 2, 2, stop - start + len(line), start, 0)
+    problems += refused(shared[:stop] + line + tail, "overlap")
+    equal(zlib.crc32(trace), struct.unpack_from("<I", good, central + 16)[0])
+    return problems
+
+
+@case("nothing is unpacked, and a trace in a zip file is as untrusted as any")
+def untrusted():
+    before = set(os.listdir(FOLDER)) | {"hostile.zip"}
+    problems = refused(stored([("trace-1.zst", b"no trace at all, but stored")]), "")
+    problems += refused(stored([("trace-1.zst", read(ONE)[:50])]), "")
+    path = at("hostile.zip")
+    with open(path, "wb") as f:
+        f.write(stored([("trace-1.zst", read(ONE)), ("evil.sh", b"x"), ("../up.zst", b"x")]))
+    code, out, _ = report("summary", path)
+    check(code == 0 and b"OUT OF MEMORY" in out, "the trace is read")
+    equal(set(os.listdir(FOLDER)), before)
+    return problems
+
+
+# ---- outputs that cannot be written -----------------------------------------------------------------------------
+
+def outputs():
+    return [("bundle", ONE, "o.zip"), ("merge", ONE, "o.zip"), ("trim", ONE, "o.zst", "--around=1s"), ("scrub", ONE, "o.zst")]
+
+
+@case("a full disk leaves nothing: no file, no part of one, exit code 5 and one line")
+def full():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    problems = []
+    for command, trace, name, *args in outputs():
+        folder = tempfile.mkdtemp(dir=FOLDER)
+        done = subprocess.run([REPORT, command, trace, "-o", os.path.join(folder, name), *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=PLAIN, preexec_fn=limit, check=False)  # pylint: disable=subprocess-popen-preexec-fn
+        if done.returncode != 5 or len(done.stderr.splitlines()) != 1 or os.listdir(folder):
+            problems.append(f"{command}: {done.returncode} {done.stderr!r} {os.listdir(folder)}")
+    return problems
+
+
+@case("outputs replace nothing without --force, are never the input, and a folder that is not there is said")
+def careful():
+    problems = []
+    for command, trace, name, *args in outputs():
+        to = at("kept-" + name)
+        with open(to, "wb") as f:
+            f.write(b"mine")
+        tries = [(report(command, trace, "-o", to, *args), 2, b"--force"),
+                 (report(command, trace, "-o", at("none/" + name), *args), 5, b"No such file"),
+                 (report(command, trace, *args), 2, b"--output")]
+        if name.endswith(".zst"):
+            copy = at("input.zst")
+            with open(copy, "wb") as f:
+                f.write(read(ONE))
+            tries.append((report(command, copy, "--force", "-o", copy, *args), 2, b"the trace itself"))
+            equal(read(copy), read(ONE))
+        for (code, _, err), want, word in tries:
+            if code != want or word not in err or len(err.splitlines()) != 1:
+                problems.append(f"{command}: {code} {err!r}, wanted {want} {word!r}")
+        equal(read(to), b"mine")
+    return problems
+
+
+@case("commands that write one trace ask for one of a bundle")
+def one_of():
+    path, _, _ = bundle("two.zip", *RANKS)
+    code, _, err = report("trim", path, "--around=1s", "-o", at("x.zst"))
+    check(code == 2 and b"two.zip/trace-1.zst" in err, err)
+    code, _, err = report("trim", path + "/trace-1.zst", "--around=1s", "--force", "-o", at("x.zst"))
+    equal(code, 0, err)
+    read_trace.chunks(read(at("x.zst")))
+
+
+main()

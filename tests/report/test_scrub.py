@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scrub: no name of a user, host or project is left in the bytes, and what the trace says stays the same.
+
+The traces are real ones whose paths were moved into a person's home (lib/whole_trace.py). What is left is looked for in
+the decompressed bytes by this test itself.
+"""
+import json
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import read_trace  # noqa: E402
+import whole_trace  # noqa: E402
+from tap import ROOT, case, check, equal, main, report  # noqa: E402
+
+HERE = tempfile.TemporaryDirectory(prefix="cutrace-scrub-")  # pylint: disable=consider-using-with
+FOLDER = HERE.name
+VLLM = os.path.join(ROOT, "tests/report/vllm")
+HOME = "/home/alice.meier"
+SITE = HOME + "/venvs/gpu/lib/python3.11/site-packages"
+PROJECT = HOME + "/src/secret-rocket/train"
+SECRETS = (b"alice", b"meier", b"secret-rocket", b"gpu-box-17", b"venvs", b"/home/")
+
+
+def moved(path):
+    path = path.replace("/opt/vllm", SITE).replace("/opt/bed", PROJECT)
+    return path.replace("/opt/python", HOME + "/python")
+
+
+def move_frame(f):
+    if f[0] == "python":
+        return "python", f[1], f[2] and moved(f[2]), f[3]
+    if f[0] == "native":
+        module = f[2] and whole_trace.Module((moved(f[2][0]), *f[2][1:]))
+        places = tuple((p[0], p[1] and moved(p[1]), p[2]) for p in f[6])
+        return (*f[:2], module, *f[3:6], places)
+    return f
+
+
+def source(name="profile-run", **info):
+    """A trace as alice's machine would have recorded it."""
+    whole = whole_trace.Whole(os.path.join(VLLM, name, "trace.zst"))
+    whole.stacks = [tuple(map(move_frame, s)) for s in whole.stacks]
+    whole.info.update({"process.env.VLLM_CACHE_ROOT": HOME + "/cache:/data/Alice.Meier/x",
+                       "process.env.NCCL_DEBUG_FILE": "/tmp/gpu-box-17.log", **info})
+    path = os.path.join(FOLDER, name + ".zst")
+    with open(path, "wb") as f:
+        f.write(b"".join(whole_trace.write(whole)))
+    return path
+
+
+def scrub(path, *args, name="scrubbed.zst", code=0):
+    to = os.path.join(FOLDER, name)
+    got, out, err = report("scrub", path, "--force", "-o", to, "--words=gpu-box-17", *args)
+    equal(got, code, err.decode())
+    return to, out.decode(), err.decode()
+
+
+def raw(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    return data + b"".join(body for _, body in read_trace.chunks(data))
+
+
+def view(path, *args):
+    code, out, err = report(*args, "--json", path)
+    equal(code, 0, err.decode())
+    return json.loads(out)
+
+
+def pairs(before, after):
+    """Each path before -> after, found by the order of records."""
+    a, b = whole_trace.Whole(before), whole_trace.Whole(after)
+    found = {}
+    ra = [r for r in a.records if r["op"] != "amend"]
+    equal(len(ra), len(b.records), "records")
+    for x, y in zip(ra, b.records):
+        if "stack" not in x or "stack" not in y:
+            continue
+        for f, g in zip(a.stacks[x["stack"]], b.stacks[y["stack"]]):
+            if f[0] == "python":
+                found[f[2]] = g[2]
+                equal((f[1], f[3]), (g[1], g[3]), "function and line")
+            elif f[0] == "native" and f[2]:
+                found[f[2][0]] = g[2][0]
+                equal((f[1], f[3], f[4]), (g[1], g[3], g[4]), "address and symbol")
+    return found
+
+
+def mapped(value, names):
+    if isinstance(value, dict):
+        return {k: mapped(v, names) for k, v in value.items() if k not in ("file_hash", "chunks", "exe")}
+    if isinstance(value, list):
+        return [mapped(v, names) for v in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+@case("no user, host, home or project is left in the decompressed bytes, at either level")
+def nothing_left():
+    path = source()
+    check(all(s in raw(path) for s in SECRETS if s != b"venvs"), "the source has them")
+    problems = []
+    for level in ("paths", "strict"):
+        to, _, _ = scrub(path, "--level=" + level)
+        bytes_ = raw(to).lower()
+        problems += [f"{level}: {s} is left" for s in SECRETS if s in bytes_]
+        equal(whole_trace.Whole(to).info["scrub.level"], level)
+    return problems
+
+
+@case("at level paths the verdict, the accounts and the call sites are the same but for names")
+def same_conclusions():
+    problems = []
+    for name in ("profile-run", "sleep-1"):
+        before = source(name)
+        after, _, _ = scrub(before)
+        names = {**pairs(before, after), before: after}
+        for args in (("summary",), ("explain",), ("top", "-n", 1000), ("oom",), ("frag",), ("leaks",), ("phases",)):
+            a, b = mapped(view(before, *args), names), mapped(view(after, *args), {})
+            if a != b:
+                problems.append(f"{name} {args[0]}: {first_difference(a, b)}")
+    return problems
+
+
+def first_difference(a, b, path=""):
+    if isinstance(a, dict) and isinstance(b, dict):
+        return next((d for k in sorted({*a, *b}) for d in [first_difference(a.get(k), b.get(k), path + "/" + k)] if d), None)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return next((d for i, (x, y) in enumerate(zip(a, b)) for d in [first_difference(x, y, f"{path}[{i}]")] if d), None)
+    return None if a == b else f"{path}: {str(a)[:200]} / {str(b)[:200]}"
+
+
+@case("public names stay: packages, their files and functions; strict takes the project's")
+def public():
+    path = source()
+    to, _, _ = scrub(path)
+    bytes_ = raw(to)
+    for kept in (b"site-packages/vllm/v1/worker/gpu_worker.py", b"site-packages/torch/", b"default_unquantized_gemm", b"serve.py"):
+        check(kept in bytes_, kept)
+    to, _, _ = scrub(path, "--level=strict")
+    bytes_ = raw(to)
+    check(b"serve.py" not in bytes_ and b"default_unquantized_gemm" in bytes_ and b"gpu_worker.py" in bytes_, "strict")
+    check(re.search(rb"file-[0-9a-f]{8}\.py", bytes_), "a pseudonym")
+
+
+@case("pseudonyms are stable: the same in all traces with one salt, the same bytes each time, others with another salt")
+def stable():
+    a, b = source("profile-run"), source("sleep-1")
+    one, two = (set(re.findall(rb"dir-[0-9a-f]{8}", raw(scrub(p, "--salt=x")[0]))) for p in (a, b))
+    check(one and one & two, "shared folders have one name")
+    other = set(re.findall(rb"dir-[0-9a-f]{8}", raw(scrub(a, "--salt=y")[0])))
+    check(not one & other, "another salt")
+    first = raw(scrub(a)[0])
+    equal(first, raw(scrub(a)[0]), "the same bytes")
+
+
+@case("--dry-run counts and writes nothing; a copy says what it replaced")
+def dry_run():
+    path = source()
+    before = set(os.listdir(FOLDER))
+    code, out, _ = report("scrub", "--dry-run", "--json", "--words=gpu-box-17", path)
+    equal((code, set(os.listdir(FOLDER))), (0, before))
+    said = json.loads(out)
+    equal(said["output"], None)
+    least = {"home": 1, "site": 1, "folder": 3, "word": 1, "hash": 3}
+    counted = {r["class"]: r["names"] for r in said["replaced"]}
+    check(all(counted[k] >= n for k, n in least.items()), counted)
+
+
+@case("it fails closed: where a name is left nothing is written, with exit code 5")
+def fails_closed():
+    # (scrub never changes keys of facts: a user's name in one is left)
+    path = source(**{"hook.alice.meier.calls": "1"})
+    to = os.path.join(FOLDER, "refused.zst")
+    code, _, err = report("scrub", "-o", to, path)
+    equal((code, os.path.exists(to)), (5, False))
+    check(b"alice.meier is still in it" in err and len(err.splitlines()) == 1, err)
+    equal([n for n in os.listdir(FOLDER) if n.startswith("refused")], [])
+
+
+@case("the user and the host of this machine are names, too, whatever the trace says")
+def own_names():
+    path = source(**{"process.env.VLLM_X": "/data/bobby/run by bobby"})
+    to = os.path.join(FOLDER, "own.zst")
+    code, _, err = report("scrub", "--force", "-o", to, path, env={"USER": "bobby", "HOME": "/nowhere/carla99"})
+    equal(code, 0, err)
+    check(b"bobby" not in raw(to), "user")
+
+
+main()

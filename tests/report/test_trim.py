@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""trim: a copy of a range of time has the same events, and begins with the state that a second implementation finds.
+
+The second implementation is lib/whole_trace.py, which reads by FORMAT.md, with the state of lib/make_checkpoint.py.
+"""
+import glob
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import make_checkpoint  # noqa: E402
+import read_trace  # noqa: E402
+from tap import FULL, ROOT, case, check, equal, main, report  # noqa: E402
+from whole_trace import Whole  # noqa: E402
+
+HERE = tempfile.TemporaryDirectory(prefix="cutrace-trim-")  # pylint: disable=consider-using-with
+FOLDER = HERE.name
+GOLDEN = os.path.join(ROOT, "tests/report/golden/traces")
+VLLM = os.path.join(ROOT, "tests/report/vllm")
+# (sleep-1 maps and unmaps memory, speculative has frees that stay, leak grows)
+REAL = [os.path.join(VLLM, name, "trace.zst") for name in ("sleep-1", "profile-run", "graphs-uncounted")]
+SOURCES = sorted(glob.glob(os.path.join(GOLDEN, "*.zst"))) + REAL
+
+
+def events(path):
+    code, out, _ = report("dump", "--json", path)
+    check(code in (0, 4), f"{path}: exit {code}")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def start(path):
+    return json.loads(report("info", "--json", path)[1])["start_ns"]
+
+
+def trim(path, name, *args):
+    """The trimmed trace, and what the command says."""
+    to = os.path.join(FOLDER, name)
+    code, out, err = report("trim", path, "--force", "-o", to, "--json", *args)
+    equal(code, 0, err.decode())
+    return to, json.loads(out)
+
+
+def since(path, t_ns):
+    return f"{(t_ns - start(path)) // 10**9}.{(t_ns - start(path)) % 10**9:09}"
+
+
+class Copy(Whole):
+    """A trace that may begin late, with its checkpoint in `objects` and the numbers of its first events."""
+
+    def __init__(self, path):  # pylint: disable=super-init-not-called
+        with open(path, "rb") as f:
+            found = read_trace.chunks(f.read())
+        self.info, self.records, self.stacks, self.objects = {}, [], [], []
+        self.heads = [head for head, _ in found]
+        for head, raw in found:
+            if head["dict_seq"] == head["seq"]:
+                self.tables = {k: {} for k in [*range(2, 7), "nodes"]}
+            self.read_chunk(read_trace.Cursor(raw), head["version"])
+            self.read_objects(read_trace.Cursor(raw))
+        numbers = {}
+        for r in self.records + self.objects:
+            if "stack" in r:
+                r["stack"] = self.stack_number(*r["stack"], numbers)
+            r.pop("span_ns", None)
+
+    def read_objects(self, body):
+        while body.more():
+            kind = body.varint()
+            section = read_trace.Cursor(body.take(body.u32()))
+            if kind != 8:
+                continue
+            section.varint()
+            for r in read_trace.events_of(section):
+                for field, table in (("api", 2), ("thread", 6)):
+                    if field in r:
+                        r[field] = self.tables[table].get(r[field])
+                if "stack" in r:
+                    r["stack"] = self.tables, r["stack"]
+                self.objects.append(r)
+
+
+def amended(whole):
+    """The records without the amends, which are applied: what the copy has."""
+    by = {}
+    for r in whole.records:
+        if r["op"] == "amend":
+            by.setdefault((r["thread"], r["amends_ns"]), []).append(r)
+    found = []
+    for r in whole.records:
+        if r["op"] == "amend":
+            continue
+        r = dict(r)
+        for a in by.get((r.get("thread"), r["t_ns"]), []):
+            r.update({k: a[k] for k in ("result", "duration_ns", "stack") if k in a})
+        found.append(r)
+    return found
+
+
+def readable(r, stacks, but=()):
+    return {k: stacks[v] if k == "stack" else v for k, v in r.items() if k not in but}
+
+
+@case("a copy of everything has every event and every fact, for a reader that shares nothing with the writer")
+def whole():
+    problems = []
+    for path in SOURCES[::2] if not FULL else SOURCES:
+        copy, _ = trim(path, "all.zst", "--from=0s")
+        if events(copy) != events(path):
+            problems.append(f"{path}: other events")
+        try:
+            source = Whole(path)
+        except ValueError:
+            continue  # (it lacks chunks)
+        again = Copy(copy)
+        if source.info != again.info:
+            problems.append(f"{path}: other facts")
+        if [readable(r, source.stacks) for r in amended(source)] != [readable(r, again.stacks) for r in again.records]:
+            problems.append(f"{path}: other records")
+    return problems
+
+
+def normal(record, stacks):
+    """An object as it can be compared: what has no value of its own is left out."""
+    return sorted((k, str(v)) for k, v in readable(record, stacks).items() if v or k not in ("flags", "t_ns"))
+
+
+@case("a trimmed trace begins with the state that the second implementation finds, object by object")
+def state():
+    problems = []
+    for path in REAL:
+        source = Whole(path)
+        records = [r for r in source.records if r["op"] != "amend"]
+        for part in (0.35, 0.8):
+            edge = int(len(records) * part)
+            while records[edge]["t_ns"] == records[edge - 1]["t_ns"]:
+                edge += 1
+            copy, _ = trim(path, "late.zst", "--from=" + since(path, records[edge]["t_ns"]))
+            s = make_checkpoint.State()
+            for r in amended(source)[:edge]:
+                s.apply(r)
+            want = [normal(r, source.stacks) for r in s.checkpoint()]
+            late = Copy(copy)
+            got = [normal(r, late.stacks) for r in late.objects]
+            only = [x for x in want if x not in got], [x for x in got if x not in want]
+            if any(only):
+                problems.append(f"{path} from {edge}: {len(only[0])} objects missing, {len(only[1])} more: "
+                                f"{only[0][:2]} / {only[1][:2]}")
+            equal(late.heads[0]["first_event"], edge)
+    return problems
+
+
+@case("the state at later moments is that of the whole trace, to the byte: to trim twice is to trim once")
+def twice():
+    problems = []
+    for path in [*REAL, *(os.path.join(GOLDEN, n + ".zst") for n in ("blocks", "mixed", "pools", "ringed", "killed"))]:
+        all_events = events(path)
+        first, second = (all_events[len(all_events) * k // 4]["t_ns"] for k in (1, 3))
+        once, _ = trim(path, "once.zst", "--from=" + since(path, second))
+        part, _ = trim(path, "part.zst", "--from=" + since(path, first))
+        again, _ = trim(part, "again.zst", "--from=" + since(path, second))
+        with open(once, "rb") as a, open(again, "rb") as b:
+            if a.read() != b.read():
+                problems.append(f"{path}: another state at {second}")
+    return problems
+
+
+def live(path, moment):
+    """What is live by call site, as `top` sees it."""
+    code, out, err = report("top", "--json", "--all-frames", "-n", 100000, "--at=" + moment, path)
+    check(code in (0, 4), err.decode())
+    return [(d["ordinal"], sorted((s["site"], s["live_bytes"], s["live_count"]) for s in d["sites"] if s["live_bytes"]))
+            for d in json.loads(out)["devices"]]
+
+
+@case("what is live by call site at each kept moment is the same")
+def views():
+    problems = []
+    for path in (os.path.join(GOLDEN, n + ".zst") for n in ("mixed", "recovered", "elsewhere")):
+        all_events = events(path)
+        begin = all_events[len(all_events) // 2]["t_ns"]
+        part, _ = trim(path, "views.zst", "--from=" + since(path, begin))
+        for e in all_events:
+            moment = since(path, e["t_ns"])
+            if e["t_ns"] >= begin and live(path, moment) != live(part, moment):
+                problems.append(f"{path} at {moment}: {live(path, moment)} / {live(part, moment)}")
+    return problems
+
+
+@case("a range has the events of the range; what was cut is counted, and every view says it first")
+def stated():
+    path = os.path.join(GOLDEN, "mixed.zst")
+    everything = events(path)
+    first, last = everything[len(everything) // 3]["t_ns"], everything[len(everything) * 2 // 3]["t_ns"]
+    part, said = trim(path, "range.zst", "--from=" + since(path, first), "--to=" + since(path, last))
+    kept = [e for e in everything if first <= e["t_ns"] <= last]
+    equal(events(part), kept)
+    before, after = sum(e["t_ns"] < first for e in everything), sum(e["t_ns"] > last for e in everything)
+    equal((said["events"], said["events_before"], said["events_after"]), (len(kept), before, after))
+    problems = []
+    for view in ("summary", "oom", "top", "leaks", "stats", "timeline", "frag", "phases", "explain", "dump", "info", "check"):
+        code, out, _ = report(view, part)
+        text = out.decode()
+        equal(code, 4, view)
+        if "INCOMPLETE" not in text.splitlines()[0] or f"PART of a trace: {before} of its events before" not in text:
+            problems.append(f"{view}: {text[:300]}")
+        if view in ("dump", "stats", "timeline"):
+            continue
+    trace = json.loads(report("top", "--json", part)[1])["trace"]
+    equal((trace["trimmed"], trace["incomplete"]["reason"], trace["overwritten_events"]),
+          ({"events_before": before, "events_after": after}, "trimmed", before))
+    return problems
+
+
+@case("without its end nothing is claimed beyond it; a part up to the end ends as the whole")
+def ends():
+    path = os.path.join(GOLDEN, "mixed.zst")
+    everything = events(path)
+    part, _ = trim(path, "end.zst", "--from=" + since(path, everything[3]["t_ns"]))
+    code, out, _ = report("summary", part)
+    equal(code, 0)
+    check(b"INCOMPLETE" not in out and b"PART of a trace" in out, out)
+    killed, _ = trim(os.path.join(GOLDEN, "killed.zst"), "killed.zst", "--from=0s")
+    reason = json.loads(report("info", "--json", killed)[1])["incomplete"]
+    want = json.loads(report("info", "--json", os.path.join(GOLDEN, "killed.zst"))[1])["incomplete"]
+    equal(reason and reason["reason"], want and "was_missing")
+
+
+@case("--around keeps the time around the failure")
+def around():
+    path = REAL[1]
+    oom = json.loads(report("summary", "--json", path)[1])["crossing"]
+    part, said = trim(path, "around.zst", "--around=100ms")
+    times = [e["t_ns"] for e in events(part)]
+    check(min(times) >= oom["t_ns"] - 10**8 and max(times) <= oom["t_ns"] + 10**8, "range")
+    check(oom["t_ns"] in times and said["events_before"] > 0, "the failure")
+    equal(json.loads(report("summary", "--json", part)[1])["crossing"]["event"], oom["event"])
+
+
+main()

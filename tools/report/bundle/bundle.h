@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands bundle and merge: several traces of a job as one zip file. BUNDLE.md says what is in
+// it.
+#ifndef CT_BUNDLE_H
+#define CT_BUNDLE_H
+
+#include "symbols/phase_rules.h"
+#include "views/views.h"
+
+// Writes the file and says what is in it. Returns an exit code.
+int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *rules);
+// Replaces each path that is a zip file by the traces in it, as FILE/NAME. 0, or -1 with an error.
+// What it allocates lasts.
+int ct_bundle_expand(struct ct_arguments *o, struct ct_error *error);
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a bundle says of its traces: the page, and the summary as Markdown and as JSON. All of it is
+// read from the copies that the bundle holds.
+#ifndef CT_BUNDLE_TEXT_H
+#define CT_BUNDLE_TEXT_H
+
+#include "copy/scrub.h"
+#include "views/new_trace.h"
+
+enum ct_bundle_text_kind { CT_BUNDLE_MARKDOWN, CT_BUNDLE_JSON, CT_BUNDLE_PAGE, CT_BUNDLE_TEXTS };
+extern const char *const ct_bundle_text_names[CT_BUNDLE_TEXTS];
+
+struct ct_bundle_text {
+    char *at;
+    size_t bytes;
+};
+
+// How much time around the failure is kept; 0: all.
+struct ct_bundle_cut {
+    uint64_t before_ns, after_ns;
+};
+
+struct ct_bundle {
+    const struct ct_arguments *options;
+    const struct ct_phase_rules *rules;
+    int has_texts; // else it has traces only
+    struct ct_scrub scrub;
+    struct ct_bundle_trace {
+        char name[24]; // in the zip file; the copy is a source of this name
+        struct ct_memory_copy copy;
+    } * traces; // by path of the options
+    struct ct_bundle_cut cut;
+    struct ct_bundle_text text[CT_BUNDLE_TEXTS];
+    uint64_t bytes; // of the file
+};
+
+// Makes the texts anew. 0, or -1 with an error: a name is left in one.
+int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error);
+void ct_bundle_texts_free(struct ct_bundle *b);
+// Says what was cut. Returns 0 if nothing was.
+int ct_bundle_describe_cut(const struct ct_bundle *b, char *to, size_t size);
+
+#endif

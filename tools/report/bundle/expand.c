@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A zip file on the command line stands for the traces in it, which are read where they lie.
+#include <string.h>
+
+#include "bundle/bundle.h"
+#include "read/zip_read.h"
+
+struct list {
+    char **paths;
+    size_t count, capacity;
+};
+
+static void add_path(struct list *l, char *path) {
+    CT_HEAP_GROW(l->paths, l->count, l->capacity);
+    l->paths[l->count++] = path;
+}
+
+static void add_traces(struct list *l, const struct ct_zip *zip, const char *only) {
+    for (size_t i = 0; i < zip->count; i++) {
+        const struct ct_zip_entry *e = &zip->traces[i];
+        char *name = NULL;
+        if (only && strcmp(only, e->name) != 0)
+            continue;
+        if (asprintf(&name, "%s/%s", zip->path, e->name) < 0)
+            ct_heap_exhausted();
+        ct_source_add_name(name, zip->fd, e->begin, e->bytes);
+        add_path(l, name);
+    }
+}
+
+// Adds the traces of a zip file, or the one that is named.
+static int add_zip(struct list *l, const struct ct_arguments *o, const char *path, const char *only,
+                   struct ct_error *error) {
+    struct ct_zip zip;
+    const size_t before = l->count;
+    if (ct_zip_open(&zip, path, error)) {
+        ct_zip_close(&zip, 0);
+        return -1;
+    }
+    add_traces(l, &zip, only);
+    ct_zip_close(&zip, l->count > before);
+    if (l->count > before)
+        return 0;
+    if (o->command == CT_COMMAND_explain && !only) { // it may be something else, and says so
+        add_path(l, (char *)path);
+        return 0;
+    }
+    return ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: no trace%s%.100s is in this zip file",
+                        path, only ? " named " : "", only ? only : "");
+}
+
+// FILE of FILE/NAME, if that is a zip file; NULL: it is not. Lasts.
+static const char *find_zip(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *file = slash && slash != path ? strndup(path, (size_t)(slash - path)) : NULL;
+    if (file && ct_zip_is(file))
+        return file;
+    free(file);
+    return NULL;
+}
+
+static int add_any(struct list *l, const struct ct_arguments *o, char *path,
+                   struct ct_error *error) {
+    if (strcmp(path, "-") != 0 && ct_zip_is(path))
+        return add_zip(l, o, path, NULL, error);
+    const char *zip = find_zip(path);
+    if (zip)
+        return add_zip(l, o, zip, strrchr(path, '/') + 1, error);
+    add_path(l, path);
+    return 0;
+}
+
+// Commands that write one file of one trace.
+static int takes_one(const struct ct_arguments *o) {
+    return o->output && o->command != CT_COMMAND_html && o->command != CT_COMMAND_bundle &&
+           o->command != CT_COMMAND_merge;
+}
+
+int ct_bundle_expand(struct ct_arguments *o, struct ct_error *error) {
+    struct list l = {0};
+    for (int i = 0; i < o->path_count; i++)
+        if (add_any(&l, o, o->paths[i], error))
+            return -1;
+    if (takes_one(o) && l.count > 1)
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%s takes one trace; name one of those in the zip file: %.300s",
+                            ct_arguments_command_name(o->command), l.paths[0]);
+    o->paths = l.paths;
+    o->path_count = (int)l.count;
+    return 0;
+}
