@@ -33,8 +33,8 @@ $(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
 
-RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive json_find utf8)
+RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive json json_find utf8)
 $(BUILD)/cutrace: $(RUN_OBJS)
-	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
+	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -ldl -o $@
 
 -include $(wildcard $(BUILD)/tools/*/*.d $(BUILD)/tools/report/*/*.d)
