@@ -45,7 +45,7 @@ static char *read_all(const char *path, size_t *length) {
 // A process that replaces itself may begin a second trace under the same name.
 static int is_new(const struct ct_trace_list *list, const char *trace) {
     for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->traces[i], trace) == 0)
+        if (list->traces[i] && strcmp(list->traces[i], trace) == 0)
             return 0;
     return 1;
 }
