@@ -163,7 +163,7 @@ $(BUILD)/preload/base/glibc_compat.o: preload/base/glibc_compat.c
 include $(wildcard preload/module.mk tools/module.mk tests/sim/module.mk)
 include $(filter-out tests/sim/module.mk,$(wildcard tests/*/module.mk tests/*/*/module.mk))
 
-all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report
+all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report manual
 
 # ---------------------------------------------------------------- tests
 # A module adds what its suites need to TESTS (programs, libraries), and the suites are found by name.
@@ -208,14 +208,25 @@ coverage:
 # ---------------------------------------------------------------- installation
 PREFIX ?= /usr/local
 DESTDIR ?=
+MAN_DIR = $(DESTDIR)$(PREFIX)/share/man
+BASH_DIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH_DIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/doc/cutrace
+	install -d $(MAN_DIR)/man1 $(MAN_DIR)/man5 $(BASH_DIR) $(ZSH_DIR)
 	install -m 755 $(BUILD)/cutrace $(BUILD)/cutrace-report $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(BUILD)/libcutrace.so $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 README.md LICENSE include/cutrace/format/FORMAT.md $(DESTDIR)$(PREFIX)/share/doc/cutrace/
+	install -m 644 $(BUILD)/manual/cutrace.1 $(BUILD)/manual/cutrace-report.1 $(MAN_DIR)/man1/
+	install -m 644 $(BUILD)/manual/cutrace-trace.5 $(MAN_DIR)/man5/
+	install -m 644 $(BUILD)/manual/cutrace.bash $(BASH_DIR)/cutrace
+	ln -sf cutrace $(BASH_DIR)/cutrace-report
+	install -m 644 $(BUILD)/manual/_cutrace $(ZSH_DIR)/
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/cutrace bin/cutrace-report lib/libcutrace.so)
+	rm -f $(MAN_DIR)/man1/cutrace.1 $(MAN_DIR)/man1/cutrace-report.1 $(MAN_DIR)/man5/cutrace-trace.5
+	rm -f $(BASH_DIR)/cutrace $(BASH_DIR)/cutrace-report $(ZSH_DIR)/_cutrace
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/cutrace
 
 clean:

@@ -66,6 +66,8 @@ clang                 command -v clang
 clang-format          command -v clang-format
 clang-tidy            command -v clang-tidy
 shellcheck            command -v shellcheck
+mandoc                command -v mandoc
+zsh                   command -v zsh
 nodejs                command -v node
 npm                   command -v npm
 gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc

@@ -39,8 +39,19 @@ $(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
 $(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
 
-RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive)
+RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive json json_find utf8)
 $(BUILD)/cutrace: $(RUN_OBJS)
+	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -ldl -o $@
+
+# Manual pages and completion: made from the tables of commands and options by a program of the tree.
+MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/report/views/argument_table.o $(BUILD)/tools/base/nearest.o
+$(BUILD)/make-manual: $(MANUAL_OBJS)
 	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -o $@
+MANUALS := $(addprefix $(BUILD)/manual/,cutrace.1 cutrace-report.1 cutrace-trace.5 cutrace.bash _cutrace)
+$(BUILD)/manual/%: $(BUILD)/make-manual
+	@mkdir -p $(@D)
+	$(RUN) $< $* >$@
+.PHONY: manual
+manual: $(MANUALS)
 
 -include $(wildcard $(BUILD)/tools/*/*.d $(BUILD)/tools/report/*/*.d)

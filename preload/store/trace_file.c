@@ -126,6 +126,22 @@ static void announce(void) {
         print_unless_quiet("cutrace: writing %s\n", path);
 }
 
+// Tells the launcher which traces are of its run. It makes the file, and removes it at its end: a
+// process that outlives it finds none, and must not make one. One write, so that processes which
+// begin at once do not mix their paths.
+static void append_to_list(void) {
+    const char *list = CT_OPTION_TEXT(TRACE_LIST);
+    struct stat st;
+    const int to = *list ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    if (to < 0)
+        return;
+    if (!fstat(to, &st) && S_ISREG(st.st_mode)) {
+        const ssize_t n = write(to, path, strlen(path) + 1);
+        (void)n; // the trace is there without it
+    }
+    close(to);
+}
+
 static uint64_t get_bound(void) {
     const uint64_t asked = CT_OPTION_NUMBER(MAX_SIZE);
     return asked && asked < MIN_BOUND ? MIN_BOUND : asked;
@@ -162,6 +178,7 @@ int ct_trace_file_open(void) {
     ct_file_ring_reset(get_bound());
     set_path(file);
     announce();
+    append_to_list();
     return 0;
 }
 

@@ -13,7 +13,7 @@
 // Removes old traces as CUTRACE_KEEP says, then creates the file that CUTRACE_OUTPUT names. If that
 // name is taken, appends .1, .2, ... to it; if its folder cannot be written, uses $TMPDIR or /tmp.
 // Returns 0 or -errno. Reports on stderr what differs from CUTRACE_OUTPUT, and the file's path if
-// CUTRACE_ANNOUNCE asks for it.
+// CUTRACE_ANNOUNCE asks for it, and appends the path to the file of CUTRACE_TRACE_LIST.
 int ct_trace_file_open(void);
 
 // The absolute path of the open trace; "" if there is none.

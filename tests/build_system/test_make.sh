@@ -66,9 +66,14 @@ check "install puts every file under DESTDIR and PREFIX" \
 ./opt/cutrace/bin/cutrace
 ./opt/cutrace/bin/cutrace-report
 ./opt/cutrace/lib/libcutrace.so
+./opt/cutrace/share/bash-completion/completions/cutrace
 ./opt/cutrace/share/doc/cutrace/FORMAT.md
 ./opt/cutrace/share/doc/cutrace/LICENSE
 ./opt/cutrace/share/doc/cutrace/README.md
+./opt/cutrace/share/man/man1/cutrace-report.1
+./opt/cutrace/share/man/man1/cutrace.1
+./opt/cutrace/share/man/man5/cutrace-trace.5
+./opt/cutrace/share/zsh/site-functions/_cutrace
 LIST
 )$([ -e "$work/root/opt" ] || cat "$work/log")"
 # shellcheck disable=SC2016 # the launched shell expands it
@@ -76,7 +81,7 @@ seen=$("$work/root/opt/cutrace/bin/cutrace" run -- sh -c 'echo "$LD_PRELOAD"' 2>
 check "the installed launcher finds the installed library" \
     "$([ "$(realpath -q "${seen%%:*}")" = "$work/root/opt/cutrace/lib/libcutrace.so" ] || echo "LD_PRELOAD=$seen")"
 make -s -C "$root" "BUILD=${build#"$root"/}" DESTDIR="$work/root" PREFIX=/opt/cutrace uninstall >/dev/null 2>&1
-check "uninstall removes what install put there" "$(find "$work/root" -type f)"
+check "uninstall removes what install put there" "$(find "$work/root" ! -type d)"
 
 # What is optional at build time.
 make -s -C "$root" "BUILD=$work/plain" CFLAGS=-DCT_WITHOUT_ELFUTILS LIBIBERTY= "$work/plain/cutrace-report" >"$work/log" 2>&1

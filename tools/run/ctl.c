@@ -23,6 +23,7 @@
 #include "base/journal_probe.h"
 #include "base/nearest.h"
 #include "base/process_alive.h"
+#include "run/words.h"
 
 // Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NOT_THERE = 3, NO_ANSWER = 4, NOT_ALLOWED = 5 };
@@ -259,6 +260,10 @@ static const struct {
 
 int ct_ctl_main(int argc, char **argv) {
     struct target t = {.journal = NULL};
+    if (argc && (strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--help") == 0)) {
+        ct_words_print_help(stdout, CT_RUN_ctl);
+        return fflush(stdout) ? NOT_ALLOWED : DONE;
+    }
     if (argc != 2)
         return fail(USAGE, "usage: cutrace ctl PID|TRACE on|off|flush|status");
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {

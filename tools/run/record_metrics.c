@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "base/nearest.h"
 #include "base/parse.h"
 #include "run/fetch_page.h"
 #include "run/metrics_file.h"
 #include "run/metrics_filter.h"
+#include "run/words.h"
 
 // Exit codes, as --help lists them.
 enum { DONE = 0, USAGE = 2, NO_CURL = 3, NO_ANSWER = 4, NO_FILE = 5 };
@@ -40,22 +40,6 @@ struct recording {
     int is_missing; // the last scrape failed, and that was said
     int is_full;    // likewise: it could not be written
 };
-
-static const char usage[] =
-    "usage: cutrace record-metrics [OPTIONS] URL -o FILE\n\n"
-    "Writes the metrics of a server (vLLM, SGLang) that say what its KV cache does to a file, one\n"
-    "scrape of its Prometheus page after the other, until SIGINT, SIGTERM or the duration. Read it\n"
-    "with cutrace-report --metrics FILE. URL: http://localhost:8000 or one with a path.\n\n"
-    "  -o, --output=FILE      the file; one of an earlier recording is continued\n"
-    "      --interval=TIME    from one scrape to the next: 5s (default), 500ms, 1m\n"
-    "      --duration=TIME    ends after this time: 90s, 1h30m\n"
-    "      --max-size=SIZE    when the file has this size, its older half is dropped: 64MiB (default)\n"
-    "  -h, --help             this text\n\n"
-    "The file has the usage of the KV cache, requests running, waiting and swapped, preemptions,\n"
-    "queries and hits of the prefix cache, and of labels the number of the engine. It does not have\n"
-    "names, addresses or contents, so that it can be attached to a report. The program curl fetches.\n\n"
-    "Exit codes: 0 recorded, 2 wrong usage, 3 there is no curl, 4 the server never answered with\n"
-    "these metrics, 5 the file cannot be written.\n";
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     va_list args;
@@ -98,68 +82,58 @@ static int set_size(struct recording *r, const char *text) {
 }
 
 static const struct {
-    const char *name, *letter;
+    enum ct_word word;
     int (*set)(struct recording *r, const char *text); // -1: it is no value of this option
-    const char *value;
-} options[] = {{"--output", "-o", set_output, "FILE"},
-               {"--interval", NULL, set_interval, "a time such as 5s or 500ms, at least 100ms"},
-               {"--duration", NULL, set_duration, "a time such as 90s or 1h30m, at least 100ms"},
-               {"--max-size", NULL, set_size, "a size such as 64MiB, at least 64KiB"}};
+    const char *name, *value;
+} options[] = {
+    {CT_WORD_record_metrics_OUTPUT, set_output, "--output", "FILE"},
+    {CT_WORD_record_metrics_INTERVAL, set_interval, "--interval",
+     "a time such as 5s or 500ms, at least 100ms"},
+    {CT_WORD_record_metrics_DURATION, set_duration, "--duration",
+     "a time such as 90s or 1h30m, at least 100ms"},
+    {CT_WORD_record_metrics_MAX_SIZE, set_size, "--max-size",
+     "a size such as 64MiB, at least 64KiB"},
+};
 
-static int fail_option(const char *word) {
-    struct ct_nearest n = {.typed = word + strspn(word, "-")};
-    n.length = strcspn(n.typed, "=");
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        ct_nearest_try(&n, options[i].name + 2);
-    if (n.best)
-        say("%s: unknown option; did you mean --%s?", word, n.best);
-    else
-        say("%s: unknown option; see cutrace record-metrics --help", word);
-    return USAGE;
+static int set_option(struct recording *r, enum ct_word word, const char *value) {
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++)
+        if (options[k].word == word && options[k].set(r, value)) {
+            say("%s needs %s", options[k].name, options[k].value);
+            return USAGE;
+        }
+    return DONE;
 }
 
-// Reads the option at argv[*i], and its value, which may be the next word.
-static int read_option(struct recording *r, int argc, char **argv, int *i) {
-    const char *word = argv[*i];
-    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-        const size_t n = strlen(options[k].name);
-        const char *value = NULL;
-        const int is_letter = options[k].letter && strncmp(word, options[k].letter, 2) == 0;
-        const int is_word = strncmp(word, options[k].name, n) == 0;
-        if (is_word && word[n] == '=')
-            value = word + n + 1;
-        else if (is_letter && word[2])
-            value = word + 2;
-        else if ((is_word && !word[n]) || is_letter)
-            value = *i + 1 < argc ? argv[++*i] : "";
-        if (!value)
-            continue;
-        if (options[k].set(r, value) == 0)
-            return DONE;
-        say("%s needs %s", options[k].name, options[k].value);
+static int set_url(struct recording *r, const char *word) {
+    if (r->url) {
+        say("%s: one URL is enough", word);
         return USAGE;
     }
-    return fail_option(word);
+    r->url = word;
+    return DONE;
 }
 
-static int read_arguments(struct recording *r, int argc, char **argv) {
-    for (int i = 0; i < argc; i++) {
-        if (argv[i][0] == '-' && argv[i][1]) {
-            const int code = read_option(r, argc, argv, &i);
-            if (code)
-                return code;
-        } else if (r->url) {
-            say("%s: one URL is enough", argv[i]);
-            return USAGE;
-        } else {
-            r->url = argv[i];
-        }
+// Returns an exit code, or -1: the help was asked for.
+static int read_arguments(struct recording *r, struct ct_words *words) {
+    int code = DONE;
+    while (!code) {
+        const enum ct_word word = ct_words_next(words);
+        if (word == CT_WORD_END)
+            break;
+        if (word == CT_WORD_HELP)
+            return -1;
+        if (word == CT_WORD_WRONG)
+            code = USAGE;
+        else if (word == CT_WORD_PLAIN)
+            code = set_url(r, words->value);
+        else
+            code = set_option(r, word, words->value);
     }
-    if (!r->url || !r->output) {
+    if (!code && (!r->url || !r->output)) {
         say("%s is missing; use: cutrace record-metrics URL -o FILE", r->url ? "-o FILE" : "URL");
         return USAGE;
     }
-    return DONE;
+    return code;
 }
 
 // "localhost:8000" becomes "http://localhost:8000/metrics". NULL: it is no URL of HTTP.
@@ -311,12 +285,12 @@ static int run(struct recording *r) {
 
 int ct_record_metrics_main(int argc, char **argv) {
     static struct recording r = {.interval_ns = 5 * SECOND, .most_bytes = 64 * MIB};
-    for (int i = 0; i < argc; i++)
-        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
-            fputs(usage, stdout);
-            return fflush(stdout) ? NO_FILE : DONE;
-        }
-    const int code = read_arguments(&r, argc, argv);
+    struct ct_words words = {.command = CT_RUN_record_metrics, .argc = argc, .argv = argv};
+    const int code = read_arguments(&r, &words);
+    if (code < 0) {
+        ct_words_print_help(stdout, CT_RUN_record_metrics);
+        return fflush(stdout) ? NO_FILE : DONE;
+    }
     if (code)
         return code;
     char *url = complete_url(r.url);

@@ -92,8 +92,12 @@ END
     grep -q 'blank' err
 }
 
-@test "nothing is said of a program that records nothing; one that does is told what stderr is" {
+@test "one line is said of a program that records nothing; one that does is told what stderr is" {
     "$cutrace" run -o 'here.%p.zst' true >out 2>err
+    [ ! -s out ]
+    grep -q '^cutrace: no trace: ' err
+    [ "$(wc -l <err)" -eq 1 ]
+    "$cutrace" run --quiet true >out 2>err
     [ ! -s out ]
     [ ! -s err ]
     [ "$("$cutrace" run sh -c 'echo $CUTRACE_ANNOUNCE' 2>err)" = "$(stat -c %d:%i err)" ]
@@ -116,7 +120,7 @@ END
     printf 'in\n' | "$cutrace" run -- sh -c 'cat; for a; do echo "[$a]"; done' sh -o '' 'a b' --help >out 2>/dev/null
     printf 'in\n[-o]\n[]\n[a b]\n[--help]\n' | cmp - out
     env -i PATH="$PATH" A=1 "$cutrace" run env 2>/dev/null | sed 's/=.*//' | sort | tr '\n' ' ' >out
-    grep -q '^A CUTRACE_ANNOUNCE CUTRACE_OUTPUT LD_PRELOAD PATH ' out
+    grep -q '^A CUTRACE_ANNOUNCE CUTRACE_OUTPUT CUTRACE_TRACE_LIST LD_PRELOAD PATH ' out
 }
 
 @test "help lists the environment variables from the option table" {
@@ -124,7 +128,9 @@ END
     sed -n 's/^CT_OPTION(\([A-Z_]*\),.*/CUTRACE_\1/p' "$ROOT/include/cutrace/format/options.def" >names
     [ -s names ]
     while read -r name; do grep -q "^  $name" out; done <names
-    [ "$("$cutrace" run --help)" = "$(cat out)" ]
+    "$cutrace" run --help >run
+    while read -r name; do grep -q "^  $name" run; done <names
+    [ "$("$cutrace" help run)" = "$(cat run)" ]
     [ "$(python3 -c 'print(max(len(l) for l in open("out")))')" -le 110 ]
     "$cutrace" --version | grep -q '^cutrace [0-9]'
 }

@@ -4,20 +4,13 @@
 #include <string.h>
 
 #include "export/tables.h"
+#include "views/help_texts.h"
 #include "views/wrap.h"
 
 enum { LEFT = 35 };
 
-static const char sizes[] =
-    "sizes: B; KiB, MiB, GiB, TiB and K, M, G, T are powers of 1024; KB, MB, GB, TB of 1000\n";
-static const char times[] =
-    "times: since the start of the recording 4.05, 4.05s, 90m, 1h30m, 1:02:03, 3d05:49:47; UTC "
-    "16:56:17Z, 2026-11-22T12:52:17Z; oom: when memory ran out (with --capacity: when the budget "
-    "was exceeded), peak: when the most was allocated\n";
-static const char exit_codes[] =
-    "exit codes: 0 done, 1 a condition of --fail-on holds, 2 wrong usage, 3 not a readable trace, 4 "
-    "the end of the trace is missing (--strict: or anything else; --fail-on: or a condition is not "
-    "known), 5 cannot write\n";
+static const char sizes[] = CT_HELP_SIZES "\n", times[] = CT_HELP_TIMES "\n",
+                  exit_codes[] = CT_HELP_EXIT_CODES "\n";
 
 static void print_argument(FILE *out, const struct ct_argument_row *row) {
     char letter[5] = "   ", left[64];

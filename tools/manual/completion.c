@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completion for bash and zsh.
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "manual/generate.h"
+#include "manual/tables.h"
+
+// Whether the name of an option's value lists its values: "auto|always|never", without a
+// placeholder such as TIME.
+static int is_list(const char *argument) {
+    for (const char *at = argument; *at; at++)
+        if (!islower((unsigned char)*at) && *at != '|')
+            return 0;
+    return 1;
+}
+
+// The words of "oom|peak|end|TIME" that stand for themselves, separated by blanks.
+static void put_values(const char *argument) {
+    for (const char *at = argument; *at; at += *at == '|') {
+        const int n = (int)strcspn(at, "|");
+        if (islower((unsigned char)*at))
+            printf("%s%.*s", at == argument ? "" : " ", n, at);
+        at += n;
+    }
+}
+
+static int has_values(const char *argument) {
+    return argument && (strchr(argument, '|') || is_list(argument));
+}
+
+static void put_command_names(enum ct_program program, const char *between) {
+    for (size_t c = 0, n = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].program == program)
+            printf("%s%s", n++ ? between : "", ct_manual_commands[c].name);
+}
+
+// The requests of `cutrace ctl`: the alternatives at the end of its usage.
+static const char *get_requests(void) {
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (strcmp(ct_manual_commands[c].name, "ctl") == 0)
+            return strrchr(ct_manual_commands[c].usage, ' ') + 1;
+    return "";
+}
+
+// ---- bash -----------------------------------------------------------------------------------------
+
+static void put_bash_options(enum ct_program program) {
+    fputs("    case $command in\n", stdout);
+    for (size_t c = 0; c < ct_manual_command_count; c++) {
+        if (ct_manual_commands[c].program != program)
+            continue;
+        printf("    %s) options='", ct_manual_commands[c].name);
+        for (size_t o = 0, n = 0; o < ct_manual_option_count; o++)
+            if (ct_manual_takes(c, o)) {
+                printf("%s--%s%s", n++ ? " " : "", ct_manual_options[o].name,
+                       ct_manual_options[o].argument ? "=" : "");
+                if (ct_manual_options[o].letter)
+                    printf(" -%c", ct_manual_options[o].letter);
+            }
+        fputs("' ;;\n", stdout);
+    }
+    fputs("    esac\n", stdout);
+}
+
+static void put_bash_values(enum ct_program program) {
+    fputs("    case $option in\n", stdout);
+    for (size_t o = 0; o < ct_manual_option_count; o++) {
+        const struct ct_manual_option *one = &ct_manual_options[o];
+        if (one->program != program || !one->argument)
+            continue;
+        printf("    --%s", one->name);
+        if (one->letter)
+            printf(" | -%c", one->letter);
+        fputs(") ", stdout);
+        if (has_values(one->argument)) {
+            fputs("COMPREPLY=($(compgen -W '", stdout);
+            put_values(one->argument);
+            fputs("' -- \"$current\")); return ;;\n", stdout);
+        } else if (strcmp(one->argument, "DIR") == 0) {
+            fputs("COMPREPLY=($(compgen -d -- \"$current\")); return ;;\n", stdout);
+        } else if (strcmp(one->argument, "FILE") == 0 || strcmp(one->argument, "PATTERN") == 0) {
+            fputs("COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n", stdout);
+        } else {
+            fputs("return ;;\n", stdout);
+        }
+    }
+    fputs("    esac\n", stdout);
+}
+
+// What both functions begin with. The shell takes "--color=al" for three words.
+static void begin_bash(const char *function) {
+    printf("%s() {\n"
+           "    local current=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]}\n"
+           "    local command= options= i\n"
+           "    COMPREPLY=()\n"
+           "    if [ \"$current\" = = ]; then\n"
+           "        current=\n"
+           "    elif [ \"$option\" = = ]; then\n"
+           "        option=${COMP_WORDS[COMP_CWORD - 2]}\n"
+           "    fi\n",
+           function);
+}
+
+static void put_bash_report(void) {
+    begin_bash("_cutrace_report");
+    fputs("    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n        ",
+          stdout);
+    put_command_names(CT_PROGRAM_REPORT, " | ");
+    fputs(") command=${COMP_WORDS[i]} && break ;;\n        esac\n    done\n", stdout);
+    put_bash_values(CT_PROGRAM_REPORT);
+    fputs("    [ -n \"$command\" ] || { [[ $current != -* ]] && COMPREPLY=($(compgen -W '", stdout);
+    put_command_names(CT_PROGRAM_REPORT, " ");
+    fputs("' -- \"$current\")); }\n    command=${command:-summary}\n", stdout);
+    put_bash_options(CT_PROGRAM_REPORT);
+    fputs(
+        "    if [[ $current = -* ]]; then\n"
+        "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+        "        [[ ${COMPREPLY[0]-} = *= ]] && type compopt >/dev/null 2>&1 && compopt -o nospace\n"
+        "    elif [ \"$command\" = help ]; then\n        COMPREPLY=($(compgen -W '",
+        stdout);
+    put_command_names(CT_PROGRAM_REPORT, " ");
+    fputs("' -- \"$current\"))\n    else\n"
+          "        COMPREPLY+=($(compgen -f -- \"$current\"))\n    fi\n} 2>/dev/null\n",
+          stdout);
+}
+
+static void put_bash_cutrace(void) {
+    begin_bash("_cutrace");
+    fputs("    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W '", stdout);
+    put_command_names(CT_PROGRAM_CUTRACE, " ");
+    fputs(" --help --version' -- \"$current\"))\n        return\n    fi\n"
+          "    command=${COMP_WORDS[1]}\n",
+          stdout);
+    // The first word of the program to run: behind the options.
+    fputs("    if [ \"$command\" = run ] || [ \"$command\" = doctor ]; then\n"
+          "        for ((i = 2; i < COMP_CWORD; i++)); do\n"
+          "            case ${COMP_WORDS[i]} in\n"
+          "            --) i=$((i + 1)) && break ;;\n"
+          "            -o | -p | --output | --pid | =) i=$((i + 1)) ;;\n"
+          "            -*) ;;\n            *) break ;;\n            esac\n        done\n"
+          "        if ((i < COMP_CWORD)); then\n"
+          "            COMPREPLY=($(compgen -f -- \"$current\"))\n            return\n        fi\n"
+          "    fi\n",
+          stdout);
+    put_bash_values(CT_PROGRAM_CUTRACE);
+    put_bash_options(CT_PROGRAM_CUTRACE);
+    fputs(
+        "    if [[ $current = -* ]]; then\n"
+        "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+        "        [[ ${COMPREPLY[0]-} = *= ]] && type compopt >/dev/null 2>&1 && compopt -o nospace\n"
+        "        return\n    fi\n"
+        "    case $command in\n"
+        "    run | doctor) COMPREPLY=($(compgen -c -- \"$current\") $(compgen -f -- \"$current\")) ;;\n"
+        "    help) COMPREPLY=($(compgen -W '",
+        stdout);
+    put_command_names(CT_PROGRAM_CUTRACE, " ");
+    fputs("' -- \"$current\")) ;;\n    ctl)\n        if [ \"$COMP_CWORD\" = 3 ]; then\n"
+          "            COMPREPLY=($(compgen -W '",
+          stdout);
+    put_values(get_requests());
+    fputs(
+        "' -- \"$current\"))\n        else\n            COMPREPLY=($(compgen -f -- \"$current\"))\n"
+        "        fi\n        ;;\n    esac\n} 2>/dev/null\n",
+        stdout);
+}
+
+void ct_generate_bash(void) {
+    fputs("# SPDX-License-Identifier: Apache-2.0\n"
+          "# Completion of cutrace and cutrace-report for bash, made from the programs' tables.\n",
+          stdout);
+    put_bash_cutrace();
+    put_bash_report();
+    fputs("complete -F _cutrace cutrace\n"
+          "complete -o filenames -F _cutrace_report cutrace-report\n",
+          stdout);
+}
+
+// ---- zsh ------------------------------------------------------------------------------------------
+
+// Within '...' and a description of _arguments.
+static void put_zsh_text(const char *text) {
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else
+            printf("%s%c", strchr("[]:\\", *text) ? "\\" : "", *text);
+}
+
+static void put_zsh_action(const char *argument) {
+    putchar(':');
+    put_zsh_text(argument);
+    putchar(':');
+    if (has_values(argument)) {
+        putchar('(');
+        put_values(argument);
+        putchar(')');
+    } else if (strcmp(argument, "DIR") == 0) {
+        fputs("_files -/", stdout);
+    } else if (strcmp(argument, "FILE") == 0 || strcmp(argument, "PATTERN") == 0) {
+        fputs("_files", stdout);
+    }
+}
+
+static void put_zsh_option(const struct ct_manual_option *o) {
+    if (o->letter) {
+        printf(" '-%c%s[", o->letter, o->argument ? "+" : "");
+        put_zsh_text(o->help);
+        putchar(']');
+        if (o->argument)
+            put_zsh_action(o->argument);
+        putchar('\'');
+    }
+    printf(" '--%s%s[", o->name, o->argument ? "=" : "");
+    put_zsh_text(o->help);
+    putchar(']');
+    if (o->argument)
+        put_zsh_action(o->argument);
+    putchar('\'');
+}
+
+static void put_zsh_program(enum ct_program program, const char *function) {
+    printf(
+        "%s() {\n    local command=%s word\n    local -a commands options rest\n    commands=(\n",
+        function, program == CT_PROGRAM_REPORT ? "summary" : "");
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].program == program) {
+            printf("        '%s:", ct_manual_commands[c].name);
+            put_zsh_text(ct_manual_commands[c].help);
+            fputs("'\n", stdout);
+        }
+    fputs("    )\n    for word in ${words[2,CURRENT-1]}; do\n        case $word in\n        (",
+          stdout);
+    put_command_names(program, "|");
+    fputs(") command=$word; break ;;\n        esac\n    done\n    case $command in\n", stdout);
+    for (size_t c = 0; c < ct_manual_command_count; c++) {
+        if (ct_manual_commands[c].program != program)
+            continue;
+        printf("    (%s) options=(", ct_manual_commands[c].name);
+        for (size_t o = 0; o < ct_manual_option_count; o++)
+            if (ct_manual_takes(c, o))
+                put_zsh_option(&ct_manual_options[o]);
+        fputs(") ;;\n", stdout);
+    }
+    fputs("    esac\n", stdout);
+}
+
+void ct_generate_zsh(void) {
+    fputs("#compdef cutrace cutrace-report\n# SPDX-License-Identifier: Apache-2.0\n"
+          "# Completion of cutrace and cutrace-report for zsh, made from the programs' tables.\n",
+          stdout);
+    put_zsh_program(CT_PROGRAM_CUTRACE, "_cutrace_launcher");
+    fputs(
+        "    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n"
+        "    case $command in\n"
+        "    (run|doctor) rest=('*:::program:_normal') ;;\n"
+        "    (help) rest=('2:command:(",
+        stdout);
+    put_command_names(CT_PROGRAM_CUTRACE, " ");
+    fputs(")') ;;\n    (ctl) rest=('2:process or trace:_files' '3:request:(", stdout);
+    put_values(get_requests());
+    fputs(")') ;;\n    esac\n    shift words\n    ((CURRENT--))\n"
+          "    _arguments -s $options $rest\n}\n",
+          stdout);
+    put_zsh_program(CT_PROGRAM_REPORT, "_cutrace_report");
+    fputs("    ((CURRENT == 2)) && _describe command commands\n"
+          "    _arguments -s $options '*:trace:_files'\n}\n"
+          "case $service in\n(cutrace) _cutrace_launcher \"$@\" ;;\n"
+          "(*) _cutrace_report \"$@\" ;;\nesac\n",
+          stdout);
+}

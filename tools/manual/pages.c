@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual pages with the macros of man(7).
+#include <stdio.h>
+#include <string.h>
+
+#include "base/version.h"
+#include "manual/generate.h"
+#include "manual/tables.h"
+#include "views/help_texts.h"
+
+// Text in which nothing is a request or an escape; a hyphen is one that can be copied.
+static void put(const char *text) {
+    if (*text == '.' || *text == '\'')
+        fputs("\\&", stdout);
+    for (; *text; text++)
+        switch (*text) {
+        case '\\':
+            fputs("\\e", stdout);
+            break;
+        case '-':
+            fputs("\\-", stdout);
+            break;
+        case '^':
+            fputs("\\(ha", stdout);
+            break;
+        case '~':
+            fputs("\\(ti", stdout);
+            break;
+        case '\n':
+            fputs(text[1] == '.' || text[1] == '\'' ? "\n\\&" : "\n", stdout);
+            break;
+        default:
+            putchar(*text);
+        }
+}
+
+static void put_line(const char *text) {
+    put(text);
+    putchar('\n');
+}
+
+static void begin(const char *name, const char *section, const char *what) {
+    printf(".\\\" SPDX-License-Identifier: Apache-2.0\n.\\\" Made from the tables of the program.\n"
+           ".TH %s %s %s \"cutrace %s\" \"cutrace\"\n.SH NAME\n",
+           name, section, CT_VERSION_DATE, CT_VERSION);
+    for (const char *at = name; *at; at++)
+        putchar(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
+    fputs(" \\- ", stdout);
+    put_line(what);
+}
+
+static void put_option(const struct ct_manual_option *o) {
+    fputs(".TP\n", stdout);
+    if (o->letter)
+        printf("\\fB\\-%c\\fR, ", o->letter);
+    fputs("\\fB\\-\\-", stdout);
+    put(o->name);
+    fputs("\\fR", stdout);
+    if (o->argument) {
+        fputs("=\\fI", stdout);
+        put(o->argument);
+        fputs("\\fR", stdout);
+    }
+    putchar('\n');
+    put_line(o->help);
+}
+
+static void put_commands_of(const struct ct_manual_option *o, size_t option) {
+    size_t takes = 0, all = 0;
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].program == o->program && ct_manual_commands[c].example) {
+            takes += (size_t)ct_manual_takes(c, option);
+            all += strcmp(ct_manual_commands[c].name, "help") != 0;
+        }
+    if (takes == all)
+        return;
+    fputs("(of", stdout);
+    for (size_t c = 0, n = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_takes(c, option))
+            printf("%s \\fB%s\\fR", n++ ? "," : "", ct_manual_commands[c].name);
+    fputs(")\n", stdout);
+}
+
+static void put_environment(void) {
+    fputs(".SH ENVIRONMENT\n.TP\n\\fBCUTRACE\\fR=0\nSwitches the tracer off.\n", stdout);
+    for (size_t i = 0; i < ct_manual_variable_count; i++) {
+        const struct ct_manual_variable *v = &ct_manual_variables[i];
+        fputs(".TP\n\\fB", stdout);
+        put(v->name);
+        fputs("\\fR", stdout);
+        if (*v->value) {
+            putchar('=');
+            put(v->value);
+        }
+        putchar('\n');
+        put_line(v->help);
+    }
+}
+
+static void put_run_command(size_t c) {
+    const struct ct_manual_command *command = &ct_manual_commands[c];
+    fputs(".SS cutrace ", stdout);
+    put_line(command->name);
+    fputs(".B cutrace ", stdout);
+    put(command->name);
+    fputs("\n", stdout);
+    put_line(command->usage);
+    fputs(".PP\n", stdout);
+    put_line(command->help);
+    for (size_t o = 0; o < ct_manual_option_count; o++)
+        if (ct_manual_takes(c, o))
+            put_option(&ct_manual_options[o]);
+    if (*command->more) {
+        fputs(".PP\n", stdout);
+        put_line(command->more);
+    }
+}
+
+void ct_generate_cutrace_1(void) {
+    begin("CUTRACE", "1", "record how a program uses GPU memory");
+    fputs(".SH SYNOPSIS\n", stdout);
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].program == CT_PROGRAM_CUTRACE) {
+            fputs(c ? ".br\n.B cutrace " : ".B cutrace ", stdout);
+            put_line(ct_manual_commands[c].name);
+            put_line(ct_manual_commands[c].usage);
+        }
+    fputs(".SH DESCRIPTION\n", stdout);
+    put_line("cutrace preloads a library into a program and its children, which records every call "
+             "that allocates, maps, shares or frees GPU memory. Each process that uses CUDA writes "
+             "a trace, which cutrace-report(1) reads. The same without cutrace: "
+             "LD_PRELOAD=/path/libcutrace.so in the environment of the program.");
+    fputs(".SH COMMANDS\n", stdout);
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].program == CT_PROGRAM_CUTRACE)
+            put_run_command(c);
+    fputs(".SH OPTIONS\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nAll commands and options.\n"
+          ".TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nThe version.\n",
+          stdout);
+    put_environment();
+    fputs(
+        ".SH FILES\n.TP\n\\fIcutrace.PROGRAM.PID.zst\\fR\nThe trace of a process; see "
+        "cutrace\\-trace(5).\n"
+        ".SH EXAMPLES\n.nf\ncutrace run \\-\\- python train.py\n"
+        "cutrace run \\-o /traces/%h.%r.%p.zst \\-\\- torchrun \\-\\-nproc\\-per\\-node=8 train.py\n"
+        "cutrace doctor python train.py\ncutrace ctl 4711 flush\n.fi\n"
+        ".SH SEE ALSO\n.BR cutrace\\-report (1),\n.BR cutrace\\-trace (5),\n.BR ld.so (8)\n",
+        stdout);
+}
+
+void ct_generate_cutrace_report_1(void) {
+    begin("CUTRACE-REPORT", "1", "show what filled a GPU's memory");
+    fputs(".SH SYNOPSIS\n.B cutrace\\-report\n[\\fICOMMAND\\fR] [\\fIOPTION\\fR...] "
+          "\\fITRACE\\fR...\n.SH DESCRIPTION\n",
+          stdout);
+    put_line(
+        "cutrace-report shows what filled a GPU's memory, from traces that libcutrace.so wrote "
+        "(cutrace(1)): which allocation crossed capacity, what was live then, and where in the "
+        "program it came from. \"-\" is standard input. Command, options and traces may come in "
+        "any order; a trace whose name is a command's is ./NAME.");
+    fputs(".SH COMMANDS\n", stdout);
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].program == CT_PROGRAM_REPORT) {
+            printf(".TP\n\\fB%s\\fR\n", ct_manual_commands[c].name);
+            put_line(ct_manual_commands[c].help);
+        }
+    fputs(".SH OPTIONS\n", stdout);
+    put_line("An option that a command does not take is refused.");
+    for (size_t o = 0; o < ct_manual_option_count; o++)
+        if (ct_manual_options[o].program == CT_PROGRAM_REPORT) {
+            put_option(&ct_manual_options[o]);
+            put_commands_of(&ct_manual_options[o], o);
+        }
+    fputs(".SH SIZES AND TIMES\n", stdout);
+    put_line(CT_HELP_SIZES ".");
+    fputs(".PP\n", stdout);
+    put_line(CT_HELP_TIMES ".");
+    fputs(".SH EXIT STATUS\n", stdout);
+    put_line(CT_HELP_EXIT_CODES ".");
+    fputs(
+        ".SH ENVIRONMENT\nNO_COLOR, CLICOLOR_FORCE, PAGER, COLUMNS, TERM and DEBUGINFOD_URLS mean "
+        "what they mean to other programs.\n.SH EXAMPLES\n.nf\n",
+        stdout);
+    for (size_t c = 0; c < ct_manual_command_count; c++)
+        if (ct_manual_commands[c].example) {
+            fputs("cutrace\\-report ", stdout);
+            put_line(ct_manual_commands[c].example);
+        }
+    fputs(".fi\n.SH SEE ALSO\n.BR cutrace (1),\n.BR cutrace\\-trace (5)\n", stdout);
+}
+
+void ct_generate_cutrace_trace_5(void) {
+    begin("CUTRACE-TRACE", "5", "a recording of a process's use of GPU memory");
+    fputs(".SH DESCRIPTION\n", stdout);
+    put_line(
+        "A trace is the recording of one process. It is a sequence of zstd frames, each a chunk "
+        "that can be read by itself, and of skippable frames, so that zstd -t accepts it at "
+        "every moment, also while the process writes it. Its size is bounded "
+        "(CUTRACE_MAX_SIZE): the newest chunks replace the oldest ones.");
+    fputs(".PP\n", stdout);
+    put_line("A chunk has events (calls that allocate, map, share or free memory, readings of free "
+             "memory, failures) and the definitions that they refer to: stacks, names, threads, "
+             "modules. Checkpoints say what is live, so that a trace whose beginning was "
+             "overwritten can be read.");
+    fputs(".SS The journal\n", stdout);
+    put_line(
+        "While a process runs, and after it was killed, its events of the last seconds are in a "
+        "file beside the trace, whose name ends in .journal. cutrace-report(1) reads both. To "
+        "pass a trace on, pass the journal too, or run cutrace-report seal TRACE first. A "
+        "killed process's trace without its journal is reported as incomplete.");
+    fputs(".SS Contents\n", stdout);
+    put_line("A trace holds no tensor contents, working directory, full command line or full "
+             "environment. CUTRACE_PRIVATE=1 leaves out more.");
+    fputs(".SH NOTES\nThe format to the byte is FORMAT.md, in the documentation of cutrace.\n"
+          ".SH SEE ALSO\n.BR cutrace (1),\n.BR cutrace\\-report (1),\n.BR zstd (1)\n",
+          stdout);
+}

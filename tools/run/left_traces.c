@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said of a trace is what cutrace-report says: this program reads none itself.
+#include "run/left_traces.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "base/json_find.h"
+#include "base/utf8.h"
+#include "run/call_report.h"
+#include "run/supervise.h"
+
+struct left {
+    FILE *out;
+    const struct ct_trace_list *list;
+    pid_t pid;
+    int status;
+    const char *json;     // of cutrace-report; NULL: it was not run
+    const char **summary; // of each trace, or NULL
+};
+
+// ---- asking cutrace-report ------------------------------------------------------------------------
+
+static int is_there(const char *trace) {
+    struct stat st;
+    return stat(trace, &st) == 0;
+}
+
+// Runs cutrace-report over the traces that are there, and finds the summary of each in what it
+// wrote. Returns its whole output.
+static char *ask(const char *program, struct left *l) {
+    static char name[] = "cutrace-report", command[] = "summary", json[] = "--json",
+                progress[] = "--progress=never";
+    const size_t n = l->list->count;
+    char **arguments = calloc(n + 5, sizeof *arguments);
+    size_t count = 0, shown = 0;
+    if (!arguments)
+        return NULL;
+    arguments[count++] = name;
+    arguments[count++] = command;
+    arguments[count++] = json;
+    arguments[count++] = progress;
+    for (size_t i = 0; i < n; i++)
+        if (is_there(l->list->traces[i]))
+            arguments[count++] = l->list->traces[i];
+    const size_t asked = count - 4;
+    char *text = asked ? ct_call_report(program, arguments) : NULL;
+    for (size_t i = 0; text && i < n; i++)
+        if (shown < asked && arguments[shown + 4] == l->list->traces[i])
+            l->summary[i] = asked > 1 ? ct_json_element(text, shown++) : (shown++, text);
+    for (size_t i = 0; i < n; i++)
+        if (!ct_json_find(l->summary[i], "trace"))
+            l->summary[i] = NULL;
+    free(arguments);
+    return text;
+}
+
+// ---- lines ----------------------------------------------------------------------------------------
+
+static void print_path(FILE *out, const char *path) {
+    ct_utf8_print_sanitized(out, path, strlen(path));
+}
+
+// A path that a shell reads back as it is.
+static void print_word(FILE *out, const char *path) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=@%:,";
+    if (!path[strspn(path, plain)]) {
+        print_path(out, path);
+        return;
+    }
+    fputc('\'', out);
+    for (const char *at = path; *at;) {
+        const size_t n = strcspn(at, "'");
+        ct_utf8_print_sanitized(out, at, n);
+        fputs(at[n] ? "'\\''" : "", out);
+        at += n + (at[n] != 0);
+    }
+    fputc('\'', out);
+}
+
+static int64_t get_pid(const char *summary) {
+    return ct_json_to_number(ct_json_find(ct_json_find(summary, "process"), "pid"));
+}
+
+// The last trace of the program itself: one that it began before it replaced itself by another
+// program has an end of its own.
+static int is_of_program(const struct left *l, size_t i) {
+    for (size_t later = i + 1; later < l->list->count; later++)
+        if (get_pid(l->summary[later]) == l->pid)
+            return 0;
+    return get_pid(l->summary[i]) == l->pid;
+}
+
+static void print_status(FILE *out, int status) {
+    if (WIFEXITED(status)) {
+        fprintf(out, "exit code %d", WEXITSTATUS(status));
+        return;
+    }
+    const char *name = ct_supervise_signal_name(WTERMSIG(status));
+    if (name)
+        fprintf(out, "ended by %s", name);
+    else
+        fprintf(out, "ended by signal %d", WTERMSIG(status));
+}
+
+static void print_end(const struct left *l, size_t i) {
+    const char *trace = ct_json_find(l->summary[i], "trace");
+    if (is_of_program(l, i))
+        print_status(l->out, l->status);
+    else if (ct_json_is_true(ct_json_find(trace, "running")))
+        fputs("still running", l->out);
+    else if (ct_json_is_true(ct_json_find(trace, "clean_end")))
+        fputs("exited", l->out);
+    else
+        fputs("killed, crashed, or it executed another program", l->out);
+}
+
+static void print_events(const struct left *l, size_t i) {
+    const char *trace = ct_json_find(l->summary[i], "trace");
+    const int64_t events = ct_json_to_number(ct_json_find(trace, "events"));
+    if (events >= 0)
+        fprintf(l->out, "%s event%s, ", ct_human_count((uint64_t)events).text,
+                ct_human_plural((uint64_t)events));
+    print_end(l, i);
+    if (!ct_json_is_null(ct_json_find(trace, "incomplete")))
+        fputs("; the end of the trace is missing", l->out);
+}
+
+static void print_trace(const struct left *l, size_t i) {
+    const char *path = l->list->traces[i];
+    struct stat st;
+    fputs("cutrace: ", l->out);
+    print_path(l->out, path);
+    if (stat(path, &st)) {
+        fputs(": is not here any more (CUTRACE_KEEP, another container, or somebody removed it)\n",
+              l->out);
+        return;
+    }
+    fprintf(l->out, ": %s, ", ct_human_bytes((uint64_t)st.st_size, CT_UNITS_IEC).text);
+    if (l->summary[i]) {
+        print_events(l, i);
+    } else {
+        fputs(l->json ? "cannot be read; why: cutrace-report " : "read it with: cutrace-report ",
+              l->out);
+        print_word(l->out, path);
+    }
+    fputc('\n', l->out);
+}
+
+// The first verdict of all traces together, as cutrace-report shows it for them.
+static const char *find_verdict(const struct left *l) {
+    const char *document = NULL;
+    size_t read = 0;
+    for (size_t i = 0; l->json && ct_json_element(l->json, i); i++)
+        document = ct_json_element(l->json, i);
+    for (size_t i = 0; i < l->list->count; i++)
+        if (l->summary[i]) {
+            read++;
+            document = document ? document : l->summary[i];
+        }
+    return read ? ct_json_element(ct_json_find(document, "verdicts"), 0) : NULL;
+}
+
+static void print_verdict(const struct left *l) {
+    const char *verdict = find_verdict(l);
+    char scenario[64], confidence[16], sentence[400];
+    ct_json_to_text(ct_json_find(verdict, "scenario"), scenario, sizeof scenario);
+    ct_json_to_text(ct_json_find(verdict, "confidence"), confidence, sizeof confidence);
+    ct_json_to_text(ct_json_find(verdict, "summary"), sentence, sizeof sentence);
+    if (!*scenario || (strcmp(scenario, "none") == 0 && l->status == 0))
+        return;
+    fprintf(l->out, "cutrace: verdict %s (confidence %.4s): ", scenario, confidence);
+    ct_utf8_print_sanitized(l->out, sentence, strlen(sentence));
+    fputs("\ncutrace: the evidence: cutrace-report", l->out);
+    for (size_t i = 0; i < l->list->count; i++)
+        if (l->summary[i]) {
+            fputc(' ', l->out);
+            print_word(l->out, l->list->traces[i]);
+        }
+    fputc('\n', l->out);
+}
+
+// Writes to standard error, unless it is a pipe that nobody reads: the caller waits for this process.
+static void write_text(const char *text, size_t n) {
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    for (size_t at = 0; at < n;) {
+        const size_t part = n - at < PIPE_BUF ? n - at : PIPE_BUF; // what a ready pipe has room for
+        if (poll(&out, 1, 1000) != 1 || !(out.revents & POLLOUT))
+            return;
+        const ssize_t written = write(STDERR_FILENO, text + at, part);
+        if (written <= 0)
+            return;
+        at += (size_t)written;
+    }
+}
+
+static void print_all(struct left *l) {
+    char *program = l->list->count ? ct_call_report_find() : NULL;
+    char *text = program ? ask(program, l) : NULL;
+    l->json = text;
+    if (!l->list->count)
+        fputs("cutrace: no trace: no process used CUDA, or the library did not reach the one that "
+              "did; cutrace doctor COMMAND tells which\n",
+              l->out);
+    for (size_t i = 0; i < l->list->count; i++)
+        print_trace(l, i);
+    if (text)
+        print_verdict(l);
+    free(text);
+    free(program);
+}
+
+void ct_left_traces_print(const struct ct_trace_list *list, pid_t pid, int status) {
+    char *text = NULL;
+    size_t length = 0;
+    struct left l = {.list = list, .pid = pid, .status = status};
+    l.out = open_memstream(&text, &length);
+    l.summary = calloc(list->count + 1, sizeof *l.summary);
+    if (l.out && l.summary)
+        print_all(&l);
+    if (l.out && fclose(l.out) == 0)
+        write_text(text, length);
+    free(text);
+    free(l.summary);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/preload.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *get_default_output(void) {
+    static const struct {
+        const char *name, *value;
+    } variables[] = {
+#define CT_OPTION(NAME, TYPE, text, lowest, highest, help) {#NAME, text},
+#include <cutrace/format/options.def>
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (strcmp(variables[i].name, "OUTPUT") == 0)
+            return variables[i].value;
+    return "";
+}
+
+const char *ct_preload_own_folder(void) {
+    static char self[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return NULL;
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = 0;
+    return self;
+}
+
+char *ct_preload_find_library(void) {
+    static const char *const folders[] = {"/",
+                                          "/../lib/",
+                                          "/../lib/cutrace/",
+                                          "/../lib64/",
+                                          "/../lib/x86_64-linux-gnu/",
+                                          "/../lib/aarch64-linux-gnu/"};
+    const char *self = ct_preload_own_folder();
+    for (size_t i = 0; self && i < sizeof folders / sizeof *folders; i++) {
+        char *candidate = NULL;
+        if (asprintf(&candidate, "%s%slibcutrace.so", self, folders[i]) < 0)
+            return NULL;
+        char *found = realpath(candidate, NULL);
+        free(candidate);
+        if (found && access(found, R_OK) == 0)
+            return found;
+        free(found);
+    }
+    return NULL;
+}
+
+int ct_preload_can_hold(const char *library) {
+    return !strpbrk(library, " :");
+}
+
+// Puts the library first in LD_PRELOAD; the others keep their order.
+static int set_preload(const char *library) {
+    const char *before = getenv("LD_PRELOAD");
+    char *copy = strdup(before ? before : ""), *rest = copy, *one;
+    char *value = strdup(library);
+    while (copy && value && (one = strsep(&rest, " :"))) {
+        char *longer = NULL;
+        if (!*one || strcmp(one, library) == 0)
+            continue;
+        if (asprintf(&longer, "%s:%s", value, one) < 0)
+            longer = NULL;
+        free(value);
+        value = longer;
+    }
+    const int rc = copy && value ? setenv("LD_PRELOAD", value, 1) : -1;
+    free(copy);
+    free(value);
+    return rc;
+}
+
+// A relative pattern is relative to the folder where cutrace was started, even if the program
+// changes its folder later.
+static char *make_absolute(const char *pattern) {
+    char here[PATH_MAX], escaped[2 * PATH_MAX], *to = escaped, *path = NULL;
+    if (*pattern == '/' || !getcwd(here, sizeof here))
+        return strdup(pattern);
+    for (const char *p = here; *p; p++) {
+        if (*p == '%')
+            *to++ = '%';
+        *to++ = *p;
+    }
+    *to = 0;
+    if (asprintf(&path, "%s%s%s", escaped, strcmp(escaped, "/") ? "/" : "", pattern) < 0)
+        return NULL;
+    return path;
+}
+
+static int set_output(const char *asked) {
+    const char *set = getenv("CUTRACE_OUTPUT");
+    if (!asked && set && *set)
+        return 0;
+    char *path = make_absolute(asked ? asked : get_default_output());
+    const int rc = path ? setenv("CUTRACE_OUTPUT", path, 1) : -1;
+    free(path);
+    return rc;
+}
+
+// Lets each process that records say where, on this program's stderr.
+static int set_announcement(void) {
+    char file[64];
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st))
+        return 0;
+    (void)snprintf(file, sizeof file, "%" PRIu64 ":%" PRIu64, (uint64_t)st.st_dev,
+                   (uint64_t)st.st_ino);
+    return setenv("CUTRACE_ANNOUNCE", file, 1);
+}
+
+int ct_preload_set_environment(const struct ct_preload *p) {
+    if (set_preload(p->library) || set_output(p->output) || set_announcement())
+        return -1;
+    if (p->trace_list && setenv("CUTRACE_TRACE_LIST", p->trace_list, 1))
+        return -1;
+    return p->quiet ? setenv("CUTRACE_QUIET", "1", 1) : 0;
+}
