@@ -200,8 +200,7 @@ struct side {
 };
 
 static int open_side(struct side *s, const struct ct_arguments *o,
-                     const struct ct_terminal *terminal, const char *path,
-                     struct ct_error *error) {
+                     const struct ct_terminal *terminal, const char *path, struct ct_error *error) {
     *s = (struct side){
         .options = *o,
         .trace = {.no_journal = o->no_journal, .progress = ct_progress_report},

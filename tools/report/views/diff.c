@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// diff: two traces, or two moments of one, side by side. Devices are compared with those of the same
-// ordinal; where each side has one, with that, because ranks see theirs under different numbers.
+// diff: two traces, or two moments of one, side by side. Devices are compared with those of the
+// same ordinal; where each side has one, with that, because ranks see theirs under different numbers.
 #include "views/diff_shown.h"
 #include "views/gate.h"
 #include "views/trace_state.h"
@@ -175,8 +175,8 @@ static void scan_side(struct ct_diff *d, int side) {
                                   .phases = v->phases,
                                   .from_ns = v->from_ns,
                                   .to_ns = v->to_ns};
-    ct_compared_run_scan(r, o->device, d->is_usual,
-                         ct_view_scan_wanted_moment(o, CT_MOMENT_PEAK), v->at_ns);
+    ct_compared_run_scan(r, o->device, d->is_usual, ct_view_scan_wanted_moment(o, CT_MOMENT_PEAK),
+                         v->at_ns);
     warn_moment(v, r);
 }
 
@@ -227,8 +227,8 @@ static void compare(struct ct_diff *d) {
     const struct ct_definitions *a = &d->v[0]->trace->definitions,
                                 *b = &d->v[1]->trace->definitions;
     d->is_same_trace = d->v[0]->trace->index.trace_id == d->v[1]->trace->index.trace_id;
-    d->is_unknown = ct_trace_state_is_unknown(d->v[0]->trace) ||
-                    ct_trace_state_is_unknown(d->v[1]->trace);
+    d->is_unknown =
+        ct_trace_state_is_unknown(d->v[0]->trace) || ct_trace_state_is_unknown(d->v[1]->trace);
     ct_fact_differences_find(&d->facts, a, b);
     if (d->is_unknown)
         return;
