@@ -39,14 +39,17 @@ def peak(name, size, device=0):
     save(t, name)
 
 
-def growing(name, site_bytes, hours=6, with_untold=False):
-    """Hours in which a call site keeps so much each five minutes; `with_untold`: 6 MiB of another one in the last ones."""
+def growing(name, site_bytes, hours=6, with_sessions=False):
+    """Hours in which a call site keeps so much each five minutes; `with_sessions`: and 1 MiB of another one is held for five hours."""
     t, end = new(), 51 + 3600 * hours
-    for s in range(0, 3600 * hours + 1, 300):
-        alloc(t, 51 + s, s + 1, site_bytes, "leak")
-        for i in range(5) if with_untold and 51 + s + 300 == end else ():
-            alloc(t, 111 + s + 50 * i, s + 2 + i, 6 * M // 5, "recent")
-    t.event("memory-sample", end * S, device=0, free_bytes=20 * G, total_bytes=80 * G)
+    for i in range(12 * hours + 1):
+        now = 51 + 300 * i
+        alloc(t, now, 2 * i + 2, site_bytes, "leak")
+        if with_sessions and i >= 60:
+            t.event("free", (now + 1) * S, ptr=(2 * (i - 60) + 3) << 32)
+        if with_sessions and now + 2 < end:
+            alloc(t, now + 2, 2 * i + 3, M, "session")
+    t.event("memory-sample", (end + 3) * S, device=0, free_bytes=20 * G, total_bytes=80 * G)
     save(t, name)
 
 
@@ -99,7 +102,7 @@ peak("peak-more", 10 * M + M // 2)
 peak("rank1", 12 * M, device=1)
 growing("growing", 2 * M)
 growing("growing-more", 3 * M)
-growing("untold", 2 * M, hours=1, with_untold=True)
+growing("untold", 2 * M, hours=8, with_sessions=True)
 frag("frag", 10 * M)
 frag("frag-more", 15 * M)
 oom("oom", False)

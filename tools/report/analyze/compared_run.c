@@ -24,8 +24,8 @@ void ct_compared_run_scan(struct ct_compared_run *r, int device, int is_usual,
     ct_replay_release(&r->scan.end);
     const struct ct_oom_event *o = ct_scan_find_crossing(&r->scan);
     if (is_usual)
-        kind = o && !o->recovered && ct_incidents_is_device_memory(o) ? CT_MOMENT_OOM
-                                                                      : CT_MOMENT_PEAK;
+        kind =
+            o && !o->recovered && ct_incidents_is_device_memory(o) ? CT_MOMENT_OOM : CT_MOMENT_PEAK;
     r->moment = ct_moment_find(&r->scan, r->trace, kind,
                                device >= 0 ? device : find_fullest(&r->scan), t_ns);
 }
@@ -74,10 +74,8 @@ static void measure_device(struct ct_compared_device *d, struct ct_compared_run 
                                              .rows = d->now.rows,
                                              .phases = r->phases,
                                              .labels_are_set = 1};
-    const struct ct_phase_times_request phases = {.phases = r->phases,
-                                                  .from_ns = r->from_ns,
-                                                  .to_ns = d->moment.t_ns,
-                                                  .device = d->device};
+    const struct ct_phase_times_request phases = {
+        .phases = r->phases, .from_ns = r->from_ns, .to_ns = d->moment.t_ns, .device = d->device};
     ct_leaks_find(&d->leaks, r->sites, r->trace, &request);
     ct_phase_times_run(&d->phases, r->trace, &phases);
 }

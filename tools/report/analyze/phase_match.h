@@ -9,8 +9,8 @@
 // What a side has of a phase. All 0: nothing.
 struct ct_phase_share {
     uint64_t bytes, count; // live at the moment; by the stack that allocated it
-    // The phase is one of time, because no stack names any: what it has allocated of what is live is
-    // not known. (It is in the row of no known phase.)
+    // The phase is one of time, because no stack names any: what it has allocated of what is live
+    // is not known. (It is in the row of no known phase.)
     int is_live_unknown;
     // Of all stretches of the phase up to the moment, as in phase_times.h.
     uint64_t stretches, duration_ns, taken_bytes, taken_count, kept_bytes, given_back_bytes,

@@ -46,8 +46,7 @@ static struct ct_string strip_root(struct ct_string path) {
 static unsigned count_common(struct ct_string a, struct ct_string b) {
     unsigned n = 0;
     size_t i = 0;
-    while (i < a.length && i < b.length &&
-           a.at[a.length - 1 - i] == b.at[b.length - 1 - i]) {
+    while (i < a.length && i < b.length && a.at[a.length - 1 - i] == b.at[b.length - 1 - i]) {
         n += a.at[a.length - 1 - i] == '/';
         i++;
     }
@@ -347,8 +346,8 @@ void ct_site_identity_unify_depths(struct ct_site_identity *d,
             for (size_t i = 0; i < totals[side]->holding_count; i++) {
                 const struct ct_holding *h = &totals[side]->holdings[i];
                 const unsigned own = ct_site_groups_depth(d->sites[side], h->stack);
-                uint64_t *depth = ct_map_add(
-                    &depths, key_of(d, side, h->kind, h->stack, 1).functions);
+                uint64_t *depth =
+                    ct_map_add(&depths, key_of(d, side, h->kind, h->stack, 1).functions);
                 *depth = own > *depth ? own : *depth;
                 if (pass && *depth > own)
                     ct_site_groups_set_depth(d->sites[side], h->stack, (unsigned)*depth);

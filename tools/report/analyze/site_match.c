@@ -6,17 +6,13 @@
 struct building {
     struct ct_site_match *match;
     size_t room;
-    uint64_t *functions; // of a row: the key without libraries; 0: none is in it
 };
 
 static size_t add_row(struct building *b, enum ct_holding_kind kind, const struct ct_site_key *k) {
     struct ct_site_match *m = b->match;
-    const size_t before = b->room;
     CT_HEAP_GROW(m->list, m->count, b->room);
-    if (b->room > before)
-        b->functions = ct_heap_resize(b->functions, b->room, sizeof *b->functions);
-    b->functions[m->count] = k->has_library ? k->functions : 0;
-    m->list[m->count] = (struct ct_site_row){.kind = kind, .site = {SIZE_MAX, SIZE_MAX}};
+    m->list[m->count] = (struct ct_site_row){
+        .kind = kind, .site = {SIZE_MAX, SIZE_MAX}, .functions = k->has_library ? k->functions : 0};
     return m->count++;
 }
 
@@ -56,9 +52,10 @@ static int is_only_of(const struct ct_site_row *r, int side) {
 // The rows that only one side has, by function: a row + 1, or SIZE_MAX for several.
 static void note_alone(struct ct_map *alone, const struct building *b, int side) {
     for (size_t i = 0; i < b->match->count; i++) {
-        if (!b->functions[i] || !is_only_of(&b->match->list[i], side))
+        const struct ct_site_row *r = &b->match->list[i];
+        if (!r->functions || !is_only_of(r, side))
             continue;
-        uint64_t *row = ct_map_add(alone, b->functions[i]);
+        uint64_t *row = ct_map_add(alone, r->functions);
         *row = *row ? SIZE_MAX : i + 1;
     }
 }
@@ -145,7 +142,6 @@ void ct_site_match_build(struct ct_site_match *m, struct ct_site_identity *d,
     sort_rows(m);
     set_rows(m, groups);
     ct_map_free(&rows);
-    free(b.functions);
 }
 
 int ct_site_row_is_merged(const struct ct_site_row *r) {

@@ -17,6 +17,7 @@ struct ct_site_row {
     uint64_t line[CT_SIDES];  // of the innermost frame, 0: none
     uint64_t lines[CT_SIDES]; // a number for those of all its frames
     int library_differs;      // the function is in another library
+    uint64_t functions;       // the key without libraries; 0: none is in it
 };
 
 struct ct_site_match {

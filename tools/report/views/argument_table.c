@@ -10,7 +10,8 @@
 #define ON(name) (1u << CT_COMMAND_##name)
 #define ALL ((1u << CT_COMMANDS) - 1)
 // FRAMES show stacks, EVENTS tell of events.
-#define FRAMES (ON(summary) | ON(oom) | ON(top) | ON(leaks) | ON(frag) | ON(phases) | ON(diff) | ON(dump))
+#define FRAMES \
+    (ON(summary) | ON(oom) | ON(top) | ON(leaks) | ON(frag) | ON(phases) | ON(diff) | ON(dump))
 #define EVENTS (FRAMES | ON(stats) | ON(timeline) | ON(export))
 
 const struct ct_command_row ct_argument_table_commands[CT_COMMANDS] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// diff: two traces, or two moments of one, side by side. Devices are compared with those of the same
-// ordinal; where each side has one, with that, because ranks see theirs under different numbers.
+// diff: two traces, or two moments of one, side by side. Devices are compared with those of the
+// same ordinal; where each side has one, with that, because ranks see theirs under different numbers.
 #include "views/diff_shown.h"
 #include "views/gate.h"
 #include "views/trace_state.h"
@@ -87,72 +87,6 @@ static void find_figures(struct ct_diff_device *d, const struct ct_diff *of) {
     }
 }
 
-// ---- rows ---------------------------------------------------------------------------------------
-
-static int is_equal_account(const struct ct_account *a, const struct ct_account *b) {
-    int equal = a->known == b->known && a->capacity == b->capacity && a->tracked == b->tracked;
-    for (unsigned i = 0; i < CT_ACCOUNT_ROWS && equal; i++)
-        equal = a->row[i].bytes == b->row[i].bytes && a->row[i].count == b->row[i].count;
-    return equal;
-}
-
-int ct_diff_is_equal(const struct ct_diff_device *d) {
-    int equal = d->side[0].exists == d->side[1].exists && !d->facts.count &&
-                is_equal_account(&d->side[0].account, &d->side[1].account);
-    for (size_t i = 0; i < d->sites.count && equal; i++) {
-        const struct ct_site_row *r = &d->sites.list[i];
-        equal = r->sites[0] == r->sites[1] && r->bytes[0] == r->bytes[1] &&
-                r->count[0] == r->count[1] && !ct_site_row_has_moved(r);
-    }
-    for (size_t i = 0; i < d->figure_count && equal; i++)
-        equal = d->figure[i].known[0] == d->figure[i].known[1] &&
-                d->figure[i].value[0] == d->figure[i].value[1];
-    for (size_t i = 0; i < d->phases.count && equal; i++) {
-        const struct ct_phase_share *s = d->phases.list[i].side;
-        equal = s[0].bytes == s[1].bytes && s[0].count == s[1].count &&
-                s[0].taken_bytes == s[1].taken_bytes && s[0].peak_bytes == s[1].peak_bytes;
-    }
-    return equal;
-}
-
-int ct_diff_knows_row(const struct ct_diff_device *d, int side, unsigned row) {
-    return row < CT_ACCOUNT_TRACKED_ROWS || d->side[side].account.known;
-}
-
-int ct_diff_knows_phase(const struct ct_phase_share *s) {
-    return s->bytes || !s->is_live_unknown;
-}
-
-int ct_diff_row_rate(const struct ct_diff_device *d, const struct ct_site_row *r, int side,
-                     uint64_t *per_hour) {
-    const struct ct_compared_device *of = &d->side[side];
-    const size_t row = (size_t)(r - d->sites.list);
-    *per_hour = 0;
-    for (size_t i = 0; r->sites[side] && i < of->leaks.groups.count; i++) {
-        uint64_t rate;
-        if (d->sites.row[side][i] != row)
-            continue;
-        if (!ct_compared_device_rate(of, i, &rate))
-            return 0;
-        *per_hour += rate;
-    }
-    return r->sites[side] != 0;
-}
-
-uint64_t ct_diff_row_oldest(const struct ct_diff_device *d, const struct ct_site_row *r, int side) {
-    const size_t row = (size_t)(r - d->sites.list);
-    uint64_t oldest = 0;
-    for (size_t i = 0; r->sites[side] && i < d->side[side].leaks.groups.count; i++) {
-        const uint64_t t_ns = ct_compared_device_oldest(&d->side[side], i);
-        if (d->sites.row[side][i] != row)
-            continue;
-        if (!t_ns)
-            return 0;
-        oldest = !oldest || t_ns < oldest ? t_ns : oldest;
-    }
-    return oldest;
-}
-
 // ---- the two sides ------------------------------------------------------------------------------
 
 static void warn_moment(const struct ct_view *v, const struct ct_compared_run *r) {
@@ -175,8 +109,8 @@ static void scan_side(struct ct_diff *d, int side) {
                                   .phases = v->phases,
                                   .from_ns = v->from_ns,
                                   .to_ns = v->to_ns};
-    ct_compared_run_scan(r, o->device, d->is_usual,
-                         ct_view_scan_wanted_moment(o, CT_MOMENT_PEAK), v->at_ns);
+    ct_compared_run_scan(r, o->device, d->is_usual, ct_view_scan_wanted_moment(o, CT_MOMENT_PEAK),
+                         v->at_ns);
     warn_moment(v, r);
 }
 
@@ -227,8 +161,8 @@ static void compare(struct ct_diff *d) {
     const struct ct_definitions *a = &d->v[0]->trace->definitions,
                                 *b = &d->v[1]->trace->definitions;
     d->is_same_trace = d->v[0]->trace->index.trace_id == d->v[1]->trace->index.trace_id;
-    d->is_unknown = ct_trace_state_is_unknown(d->v[0]->trace) ||
-                    ct_trace_state_is_unknown(d->v[1]->trace);
+    d->is_unknown =
+        ct_trace_state_is_unknown(d->v[0]->trace) || ct_trace_state_is_unknown(d->v[1]->trace);
     ct_fact_differences_find(&d->facts, a, b);
     if (d->is_unknown)
         return;

@@ -41,9 +41,9 @@ static void add_files(struct ct_json *j, const struct ct_diff *d) {
     for (size_t i = 0; i < d->identity.moved_count; i++) {
         ct_json_open(j, NULL, '{');
         for (int side = 0; side < CT_SIDES; side++)
-            ct_document_add_string(j, side ? "b" : "a",
-                                   &d->v[side]->trace->definitions
-                                        .strings[d->identity.moved[i].file[side]]);
+            ct_document_add_string(
+                j, side ? "b" : "a",
+                &d->v[side]->trace->definitions.strings[d->identity.moved[i].file[side]]);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -154,9 +154,10 @@ static void add_sites(struct ct_json *j, const struct ct_diff *of, const struct 
         const struct ct_site_row *r = &d->sites.list[i];
         ct_json_open(j, NULL, '{');
         ct_json_text(j, "kind", ct_holding_kind_name(r->kind));
-        ct_json_text(j, "state", r->sites[0] && r->sites[1] ? "both"
-                                 : r->sites[1]              ? "new"
-                                                            : "gone");
+        ct_json_text(j, "state",
+                     r->sites[0] && r->sites[1] ? "both"
+                     : r->sites[1]              ? "new"
+                                                : "gone");
         ct_json_bool(j, "merged", ct_site_row_is_merged(r));
         ct_json_bool(j, "moved", ct_site_row_has_moved(r));
         ct_json_signed(j, "change_bytes", ct_diff_change(r->bytes));

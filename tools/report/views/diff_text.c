@@ -90,7 +90,8 @@ static void print_facts(struct ct_view *v, const struct ct_fact_differences *f) 
     for (size_t i = 0; i < f->count && i < MOST_FACTS; i++) {
         const struct ct_fact_difference *x = &f->list[i];
         fprintf(v->out, "differs: %s " CT_WRAP_HANG, ct_fact_kind_name(x->kind));
-        ct_utf8_print_sanitized(v->out, x->name.at, x->name.length < VALUE ? x->name.length : VALUE);
+        ct_utf8_print_sanitized(v->out, x->name.at,
+                                x->name.length < VALUE ? x->name.length : VALUE);
         fputs(": ", v->out);
         print_value(v->out, x->value[0]);
         fputs(" in A, ", v->out);
@@ -132,13 +133,12 @@ static void print_figures(struct ct_view *v, const struct ct_diff_device *d) {
     for (size_t i = 0; i < d->figure_count; i++) {
         const struct ct_diff_figure *f = &d->figure[i];
         ct_table_begin_row(&t);
-        ct_table_add_cell(&t, f->known[0] && f->known[1]
-                                  ? format_change(v, f->value, f->is_count).text
-                                  : "-");
+        ct_table_add_cell(
+            &t, f->known[0] && f->known[1] ? format_change(v, f->value, f->is_count).text : "-");
         for (int side = 0; side < CT_SIDES; side++)
-            ct_table_add_cell(&t, !f->known[side]  ? "-"
-                                  : f->is_count    ? ct_human_count(f->value[side]).text
-                                                   : ct_label_size(v, f->value[side]).text);
+            ct_table_add_cell(&t, !f->known[side] ? "-"
+                                  : f->is_count   ? ct_human_count(f->value[side]).text
+                                                  : ct_label_size(v, f->value[side]).text);
         ct_table_add_cell(&t, f->title);
     }
     ct_table_print(v, &t);
@@ -225,12 +225,10 @@ static void print_account(struct ct_view *v, const struct ct_diff_device *d) {
 // ---- call sites ---------------------------------------------------------------------------------
 
 static const struct ct_table_column site_columns[] = {
-    {"change", 0, CT_TABLE_RIGHT},  {"A", 2, CT_TABLE_RIGHT},
-    {"B", 1, CT_TABLE_RIGHT},       {"", 0, CT_TABLE_LEFT},
-    {"count A", 6, CT_TABLE_RIGHT}, {"count B", 5, CT_TABLE_RIGHT},
-    {"A/h", 4, CT_TABLE_RIGHT},     {"B/h", 3, CT_TABLE_RIGHT},
-    {"age A", 8, CT_TABLE_RIGHT},   {"age B", 7, CT_TABLE_RIGHT},
-    {"call site", 0, CT_TABLE_LABEL},
+    {"change", 0, CT_TABLE_RIGHT}, {"A", 2, CT_TABLE_RIGHT},         {"B", 1, CT_TABLE_RIGHT},
+    {"", 0, CT_TABLE_LEFT},        {"count A", 6, CT_TABLE_RIGHT},   {"count B", 5, CT_TABLE_RIGHT},
+    {"A/h", 4, CT_TABLE_RIGHT},    {"B/h", 3, CT_TABLE_RIGHT},       {"age A", 8, CT_TABLE_RIGHT},
+    {"age B", 7, CT_TABLE_RIGHT},  {"call site", 0, CT_TABLE_LABEL},
 };
 
 static struct ct_human_text format_rate(const struct ct_view *v, const struct ct_diff_device *d,
@@ -354,9 +352,9 @@ static void add_phase_cells(struct ct_table *t, const struct ct_view *v,
     for (int side = 0; side < CT_SIDES; side++)
         ct_table_add_cell(t, s[side].stretches ? ct_label_size(v, s[side].peak_bytes).text : "-");
     for (int side = 0; side < CT_SIDES; side++)
-        ct_table_add_cell(t, !s[side].stretches      ? "-"
-                             : s[side].duration_ns   ? ct_human_seconds(s[side].duration_ns).text
-                                                     : "0 s");
+        ct_table_add_cell(t, !s[side].stretches    ? "-"
+                             : s[side].duration_ns ? ct_human_seconds(s[side].duration_ns).text
+                                                   : "0 s");
     ct_table_add_cell(t, phase_title(r, &title));
 }
 
@@ -421,10 +419,11 @@ static void print_device(const struct ct_diff *of, const struct ct_diff_device *
     print_account(v, d);
     print_sites(v, d);
     print_phases(v, d);
-    fprintf(v->out,
-            "%s/h: growth in an hour, as leaks judges it; -: not known, or there is none; [A: line]: "
-            "its function was changed%s\n",
-            v->terminal->dim, v->terminal->reset);
+    fprintf(
+        v->out,
+        "%s/h: growth in an hour, as leaks judges it; -: not known, or there is none; [A: line]: "
+        "its function was changed%s\n",
+        v->terminal->dim, v->terminal->reset);
 }
 
 void ct_diff_print_text(const struct ct_diff *d) {

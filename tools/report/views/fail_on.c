@@ -49,8 +49,9 @@ static int parse_size(struct ct_fail_on *f, struct ct_fail_condition *c, char *w
     char *hour = strstr(bound, "/h");
     const int is_growth = c->kind == CT_FAIL_GROWTH;
     if (is_growth != (hour && !hour[2]))
-        return refuse(f, word, is_growth ? "growth is a size in an hour: growth>1GiB/h"
-                                         : kinds[c->kind].form);
+        return refuse(f, word,
+                      is_growth ? "growth is a size in an hour: growth>1GiB/h"
+                                : kinds[c->kind].form);
     if (hour)
         *hour = 0;
     const enum ct_parse_result result = ct_parse_size(bound, &size);

@@ -10,12 +10,12 @@ enum ct_fail_kind { CT_FAIL_OOM, CT_FAIL_PEAK, CT_FAIL_GROWTH, CT_FAIL_FRAG, CT_
 // The bound is exceeded by more than it: a figure that equals it is no failure.
 struct ct_fail_condition {
     enum ct_fail_kind kind;
-    int is_change;      // of B against A ("+"), of diff only
-    int is_share;       // the bound is `share`
-    uint64_t bytes;     // bound; of growth: in an hour
-    uint64_t share;     // bound in hundredths of a percent
-    const char *text;   // as typed,
-    unsigned length;    // so many bytes of it
+    int is_change;    // of B against A ("+"), of diff only
+    int is_share;     // the bound is `share`
+    uint64_t bytes;   // bound; of growth: in an hour
+    uint64_t share;   // bound in hundredths of a percent
+    const char *text; // as typed,
+    unsigned length;  // so many bytes of it
 };
 
 enum { CT_FAIL_ON_MOST = 16 };

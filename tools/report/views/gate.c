@@ -37,9 +37,9 @@ static void say(struct gate *g, enum outcome outcome, const char *format, ...) {
     va_list list;
     if (outcome > g->outcome)
         g->outcome = outcome;
-    int n = snprintf(text, sizeof text, "--fail-on=%.*s: %s: %.300s: ", (int)g->c->length,
-                     g->c->text, outcome == MET ? "failed" : "not known",
-                     g->now.v->trace->source.name);
+    int n =
+        snprintf(text, sizeof text, "--fail-on=%.*s: %s: %.300s: ", (int)g->c->length, g->c->text,
+                 outcome == MET ? "failed" : "not known", g->now.v->trace->source.name);
     va_start(list, format);
     (void)vsnprintf(text + n, sizeof text - (size_t)n, format, list);
     va_end(list);
@@ -61,8 +61,7 @@ static void find_why(struct side *s) {
     const uint64_t lost = ct_view_scan_lost_events(s->v, s->figures.lost);
     char estimate[300];
     if (t->incomplete && t->events)
-        (void)snprintf(s->why, sizeof s->why,
-                       "INCOMPLETE: what happened after %s is not known",
+        (void)snprintf(s->why, sizeof s->why, "INCOMPLETE: what happened after %s is not known",
                        ct_label_time(s->v, t->t_last_ns).text);
     else if (t->incomplete)
         (void)snprintf(s->why, sizeof s->why, "INCOMPLETE: there is no event");
@@ -71,7 +70,8 @@ static void find_why(struct side *s) {
                        "the process still records; what follows %s is not known",
                        ct_label_time(s->v, t->t_last_ns).text);
     else if (t->index.damages || t->index.missing)
-        (void)snprintf(s->why, sizeof s->why, "parts of the trace are damaged or missing; see check");
+        (void)snprintf(s->why, sizeof s->why,
+                       "parts of the trace are damaged or missing; see check");
     else if (lost)
         (void)snprintf(s->why, sizeof s->why, "%" PRIu64 " event%s lost", lost,
                        lost == 1 ? " was" : "s were");
@@ -187,8 +187,7 @@ static void judge_peak(struct gate *g, int device, const struct ct_gate_device *
 static int is_growth_known(const struct gate *g, const struct ct_gate_growth *w, uint64_t bound) {
     if (w->is_short)
         return 0;
-    return w->per_hour + w->untold_per_hour <= bound ||
-           (g->c->is_change && !w->untold_bytes);
+    return w->per_hour + w->untold_per_hour <= bound || (g->c->is_change && !w->untold_bytes);
 }
 
 static void say_growth_unknown(struct gate *g, int device, const struct ct_gate_growth *w,
