@@ -189,6 +189,14 @@ def views():
     return problems
 
 
+@case("memory without a stack keeps the name of the thread that allocated it")
+def thread_names():
+    path = os.path.join(GOLDEN, "python.zst")
+    moment = since(path, events(path)[8]["t_ns"])
+    part, _ = trim(path, "threads.zst", "--from=" + moment)
+    check(("thread pt_nccl_watchdg (no stack)", 512 << 20, 1) in live(part, moment)[0][1], live(part, moment))
+
+
 @case("a range has the events of the range; what was cut is counted, and every view says it first")
 def stated():
     path = os.path.join(GOLDEN, "mixed.zst")

