@@ -15,7 +15,7 @@ from tap import report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
 GOLDEN = os.path.join(HERE, "../golden/traces")
-NASTY = ["a;b", "a,\"b\"", "=1+1", "-2", "@x", "+3", "new\nline", "tab\t", "\x1b[31mred", "\\", "'", "<script>", "", "x" * 5000,
+NASTY = ["a;b", "c,d", "a,\"b\"", "=1+1", "-2", "@x", "+3", "new\nline", "tab\t", "\x1b[31mred", "\\", "'", "<script>", "", "x" * 5000,
          "\udcff\udcfe", "\u202eleft", "{}", "a b", "7 9", "\u00fcber", "# EOF", "%s%n", "\r", "NULL", "../../x"]
 
 

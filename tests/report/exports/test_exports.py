@@ -385,6 +385,10 @@ def pprof():
             got = add_up((labels["device"], values[3]) for _, labels, values in samples)
             want = {"GPU %s" % ("unknown" if d is None else d): v for d, v in top(path, moment).items()}
             equal(not_empty(got), not_empty(want), "%s %s" % (path, moment))
+            counts = add_up((labels["device"], values[2]) for _, labels, values in samples)
+            want = {"GPU %s" % ("unknown" if d["ordinal"] is None else d["ordinal"]): sum(s["count"] for s in d["sites"])
+                    for d in said("top", "--at=" + moment, path)["devices"] or []}
+            equal(not_empty(counts), not_empty(want), "%s %s" % (path, moment))
             folded_depths = collections.Counter()
             for _, count, frames in fold(export(path, "folded", "--at=" + moment).decode()):
                 folded_depths[len(frames)] += count
