@@ -147,6 +147,15 @@ def documents():
             equal(trace[command], json.loads(report(command, "--json", path)[1]), (name(path), command))
 
 
+@case("with --device and --all-frames, too; of another device nothing is drawn")
+def documents_with_options():
+    for options, drawn in (("--device=0", [0]), ("--device=1", []), ("--all-frames", [0])):
+        trace, = data_of(make_again(VLLM[0], more=[options]))["traces"]
+        equal([device["device"] for device in trace["devices"]], drawn, options)
+        for command in ("summary", "phases", "leaks", "frag"):
+            equal(trace[command], json.loads(report(command, "--json", options, VLLM[0])[1]), (options, command))
+
+
 @case("the same trace makes the same page, byte for byte")
 def the_same():
     for path in VLLM[::12] + RECORDED[::4]:
