@@ -90,7 +90,7 @@ class Run:
 
     @property
     def traces(self):
-        """Of each process that used the GPU, in the order of their first calls. (Pids begin anew at the largest one.)"""
+        """Of each process that used the GPU, in the order of first calls. (Pids begin anew at the largest one.)"""
         return sorted(glob.glob(self.path("trace.*.zst")), key=self._first_call)
 
     def _first_call(self, trace):

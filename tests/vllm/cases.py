@@ -213,7 +213,7 @@ MODELS = [
     Case("weight-update", "new weights from a second process by CUDA IPC", model="llama-tiny", processes=2,
          arguments={"weight_transfer_config": {"backend": "ipc"}},
          steps=[["generate", {}], ["update_weights", {"model": "/opt/bed/models/llama-tiny"}], ["generate", {}]]),
-    Case("weight-update-refused", "new weights from a second process, and no room for the copies of a layer that vLLM makes",
+    Case("weight-update-refused", "new weights from a second process, and no room for vLLM's copies of a layer",
          model="llama-tiny", processes=2,
          arguments={"weight_transfer_config": {"backend": "ipc"}, "gpu_memory_utilization": 0.9485},
          steps=[["generate", {}], ["update_weights", {"model": "/opt/bed/models/llama-tiny"}], ["generate", {}]],
