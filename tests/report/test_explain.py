@@ -77,7 +77,7 @@ def all_shapes():
 # What each case of real vLLM was, in the words of the scenarios: by the cause, the component, else the phase.
 PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "repack", "profile_run": "startup-profile",
           "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
-          "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits",
+          "warmup_kernels": "warmup", "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits",
           "determine_available_memory": "kv-exhaustion"}
 COMPONENTS = {"vision encoder": "multimodal"}
 CAUSES = {"another process": "co-tenant", "a leak in the process": "leak", "CUDA graphs": "mis-budget"}

@@ -15,8 +15,11 @@ import re
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "variants")]
+import changes  # noqa: E402
 import traces  # noqa: E402
+import whole_trace  # noqa: E402
 from mktrace import FIRST_PART, INEXACT, LAST_PART, Trace, history, zstd_frame  # noqa: E402
 from tap import FULL, PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
@@ -724,6 +727,24 @@ def real():
     equal((asked["name"], x["stack"][0]["name"]), ("leak", "leak"))
     equal(x["bytes"], x["count"] * asked["steps"][0][1]["mib"] * M)
     compare(path, "leak", 0.05, read(path)["moment"]["event"])
+
+
+@case("the same leak over hours: a run of vLLM whose clock is slowed down leaks at a rate that is as much smaller")
+def slow():
+    path, = (p for p in VLLM if "/leak/" in p)
+    whole = whole_trace.Whole(path)
+    (quick,), first = device(path)["growing"], read(path)["moment"]
+    for times in (60, 3600):
+        slowed = os.path.join(FOLDER.name, "slowed.zst")
+        with open(slowed, "wb") as f:
+            f.write(b"".join(whole_trace.write(changes.slower(whole, None, times))))
+        (x,), then = device(slowed)["growing"], read(slowed)["moment"]
+        for key in ("site", "count", "bytes", "never_freed_count", "shape", "confidence"):
+            equal(x[key], quick[key], key)
+        near(x["bytes_per_hour"] * times, quick["bytes_per_hour"], 1e-6)
+        near(then["t_ns"] - x["since_t_ns"], times * (first["t_ns"] - quick["since_t_ns"]), 1e-6)
+        verdict = json.loads(report("summary", "--json", "--sysroot=/nowhere", slowed)[1])["verdicts"][0]
+        equal((verdict["scenario"], verdict["confidence"]), ("leak", quick["confidence"]), times)
 
 
 @case("golden traces, and those of the H100: none of them leaks")

@@ -90,8 +90,13 @@ class Run:
 
     @property
     def traces(self):
-        """Of each process that used the GPU, in the order of their pids."""
-        return sorted(glob.glob(self.path("trace.*.zst")), key=lambda p: int(p.split(".")[-2]))
+        """Of each process that used the GPU, in the order of first calls. (Pids begin anew at the largest one.)"""
+        return sorted(glob.glob(self.path("trace.*.zst")), key=self._first_call)
+
+    def _first_call(self, trace):
+        with open(self.ledger(trace), encoding="utf-8") as f:
+            first = f.readline()
+        return json.loads(first)["t_ns"] if first else 0
 
     def ledger(self, trace):
         return self.path("ledger." + trace.split(".")[-2])

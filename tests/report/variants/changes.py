@@ -228,16 +228,16 @@ def swapped(whole, rng):
     return whole.copy(totals_again(records)) if count else None
 
 
-def slower(whole, _):
-    """Everything takes ten times as long."""
+def slower(whole, _, times=10):
+    """Everything takes as many times as long."""
     start = min(int(whole.info.get("process.start_ns", 0)) or whole.records[0]["t_ns"], whole.records[0]["t_ns"])
 
     def later(r):
-        out = {**r, "t_ns": start + (r["t_ns"] - start) * 10}
+        out = {**r, "t_ns": start + (r["t_ns"] - start) * times}
         if "duration_ns" in r:
-            out["duration_ns"] = r["duration_ns"] * 10
+            out["duration_ns"] = r["duration_ns"] * times
         if "amends_ns" in r:
-            out["amends_ns"] = start + (r["amends_ns"] - start) * 10
+            out["amends_ns"] = start + (r["amends_ns"] - start) * times
         return out
     return whole.copy([later(r) for r in whole.records])
 

@@ -124,24 +124,17 @@ static CUlaunchConfig to_driver(const cudaLaunchConfig_t *config) {
     };
 }
 
-cudaError_t CUDARTAPI cudaOccupancyMaxPotentialClusterSize(int *clusterSize, const void *func,
-                                                           const cudaLaunchConfig_t *launchConfig) {
-    CUfunction f = NULL;
-    RETURN_IF_NO_CONTEXT;
-    CUresult result = simrt_function(func, &f);
-    CUlaunchConfig config = to_driver(launchConfig);
-    if (!result)
-        result = CALL(cuOccupancyMaxPotentialClusterSize, 11070, clusterSize, f, &config);
-    return simrt_done(result);
-}
-
-cudaError_t CUDARTAPI cudaOccupancyMaxActiveClusters(int *numClusters, const void *func,
-                                                     const cudaLaunchConfig_t *launchConfig) {
-    CUfunction f = NULL;
-    RETURN_IF_NO_CONTEXT;
-    CUresult result = simrt_function(func, &f);
-    CUlaunchConfig config = to_driver(launchConfig);
-    if (!result)
-        result = CALL(cuOccupancyMaxActiveClusters, 11070, numClusters, f, &config);
-    return simrt_done(result);
-}
+// What the driver answers of clusters for a launch with these attributes.
+#define ON_CLUSTERS(symbol, out)                                                 \
+    cudaError_t CUDARTAPI cuda##symbol(int *out, const void *func,               \
+                                       const cudaLaunchConfig_t *launchConfig) { \
+        CUfunction f = NULL;                                                     \
+        RETURN_IF_NO_CONTEXT;                                                    \
+        CUresult result = simrt_function(func, &f);                              \
+        CUlaunchConfig config = to_driver(launchConfig);                         \
+        if (!result)                                                             \
+            result = CALL(cu##symbol, 11070, out, f, &config);                   \
+        return simrt_done(result);                                               \
+    }
+ON_CLUSTERS(OccupancyMaxPotentialClusterSize, clusterSize)
+ON_CLUSTERS(OccupancyMaxActiveClusters, numClusters)
