@@ -443,7 +443,7 @@ def files_and_errors():
     equal(report("export", two[0])[0], 2, "it is there already")
     equal(report("export", "--force", two[0])[0], 0)
     equal(report("export", "-o", os.path.join(folder, "c"), *two)[0], 2)
-    equal(report("export", "--format=perfetto", two[0])[0], 2)
+    equal(report("export", "--format=nonsense", two[0])[0], 2)
     for wrong in ("0", "-1", "x", "", "10x"):
         equal(report("export", "--events=" + wrong, two[0])[0], 2, wrong)
     equal(report("summary", "--events=5", two[0])[0], 2)
