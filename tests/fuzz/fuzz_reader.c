@@ -54,6 +54,24 @@ static void set_format(struct ct_arguments *o, const struct ct_trace *t) {
         o->output = path;
 }
 
+// The trace at its peak, compared with itself at its end.
+static void compare(struct ct_view *end) {
+    struct ct_arguments o = *end->options;
+    struct ct_call_sites sites;
+    struct ct_phases phases;
+    struct ct_view peak = *end;
+    o.at_end = 0;
+    peak.options = &o;
+    peak.sites = &sites;
+    peak.phases = &phases;
+    ct_call_sites_init(&sites, &end->trace->definitions);
+    ct_phases_init(&phases, &end->trace->definitions, NULL);
+    end->before = &peak;
+    ct_view_diff(end);
+    ct_phases_free(&phases);
+    ct_call_sites_free(&sites);
+}
+
 static void view_all(struct ct_trace *t) {
     static int (*const views[])(struct ct_view *) = {
 #define CT_COMMAND(name, help, example) ct_view_##name,
@@ -86,7 +104,12 @@ static void view_all(struct ct_trace *t) {
         ct_call_sites_init(&sites, &t->definitions);
         ct_phases_init(&phases, &t->definitions, NULL);
         sites.all_frames = i % 3 == 0;
-        view(&v, views[i / 2]);
+        if (o.command == CT_COMMAND_diff) {
+            o.at_end = 1;
+            compare(&v);
+        } else {
+            view(&v, views[i / 2]);
+        }
         if (o.output && strcmp(o.output, "/dev/null") != 0)
             (void)unlink(o.output);
         ct_phases_free(&phases);

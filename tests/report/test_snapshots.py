@@ -177,6 +177,7 @@ def histories():
 # What each run of real vLLM was, where PyTorch's allocator has what decides: by the phase of the request that failed.
 PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "repack", "profile_run": "startup-profile",
           "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
+          "warmup_kernels": "warmup",
           "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits", "determine_available_memory": "none",
           "init_device": "none"}
 COMPONENTS = {"vision encoder": "multimodal"}

@@ -52,9 +52,9 @@ def module(name):
         sys.path.pop(0)
 
 
-def run(*command, data=None):
+def run(*command, data=None, **environment):
     done = subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          env={**os.environ, "LD_LIBRARY_PATH": os.path.join(TOOLS, "debian")})
+                          env={**os.environ, "LD_LIBRARY_PATH": os.path.join(TOOLS, "debian"), **environment})
     equal(done.returncode, 0, "%s: %s" % (command[0], (done.stderr or done.stdout).decode(errors="replace")[-800:]))
     return done.stdout.decode(errors="replace")  # (flamegraph.pl cuts names anywhere)
 
@@ -104,10 +104,11 @@ def speedscope():
         return "without its page: Chromium is not installed"
     for path, data in documents[:1] + documents[3:5]:
         script = save("profile.js", b"speedscope.loadFileFromBase64('x.speedscope.json', '%s')" % base64.b64encode(data))
-        with tempfile.TemporaryDirectory() as profile:
+        # (The path of a socket has at most 108 bytes.)
+        with tempfile.TemporaryDirectory(dir="/tmp") as profile:
             page = run(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--disable-extensions",
                        "--user-data-dir=" + profile, "--virtual-time-budget=20000", "--dump-dom",
-                       "file://%s/index.html#localProfilePath=%s" % (folder, script))
+                       "file://%s/index.html#localProfilePath=%s" % (folder, script), TMPDIR=profile)
         rows = dict(re.findall(r"<span>(GPU [^<]*)</span></td><td[^>]*>([^<]*)</td>", page))
         want = {p["name"]: p["endValue"] for p in json.loads(data)["profiles"]}
         equal(sorted(rows), sorted(want), path)
