@@ -502,6 +502,23 @@ static int print_information(const struct ct_arguments *o, const struct ct_termi
     return o->help || o->version || o->licenses || o->noise;
 }
 
+// The traces that the command line names, also those in zip files.
+static int report_paths(struct ct_arguments *o, struct ct_terminal *terminal) {
+    struct ct_bundle_paths paths;
+    struct ct_error error;
+    int status;
+    if (ct_bundle_expand(&paths, o, &error)) {
+        ct_terminal_warn(error.text);
+        status = error.status;
+    } else {
+        ct_progress_init(o);
+        ct_terminal_start_pager(terminal, o);
+        status = report_all(o, terminal);
+    }
+    ct_bundle_paths_free(&paths);
+    return status;
+}
+
 int main(int argc, char **argv) {
     struct ct_arguments o;
     struct ct_terminal terminal;
@@ -515,15 +532,8 @@ int main(int argc, char **argv) {
     }
     int status = CT_EXIT_OK;
     ct_terminal_init(&terminal, &o);
-    if (!print_information(&o, &terminal)) {
-        if (ct_bundle_expand(&o, &error)) {
-            ct_terminal_warn(error.text);
-            return error.status;
-        }
-        ct_progress_init(&o);
-        ct_terminal_start_pager(&terminal, &o);
-        status = report_all(&o, &terminal);
-    }
+    if (!print_information(&o, &terminal))
+        status = report_paths(&o, &terminal);
     if (fflush(stdout) || ferror(stdout)) {
         ct_terminal_warn("cannot write the output");
         status = CT_EXIT_OUTPUT;

@@ -9,8 +9,16 @@
 
 // Writes the file and says what is in it. Returns an exit code.
 int ct_bundle_write(const struct ct_arguments *o, const struct ct_phase_rules *rules);
-// Replaces each path that is a zip file by the traces in it, as FILE/NAME. 0, or -1 with an error.
-// What it allocates lasts.
-int ct_bundle_expand(struct ct_arguments *o, struct ct_error *error);
+
+// Paths of traces. Their texts are the command line's, or last as names of sources do (source.h).
+struct ct_bundle_paths {
+    char **paths;
+    size_t count, capacity;
+};
+
+// Replaces each path that is a zip file by the traces in it, as FILE/NAME. `l` holds the paths of
+// `o` then; the caller frees it, also after an error. 0, or -1 with an error.
+int ct_bundle_expand(struct ct_bundle_paths *l, struct ct_arguments *o, struct ct_error *error);
+void ct_bundle_paths_free(struct ct_bundle_paths *l);
 
 #endif

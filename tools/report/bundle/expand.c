@@ -5,17 +5,12 @@
 #include "bundle/bundle.h"
 #include "read/zip_read.h"
 
-struct list {
-    char **paths;
-    size_t count, capacity;
-};
-
-static void add_path(struct list *l, char *path) {
+static void add_path(struct ct_bundle_paths *l, char *path) {
     CT_HEAP_GROW(l->paths, l->count, l->capacity);
     l->paths[l->count++] = path;
 }
 
-static void add_traces(struct list *l, const struct ct_zip *zip, const char *only) {
+static void add_traces(struct ct_bundle_paths *l, const struct ct_zip *zip, const char *only) {
     for (size_t i = 0; i < zip->count; i++) {
         const struct ct_zip_entry *e = &zip->traces[i];
         char *name = NULL;
@@ -29,8 +24,8 @@ static void add_traces(struct list *l, const struct ct_zip *zip, const char *onl
 }
 
 // Adds the traces of a zip file, or the one that is named.
-static int add_zip(struct list *l, const struct ct_arguments *o, const char *path, const char *only,
-                   struct ct_error *error) {
+static int add_zip(struct ct_bundle_paths *l, const struct ct_arguments *o, const char *path,
+                   const char *only, struct ct_error *error) {
     struct ct_zip zip;
     const size_t before = l->count;
     if (ct_zip_open(&zip, path, error)) {
@@ -49,8 +44,8 @@ static int add_zip(struct list *l, const struct ct_arguments *o, const char *pat
                         path, only ? " named " : "", only ? only : "");
 }
 
-// FILE of FILE/NAME, if that is a zip file; NULL: it is not. Lasts.
-static const char *find_zip(const char *path) {
+// FILE of FILE/NAME, if that is a zip file; NULL: it is not. The caller frees it.
+static char *find_zip(const char *path) {
     const char *slash = strrchr(path, '/');
     char *file = slash && slash != path ? strndup(path, (size_t)(slash - path)) : NULL;
     if (file && ct_zip_is(file))
@@ -59,15 +54,18 @@ static const char *find_zip(const char *path) {
     return NULL;
 }
 
-static int add_any(struct list *l, const struct ct_arguments *o, char *path,
+static int add_any(struct ct_bundle_paths *l, const struct ct_arguments *o, char *path,
                    struct ct_error *error) {
     if (strcmp(path, "-") != 0 && ct_zip_is(path))
         return add_zip(l, o, path, NULL, error);
-    const char *zip = find_zip(path);
-    if (zip)
-        return add_zip(l, o, zip, strrchr(path, '/') + 1, error);
-    add_path(l, path);
-    return 0;
+    char *zip = find_zip(path);
+    if (!zip) {
+        add_path(l, path);
+        return 0;
+    }
+    const int status = add_zip(l, o, zip, strrchr(path, '/') + 1, error);
+    free(zip);
+    return status;
 }
 
 // Commands that write one file of one trace.
@@ -76,16 +74,20 @@ static int takes_one(const struct ct_arguments *o) {
            o->command != CT_COMMAND_merge;
 }
 
-int ct_bundle_expand(struct ct_arguments *o, struct ct_error *error) {
-    struct list l = {0};
+int ct_bundle_expand(struct ct_bundle_paths *l, struct ct_arguments *o, struct ct_error *error) {
+    *l = (struct ct_bundle_paths){0};
     for (int i = 0; i < o->path_count; i++)
-        if (add_any(&l, o, o->paths[i], error))
+        if (add_any(l, o, o->paths[i], error))
             return -1;
-    if (takes_one(o) && l.count > 1)
+    if (takes_one(o) && l->count > 1)
         return ct_error_set(error, CT_EXIT_USAGE,
                             "%s takes one trace; name one of those in the zip file: %.300s",
-                            ct_arguments_command_name(o->command), l.paths[0]);
-    o->paths = l.paths;
-    o->path_count = (int)l.count;
+                            ct_arguments_command_name(o->command), l->paths[0]);
+    o->paths = l->paths;
+    o->path_count = (int)l->count;
     return 0;
+}
+
+void ct_bundle_paths_free(struct ct_bundle_paths *l) {
+    free(l->paths);
 }
