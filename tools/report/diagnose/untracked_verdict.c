@@ -37,9 +37,11 @@ static void add_all(const struct ct_trace_case *c, struct ct_verdict *v) {
     const int is_own = l->untracked.is_own;
     uint64_t ns = 0;
     (void)ct_growth_verdict_add_shape(c, &l->untracked.shape, "", v);
-    (void)ct_verdict_add_text(v, "untracked at the last reading of the device: %s",
-                              size(l->untracked.bytes).text);
     add_parts(c, v);
+    struct ct_evidence *all = ct_verdict_add_text(v, "at the last reading of the device: %s",
+                                                  size(l->untracked.bytes).text);
+    all->bytes_known = 1;
+    all->bytes = l->untracked.bytes;
     const int is_full_known = ct_leaks_full_in(l, &l->untracked.shape, &ns);
     ct_growth_verdict_add_full(c, is_full_known, ns, v);
     if (l->untracked.measured_known && l->untracked.measured[CT_MEASURED_GRAPHS])
