@@ -188,7 +188,7 @@ static void print_verdict(const struct left *l) {
     fputc('\n', l->out);
 }
 
-// Writes to standard error, unless it is a pipe that nobody reads: the caller waits for this process.
+// Writes to standard error, but gives up on a pipe without a reader: the caller waits for us.
 static void write_text(const char *text, size_t n) {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     for (size_t at = 0; at < n;) {

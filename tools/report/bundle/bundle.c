@@ -165,6 +165,14 @@ static void add_files(struct ct_json *j, const struct ct_bundle *b) {
     ct_json_close(j, ']');
 }
 
+// What was done to the traces, and the files.
+static void add_contents(struct ct_json *j, const struct ct_bundle *b) {
+    ct_json_text(j, "scrub", ct_scrub_level_name(b->scrub.level));
+    ct_json_number_or_null(j, "cut_before_ns", b->cut.before_ns != 0, b->cut.before_ns);
+    ct_json_number_or_null(j, "cut_after_ns", b->cut.after_ns != 0, b->cut.after_ns);
+    add_files(j, b);
+}
+
 static void make_manifest(const struct ct_bundle *b, struct ct_bundle_text *to) {
     FILE *out = open_memstream(&to->at, &to->bytes);
     if (!out)
@@ -174,10 +182,7 @@ static void make_manifest(const struct ct_bundle *b, struct ct_bundle_text *to) 
     ct_json_text(j, "schema", "cutrace.manifest/1");
     ct_json_text(j, "cutrace", CT_VERSION);
     ct_json_number(j, "trace_format", CT_FORMAT_VERSION);
-    ct_json_text(j, "scrub", ct_scrub_level_name(b->scrub.level));
-    ct_json_number_or_null(j, "cut_before_ns", b->cut.before_ns != 0, b->cut.before_ns);
-    ct_json_number_or_null(j, "cut_after_ns", b->cut.after_ns != 0, b->cut.after_ns);
-    add_files(j, b);
+    add_contents(j, b);
     ct_json_close(j, '}');
     ct_json_end_line(j);
     fclose(out);
@@ -243,10 +248,7 @@ static void print_json(const struct ct_bundle *b) {
     ct_json_text(j, "schema", b->has_texts ? "cutrace.bundle/2" : "cutrace.merge/2");
     ct_json_bytes(j, "output", b->options->output, strlen(b->options->output));
     ct_json_number(j, "bytes", b->bytes);
-    ct_json_text(j, "scrub", ct_scrub_level_name(b->scrub.level));
-    ct_json_number_or_null(j, "cut_before_ns", b->cut.before_ns != 0, b->cut.before_ns);
-    ct_json_number_or_null(j, "cut_after_ns", b->cut.after_ns != 0, b->cut.after_ns);
-    add_files(j, b);
+    add_contents(j, b);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pseudonym is the first part of SHA-256 over a salt and the name. The salt is made of all names
-// of the first trace, so that nobody can try names without knowing all others.
+// of the first trace: an attacker who tries one name must know all the others.
 #include "copy/scrub.h"
 
 #include <ctype.h>
@@ -229,7 +229,7 @@ static void put_folder(struct ct_scrub *s, struct ct_buffer *to, struct ct_strin
         ct_buffer_append(to, name.at, name.length);
         return;
     }
-    if (begins_with(name, "torchinductor_")) // of a user, who is named
+    if (begins_with(name, "torchinductor_")) // its end is the name of a user
         put(to, "torchinductor_");
     put_pseudonym(s, to, CT_SCRUB_FOLDER, name);
 }

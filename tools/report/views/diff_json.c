@@ -51,18 +51,6 @@ static void add_files(struct ct_json *j, const struct ct_diff *d) {
 
 // ---- a device -----------------------------------------------------------------------------------
 
-static void add_moment(struct ct_json *j, const struct ct_moment *m) {
-    ct_json_open(j, "moment", '{');
-    ct_json_text(j, "what", ct_moment_kind_name(m->kind));
-    if (m->device >= 0)
-        ct_document_add_device(j, "device", m->device);
-    else
-        ct_json_null(j, "device");
-    ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
-    ct_json_number(j, "t_ns", m->t_ns);
-    ct_json_close(j, '}');
-}
-
 static void add_device_side(struct ct_json *j, const char *key,
                             const struct ct_compared_device *d) {
     if (!d->exists) {
@@ -71,7 +59,7 @@ static void add_device_side(struct ct_json *j, const char *key,
     }
     ct_json_open(j, key, '{');
     ct_document_add_device(j, "ordinal", d->device);
-    add_moment(j, &d->moment);
+    ct_document_add_moment(j, &d->moment);
     ct_json_number(j, "bytes", d->now.bytes);
     ct_json_text(j, "rows", d->now.rows == CT_ROWS_BY_BLOCK ? "blocks" : "segments");
     ct_json_number_or_null(j, "peak_t_ns", d->peak_known, d->peak_t_ns);

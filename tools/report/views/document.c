@@ -370,3 +370,15 @@ void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_
     ct_json_number_or_null(j, "read_t_ns", s->used_known, s->reading_t_ns);
     ct_json_close(j, '}');
 }
+
+void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m) {
+    ct_json_open(j, "moment", '{');
+    ct_json_text(j, "what", ct_moment_kind_name(m->kind));
+    if (m->device >= 0)
+        ct_document_add_device(j, "device", m->device);
+    else
+        ct_json_null(j, "device");
+    ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
+    ct_json_number(j, "t_ns", m->t_ns);
+    ct_json_close(j, '}');
+}

@@ -4,6 +4,7 @@
 #define CT_DOCUMENT_H
 
 #include "analyze/capacity.h"
+#include "analyze/moment.h"
 #include "analyze/oom_cause.h"
 #include "base/json.h"
 #include "views/view_scan.h"
@@ -36,6 +37,7 @@ void ct_document_add_oom(struct ct_json *j, struct ct_view *v, const char *key,
 void ct_document_add_incidents(struct ct_json *j, struct ct_view *v, const struct ct_scan *s,
                                const struct ct_oom_event *crossing);
 void ct_document_add_device(struct ct_json *j, const char *key, int device);
+void ct_document_add_moment(struct ct_json *j, const struct ct_moment *m);
 void ct_document_add_capacity(struct ct_json *j, const struct ct_capacity *c);
 void ct_document_add_shared(struct ct_json *j, const char *key, const struct ct_shared *m);
 void ct_document_add_memory(struct ct_json *j, const char *key, const struct ct_breakdown *s);

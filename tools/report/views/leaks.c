@@ -294,18 +294,6 @@ static void add_device(struct ct_view *v, struct ct_json *j, int device, const s
     ct_json_close(j, '}');
 }
 
-static void add_moment(struct ct_json *j, const struct ct_moment *m) {
-    ct_json_open(j, "moment", '{');
-    ct_json_text(j, "what", ct_moment_kind_name(m->kind));
-    if (m->device >= 0)
-        ct_document_add_device(j, "device", m->device);
-    else
-        ct_json_null(j, "device");
-    ct_json_number_or_null(j, "event", m->event != UINT64_MAX, m->event);
-    ct_json_number(j, "t_ns", m->t_ns);
-    ct_json_close(j, '}');
-}
-
 // ---- the view -----------------------------------------------------------------------------------
 
 // Unless another one is asked for: the OOM of device memory that was not recovered, else the end.
@@ -363,7 +351,7 @@ static void print_json(const struct ct_leaks_shown *l, struct ct_view *v) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, l->scan);
-    add_moment(j, &l->moment);
+    ct_document_add_moment(j, &l->moment);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
         if (l->finder[d])
