@@ -4,6 +4,7 @@
 // Memory belongs to its handle and lives until the last reference and the last mapping are
 // released. The trace records each call; a replay (cutrace/model) finds the end of that life.
 #define _GNU_SOURCE
+#include "intercept/driver.h"
 #include "intercept/hook_scope.h"
 
 static void set_location(struct ct_event *e, const CUmemLocation *location) {
@@ -136,6 +137,16 @@ CUresult ct_on_cuMemExportToShareableHandle(ct_fn_cuMemExportToShareableHandle *
     return r;
 }
 
+// Memory lies where it was created, whatever the context of the thread that imports it. The driver
+// has no answer for a multicast object.
+static void set_imported_device(struct ct_event *e, CUmemGenericAllocationHandle handle) {
+    CUmemAllocationProp prop = {0};
+    if (ct_driver()->handle_properties &&
+        ct_driver()->handle_properties(&prop, handle) == CUDA_SUCCESS &&
+        prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        CT_SET(e, device, prop.location.id);
+}
+
 // The memory belongs to another process, or is this process's a second time; it is not counted as
 // allocated.
 CUresult ct_on_cuMemImportFromShareableHandle(ct_fn_cuMemImportFromShareableHandle *real,
@@ -145,8 +156,10 @@ CUresult ct_on_cuMemImportFromShareableHandle(ct_fn_cuMemImportFromShareableHand
     if (!ct_hook_enter_timed(&call, CT_ID_cuMemImportFromShareableHandle, CT_OP_IMPORT))
         return real(handle, osHandle, shHandleType);
     const CUresult r = real(handle, osHandle, shHandleType);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         CT_SET(&call.event, handle, *handle);
+        set_imported_device(&call.event, *handle);
+    }
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
     ct_hook_alloc_exit(&call, r);
     return r;

@@ -12,7 +12,7 @@ static int child(char **argv) {
     CUipcMemHandle ipc;
     CUmemGenericAllocationHandle h = 0;
     CUdeviceptr p = 0;
-    start(0);
+    start(atoi(argv[3]));
     if (read(atoi(argv[1]), &ipc, sizeof ipc) != (ssize_t)sizeof ipc)
         return 1;
     const int bad = T(cuIpcOpenMemHandle_v2, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
@@ -25,8 +25,9 @@ static int child(char **argv) {
     return bad;
 }
 
+// argv[1]: the device that the second process uses, 0 if it is not given. The memory is on device 0.
 int main(int argc, char **argv) {
-    if (argc > 2)
+    if (argc > 3)
         return child(argv);
     CUmemAllocationProp prop;
     CUmemGenericAllocationHandle h = 0;
@@ -50,7 +51,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
-        execl("/proc/self/exe", argv[0], in, shared, (char *)NULL);
+        execl("/proc/self/exe", argv[0], in, shared, argc > 1 ? argv[1] : "0", (char *)NULL);
         _exit(127);
     }
     if (write(ends[1], &ipc, sizeof ipc) != (ssize_t)sizeof ipc || waitpid(pid, &status, 0) != pid)

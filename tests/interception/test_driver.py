@@ -282,6 +282,14 @@ def _():
     return problems + ([] if ops == want else [f"operations {ops}"])
 
 
+@case("memory of another process is on the device where that made it, whichever device this one uses")
+def _():
+    done = run("ipc", 1, env={"SIM_SHM": os.path.join(folder(), "shm"), "SIM_DEVICES": 2})
+    lies = {e["api"]: e["device"] for e in done.calls() if e["op"] in ("import", "ipc-open", "ipc-close")}
+    own = {e["device"] for e in done.calls() if e["op"] == "context-create"}
+    return good(done) + ([] if own == {0, 1} and len(lies) == 4 and set(lies.values()) == {0} else [f"{lies} of {own}"])
+
+
 @case("slow calls are all timed; of quick ones the first, and then one in sixteen")
 def _durations():
     done = run("periodic_sizes", 1, 1600, 4, env={"SIM_LATENCY_NS": "cuMemAlloc_v2:3000,0"})
