@@ -24,6 +24,7 @@
     X(pool_attribute, cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *)) \
     X(stream_capturing, cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *))         \
     X(stream_context, cuStreamGetCtx, (CUstream, CUcontext *))                            \
+    X(capture_mode, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *))           \
     X(context_limit, cuCtxGetLimit, (size_t *, CUlimit))                                  \
     X(handle_properties, cuMemGetAllocationPropertiesFromHandle,                          \
       (CUmemAllocationProp *, CUmemGenericAllocationHandle))                              \

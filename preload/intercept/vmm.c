@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "intercept/driver.h"
 #include "intercept/hook_scope.h"
+#include "intercept/stream.h"
 
 static void set_location(struct ct_event *e, const CUmemLocation *location) {
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
@@ -138,12 +139,15 @@ CUresult ct_on_cuMemExportToShareableHandle(ct_fn_cuMemExportToShareableHandle *
 }
 
 // Memory lies where it was created, whatever the context of the thread that imports it. The driver
-// has no answer for a multicast object.
+// has no answer for a multicast object. Whether a capture forbids the question is not documented.
 static void set_imported_device(struct ct_event *e, CUmemGenericAllocationHandle handle) {
     CUmemAllocationProp prop = {0};
-    if (ct_driver()->handle_properties &&
-        ct_driver()->handle_properties(&prop, handle) == CUDA_SUCCESS &&
-        prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+    CUstreamCaptureMode mode;
+    if (!ct_driver()->handle_properties || !ct_stream_relax_enter(&mode))
+        return;
+    const CUresult r = ct_driver()->handle_properties(&prop, handle);
+    ct_stream_relax_leave(&mode);
+    if (r == CUDA_SUCCESS && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
         CT_SET(e, device, prop.location.id);
 }
 

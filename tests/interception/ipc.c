@@ -8,9 +8,21 @@
 
 #define NUMBER(fd) (void *)(intptr_t)(fd)
 
+// What the recorder asks about an import must not end a capture of the program's.
+static int import_in_capture(int fd) {
+    CUmemGenericAllocationHandle h = 0;
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    const int bad = T(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING) ||
+                    T(cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ||
+                    T(cuMemImportFromShareableHandle, &h, NUMBER(fd),
+                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
+                    T(cuMemRelease, h) || T(cuStreamEndCapture, stream, &graph);
+    return bad || T(cuGraphDestroy, graph) || T(cuStreamDestroy_v2, stream);
+}
+
 static int child(char **argv) {
     CUipcMemHandle ipc;
-    CUmemGenericAllocationHandle h = 0;
     CUdeviceptr p = 0;
     start(atoi(argv[3]));
     if (read(atoi(argv[1]), &ipc, sizeof ipc) != (ssize_t)sizeof ipc)
@@ -18,11 +30,8 @@ static int child(char **argv) {
     const int bad = T(cuIpcOpenMemHandle_v2, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
                     T(cuIpcCloseMemHandle, p) ||
                     T(cuIpcOpenMemHandle, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
-                    T(cuIpcCloseMemHandle, p) ||
-                    T(cuMemImportFromShareableHandle, &h, NUMBER(atoi(argv[2])),
-                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
-                    T(cuMemRelease, h);
-    return bad;
+                    T(cuIpcCloseMemHandle, p);
+    return bad || import_in_capture(atoi(argv[2]));
 }
 
 // argv[1]: the device that the second process uses, 0 if it is not given. The memory is on device 0.
