@@ -24,7 +24,11 @@
     X(pool_attribute, cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *)) \
     X(stream_capturing, cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus *))         \
     X(stream_context, cuStreamGetCtx, (CUstream, CUcontext *))                            \
-    X(context_limit, cuCtxGetLimit, (size_t *, CUlimit))
+    X(capture_mode, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *))           \
+    X(context_limit, cuCtxGetLimit, (size_t *, CUlimit))                                  \
+    X(handle_properties, cuMemGetAllocationPropertiesFromHandle,                          \
+      (CUmemAllocationProp *, CUmemGenericAllocationHandle))                              \
+    X(pointer_attribute, cuPointerGetAttribute, (void *, CUpointer_attribute, CUdeviceptr))
 
 struct ct_driver {
 #define CT_MEMBER(member, symbol, prototype) CUresult(CUDAAPI *member) prototype;

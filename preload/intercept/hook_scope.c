@@ -8,6 +8,7 @@
 
 #include <cutrace/format/assert.h>
 #include <cutrace/format/hot.h>
+#include <cutrace/model/device_use.h>
 #include <cutrace/model/failures.h>
 
 #include "base/clock.h"
@@ -123,7 +124,7 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
         if (!CT_HAS(e, device) && device != CT_NO_DEVICE_ORDINAL)
             CT_SET(e, device, device);
     }
-    if (CT_HAS(e, device))
+    if (ct_event_uses_device(e))
         ct_device_info_publish(e->device);
     if (!ct_publish_wants(e)) {
         ct_hook_leave(call);

@@ -3,6 +3,7 @@
 // This process allocates none of it; it is recorded so that its addresses are known.
 #define _GNU_SOURCE
 #include "intercept/array.h"
+#include "intercept/driver.h"
 #include "intercept/hook_scope.h"
 
 CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *pHandle,
@@ -16,9 +17,21 @@ CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *
     return r;
 }
 
+// The memory lies on the device of the process that allocated it, not on the thread's. (The question
+// is allowed during a capture: Triton asks it for each pointer of each launch.)
+static void set_opened_device(struct ct_event *e, CUdeviceptr ptr) {
+    int device;
+    if (ct_driver()->pointer_attribute &&
+        ct_driver()->pointer_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr) ==
+            CUDA_SUCCESS)
+        CT_SET(e, device, device);
+}
+
 static CUresult open_exit(struct ct_hook_call *call, CUresult r, const CUdeviceptr *pdptr) {
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         CT_SET(&call->event, ptr, *pdptr);
+        set_opened_device(&call->event, *pdptr);
+    }
     CT_SET(&call->event, flags, CT_FLAG_FOREIGN);
     ct_hook_alloc_exit(call, r);
     return r;

@@ -30,6 +30,16 @@ int ct_stream_is_capturing(CUstream stream, int ptsz) {
     return ct_stream_any_capturing() && ask_capturing(stream, ptsz);
 }
 
+int ct_stream_relax_enter(CUstreamCaptureMode *mode) {
+    const struct ct_driver *driver = ct_driver();
+    *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    return driver->capture_mode && driver->capture_mode(mode) == CUDA_SUCCESS;
+}
+
+void ct_stream_relax_leave(CUstreamCaptureMode *mode) {
+    (void)ct_driver()->capture_mode(mode);
+}
+
 // ---- capture --------------------------------------------------------------------------------
 
 static CUresult count_begin(CUresult r) {

@@ -4,7 +4,9 @@
 // Memory belongs to its handle and lives until the last reference and the last mapping are
 // released. The trace records each call; a replay (cutrace/model) finds the end of that life.
 #define _GNU_SOURCE
+#include "intercept/driver.h"
 #include "intercept/hook_scope.h"
+#include "intercept/stream.h"
 
 static void set_location(struct ct_event *e, const CUmemLocation *location) {
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
@@ -136,6 +138,19 @@ CUresult ct_on_cuMemExportToShareableHandle(ct_fn_cuMemExportToShareableHandle *
     return r;
 }
 
+// Memory lies where it was created, whatever the context of the thread that imports it. The driver
+// has no answer for a multicast object. Whether a capture forbids the question is not documented.
+static void set_imported_device(struct ct_event *e, CUmemGenericAllocationHandle handle) {
+    CUmemAllocationProp prop = {0};
+    CUstreamCaptureMode mode;
+    if (!ct_driver()->handle_properties || !ct_stream_relax_enter(&mode))
+        return;
+    const CUresult r = ct_driver()->handle_properties(&prop, handle);
+    ct_stream_relax_leave(&mode);
+    if (r == CUDA_SUCCESS && prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        CT_SET(e, device, prop.location.id);
+}
+
 // The memory belongs to another process, or is this process's a second time; it is not counted as
 // allocated.
 CUresult ct_on_cuMemImportFromShareableHandle(ct_fn_cuMemImportFromShareableHandle *real,
@@ -145,8 +160,10 @@ CUresult ct_on_cuMemImportFromShareableHandle(ct_fn_cuMemImportFromShareableHand
     if (!ct_hook_enter_timed(&call, CT_ID_cuMemImportFromShareableHandle, CT_OP_IMPORT))
         return real(handle, osHandle, shHandleType);
     const CUresult r = real(handle, osHandle, shHandleType);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         CT_SET(&call.event, handle, *handle);
+        set_imported_device(&call.event, *handle);
+    }
     CT_SET(&call.event, flags, CT_FLAG_FOREIGN);
     ct_hook_alloc_exit(&call, r);
     return r;

@@ -210,7 +210,7 @@ void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
     ct_readings_apply(&s.readings, &s.live, e);
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES)
         compare_with_nvml(e, device);
-    if (e->op != CT_OP_AMEND && device != CT_MAX_DEVICES)
+    if (e->op != CT_OP_AMEND && device != CT_MAX_DEVICES && s.readings.device[device].seen)
         note_history(e, device);
 }
 

@@ -8,25 +8,35 @@
 
 #define NUMBER(fd) (void *)(intptr_t)(fd)
 
+// What the recorder asks about an import must not end a capture of the program's.
+static int import_in_capture(int fd) {
+    CUmemGenericAllocationHandle h = 0;
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    const int bad = T(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING) ||
+                    T(cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ||
+                    T(cuMemImportFromShareableHandle, &h, NUMBER(fd),
+                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
+                    T(cuMemRelease, h) || T(cuStreamEndCapture, stream, &graph);
+    return bad || T(cuGraphDestroy, graph) || T(cuStreamDestroy_v2, stream);
+}
+
 static int child(char **argv) {
     CUipcMemHandle ipc;
-    CUmemGenericAllocationHandle h = 0;
     CUdeviceptr p = 0;
-    start(0);
+    start(atoi(argv[3]));
     if (read(atoi(argv[1]), &ipc, sizeof ipc) != (ssize_t)sizeof ipc)
         return 1;
     const int bad = T(cuIpcOpenMemHandle_v2, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
                     T(cuIpcCloseMemHandle, p) ||
                     T(cuIpcOpenMemHandle, &p, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
-                    T(cuIpcCloseMemHandle, p) ||
-                    T(cuMemImportFromShareableHandle, &h, NUMBER(atoi(argv[2])),
-                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) ||
-                    T(cuMemRelease, h);
-    return bad;
+                    T(cuIpcCloseMemHandle, p);
+    return bad || import_in_capture(atoi(argv[2]));
 }
 
+// argv[1]: the device that the second process uses, 0 if it is not given. The memory is on device 0.
 int main(int argc, char **argv) {
-    if (argc > 2)
+    if (argc > 3)
         return child(argv);
     CUmemAllocationProp prop;
     CUmemGenericAllocationHandle h = 0;
@@ -50,7 +60,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
-        execl("/proc/self/exe", argv[0], in, shared, (char *)NULL);
+        execl("/proc/self/exe", argv[0], in, shared, argc > 1 ? argv[1] : "0", (char *)NULL);
         _exit(127);
     }
     if (write(ends[1], &ipc, sizeof ipc) != (ssize_t)sizeof ipc || waitpid(pid, &status, 0) != pid)

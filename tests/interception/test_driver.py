@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every way to reach the driver, and every function of the hook table: the trace equals the ledger."""
+import json
 import os
 import re
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import case, main  # noqa: E402
+from tap import case, main, read_json  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 SCENARIOS = ("device invalid no_context fill async pools pool_shrinks vmm retained expandable multicast arrays "
@@ -280,6 +281,18 @@ def _():
     ops = sorted(e["op"] for e in done.calls() if e["op"] in ("export", "import", "ipc-open", "ipc-close"))
     want = ["export", "export", "import", "ipc-close", "ipc-close", "ipc-open", "ipc-open"]
     return problems + ([] if ops == want else [f"operations {ops}"])
+
+
+@case("memory of another process is on the device where that made it, whichever device this one uses")
+def _():
+    done = run("ipc", 1, env={"SIM_SHM": os.path.join(folder(), "shm"), "SIM_DEVICES": 2})
+    lies = {e["api"]: e["device"] for e in done.calls() if e["op"] in ("import", "ipc-open", "ipc-close")}
+    own = {e["device"] for e in done.calls() if e["op"] == "context-create"}
+    problems = [] if own == {0, 1} and len(lies) == 4 and set(lies.values()) == {0} else [f"{lies} of {own}"]
+    # The second process uses device 1 alone: nothing asks what device 0 is, or samples it.
+    facts = [json.loads(read_json("info", t))["info"] for t in done.traces.values()]
+    of_device = [{k.split(".")[1] for k in f if k.startswith("device.")} for f in facts]
+    return good(done) + problems + ([] if sorted(map(sorted, of_device)) == [["0"], ["1"]] else [f"facts of {of_device}"])
 
 
 @case("slow calls are all timed; of quick ones the first, and then one in sixteen")

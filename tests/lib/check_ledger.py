@@ -70,7 +70,7 @@ ONE_SIDED = {("cuMulticastBindAddr", "ptr"), ("cuMulticastBindAddr_v2", "ptr"),
              ("cuGreenCtxCreate", "handle"), ("cuGreenCtxDestroy", "handle")}
 # Operations on memory that lies on one device, whatever the thread's current context is.
 OF_A_DEVICE = {"alloc", "free", "create", "release", "graph-alloc", "context-create", "context-destroy",
-               "module-load", "limit", "pool-create"}
+               "module-load", "limit", "pool-create", "import", "ipc-open", "ipc-close"}
 PER_THREAD_STREAM = 2
 # The recorder's clock is calibrated against the ledger's (CLOCK_MONOTONIC), and ticks of 100 ns are rounded down.
 CLOCK_NS = 1000
@@ -216,8 +216,6 @@ def differences(seen, true):
             if k == "device" and (true["result"] == INVALID_DEVICE or true["op"] not in OF_A_DEVICE or
                                   "Host" in true["api"]):
                 continue  # elsewhere it may be the thread's, the handle's, or one that does not exist
-            if k == "device" and true.get("imported"):
-                continue  # only the driver knows on which device another process's memory lies
             if k == "context" and "Async" in true["api"]:
                 continue  # the thread's, or the stream's
             out.append(k)
@@ -359,8 +357,6 @@ def compare_live(summary, ledger):
 
 def compare(events, ledger, summary=None):
     calls = [e for e in events if is_call(e)]
-    imported = {e["handle"] for e in ledger if e["op"] == "import" and "handle" in e}
-    ledger = [{**e, "imported": True} if e.get("handle") in imported else e for e in ledger]
     split = [[[e for e in side if is_primary(e) == primary] for side in (calls, ledger)] for primary in (0, 1)]
     problems = compare_threads(*split[0]) or compare_primaries(*split[1]) or compare_order(calls, ledger)
     if any(e["op"] == "lost" for e in events):

@@ -645,6 +645,18 @@ def parts_of_vllm():
     for gpu in document["gpus"]:
         parts = {p["component"]: p["bytes"] / G for p in gpu["tracked_parts"]}
         check(abs(parts["weights"] - weights[0]) < 0.006, (parts, weights))
+    for p in document["processes"]:  # each worker has memory of the other one, on the GPU of that
+        (device,) = p["devices"]
+        events = [json.loads(line) for line in report("dump", "--json", p["file"])[1].splitlines()]
+        events = [e for e in events if e["t_ns"] <= p["moment_ns"] and not e["result"]]
+        theirs = [e for e in events if e["op"] in ("import", "ipc-open")]
+        equal({e["device"] for e in theirs}, {1 - device["ordinal"]})
+        imported = {e["handle"] for e in theirs if e["op"] == "import"} - {e["handle"] for e in events if e["op"] == "release"}
+        mapped = sum(e["bytes"] for e in events if e["op"] == "map" and e["handle"] in imported)
+        check(mapped)
+        shared = p["shared_elsewhere"]
+        equal((shared["imported"], shared["imported_bytes"], shared["opened"], shared["exported"]), (len(imported), mapped, 2, 0))
+        equal((device["imported_bytes"], device["opened"]), (0, 0))
     document, _ = table(*sorted(glob.glob(os.path.join(folder, "weight-update/*.zst"))))
     (gpu,) = document["gpus"]
     parts = {p["component"]: p["bytes"] for p in gpu["tracked_parts"]}

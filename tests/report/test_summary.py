@@ -244,6 +244,35 @@ def elsewhere():
     check("page-locked" not in out and "shared" not in out, out)
 
 
+@case("a device on which the process has memory of others alone is none that it uses: where that lies is said once, in each view")
+def memory_of_another_device():
+    foreign = {"flags": ["foreign"], "result": 0}
+    events = [{"ptr": G, "bytes": 32 * M, "device": 1},
+              {"op": "import", "api": "cuMemImportFromShareableHandle", "handle": 7, "device": 0, **foreign},
+              {"op": "map", "api": "cuMemMap", "handle": 7, "ptr": 1 << 40, "bytes": 6 * M, "device": 1, "result": 0},
+              {"op": "ipc-open", "api": "cuIpcOpenMemHandle_v2", "ptr": 3 << 40, "device": 0, **foreign},
+              {"ptr": 2 * G, "bytes": 16 * M, "device": 1}]
+    given_back = [{"op": "unmap", "ptr": 1 << 40, "bytes": 6 * M, "device": 1, "result": 0}, {"op": "release", "handle": 7, "device": 0, "result": 0},
+                  {"op": "ipc-close", "api": "cuIpcCloseMemHandle", "ptr": 3 << 40, "device": 0, "result": 0}]
+    here = {"exported": 0, "exported_bytes": 0, "opened": 1, "imported": 1, "imported_bytes": 6 * M}
+    for path in (save(events), save(events + given_back)):
+        for view in ("summary", "top", "frag", "timeline"):
+            equal([d["ordinal"] for d in read(view, path)["devices"]], [1], view)
+        equal(read("summary", path)["shared_at_moment"], here)
+        equal(read("frag", path)["shared_elsewhere"], [{"ordinal": 0, "shared": here}])
+        equal(text("summary", path).count("GPU 0"), 2)
+        check("6.00 MiB imported in 1 handle on GPU 0; 1 allocation of theirs open by CUDA IPC on GPU 0, of unknown size\n"
+              in text("summary", path), text("summary", path))
+        check("GPU 0, where this process has memory of others only\n" in text("frag", path), text("frag", path))
+        check(b"no event is of this GPU" in report("summary", "--device=0", path)[2])
+        check("GPU 0" not in text("top", path) + text("timeline", path))
+    equal(read("frag", save(events + given_back), "--at=end")["shared_elsewhere"], [])
+    # Of the process's own device nothing more is said.
+    own = [{**e, "device": 1} for e in events]
+    check("6.00 MiB imported in 1 handle; 1 allocation of theirs open by CUDA IPC, of unknown size\n" in text("summary", save(own)))
+    equal(read("frag", save(own))["shared_elsewhere"], [])
+
+
 @case("equal calls and incidents are one line, and none is left out of the numbers")
 def collapsed():
     stack = [("f", "/a")]

@@ -343,10 +343,13 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
     return sim_end(&c);
 }
 
+// Whether a capture forbids it is not documented: here it does, which is the worse case.
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                         CUmemGenericAllocationHandle handle) {
     SIM_BEGIN(NULL, INIT);
     struct sim_physical *p = sim_physical_find(handle);
+    if (!c.result)
+        c.result = sim_capture_unsafe();
     if (!c.result && (!prop || !p || p->multicast))
         c.result = CUDA_ERROR_INVALID_VALUE;
     if (!c.result)

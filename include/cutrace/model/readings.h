@@ -6,6 +6,7 @@
 #ifndef CUTRACE_READINGS_H
 #define CUTRACE_READINGS_H
 
+#include <cutrace/model/device_use.h>
 #include <cutrace/model/live_memory.h>
 #include <cutrace/model/measured.h>
 
@@ -35,7 +36,7 @@ struct ct_earlier_reading {
 enum { CT_EARLIER_READINGS = 8 };
 
 struct ct_device_usage {
-    int seen;
+    int seen; // an event shows that the process uses it
     struct ct_reading last; // by CUDA or NVML
     uint64_t total;         // by cuMemGetInfo; 0: unknown
     uint64_t cuda_total;    // by another source of CUDA's, set by the caller; 0: unknown
@@ -355,7 +356,7 @@ CT_HOT void ct_readings_apply_ahead(struct ct_readings *r, const struct ct_live 
     const int index = ct_event_device_index(e);
     if (r->pending)
         ct_readings_end_free(r, e);
-    if (CT_HAS(e, device))
+    if (ct_event_uses_device(e))
         r->device[index].seen = 1;
     if (!ct_op_is_block(e->op))
         ct_readings_note_call(r, l, index, e);

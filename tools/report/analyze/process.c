@@ -353,6 +353,22 @@ static void read_account(struct ct_process_device *d, const struct ct_replay *r,
     ct_live_at_free(&live);
 }
 
+// What is shared, of each device that the process uses and of all others together: memory of other
+// processes lies where they allocated it.
+static void read_shared(struct ct_process *p, const struct ct_sharing *sharing,
+                        const struct ct_replay *r) {
+    struct ct_shared of[CT_DEVICES];
+    ct_sharing_sum(sharing, &r->live, of);
+    p->shared_elsewhere = (struct ct_shared){0};
+    for (int d = 0; d < CT_DEVICES; d++) {
+        struct ct_process_device *used = find_device(p, d);
+        if (used)
+            used->shared = of[d];
+        else
+            ct_shared_add(&p->shared_elsewhere, &of[d]);
+    }
+}
+
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,
                            uint64_t t_ns, uint64_t last) {
     struct ct_replay *r = ct_heap_alloc_zeroed(1, sizeof *r);
@@ -382,8 +398,8 @@ void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_p
             d->split = p->crossing.split; // with what NVML reported soon afterwards
         read_account(d, r, phases);
         d->asleep = ct_live_at_sum_asleep(r, d->ordinal);
-        d->shared = ct_sharing_sum(&sharing, &r->live, d->ordinal);
     }
+    read_shared(p, &sharing, r);
     ct_sharing_free(&sharing);
     ct_replay_free(r);
     free(r);

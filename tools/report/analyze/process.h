@@ -73,7 +73,8 @@ struct ct_process {
     uint64_t first_failure_ns;         // of the first OOM that was not recovered, if there is one
     struct ct_process_device *devices; // by ordinal
     size_t device_count;
-    uint64_t moment_ns; // described by the state
+    struct ct_shared shared_elsewhere; // at the moment, on devices that the process does not use
+    uint64_t moment_ns;                // described by the state
     enum ct_process_knowledge knowledge;
 };
 

@@ -291,8 +291,7 @@ static void add_state(struct ct_gpu *g, const struct ct_process *p, struct ct_pr
     g->untracked += d->untracked;
     g->others += d->split.others;
     g->split_known &= d->untracked_known;
-    g->imported += d->shared.imported_bytes;
-    g->opened += d->shared.opened;
+    g->is_shared |= d->shared.imported || d->shared.opened || d->shared.exported;
 }
 
 // A free that began so shortly before a reading of another process may have been under way.

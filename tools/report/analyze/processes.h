@@ -33,8 +33,7 @@ struct ct_gpu {
     // Bytes of calls that were under way at the reading. It may or may not have had their memory:
     // it is part of the rest, or the rest is unknown.
     uint64_t calls_under_way;
-    uint64_t imported; // mapped memory that another process allocated; not in tracked
-    uint64_t opened;   // allocations of other processes, of unknown size; likewise
+    int is_shared; // a process has memory of another one here, or lends some
 };
 
 enum ct_processes_moment { CT_PROCESSES_OOM, CT_PROCESSES_PEAK, CT_PROCESSES_OWN };

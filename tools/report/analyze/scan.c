@@ -4,6 +4,7 @@
 #include "analyze/scan.h"
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/device_use.h>
 #include <cutrace/model/failures.h>
 #include <cutrace/model/live.h>
 
@@ -425,7 +426,8 @@ static void behind_event(struct ct_scan *s, const struct ct_event *e, int index)
 static void count_event(struct ct_scan *s, const struct ct_event *e, uint64_t number, int index,
                         const struct ct_oom_event *before) {
     const struct ct_scan_request *q = &s->request;
-    s->device[index].seen |= CT_HAS(e, device) || s->end.live.device[index].live_allocations;
+    s->device[index].seen |=
+        ct_event_uses_device(e) || s->end.live.device[index].live_allocations != 0;
     s->events++;
     s->ops[e->op < CT_OPS_END ? e->op : 0]++;
     note_peaks(s, index, e, number);

@@ -46,22 +46,31 @@ static const struct ct_object *memory_of(const struct ct_live *l, const struct c
     return ct_live_find(l, CT_KIND_HANDLE, ct_live_traits(l, o)->link);
 }
 
-struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device) {
-    struct ct_shared sum = {0};
+void ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l,
+                    struct ct_shared to[CT_DEVICES]) {
+    memset(to, 0, CT_DEVICES * sizeof *to);
     for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
         const struct ct_object *o = ct_live_object_at(l, i), *memory = o ? memory_of(l, o) : NULL;
-        if (!memory || ct_device_to_index(memory->device) != device)
+        if (!memory)
             continue;
+        struct ct_shared *sum = &to[ct_device_to_index(memory->device)];
         if (o->kind == CT_KIND_IPC) {
-            sum.opened++;
+            sum->opened++;
         } else if (memory->kind == CT_KIND_HANDLE && is_foreign(l, memory)) {
-            sum.imported += o->kind == CT_KIND_HANDLE;
-            sum.imported_bytes += o->kind == CT_KIND_MAPPING ? o->bytes : 0;
+            sum->imported += o->kind == CT_KIND_HANDLE;
+            sum->imported_bytes += o->kind == CT_KIND_MAPPING ? o->bytes : 0;
         } else if ((o->kind == CT_KIND_ADDRESS || o->kind == CT_KIND_HANDLE) &&
                    was_exported(s, o)) {
-            sum.exported++;
-            sum.exported_bytes += o->bytes;
+            sum->exported++;
+            sum->exported_bytes += o->bytes;
         }
     }
-    return sum;
+}
+
+void ct_shared_add(struct ct_shared *to, const struct ct_shared *more) {
+    to->exported += more->exported;
+    to->exported_bytes += more->exported_bytes;
+    to->opened += more->opened;
+    to->imported += more->imported;
+    to->imported_bytes += more->imported_bytes;
 }

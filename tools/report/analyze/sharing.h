@@ -21,7 +21,9 @@ struct ct_shared {
 void ct_sharing_note_export(struct ct_sharing *s, const struct ct_live *l,
                             const struct ct_event *e);
 void ct_sharing_free(struct ct_sharing *s);
-// Sums what is live on a device (an index).
-struct ct_shared ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l, int device);
+// Sums what is live, by device.
+void ct_sharing_sum(const struct ct_sharing *s, const struct ct_live *l,
+                    struct ct_shared to[CT_DEVICES]);
+void ct_shared_add(struct ct_shared *to, const struct ct_shared *more);
 
 #endif

@@ -45,7 +45,7 @@ struct ct_frag_shown {
     struct ct_replay at_moment;
     struct ct_sharing sharing_at_moment;
     const struct ct_replay *state; // at the moment: that, or the end of the pass
-    const struct ct_sharing *sharing;
+    struct ct_shared shared[CT_DEVICES]; // likewise
 };
 
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
@@ -132,7 +132,6 @@ struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_v
     const struct ct_joint_analysis a = {.self = f, .before = before_event, .end = end_pass};
     f->view = v;
     f->scan = s;
-    f->sharing = &s->sharing;
     if (forms & CT_FRAG_TEXT)
         begin_samples(&f->text, f, TEXT_SAMPLES, v->options->top ? v->options->top : TEXT_REQUESTS);
     if (forms & CT_FRAG_JSON)
@@ -149,13 +148,15 @@ void ct_frag_go_to_moment(struct ct_frag_shown *f) {
         ct_moment_find(f->scan, v->trace, wanted, ct_view_scan_main_device(v, f->scan), v->at_ns);
     if ((o->at_end || o->at.kind != CT_TIME_NONE) && f->moment.kind != wanted)
         ct_terminal_warn("warning: --at: there is no such moment; frag describes another one");
-    if (f->moment.kind == CT_MOMENT_END)
+    if (f->moment.kind == CT_MOMENT_END) {
+        ct_sharing_sum(&f->scan->sharing, &f->state->live, f->shared);
         return;
+    }
     ct_replay_init(&f->at_moment, NULL, NULL);
     f->at_moment.tiles = 1;
     ct_moment_replay(&f->moment, &f->at_moment, &f->sharing_at_moment, v->trace);
     f->state = &f->at_moment;
-    f->sharing = &f->sharing_at_moment;
+    ct_sharing_sum(&f->sharing_at_moment, &f->at_moment.live, f->shared);
 }
 
 static void free_samples(struct samples *h) {
@@ -235,7 +236,7 @@ static void print_mempools(struct ct_view *v, const struct ct_live_totals *m) {
 // Prints memory of this process that others may have opened, and memory of others that is open
 // here.
 static void print_shared(struct ct_view *v, const struct ct_frag_shown *f, int device) {
-    const struct ct_shared m = ct_sharing_sum(f->sharing, &f->state->live, device);
+    const struct ct_shared m = f->shared[device];
     if (m.exported)
         fprintf(v->out,
                 "  shared           %12s  " CT_WRAP_HANG
@@ -255,12 +256,24 @@ static void print_shared(struct ct_view *v, const struct ct_frag_shown *f, int d
                 ct_human_plural(m.imported));
 }
 
-// Prints the shared memory of no known device: an import does not report the device.
-static void print_unknown_device(struct ct_view *v, const struct ct_frag_shown *f) {
-    const struct ct_shared m = ct_sharing_sum(f->sharing, &f->state->live, CT_MAX_DEVICES);
-    if (m.exported || m.opened || m.imported)
-        fprintf(v->out, "%son an unknown device%s\n", v->terminal->bold, v->terminal->reset);
-    print_shared(v, f, CT_MAX_DEVICES);
+static int has_shared(const struct ct_shared *m) {
+    return m->exported || m->opened || m->imported;
+}
+
+// Prints what is shared on devices that this process does not use: memory of other processes. A call
+// may also tell no device.
+static void print_shared_elsewhere(struct ct_view *v, const struct ct_frag_shown *f,
+                                   const struct samples *h) {
+    for (int d = 0; d < CT_DEVICES; d++) {
+        if (h->device[d] >= 0 || !has_shared(&f->shared[d]))
+            continue;
+        if (d == CT_MAX_DEVICES)
+            fprintf(v->out, "%son an unknown device%s\n", v->terminal->bold, v->terminal->reset);
+        else
+            fprintf(v->out, "%s%s%s, where this process has memory of others only\n",
+                    v->terminal->bold, ct_label_device(d).text, v->terminal->reset);
+        print_shared(v, f, d);
+    }
 }
 
 static void print_host(struct ct_view *v, const struct ct_frag_shown *f) {
@@ -380,9 +393,19 @@ static void add_layout(struct ct_json *j, const struct ct_address_layout *f) {
     ct_json_number(j, "small_unused_bytes", small > f->small_bytes ? small - f->small_bytes : 0);
 }
 
-static void add_shared(struct ct_json *j, const struct ct_frag_shown *f, int device) {
-    const struct ct_shared m = ct_sharing_sum(f->sharing, &f->state->live, device);
-    ct_document_add_shared(j, "shared", &m);
+// What is shared on devices that this process does not use; the unknown one is apart.
+static void add_shared_elsewhere(struct ct_json *j, const struct ct_frag_shown *f,
+                                 const struct samples *h) {
+    ct_json_open(j, "shared_elsewhere", '[');
+    for (int d = 0; d < CT_MAX_DEVICES; d++) {
+        if (h->device[d] >= 0 || !has_shared(&f->shared[d]))
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_document_add_device(j, "ordinal", d);
+        ct_document_add_shared(j, "shared", &f->shared[d]);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
 }
 
 static void add_host(struct ct_view *v, struct ct_json *j, const struct ct_frag_shown *f) {
@@ -444,7 +467,7 @@ static void add_device(struct ct_view *v, struct ct_json *j, const struct ct_sca
     add_layout(j, &layout);
     ct_json_close(j, '}');
     add_mempools(j, &now);
-    add_shared(j, h->shown, d);
+    ct_document_add_shared(j, "shared", &h->shown->shared[d]);
     ct_json_open(j, "ooms_despite_free", '[');
     for (size_t k = 0; k < s->incidents.count; k++)
         if (find_despite_free(s, k, d))
@@ -465,8 +488,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
             print_device(v, s, h, d);
     if (!h->devices)
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
-    if (h->device[CT_MAX_DEVICES] < 0)
-        print_unknown_device(v, h->shown);
+    print_shared_elsewhere(v, h->shown, h);
     print_host(v, h->shown);
     if (without_blocks)
         fprintf(v->out, "PyTorch has no blocks: %s\n", without_blocks);
@@ -493,7 +515,8 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
         if (h->device[d] >= 0)
             add_device(v, j, s, h, d);
     ct_json_close(j, ']');
-    add_shared(j, h->shown, CT_MAX_DEVICES);
+    ct_document_add_shared(j, "shared", &h->shown->shared[CT_MAX_DEVICES]);
+    add_shared_elsewhere(j, h->shown, h);
     add_host(v, j, h->shown);
     ct_document_end(j);
 }

@@ -133,6 +133,7 @@ static void add_devices(struct ct_json *j, const struct ct_process *p) {
 static void add_process(struct ct_json *j, const struct ct_processes_shown *s, size_t i) {
     const struct ct_process *p = &s->all.list[i];
     const struct ct_process_shown *shown = &s->traces[i];
+    static const struct ct_shared nothing;
     const int usable = p->is_usable;
     ct_json_open(j, NULL, '{');
     ct_json_text(j, "file", shown->path);
@@ -154,6 +155,11 @@ static void add_process(struct ct_json *j, const struct ct_processes_shown *s, s
     ct_json_number_or_null(j, "incidents_retried", usable, p->incidents.retried);
     add_crossing(j, p, shown);
     add_devices(j, p);
+    if (usable && p->knowledge != CT_PROCESS_UNKNOWN)
+        ct_document_add_shared(j, "shared_elsewhere",
+                               ct_process_holds_nothing(p) ? &nothing : &p->shared_elsewhere);
+    else
+        ct_json_null(j, "shared_elsewhere");
     ct_json_close(j, '}');
 }
 

@@ -328,7 +328,7 @@ static int has_calls_under_way(const struct ct_gpu *g) {
     return g->calls_under_way != 0;
 }
 static int is_shared(const struct ct_gpu *g) {
-    return g->imported || g->opened;
+    return g->is_shared;
 }
 static int has_unknown(const struct ct_gpu *g) {
     return g->unknown != 0;

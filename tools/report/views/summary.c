@@ -201,31 +201,53 @@ static void print_memory(struct ct_summary *s) {
                 ct_label_size(s->v, s->host_registered).text);
 }
 
-// Prints "shared: 2 exported, 64.00 MiB; 1 of other processes open by CUDA IPC", of all devices:
-// an import does not always report its device.
+static int has_imported(const struct ct_shared *m) {
+    return m->imported != 0;
+}
+static int has_opened(const struct ct_shared *m) {
+    return m->opened != 0;
+}
+
+// Prints " on GPU 1, GPU 2": where memory of other processes lies that is on another device than the
+// text's.
+static void print_places(const struct ct_summary *s, int (*has)(const struct ct_shared *m)) {
+    const char *before = " on ";
+    for (int d = 0; d < CT_MAX_DEVICES; d++)
+        if (d != s->device && has(&s->shared[d])) {
+            fprintf(s->v->out, "%s%s", before, ct_label_device(d).text);
+            before = ", ";
+        }
+}
+
+// Prints "shared with other processes at the peak: 64.00 MiB exported in 2 allocations; 66.00 MiB
+// imported in 1 handle on GPU 1; 2 allocations of theirs open by CUDA IPC, of unknown size".
 static void print_shared(struct ct_summary *s) {
     struct ct_view *v = s->v;
-    const struct ct_shared *m = &s->shared;
+    const struct ct_shared m = ct_summary_sum_shared(s);
     const char *before = "";
     if (!ct_summary_has_shared(s))
         return;
     fprintf(v->out, "shared with other processes %s: ", when(s));
-    if (!m->exported && !m->opened && !m->imported)
+    if (!m.exported && !m.opened && !m.imported)
         fputs("nothing, but at other times (see dump)", v->out);
-    if (m->exported) {
-        fprintf(v->out, "%s exported in %s allocation%s", ct_label_size(v, m->exported_bytes).text,
-                ct_human_count(m->exported).text, ct_human_plural(m->exported));
+    if (m.exported) {
+        fprintf(v->out, "%s exported in %s allocation%s", ct_label_size(v, m.exported_bytes).text,
+                ct_human_count(m.exported).text, ct_human_plural(m.exported));
         before = "; ";
     }
-    if (m->imported) {
+    if (m.imported) {
         fprintf(v->out, "%s%s imported in %s handle%s", before,
-                ct_label_size(v, m->imported_bytes).text, ct_human_count(m->imported).text,
-                ct_human_plural(m->imported));
+                ct_label_size(v, m.imported_bytes).text, ct_human_count(m.imported).text,
+                ct_human_plural(m.imported));
+        print_places(s, has_imported);
         before = "; ";
     }
-    if (m->opened)
-        fprintf(v->out, "%s%s allocation%s of theirs open by CUDA IPC, of unknown size", before,
-                ct_human_count(m->opened).text, ct_human_plural(m->opened));
+    if (m.opened) {
+        fprintf(v->out, "%s%s allocation%s of theirs open by CUDA IPC", before,
+                ct_human_count(m.opened).text, ct_human_plural(m.opened));
+        print_places(s, has_opened);
+        fputs(", of unknown size", v->out);
+    }
     putc('\n', v->out);
 }
 

@@ -95,6 +95,7 @@ static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *ke
 
 void ct_summary_print_json(struct ct_summary *s) {
     struct ct_json json = {.out = s->v->out}, *j = &json;
+    const struct ct_shared shared = ct_summary_sum_shared(s);
     const int budget = s->v->options->capacity != 0;
     ct_document_begin(j, s->v);
     ct_document_add_trace(j, s->v, &s->scan);
@@ -108,7 +109,7 @@ void ct_summary_print_json(struct ct_summary *s) {
     ct_json_number(j, "host_bytes", s->scan.end.live.host_bytes);
     ct_json_number(j, "host_bytes_at_moment", s->live.host_bytes);
     ct_json_number(j, "host_registered_bytes_at_moment", s->host_registered);
-    ct_document_add_shared(j, "shared_at_moment", &s->shared);
+    ct_document_add_shared(j, "shared_at_moment", &shared);
     ct_document_add_incidents(j, s->v, &s->scan, s->crossing);
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     add_holdings(j, s, "live_at_peak", s->crossing == NULL);

@@ -20,6 +20,13 @@ int ct_summary_has_shared(const struct ct_summary *s) {
     return ops[CT_OP_EXPORT] || ops[CT_OP_IPC_OPEN] || ops[CT_OP_IMPORT];
 }
 
+struct ct_shared ct_summary_sum_shared(const struct ct_summary *s) {
+    struct ct_shared sum = {0};
+    for (int d = 0; d < CT_DEVICES; d++)
+        ct_shared_add(&sum, &s->shared[d]);
+    return sum;
+}
+
 // Returns how many calls failed on a device, of those that the recorder counts in the coarse
 // history. It does not know incidents.
 static uint64_t count_failed_calls(const struct ct_incidents *n, int device) {
@@ -70,14 +77,7 @@ static void read_moment(struct ct_summary *s) {
         return;
     ct_replay_init(&replay, NULL, NULL);
     ct_moment_replay(&moment, &replay, &sharing, s->v->trace);
-    for (int d = 0; d < CT_DEVICES; d++) {
-        const struct ct_shared m = ct_sharing_sum(&sharing, &replay.live, d);
-        s->shared.exported += m.exported;
-        s->shared.exported_bytes += m.exported_bytes;
-        s->shared.opened += m.opened;
-        s->shared.imported += m.imported;
-        s->shared.imported_bytes += m.imported_bytes;
-    }
+    ct_sharing_sum(&sharing, &replay.live, s->shared);
     s->host_registered = sum_registered(&s->v->trace->definitions, &replay.live);
     ct_replay_free(&replay);
     ct_sharing_free(&sharing);

@@ -24,7 +24,7 @@ struct ct_summary {
     struct ct_account account;            // of these
     struct ct_siblings siblings;          // likewise, of several traces
     struct ct_account at_end[CT_DEVICES]; // for JSON
-    struct ct_shared shared;              // at the same moment, of all devices
+    struct ct_shared shared[CT_DEVICES];  // at the same moment
     uint64_t host_registered;             // likewise: bytes of page-locked host memory
     struct ct_facts facts;
     struct ct_untracked_curve untracked[CT_DEVICES];
@@ -51,6 +51,8 @@ void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companio
 void ct_summary_free(struct ct_summary *s);
 // Whether the trace has calls that share memory with other processes.
 int ct_summary_has_shared(const struct ct_summary *s);
+// What is shared on all devices together.
+struct ct_shared ct_summary_sum_shared(const struct ct_summary *s);
 // How many calls failed in the period whose events were overwritten, on the summary's device.
 uint64_t ct_summary_count_overwritten_ooms(const struct ct_summary *s);
 
