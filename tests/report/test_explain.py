@@ -447,7 +447,7 @@ def no_blocks():
     equal((got["--gpu-memory-utilization"]["to"], got["--max-num-batched-tokens"]["to"]), (None, None))
     check("1.29 GiB" in got["--gpu-memory-utilization"]["text"] and "how large the device is" in got["--gpu-memory-utilization"]["text"])
     got = advice()
-    check("not known" in got["--gpu-memory-utilization"]["text"], got)
+    check("does not say how much is missing" in got["--gpu-memory-utilization"]["text"], got)
     check("does not say" in got["--max-num-batched-tokens"]["text"], got)
 
 

@@ -112,7 +112,7 @@ def every_key_is_documented():
     keys(read("check", cut), "check", found)
     for path in FILES:
         keys(read("diff", path, FILES[0]), "diff", found)
-    several = json.loads(report("--json", *FILES)[1])
+    several = json.loads(report("--json", "--log", text, *FILES)[1])
     equal([d and d["schema"] for d in several], ["cutrace.summary/2"] * len(FILES) + ["cutrace.processes/2"])
     check("`cutrace.processes/2`" in PAGE)
     keys(several[-1], "processes", found)

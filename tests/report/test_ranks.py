@@ -386,6 +386,145 @@ def log_beside():
     check("also possible" in text and "of no process alone" in flat(text), text)
 
 
+# ---- the lines of a log --------------------------------------------------------------------------
+
+def traceback_of(frames, error):
+    """The lines that Python prints of an error in these frames, outermost first."""
+    lines = ["Traceback (most recent call last):"]
+    for name, path, number in frames:
+        lines += ['  File "%s", line %d, in %s' % (path, number, name), "    return self.call()"]
+    return lines + [error]
+
+
+OOM = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %s. GPU 0 has a total capacity of 80.00 GiB of which 9.51 GiB is "
+       "free. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.")
+IN_LOAD = traceback_of([("worker_main", "/x/vllm/v1/executor/multiproc_executor.py", 9), ("load_model", WORKER, 594)], OOM % "12.00 GiB")
+IN_SERVE = traceback_of([("worker_busy_loop", "/x/vllm/v1/executor/multiproc_executor.py", 9), ("execute_model", WORKER, 1334),
+                         ("compute_logits", "/x/vllm/model_executor/models/llama.py", 9)], OOM % "40.00 GiB")
+
+
+def tagged(tag, lines):
+    return ["%sERROR 09-01 10:00:0%d [core.py:7] %s" % (tag, i % 10, line) for i, line in enumerate(lines)]
+
+
+def interleave(a, b):
+    """The lines of both in turn, as two processes write them."""
+    return [line for pair in zip(a, b) for line in pair] + a[len(b):] + b[len(a):]
+
+
+def two(name, **more):
+    """Rank 0 failed while it loaded, and rank 1 while it allocated the cache."""
+    paths = []
+    for i, stack in enumerate((LOAD, CACHE)):
+        rank = Rank(i, Device((0xA0 + i) << 48), **{"device.0.nvml_index": str(i)}, **more).begin(60 + i)
+        paths.append(rank.take(62, 70 * G, stack).read(63).fail(70 + i, 12 * G, stack).note(90).save(name))
+    return paths
+
+
+def log_of(lines, name="tags.txt"):
+    path = os.path.join(FOLDER.name, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+    return "--log=" + path
+
+
+def lines_of_log(document, process):
+    """Numbers of the lines of the log that the verdicts of one process alone rest on."""
+    return {int(n) for v in document["verdicts"] if v["process_indexes"] == [process]
+            for e in v["evidence"] for n in re.findall(r"^(?:the log: )?line (\d+)", e["text"])}
+
+
+def owners(document):
+    return {(part["pid"], part["rank"]): (part["by"], part["process_index"]) for part in document["log_lines"]}
+
+
+@case("each process has the errors of its own lines, although the lines of both alternate; swapped pids swap them")
+def lines_by_pid():
+    paths = two("lines")
+    for first, second, tag in ((1000, 1001, "(Worker_TP%d pid=%d) "), (1001, 1000, "\x1b[0;36m(Worker_TP%d pid=%d)\x1b[0;0m "),
+                               (1000, 1001, "vllm-1  | (EngineCore pid=7) (RayWorkerWrapper %d pid=%d) ")):
+        lines = interleave(tagged(tag % (0, first), IN_LOAD), tagged(tag % (1, second), IN_SERVE))
+        document = together(*paths, log_of(lines))[1]
+        where = {first - 1000: lines.index([x for x in lines if "12.00 GiB" in x][0]) + 1,
+                 second - 1000: lines.index([x for x in lines if "40.00 GiB" in x][0]) + 1}
+        for process, line in where.items():
+            equal(lines_of_log(document, process), {line}, (tag, process, document["verdicts"]))
+        found = {(v["scenario"], tuple(v["process_indexes"])) for v in document["verdicts"]}
+        check(("startup-weights", (first - 1000,)) in found, found)
+        check(("logits", (second - 1000,)) in found, found)
+        equal({k: v for k, v in owners(document).items() if k[0]}, {(1000, None): ("tag", 0), (1001, None): ("tag", 1)})
+        text = flat(text_of(*paths, log_of(lines)))
+        check("log: %d lines of rank" % [x["lines"] for x in document["log_lines"] if x["pid"]][0] in text, text)
+
+
+@case("pids that no trace has: nothing is any process's, and that is said; untagged lines are of all")
+def lines_of_strangers():
+    paths = two("strangers")
+    lines = interleave(tagged("(Worker_TP0 pid=17) ", IN_LOAD), tagged("(Worker_TP1 pid=18) ", IN_SERVE))
+    document = together(*paths, log_of(lines))[1]
+    equal(owners(document), {(None, None): ("no-tag", None), (17, None): ("no-trace", None), (18, None): ("no-trace", None)})
+    text = flat(text_of(*paths, log_of(lines)))
+    check("its tags (pid 17, pid 18) name none of these processes: every line counts for all of them" in text, text)
+    bare = ["ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"]
+    for untagged in (tagged("", bare), bare):  # (a bare one may be the rest of the long line before it)
+        document = together(*paths, log_of(tagged("(Worker pid=1000) ", IN_LOAD) + untagged))[1]
+        (exhausted,) = [v for v in document["verdicts"] if v["scenario"] == "kv-exhaustion"]
+        equal(exhausted["process_indexes"], [])
+    check("the log: " not in " ".join(t for v in document["verdicts"] if v["process_indexes"] == [1] for t in said(v)), document)
+
+
+@case("the same pid on two machines, in two services or of two traces tells nothing apart")
+def lines_of_namesakes():
+    paths = two("namesakes")
+    for one, other in (("(RayWorkerWrapper pid=1000) ", "(RayWorkerWrapper pid=1000, ip=10.0.0.2) "),
+                       ("vllm-1  | (Worker pid=1000) ", "vllm-2  | (Worker pid=1000) "),
+                       ("[pod/a/server] (Worker pid=1000) ", "[pod/b/server] (Worker pid=1000) ")):
+        document = together(*paths, log_of(tagged(one, IN_LOAD) + tagged(other, IN_SERVE)))[1]
+        equal({v for k, v in owners(document).items() if k[0]}, {("ambiguous", None)}, one)
+        equal([lines_of_log(document, i) for i in (0, 1)], [set(), set()], one)
+        text = flat(text_of(*paths, log_of(tagged(one, IN_LOAD) + tagged(other, IN_SERVE))))
+        check("pid 1000 is that of several processes, so its lines count for all" in text or
+              "pid 1000, pid 1000 is that of several processes" in text, text)
+    device = Device(0xA7 << 48)
+    twins = [Rank(i, device, pid=500, host=h, boot=BOOT + i) for i, h in ((0, "cafe"), (1, "beef"))]
+    twins[1].trace.trace_id = 0x77  # else it would be a copy of the first
+    document = together(*[t.begin(60).take(61, 9 * G, LOAD).note(70).save("twins") for t in twins], log_of(tagged("(Worker pid=500) ", IN_LOAD)))[1]
+    equal(owners(document)[(500, None)], ("ambiguous", None))
+
+
+@case("ranks of torchrun; a message that a terminal wrapped is that of the process whose line it goes on from")
+def lines_by_rank():
+    paths = two("by-rank")
+    lines = interleave(["[rank0]: " + x for x in IN_LOAD], ["[rank1]: " + x for x in IN_SERVE])
+    document = together(*paths, log_of(lines))[1]
+    equal({k: v for k, v in owners(document).items() if k[1] is not None}, {(None, 0): ("tag", 0), (None, 1): ("tag", 1)})
+    equal([len(lines_of_log(document, i)) for i in (0, 1)], [1, 1], document["verdicts"])
+    wrapped = []
+    for line in tagged("(Worker_TP1 pid=1001) ", IN_SERVE):
+        wrapped += [line[i:i + 80] for i in range(0, len(line), 80)]
+    document = together(*paths, log_of(wrapped))[1]
+    (logits,) = [v for v in document["verdicts"] if v["scenario"] == "logits"]
+    equal(logits["process_indexes"], [1])
+    check(any("9.51 GiB" in t for t in said(logits)), said(logits))
+
+
+@case("real vLLM: the lines of each worker are those with its pid, and the engine's are of all")
+def lines_of_vllm():
+    for name in ("tensor-parallel", "http-server-tensor-parallel"):
+        log = os.path.join(VLLM, name, "log.txt")
+        with open(log, encoding="utf-8") as f:
+            text = f.read().split("\n")
+        _, document = together(*sorted(glob.glob(os.path.join(VLLM, name, "*.zst"))), "--log=" + log)
+        pids = [p["pid"] for p in document["processes"]]
+        for part in document["log_lines"]:
+            if part["pid"] is not None:
+                want = sum(bool(re.match(r"\(\S+ pid=%d\)" % part["pid"], line)) for line in text)
+                owner = pids.index(part["pid"]) if part["pid"] in pids else None
+                equal((part["lines"], part["process_index"]), (want, owner), (name, part))
+        equal(sum(part["by"] == "tag" for part in document["log_lines"]), 2, document["log_lines"])
+        equal(names(document["verdicts"]), ["none"])
+
+
 # ---- two hosts -----------------------------------------------------------------------------------
 
 def tracked_at(path, t_ns):

@@ -348,7 +348,7 @@ def fragmentation():
     equal(advised(version__torch="2.10.0")[0], [("PYTORCH_ALLOC_CONF", None, "expandable_segments:True")])
     sleeps = {"version.vllm": "0.11.2", "flag.enable-sleep-mode": "true"}
     flags, said = advised(**sleeps)
-    check(not flags and "sleep mode before 0.20 excludes them" in said, said)
+    check(not flags and "sleep mode refuses it before 0.20" in said, said)
     equal(len(advised(**{**sleeps, "version.vllm": "0.33.0"})[0]), 1)
     shown_ = report("explain", save(pool([30 * M, 20 * M, 30 * M], 40 * M)))[1].decode()
     check("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (torch 2.1" in shown_, shown_)
@@ -624,8 +624,8 @@ def shown():
         check(max(map(len, out.splitlines())) <= columns)
         words = re.sub(r"\s+", " ", out)
         check(f"verdict {first['scenario']} (confidence {first['confidence']:.2f}): {first['summary']}" in words, words)
-        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller: "
-              "by 3.00 GiB, up to 4 % of 80.00 GiB" in words, words)
+        check("change --gpu-memory-utilization 0.95 -> 0.91 (vLLM 0.1 and later): make the KV cache smaller "
+              "by 3.00 GiB, at most 0.04 of 80.00 GiB" in words, words)
     quiet = report("summary", save([{"ptr": G, "bytes": G}]))[1].decode()
     check("  verdict  " not in quiet, quiet)
 

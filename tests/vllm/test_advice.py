@@ -177,7 +177,7 @@ def judge_value(row, shown, advice):
 
 def judge_given_back(row, first):
     """Advice without a setting: to wake up only when what took the place was given back. Without that it fails."""
-    check(any("given back" in a["text"] for a in first["advice"]), first["advice"])
+    check(any("wake_up" in a["text"] for a in first["advice"]), first["advice"])
     at = [name for name, _ in row.steps].index("wake_up")
     for steps, want in ((row.steps, False), ([*row.steps[:at], ["give_back", {}], *row.steps[at:]], True)):
         run = BED.serve(f"advice-{row.name}", dataclasses.replace(row, steps=steps))

@@ -34,12 +34,13 @@ int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_
 void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *variable,
                                 const char *from) {
     if (is_on) {
-        (void)ct_verdict_add_advice(v, "segments that grow (expandable_segments) are on already: "
-                                       "take the blocks that stay before those that go");
+        (void)ct_verdict_add_advice(v, "expandable_segments are on already: allocate what stays "
+                                       "before what is freed again");
         return;
     }
-    ct_advice_set(ct_verdict_add_advice(v, "let segments grow in place of being fixed; not "
-                                           "together with sleep mode before vLLM 0.20"),
+    ct_advice_set(ct_verdict_add_advice(v,
+                                        "lets PyTorch enlarge a segment where no free block is "
+                                        "large enough; vLLM's sleep mode refuses it before 0.20"),
                   variable, from, "expandable_segments:True",
                   "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
 }
@@ -55,11 +56,10 @@ void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const ch
 void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const char *from,
                              int64_t ranks) {
     ct_plain_advice_ranks(v, server, from, ranks,
-                          "spread the weights over more GPUs: each then holds that much less; "
-                          "whether so many are enough is not known, because not all weights were "
-                          "loaded");
+                          "spread the weights over more GPUs; how many are enough is not known, "
+                          "because loading failed before it had asked for all weights");
     (void)ct_plain_advice_option(v, server, CT_OPTION_QUANTIZATION, NULL, NULL,
-                                 "or load weights of fewer bits; no setting of the budget makes "
+                                 "or load quantized weights; no smaller budget or KV cache makes "
                                  "room for weights");
     ct_plain_advice_add(v, server);
 }
@@ -68,5 +68,5 @@ void ct_plain_advice_repack(struct ct_verdict *v, enum ct_server server, const c
                             int64_t ranks) {
     ct_plain_advice_ranks(v, server, from, ranks,
                           "spread the weights over more GPUs: the conversion holds a layer twice, "
-                          "and no setting of the budget changes that");
+                          "which no smaller budget or KV cache changes");
 }

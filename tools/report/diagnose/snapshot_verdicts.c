@@ -92,21 +92,21 @@ static const struct {
     const char *flag, *versions, *text;
 } of_vllm[] = {
     {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", "vLLM 0.1 and later",
-     "spread the weights over more GPUs, or load weights of fewer bits"},
+     "raise it, to spread the weights over more GPUs, or load quantized weights"},
     {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.1 and later",
-     "a profile run of fewer tokens takes less in proportion"},
+     "lower it: the profile run takes memory in proportion to it"},
     {CT_SCENARIO_MULTIMODAL, "--limit-mm-per-prompt", "vLLM 0.5 and later",
-     "the profile run assumes the largest items, and as many as are allowed"},
+     "lower it: the profile run takes as many items as are allowed, of the largest size"},
     {CT_SCENARIO_STARTUP_KV_POOL, "--gpu-memory-utilization", "vLLM 0.1 and later",
-     "a smaller budget makes a smaller KV cache"},
+     "lower it: a smaller budget makes a smaller KV cache"},
     {CT_SCENARIO_GRAPH_CAPTURE, "--gpu-memory-utilization", "vLLM 0.1 and later",
-     "a smaller budget leaves more outside of the KV cache"},
+     "lower it: a smaller budget leaves more outside of the KV cache"},
     {CT_SCENARIO_WARMUP, "--max-num-seqs", "vLLM 0.1 and later",
-     "the sampler's buffers have a row for each sequence"},
+     "lower it: the sampler's buffers have a row for each request"},
     {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.1 and later",
-     "a step of fewer tokens takes less in proportion"},
+     "lower it: a step takes memory in proportion to it"},
     {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.1 and later",
-     "logits have a row for each token that is asked for"},
+     "lower it: logits have a row for each token whose log-probability is asked for"},
 };
 
 static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) {
@@ -118,8 +118,8 @@ static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) 
             continue;
         struct ct_advice *a =
             missing ? ct_verdict_add_advice(v,
-                                            "%s; %s - %s = %s were missing. The value that it has "
-                                            "now is not in a snapshot: the server's log names it",
+                                            "%s; %s - %s = %s was missing. A snapshot does not "
+                                            "have its value: the server's log does",
                                             of_vllm[i].text,
                                             size(ct_snapshot_segment_bytes(c->oom->bytes)).text,
                                             size(c->oom->address).text, size(missing).text)
@@ -141,7 +141,7 @@ static int judge_impossible(const struct ct_snapshot_case *c, struct ct_verdicts
         return 0;
     struct ct_verdict *v = add(c, l, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.85,
                                "more was asked for at once than any device has");
-    (void)ct_verdict_add_advice(v, "no setting of memory helps: the shape is wrong");
+    (void)ct_verdict_add_advice(v, "no setting helps: look at the call site of the request");
     return 1;
 }
 

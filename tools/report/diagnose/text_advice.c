@@ -66,24 +66,24 @@ static const char *or_before(const struct ct_verdict *v) {
     return v->advice_count ? "or " : "";
 }
 
-// Advice for which the text does not have all figures: says which it lacks.
+// Advice for which the text does not have all figures: says which it lacks. `capacity`: 0: that.
 static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing, const char *why,
-                                           int lacks_capacity) {
+                                           int64_t capacity) {
     const char * or = or_before(v), *how = missing < 0 ? "raise" : "lower";
     const int64_t bytes = missing < 0 ? -missing : missing;
     if (!missing || missing == CT_TEXT_MORE)
-        return ct_verdict_add_advice(v,
-                                     "%s%s it: %s; by how much is not known, because the text does "
-                                     "not say how many bytes are missing",
+        return ct_verdict_add_advice(v, "%s%s it, to %s; the text does not say how much is missing",
                                      or, how, why);
-    if (!lacks_capacity)
-        return ct_verdict_add_advice(v, "%s%s it by %s: %s; the text does not say what it is now",
-                                     or, how, size(bytes).text, why);
+    if (capacity)
+        return ct_verdict_add_advice(
+            v, "%s%s it by %.2f, to %s: %s of %s is missing; the text does not say what it is now",
+            or, how, (double)hundredths(bytes, capacity) / 100, why, size(bytes).text,
+            size(capacity).text);
     return ct_verdict_add_advice(
         v,
-        "%s%s it by %s: %s; the text does not say how large the device is (of 24 GiB that is "
-        "%.2f, of 80 GiB %.2f)",
-        or, how, size(bytes).text, why, (double)hundredths(bytes, 24 * GIB) / 100,
+        "%s%s it, to %s: %s is missing (%.2f of a device of 24 GiB, %.2f of 80 GiB; the text does "
+        "not say how large the device is)",
+        or, how, why, size(bytes).text, (double)hundredths(bytes, 24 * GIB) / 100,
         (double)hundredths(bytes, 80 * GIB) / 100);
 }
 
@@ -110,7 +110,7 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
         (void)snprintf(from, sizeof from, "%.2f", (double)share / MILLION);
     if (!share || !total || !missing || missing == CT_TEXT_MORE || missing > total ||
         missing < -total) {
-        struct ct_advice *a = add_without_value(v, missing, why, !total);
+        struct ct_advice *a = add_without_value(v, missing, why, total);
         ct_advice_set(a, o->name, from, NULL, o->versions);
         return;
     }
@@ -120,14 +120,14 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
     const int64_t moved = missing < 0 ? share + cents * CENT : share - cents * CENT;
     if (moved <= 0 || moved > 98 * CENT) {
         (void)ct_verdict_add_advice(
-            v, "%s alone does not help: %s is %" PRId64 " hundredths of %s, and it is %s", o->name,
-            size(bytes).text, cents, size(total).text, from);
+            v, "%s alone does not help: it is %s, and %s of %s would take %.2f", o->name, from,
+            size(bytes).text, size(total).text, (double)cents / 100);
         return;
     }
     (void)snprintf(to, sizeof to, "%.2f", (double)moved / MILLION);
-    struct ct_advice *a = ct_verdict_add_advice(
-        v, "%s%s: %s is at most %" PRId64 " hundredth%s of %s", or_before(v), why, size(bytes).text,
-        cents, ct_human_plural((uint64_t)cents), size(total).text);
+    struct ct_advice *a =
+        ct_verdict_add_advice(v, "%s%s: %s is missing, at most %.2f of %s", or_before(v), why,
+                              size(bytes).text, (double)cents / 100, size(total).text);
     ct_advice_set(a, o->name, from, to, o->versions);
 }
 
@@ -143,14 +143,14 @@ void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdic
     if (share && total && missing <= total)
         a = ct_verdict_add_advice(
             v,
-            "raise it to at least %.2f: %s is missing before the first block; what one request of "
-            "max_model_len takes beyond that is not known",
+            "raise it to at least %.2f: %s is missing before the first block of the KV cache fits; "
+            "what one request of max_model_len needs beyond that is not known",
             (double)(share + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
     else
         a = add_without_value(v, -missing,
-                              "so much is missing before the first block, and what one request of "
-                              "max_model_len takes beyond that is not known",
-                              !total);
+                              "fit the first block of the KV cache (what one request of "
+                              "max_model_len needs beyond that is not known)",
+                              total);
     ct_advice_set(a, o->name, from, NULL, o->versions);
 }
 
@@ -191,7 +191,7 @@ void ct_text_advice_requests(const struct ct_text_facts *f, struct ct_verdict *v
     int64_t number;
     const char *from = find_option(f, CT_OPTION_REQUESTS, &number);
     (void)ct_plain_advice_option(v, ct_server_of_text(f), CT_OPTION_REQUESTS, from, NULL,
-                                 "or let fewer requests run at once");
+                                 "or lower it, so that fewer requests run at once");
 }
 
 // Advice to lower the tokens of a step, with which its buffers grow.
@@ -204,8 +204,8 @@ static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
     char to[24], why[200] = "lower it: the failed buffer grows with it";
     if (fits)
         (void)snprintf(why, sizeof why,
-                       "%s of %s was free, and the failed buffer grows with it; what the rest of "
-                       "the step takes is not known",
+                       "the failed buffer grows with it, and %s of its %s was free; the "
+                       "step's later buffers may need a lower value",
                        size(oom->values[CT_TEXT_FREE].value).text,
                        size(oom->values[CT_TEXT_TRIED].value).text);
     (void)snprintf(to, sizeof to, "%" PRId64, fits);
@@ -230,8 +230,8 @@ static void advise_smaller_cache(const struct ct_text_facts *f, struct ct_verdic
         ct_text_advice_budget(f, v, missing_of(oom), why);
         return;
     }
-    ct_advice_set(ct_verdict_add_advice(v, "leave it out: vLLM then measures what fits; as it is "
-                                           "set, it is taken without a look at what is free"),
+    ct_advice_set(ct_verdict_add_advice(v, "remove it: vLLM then measures how much is left for the "
+                                           "KV cache; with it, vLLM takes this size unmeasured"),
                   "--kv-cache-memory-bytes", bytes, NULL, "vLLM 0.10.2 and later");
 }
 
@@ -247,14 +247,15 @@ static void advise_graphs(const struct ct_text_facts *f, struct ct_verdict *v,
     advise_smaller_cache(
         f, v, oom,
         server == CT_SERVER_VLLM
-            ? "leave more for graphs, which vLLM estimates from 0.21 on and leaves "
-              "out of the budget before"
+            ? "leave more for graphs, which vLLM counts in its budget from 0.21 on (an estimate)"
             : "leave more for graphs");
     (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, from, NULL,
-                                 "or lower it: fewer and smaller graphs are captured");
+                                 "or lower it, so that fewer and smaller graphs are captured");
     (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
                                  "or do without graphs, which is slower");
 }
+
+#define ROWS "the sampler's buffers have a row for each request (requests x vocabulary x 4 to 12 B)"
 
 // (the message is vLLM's)
 static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
@@ -269,8 +270,7 @@ static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
             (void)snprintf(to, sizeof to, "%" PRId64, fits);
     }
     (void)ct_plain_advice_option(v, CT_SERVER_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
-                                 "the sampler's buffers have a row for each of them: sequences x "
-                                 "vocabulary x 4 to 12 B");
+                                 *to ? ROWS : "lower it: " ROWS);
 }
 
 static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
@@ -289,7 +289,7 @@ static void advise_serving(const struct ct_text_facts *f, struct ct_verdict *v,
         return;
     }
     advise_tokens(f, v, oom);
-    advise_smaller_cache(f, v, oom, "give the KV cache less");
+    advise_smaller_cache(f, v, oom, "make the KV cache smaller");
 }
 
 void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,

@@ -90,7 +90,7 @@ static void add_shares(const struct ct_text_facts *f, struct ct_verdict *v) {
                                   size(loaded->values[CT_TEXT_WEIGHTS].value).text);
     if (kv && kv->values[CT_TEXT_KV].value < 0)
         (void)ct_verdict_add_text(
-            v, "line %" PRIu64 ": the budget was used up before the cache, and by %s too small",
+            v, "line %" PRIu64 ": the budget was %s too small for what comes before the KV cache",
             kv->line, size(-kv->values[CT_TEXT_KV].value).text);
 }
 
@@ -110,14 +110,16 @@ static void advise_profile(const struct ct_text_facts *f, const struct ct_text_s
     }
     if (*to)
         a = ct_verdict_add_advice(v,
-                                  "or let the profile run take less: %" PRId64 " tokens took %s "
-                                  "(line %" PRIu64 "), and %s less are in proportion %s tokens",
+                                  "or lower it, so that the profile run takes less: %" PRId64
+                                  " tokens took %s (line %" PRIu64 "), and %s less is in "
+                                  "proportion %s tokens",
                                   tokens, size(took).text, s->activation.line, size(missing).text,
                                   to);
     else
-        a = ct_verdict_add_advice(v, "or let the profile run take less; %s",
-                                  s->activation.known ? "what it took is less than what is missing"
-                                                      : "the text does not say what it took");
+        a = ct_verdict_add_advice(v, "or lower it, so that the profile run takes less; %s",
+                                  s->activation.known
+                                      ? "all that it took is less than what is missing"
+                                      : "the text does not say what it took");
     ct_advice_set(a, flag, from, to, versions);
 }
 
@@ -137,7 +139,8 @@ static void judge_no_blocks(const struct ct_text_facts *f, const struct ct_text_
     if (is_known)
         ct_text_advice_least_budget(f, v, -left);
     else
-        ct_text_advice_budget(f, v, CT_TEXT_MORE, "weights and activations use all of it");
+        ct_text_advice_budget(f, v, CT_TEXT_MORE,
+                              "leave memory for the KV cache beside weights and activations");
     advise_profile(f, &s, is_known ? -left : 0, v);
 }
 
@@ -160,7 +163,8 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
         (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_MAX_LEN].value);
     if (known(e, fits) && e->values[fits].value > 0)
         (void)snprintf(to, sizeof to, "%" PRId64, e->values[fits].value);
-    ct_advice_set(ct_verdict_add_advice(v, "%s", *to ? "so many tokens fit" : "lower it"),
+    ct_advice_set(ct_verdict_add_advice(
+                      v, "%s", *to ? "the KV cache has room for that many tokens" : "lower it"),
                   "--max-model-len", from, to, "vLLM 0.1 and later");
     if (known(e, CT_TEXT_NEEDED) && known(e, CT_TEXT_KV) &&
         e->values[CT_TEXT_NEEDED].value > e->values[CT_TEXT_KV].value &&
@@ -168,18 +172,19 @@ static void judge_max_len(const struct ct_text_facts *f, const struct ct_text_fa
         ct_text_advice_budget(f, v,
                               e->values[CT_TEXT_KV].value - e->values[CT_TEXT_NEEDED].value -
                                   e->values[CT_TEXT_NEEDED].step,
-                              "give the cache what one such request needs");
+                              "give the KV cache what one such request needs");
 }
 
 static void judge_mamba(const struct ct_text_fact *e, struct ct_verdicts *l) {
     char from[24], to[24];
-    struct ct_verdict *v = add(l, CT_SCENARIO_KV_EXHAUSTION, 0.93, e,
-                               "there are fewer blocks for Mamba's state than sequences");
+    struct ct_verdict *v =
+        add(l, CT_SCENARIO_KV_EXHAUSTION, 0.93, e,
+            "there are fewer blocks for Mamba's state than max_num_seqs requests need");
     add_line(v, e);
     (void)snprintf(from, sizeof from, "%" PRId64, e->values[CT_TEXT_SEQS].value);
     (void)snprintf(to, sizeof to, "%" PRId64, e->values[CT_TEXT_BLOCKS].value);
-    ct_advice_set(ct_verdict_add_advice(v, "each sequence needs a block"), "--max-num-seqs", from,
-                  to, "vLLM 0.1 and later");
+    ct_advice_set(ct_verdict_add_advice(v, "each request needs a block of its own"),
+                  "--max-num-seqs", from, to, "vLLM 0.1 and later");
 }
 
 static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fact *e,
@@ -193,7 +198,7 @@ static void judge_sglang(const struct ct_text_facts *f, const struct ct_text_fac
             e->line, e->values[CT_TEXT_SEQS].value, e->values[CT_TEXT_TOKENS].value);
     else
         add_line(v, e);
-    ct_advice_set(ct_verdict_add_advice(v, "raise it: a larger share becomes KV cache"),
+    ct_advice_set(ct_verdict_add_advice(v, "raise it, to give the KV cache more memory"),
                   "--mem-fraction-static",
                   ct_text_advice_setting(f, CT_TEXT_FLAG_MEM_FRACTION_STATIC), NULL, "SGLang");
     ct_text_advice_requests(f, v);
@@ -226,7 +231,7 @@ static void judge_less_free(const struct ct_text_facts *f, const struct ct_text_
         if (co_tenant)
             ct_text_advice_add(f, v, NULL);
         ct_text_advice_budget(f, v, e->values[CT_TEXT_DESIRED].value - free,
-                              "lower the budget to what was free");
+                              "want no more than was free");
     }
 }
 
@@ -257,9 +262,9 @@ static const struct {
     const char *flag, *from, *versions, *text;
 } advice_of[] = {
     {CT_TEXT_KIND_WORKSPACE_SMALL, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL,
-     "vLLM 0.11 and later", "raise it: it is a fixed size"},
+     "vLLM 0.11 and later", "raise it: the workspace does not grow by itself"},
     {CT_TEXT_KIND_POOL_EXPANDABLE, "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True",
-     "torch 2.1 and later", "leave expandable_segments out of it"},
+     "torch 2.1 and later", "remove expandable_segments from it"},
 };
 
 static void add_advice(const struct ct_text_facts *f, const struct ct_text_fact *e,
@@ -306,7 +311,7 @@ static void judge_by_row(const struct ct_text_facts *f, const struct ct_text_fac
 static void judge_other(const struct ct_text_fact *e, struct ct_verdicts *l) {
     struct ct_verdict *v = ct_verdicts_add(
         l, CT_SCENARIO_NONE, 0.6, -1, "the text has an error, but none of memory that ran out");
-    (void)ct_verdict_add_text(v, "line %" PRIu64 ": an error of another kind", e->line);
+    (void)ct_verdict_add_text(v, "line %" PRIu64 ": an error that is not about memory", e->line);
 }
 
 void ct_text_errors_judge(const struct ct_text_facts *f, const struct ct_text_fact *error,
@@ -345,7 +350,8 @@ void ct_text_errors_judge_wrapper(const struct ct_text_fact *wrapper, struct ct_
         add(l, CT_SCENARIO_INCOMPLETE, 0.8, wrapper,
             killed ? "a process was ended by a signal; the text does not say by whom"
                    : "this is how the failure was reported, not the failure");
-    (void)ct_verdict_add_text(v, "line %" PRIu64 ": the last line of a wrapper", wrapper->line);
+    (void)ct_verdict_add_text(
+        v, "line %" PRIu64 ": it reports that another process failed, not why", wrapper->line);
     if (killed)
         (void)ct_verdict_add_advice(v,
                                     "look into the kernel's log for \"Out of memory: Killed "

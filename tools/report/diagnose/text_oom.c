@@ -290,10 +290,10 @@ static int judge_plan(const struct judged *j) {
         add(j, CT_SCENARIO_LEAK, j->phase.by_traceback ? 0.45 : 0.6,
             "PyTorch held more than vLLM had planned for weights, activations and "
             "KV cache together");
-    (void)ct_verdict_add_text(v, "planned were %s; %s more was held", size(planned).text,
+    (void)ct_verdict_add_text(v, "vLLM had planned %s; PyTorch held %s more", size(planned).text,
                               size(j->n.allocated - planned).text);
-    (void)ct_verdict_add_advice(v, "find out who holds it: a trace has the call sites that only "
-                                   "grow (cutrace-report top)");
+    (void)ct_verdict_add_advice(v, "record a trace: cutrace-report leaks names the call sites that "
+                                   "only grow");
     ct_verdict_set_refuted_by(v, "a step that alone takes that much, in a trace");
     return 1;
 }

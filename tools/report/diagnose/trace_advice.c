@@ -108,54 +108,74 @@ uint64_t ct_trace_advice_need(const struct ct_judged *j) {
 
 // ---- the size of the KV cache ------------------------------------------------------------------
 
-// vLLM rounds what it is given down to whole blocks of all layers.
+// vLLM rounds what it is given down to whole blocks of all layers. `purpose`: as of
+// ct_trace_advice_leave.
 static void lower_kv_bytes(const struct ct_setting *s, struct ct_verdict *v, uint64_t bytes,
-                           const char *why) {
+                           const char *purpose) {
     const uint64_t now = (uint64_t)s->number / MILLION;
     char to[24] = "";
     if (s->number > 0 && now > bytes)
         (void)snprintf(to, sizeof to, "%" PRIu64, (now - bytes) / (16 * MIB) * (16 * MIB));
     struct ct_advice *a = ct_verdict_add_advice(
-        v, "%s: by %s; without this flag vLLM measures what fits", why, size(bytes).text);
+        v, "%smake the KV cache smaller by %s%s; without this flag vLLM measures what fits",
+        v->advice_count ? "or " : "", size(bytes).text, purpose);
     ct_advice_set(a, "--kv-cache-memory-bytes", s->text, to, "vLLM 0.10.2 and later");
 }
 
 // Where the command line is not known, the size of the cache may be set, and the share unused.
-static const char *find_other_flag(const struct ct_judged *j, const struct ct_setting *share) {
-    return find_server(j) == CT_SERVER_VLLM && share->source == CT_SETTING_UNKNOWN &&
-                   !ct_facts_has_all_flags(j->c->facts)
-               ? "; if --kv-cache-memory-bytes is set, that instead"
-               : "";
+static int may_be_unused(const struct ct_judged *j) {
+    return find_server(j) == CT_SERVER_VLLM && !ct_facts_has_all_flags(j->c->facts);
+}
+
+// Advice of a share whose new value is not known: by how much it has to be less.
+static struct ct_advice *add_difference(const struct ct_judged *j, struct ct_verdict *v,
+                                        int64_t cents, uint64_t bytes, const char *purpose,
+                                        int is_set) {
+    const char * or = v->advice_count ? "or " : "";
+    const char *unknown = is_set ? "" : "; what it is now is not known";
+    const struct ct_human_text capacity = size(j->c->capacity), less = size(bytes);
+    if (!cents)
+        return ct_verdict_add_advice(v, "%slower it, to make the KV cache smaller by %s%s%s", or,
+                                     less.text, purpose, unknown);
+    if (!is_set && may_be_unused(j))
+        return ct_verdict_add_advice(
+            v,
+            "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s; if "
+            "--kv-cache-memory-bytes is set, lower that one by %s instead",
+            or, (double)cents / 100, less.text, capacity.text, purpose, unknown, less.text);
+    return ct_verdict_add_advice(
+        v, "%slower it by %.2f, to make the KV cache smaller by %s (of a device of %s)%s%s", or,
+        (double)cents / 100, less.text, capacity.text, purpose, unknown);
 }
 
 static void lower_share(const struct ct_judged *j, struct ct_verdict *v,
-                        const struct ct_server_option *o, uint64_t bytes, const char *why) {
+                        const struct ct_server_option *o, uint64_t bytes, const char *purpose) {
     const struct ct_setting s = find_setting(j, o->flag);
     const uint64_t capacity = j->c->capacity;
     const int64_t cents = capacity ? (int64_t)((bytes * 100 + capacity - 1) / capacity) : 0;
     const int64_t lowered = s.number / (MILLION / 100) - cents;
-    const char *other = find_other_flag(j, &s);
     char to[24] = "";
     if (s.number > 0 && s.number <= MILLION && cents && lowered > 0)
         (void)snprintf(to, sizeof to, "%.2f", (double)lowered / 100);
     struct ct_advice *a =
-        cents ? ct_verdict_add_advice(v, "%s: by %s, up to %" PRId64 " %% of %s%s", why,
-                                      size(bytes).text, cents, size(capacity).text, other)
-              : ct_verdict_add_advice(v, "%s: by %s%s", why, size(bytes).text, other);
+        *to ? ct_verdict_add_advice(v, "%smake the KV cache smaller by %s, at most %.2f of %s%s",
+                                    v->advice_count ? "or " : "", size(bytes).text,
+                                    (double)cents / 100, size(capacity).text, purpose)
+            : add_difference(j, v, cents, bytes, purpose, s.source != CT_SETTING_UNKNOWN);
     ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }
 
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
-                           const char *why) {
+                           const char *purpose) {
     const enum ct_server server = find_server(j);
     const struct ct_server_option *o = ct_server_option_find(server, CT_OPTION_BUDGET);
     const struct ct_setting kv = find_setting(j, CT_TEXT_FLAG_KV_CACHE_MEMORY_BYTES);
     if (!o || !bytes)
         return;
     if (server == CT_SERVER_VLLM && kv.source != CT_SETTING_UNKNOWN)
-        lower_kv_bytes(&kv, v, bytes, why);
+        lower_kv_bytes(&kv, v, bytes, purpose);
     else
-        lower_share(j, v, o, bytes, why);
+        lower_share(j, v, o, bytes, purpose);
 }
 
 // ---- settings of which a request has a row each ------------------------------------------------
@@ -169,14 +189,22 @@ static int64_t scale(const struct ct_judged *j, int64_t now, int64_t step) {
     return (int64_t)((__int128)now * (__int128)free / (__int128)asked) / step * step;
 }
 
+// How advice on such a setting begins: the values say what to do, if the new one is known.
+static const char *begin_lower(const struct ct_verdict *v, const char *to) {
+    if (*to)
+        return v->advice_count ? "or: " : "";
+    return v->advice_count ? "or lower it: " : "lower it: ";
+}
+
 static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_option_role role,
                        int64_t step, const char *why) {
     const struct ct_setting s = find_option(j, role);
     const int64_t lowered = scale(j, s.number / MILLION, step);
-    char to[24] = "";
+    char to[24] = "", text[200];
     if (lowered)
         (void)snprintf(to, sizeof to, "%" PRId64, lowered);
-    (void)ct_plain_advice_option(v, find_server(j), role, text_of(&s), to, why);
+    (void)snprintf(text, sizeof text, "%s%s", begin_lower(v, to), why);
+    (void)ct_plain_advice_option(v, find_server(j), role, text_of(&s), to, text);
 }
 
 // Sets what a step of the largest size takes: of the profile run, where that came to its end.
@@ -207,13 +235,15 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
         if (fits >= STEP)
             (void)snprintf(to, sizeof to, "%" PRId64, fits / STEP * STEP);
     }
+    const char *begin = begin_lower(v, to);
     struct ct_advice *a =
-        is_known ? ct_verdict_add_advice(v, "%s: the largest takes about %s, and %s can be had",
-                                         why, size(step).text, size(room).text)
-                 : ct_verdict_add_advice(v,
-                                         "%s (an estimate: what the rest of the failed step takes "
-                                         "is not known)",
-                                         why);
+        is_known
+            ? ct_verdict_add_advice(v, "%s%s: the largest takes about %s, and %s is left for it",
+                                    begin, why, size(step).text, size(room).text)
+            : ct_verdict_add_advice(v, "%s%s%s", begin, why,
+                                    *to ? "; the value is an estimate, because the step "
+                                          "failed before it had asked for all of its buffers"
+                                        : "");
     ct_advice_set(a, o->name, text_of(&s), to, o->versions);
 }
 
@@ -233,28 +263,26 @@ static void advise_graphs(const struct ct_judged *j, struct ct_verdict *v) {
     const struct ct_setting sizes = find_option(j, CT_OPTION_GRAPH_SIZES);
     ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
                           find_graph_count(j->c->facts)
-                              ? "make the KV cache smaller, for all graphs"
-                              : "make the KV cache smaller, for graphs (how many more there are is "
-                                "not known)");
+                              ? ", so that all graphs fit"
+                              : ", so that this graph fits (how many more come is not known)");
     (void)ct_plain_advice_option(v, server, CT_OPTION_GRAPH_SIZES, text_of(&sizes), NULL,
-                                 "or lower it: fewer and smaller graphs are captured");
+                                 "or lower it, so that fewer and smaller graphs are captured");
     (void)ct_plain_advice_option(v, server, CT_OPTION_NO_GRAPHS, NULL, NULL,
                                  "or do without graphs, which is slower");
     ct_plain_advice_add(v, server);
 }
 
 static void advise_warmup(const struct ct_judged *j, struct ct_verdict *v) {
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j),
-                          "make the KV cache smaller, for the warm-up");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), ", so that the warm-up fits");
     if (j->phase == CT_PHASE_WARMUP_SAMPLER || j->component == CT_COMPONENT_LOGITS)
         lower_rows(j, v, CT_OPTION_REQUESTS, 8,
-                   "or let fewer requests run at once: the sampler's buffers have a row for each");
+                   "the sampler's buffers have a row for each request");
     ct_plain_advice_add(v, find_server(j));
 }
 
 static void advise_serving(const struct ct_judged *j, struct ct_verdict *v) {
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
-    advise_tokens(j, v, "or let a step have fewer tokens");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
+    advise_tokens(j, v, "a step takes memory in proportion to it");
     if (v->scenario != CT_SCENARIO_SPECULATIVE) // (its row is the cache, too)
         ct_plain_advice_add(v, find_server(j));
 }
@@ -278,15 +306,17 @@ void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict 
     const char *name, *value = find_alloc_conf(j->c->facts, &name);
     char from[100] = "";
     if (excludes_expandable(j->c->facts)) {
-        (void)ct_verdict_add_advice(v, "segments that grow would leave no such blocks, but vLLM's "
-                                       "sleep mode before 0.20 excludes them; cutrace-report frag "
-                                       "shows who holds each segment open");
+        (void)ct_verdict_add_advice(v, "expandable_segments would help, but vLLM's sleep mode "
+                                       "refuses it before 0.20; cutrace-report frag shows which "
+                                       "blocks keep segments from being given back");
         return;
     }
     if (value)
         ct_utf8_sanitize(from, sizeof from, value, strlen(value));
     ct_plain_advice_expandable(v, strstr(from, "expandable_segments:True") != NULL, name, from);
-    (void)ct_verdict_add_advice(v, "cutrace-report frag shows who holds each segment open");
+    (void)ct_verdict_add_advice(v,
+                                "cutrace-report frag shows which blocks keep segments from being "
+                                "given back");
 }
 
 void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
@@ -296,10 +326,12 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         advise_weights(j, v);
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
-        advise_tokens(j, v, "let a step have fewer tokens, whatever the utilization");
+        advise_tokens(j, v,
+                      "the profile run takes memory in proportion to it, before there is a KV "
+                      "cache that a lower budget could make smaller");
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
-        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
+        ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
         break;
     case CT_SCENARIO_GRAPH_CAPTURE:
         advise_graphs(j, v);

@@ -22,6 +22,7 @@ static int judge_no_device_memory(const struct ct_judged *j) {
             ct_judged_add(j, CT_SCENARIO_HOST_PINNED, 0.9,
                           "page-locked memory of the host was refused, not memory of the GPU");
         ct_judged_add_phase(j, v);
+        ct_trace_advice_add(j, v);
         ct_verdict_set_refuted_by(v, "host memory that was free, and a limit (ulimit -l) above it");
         return 1;
     }
@@ -38,7 +39,7 @@ static int judge_impossible(const struct ct_judged *j) {
     struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_IMPOSSIBLE_REQUEST, 0.92,
                                          "one request for more than the device has");
     ct_judged_add_phase(j, v);
-    (void)ct_verdict_add_advice(v, "no setting helps; look at the call site of the request");
+    (void)ct_verdict_add_advice(v, "no setting helps: look at the call site of the request");
     return 1;
 }
 
@@ -104,7 +105,7 @@ static int judge_others(const struct ct_judged *j) {
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     (void)ct_verdict_add_advice(v,
                                 "end the other process; nvidia-smi lists the processes of a GPU");
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "or make the KV cache smaller");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     ct_verdict_set_refuted_by(v, "a trace of the other process that shows it to be a rank of the "
                                  "same job");
     return 1;
@@ -191,7 +192,7 @@ static int judge_budget(const struct ct_judged *j) {
     if (by_own)
         ct_judged_add_bytes(j, v, own, "allocated by code outside of the server");
     ct_judged_add_kv_cache(j, v);
-    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "make the KV cache smaller");
+    ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");
     ct_verdict_set_refuted_by(v, "the same request failing without that memory");
     return 1;
 }

@@ -10,27 +10,40 @@
 #include "text/clean.h"
 
 enum {
-    PART = 1 << 15,    // the longest part of a line that is cleaned at once
-    WINDOW = 1 << 18,  // cleaned text
-    REACH = 1 << 13,   // no match is longer
-    WRAPPED_FROM = 60, // columns: a line as long as this may be wrapped within a word
+    PART = 1 << 15,           // the longest part of a line that is cleaned at once
+    WINDOW = 1 << 18,         // cleaned text
+    PROCESS_WINDOW = 1 << 14, // the same of the lines of one process
+    REACH = 1 << 13,          // no match is longer
+    WRAPPED_FROM = 60,        // columns: a line as long as this may be wrapped within a word
+    MOST_PROCESSES = 256,     // lines of more are as those without a tag
 };
 
 // Where a line's text begins in the window.
 struct line {
     size_t at;
     uint64_t number, offset;
+    int is_continued;               // it may be the rest of a line of another process
     char stamp[CT_TEXT_STAMP_SIZE]; // when it was written, "": not known
 };
 
 struct window {
     struct ct_text_facts *facts;
     char *text;
-    size_t length, scanned;
+    size_t room, length, scanned;
     struct line *lines;
     size_t line_count, line_room;
+};
+
+// Reads lines into the window of all of them and, if that is wanted, into that of their process.
+struct reader {
+    struct window all;
+    struct ct_process_lines *by_process; // NULL: not wanted
+    struct window *parts;                // in their order
+    size_t part_room;
     uint64_t number, offset; // of the line that is read
     int in_line;             // a part of it was read
+    size_t part;             // the process of the line
+    size_t continued;        // that of a line before it, which it may continue; 0: none
 };
 
 // The line that a place belongs to.
@@ -46,9 +59,17 @@ static const struct line *find_line(const struct window *w, size_t at) {
     return &w->lines[low];
 }
 
+// What may stand in the rest of a line.
+static int is_rest(const struct ct_template_match *m) {
+    const enum ct_text_role role = ct_template_role(m->kind);
+    return role == CT_TEXT_ROLE_CLAUSE || role == CT_TEXT_ROLE_FRAME;
+}
+
 static void take(void *cookie, size_t at, const struct ct_template_match *m) {
     struct window *w = cookie;
     const struct line *l = find_line(w, at);
+    if (l->is_continued && !is_rest(m))
+        return;
     w->facts->stamp = l->stamp;
     ct_text_facts_add(w->facts, w->text, w->length, at, m, l->number, l->offset);
 }
@@ -74,31 +95,33 @@ static void scan(struct window *w, int is_end) {
     w->scanned = to ? 1 : 0;
 }
 
+// ---- one window ---------------------------------------------------------------------------------
+
+static void begin_window(struct window *w, struct ct_text_facts *f, size_t room) {
+    *w = (struct window){.facts = f, .room = room};
+    w->text = ct_heap_resize(NULL, room + 2 * PART, 1);
+}
+
+static void finish_window(struct window *w) {
+    scan(w, 1);
+    w->facts->stamp = NULL;
+    free(w->text);
+    free(w->lines);
+}
+
 // Notes where a line begins. Of lines without a letter only the last one is kept.
-static void begin_line(struct window *w, const char *line, size_t prefix) {
-    size_t at, n = ct_clean_find_stamp(line, prefix, &at);
+static void begin_line(struct window *w, const struct line *line) {
     if (w->line_count && w->lines[w->line_count - 1].at == w->length)
         w->line_count--;
     CT_HEAP_GROW(w->lines, w->line_count, w->line_room);
-    struct line *made = &w->lines[w->line_count++];
-    *made = (struct line){.at = w->length, .number = w->number, .offset = w->offset};
-    if (ct_clean_has_vllm_tag(line, prefix))
-        w->facts->programs |= CT_TEXT_OF_VLLM;
-    n = n < sizeof made->stamp ? n : 0;
-    if (n)
-        memcpy(made->stamp, line + at, n);
+    w->lines[w->line_count] = *line;
+    w->lines[w->line_count++].at = w->length;
+    w->facts->lines += !line->is_continued;
 }
 
-// Adds a part of a line: its begin, or what follows.
-static void add_part(struct window *w, const char *part, size_t n) {
-    size_t from = 0;
-    if (!w->in_line) {
-        from = ct_clean_skip_prefix(part, n);
-        begin_line(w, part, from);
-    }
-    w->length += ct_clean_letters(part + from, n - from, w->text + w->length);
-    w->in_line = 1;
-    if (w->length >= WINDOW)
+static void add_letters(struct window *w, const char *part, size_t n) {
+    w->length += ct_clean_letters(part, n, w->text + w->length);
+    if (w->length >= w->room)
         scan(w, 0);
 }
 
@@ -112,7 +135,86 @@ static void end_line(struct window *w, const char *line, size_t columns) {
         *end = last >= 0x80 ? mark : CT_TEXT_BREAK;
     else if (end && *end != CT_TEXT_WRAP && *end != CT_TEXT_BREAK)
         w->text[w->length++] = mark;
-    w->in_line = 0;
+}
+
+// ---- the processes of a log ---------------------------------------------------------------------
+
+// Returns the part of a process; 0, that of lines without a tag, where there are too many.
+static size_t find_part(struct reader *r, const struct ct_line_tag *tag) {
+    struct ct_process_lines *l = r->by_process;
+    if (l->count && !ct_line_tag_is_known(tag))
+        return 0;
+    for (size_t i = 1; i < l->count; i++)
+        if (ct_line_tag_is_same(&l->list[i]->tag, tag)) {
+            if (*tag->name)
+                l->list[i]->tag = *tag; // (workers of vLLM get their names late)
+            return i;
+        }
+    if (l->count > MOST_PROCESSES)
+        return 0;
+    CT_HEAP_GROW(l->list, l->count, l->room);
+    l->list[l->count] = ct_heap_alloc_zeroed(1, sizeof **l->list);
+    l->list[l->count]->tag = *tag;
+    ct_text_facts_init(&l->list[l->count]->facts);
+    size_t parts = l->count;
+    CT_HEAP_GROW(r->parts, parts, r->part_room);
+    begin_window(&r->parts[l->count], &l->list[l->count]->facts, PROCESS_WINDOW);
+    return l->count++;
+}
+
+// The windows that the line goes to, besides that of all lines.
+static void begin_line_of_process(struct reader *r, const char *text, size_t prefix,
+                                  struct line *line) {
+    struct ct_line_tag tag;
+    ct_line_tag_read(text, prefix, &tag);
+    r->part = find_part(r, &tag);
+    if (r->part || prefix)
+        r->continued = 0;
+    begin_line(&r->parts[r->part], line);
+    if (!r->continued)
+        return;
+    line->is_continued = 1;
+    begin_line(&r->parts[r->continued], line);
+}
+
+// A line that is as wide as a terminal may go on in the next one, which then has no tag.
+static void end_line_of_process(struct reader *r, const char *text, size_t columns) {
+    end_line(&r->parts[r->part], text, columns);
+    if (r->continued)
+        end_line(&r->parts[r->continued], text, columns);
+    if (columns < WRAPPED_FROM)
+        r->continued = 0;
+    else if (r->part)
+        r->continued = r->part;
+}
+
+// ---- lines --------------------------------------------------------------------------------------
+
+// Begins the line; returns how many letters were put before its sentence.
+static size_t begin_text(struct reader *r, const char *text, size_t n) {
+    const size_t prefix = ct_clean_skip_prefix(text, n);
+    struct line line = {.number = r->number, .offset = r->offset};
+    size_t at, stamp = ct_clean_find_stamp(text, prefix, &at);
+    if (stamp && stamp < sizeof line.stamp)
+        memcpy(line.stamp, text + at, stamp);
+    if (ct_clean_has_vllm_tag(text, prefix))
+        r->all.facts->programs |= CT_TEXT_OF_VLLM;
+    begin_line(&r->all, &line);
+    if (r->by_process)
+        begin_line_of_process(r, text, prefix, &line);
+    return prefix;
+}
+
+// Adds a part of a line: its begin, or what follows.
+static void add_part(struct reader *r, const char *part, size_t n) {
+    const size_t from = r->in_line ? 0 : begin_text(r, part, n);
+    add_letters(&r->all, part + from, n - from);
+    if (r->by_process) {
+        add_letters(&r->parts[r->part], part + from, n - from);
+        if (r->continued)
+            add_letters(&r->parts[r->continued], part + from, n - from);
+    }
+    r->in_line = 1;
 }
 
 static size_t trim(const char *line, size_t n) {
@@ -121,7 +223,7 @@ static size_t trim(const char *line, size_t n) {
 
 // Adds bytes of the text. `is_end`: no more follow. Returns how many were used: a line whose end is
 // not there yet is left, unless it is longer than a part.
-static size_t feed(struct window *w, const char *bytes, size_t n, int is_end) {
+static size_t feed(struct reader *r, const char *bytes, size_t n, int is_end) {
     size_t at = 0;
     while (at < n) {
         const char *end = memchr(bytes + at, '\n', n - at);
@@ -131,59 +233,84 @@ static size_t feed(struct window *w, const char *bytes, size_t n, int is_end) {
             break;
         if (is_long)
             length = PART;
-        if (!w->in_line)
-            w->offset = w->facts->bytes + at, w->number++;
-        add_part(w, bytes + at, trim(bytes + at, length));
+        if (!r->in_line)
+            r->offset = r->all.facts->bytes + at, r->number++;
+        add_part(r, bytes + at, trim(bytes + at, length));
         if (end && !is_long) {
-            end_line(w, bytes + at, trim(bytes + at, length));
+            const size_t columns = trim(bytes + at, length);
+            end_line(&r->all, bytes + at, columns);
+            if (r->by_process)
+                end_line_of_process(r, bytes + at, columns);
+            r->in_line = 0;
             length++;
         }
         at += length;
     }
-    w->facts->bytes += at;
+    r->all.facts->bytes += at;
     return at;
 }
 
-static void begin(struct window *w, struct ct_text_facts *f) {
-    *w = (struct window){.facts = f};
-    w->text = ct_heap_resize(NULL, WINDOW + 2 * PART, 1);
+// `by_process`: NULL, or where the lines of each process go.
+static void begin(struct reader *r, struct ct_text_facts *f, struct ct_process_lines *by_process) {
+    *r = (struct reader){.by_process = by_process};
+    begin_window(&r->all, f, WINDOW);
+    if (by_process)
+        (void)find_part(r, &(struct ct_line_tag){0});
 }
 
-static void finish(struct window *w) {
-    scan(w, 1);
-    w->facts->lines = w->number;
-    w->facts->stamp = NULL;
-    free(w->text);
-    free(w->lines);
+static void finish(struct reader *r) {
+    finish_window(&r->all);
+    for (size_t i = 0; r->by_process && i < r->by_process->count; i++)
+        finish_window(&r->parts[i]);
+    free(r->parts);
 }
 
-int ct_read_text(FILE *in, struct ct_text_facts *f) {
-    return ct_read_text_rest("", 0, in, f);
-}
-
-int ct_read_text_rest(const char *ahead, size_t n, FILE *in, struct ct_text_facts *f) {
+static int read_stream(const char *ahead, size_t n, FILE *in, struct ct_text_facts *f,
+                       struct ct_process_lines *by_process) {
     enum { BUFFER = 4 * PART };
-    struct window w;
+    struct reader r;
     char *buffer = ct_heap_resize(NULL, BUFFER, 1);
     size_t got;
     CT_ASSERT(n <= CT_READ_TEXT_AHEAD);
     memcpy(buffer, ahead, n);
-    begin(&w, f);
+    begin(&r, f, by_process);
     while ((got = fread(buffer + n, 1, BUFFER - n, in)) > 0) {
         n += got;
-        const size_t used = feed(&w, buffer, n, 0);
+        const size_t used = feed(&r, buffer, n, 0);
         memmove(buffer, buffer + used, n - used);
         n -= used;
     }
-    (void)feed(&w, buffer, n, 1);
-    finish(&w);
+    (void)feed(&r, buffer, n, 1);
+    finish(&r);
     free(buffer);
     return ferror(in) ? -1 : 0;
 }
 
+int ct_read_text(FILE *in, struct ct_text_facts *f) {
+    return read_stream("", 0, in, f, NULL);
+}
+
+int ct_read_text_by_process(FILE *in, struct ct_text_facts *f, struct ct_process_lines *l) {
+    *l = (struct ct_process_lines){0};
+    return read_stream("", 0, in, f, l);
+}
+
+int ct_read_text_rest(const char *ahead, size_t n, FILE *in, struct ct_text_facts *f) {
+    return read_stream(ahead, n, in, f, NULL);
+}
+
 void ct_read_text_bytes(const char *text, size_t length, struct ct_text_facts *f) {
-    struct window w;
-    begin(&w, f);
-    (void)feed(&w, text, length, 1);
-    finish(&w);
+    struct reader r;
+    begin(&r, f, NULL);
+    (void)feed(&r, text, length, 1);
+    finish(&r);
+}
+
+void ct_process_lines_free(struct ct_process_lines *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        ct_text_facts_free(&l->list[i]->facts);
+        free(l->list[i]);
+    }
+    free(l->list);
+    *l = (struct ct_process_lines){0};
 }

@@ -35,13 +35,17 @@ static int close_file(FILE *in, const char *path, int failed, struct ct_error *e
     return failed ? ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(code)) : 0;
 }
 
-static int read_log(struct ct_companions *c, const char *path, struct ct_error *error) {
+// `several`: whose lines are whose is asked, too.
+static int read_log(struct ct_companions *c, const char *path, int several,
+                    struct ct_error *error) {
     FILE *in = open_file(path, error);
     if (!in)
         return -1;
     ct_text_facts_init(&c->log);
     c->has_log = 1;
-    return close_file(in, path, ct_read_text(in, &c->log), error);
+    const int failed =
+        several ? ct_read_text_by_process(in, &c->log, &c->log_lines) : ct_read_text(in, &c->log);
+    return close_file(in, path, failed, error);
 }
 
 static int read_metrics(struct ct_companions *c, const char *path, struct ct_error *error) {
@@ -55,7 +59,7 @@ static int read_metrics(struct ct_companions *c, const char *path, struct ct_err
 int ct_companions_read(const struct ct_arguments *o, struct ct_companions *c,
                        struct ct_error *error) {
     *c = (struct ct_companions){0};
-    if ((o->log && read_log(c, o->log, error)) ||
+    if ((o->log && read_log(c, o->log, o->path_count > 1, error)) ||
         (o->metrics && read_metrics(c, o->metrics, error))) {
         ct_companions_free(c);
         return -1;
@@ -75,6 +79,7 @@ void ct_companions_free(struct ct_companions *c) {
         ct_text_facts_free(&c->error);
     if (c->has_metrics)
         ct_metrics_free(&c->metrics);
+    ct_process_lines_free(&c->log_lines);
     *c = (struct ct_companions){0};
 }
 

@@ -8,12 +8,14 @@
 #include "base/json.h"
 #include "text/facts.h"
 #include "text/metrics.h"
+#include "text/read_text.h"
 #include "views/views.h"
 
 struct ct_companions {
     int has_log, has_error, has_metrics;
     struct ct_text_facts log, error;
     struct ct_metrics metrics;
+    struct ct_process_lines log_lines; // of the log, where there are several traces
 };
 
 // Reads what the options name. Returns 0, or -1 with the error set; then nothing is left to free.

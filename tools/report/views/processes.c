@@ -7,7 +7,9 @@
 
 #include "analyze/jobs.h"
 #include "analyze/site_groups.h"
+#include "diagnose/join_verdicts.h"
 #include "diagnose/process_verdicts.h"
+#include "diagnose/text_verdicts.h"
 #include "views/label.h"
 #include "views/processes_json.h"
 #include "views/processes_text.h"
@@ -152,18 +154,47 @@ static void name_stacks(struct ct_verdicts *l, const struct ct_view *v) {
         }
 }
 
+// The capacity of the device that a process uses; 0: not known, or it uses several.
+static uint64_t find_capacity(const struct ct_processes *all, const struct ct_process *p) {
+    const int gpu = p->device_count == 1 ? p->devices[0].gpu : -1;
+    return gpu >= 0 ? all->gpus[gpu].total : 0;
+}
+
+// What the log says of a process: its own lines, where these are known, else all.
+static struct ct_companions read_companions(const struct ct_processes_shown *s, size_t i) {
+    struct ct_companions c = s->companions;
+    const uint64_t capacity = find_capacity(&s->all, &s->all.list[i]);
+    if (ct_log_owners_has(&s->owners, i))
+        ct_log_owners_read(&s->owners, &s->companions.log, i, &c.log);
+    c.log.capacity = capacity <= INT64_MAX ? (int64_t)capacity : 0;
+    return c;
+}
+
+// Joins what the process's own lines of the log say.
+static void join_own_lines(const struct ct_processes_shown *s, size_t i, struct ct_companions *c,
+                           struct ct_verdicts *list) {
+    struct ct_verdicts of_log = {0};
+    if (!ct_log_owners_has(&s->owners, i))
+        return;
+    ct_text_verdicts_find(&c->log, &of_log);
+    ct_verdicts_join(list, &of_log, "the log");
+    ct_text_facts_free(&c->log);
+}
+
 static void judge(struct ct_processes_shown *s, size_t i, struct ct_view *v,
                   struct ct_verdicts *list) {
     struct ct_call_sites sites;
     struct ct_phases phases;
     struct ct_summary summary;
+    struct ct_companions companions;
     if (v->trace->index.trace_id != s->all.list[i].trace_id || ct_trace_state_is_unknown(v->trace))
         return;
     ct_call_sites_init(&sites, &v->trace->definitions);
     ct_phases_init(&phases, &v->trace->definitions, s->rules);
     v->sites = &sites;
     v->phases = &phases;
-    v->companions = &s->companions;
+    companions = read_companions(s, i);
+    v->companions = &companions;
     v->processes = &s->all;
     v->process = i;
     ct_summary_read(&summary, v);
@@ -173,6 +204,7 @@ static void judge(struct ct_processes_shown *s, size_t i, struct ct_view *v,
     ct_summary_free(&summary);
     ct_phases_free(&phases);
     ct_call_sites_free(&sites);
+    join_own_lines(s, i, &companions, list);
 }
 
 enum pass { SCAN, READ_STATE, JUDGE };
@@ -202,14 +234,36 @@ static void visit(struct ct_processes_shown *s, size_t i, enum pass pass,
     ct_trace_close(&trace);
 }
 
+// Whether a part of a log says more than that nothing of its own failed.
+static int is_problem(const struct ct_text_facts *f) {
+    struct ct_verdicts of_log = {0};
+    ct_text_verdicts_find(f, &of_log);
+    const int is = of_log.count && of_log.list[0].scenario != CT_SCENARIO_NONE;
+    ct_verdicts_free(&of_log);
+    return is;
+}
+
+// Joins the metrics, and what the log says in lines that are of no process alone.
+static void join_shared(struct ct_processes_shown *s) {
+    const struct ct_facts unknown = {.program = NULL};
+    struct ct_companions c = s->companions;
+    if (s->owners.owned)
+        ct_log_owners_read(&s->owners, &s->companions.log, CT_LOG_SHARED, &c.log);
+    c.has_log = c.has_log && (!s->owners.owned || is_problem(&c.log));
+    ct_summary_join_companions(&s->verdicts, &c, &unknown, 0, "the log (whose line is not known)");
+    if (s->owners.owned)
+        ct_text_facts_free(&c.log);
+}
+
 static void judge_all(struct ct_processes_shown *s) {
     struct ct_verdicts *lists = ct_heap_alloc_zeroed(s->all.count, sizeof *lists);
-    const struct ct_facts unknown = {.program = NULL}; // the log is not known to be of one of them
+    if (s->companions.has_log)
+        ct_log_owners_find(&s->owners, &s->companions.log_lines, &s->all);
     for (size_t i = 0; i < s->all.count; i++)
         if (s->all.list[i].is_usable)
             visit(s, i, JUDGE, NULL, &lists[i]);
     ct_process_verdicts_join(&s->verdicts, lists, &s->all);
-    ct_summary_join_companions(&s->verdicts, &s->companions, &unknown, 0);
+    join_shared(s);
     free(lists);
 }
 
@@ -268,6 +322,7 @@ void ct_processes_close(struct ct_processes_shown *s) {
     }
     free(s->traces);
     ct_verdicts_free(&s->verdicts);
+    ct_log_owners_free(&s->owners);
     ct_companions_free(&s->companions);
     ct_processes_free(&s->all);
 }

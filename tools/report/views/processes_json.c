@@ -193,6 +193,30 @@ static void add_gpu(struct ct_json *j, const struct ct_processes *all, const str
     ct_json_close(j, '}');
 }
 
+// Whose lines of the log are whose.
+static void add_log_lines(struct ct_json *j, const struct ct_processes_shown *s) {
+    static const char *const names[] = {"tag", "no-tag", "no-trace", "ambiguous"};
+    const struct ct_log_owners *o = &s->owners;
+    if (!s->companions.has_log) {
+        ct_json_null(j, "log_lines");
+        return;
+    }
+    ct_json_open(j, "log_lines", '[');
+    for (size_t i = 0; i < o->lines->count; i++) {
+        const struct ct_part_of_log *part = o->lines->list[i];
+        ct_json_open(j, NULL, '{');
+        add_text(j, "name", *part->tag.name ? part->tag.name : NULL);
+        ct_json_number_or_null(j, "pid", part->tag.has_pid, part->tag.pid);
+        ct_json_number_or_null(j, "rank", part->tag.has_rank, part->tag.rank);
+        ct_json_number(j, "lines", part->facts.lines);
+        ct_json_text(j, "by", names[o->list[i].kind]);
+        ct_json_number_or_null(j, "process_index", o->list[i].kind == CT_LOG_OWNED,
+                               o->list[i].process);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
 void ct_processes_json_print(const struct ct_processes_shown *s) {
     struct ct_json json = {.out = s->out}, *j = &json;
     char schema[40];
@@ -211,6 +235,7 @@ void ct_processes_json_print(const struct ct_processes_shown *s) {
         add_process(j, s, i);
     ct_json_close(j, ']');
     ct_verdicts_add_json_of_processes(j, "verdicts", &s->verdicts);
+    add_log_lines(j, s);
     ct_json_close(j, '}');
     ct_json_end_line(j);
 }

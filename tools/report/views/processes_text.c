@@ -305,6 +305,68 @@ static void print_clock_note(const struct ct_processes_shown *s) {
     putc('\n', s->out);
 }
 
+// Prints "23 lines of rank 0 (pid 11), 13 of rank 1 (pid 12), 2 more processes".
+static void print_owned_lines(const struct ct_processes_shown *s) {
+    enum { MOST = 4 };
+    const struct ct_log_owners *o = &s->owners;
+    size_t shown = 0;
+    char name[CT_PROCESS_NAME];
+    for (size_t i = 0; i < o->lines->count; i++) {
+        if (o->list[i].kind != CT_LOG_OWNED || shown++ >= MOST)
+            continue;
+        const uint64_t lines = o->lines->list[i]->facts.lines;
+        ct_process_name(&s->all.list[o->list[i].process], name);
+        fprintf(s->out, "%s%s%s of %s", shown == 1 ? "" : ", ", ct_human_count(lines).text,
+                shown > 1    ? ""
+                : lines == 1 ? " line"
+                             : " lines",
+                name);
+    }
+    if (shown > MOST)
+        fprintf(s->out, ", %zu more tags", shown - MOST);
+}
+
+// Prints "11, 12, ..." of the process ids that are of a kind.
+static size_t print_pids(const struct ct_processes_shown *s, enum ct_log_owner_kind kind) {
+    enum { MOST = 3 };
+    const struct ct_log_owners *o = &s->owners;
+    size_t shown = 0;
+    for (size_t i = 0; i < o->lines->count; i++) {
+        const struct ct_line_tag *tag = &o->lines->list[i]->tag;
+        if (o->list[i].kind != kind || shown > MOST)
+            continue;
+        if (shown == MOST)
+            fputs(", ...", s->out);
+        else
+            fprintf(s->out, "%s%s %" PRIu64, shown ? ", " : "", tag->has_pid ? "pid" : "rank",
+                    tag->has_pid ? tag->pid : tag->rank);
+        shown++;
+    }
+    return shown;
+}
+
+// Says which lines of the log are whose, and why others are not told apart.
+static void print_log_note(const struct ct_processes_shown *s) {
+    const struct ct_log_owners *o = &s->owners;
+    if (!s->companions.has_log || !o->tagged)
+        return;
+    fputs("log: " CT_WRAP_HANG, s->out);
+    if (o->owned) {
+        print_owned_lines(s);
+        fputs(", by their tags; all others count for every process", s->out);
+    } else if (!o->ambiguous) {
+        fputs("its tags (", s->out);
+        (void)print_pids(s, CT_LOG_NO_TRACE);
+        fputs(") name none of these processes: every line counts for all of them", s->out);
+    }
+    if (o->ambiguous) {
+        fputs(o->owned ? "; " : "", s->out);
+        (void)print_pids(s, CT_LOG_AMBIGUOUS);
+        fputs(" is that of several processes, so its lines count for all", s->out);
+    }
+    putc('\n', s->out);
+}
+
 // What a note says of the GPUs that it is about.
 struct gpu_note {
     const char *text;
@@ -438,6 +500,7 @@ static void print_screen(const struct ct_processes_shown *s) {
     ct_processes_rows_print(s);
     print_gpus(s);
     print_clock_note(s);
+    print_log_note(s);
     print_gpu_notes(s);
     print_trace_notes(s);
     print_next(s);
@@ -486,6 +549,7 @@ void ct_processes_text_explain(struct ct_processes_shown *s) {
     ct_processes_verdicts_print(s, MOST);
     ct_companions_print(&v, NULL);
     print_clock_note(s);
+    print_log_note(s);
     print_trace_notes(s);
     print_next(s);
 }

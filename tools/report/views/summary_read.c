@@ -113,7 +113,8 @@ static void read_end(struct ct_summary *s) {
 // ---- verdicts -----------------------------------------------------------------------------------
 
 void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
-                                const struct ct_facts *facts, uint64_t capacity) {
+                                const struct ct_facts *facts, uint64_t capacity,
+                                const char *source) {
     struct ct_verdicts of_log = {0}, of_metrics = {0};
     if (c->has_log) {
         struct ct_text_facts log = c->log; // with what the trace knows, where the log does not
@@ -122,7 +123,7 @@ void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companio
     }
     if (c->has_metrics)
         ct_metrics_verdicts_find(&c->metrics, facts, &of_metrics);
-    ct_verdicts_join(to, &of_log, "the log");
+    ct_verdicts_join(to, &of_log, source);
     ct_verdicts_join(to, &of_metrics, "the metrics");
 }
 
@@ -200,7 +201,8 @@ static void read_verdicts(struct ct_summary *s) {
         ct_leaks_free(&leaks);
     }
     if (companions)
-        ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes);
+        ct_summary_join_companions(&s->verdicts, companions, &s->facts, s->capacity.bytes,
+                                   "the log");
 }
 
 // ---- all of it ----------------------------------------------------------------------------------

@@ -45,9 +45,10 @@ void ct_summary_read_with(struct ct_summary *s, struct ct_view *v, struct ct_pha
 void ct_summary_set_siblings(const struct ct_view *v, struct ct_account *a, int device,
                              uint64_t t_ns, struct ct_siblings *siblings);
 // Joins the verdicts of --log and --metrics. `facts` are those of the trace; `capacity` of its
-// device, 0: not known.
+// device, 0: not known. `source` is how evidence names the log.
 void ct_summary_join_companions(struct ct_verdicts *to, const struct ct_companions *c,
-                                const struct ct_facts *facts, uint64_t capacity);
+                                const struct ct_facts *facts, uint64_t capacity,
+                                const char *source);
 void ct_summary_free(struct ct_summary *s);
 // Whether the trace has calls that share memory with other processes.
 int ct_summary_has_shared(const struct ct_summary *s);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnose/log_owners.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+// ---- whose lines are whose ----------------------------------------------------------------------
+
+static int is_rank(const struct ct_process *p, uint64_t rank) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, rank);
+    return p->rank && strcmp(p->rank, text) == 0;
+}
+
+static int is_named(const struct ct_process *p, const struct ct_line_tag *tag) {
+    if (!p->is_usable)
+        return 0;
+    return tag->has_pid ? p->pid_known && p->pid == tag->pid : is_rank(p, tag->rank);
+}
+
+// Whether tags of another machine or container have the same number.
+static int has_namesake(const struct ct_process_lines *l, size_t part) {
+    const struct ct_line_tag *one = &l->list[part]->tag;
+    for (size_t i = 1; i < l->count; i++) {
+        const struct ct_line_tag *other = &l->list[i]->tag;
+        if (i != part && one->has_pid == other->has_pid &&
+            (one->has_pid ? one->pid == other->pid : one->rank == other->rank))
+            return 1;
+    }
+    return 0;
+}
+
+static struct ct_log_owner find_owner(const struct ct_process_lines *l, size_t part,
+                                      const struct ct_processes *all) {
+    struct ct_log_owner found = {.kind = CT_LOG_NO_TRACE, .process = CT_LOG_SHARED};
+    if (!ct_line_tag_is_known(&l->list[part]->tag))
+        return (struct ct_log_owner){CT_LOG_NO_TAG, CT_LOG_SHARED};
+    for (size_t i = 0; i < all->count; i++) {
+        if (!is_named(&all->list[i], &l->list[part]->tag))
+            continue;
+        if (found.kind != CT_LOG_NO_TRACE)
+            return (struct ct_log_owner){CT_LOG_AMBIGUOUS, CT_LOG_SHARED};
+        found = (struct ct_log_owner){CT_LOG_OWNED, i};
+    }
+    if (found.kind == CT_LOG_OWNED && has_namesake(l, part))
+        return (struct ct_log_owner){CT_LOG_AMBIGUOUS, CT_LOG_SHARED};
+    return found;
+}
+
+void ct_log_owners_find(struct ct_log_owners *o, const struct ct_process_lines *lines,
+                        const struct ct_processes *all) {
+    *o = (struct ct_log_owners){.lines = lines};
+    o->list = ct_heap_alloc_zeroed(lines->count ? lines->count : 1, sizeof *o->list);
+    for (size_t i = 0; i < lines->count; i++) {
+        o->list[i] = find_owner(lines, i, all);
+        o->owned += o->list[i].kind == CT_LOG_OWNED;
+        o->tagged += o->list[i].kind != CT_LOG_NO_TAG;
+        o->ambiguous += o->list[i].kind == CT_LOG_AMBIGUOUS;
+    }
+}
+
+void ct_log_owners_free(struct ct_log_owners *o) {
+    free(o->list);
+    *o = (struct ct_log_owners){0};
+}
+
+int ct_log_owners_has(const struct ct_log_owners *o, size_t process) {
+    for (size_t i = 0; o->lines && i < o->lines->count; i++)
+        if (o->list[i].process == process)
+            return 1;
+    return 0;
+}
+
+// ---- what they say ------------------------------------------------------------------------------
+
+// Whether another process's fact is about the whole server.
+static int is_common(const struct ct_text_fact *e) {
+    const enum ct_text_role role = ct_template_role(e->kind);
+    return (role == CT_TEXT_ROLE_INFO || role == CT_TEXT_ROLE_PROGRESS) &&
+           e->kind != CT_TEXT_KIND_DRIVER_REFUSED && e->kind != CT_TEXT_KIND_CUTRACE;
+}
+
+static void add_stamps(struct ct_text_facts *to, const struct ct_text_facts *from) {
+    for (size_t i = 0; i < from->stamp_count; i++) {
+        CT_HEAP_GROW(to->stamps, to->stamp_count, to->stamp_room);
+        to->stamps[to->stamp_count++] = from->stamps[i];
+    }
+}
+
+// Adds the facts of some lines: all, or those that are about all processes.
+static void add_facts(struct ct_text_facts *to, const struct ct_text_facts *from, int only_common) {
+    for (size_t i = 0; i < from->count; i++) {
+        if (only_common && !is_common(&from->list[i]))
+            continue;
+        CT_HEAP_GROW(to->list, to->count, to->room);
+        to->list[to->count++] = from->list[i];
+    }
+    add_stamps(to, from);
+}
+
+static void add_own(struct ct_text_facts *to, const struct ct_text_facts *from) {
+    add_facts(to, from, 0);
+    to->lines += from->lines;
+    to->found += from->found;
+    to->programs |= from->programs;
+    if (from->load.lines || from->load.preempted_line)
+        to->load = from->load;
+    if (from->step.line)
+        to->step = from->step;
+    for (int i = 0; i < CT_TEXT_FLAGS; i++)
+        if (!*to->settings[i].value)
+            to->settings[i] = from->settings[i];
+}
+
+static void add_settings(struct ct_text_facts *to, const struct ct_text_facts *whole) {
+    for (int i = 0; i < CT_TEXT_FLAGS; i++)
+        if (!*to->settings[i].value)
+            to->settings[i] = whole->settings[i];
+    memcpy(to->version, whole->version, sizeof to->version);
+    to->programs |= whole->programs;
+    to->capacity = whole->capacity;
+}
+
+static int compare_lines(const void *a, const void *b) {
+    const struct ct_text_fact *x = a, *y = b;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
+// Puts the facts from `first` on in the order of the log.
+static void sort_facts(struct ct_text_facts *f, size_t first) {
+    if (f->count > first)
+        qsort(f->list + first, f->count - first, sizeof *f->list, compare_lines);
+}
+
+void ct_log_owners_read(const struct ct_log_owners *o, const struct ct_text_facts *whole,
+                        size_t process, struct ct_text_facts *to) {
+    ct_text_facts_init(to);
+    for (size_t i = 0; i < o->lines->count; i++)
+        if (o->list[i].process == process)
+            add_own(to, &o->lines->list[i]->facts);
+    sort_facts(to, 0);
+    const size_t own = to->count;
+    for (size_t i = 0; i < o->lines->count && process != CT_LOG_SHARED; i++)
+        if (o->list[i].process == CT_LOG_SHARED)
+            add_facts(to, &o->lines->list[i]->facts, 1);
+    sort_facts(to, own);
+    add_settings(to, whole);
+}

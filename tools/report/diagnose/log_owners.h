@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which lines of a log are of which of several traced processes, by the process ids and ranks that
+// tags before the lines name. A tag is a process's own word, as is what its trace says of it, so
+// that both have the number of the same container.
+#ifndef CT_LOG_OWNERS_H
+#define CT_LOG_OWNERS_H
+
+#include "analyze/processes.h"
+#include "text/read_text.h"
+
+#define CT_LOG_SHARED SIZE_MAX // lines that are of no given process alone
+
+// Why lines with a tag are shared.
+enum ct_log_owner_kind {
+    CT_LOG_OWNED,
+    CT_LOG_NO_TAG,
+    CT_LOG_NO_TRACE,  // no given trace has that process id or rank
+    CT_LOG_AMBIGUOUS, // several traces have it, or processes of several machines or containers
+};
+
+struct ct_log_owners {
+    const struct ct_process_lines *lines;
+    struct ct_log_owner {
+        enum ct_log_owner_kind kind;
+        size_t process;              // of owned lines: its position in ct_processes
+    } * list;                        // for each element of `lines`
+    size_t owned, tagged, ambiguous; // elements that are so; tagged: that have a tag
+};
+
+void ct_log_owners_find(struct ct_log_owners *o, const struct ct_process_lines *lines,
+                        const struct ct_processes *all);
+void ct_log_owners_free(struct ct_log_owners *o);
+// Whether any lines are of that process.
+int ct_log_owners_has(const struct ct_log_owners *o, size_t process);
+// Makes what the lines of a process say, or those that are shared (CT_LOG_SHARED): its errors, with
+// the figures and settings of the shared lines, which are about all processes. `whole`: what the
+// whole log says. Freed with ct_text_facts_free.
+void ct_log_owners_read(const struct ct_log_owners *o, const struct ct_text_facts *whole,
+                        size_t process, struct ct_text_facts *to);
+
+#endif
