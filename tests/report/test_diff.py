@@ -180,17 +180,17 @@ def native():
 @case("versions, flags, variables, options and the device that differ are named first; what is the same is not")
 def facts():
     info = {"version.vllm": "0.11.0", "flag.max-num-seqs": "256", "flag.max-num-seqs.from": "self", "process.env.CUDA_VISIBLE_DEVICES": "0",
-            "version.torch": "2.9.0", "option.MIN_SIZE": "1K", "hook.cuMemAlloc_v2.calls": "7"}
+            "version.torch": "2.9.0", "nvidia.driver_version": "570.86.15", "option.MIN_SIZE": "1K", "hook.cuMemAlloc_v2.calls": "7"}
     a = built("a", {("f", "/x/m.py", 10): [M]}, info=info)
-    b = built("b", {("f", "/x/m.py", 10): [M]}, info={**info, "version.vllm": "0.12.0", "flag.max-num-seqs": "512", "flag.max-num-seqs.from": "parent",
+    b = built("b", {("f", "/x/m.py", 10): [M]}, info={**info, "version.vllm": "0.12.0", "nvidia.driver_version": "580.159.04", "flag.max-num-seqs": "512", "flag.max-num-seqs.from": "parent",
               "process.env.CUDA_VISIBLE_DEVICES": "1", "flag.enforce-eager": "<given>", "device.0.name": "Other GPU", "hook.cuMemAlloc_v2.calls": "9"})
     d = diff(a, b)
-    equal([tuple(f.values()) for f in d["facts"]], [("version", "vllm", "0.11.0", "0.12.0"), ("flag", "enforce-eager", None, "<given>"),
+    equal([tuple(f.values()) for f in d["facts"]], [("version", "nvidia.driver_version", "570.86.15", "580.159.04"), ("version", "vllm", "0.11.0", "0.12.0"), ("flag", "enforce-eager", None, "<given>"),
           ("flag", "max-num-seqs", "256", "512"), ("environment", "CUDA_VISIBLE_DEVICES", "0", "1")])
     equal([tuple(f.values()) for f in d["devices"][0]["facts"]], [("device", "name", "Test GPU", "Other GPU")])
     lines = [line for line in text(a, b).splitlines() if line.startswith("differs: ")]
-    equal(lines[0], "differs: version vllm: 0.11.0 in A, 0.12.0 in B")
-    check("differs: flag enforce-eager: (none) in A, <given> in B" in lines and len(lines) == 5, lines)
+    equal(lines[:2], ["differs: version nvidia.driver_version: 570.86.15 in A, 580.159.04 in B", "differs: version vllm: 0.11.0 in A, 0.12.0 in B"])
+    check("differs: flag enforce-eager: (none) in A, <given> in B" in lines and len(lines) == 6, lines)
 
 
 @case("two ranks see their GPUs under different numbers: the one of each is compared; of several, those of one number")
