@@ -37,7 +37,7 @@ static void anything_else(void **state) {
     is("", "");
     is("NVRM version: unknown\nGCC version:  gcc version 12.2.0\n", "");
     is("5 words 7 without a version", "");
-    is("x 1.2", "1.2"); // without an end of line
+    is("x.next 1.2", "1.2"); // without an end of line
     is("x 111111111122222222223333333333444444444.5 6.7", "6.7");
 }
 
