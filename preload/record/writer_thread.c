@@ -25,6 +25,7 @@
 #include "write/dictionary.h"
 #include "write/drain.h"
 #include "write/drain_lock.h"
+#include "write/driver_release.h"
 #include "write/live_state.h"
 #include "write/name_pending.h"
 #include "write/nvml.h"
@@ -97,6 +98,8 @@ static int has_nvml;
 
 // Asks NVML if it is time: soon after a failure, or after a reading that differs.
 static void sample_nvml(void) {
+    if (ct_nvml_has_devices())
+        ct_driver_release_publish();
     const int in_haste = ct_live_state_wants_nvml() || ct_oom_notice_has_devices();
     const uint64_t deadline = in_haste ? sample_ns - SAMPLE_NS + HASTE_NS : sample_ns;
     if (!has_nvml || !ct_nvml_has_devices() || ct_clock_read() < deadline)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include <cutrace/model/noise.h>
+#include <cutrace/model/caller_rank.h>
 
 #include "base/arena.h"
 #include "base/pages.h"
@@ -14,7 +14,6 @@
 #include "store/name_table.h"
 #include "store/ring.h"
 #include "store/stack_table.h"
-#include "write/caller_rank.h"
 #include "write/hash_slots.h"
 #include "write/open_chunk.h"
 #include "write/package_versions.h"

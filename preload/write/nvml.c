@@ -42,6 +42,7 @@ static struct {
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*processes)(nvml_device, unsigned *, struct nvml_process *);
     int (*index)(nvml_device, unsigned *);
+    int (*release)(char *, unsigned);
 } nvml;
 enum { NVML_NOT_LOADED, NVML_LOADED, NVML_ABSENT };
 static _Atomic int nvml_state;
@@ -106,6 +107,7 @@ static int load_nvml(void) {
         *(void **)&nvml.processes =
             ct_real_dlsym_get_libc()(library, "nvmlDeviceGetComputeRunningProcesses_v3");
         *(void **)&nvml.index = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetIndex");
+        *(void **)&nvml.release = ct_real_dlsym_get_libc()(library, "nvmlSystemGetDriverVersion");
     }
     ct_loader_gate_leave();
     if (!nvml.init || !nvml.handle_by_uuid || !nvml.memory || nvml.init() != NVML_SUCCESS)
@@ -209,8 +211,22 @@ static int sample_devices(uint64_t which, int always, void (*record)(struct ct_e
     return 0;
 }
 
+// Where the kernel's file is not to be had (driver_release.h).
+static void publish_release(void) {
+    static int done;
+    char text[81]; // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
+    if (done || nvml_state != NVML_LOADED || !nvml.release)
+        return;
+    done = 1;
+    memset(text, 0, sizeof text);
+    if (nvml.release(text, sizeof text - 1) == NVML_SUCCESS && *text)
+        ct_info_set("nvidia.driver_version", "%s", text);
+}
+
 int ct_nvml_sample(void (*record)(struct ct_event *)) {
-    return sample_devices(UINT64_MAX, 0, record);
+    const int rc = sample_devices(UINT64_MAX, 0, record);
+    publish_release(); // behind the sample, which is waited for
+    return rc;
 }
 
 int ct_nvml_sample_devices(uint64_t which, void (*record)(struct ct_event *)) {

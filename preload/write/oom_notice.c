@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cutrace/format/assert.h>
+#include <cutrace/model/oom_message.h>
 
 #include "base/clock.h"
 #include "base/options.h"
@@ -21,16 +22,13 @@
 #include "write/live_state.h"
 #include "write/nvml.h"
 #include "write/oom_caller.h"
-#include "write/oom_message.h"
 #include "write/symbolizer.h"
 
-#define UNKNOWN UINT64_MAX
 #define SECOND_NS UINT64_C(1000000000)
 #define BURST 10u                   // lines that may follow each other
 #define RETRY_NS (10 * SECOND_NS)   // how long PyTorch may take to repeat a call
 #define PIPE_NS UINT64_C(100000000) // between two attempts to write into a full pipe
 #define EXIT_MS 200                 // how long the exit waits for a full pipe
-#define READ_NS SECOND_NS           // age of the reading for PyTorch's report, which has none
 enum { LINES = 16, RETRIES = 64 };
 
 // A failure as of its moment. The event has no operation where there is none.
@@ -208,67 +206,21 @@ static void find_caller(uint32_t stack, char *caller, size_t size) {
     ct_dictionary_format_caller(stack, caller, size);
 }
 
-// What a request asks for that the device does not have to have; NULL: memory of the device.
-static const char *name_memory(const struct ct_event *e) {
-    if (e->op == CT_OP_RESERVE)
-        return "address space";
-    if (e->op == CT_OP_REGISTER || (CT_HAS(e, space) && e->space == CT_SPACE_HOST))
-        return "page-locked host memory";
-    return NULL;
-}
-
-// Whether the reading that the breakdown follows from is of the moment of the failed call.
-static int is_read_then(const struct failure *f) {
-    const struct ct_breakdown *s = &f->split;
-    if (!s->used_known || s->moved_on)
-        return 0;
-    if (f->event.op == CT_OP_BLOCK_OOM)
-        return f->event.t_ns - s->reading_t_ns <= READ_NS;
-    return CT_HAS(&f->event, free_bytes) && s->reading_t_ns == f->event.t_ns;
-}
-
-static void describe(const struct failure *f, struct ct_oom *oom) {
-    const struct ct_event *e = &f->event;
-    const struct ct_breakdown *s = &f->split;
-    oom->by_pytorch = e->op == CT_OP_BLOCK_OOM;
-    oom->memory = name_memory(e);
-    if (ct_event_has_requested_bytes(e))
-        oom->bytes = e->bytes;
-    if (CT_HAS(e, device))
-        oom->device = e->device;
-    if (ct_event_device_index(e) < CT_MAX_DEVICES)
-        oom->tracked = s->tracked;
-    if (CT_HAS(e, free_bytes)) {
-        oom->free = e->free_bytes;
-        oom->total = CT_HAS(e, total_bytes) ? e->total_bytes : ct_nvml_get_total_bytes(oom->device);
-    }
-    if (!is_read_then(f))
-        return;
-    oom->free = s->free;
-    oom->total = s->total;
-    oom->in_flight = s->in_flight;
-    oom->unattributed = s->unattributed;
-    if (s->split_known) {
-        oom->untracked = s->untracked;
-        oom->others = s->others;
-    }
-}
-
 // Returns 0, or -1 if stderr has no room now.
 static int print(const struct failure *f, uint64_t earlier, int wait_ms) {
     char caller[200] = "", line[2048];
-    struct ct_oom oom = CT_OOM_UNKNOWN;
     notice.pipe_is_full = !ct_print_stderr_has_room(wait_ms);
     if (notice.pipe_is_full)
         return -1;
     if (CT_HAS(&f->event, stack))
         find_caller(f->event.stack, caller, sizeof caller);
-    describe(f, &oom);
+    struct ct_oom oom = ct_oom_describe(&f->event, &f->split,
+                                        ct_nvml_get_total_bytes(ct_event_device_index(&f->event)));
     oom.earlier = earlier;
     oom.api = CT_HAS(&f->event, api) ? ct_name_get_text(f->event.api) : NULL;
     oom.caller = caller;
     oom.path = ct_trace_file_get_path();
-    ct_oom_message_format(&oom, line, sizeof line);
+    ct_oom_message_format(&oom, line, sizeof line, ct_print_va);
     ct_print_stderr(line);
     return 0;
 }

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 from death import *  # noqa: E402,F403
-from tap import case, equal, read_json, report  # noqa: E402
+from tap import Skip, case, equal, read_json, report  # noqa: E402
 
 FLAGS = {"gpu-memory-utilization": "0.95", "max-model-len": "32k", "tensor-parallel-size": "2", "enforce-eager": "true",
          "quantization": "awq", "enable-prefix-caching": "false", "model": "Llama-3-8B"}
@@ -438,6 +438,40 @@ def many():
     got = versions(info(traces(where)[next(iter(workers))]))
     equal(got in ({}, {"vllm": "0.33.0"}), True, str(got))
     return whole(where)
+
+
+# ---- the driver -----------------------------------------------------------------------------------
+
+KERNEL_TEXT = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release Build  (me@secret.example.org)"
+WITH_KERNEL_FILE = ("unshare", "-rm", "sh", "-c", "mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia && "
+                    "printf '%s\\n' \"$0\" >/proc/driver/nvidia/version && exec \"$@\"", KERNEL_TEXT)
+
+
+def driver(known, prefix=(), **env):
+    """What the trace of a process says of the driver, which stays until its trace has what is to be known."""
+    where = folder()
+    p = start(where, *prefix, os.path.join(BUILD, "tests/recorder/refused_calls"), "alloc:64", "say", "wait", "fail:1", "exit",
+              env=env, stdin=subprocess.PIPE)
+    until(p, lambda: known is None or any(s.get("nvidia.driver_version") == known for s in snapshots(where)))
+    p.communicate(b"\n")
+    equal(p.returncode, 0, said(where))
+    (path,) = traces(where).values()
+    equal("secret" in everything(where).decode("latin-1"), False)
+    return info(path).get("nvidia.driver_version")
+
+
+@case("the release of NVIDIA's driver is NVML's; without NVML it is unknown")
+def release_by_nvml():
+    equal(driver("580.00.00-simulated"), "580.00.00-simulated")
+    if not os.path.exists("/proc/driver/nvidia/version"):
+        equal(driver(None, CUTRACE_NVML="0"), None)
+
+
+@case("without NVML it is the kernel's, and nothing else of the kernel's text")
+def release_by_kernel():
+    if subprocess.run([*WITH_KERNEL_FILE, "true"], capture_output=True).returncode:
+        raise Skip("this user may not mount a file system over /proc/driver")
+    equal(driver("550.54.14", WITH_KERNEL_FILE, CUTRACE_NVML="0"), "550.54.14")
 
 
 end()

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import ways  # noqa: E402
@@ -166,6 +167,32 @@ def without_nvml():
         check(is_of(line, refused(done)[0]), f"{how}: {done.err}")
     done = run("alloc:3072", "fail:2097152", "kill", SIM_NVML="slow")
     equal(len(parsed(done.err)), 1)
+
+
+def said_again(path):
+    """The line that a bundle of the trace says the recorder wrote; None: none."""
+    to = os.path.join(ways.folder(), "bug.zip")
+    subprocess.run([os.path.join(BUILD, "cutrace-report"), "bundle", "--scrub=no", "-o", to, path], check=True, stdout=subprocess.DEVNULL)
+    with zipfile.ZipFile(to) as z:
+        lines = [line for line in z.read("summary.md").decode().splitlines() if line.startswith("cutrace: ")]
+    return lines[0] if lines else None
+
+
+def without_caller(line):
+    """Its name is in the line or in the trace only, where the process ends before the symbols of its file are read."""
+    return re.sub(r" failed \([^)]*\)", " failed", line)
+
+
+@case("a bundle of the trace says the line again, to the letter but for the caller, and none where none was written")
+def again():
+    for words, env in ((("alloc:3072", "fail:2097152", "kill"), {"SIM_NVML": "absent", "SIM_NEIGHBOUR_MB": "1024"}),
+                       (("alloc:1", "fail:1", "kill"), {"SIM_NVML": "noprocesses"}), (("fail:3145728", "exit"), {"SIM_NVML": "absent"}),
+                       (("alloc:3072", "fail:2097152", "abort"), {"CUTRACE_STACKS": "off", "SIM_NVML": "lost"})):
+        done = run(*words, **env)
+        (line,) = done.err.splitlines()
+        equal(without_caller(said_again(*done.traces.values())), without_caller(line.split("; run: ")[0]), words)
+    done = run("fail:1", "kill", CUTRACE_QUIET="1")
+    equal(said_again(*done.traces.values()), None)
 
 
 def is_trusted():

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import zlib
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import read_trace  # noqa: E402
 import whole_trace  # noqa: E402
-from tap import PLAIN, REPORT, ROOT, Skip, case, check, equal, main, report  # noqa: E402
+from tap import PLAIN, REPORT, ROOT, Skip, case, check, check_json, equal, main, report  # noqa: E402
 
 HERE = tempfile.TemporaryDirectory(prefix="cutrace-bundle-")  # pylint: disable=consider-using-with
 FOLDER = HERE.name
@@ -50,7 +51,8 @@ def contents():
     check("--scrub=paths" in out, out)
     with zipfile.ZipFile(path) as z:
         equal(z.testzip(), None)
-        equal(sorted(z.namelist()), sorted(["MANIFEST.json", "summary.md", "summary.json", "report.html", "trace-1.zst", "trace-2.zst"]))
+        equal(sorted(z.namelist()), sorted(["MANIFEST.json", "summary.md", "summary.json", "summary-1.json", "summary-2.json", "report.html",
+                                            "trace-1.zst", "trace-2.zst"]))
         check(all(i.compress_type == zipfile.ZIP_STORED and i.date_time[0] == 1980 for i in z.infolist()), "stored")
         manifest = json.loads(z.read("MANIFEST.json"))
         equal((manifest["schema"], manifest["scrub"]), ("cutrace.manifest/1", "paths"))
@@ -66,7 +68,74 @@ def contents():
             got, want = whole_trace.Whole(copy), whole_trace.Whole(source)
             equal(len(got.records), sum(r["op"] != "amend" for r in want.records), name)
         markdown = z.read("summary.md").decode()
-    check(len(markdown.splitlines()) <= 60 and markdown.count("~~~") == 2 and "<details>" in markdown, markdown)
+    check(len(markdown.splitlines()) <= 60 and markdown.count("~~~") in (2, 4) and "<details>" in markdown, markdown)
+
+
+@case("of several traces each has the summary that it has alone, beside that of all")
+def summaries():
+    path, _, _ = bundle("each.zip", RANKS[0], ONE, RANKS[1])
+    with zipfile.ZipFile(path) as z:
+        for i in (1, 2, 3):
+            want = json.loads(report("summary", "--json", f"{path}/trace-{i}.zst")[1])
+            got = json.loads(check_json(["summary", "--json"], z.read(f"summary-{i}.json")))
+            equal(os.path.basename(want.pop("file")), got.pop("file"))
+            equal(got, want, i)
+        alone = bundle("alone.zip", ONE)[0]
+        with zipfile.ZipFile(alone) as single:
+            check("summary-1.json" not in single.namelist(), "one trace has one summary")
+        equal(json.loads(z.read("summary.json"))["schema"], "cutrace.processes/2")
+
+
+def recorder_lines(path):
+    """What summary.md says that the recorder wrote."""
+    with zipfile.ZipFile(path) as z:
+        markdown = z.read("summary.md").decode()
+    return [line for line in markdown.splitlines() if line.startswith("cutrace: ") and "out of memory: " in line]
+
+
+def logged():
+    """Real runs: the recorder's line in the log of a process, without the path that it names, and the process's trace."""
+    found = []
+    for name in sorted(os.listdir(VLLM)):
+        log, trace = (os.path.join(VLLM, name, n) for n in ("log.txt", "trace.zst"))
+        if os.path.isfile(log) and os.path.isfile(trace):
+            with open(log, encoding="utf-8", errors="replace") as f:
+                lines = [line.strip().split("; run: ")[0] for line in f if line.startswith("cutrace: ") and " out of memory: " in line]
+            found += [(name, lines, trace)] if lines else []
+    return found
+
+
+@case("the recorder's line on stderr is in the summary: of real runs, whose logs have it, to the letter")
+def line_of_recorder():
+    runs = logged()
+    check(len(runs) > 12, runs)
+    for at_run in range(0, len(runs), 3):
+        some = runs[at_run:at_run + 3]
+        path, _, _ = bundle("said.zip", *(trace for _, _, trace in some), "--scrub=no")
+        for got, (name, lines, _) in zip(recorder_lines(path), some, strict=True):
+            check(got in lines, f"{name}: {got!r} is not in {lines}")
+    return f"{len(runs)} runs"
+
+
+@case("more than three traces that failed are counted; where nothing was written there is no line, and a name is scrubbed in it")
+def lines_of_recorder():
+    runs = [trace for _, _, trace in logged()[:5]]
+    path, _, _ = bundle("many.zip", *runs)
+    with zipfile.ZipFile(path) as z:
+        markdown = z.read("summary.md").decode()
+    equal(len(recorder_lines(path)), 3)
+    check("... (2 more traces)" in markdown and len(markdown.splitlines()) <= 60, markdown)
+    equal(recorder_lines(bundle("none.zip", os.path.join(VLLM, "eager", "trace.zst"))[0]), [])
+    whole = whole_trace.Whole(ONE)
+    whole.info["option.QUIET"] = "1"
+    quiet = at("quiet.zst")
+    with open(quiet, "wb") as f:
+        f.write(b"".join(whole_trace.write(whole)))
+    equal(recorder_lines(bundle("quiet.zip", quiet)[0]), [])
+    secret = "default_unquantized_gemm"
+    (open_line,) = recorder_lines(bundle("open.zip", ONE, "--scrub=no")[0])
+    (strict,) = recorder_lines(bundle("strict.zip", ONE, "--scrub=strict", "--words=" + secret)[0])
+    check(secret in open_line and secret not in strict and open_line.split(" (")[0] == strict.split(" (")[0], strict)
 
 
 @case("the same input gives the same bytes")
@@ -126,6 +195,37 @@ def elsewhere():
         equal(here, there, view)
     check(b"main.c" in report("top", path, "--sysroot=" + empty)[1], "lines")
     check(b"main.c" not in report("top", source, "--sysroot=" + empty)[1], "the source has none")
+
+
+def empty_root():
+    """A command that runs in a root with nothing but this program and what it is linked with, and that root."""
+    root = at("root")
+    linked = subprocess.run(["ldd", REPORT], stdout=subprocess.PIPE, check=True, text=True).stdout
+    for path in [REPORT] + [word for word in linked.split() if word.startswith("/")]:
+        to = root + (os.path.join("/", os.path.basename(path)) if path == REPORT else path)
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        shutil.copy(path, to)
+    for way in (["unshare", "-r", "chroot"], ["chroot"]):
+        if subprocess.run([*way, root, "/cutrace-report", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            return [*way, root, "/cutrace-report"], root
+    raise Skip("this user may not change its root: no user namespaces")
+
+
+@case("on a machine with none of the libraries, an empty root with libc alone, every view of a bundle is the same to the byte")
+def empty_machine():
+    command, root = empty_root()
+    try:
+        traces = [ONE, traced_self()]
+    except Skip:
+        traces = [ONE]
+    for trace in traces + [RANKS]:
+        bundle("elsewhere.zip", *(trace if isinstance(trace, list) else [trace]))
+        shutil.copy(at("elsewhere.zip"), os.path.join(root, "bug.zip"))
+        for view in (("summary",), ("summary", "--json"), ("top",), ("oom",), ("frag",), ("explain",)):
+            here = subprocess.run([REPORT, *view, "bug.zip"], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PLAIN, check=False)
+            there = subprocess.run([*command, *view, "bug.zip"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PLAIN, check=False)
+            equal((there.returncode, there.stdout, there.stderr), (here.returncode, here.stdout, here.stderr), view)
+            equal((here.returncode, here.stdout != b""), (0, True), view)
 
 
 @case("where it does not fit it is cut around the failure, says so, and holds the failure")

@@ -6,10 +6,12 @@ The truth about generated traces is what they were built of. Of golden and recor
 `top` says (test_top.py has the model of that), and the pairs are found here once more, by names of functions and files.
 """
 import collections
+import csv
 import glob
 import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 import zlib
@@ -180,17 +182,17 @@ def native():
 @case("versions, flags, variables, options and the device that differ are named first; what is the same is not")
 def facts():
     info = {"version.vllm": "0.11.0", "flag.max-num-seqs": "256", "flag.max-num-seqs.from": "self", "process.env.CUDA_VISIBLE_DEVICES": "0",
-            "version.torch": "2.9.0", "option.MIN_SIZE": "1K", "hook.cuMemAlloc_v2.calls": "7"}
+            "version.torch": "2.9.0", "nvidia.driver_version": "570.86.15", "option.MIN_SIZE": "1K", "hook.cuMemAlloc_v2.calls": "7"}
     a = built("a", {("f", "/x/m.py", 10): [M]}, info=info)
-    b = built("b", {("f", "/x/m.py", 10): [M]}, info={**info, "version.vllm": "0.12.0", "flag.max-num-seqs": "512", "flag.max-num-seqs.from": "parent",
+    b = built("b", {("f", "/x/m.py", 10): [M]}, info={**info, "version.vllm": "0.12.0", "nvidia.driver_version": "580.159.04", "flag.max-num-seqs": "512", "flag.max-num-seqs.from": "parent",
               "process.env.CUDA_VISIBLE_DEVICES": "1", "flag.enforce-eager": "<given>", "device.0.name": "Other GPU", "hook.cuMemAlloc_v2.calls": "9"})
     d = diff(a, b)
-    equal([tuple(f.values()) for f in d["facts"]], [("version", "vllm", "0.11.0", "0.12.0"), ("flag", "enforce-eager", None, "<given>"),
+    equal([tuple(f.values()) for f in d["facts"]], [("version", "nvidia.driver_version", "570.86.15", "580.159.04"), ("version", "vllm", "0.11.0", "0.12.0"), ("flag", "enforce-eager", None, "<given>"),
           ("flag", "max-num-seqs", "256", "512"), ("environment", "CUDA_VISIBLE_DEVICES", "0", "1")])
     equal([tuple(f.values()) for f in d["devices"][0]["facts"]], [("device", "name", "Test GPU", "Other GPU")])
     lines = [line for line in text(a, b).splitlines() if line.startswith("differs: ")]
-    equal(lines[0], "differs: version vllm: 0.11.0 in A, 0.12.0 in B")
-    check("differs: flag enforce-eager: (none) in A, <given> in B" in lines and len(lines) == 5, lines)
+    equal(lines[:2], ["differs: version nvidia.driver_version: 570.86.15 in A, 580.159.04 in B", "differs: version vllm: 0.11.0 in A, 0.12.0 in B"])
+    check("differs: flag enforce-eager: (none) in A, <given> in B" in lines and len(lines) == 6, lines)
 
 
 @case("two ranks see their GPUs under different numbers: the one of each is compared; of several, those of one number")
@@ -410,6 +412,66 @@ def phases():
                     equal(got, dict(want[p["phase"] and p["phase"]["title"]]), (path, p["phase"]))
                     count += 1
     check(count > 8, count)
+
+
+def phases_of_export(path, moment):
+    """What each phase has allocated of what is live at a moment of a trace, and since when, by export's table of allocations."""
+    to = os.path.join(FOLDER.name, "allocations.csv")
+    code, out, err = report("export", "--format=csv", "--force", "-o", to, path)
+    equal(code, 0, (out, err))
+    found = collections.defaultdict(lambda: [0, []])
+    with open(to, encoding="utf-8", newline="") as f:
+        for r in csv.DictReader(f):
+            if r["live_at_" + moment] == "1" and r["kind"] != "segment":
+                found[r["phase"] or None][0] += int(r["bytes"])
+                found[r["phase"] or None][1].append(int(r["alloc_ns"]))
+    return {k: (size, min(times)) for k, (size, times) in found.items()}
+
+
+@case("phases: since when each holds its memory, new and gone ones, and the growth of its call sites")
+def phases_of_time():
+    leak = next(path for path in VLLM if "/leak/" in path)
+    for a, b in ((VLLM[0], leak), (leak, VLLM[0]), (VLLM[3], VLLM[2])):
+        d = one_device(a, b)
+        for side, path in (("a", a), ("b", b)):
+            moment, now = d[side]["moment"]["what"], d[side]["moment"]["t_ns"]
+            got = {p["phase"] and p["phase"]["key"]: (p[side]["bytes"], p[side]["oldest_t_ns"])
+                   for p in d["phases"] if p[side]["bytes"] and not p["idle"]}
+            equal(got, phases_of_export(path, moment), path)
+            for p in d["phases"]:
+                equal(p[side]["age_ns"], None if p[side]["oldest_t_ns"] is None else now - p[side]["oldest_t_ns"])
+            rates = [r[side]["bytes_per_hour"] for r in d["sites"] if r[side] and r[side]["bytes_per_hour"]]
+            equal(sum(p[side]["bytes_per_hour"] or 0 for p in d["phases"]), sum(rates), path)
+        for p in d["phases"]:
+            there = [bool(p[side]["bytes"] or p[side]["stretches"]) for side in ("a", "b")]
+            want = {(True, True): "both", (False, True): "new", (True, False): "gone"}[tuple(there)]
+            equal(p["state"], None if p["idle"] or p["phase"] is None else want, p)
+    (grows,) = (p for p in one_device(VLLM[0], leak)["phases"] if p["b"]["bytes_per_hour"])
+    check(grows["phase"] is None and grows["b"]["bytes_per_hour"] > M, grows)
+    lines = text(VLLM[0], leak).splitlines()
+    check(any(" new " in line and line.endswith("vLLM profile run") for line in lines), lines)
+    check(any("/h" in line or re.search(r"\+[\d.]+ [GT]iB .*\(no known phase\)$", line) for line in lines), lines)
+
+
+@case("a phase of two call sites: a site of two phases that grows has no known share in either, one that does not changes nothing")
+def phases_of_growth():
+    work, dummy = (("execute_model", "/v/vllm/v1/worker/gpu_worker.py", 9), ("execute_dummy_batch", "/v/vllm/v1/worker/gpu_worker.py", 8))
+    for shared in (False, True):
+        t = Trace(trace_id=5 + shared)
+        traces.begin(t)
+        ptr = 1 << 40
+        for i in range(240):
+            for name, phase in (("grows", work), ("both", dummy), ("both", work if shared else dummy)):
+                ptr += G
+                t.event("alloc", 51 * S + i * 60 * S + (ptr >> 30) % 7, ptr=ptr, bytes=M, device=0, result=0, space="device",
+                        stack=CUDA + [(name, "/x/m.py", 1)] + [(f"layer{n}", "/x/m.py", 50 + n) for n in range(30)] +
+                        [(f"one of two{i % 2}", "/x/m.py", 99), phase, MAIN])
+        t.flush(last=True)
+        path = save(t, f"growth-{shared}")
+        found = {p["phase"] and p["phase"]["title"]: p["b"]["bytes_per_hour"] for p in one_device(path, path, "--at=peak", "--at=end")["phases"]}
+        sites = {r["b"]["site"]: r["b"]["bytes_per_hour"] for r in one_device(path, path, "--at=peak", "--at=end")["sites"]}
+        check(all(rate and abs(rate - n * 60 * M) < 8 * M for rate, n in ((sites["m.py:1 grows"], 1), (sites["m.py:1 both"], 2))), sites)
+        equal((found["vLLM serving"], found["vLLM dummy step while serving"]), (None, None) if shared else (sites["m.py:1 grows"], sites["m.py:1 both"]))
 
 
 main()

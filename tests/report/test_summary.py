@@ -220,6 +220,19 @@ def in_flight():
     equal(rows[:3], [("20.00 GiB", "tracked"), ("10.00 GiB", "in flight"), ("1.00 GiB", "contexts")])
 
 
+@case("the driver's release is beside the name of the device; a trace that does not have it says nothing of it")
+def driver_release():
+    for release, want in ((None, "GPU 0 (Test GPU) at the peak"), ("580.159.04", "GPU 0 (Test GPU, driver 580.159.04) at the peak")):
+        t = Trace()
+        t.info = {"device.0.name": "Test GPU", **({"nvidia.driver_version": release} if release else {})}
+        t.event("alloc", S, api="cuMemAlloc_v2", device=0, bytes=M, ptr=G, result=0, space="device")
+        t.flush(last=True)
+        path = os.path.join(FOLDER.name, "driver.zst")
+        with open(path, "wb") as f:
+            f.write(t.bytes())
+        check(want in text("summary", path), text("summary", path))
+
+
 @case("page-locked host memory and memory of other processes have lines, as of the moment")
 def elsewhere():
     before = [{"api": "cuMemHostAlloc", "ptr": 1 << 40, "bytes": 64 * M, "space": "host"},

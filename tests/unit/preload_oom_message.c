@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
-#include "write/oom_message.h"
+#include <cutrace/model/oom_message.h>
+
+#include "base/print.h"
 
 #define GIB(x) ((uint64_t)((x)*1073741824.0))
 #define UNKNOWN UINT64_MAX
@@ -18,7 +20,7 @@ static const struct ct_oom nothing = CT_OOM_UNKNOWN;
 
 static void is(const struct ct_oom *r, const char *want) {
     char line[2048];
-    const size_t n = ct_oom_message_format(r, line, sizeof line);
+    const size_t n = ct_oom_message_format(r, line, sizeof line, ct_print_va);
     assert_string_equal(line, want);
     assert_int_equal(n, strlen(want));
 }
@@ -133,7 +135,7 @@ static void long_texts_are_cut(void **state) {
     text[sizeof text - 1] = 0;
     struct ct_oom r = nothing;
     r.api = r.caller = r.path = text;
-    const size_t n = ct_oom_message_format(&r, line, sizeof line);
+    const size_t n = ct_oom_message_format(&r, line, sizeof line, ct_print_va);
     assert_true(n < sizeof line && line[n - 1] == '\n' && line[n] == 0);
 }
 

@@ -18,6 +18,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import protobuf  # noqa: E402
 import sources  # noqa: E402
+import whole_trace  # noqa: E402
 from lifetimes import lifetimes_of  # noqa: E402
 from sources import export  # noqa: E402
 from tap import PLAIN, REPORT, ROOT, case, check, equal, main, report  # noqa: E402
@@ -438,6 +439,21 @@ def openmetrics():
         equal(sum(v for k, v in got.items() if k.startswith("cutrace_failed_requests")), len(read_csv(path, "failed")), path)
         for name in got:
             check(re.fullmatch(r'\w+|\w+\{(device|op|outcome)="[\w-]+"\}|cutrace_device_info\{device="\d+",name="[^\n]*"\}', name), name)
+
+
+@case("the release of the driver is in the tables and on the metric of the device; where it is unknown it is in neither")
+def driver_release():
+    whole = whole_trace.Whole(sources.whole()[0])
+    for release in (None, "580.159.04"):
+        whole.info.pop("nvidia.driver_version", None)
+        if release:
+            whole.info["nvidia.driver_version"] = release
+        path = os.path.join(sources.FOLDER, f"release-{release}.zst")
+        with open(path, "wb") as f:
+            f.write(b"".join(whole_trace.write(whole)))
+        (metric,) = (name for name in samples_of(export(path, "openmetrics").decode()) if name.startswith("cutrace_device_info"))
+        equal(re.findall('driver="([^"]*)"', metric), [release] if release else [])
+        equal([r["value"] for r in read_csv(path, "info") if r["key"] == "nvidia.driver_version"], [release] if release else [])
 
 
 @case("failed requests, devices and memory agree with summary and oom")

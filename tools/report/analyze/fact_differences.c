@@ -10,11 +10,17 @@ static const struct {
     int is_whole;
     int is_kept; // the name that is shown has the prefix
 } rows[] = {
-    {"version.", CT_FACT_VERSION, 0, 0},         {"torch.version", CT_FACT_VERSION, 1, 1},
-    {"python.version", CT_FACT_VERSION, 1, 1},   {"cuda.driver_version", CT_FACT_VERSION, 1, 1},
-    {"cuda.runtime.", CT_FACT_VERSION, 0, 1},    {"host.kernel", CT_FACT_VERSION, 1, 1},
-    {"cutrace.version", CT_FACT_VERSION, 1, 1},  {"flag.", CT_FACT_FLAG, 0, 0},
-    {"process.env.", CT_FACT_ENVIRONMENT, 0, 0}, {"option.", CT_FACT_OPTION, 0, 0},
+    {"version.", CT_FACT_VERSION, 0, 0},
+    {"torch.version", CT_FACT_VERSION, 1, 1},
+    {"python.version", CT_FACT_VERSION, 1, 1},
+    {"cuda.driver_version", CT_FACT_VERSION, 1, 1},
+    {"cuda.runtime.", CT_FACT_VERSION, 0, 1},
+    {"nvidia.driver_version", CT_FACT_VERSION, 1, 1},
+    {"host.kernel", CT_FACT_VERSION, 1, 1},
+    {"cutrace.version", CT_FACT_VERSION, 1, 1},
+    {"flag.", CT_FACT_FLAG, 0, 0},
+    {"process.env.", CT_FACT_ENVIRONMENT, 0, 0},
+    {"option.", CT_FACT_OPTION, 0, 0},
 };
 
 static const char origin[] = ".from"; // which process a flag was given to

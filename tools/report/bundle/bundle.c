@@ -88,8 +88,8 @@ static uint64_t size_of(const struct ct_bundle *b) {
     uint64_t bytes = 22 + MANIFEST_ROOM;
     for (int i = 0; i < b->options->path_count; i++)
         bytes += b->traces[i].copy.bytes + ct_zip_writer_overhead(b->traces[i].name) + 256;
-    for (unsigned i = 0; i < CT_BUNDLE_TEXTS; i++)
-        bytes += b->text[i].bytes + ct_zip_writer_overhead(ct_bundle_text_names[i]);
+    for (size_t i = 0; i < b->text_count; i++) // (a line of the manifest, too)
+        bytes += b->texts[i].bytes + ct_zip_writer_overhead(b->texts[i].name) + 256;
     return bytes;
 }
 
@@ -146,9 +146,9 @@ static struct ct_source source_of_text(const struct ct_bundle_text *t) {
 
 static void add_files(struct ct_json *j, const struct ct_bundle *b) {
     ct_json_open(j, "files", '[');
-    for (unsigned i = 0; i < CT_BUNDLE_TEXTS && b->has_texts; i++) {
-        const struct ct_source s = source_of_text(&b->text[i]);
-        add_file(j, ct_bundle_text_names[i], &s);
+    for (size_t i = 0; i < b->text_count; i++) {
+        const struct ct_source s = source_of_text(&b->texts[i]);
+        add_file(j, b->texts[i].name, &s);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');
@@ -192,8 +192,8 @@ static int write_entries(const struct ct_bundle *b, struct ct_zip_writer *z,
                          const struct ct_bundle_text *manifest) {
     if (ct_zip_writer_add(z, "MANIFEST.json", manifest->at, manifest->bytes))
         return -1;
-    for (unsigned i = 0; i < CT_BUNDLE_TEXTS && b->has_texts; i++)
-        if (ct_zip_writer_add(z, ct_bundle_text_names[i], b->text[i].at, b->text[i].bytes))
+    for (size_t i = 0; i < b->text_count; i++)
+        if (ct_zip_writer_add(z, b->texts[i].name, b->texts[i].at, b->texts[i].bytes))
             return -1;
     for (int i = 0; i < b->options->path_count; i++) {
         struct ct_source s = source_of(&b->traces[i].copy);

@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "base/version.h"
+#include "bundle/recorder_line.h"
 #include "page/page.h"
 #include "page/page_bundle.h"
 #include "views/companions.h"
@@ -13,14 +14,9 @@
 #include "views/processes_json.h"
 #include "views/processes_text.h"
 #include "views/trace_state.h"
+#include "views/view_scan.h"
 
-enum { SUMMARY_LINES = 30, FACT_LINES = 10 };
-
-const char *const ct_bundle_text_names[CT_BUNDLE_TEXTS] = {
-    [CT_BUNDLE_MARKDOWN] = "summary.md",
-    [CT_BUNDLE_JSON] = "summary.json",
-    [CT_BUNDLE_PAGE] = "report.html",
-};
+enum { SUMMARY_LINES = 25, RECORDER_LINES = 3 }; // summary.md has at most 60
 
 static const struct ct_terminal terminal = {
     .utf8 = 1, .width = 100, .bold = "", .red = "", .dim = "", .reset = ""};
@@ -111,6 +107,14 @@ static int print_summary(const struct ct_bundle *b, int json, FILE *to) {
     return rc;
 }
 
+// `summary --json` of one of several traces.
+static int print_summary_of(const struct ct_bundle *b, int i, FILE *to) {
+    struct ct_arguments o = make_options(b, CT_COMMAND_summary, 1);
+    const int rc = show(b, &o, i, ct_view_summary, NULL, to);
+    free(o.paths);
+    return rc;
+}
+
 static int make_page(const struct ct_bundle *b, struct ct_bundle_text *to, struct ct_error *error) {
     struct ct_arguments o = make_options(b, CT_COMMAND_html, 0);
     struct ct_page page;
@@ -161,6 +165,50 @@ static void print_fenced(FILE *out, const struct ct_bundle_text *text) {
     fputs("~~~\n", out);
 }
 
+static int view_recorder_line(struct ct_view *v) {
+    char line[2048];
+    struct ct_scan s;
+    const struct ct_scan_request request = ct_view_scan_request_pools(v);
+    ct_scan_run(&s, v->trace, &request);
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(&s);
+    if (crossing && ct_recorder_line_format(v, &s.incidents, crossing, line, sizeof line))
+        fprintf(v->out, "%s\n", line);
+    ct_scan_free(&s);
+    return CT_EXIT_OK;
+}
+
+// The lines of all traces in which a request failed, in a text that the caller frees.
+static int read_recorder_lines(const struct ct_bundle *b, struct ct_bundle_text *lines) {
+    struct ct_arguments o = make_options(b, CT_COMMAND_summary, 1);
+    FILE *out = open_text(lines);
+    int rc = 0;
+    for (int i = 0; i < o.path_count && !rc; i++)
+        rc = show(b, &o, i, view_recorder_line, NULL, out);
+    fclose(out);
+    free(o.paths);
+    return rc;
+}
+
+// By which the trace of a line in a log is found.
+static void print_recorder_lines(FILE *out, const struct ct_bundle_text *lines) {
+    const char *at = lines->at, *const end = at + lines->bytes, *behind;
+    size_t more = 0;
+    if (at == end)
+        return;
+    fputs("\nAt the failure the recorder wrote to stderr (derived from the trace):\n~~~text\n",
+          out);
+    for (int i = 0; at < end; i++, at = behind) {
+        behind = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
+        if (i < RECORDER_LINES)
+            fprintf(out, "%.*s", (int)(behind - at), at);
+        else
+            more++;
+    }
+    if (more)
+        fprintf(out, "... (%zu more trace%s)\n", more, ct_human_plural(more));
+    fputs("~~~\n", out);
+}
+
 // A value of a trace in a table: no markup.
 static void print_cell(FILE *out, const struct ct_string *value) {
     char text[200];
@@ -171,7 +219,8 @@ static void print_cell(FILE *out, const struct ct_string *value) {
 
 static void print_versions(const struct ct_bundle *b, FILE *out) {
     static const char *const facts[][2] = {{"GPU", "device.0.name"},
-                                           {"CUDA driver", "cuda.driver_version"},
+                                           {"NVIDIA driver", "nvidia.driver_version"},
+                                           {"CUDA of the driver", "cuda.driver_version"},
                                            {"PyTorch", "torch.version"},
                                            {"vLLM", "version.vllm"},
                                            {"Python", "python.version"},
@@ -215,25 +264,33 @@ static void print_details(const struct ct_bundle *b, FILE *out) {
 }
 
 static int make_markdown(const struct ct_bundle *b, struct ct_bundle_text *to) {
-    struct ct_bundle_text summary = {0};
+    struct ct_bundle_text summary = {.bytes = 0}, lines = {.bytes = 0};
     FILE *out = open_text(&summary);
-    const int rc = print_summary(b, 0, out);
+    int rc = print_summary(b, 0, out);
     fclose(out);
+    if (!rc)
+        rc = read_recorder_lines(b, &lines);
+    if (rc) {
+        free(summary.at);
+        free(lines.at);
+        return rc;
+    }
     out = open_text(to);
     fputs("### GPU memory, recorded by cutrace\n\n", out);
     print_fenced(out, &summary);
+    print_recorder_lines(out, &lines);
     print_versions(b, out);
     print_details(b, out);
     fclose(out);
     free(summary.at);
-    return rc;
+    free(lines.at);
+    return 0;
 }
 
 // ---- all ----------------------------------------------------------------------------------------
 
 // Looks for names in what is written, but not in the page's own script and style.
-static const char *find_left(const struct ct_bundle *b, unsigned kind) {
-    const struct ct_bundle_text *t = &b->text[kind];
+static const char *find_left(const struct ct_bundle *b, const struct ct_bundle_text *t) {
     const char *at = t->at, *end = at + t->bytes, *left = NULL;
     if (b->scrub.level == CT_SCRUB_NO)
         return NULL;
@@ -248,29 +305,56 @@ static const char *find_left(const struct ct_bundle *b, unsigned kind) {
 }
 
 void ct_bundle_texts_free(struct ct_bundle *b) {
-    for (unsigned i = 0; i < CT_BUNDLE_TEXTS; i++) {
-        free(b->text[i].at);
-        b->text[i] = (struct ct_bundle_text){NULL, 0};
+    for (size_t i = 0; i < b->text_count; i++)
+        free(b->texts[i].at);
+    free(b->texts);
+    b->texts = NULL;
+    b->text_count = 0;
+}
+
+static struct ct_bundle_text *add_text(struct ct_bundle *b, const char *name) {
+    b->texts = ct_heap_resize(b->texts, b->text_count + 1, sizeof *b->texts);
+    struct ct_bundle_text *t = &b->texts[b->text_count++];
+    *t = (struct ct_bundle_text){.at = NULL};
+    (void)snprintf(t->name, sizeof t->name, "%s", name);
+    return t;
+}
+
+static int add_summary(struct ct_bundle *b) {
+    struct ct_bundle_text *t = add_text(b, "summary.json");
+    FILE *out = open_text(t);
+    const int rc = print_summary(b, 1, out);
+    fclose(out);
+    return rc;
+}
+
+// Of several traces each has its own, named like the trace.
+static int add_summaries(struct ct_bundle *b) {
+    int rc = add_summary(b);
+    for (int i = 0; i < b->options->path_count && b->options->path_count > 1 && !rc; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "summary-%d.json", i + 1);
+        FILE *out = open_text(add_text(b, name));
+        rc = print_summary_of(b, i, out);
+        fclose(out);
     }
+    return rc;
 }
 
 int ct_bundle_texts_make(struct ct_bundle *b, struct ct_error *error) {
     ct_bundle_texts_free(b);
-    FILE *json = open_text(&b->text[CT_BUNDLE_JSON]);
-    int rc = print_summary(b, 1, json);
-    fclose(json);
-    if (rc || make_markdown(b, &b->text[CT_BUNDLE_MARKDOWN]) ||
-        make_page(b, &b->text[CT_BUNDLE_PAGE], error))
+    if (make_markdown(b, add_text(b, "summary.md")) || add_summaries(b) ||
+        make_page(b, add_text(b, "report.html"), error))
         return ct_error_set(error, CT_EXIT_OUTPUT,
                             "%.300s: nothing is written: a copy is not readable",
                             b->options->output);
-    for (unsigned i = 0; i < CT_BUNDLE_TEXTS; i++) {
-        const char *left = find_left(b, i);
+    for (size_t i = 0; i < b->text_count; i++) {
+        const char *left = find_left(b, &b->texts[i]);
         if (left)
             return ct_error_set(error, CT_EXIT_OUTPUT,
                                 "%.300s: nothing is written: %.100s is still in %s; --scrub=no "
                                 "keeps names",
-                                b->options->output, left, ct_bundle_text_names[i]);
+                                b->options->output, left, b->texts[i].name);
     }
     return 0;
 }

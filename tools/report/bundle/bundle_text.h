@@ -7,10 +7,9 @@
 #include "copy/scrub.h"
 #include "views/new_trace.h"
 
-enum ct_bundle_text_kind { CT_BUNDLE_MARKDOWN, CT_BUNDLE_JSON, CT_BUNDLE_PAGE, CT_BUNDLE_TEXTS };
-extern const char *const ct_bundle_text_names[CT_BUNDLE_TEXTS];
-
+// A file of the bundle.
 struct ct_bundle_text {
+    char name[24]; // in the zip file
     char *at;
     size_t bytes;
 };
@@ -30,7 +29,8 @@ struct ct_bundle {
         struct ct_memory_copy copy;
     } * traces; // by path of the options
     struct ct_bundle_cut cut;
-    struct ct_bundle_text text[CT_BUNDLE_TEXTS];
+    struct ct_bundle_text *texts; // in the order of the file
+    size_t text_count;
     uint64_t bytes; // of the file
 };
 

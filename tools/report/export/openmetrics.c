@@ -116,27 +116,31 @@ static void put_failed(const struct page *p) {
     put(p, FAILED, "outcome", "retried", n.retried);
 }
 
-// The only text of the trace; it has no control characters any more.
-static void put_escaped(FILE *out, const char *text) {
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            putc('\\', out);
-        putc(*text, out);
-    }
+// The texts of the trace, which have no control characters any more.
+static void put_label(const struct page *p, const char *label, const struct ct_string *value) {
+    char text[CT_EXPORT_NAME];
+    ct_export_text(text, value->at, value->length);
+    fprintf(p->out, ",%s=\"", label);
+    for (const char *c = text; *c; c++)
+        fprintf(p->out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    putc('"', p->out);
 }
 
 static void put_info(const struct page *p) {
+    const struct ct_definitions *n = &p->x->trace->definitions;
+    const struct ct_string *release = ct_definitions_info(n, "nvidia.driver_version");
     begin(p, INFO);
     for (int d = 0; d < CT_MAX_DEVICES; d++) {
-        char key[40], text[CT_EXPORT_NAME];
+        char key[40];
         (void)snprintf(key, sizeof key, "device.%d.name", d);
-        const struct ct_string *name = ct_definitions_info(&p->x->trace->definitions, key);
+        const struct ct_string *name = ct_definitions_info(n, key);
         if (!name || !p->x->scan.device[d].seen)
             continue;
-        ct_export_text(text, name->at, name->length);
-        fprintf(p->out, "%s_info{device=\"%d\",name=\"", metrics[INFO].name, d);
-        put_escaped(p->out, text);
-        fprintf(p->out, "\"} 1%s\n", p->time);
+        fprintf(p->out, "%s_info{device=\"%d\"", metrics[INFO].name, d);
+        put_label(p, "name", name);
+        if (release)
+            put_label(p, "driver", release);
+        fprintf(p->out, "} 1%s\n", p->time);
     }
 }
 

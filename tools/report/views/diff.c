@@ -131,7 +131,8 @@ static void add_device(struct ct_diff *d, int a, int b) {
                                                      &to->side[1].leaks.groups};
     struct ct_phases *phases[CT_SIDES] = {d->v[0]->phases, d->v[1]->phases};
     ct_site_match_build(&to->sites, &d->identity, groups);
-    ct_phase_match_build(&to->phases, to->side, phases);
+    struct ct_call_sites *sites[CT_SIDES] = {d->v[0]->sites, d->v[1]->sites};
+    ct_phase_match_build(&to->phases, to->side, phases, sites);
     if (a >= 0 && b >= 0)
         ct_fact_differences_find_device(&to->facts, &d->v[0]->trace->definitions, a,
                                         &d->v[1]->trace->definitions, b);

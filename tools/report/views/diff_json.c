@@ -157,10 +157,17 @@ static void add_sites(struct ct_json *j, const struct ct_diff *of, const struct 
     ct_json_close(j, ']');
 }
 
-static void add_phase_side(struct ct_json *j, const char *key, const struct ct_phase_share *s) {
+static void add_phase_side(struct ct_json *j, const char *key, const struct ct_phase_share *s,
+                           uint64_t now) {
+    const uint64_t oldest = ct_diff_phase_oldest(s);
+    uint64_t rate;
     ct_json_open(j, key, '{');
     ct_json_number_or_null(j, "bytes", ct_diff_knows_phase(s), s->bytes);
     ct_json_number_or_null(j, "count", ct_diff_knows_phase(s), s->count);
+    const int is_rate_known = ct_diff_phase_rate(s, &rate);
+    ct_json_number_or_null(j, "bytes_per_hour", is_rate_known, rate);
+    ct_json_number_or_null(j, "oldest_t_ns", oldest != 0, oldest);
+    ct_json_number_or_null(j, "age_ns", oldest && oldest <= now, now - oldest);
     ct_json_number(j, "stretches", s->stretches);
     ct_json_number(j, "duration_ns", s->duration_ns);
     ct_json_number(j, "taken_bytes", s->taken_bytes);
@@ -172,6 +179,14 @@ static void add_phase_side(struct ct_json *j, const char *key, const struct ct_p
     ct_json_close(j, '}');
 }
 
+static void add_phase_state(struct ct_json *j, enum ct_phase_state state) {
+    static const char *const names[] = {"both", "new", "gone"};
+    if (state == CT_PHASE_STATE_UNKNOWN)
+        ct_json_null(j, "state");
+    else
+        ct_json_text(j, "state", names[state]);
+}
+
 static void add_phases(struct ct_json *j, const struct ct_diff_device *d) {
     ct_json_open(j, "phases", '[');
     for (size_t i = 0; i < d->phases.count; i++) {
@@ -180,10 +195,11 @@ static void add_phases(struct ct_json *j, const struct ct_diff_device *d) {
         ct_json_open(j, NULL, '{');
         ct_account_json_add_phase(j, "phase", &r->at);
         ct_json_bool(j, "idle", r->is_idle);
+        add_phase_state(j, ct_phase_match_state(&d->phases, r));
         add_change(j, "change_bytes",
                    ct_diff_knows_phase(&r->side[0]) && ct_diff_knows_phase(&r->side[1]), bytes);
-        add_phase_side(j, "a", &r->side[0]);
-        add_phase_side(j, "b", &r->side[1]);
+        add_phase_side(j, "a", &r->side[0], d->side[0].moment.t_ns);
+        add_phase_side(j, "b", &r->side[1], d->side[1].moment.t_ns);
         ct_json_close(j, '}');
     }
     ct_json_close(j, ']');

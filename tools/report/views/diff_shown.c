@@ -36,6 +36,15 @@ int ct_diff_knows_phase(const struct ct_phase_share *s) {
     return s->bytes || !s->is_live_unknown;
 }
 
+int ct_diff_phase_rate(const struct ct_phase_share *s, uint64_t *per_hour) {
+    *per_hour = s->is_rate_known ? s->bytes_per_hour : 0;
+    return s->is_rate_known && (s->stretches || s->bytes);
+}
+
+uint64_t ct_diff_phase_oldest(const struct ct_phase_share *s) {
+    return s->is_oldest_unknown ? 0 : s->oldest_ns;
+}
+
 int ct_diff_row_rate(const struct ct_diff_device *d, const struct ct_site_row *r, int side,
                      uint64_t *per_hour) {
     const struct ct_compared_device *of = &d->side[side];

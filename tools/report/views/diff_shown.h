@@ -45,6 +45,10 @@ int ct_diff_is_equal(const struct ct_diff_device *d);
 // tracked.
 int ct_diff_knows_row(const struct ct_diff_device *d, int side, unsigned row);
 int ct_diff_knows_phase(const struct ct_phase_share *s);
+// The rate of what a phase has allocated. 0: not known, or a side does not have the phase.
+int ct_diff_phase_rate(const struct ct_phase_share *s, uint64_t *per_hour);
+// When the oldest of what a phase has allocated was allocated; 0: not known.
+uint64_t ct_diff_phase_oldest(const struct ct_phase_share *s);
 // B less A.
 static inline int64_t ct_diff_change(const uint64_t value[CT_SIDES]) {
     return (int64_t)(value[1] - value[0]);

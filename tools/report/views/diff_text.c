@@ -231,17 +231,14 @@ static const struct ct_table_column site_columns[] = {
     {"age B", 7, CT_TABLE_RIGHT},  {"call site", 0, CT_TABLE_LABEL},
 };
 
-static struct ct_human_text format_rate(const struct ct_view *v, const struct ct_diff_device *d,
-                                        const struct ct_site_row *r, int side) {
-    uint64_t rate;
-    if (!ct_diff_row_rate(d, r, side, &rate))
+static struct ct_human_text format_rate(const struct ct_view *v, int known, uint64_t rate) {
+    if (!known)
         return format("-");
     return rate ? format("+%.38s", ct_label_size(v, rate).text) : format("0");
 }
 
-static struct ct_human_text format_age(const struct ct_diff_device *d, const struct ct_site_row *r,
-                                       int side) {
-    const uint64_t oldest = ct_diff_row_oldest(d, r, side), now = d->side[side].moment.t_ns;
+static struct ct_human_text format_age(const struct ct_diff_device *d, uint64_t oldest, int side) {
+    const uint64_t now = d->side[side].moment.t_ns;
     if (!oldest || oldest > now)
         return format("-");
     return now > oldest ? ct_human_seconds(now - oldest) : format("0 s");
@@ -280,10 +277,13 @@ static void add_site(struct ct_table *t, struct ct_view *v, const struct ct_diff
     ct_table_add_cell(t, mark_of(r));
     ct_table_add_cell(t, r->sites[0] ? ct_human_count(r->count[0]).text : "-");
     ct_table_add_cell(t, r->sites[1] ? ct_human_count(r->count[1]).text : "-");
-    ct_table_add_cell(t, format_rate(v, d, r, 0).text);
-    ct_table_add_cell(t, format_rate(v, d, r, 1).text);
-    ct_table_add_cell(t, format_age(d, r, 0).text);
-    ct_table_add_cell(t, format_age(d, r, 1).text);
+    for (int side = 0; side < CT_SIDES; side++) {
+        uint64_t rate;
+        const int known = ct_diff_row_rate(d, r, side, &rate);
+        ct_table_add_cell(t, format_rate(v, known, rate).text);
+    }
+    for (int side = 0; side < CT_SIDES; side++)
+        ct_table_add_cell(t, format_age(d, ct_diff_row_oldest(d, r, side), side).text);
     ct_table_add_cell(t, label);
 }
 
@@ -329,11 +329,21 @@ static void print_sites(struct ct_view *v, const struct ct_diff_device *d) {
 // ---- phases -------------------------------------------------------------------------------------
 
 static const struct ct_table_column phase_columns[] = {
-    {"change", 0, CT_TABLE_RIGHT},  {"A", 2, CT_TABLE_RIGHT},
-    {"B", 1, CT_TABLE_RIGHT},       {"taken A", 4, CT_TABLE_RIGHT},
-    {"taken B", 3, CT_TABLE_RIGHT}, {"peak A", 6, CT_TABLE_RIGHT},
-    {"peak B", 5, CT_TABLE_RIGHT},  {"time A", 8, CT_TABLE_RIGHT},
-    {"time B", 7, CT_TABLE_RIGHT},  {"live, by the phase that allocated it", 0, CT_TABLE_LABEL},
+    {"change", 0, CT_TABLE_RIGHT},
+    {"A", 2, CT_TABLE_RIGHT},
+    {"B", 1, CT_TABLE_RIGHT},
+    {"", 0, CT_TABLE_LEFT},
+    {"A/h", 4, CT_TABLE_RIGHT},
+    {"B/h", 3, CT_TABLE_RIGHT},
+    {"age A", 8, CT_TABLE_RIGHT},
+    {"age B", 7, CT_TABLE_RIGHT},
+    {"taken A", 6, CT_TABLE_RIGHT},
+    {"taken B", 5, CT_TABLE_RIGHT},
+    {"peak A", 10, CT_TABLE_RIGHT},
+    {"peak B", 9, CT_TABLE_RIGHT},
+    {"time A", 12, CT_TABLE_RIGHT},
+    {"time B", 11, CT_TABLE_RIGHT},
+    {"live, by the phase that allocated it", 0, CT_TABLE_LABEL},
 };
 
 static const char *phase_title(const struct ct_phase_row *r, struct ct_phase_title *title) {
@@ -344,9 +354,18 @@ static const char *phase_title(const struct ct_phase_row *r, struct ct_phase_tit
 }
 
 static void add_phase_cells(struct ct_table *t, const struct ct_view *v,
-                            const struct ct_phase_row *r) {
+                            const struct ct_diff_device *d, const struct ct_phase_row *r) {
+    static const char *const marks[] = {"", "new", "gone", ""}; // by enum ct_phase_state
     const struct ct_phase_share *s = r->side;
     struct ct_phase_title title;
+    ct_table_add_cell(t, marks[ct_phase_match_state(&d->phases, r)]);
+    for (int side = 0; side < CT_SIDES; side++) {
+        uint64_t rate;
+        const int known = ct_diff_phase_rate(&s[side], &rate);
+        ct_table_add_cell(t, format_rate(v, known, rate).text);
+    }
+    for (int side = 0; side < CT_SIDES; side++)
+        ct_table_add_cell(t, format_age(d, ct_diff_phase_oldest(&s[side]), side).text);
     for (int side = 0; side < CT_SIDES; side++)
         ct_table_add_cell(t, s[side].stretches ? ct_label_size(v, s[side].taken_bytes).text : "-");
     for (int side = 0; side < CT_SIDES; side++)
@@ -371,7 +390,7 @@ static void print_phases(struct ct_view *v, const struct ct_diff_device *d) {
     ct_table_init(&t, phase_columns, sizeof phase_columns / sizeof *phase_columns, 2);
     for (size_t i = 0; i < s.n; i++) {
         add_size_row(&t, v, &s, i);
-        add_phase_cells(&t, v, &d->phases.list[i]);
+        add_phase_cells(&t, v, d, &d->phases.list[i]);
     }
     ct_table_print(v, &t);
     ct_table_free(&t);

@@ -54,15 +54,26 @@ static void print_disagreement(struct ct_view *v, const struct ct_capacity *c) {
         putc(')', v->out);
 }
 
+// The product, and the release of the driver.
+static void print_product(struct ct_view *v, int device) {
+    const struct ct_string *name = ct_capacity_device_name(v->trace, device),
+                           *driver =
+                               ct_definitions_info(&v->trace->definitions, "nvidia.driver_version");
+    if (!name->length)
+        return;
+    fputs(" (", v->out);
+    ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
+    if (driver) {
+        fputs(", driver ", v->out);
+        ct_utf8_print_sanitized(v->out, driver->at, driver->length < 40 ? driver->length : 40);
+    }
+    putc(')', v->out);
+}
+
 static void print_device(struct ct_view *v, const struct ct_memory_table *t) {
     const struct ct_capacity *c = t->capacity;
-    const struct ct_string *name = ct_capacity_device_name(v->trace, t->device);
     fprintf(v->out, "%s%s", v->terminal->bold, ct_label_device(t->device).text);
-    if (name->length) {
-        fputs(" (", v->out);
-        ct_utf8_print_sanitized(v->out, name->at, name->length < 60 ? name->length : 60);
-        fputs(")", v->out);
-    }
+    print_product(v, t->device);
     fprintf(v->out, " %s%s: ", t->when, v->terminal->reset);
     if (v->options->capacity)
         print_budget(v);
