@@ -8,10 +8,14 @@
 
 // Memory of another process lies where that process allocated it: to import, open or release it,
 // this process needs no context there. (A release does not say whose memory it is; what it releases
-// was created or imported by an earlier event.)
+// was created or imported by an earlier event.) A reading of free memory needs a context, whatever
+// the call is.
 static inline int ct_event_uses_device(const struct ct_event *e) {
-    return CT_HAS(e, device) && e->op != CT_OP_IPC_CLOSE && e->op != CT_OP_RELEASE &&
-           !(CT_HAS(e, flags) && e->flags & CT_FLAG_FOREIGN);
+    if (!CT_HAS(e, device))
+        return 0;
+    return CT_HAS(e, free_bytes) ||
+           (e->op != CT_OP_IPC_CLOSE && e->op != CT_OP_RELEASE &&
+            !(CT_HAS(e, flags) && e->flags & CT_FLAG_FOREIGN));
 }
 
 #endif
