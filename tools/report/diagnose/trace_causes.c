@@ -100,8 +100,8 @@ static int judge_sender(const struct ct_judged *j) {
     ct_judged_add_bytes(j, v, j->cause.others_bytes,
                         "other processes and the driver hold, by NVML");
     (void)ct_verdict_add_text(v, "%s allocation%s of another process %s open by CUDA IPC",
-                              ct_human_count(j->oom->opened).text,
-                              ct_human_plural(j->oom->opened), j->oom->opened == 1 ? "is" : "are");
+                              ct_human_count(j->oom->opened).text, ct_human_plural(j->oom->opened),
+                              j->oom->opened == 1 ? "is" : "are");
     add_relation(j, v);
     ct_judged_add_bytes(j, v, j->cause.missing, "missing");
     ct_verdict_set_refuted_by(v, "the other process being the one that sends the weights");
