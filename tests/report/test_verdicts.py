@@ -305,6 +305,17 @@ def co_tenant():
     equal(names(verdicts(save(events))), ["startup-weights"])  # 1 GiB of others is less than what was missing
 
 
+@case("a call of unknown size that fails although gigabytes are free is no phase that needs more than was left")
+def despite_free():
+    for free, want in ((40 * M, "burst-prefill"), (9 * G, "unknown")):
+        events = [{"ptr": G, "bytes": 69 * G, "stack": LOAD},
+                  {"op": "module-load", "api": "cuModuleGetFunction", "result": 2, "free_bytes": free, "free_before_bytes": free,
+                   "total_bytes": TOTAL, "stack": SERVE}]
+        first = verdicts(save(events))[0]
+        equal(first["scenario"], want, free)
+        check(bool(first["advice"]) == (want != "unknown"), first)
+
+
 @case("another process that sends new weights by CUDA IPC is no surprise on the device: it comes behind what the update needed")
 def sender_of_weights():
     update = PYTHON + [("Worker.update_weights", WORKER, 1623), ("<module>", "/home/me/serve.py", 9)]

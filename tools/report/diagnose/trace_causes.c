@@ -54,8 +54,24 @@ static int judge_limit(const struct ct_judged *j) {
     return 1;
 }
 
+// A module or an executable graph, whose size no call says, is not so large: what was left was
+// enough.
+static int judge_despite_free(const struct ct_judged *j) {
+    if (j->reason.kind != CT_OOM_REASON_SIZE_UNKNOWN || !j->oom->reading_known ||
+        j->reason.free < GIB)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_UNKNOWN, 0.6,
+                                         "a call of unknown size was refused although much of the "
+                                         "device was free");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_bytes(j, v, j->reason.free, "free");
+    ct_verdict_set_refuted_by(v, "a request of the call that is larger than that");
+    return 1;
+}
+
 int ct_trace_causes_not_full(const struct ct_judged *j) {
-    return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j);
+    return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j) ||
+           judge_despite_free(j);
 }
 
 // ---- what holds the missing bytes --------------------------------------------------------------
