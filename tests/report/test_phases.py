@@ -32,6 +32,7 @@ TRUTH = {
     "execute_model": ("serve", {"activations": "activations"}),
     "sample_tokens": ("serve", {"logits": "logits"}),
     "wake_up": ("wake-up", {"weights": None}),
+    "update_weights": ("weight-sync", {"weights": "weights"}),
 }
 # Cases without a KV cache at their peak: it is refused as a whole, it sleeps, the profile run is higher.
 WITHOUT_CACHE = ("initialize-kv-cache", "wake-up", "preemption")
@@ -168,6 +169,9 @@ def of_log(golden):
     said, problems = vllm_log.figures(golden.log), []
     # What a draft model's proposer holds beside its weights is speculative, too.
     more = 16 << 20 if "speculative_config" in golden.case["arguments"] else 0
+    if any(name == "update_weights" for name, _ in golden.case["steps"]):  # at its peak, a new layer is beside the old one
+        config = vllm_judge.config_of(golden.case["model"])
+        more = 2 * config["vocab_size"] * config["hidden_size"]
     slept = golden.case["name"] == "wake-up"  # at its peak, part of the weights still sleeps
     for trace in golden.traces:
         device = max(trace.view("summary")["devices"], key=lambda d: d["peak_bytes"] or 0)

@@ -179,7 +179,7 @@ PHASES = {"load_model": "startup-weights", "process_weights_after_loading": "rep
           "initialize_kv_cache": "startup-kv-pool", "capture_model": "graph-capture", "_dummy_sampler_run": "warmup",
           "warmup_kernels": "warmup",
           "wake_up": "sleep-wake", "execute_model": "burst-prefill", "sample_tokens": "logits", "determine_available_memory": "none",
-          "init_device": "none"}
+          "init_device": "none", "update_weights": "weight-sync"}
 COMPONENTS = {"vision encoder": "multimodal"}
 
 
@@ -194,7 +194,9 @@ def exported():
         check(code in (0, 4), error)
         document = explain(out)
         want = "unknown" if run["error"] else "none"
-        if run["phase"]:
+        if run["processes"] > 1 and b'"op":"block-oom"' not in report("dump", "--json", "--sysroot=/nowhere", trace)[1]:
+            want = "none"  # another one of the run's processes failed
+        elif run["phase"]:
             want = COMPONENTS.get(run["component"]) or PHASES[run["phase"]]
         first = document["verdicts"][0]
         seen.add(want)

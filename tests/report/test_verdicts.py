@@ -305,6 +305,35 @@ def co_tenant():
     equal(names(verdicts(save(events))), ["startup-weights"])  # 1 GiB of others is less than what was missing
 
 
+@case("a call of unknown size that fails although gigabytes are free is no phase that needs more than was left")
+def despite_free():
+    for free, want in ((40 * M, "burst-prefill"), (9 * G, "unknown")):
+        events = [{"ptr": G, "bytes": 69 * G, "stack": LOAD},
+                  {"op": "module-load", "api": "cuModuleGetFunction", "result": 2, "free_bytes": free, "free_before_bytes": free,
+                   "total_bytes": TOTAL, "stack": SERVE}]
+        first = verdicts(save(events))[0]
+        equal(first["scenario"], want, free)
+        check(bool(first["advice"]) == (want != "unknown"), first)
+
+
+@case("another process that sends new weights by CUDA IPC is no surprise on the device: it comes behind what the update needed")
+def sender_of_weights():
+    update = PYTHON + [("Worker.update_weights", WORKER, 1623), ("<module>", "/home/me/serve.py", 9)]
+    events = [{"ptr": G, "bytes": 40 * G, "stack": LOAD}, reading(10 * G, 40 * G), refused(11 * G, 10 * G, stack=update)]
+    equal(names(verdicts(save(events))), ["co-tenant", "weight-sync"])  # received from elsewhere
+    opened = {"op": "ipc-open", "api": "cuIpcOpenMemHandle_v2", "ptr": 900 * G, "flags": ["foreign"]}
+    found = verdicts(save(events[:2] + [{**opened, "device": 0}] + events[2:]))
+    equal(names(found), ["weight-sync", "co-tenant"])
+    check(any("1 allocation of another process is open by CUDA IPC" == e["text"] for e in found[1]["evidence"]), found[1])
+    check(not found[1]["advice"], found[1]["advice"])
+    # Memory of another GPU, as tensor parallel opens it, is not the weights; neither is what is closed again.
+    equal(names(verdicts(save(events[:2] + [{**opened, "device": 1}] + events[2:]))), ["co-tenant", "weight-sync"])
+    closed = {"op": "ipc-close", "api": "cuIpcCloseMemHandle", "ptr": 900 * G, "device": 0}
+    equal(names(verdicts(save(events[:2] + [{**opened, "device": 0}, closed] + events[2:]))), ["co-tenant", "weight-sync"])
+    events[2] = refused(11 * G, 10 * G, stack=SERVE)
+    equal(names(verdicts(save(events[:2] + [{**opened, "device": 0}] + events[2:])))[0], "co-tenant")
+
+
 @case("more than the device has: no advice on the budget")
 def impossible():
     found = verdicts(save([reading(79 * G, G), refused(200 * G, 79 * G, stack=SERVE)]))

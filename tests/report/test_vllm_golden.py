@@ -16,6 +16,7 @@ from tap import ROOT, case, main, read_json, report  # noqa: E402
 
 FOLDER = os.path.join(ROOT, "tests/report/vllm")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
+GIB = 1 << 30
 VIEWS = (*NAMING, "phases", "stats", "timeline", "info", "check")
 
 
@@ -67,6 +68,33 @@ def shown_failure(golden, events):
     return problems
 
 
+# The recorder's line on stderr; sizes are GiB unless they say a unit.
+LINE = re.compile(r"^cutrace: GPU \d+ out of memory: (PyTorch's allocation|\w+) of (unknown size|[\d.]+ \w+) failed \(.*?\): "
+                  r"free ([\d.]+) (\w+) of ([\d.]+)(?: GiB)?, this process ([\d.]+) tracked \+ ([\d.]+) untracked, "
+                  r"others ([\d.]+)(?:, ([\d.]+) untracked or of others)?; run: cutrace-report \S+$", re.M)
+
+
+def said_on_stderr(golden, events):
+    """One line of the recorder's: of the failure that ended the run, not of those that a retry healed; the size is that
+    of the request, and what it says of the device is of one moment."""
+    lines, problems = LINE.findall(golden.log), []
+    if len(lines) != 1 or golden.log.count("cutrace: GPU") != 1:
+        return [f"{golden.log.count('cutrace: GPU')} lines of the recorder's, {len(lines)} of a known form"]
+    who, size, free, unit, total, *held = lines[0]
+    events = next(e for e in events if vllm_trace.refused_calls(e))
+    requests = vllm_trace.requests_refused(events)
+    asked = events[(requests or vllm_trace.refused_calls(events))[-1]]
+    if who != ("PyTorch's allocation" if requests else asked["api"]):
+        problems.append(f"{who} failed, the trace has {asked['api'] or asked['op']}")
+    known = size != "unknown size"
+    if known != (asked["op"] != "memory-sample") or (known and not vllm_log.Size(*size.split()).is_of(asked["bytes"])):
+        problems.append(f"the size is {size}, the request had {asked['bytes']}")
+    sizes = [float(free) * vllm_log.UNITS[unit] / GIB, *(float(h) for h in held if h)]
+    if abs(sum(sizes) - float(total)) > 0.005 + 0.005 + 0.05 * len(sizes[1:]):
+        problems.append(f"{sizes} do not add up to {total}")
+    return problems
+
+
 def no_failure(golden):
     """Where the device refused nothing for good, no view speaks of a failure that nobody healed."""
     problems = []
@@ -81,7 +109,9 @@ def no_failure(golden):
 def judge(golden):
     events = golden.events()
     problems = vllm_judge.judge(golden.log, events, golden.case)
-    return problems + (shown_failure(golden, events) if golden.case["refused"] else no_failure(golden))
+    if golden.case["refused"]:
+        return problems + shown_failure(golden, events) + said_on_stderr(golden, events)
+    return problems + no_failure(golden)
 
 
 # ---- the command line ------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from cases import golden_name, model_of
 TARGET = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../report/vllm")
 # Lines that say nothing of memory, and differ from run to run.
 LEFT_OUT = re.compile(r"it/s\]|s/it\]|opaque_object\.py|Capturing CUDA graphs|register_opaque_type")
+# The recorder's line may stand behind a progress bar, which has not ended its own.
+BEHIND_BAR = re.compile(r"^.*(?:it/s|s/it)\](?=cutrace: )")
 
 
 def said(row, log):
@@ -49,7 +51,8 @@ def write(row, run, version, report, target=TARGET):
     if row.metrics:
         shutil.copyfile(run.path(http_server.METRICS), os.path.join(folder, http_server.METRICS))
     with open(os.path.join(folder, "log.txt"), "w", encoding="utf-8") as f:
-        f.writelines(line + "\n" for line in run.log.splitlines() if not LEFT_OUT.search(line))
+        lines = (BEHIND_BAR.sub("", line) for line in run.log.splitlines())
+        f.writelines(line + "\n" for line in lines if not LEFT_OUT.search(line))
     with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as f:
         json.dump(case_of(row, run, version), f, indent=1)
         f.write("\n")

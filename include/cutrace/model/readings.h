@@ -36,7 +36,7 @@ struct ct_earlier_reading {
 enum { CT_EARLIER_READINGS = 8 };
 
 struct ct_device_usage {
-    int seen; // an event shows that the process uses it
+    int seen;               // an event shows that the process uses it
     struct ct_reading last; // by CUDA or NVML
     uint64_t total;         // by cuMemGetInfo; 0: unknown
     uint64_t cuda_total;    // by another source of CUDA's, set by the caller; 0: unknown

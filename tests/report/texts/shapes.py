@@ -201,6 +201,7 @@ PLACES = {
                 ("distributed/device_communicators/pynccl.py", "__init__"),
                 ("distributed/device_communicators/pynccl_wrapper.py", "ncclCommInitRank")],
     "sync-v1": [("v1/worker/gpu_worker.py", "update_weights"), ("distributed/weight_transfer/packed_tensor.py", "receive")],
+    "sync-ipc": [("v1/worker/gpu_worker.py", "update_weights"), ("distributed/weight_transfer/ipc_engine.py", "receive_weights")],
     "pinned-v0": [("engine/llm_engine.py", "_initialize_kv_caches"), ("worker/worker.py", "initialize_cache"),
                   ("worker/cache_engine.py", "_allocate_kv_cache")],
     "pinned-torch": [("/home/me/train/data.py", "collate"), (TORCH + "utils/data/_utils/pin_memory.py", "pin_memory")],

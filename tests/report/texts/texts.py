@@ -129,6 +129,10 @@ def placed():
     shape("neighbour", "co-tenant", "one GPU, another process that holds more than was missing",
           args("0.19.0") + "\n" + traceback(PLACES["serve-v1"]) + "\n" +
           new(full("neighbour", others=[(3301, 5.2 * GIB)], total=44.53 * GIB)))
+    for place, scenario in (("sync-ipc", "weight-sync"), ("sync-v1", "co-tenant")):
+        shape(f"sender-{place}", scenario, "the other process holds the weights that are received, or it is not known to",
+              args("0.33.0") + "\n" + traceback(PLACES[place]) + "\n" +
+              new(full(f"sender-{place}", others=[(3301, 5.2 * GIB)], total=44.53 * GIB)))
     shape("untracked", "mis-budget", "section 8: much of the process is outside of PyTorch's pool",
           args("0.10.2", gpu_memory_utilization=0.92) + "\n" + start("0.10.2", "Available KV cache memory: 11.40 GiB") + "\n" +
           "INFO:     Application startup complete.\n" + new(full("untracked", total=39.39 * GIB, context=5.1 * GIB)))

@@ -21,6 +21,7 @@ struct ct_oom_event {
     int free_before_known;       // the free memory was also read before the call
     uint64_t free_before;
     uint64_t live_bytes, live_allocations;
+    uint64_t opened;           // allocations of other processes on the device, open by CUDA IPC
     struct ct_breakdown split; // of the device at the event
     int recovered; // a request of the same size succeeded later; 0 if the size is not known
     uint64_t recovered_event, recovered_t_ns;

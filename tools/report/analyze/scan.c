@@ -163,8 +163,21 @@ static struct ct_oom_event describe(const struct ct_scan *s, const struct ct_eve
     return o;
 }
 
+static uint64_t count_opened(const struct ct_live *l, int index) {
+    uint64_t n = 0;
+    for (uint32_t i = 0, left = l->of_kind[CT_KIND_IPC]; left; i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || o->kind != CT_KIND_IPC)
+            continue;
+        left--;
+        n += ct_device_to_index(o->device) == index;
+    }
+    return n;
+}
+
 static void add_oom(struct ct_scan *s, const struct ct_event *e, uint64_t number) {
-    const struct ct_oom_event o = describe(s, e, number);
+    struct ct_oom_event o = describe(s, e, number);
+    o.opened = count_opened(&s->end.live, o.device);
     ct_peak_totals_capture(&s->device[o.device].totals, CT_TOTALS_AT_OOM, &s->end, o.device,
                            number);
     ct_incidents_add(&s->incidents, &o, s->of_event);

@@ -51,13 +51,15 @@ void ct_verdicts_join(struct ct_verdicts *to, struct ct_verdicts *from, const ch
     const size_t own = to->count;
     const struct ct_verdict first =
         own ? to->list[0] : (struct ct_verdict){.scenario = CT_SCENARIO_UNKNOWN};
-    double best = 0;
+    double best = 0, most = 1;
     for (size_t i = 0; i < from->count; i++) {
         struct ct_verdict *other = &from->list[i], *same = ct_verdicts_find(to, other->scenario);
         if (same)
             merge(same, other, source);
         else if (!says_nothing(other->scenario)) {
-            const double confidence = weigh(&first, other);
+            // What the other source holds for less likely does not overtake what it puts first.
+            const double weight = weigh(&first, other), confidence = weight < most ? weight : most;
+            most = confidence;
             best = confidence > best ? confidence : best;
             take(to, other, confidence);
         }

@@ -211,7 +211,7 @@ static int judge_limit(const struct judged *j) {
 }
 
 // Others on the device, if what they hold is more than what was missing. Returns whether they
-// decide.
+// decide: not if one of them must be there, because the failed call receives what it holds.
 static int judge_others(const struct judged *j) {
     const struct figures *n = &j->n;
     const int64_t ranks = ct_text_advice_ranks(j->f);
@@ -222,8 +222,9 @@ static int judge_others(const struct judged *j) {
     if (n->missing < 0 || (n->others < least && (n->unlisted < unseen || n->unlisted < least)))
         return 0;
     const int listed = n->others >= least;
-    const int decides = listed && ranks == 1;
-    const double alone = n->unlisted > n->total / 4 ? 0.82 : 0.5;
+    const int is_partner = (j->oom->places & CT_TEXT_IN_IPC) != 0;
+    const int decides = listed && ranks == 1 && !is_partner;
+    const double alone = n->unlisted > n->total / 4 && !is_partner ? 0.82 : 0.5;
     const double confidence = decides ? 0.82 : listed ? 0.5 : alone;
     struct ct_verdict *v = add(j, CT_SCENARIO_CO_TENANT, confidence,
                                "another process holds more of the device than was missing");
@@ -234,8 +235,14 @@ static int judge_others(const struct judged *j) {
     else
         (void)ct_verdict_add_text(v, "%s of the device is held by none that the message names",
                                   size(n->unlisted).text);
-    ct_verdict_set_refuted_by(v, "the other process being a rank of the same job");
-    ct_text_advice_add(j->f, v, j->oom);
+    if (is_partner)
+        (void)ct_verdict_add_text(v, "the traceback receives weights by CUDA IPC: the process that "
+                                     "sends them holds them on this device");
+    ct_verdict_set_refuted_by(v, is_partner
+                                     ? "the other process being the one that sends the weights"
+                                     : "the other process being a rank of the same job");
+    if (!is_partner)
+        ct_text_advice_add(j->f, v, j->oom);
     return decides || confidence > 0.8;
 }
 

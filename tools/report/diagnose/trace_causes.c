@@ -55,8 +55,24 @@ static int judge_limit(const struct ct_judged *j) {
     return 1;
 }
 
+// A module or an executable graph, whose size no call says, is not so large: what was left was
+// enough.
+static int judge_despite_free(const struct ct_judged *j) {
+    if (j->reason.kind != CT_OOM_REASON_SIZE_UNKNOWN || !j->oom->reading_known ||
+        j->reason.free < GIB)
+        return 0;
+    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_UNKNOWN, 0.6,
+                                         "a call of unknown size was refused although much of the "
+                                         "device was free");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_bytes(j, v, j->reason.free, "free");
+    ct_verdict_set_refuted_by(v, "a request of the call that is larger than that");
+    return 1;
+}
+
 int ct_trace_causes_not_full(const struct ct_judged *j) {
-    return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j);
+    return judge_no_device_memory(j) || judge_impossible(j) || judge_limit(j) ||
+           judge_despite_free(j);
 }
 
 // ---- what holds the missing bytes --------------------------------------------------------------
@@ -88,10 +104,31 @@ static void add_relation(const struct ct_judged *j, struct ct_verdict *v) {
         (void)ct_verdict_add_text(v, "whether they are of the same job is not known");
 }
 
+// Others hold more than was missing while new weights are received from a process on this device:
+// it must be there.
+static int judge_sender(const struct ct_judged *j) {
+    if (j->phase != CT_PHASE_WEIGHT_SYNC || !j->oom->opened)
+        return 0;
+    struct ct_verdict *v =
+        ct_judged_add(j, CT_SCENARIO_CO_TENANT, 0.5,
+                      "other processes hold more of the device than was missing, one of them the "
+                      "weights that were to be received");
+    ct_judged_add_phase(j, v);
+    ct_judged_add_bytes(j, v, j->cause.others_bytes,
+                        "other processes and the driver hold, by NVML");
+    (void)ct_verdict_add_text(v, "%s allocation%s of another process %s open by CUDA IPC",
+                              ct_human_count(j->oom->opened).text, ct_human_plural(j->oom->opened),
+                              j->oom->opened == 1 ? "is" : "are");
+    add_relation(j, v);
+    ct_judged_add_bytes(j, v, j->cause.missing, "missing");
+    ct_verdict_set_refuted_by(v, "the other process being the one that sends the weights");
+    return 1;
+}
+
 // Others on the device hold more than was missing. What they hold while the weights are loaded is
 // rather a part of the plan than the surprise that broke it.
 static int judge_others(const struct ct_judged *j) {
-    if (!j->cause.others_bytes)
+    if (!j->cause.others_bytes || judge_sender(j))
         return 0;
     const int is_start = j->phase == CT_PHASE_WEIGHTS || j->phase == CT_PHASE_PROFILE ||
                          j->phase == CT_PHASE_REPACK || j->phase == CT_PHASE_INIT;

@@ -142,6 +142,7 @@ static uint32_t find_file_places(const char *path) {
                  {"vllm/spec_decode/", CT_TEXT_IN_DRAFT},
                  {"gpu/spec_decode/", CT_TEXT_IN_DRAFT},
                  {"weight_transfer/", CT_TEXT_IN_SYNC},
+                 {"weight_transfer/ipc_engine", CT_TEXT_IN_IPC},
                  {"_marlin", CT_TEXT_IN_REPACK},
                  {"marlin_utils", CT_TEXT_IN_REPACK},
                  {"deepspeed/runtime/zero", CT_TEXT_IN_TRAIN},

@@ -29,6 +29,7 @@ enum ct_text_place {
     CT_TEXT_IN_PINNED = 1 << 18, // page-locked host memory
     CT_TEXT_IN_TRAIN = 1 << 19,  // a training step
     CT_TEXT_IN_BUSY = 1 << 20,   // a worker's loop: of no phase
+    CT_TEXT_IN_IPC = 1 << 21,    // what it receives lies in a process on the same device
 };
 
 // Which servers a text is of, by what only they write: a set of bits. SGLang and TGI have files of
