@@ -249,7 +249,9 @@ def readable_without_script():
 def text_stays():
     for name in PAGES:
         BROWSER.open(url=PAGES[name].url, script=False)
-        without = BROWSER.text(selector="main").split()
+        for_others = [word for number in range(BROWSER.count(selector="noscript"))
+                      for word in BROWSER.text(selector=f"noscript >> nth={number}").split()]
+        without = [word for word in BROWSER.text(selector="main").split() if word not in for_others]
         opened(name)
         BROWSER.do("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         present = set(BROWSER.do("document.querySelector('main').innerText").split())
@@ -316,6 +318,55 @@ def click_chooses():
             if total[0] != sum(size for size, _ in held_at(device, moment).values()):
                 problems.append(f"{name}: the total is not that of DATA")
     return problems
+
+
+@case("pointing at a band names it, what it holds then, and its largest call sites")
+def band_is_read():
+    for name, (part, key, some) in (("vllm", (0.5, "kv-cache", "allocate_kv_cache")), ("vllm", (0.5, "weights", "create_weights")),
+                                    ("vllm", (0.75, "pool-idle", None)), ("fragmented", (0.9, "other", "create_weights"))):
+        device = opened(name).device()
+        times, rows = sums(device["t_ns"]), [sums(row) for row in device["bytes"]]
+        r = [row["key"] for row in device["rows"]].index(key)
+        BROWSER.box(selector="#timeline .plot")
+        area, chart = plot(), max(device["capacity"], 1) * 1.04
+        moment = max(i for i, t in enumerate(times) if t <= times[0] + (times[-1] - times[0]) * 1.01 * part)
+        middle = sum(row[moment] for row in rows[:r]) + rows[r][moment] / 2
+        BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] * (1 - middle / chart))
+        BROWSER.settle()
+        said = BROWSER.do("document.querySelector('#timeline .hint').textContent")
+        moment = max(i for i, t in enumerate(times) if t <= reading()["t"])
+        amount = BROWSER.do(f"[...document.querySelectorAll('#timeline tr[data-row]')].reverse()[{r}].querySelector('.bytes').textContent")
+        check(said.startswith(device["rows"][r]["title"]) and f" {amount} at +" in said, f"{name}, {key}: {said}, want {amount}")
+        equal(some is None, ":" not in re.sub(r"at \+[0-9:.]+", "", said), said)
+        if some:
+            held = {site: size for (kind, site), (size, _) in held_at(device, moment).items() if kind == "block"}
+            check(some in said and any(said.split(": ", 1)[1].endswith(site) or site + "," in said for site in held), said)
+    BROWSER.move(x=5, y=5)
+    BROWSER.settle()
+    check("Drag to zoom" in BROWSER.do("document.querySelector('#timeline .hint').textContent"), "the hint is back")
+
+
+@case("of a range: what each call site held more at its end than at its begin, as top --at of both times says")
+def range_growth():
+    page = PAGES["vllm"]
+    device = page.device()
+    times = sums(device["t_ns"])
+    known = [times[at] for at in device["live"]["at"]]
+    begin, end = known[len(known) // 4], known[3 * len(known) // 4]
+    opened("vllm", f"#t={times[3]}&gpu=0&from={begin}&to={end}")
+    BROWSER.press(selector="#live .choice button:text('grown in the range')")
+    BROWSER.settle()
+    sites = []
+    for t in (begin, end):
+        top = json.loads(read_json("top", page.paths[0], "--at=" + seconds(t)))["devices"][0]
+        sites.append(innermost((s["site"], s["bytes"], s["count"]) for s in top["sites"]))
+    want = {name: tuple(b - a for a, b in zip(sites[0].get(name, (0, 0)), sites[1].get(name, (0, 0)))) for name in {**sites[0], **sites[1]}}
+    equal(innermost(live_rows()), {name: change for name, change in want.items() if change != (0, 0)})
+    equal(live_total(), [sum(change[0] for change in want.values()), sum(change[1] for change in want.values())])
+    check("more (or less)" in BROWSER.do("document.querySelector('#live .when').textContent"), "the headline")
+    BROWSER.do("[...document.querySelectorAll('#timeline button')].find((b) => b.textContent === 'whole time').click()")
+    BROWSER.settle()
+    check(all(size >= 0 for _, size, _ in live_rows()), "without a range it is what was held")
 
 
 @case("dragging shows a range, in the figures and in the address; a double click shows the whole time again")
@@ -474,7 +525,7 @@ def tab_reaches():
         if reached == wanted:
             break
     equal(reached, wanted)
-    for selector in ("#timeline .plot", "#live input", "canvas.icicle", "#timeline .controls button", "#live .controls button"):
+    for selector in ("#timeline .plot", "#live input", "canvas.icicle", "#timeline .controls button", "#live .choice:not([hidden]) button"):
         equal(BROWSER.do(f"document.querySelector('{selector}').dataset.seen"), "1", selector)
     nameless = BROWSER.do("[...document.querySelectorAll('.figure canvas, .figure [role=slider], .figure input')].filter((e) => "
                           "!e.closest('[aria-hidden], [aria-label]') && !e.closest('[role=slider]') && !e.closest('td')).length")

@@ -46,9 +46,9 @@ export function addFigure(id) {
 // paper.
 export function foldText(id, title) {
     const section = document.getElementById(id), figure = section && section.querySelector(".figure");
-    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure")) : [];
+    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure, noscript")) : [];
     const parts = rest.flatMap((child) => (child.matches(".trace") ? [...child.children] : [child]));
-    if (!parts.some((part) => !/^H\d$/.test(part.tagName)))
+    if (!parts.some((part) => !/^(H\d|NOSCRIPT)$/.test(part.tagName)))
         return rest.forEach((child) => (child.hidden = true));
     if (figure && ![...figure.querySelectorAll("canvas")].some((canvas) => !canvas.closest("[hidden]")))
         return undefined;
