@@ -230,6 +230,36 @@ def prints():
     return BROWSER.problems()
 
 
+# What has text of its own or pixels, and is neither a control nor said to the ear alone.
+SHOWN = """[...document.querySelectorAll('main *')].filter((e) => !e.closest('.controls, .hint.note, [hidden], noscript, table.live details, script')
+    && (e.tagName === 'CANVAS' || [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())))"""
+
+
+@case("on paper everything is there: what is folded is open, nothing is cut at the right, no scroll bar hides a column")
+def paper_has_all():
+    problems = []
+    for name in ("vllm", "fragmented", "hostile"):
+        opened(name, width=720)
+        for opening in (False, True):  # by the style alone, and when the browser says that it prints
+            if opening:
+                BROWSER.do("window.dispatchEvent(new Event('beforeprint'))")
+                equal(BROWSER.do("document.querySelectorAll('details:not([open], table.live *)').length"), 0, "closed")
+            BROWSER.media(media="print", scheme="light")
+            BROWSER.settle()
+            unseen = BROWSER.do(SHOWN + ".filter((e) => !e.checkVisibility() || !e.getClientRects().length || !e.getBoundingClientRect().height)"
+                                        ".map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)")
+            cut = BROWSER.do(SHOWN + ".filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)"
+                                     ".map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)")
+            hidden = BROWSER.do("[...document.querySelectorAll('main *')].filter((e) => ['auto', 'scroll', 'hidden'].includes("
+                                "getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1 && !e.closest('.legend')).map((e) => e.tagName + ' ' + e.className)")
+            wide = BROWSER.do("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            cut += [f"the page, by {wide} pixels"] if wide > 0 else []
+            problems += [f"{name}, {opening}: {what}: {found[:5]}" for what, found in (("unseen", unseen), ("cut", cut), ("hidden", hidden)) if found]
+        BROWSER.do("window.dispatchEvent(new Event('afterprint'))")
+        problems += [] if BROWSER.do("document.querySelectorAll('details[open]').length") == 0 else [f"{name}: open behind printing"]
+    return problems
+
+
 @case("without JavaScript the page has its text: the verdict, tables, no empty figure")
 def readable_without_script():
     page = opened("vllm", script=False)

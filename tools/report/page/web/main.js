@@ -4,7 +4,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import {firstMoment, readData} from "./data.js";
-import {foldText} from "./dom.js";
+import {foldText, openOnPaper} from "./dom.js";
 import {setUnits} from "./format.js";
 import {makeFragmentation} from "./fragmentation.js";
 import {makeGrowth} from "./growth.js";
@@ -44,6 +44,7 @@ function start() {
     for (const id of ["timeline", "live", "growth", "map", "fragmentation"])
         foldText(id, "the same in words");
     foldText("environment", "all that was recorded");
+    openOnPaper();
     if (plot)
         connectKeyboard(state, plot, say);
     connectAddress(state);
