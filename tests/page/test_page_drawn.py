@@ -191,11 +191,11 @@ def figures_are_drawn():
     return problems
 
 
-@case("nothing is wider than a telephone, and no control is smaller than a finger's 28 pixels")
+@case("nothing is wider than the window at 200 % and 400 % of the size, and no control is smaller than a finger's 28 pixels")
 def fits_a_telephone():
-    for name in PAGES:
-        opened(name, width=390)
-        equal(BROWSER.do("document.documentElement.scrollWidth"), 390, name)
+    for name, width, ratio in [(name, 320, 1) for name in PAGES] + [("vllm", 390, 1), ("vllm", 720, 2), ("hostile", 720, 2)]:
+        opened(name, width=width, ratio=ratio)
+        equal(BROWSER.do("document.documentElement.scrollWidth"), width, name)
         small = BROWSER.do("[...document.querySelectorAll('.figure button')].filter((b) => b.offsetParent && b.offsetHeight < 28).length")
         equal(small, 0, name)
 
@@ -215,6 +215,49 @@ def colours_follow():
     BROWSER.settle()
     for section, selector in FIGURES.items():
         equal(BROWSER.pixels(selector)["sum"], light[section]["sum"], section)
+
+
+# Of Machado, Oliveira and Fernandes, 2009, at their full strength, on linear channels; of achromatopsia the luminance is left.
+VISION = {"protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+          "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+          "achromatopsia": ((0.2126, 0.7152, 0.0722),) * 3}
+
+
+def lab(colour, vision):
+    """CIE L*a*b* (D65) of a colour of 0 to 255 as somebody with that vision sees it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in colour)]
+    seen = [min(1, max(0, sum(a * b for a, b in zip(row, linear)))) for row in vision]
+    xyz = [sum(a * b for a, b in zip(row, seen)) / white for row, white in
+           (((0.4124, 0.3576, 0.1805), 0.9505), ((0.2126, 0.7152, 0.0722), 1), ((0.0193, 0.1192, 0.9505), 1.089))]
+    x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@case("bands that lie on one another are told apart with any colour vision: components in their order, and what pages draw")
+def bands_differ():
+    def near(first, second, least):
+        return [kind for kind, vision in VISION.items()
+                if sum((a - b) ** 2 for a, b in zip(lab(first, vision), lab(second, vision))) ** 0.5 < least]
+    with open(os.path.join(ROOT, "tools/report/page/web/palette.js"), encoding="utf-8") as file:
+        colours = dict(re.findall(r'"?([a-z-]+)"?: "(#[0-9a-f]{6})"', re.search(r"COMPONENTS = {(.*?)}", file.read(), re.S).group(1)))
+    with open(os.path.join(ROOT, "tools/report/symbols/phases.def"), encoding="utf-8") as file:
+        order = re.findall(r'^CT_COMPONENT\([A-Z_]+, "([a-z-]+)"', file.read(), re.M)
+    check(len(order) > 10 and set(order) <= set(colours), (order, colours))
+    bare = {key: [int(colour[i:i + 2], 16) for i in (1, 3, 5)] for key, colour in colours.items()}
+    problems = [f"{a} on {b}: {near(bare[a], bare[b], 10)}" for a, b in zip(order, order[1:]) if near(bare[a], bare[b], 10)]
+    for name in ("vllm", "h100"):
+        for scheme in ("light", "dark"):
+            opened(name, scheme=scheme)
+            drawn = BROWSER.do("""[...document.querySelectorAll('#timeline tr[data-row]')].filter((row) => !row.hidden).map((row) => {
+                const {data} = row.querySelector('canvas').getContext('2d').getImageData(2, 2, 10, 10), all = [];
+                for (let i = 0; i < data.length; i += 4) all.push([...data.slice(i, i + 3)]);
+                return [row.dataset.row, all];
+            })""")
+            solid = [(key, all(pixel == pixels[0] for pixel in pixels), pixels[0]) for key, pixels in drawn]
+            check(sum(plain for _, plain, _ in solid) > 4, solid)  # (what is kept or of others is hatched)
+            problems += [f"{name}, {scheme}: {one[0]} on {two[0]}: {near(one[2], two[2], 4)}" for one, two in zip(solid, solid[1:])
+                         if one[1] and two[1] and near(one[2], two[2], 4)]
+    return problems
 
 
 @case("printed, a dark page is light, has its figures and no controls")
@@ -541,25 +584,55 @@ def icicle_inverts():
 # ---- the keyboard
 
 
-@case("every control can be reached by Tab, and the figures have names for those who hear the page")
+STOPS = "a[href], button, input, summary, [tabindex='0']"
+
+
+@case("Tab reaches every control of the page once, from the top to the bottom; each has a name and a ring when it has the focus")
 def tab_reaches():
-    opened("vllm")
-    wanted = BROWSER.do("[...document.querySelectorAll('.figure button, .figure input, .figure [tabindex]')]"
-                        ".filter((e) => e.offsetParent && !e.disabled).length")
-    reached = 0
-    for _ in range(400):
-        BROWSER.key(key="Tab")
-        now = BROWSER.do("document.activeElement.matches('.figure button, .figure input, .figure [tabindex]')"
-                         " && !document.activeElement.dataset.seen && (document.activeElement.dataset.seen = 1)")
-        reached += bool(now)
-        if reached == wanted:
-            break
-    equal(reached, wanted)
-    for selector in ("#timeline .plot", "#live input", "canvas.icicle", "#timeline .controls button", "#live .choice:not([hidden]) button"):
-        equal(BROWSER.do(f"document.querySelector('{selector}').dataset.seen"), "1", selector)
-    nameless = BROWSER.do("[...document.querySelectorAll('.figure canvas, .figure [role=slider], .figure input')].filter((e) => "
-                          "!e.closest('[aria-hidden], [aria-label]') && !e.closest('[role=slider]') && !e.closest('td')).length")
-    equal(nameless, 0)
+    for name in ("vllm", "fragmented"):
+        opened(name)
+        BROWSER.do(f"""window.stops = [...document.querySelectorAll("{STOPS}")].filter((e) => !e.disabled && e.checkVisibility()
+            && !(e.closest('details:not([open])') && !(e.matches('summary') && !e.parentElement.parentElement.closest('details:not([open])'))));
+            document.activeElement.blur(); window.scrollTo(0, 0)""")
+        wanted, order, ringless, known = BROWSER.do("stops.length"), [], [], True
+        check(wanted > 20, str(wanted))
+        for _ in range(wanted + 20):  # (a scrolling text is a stop, too)
+            BROWSER.key(key="Tab")
+            found = BROWSER.do("""(() => {
+                const e = document.activeElement, style = getComputedStyle(e), {width, height} = e.getBoundingClientRect();
+                return [stops.indexOf(e), e === document.body, e.matches('pre, .wide, table'),
+                    style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && width > 0 && height > 0,
+                    `${e.tagName} ${e.className} ${e.textContent.slice(0, 30)}`];
+            })()""")
+            at, over, scrolls, ring, what = found
+            if over or len(order) == wanted:
+                break
+            if at >= 0:
+                order.append(at)
+            known = known and (at >= 0 or scrolls)
+            ringless += [] if ring else [what]
+        equal(order, list(range(wanted)), f"{name}: the order")
+        check(known, f"{name}: a stop that is no control")
+        equal(ringless, [], name)
+        nameless = [role for role, said in BROWSER.heard() if not said.strip() and role in
+                    ("button", "link", "searchbox", "textbox", "slider", "img", "image", "Canvas", "DisclosureTriangle", "heading")]
+        equal(nameless, [], f"{name}: without a name")
+
+
+@case("who hears the page hears each figure: its name, what it shows at the moment, and the same in words")
+def figures_are_heard():
+    page = opened("vllm")
+    heard = BROWSER.heard()
+    images = [said for role, said in heard if role in ("img", "image", "slider")]
+    for part in ("Moment in memory over time", "Icicle of stacks", "Addresses over time", "pool over time", "External fragmentation"):
+        check(any(part in said for said in images), f"{part}: {images}")
+    value = BROWSER.do("document.querySelector('#timeline .plot').getAttribute('aria-valuetext')")
+    crossing, = [mark["at"] for mark in page.device()["marks"] if mark["kind"] == "crossing"]
+    check("+%.3f s" % (sums(page.device()["t_ns"])[crossing] / 1e9) in value and "KV cache" in value, value)
+    for section in ("timeline", "live", "fragmentation"):
+        check(BROWSER.do(f"document.querySelectorAll('#{section} details.text table, #{section} details.text pre').length"), section)
+    equal(BROWSER.do("[...document.querySelectorAll('main canvas')].filter((c) => !c.closest('[aria-hidden], [aria-label]')).length"), 0)
+    check(BROWSER.do("document.documentElement.lang") == "en" and len([1 for role, _ in heard if role == "heading"]) >= 9, "headings")
 
 
 @case("arrow keys move the moment, plus and minus zoom, Escape shows the whole time; what is read is said")
