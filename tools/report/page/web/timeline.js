@@ -122,10 +122,11 @@ function describeBand(device, row, moment) {
     const parts = [element("b", {}, title), ` ${formatBytes(bytes)} at ${formatElapsed(device.t[moment])}`];
     if (!found)
         return parts;
-    const most = found.held.slice(0, SITES).map(({site, bytes: held}) => `${formatBytes(held)} ${site.label}`);
-    const rest = found.held.length - most.length, more = rest ? `, and ${formatCount(rest)} more call sites` : "";
-    const when = found.moment === moment ? "" : ` (as of ${formatElapsed(device.t[found.moment])})`;
-    return [...parts, `${when}: ${most.join(", ")}${more}`];
+    const most = found.held.slice(0, SITES), all = found.held.length;
+    const of = most.length < all ? ` (${most.length} of ${formatCount(all)} call sites)` : "";
+    const when = found.moment === moment ? "" : `, as of ${formatElapsed(device.t[found.moment])}`;
+    return [...parts, `${of}${when}: `, ...most.map(({site, bytes: held}, i) => element("span", {class: "line"},
+        `${formatBytes(held)} ${site.label}${i < most.length - 1 ? ", " : ""}`))];
 }
 
 // Calls back with the row whose band is below the pointer; null: none.
