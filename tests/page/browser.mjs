@@ -58,6 +58,12 @@ const commands = {
     key: ({key}) => page.keyboard.press(key),
     fill: ({selector, text}) => page.locator(selector).first().fill(text),
     media: ({media, scheme}) => page.emulateMedia({media, colorScheme: scheme}),
+    // The nodes of the accessibility tree that a reader stops at: [role, name].
+    async heard() {
+        const session = await context.newCDPSession(page), {nodes} = await session.send("Accessibility.getFullAXTree");
+        await session.detach();
+        return nodes.filter((node) => !node.ignored && node.role).map((node) => [node.role.value, (node.name && node.name.value) || ""]);
+    },
     shot: ({file}) => page.screenshot({path: file, fullPage: true}),
     // As `page.content()` has it where the page may run no script.
     text: ({selector}) => page.locator(selector).first().innerText(),

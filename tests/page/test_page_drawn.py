@@ -191,11 +191,11 @@ def figures_are_drawn():
     return problems
 
 
-@case("nothing is wider than a telephone, and no control is smaller than a finger's 28 pixels")
+@case("nothing is wider than the window at 200 % and 400 % of the size, and no control is smaller than a finger's 28 pixels")
 def fits_a_telephone():
-    for name in PAGES:
-        opened(name, width=390)
-        equal(BROWSER.do("document.documentElement.scrollWidth"), 390, name)
+    for name, width, ratio in [(name, 320, 1) for name in PAGES] + [("vllm", 720, 2), ("hostile", 720, 2)]:
+        opened(name, width=width, ratio=ratio)
+        equal(BROWSER.do("document.documentElement.scrollWidth"), width, name)
         small = BROWSER.do("[...document.querySelectorAll('.figure button')].filter((b) => b.offsetParent && b.offsetHeight < 28).length")
         equal(small, 0, name)
 
@@ -217,6 +217,51 @@ def colours_follow():
         equal(BROWSER.pixels(selector)["sum"], light[section]["sum"], section)
 
 
+# Of Machado, Oliveira and Fernandes, 2009, at their full strength, on linear channels; of achromatopsia the luminance is left.
+VISION = {"protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+          "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+          "achromatopsia": ((0.2126, 0.7152, 0.0722),) * 3}
+
+
+def lab(colour, vision):
+    """CIE L*a*b* (D65) of a colour of 0 to 255 as somebody with that vision sees it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in colour)]
+    seen = [min(1, max(0, sum(a * b for a, b in zip(row, linear)))) for row in vision]
+    xyz = [sum(a * b for a, b in zip(row, seen)) / white for row, white in
+           (((0.4124, 0.3576, 0.1805), 0.9505), ((0.2126, 0.7152, 0.0722), 1), ((0.0193, 0.1192, 0.9505), 1.089))]
+    x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@case("bands that lie on one another are told apart with any colour vision: components in their order, and what pages draw")
+def bands_differ():
+    def near(first, second, least):
+        return [kind for kind, vision in VISION.items()
+                if sum((a - b) ** 2 for a, b in zip(lab(first, vision), lab(second, vision))) ** 0.5 < least]
+    with open(os.path.join(ROOT, "tools/report/page/web/palette.js"), encoding="utf-8") as file:
+        colours = dict(re.findall(r'"?([a-z-]+)"?: "(#[0-9a-f]{6})"', re.search(r"COMPONENTS = {(.*?)}", file.read(), re.S).group(1)))
+    with open(os.path.join(ROOT, "tools/report/symbols/phases.def"), encoding="utf-8") as file:
+        order = re.findall(r'^CT_COMPONENT\([A-Z_]+, "([a-z-]+)"', file.read(), re.M)
+    check(len(order) > 10 and set(order) <= set(colours), (order, colours))
+    bare = {key: [int(colour[i:i + 2], 16) for i in (1, 3, 5)] for key, colour in colours.items()}
+    problems = [f"{a} on {b}: {near(bare[a], bare[b], 10)}" for a, b in zip(order, order[1:]) if near(bare[a], bare[b], 10)]
+    for name in ("vllm", "h100"):
+        opened(name)
+        for scheme in ("light", "dark"):
+            BROWSER.media(media="screen", scheme=scheme)
+            BROWSER.settle()
+            drawn = BROWSER.do("""[...document.querySelectorAll('#timeline tr[data-row]')].filter((row) => !row.hidden).map((row) => {
+                const {data} = row.querySelector('canvas').getContext('2d').getImageData(2, 2, 10, 10), all = [];
+                for (let i = 0; i < data.length; i += 4) all.push([...data.slice(i, i + 3)]);
+                return [row.dataset.row, all];
+            })""")
+            solid = [(key, all(pixel == pixels[0] for pixel in pixels), pixels[0]) for key, pixels in drawn]
+            check(sum(plain for _, plain, _ in solid) > 4, solid)  # (what is kept or of others is hatched)
+            problems += [f"{name}, {scheme}: {one[0]} on {two[0]}: {near(one[2], two[2], 4)}" for one, two in zip(solid, solid[1:])
+                         if one[1] and two[1] and near(one[2], two[2], 4)]
+    return problems
+
+
 @case("printed, a dark page is light, has its figures and no controls")
 def prints():
     opened("vllm", scheme="light")
@@ -228,6 +273,36 @@ def prints():
     equal(BROWSER.do("[...document.querySelectorAll('.controls')].filter((c) => c.offsetParent).length"), 0)
     equal(BROWSER.pixels(FIGURES["map"])["corner"], light["corner"])
     return BROWSER.problems()
+
+
+# What has text of its own or pixels, and is neither a control nor said to the ear alone.
+SHOWN = """[...document.querySelectorAll('main *')].filter((e) => !e.closest('.controls, .hint.note, [hidden], noscript, table.live details, script')
+    && (e.tagName === 'CANVAS' || [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())))"""
+
+
+@case("on paper everything is there: what is folded is open, nothing is cut at the right, no scroll bar hides a column")
+def paper_has_all():
+    problems = []
+    for name in ("vllm", "fragmented", "hostile"):
+        opened(name, width=720)
+        for opening in (False, True):  # by the style alone, and when the browser says that it prints
+            if opening:
+                BROWSER.do("window.dispatchEvent(new Event('beforeprint'))")
+                equal(BROWSER.do("document.querySelectorAll('details:not([open], table.live *)').length"), 0, "closed")
+            BROWSER.media(media="print", scheme="light")
+            BROWSER.settle()
+            unseen = BROWSER.do(SHOWN + ".filter((e) => !e.checkVisibility() || !e.getClientRects().length || !e.getBoundingClientRect().height)"
+                                        ".map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)")
+            cut = BROWSER.do(SHOWN + ".filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)"
+                                     ".map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)")
+            hidden = BROWSER.do("[...document.querySelectorAll('main *')].filter((e) => ['auto', 'scroll', 'hidden'].includes("
+                                "getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1 && !e.closest('.legend')).map((e) => e.tagName + ' ' + e.className)")
+            wide = BROWSER.do("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            cut += [f"the page, by {wide} pixels"] if wide > 0 else []
+            problems += [f"{name}, {opening}: {what}: {found[:5]}" for what, found in (("unseen", unseen), ("cut", cut), ("hidden", hidden)) if found]
+        BROWSER.do("window.dispatchEvent(new Event('afterprint'))")
+        problems += [] if BROWSER.do("document.querySelectorAll('details[open]').length") == 0 else [f"{name}: open behind printing"]
+    return problems
 
 
 @case("without JavaScript the page has its text: the verdict, tables, no empty figure")
@@ -249,7 +324,9 @@ def readable_without_script():
 def text_stays():
     for name in PAGES:
         BROWSER.open(url=PAGES[name].url, script=False)
-        without = BROWSER.text(selector="main").split()
+        for_others = [word for number in range(BROWSER.count(selector="noscript"))
+                      for word in BROWSER.text(selector=f"noscript >> nth={number}").split()]
+        without = [word for word in BROWSER.text(selector="main").split() if word not in for_others]
         opened(name)
         BROWSER.do("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         present = set(BROWSER.do("document.querySelector('main').innerText").split())
@@ -316,6 +393,56 @@ def click_chooses():
             if total[0] != sum(size for size, _ in held_at(device, moment).values()):
                 problems.append(f"{name}: the total is not that of DATA")
     return problems
+
+
+@case("pointing at a band names it, what it holds then, and its largest call sites")
+def band_is_read():
+    shown = None
+    for name, (part, key, some) in (("vllm", (0.5, "kv-cache", "allocate_kv_cache")), ("vllm", (0.5, "weights", "create_weights")),
+                                    ("vllm", (0.75, "pool-idle", None)), ("fragmented", (0.9, "other", "create_weights"))):
+        device = (PAGES[name] if name == shown else opened(name)).device()
+        shown, times, rows = name, sums(device["t_ns"]), [sums(row) for row in device["bytes"]]
+        r = [row["key"] for row in device["rows"]].index(key)
+        BROWSER.box(selector="#timeline .plot")
+        area, chart = plot(), max(device["capacity"], 1) * 1.04
+        moment = max(i for i, t in enumerate(times) if t <= times[0] + (times[-1] - times[0]) * 1.01 * part)
+        middle = sum(row[moment] for row in rows[:r]) + rows[r][moment] / 2
+        BROWSER.move(x=area["x"] + area["width"] * part, y=area["y"] + area["height"] * (1 - middle / chart))
+        BROWSER.settle()
+        said = BROWSER.do("document.querySelector('#timeline .hint').textContent")
+        moment = max(i for i, t in enumerate(times) if t <= reading()["t"])
+        amount = BROWSER.do(f"[...document.querySelectorAll('#timeline tr[data-row]')].reverse()[{r}].querySelector('.bytes').textContent")
+        check(said.startswith(device["rows"][r]["title"]) and f" {amount} at +" in said, f"{name}, {key}: {said}, want {amount}")
+        equal(some is None, ":" not in re.sub(r"at \+[0-9:.]+", "", said), said)
+        if some:
+            held = {site: size for (kind, site), (size, _) in held_at(device, moment).items() if kind == "block"}
+            check(some in said and any(said.split(": ", 1)[1].endswith(site) or site + "," in said for site in held), said)
+    BROWSER.move(x=5, y=5)
+    BROWSER.settle()
+    check("Drag to zoom" in BROWSER.do("document.querySelector('#timeline .hint').textContent"), "the hint is back")
+
+
+@case("of a range: what each call site held more at its end than at its begin, as top --at of both times says")
+def range_growth():
+    page = PAGES["vllm"]
+    device = page.device()
+    times = sums(device["t_ns"])
+    known = [times[at] for at in device["live"]["at"]]
+    begin, end = known[len(known) // 4], known[3 * len(known) // 4]
+    opened("vllm", f"#t={times[3]}&gpu=0&from={begin}&to={end}")
+    BROWSER.press(selector="#live .choice button:text('grown in the range')")
+    BROWSER.settle()
+    sites = []
+    for t in (begin, end):
+        top = json.loads(read_json("top", page.paths[0], "--at=" + seconds(t)))["devices"][0]
+        sites.append(innermost((s["site"], s["bytes"], s["count"]) for s in top["sites"]))
+    want = {name: tuple(b - a for a, b in zip(sites[0].get(name, (0, 0)), sites[1].get(name, (0, 0)))) for name in {**sites[0], **sites[1]}}
+    equal(innermost(live_rows()), {name: change for name, change in want.items() if change != (0, 0)})
+    equal(live_total(), [sum(change[0] for change in want.values()), sum(change[1] for change in want.values())])
+    check("more (or less)" in BROWSER.do("document.querySelector('#live .when').textContent"), "the headline")
+    BROWSER.do("[...document.querySelectorAll('#timeline button')].find((b) => b.textContent === 'whole time').click()")
+    BROWSER.settle()
+    check(all(size >= 0 for _, size, _ in live_rows()), "without a range it is what was held")
 
 
 @case("dragging shows a range, in the figures and in the address; a double click shows the whole time again")
@@ -460,25 +587,55 @@ def icicle_inverts():
 # ---- the keyboard
 
 
-@case("every control can be reached by Tab, and the figures have names for those who hear the page")
+STOPS = "a[href], button, input, summary, [tabindex='0']"
+
+
+@case("Tab reaches every control of the page once, from the top to the bottom; each has a name and a ring when it has the focus")
 def tab_reaches():
-    opened("vllm")
-    wanted = BROWSER.do("[...document.querySelectorAll('.figure button, .figure input, .figure [tabindex]')]"
-                        ".filter((e) => e.offsetParent && !e.disabled).length")
-    reached = 0
-    for _ in range(400):
-        BROWSER.key(key="Tab")
-        now = BROWSER.do("document.activeElement.matches('.figure button, .figure input, .figure [tabindex]')"
-                         " && !document.activeElement.dataset.seen && (document.activeElement.dataset.seen = 1)")
-        reached += bool(now)
-        if reached == wanted:
-            break
-    equal(reached, wanted)
-    for selector in ("#timeline .plot", "#live input", "canvas.icicle", "#timeline .controls button", "#live .controls button"):
-        equal(BROWSER.do(f"document.querySelector('{selector}').dataset.seen"), "1", selector)
-    nameless = BROWSER.do("[...document.querySelectorAll('.figure canvas, .figure [role=slider], .figure input')].filter((e) => "
-                          "!e.closest('[aria-hidden], [aria-label]') && !e.closest('[role=slider]') && !e.closest('td')).length")
-    equal(nameless, 0)
+    for name in ("vllm", "fragmented"):
+        opened(name)
+        BROWSER.do(f"""window.stops = [...document.querySelectorAll("{STOPS}")].filter((e) => !e.disabled && e.checkVisibility()
+            && !(e.closest('details:not([open])') && !(e.matches('summary') && !e.parentElement.parentElement.closest('details:not([open])'))));
+            document.activeElement.blur(); window.scrollTo(0, 0)""")
+        wanted, order, ringless, known = BROWSER.do("stops.length"), [], [], True
+        check(wanted > 20, str(wanted))
+        for _ in range(wanted + 20):  # (a scrolling text is a stop, too)
+            BROWSER.key(key="Tab")
+            found = BROWSER.do("""(() => {
+                const e = document.activeElement, style = getComputedStyle(e), {width, height} = e.getBoundingClientRect();
+                return [stops.indexOf(e), e === document.body, e.matches('pre, .wide, table'),
+                    style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && width > 0 && height > 0,
+                    `${e.tagName} ${e.className} ${e.textContent.slice(0, 30)}`];
+            })()""")
+            at, over, scrolls, ring, what = found
+            if over or len(order) == wanted:
+                break
+            if at >= 0:
+                order.append(at)
+            known = known and (at >= 0 or scrolls)
+            ringless += [] if ring else [what]
+        equal(order, list(range(wanted)), f"{name}: the order")
+        check(known, f"{name}: a stop that is no control")
+        equal(ringless, [], name)
+        nameless = [role for role, said in BROWSER.heard() if not said.strip() and role in
+                    ("button", "link", "searchbox", "textbox", "slider", "img", "image", "Canvas", "DisclosureTriangle", "heading")]
+        equal(nameless, [], f"{name}: without a name")
+
+
+@case("who hears the page hears each figure: its name, what it shows at the moment, and the same in words")
+def figures_are_heard():
+    page = opened("vllm")
+    heard = BROWSER.heard()
+    images = [said for role, said in heard if role in ("img", "image", "slider")]
+    for part in ("Moment in memory over time", "Icicle of stacks", "Addresses over time", "pool over time", "External fragmentation"):
+        check(any(part in said for said in images), f"{part}: {images}")
+    value = BROWSER.do("document.querySelector('#timeline .plot').getAttribute('aria-valuetext')")
+    crossing, = [mark["at"] for mark in page.device()["marks"] if mark["kind"] == "crossing"]
+    check("+%.3f s" % (sums(page.device()["t_ns"])[crossing] / 1e9) in value and "KV cache" in value, value)
+    for section in ("timeline", "live", "fragmentation"):
+        check(BROWSER.do(f"document.querySelectorAll('#{section} details.text table, #{section} details.text pre').length"), section)
+    equal(BROWSER.do("[...document.querySelectorAll('main canvas')].filter((c) => !c.closest('[aria-hidden], [aria-label]')).length"), 0)
+    check(BROWSER.do("document.documentElement.lang") == "en" and len([1 for role, _ in heard if role == "heading"]) >= 9, "headings")
 
 
 @case("arrow keys move the moment, plus and minus zoom, Escape shows the whole time; what is read is said")

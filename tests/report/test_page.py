@@ -117,11 +117,14 @@ def every_trace():
     for path in VLLM + RECORDED + GOLDEN:
         page = make(path)
         e = elements(page)
-        ids = [i for i in e.ids if i in SECTIONS]
+        ids, want = [i for i in e.ids if i in SECTIONS], list(SECTIONS)
+        trace, = data_of(page)["traces"]
+        if trace["summary"]["verdicts"][0]["scenario"] == "none":
+            want.remove("failed")  # the verdict has said it
         bodies = [re.search(rf"<{tag}>(.*?)</{tag}>", page, re.S).group(1) for tag in ("style", "script")]
         hashes = ["'sha256-%s'" % base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies]
         policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
-        if ids != SECTIONS or e.tags.count("script") != 2 or e.handlers or len(page) > 3 << 20 or \
+        if ids != want or e.tags.count("script") != 2 or e.handlers or len(page) > 3 << 20 or \
            not all(h in policy for h in hashes) or "default-src 'none'" not in policy or "unsafe" in policy:
             found.append((name(path), ids, e.tags.count("script"), e.handlers, len(page), policy))
         found += [f"{name(path)}: {link}" for link in e.links if not re.fullmatch(r"#t=\d+(&gpu=\d+)?", link)]
@@ -154,6 +157,97 @@ def documents_with_options():
         equal([device["device"] for device in trace["devices"]], drawn, options)
         for command in ("summary", "phases", "leaks", "frag"):
             equal(trace[command], json.loads(report(command, "--json", options, VLLM[0])[1]), (options, command))
+
+
+class Rows(html.parser.HTMLParser):
+    """The cells of the rows of the table of a class, and the links in them."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.inside, self.rows, self.links, self.lists = kind, False, [], [], 0
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "table":
+            self.inside = attrs.get("class") == self.kind
+        self.lists += tag == "ul"
+        if self.inside and tag == "tr":
+            self.rows.append([])
+            self.links.append([])
+        if self.inside and tag == "td":
+            self.rows[-1].append("")
+        if self.inside and tag == "a":
+            self.links[-1].append(attrs["href"])
+
+    def handle_endtag(self, tag):
+        self.lists -= tag == "ul"
+        self.inside = self.inside and tag != "table"
+
+    def handle_data(self, data):
+        if self.inside and self.rows and self.rows[-1] and not self.lists:
+            self.rows[-1][-1] += data
+
+
+@case("with --from and --to it is of that time: documents, moments, call sites; it says so, and refuses several traces")
+def a_range():
+    path = next(p for p in VLLM if name(p) == "burst-of-prefills")
+    whole = moments(data_of(make(path))["traces"][0]["devices"][0])
+    start = json.loads(report("summary", "--json", path)[1])["start_ns"]
+    first, last = whole[len(whole) // 4][1] // 10**9 + 1, whole[-1][1] // 10**9
+    options = [f"--from={first}s", f"--to={last}s"]
+    page = make_again(path, more=options)
+    trace, = data_of(page)["traces"]
+    for command in ("summary", "phases", "leaks", "frag"):
+        equal(trace[command], json.loads(report(command, "--json", *options, path)[1]), command)
+    device, = trace["devices"]
+    times = list(itertools.accumulate(device["t_ns"]))
+    check(first * 10**9 <= times[0] <= times[-1] <= last * 10**9, (times[0], times[-1], options))
+    lines = subprocess.run([REPORT, "dump", "--json", path], stdout=subprocess.PIPE, env=PLAIN, check=True).stdout.splitlines()
+    seen = [e["t_ns"] for e in map(json.loads, lines) if first * 10**9 <= e["t_ns"] - start <= last * 10**9 and e.get("device") == 0]
+    equal((times[0], times[-1] >= seen[-1] - start), (seen[0] - start, True), "the first and the last event of the range")
+    end = times[device["live"]["at"][-1]]
+    top, = json.loads(report("top", "--json", "--at=%d.%09ds" % divmod(end, 10**9), path)[1])["devices"]
+    held = {}
+    for changes in device["live"]["changes"]:
+        for site, size in zip(changes[::3], changes[1::3]):
+            held[site] = size
+    equal(sum(held.values()), top["bytes"], "what was live at the end of the range")
+    check(re.search(r'<p class="range">Of the events from \+%d.000 s up to \+%d.000 s alone' % (first, last), page), "what the page is of")
+    check('class="range"' not in make(path), "of all events")
+    for option in options:
+        code, _, err = report("html", option, "-o", os.path.join(FOLDER, "both.html"), VLLM[0], VLLM[1])
+        equal((code, option[:4].encode() in err, os.path.exists(os.path.join(FOLDER, "both.html"))), (2, True, False), err)
+
+
+@case("--units and --demangle are those of the text, of the data and of the labels")
+def units_and_names():
+    path = next(p for p in VLLM if name(p) == "burst-of-prefills")
+    free = json.loads(report("summary", "--json", path)[1])["crossing"]["memory"]["free_bytes"]
+    for units, want in (("si", "%d.%02d MB" % divmod((free + 5000) // 10000, 100)), ("bytes", str(free))):
+        page = make_again(path, more=["--units=" + units])
+        equal(data_of(page)["units"], units)
+        table = Rows("account")
+        table.feed(page)
+        equal([row[0] for row in table.rows if row and row[2].startswith("free")], [want])
+    equal(data_of(make(VLLM[0]))["units"], "iec")
+    names = {how: make_again(path, more=["--demangle=" + how, "--all-frames"]) for how in ("no", "simple", "full")}
+    for how, page in names.items():  # of frames, too, which the icicle shows
+        equal("_ZN2at" in " ".join(data_of(page)["strings"]), how == "no", how)
+    check("_ZN2at" in names["no"] and "_ZN2at" not in names["simple"] + names["full"], "mangled")
+    check("(at::Tensor const" in names["full"] and "(at::Tensor const" not in names["simple"], "arguments")
+
+
+@case("the phases are a table: what `phases` prints of each, and a link to its begin")
+def phases_table():
+    for path in VLLM[::5] + RECORDED[::3]:
+        table = Rows("phases")
+        table.feed(make(path))
+        rows, links = [row for row in table.rows if row], [link for link in table.links if link]
+        document = json.loads(report("phases", "--json", path)[1])
+        equal(links, [["#t=%d" % (phase["begin_t_ns"] - document["start_ns"])] for phase in document["phases"]], name(path))
+        text = report("phases", path)[1].decode()
+        lines = [line for line in text.splitlines() if re.match(r" *\+[0-9:.]+( s)? ", line)]
+        equal([" ".join(" ".join(row).split()) for row in rows], [" ".join(line.split()) for line in lines], name(path))
 
 
 @case("the same trace makes the same page, byte for byte")
@@ -367,6 +461,7 @@ def small_traces():
         t.flush(last=True)
         f.write(t.bytes())
     equal(data_of(make(path))["traces"][0]["devices"], [])
+    equal([i for i in elements(make(path)).ids if i in SECTIONS], ["verdict", "growth", "fragmentation", "phases", "environment", "method"])
     with open(VLLM[0], "rb") as f:
         whole = f.read()
     for part in (len(whole) // 2, len(whole) - 3):
@@ -406,7 +501,7 @@ def several():
         f.write(b"no trace" * 100)
     page = make(VLLM[0], RECORDED[0])
     equal(len(data_of(page)["traces"]), 2)
-    check('id="ranks"' in page)
+    equal([i for i in elements(page).ids if i in ["ranks"] + SECTIONS], ["ranks"] + SECTIONS)
     out = os.path.join(FOLDER, "several.html")
     code, _, err = report("html", "--force", "-o", out, VLLM[0], foreign)
     equal((code, len(err.splitlines())), (3, 1), err)

@@ -30,6 +30,11 @@ static void open_part(struct ct_page_part *part) {
 
 static int read_together(struct ct_page *p, const struct ct_phase_rules *rules,
                          struct ct_error *error) {
+    if (p->options->from.kind != CT_TIME_NONE || p->options->to.kind != CT_TIME_NONE)
+        return ct_error_set(error, CT_EXIT_USAGE,
+                            "%s is about one process, and several traces are one page; name one "
+                            "trace",
+                            p->options->from.kind != CT_TIME_NONE ? "--from" : "--to");
     p->processes_options = *p->options;
     p->processes_options.command = CT_COMMAND_summary;
     if (ct_processes_read(&p->processes, &p->processes_options, &ct_page_terminal, rules, NULL,
@@ -53,7 +58,10 @@ int ct_page_begin(struct ct_page *p, const struct ct_arguments *o,
     p->data_stream = ct_html_open_json(p->data.out);
     p->json.out = p->data_stream;
     ct_json_open(&p->json, NULL, '{');
+    static const char *const units[] = {
+        [CT_UNITS_IEC] = "iec", [CT_UNITS_SI] = "si", [CT_UNITS_BYTES] = "bytes"};
     ct_json_text(&p->json, "schema", "cutrace.page/1");
+    ct_json_text(&p->json, "units", units[o->units]);
     ct_json_open(&p->json, "traces", '[');
     return 0;
 }
@@ -125,8 +133,9 @@ static void write_head(FILE *out, const struct ct_page *p) {
     fputs("</style>\n</head>\n<body>\n<main>\n", out);
 }
 
+// A section of which no trace has anything is left out.
 static int is_shown(const struct ct_page *p, unsigned section) {
-    return section != CT_PAGE_RANKS || p->has_processes;
+    return p->section[section].bytes != 0;
 }
 
 static void write_body(FILE *out, const struct ct_page *p) {

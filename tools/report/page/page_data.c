@@ -138,7 +138,8 @@ static void write_marks(struct ct_json *j, struct ct_view *v, const struct ct_su
     if (s->scan.device[d->device].peak_known)
         write_mark(j, d, s->scan.device[d->device].peak_event, "peak", "most tracked memory");
     if (d->count)
-        write_mark(j, d, d->moments[d->count - 1].event, "end", "end of the trace");
+        write_mark(j, d, d->moments[d->count - 1].event, "end",
+                   v->to_ns == UINT64_MAX ? "end of the trace" : "end of the range");
     ct_json_close(j, ']');
 }
 

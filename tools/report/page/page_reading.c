@@ -5,6 +5,7 @@
 #include "page/page_reading.h"
 
 #include "page/html.h"
+#include "page/page_phases.h"
 #include "views/document.h"
 #include "views/frag.h"
 #include "views/leaks.h"
@@ -60,16 +61,23 @@ char *ct_page_reading_print(const struct ct_view *v, enum ct_command command,
     return end_print(&p);
 }
 
-// Prints what was read in both forms. The text has the labels that the page's call sites have
-// everywhere; the document those of the command, which knows of nothing else. Of a trace of which
-// nothing is known the document says so.
-static void print_both(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
-                       const void *shown, void (*print)(const void *shown, struct ct_view *v)) {
-    struct ct_call_sites sites;
+typedef void print_fn(const void *shown, struct ct_view *v);
+
+// The text has the labels that the page's call sites have everywhere,
+static void print_text(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
+                       const void *shown, print_fn *print) {
     struct printed p;
     begin_print(&p, v, command, 0);
     print(shown, &p.view);
     r->text[command] = end_print(&p);
+}
+
+// the document those of the command, which knows of nothing else. Of a trace of which nothing is
+// known the document says so.
+static void print_json(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
+                       const void *shown, print_fn *print) {
+    struct ct_call_sites sites;
+    struct printed p;
     ct_call_sites_init(&sites, v->sites->definitions);
     sites.all_frames = v->sites->all_frames;
     sites.in_text = v->sites->in_text;
@@ -80,6 +88,23 @@ static void print_both(struct ct_page_reading *r, const struct ct_view *v, enum 
         print(shown, &p.view);
     r->json[command] = end_print(&p);
     ct_call_sites_free(&sites);
+}
+
+static void print_both(struct ct_page_reading *r, const struct ct_view *v, enum ct_command command,
+                       const void *shown, print_fn *print) {
+    print_text(r, v, command, shown, print);
+    print_json(r, v, command, shown, print);
+}
+
+// HTML in place of text: times in it are links.
+static void write_phases(struct ct_page_reading *r, struct ct_view *v,
+                         const struct ct_phase_times *times) {
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&r->text[CT_COMMAND_phases], &bytes);
+    if (!memory)
+        ct_heap_exhausted();
+    ct_page_phases_write(memory, v, times);
+    fclose(memory);
 }
 
 static void print_phases(const void *shown, struct ct_view *v) {
@@ -143,7 +168,8 @@ static void join_third(struct passes *p, struct ct_page_reading *r, struct ct_vi
 static void finish_second(struct passes *p, struct ct_page_reading *r, struct ct_view *v) {
     ct_frag_go_to_moment(p->frag);
     print_both(r, v, CT_COMMAND_frag, p->frag, print_frag);
-    print_both(r, v, CT_COMMAND_phases, &p->phases, print_phases);
+    write_phases(r, v, &p->phases);
+    print_json(r, v, CT_COMMAND_phases, &p->phases, print_phases);
     ct_frag_free(p->frag);
     ct_phase_times_free(&p->phases);
     ct_joint_pass_free(&p->second);

@@ -9,7 +9,8 @@
 struct ct_page_reading {
     struct ct_summary summary;
     struct ct_phase_start_up *start_up; // that the first pass found for the second
-    // What commands print, as text and as the document of --json; NULL: the page lacks it.
+    // What commands print, as text (phases: as HTML) and as the document of --json; NULL: the page
+    // lacks it.
     char *text[CT_COMMANDS], *json[CT_COMMANDS];
     int has_series[CT_DEVICES];
     struct ct_device_series series[CT_DEVICES];

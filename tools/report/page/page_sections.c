@@ -8,22 +8,13 @@
 #include "analyze/site_groups.h"
 #include "base/utf8.h"
 #include "page/html.h"
+#include "page/page_moment.h"
 #include "views/label.h"
 #include "views/processes_text.h"
 #include "views/trace_state.h"
 #include "views/verdict.h"
 
 enum { SITE_ROWS = 40, FAILURE_ROWS = 100, ALSO_POSSIBLE = 2 };
-
-static void put_moment(FILE *out, const struct ct_view *v, uint64_t t_ns, int device) {
-    const uint64_t start = v->trace->start_ns;
-    fprintf(out, "<a class=\"moment\" href=\"#t=%" PRIu64, t_ns > start ? t_ns - start : 0);
-    if (device >= 0 && device < CT_MAX_DEVICES)
-        fprintf(out, "&amp;gpu=%d", device);
-    fputs("\">", out);
-    ct_html_text(out, ct_label_time(v, t_ns).text);
-    fputs("</a>", out);
-}
 
 // ---- the text of a view ------------------------------------------------------------------------
 
@@ -52,9 +43,28 @@ static void put_evidence(FILE *out, const struct ct_view *v, const struct ct_ver
         }
         if (e->event_known) {
             fprintf(out, " (event %" PRIu64 " at ", e->event);
-            put_moment(out, v, e->t_ns, one->device);
+            ct_page_moment_link(out, v, e->t_ns, one->device);
             putc(')', out);
         }
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n", out);
+}
+
+static int names_setting(const struct ct_verdict *one) {
+    for (size_t i = 0; i < one->advice_count; i++)
+        if (one->advice[i].flag || one->advice[i].from || one->advice[i].to ||
+            one->advice[i].versions)
+            return 1;
+    return 0;
+}
+
+// Without a setting, all that a table has is its sentences.
+static void put_sentences(FILE *out, const struct ct_verdict *one) {
+    fputs("<ul class=\"advice\">\n", out);
+    for (size_t i = 0; i < one->advice_count; i++) {
+        fputs("<li>", out);
+        ct_html_text(out, one->advice[i].text);
         fputs("</li>\n", out);
     }
     fputs("</ul>\n", out);
@@ -63,7 +73,12 @@ static void put_evidence(FILE *out, const struct ct_view *v, const struct ct_ver
 static void put_advice(FILE *out, const struct ct_verdict *one) {
     if (!one->advice_count)
         return;
-    fputs("<h3>What to change</h3>\n<table class=\"advice\"><thead><tr><th>setting</th><th>from"
+    fputs("<h3>What to change</h3>\n", out);
+    if (!names_setting(one)) {
+        put_sentences(out, one);
+        return;
+    }
+    fputs("<table class=\"advice\"><thead><tr><th>setting</th><th>from"
           "</th><th>to</th><th>why</th><th>versions</th></tr></thead><tbody>\n",
           out);
     for (size_t i = 0; i < one->advice_count; i++) {
@@ -81,8 +96,11 @@ static void put_advice(FILE *out, const struct ct_verdict *one) {
 
 static void put_confidence(FILE *out, const struct ct_verdict *one) {
     fputs("<span class=\"scenario\">(", out);
-    ct_html_text(out, ct_scenario_name(one->scenario));
-    fprintf(out, ", confidence %.2f)</span>", one->confidence);
+    if (one->scenario != CT_SCENARIO_NONE) {
+        ct_html_text(out, ct_scenario_name(one->scenario));
+        fputs(", ", out);
+    }
+    fprintf(out, "confidence %.2f)</span>", one->confidence);
 }
 
 static void put_refuted_by(FILE *out, const struct ct_verdict *one) {
@@ -132,8 +150,27 @@ static void put_other(FILE *out, const struct ct_view *v, const struct ct_verdic
     fputs("</details>\n", out);
 }
 
+// With --from and --to all of the page is of that time.
+static void put_range(FILE *out, const struct ct_view *v) {
+    if (!v->from_ns && v->to_ns == UINT64_MAX)
+        return;
+    fputs("<p class=\"range\">Of the events", out);
+    if (v->from_ns) {
+        fputs(" from ", out);
+        ct_html_text(out, ct_label_time(v, v->from_ns).text);
+    }
+    if (v->to_ns != UINT64_MAX) {
+        fputs(" up to ", out);
+        ct_html_text(out, ct_label_time(v, v->to_ns).text);
+    } else {
+        fputs(" on", out);
+    }
+    fputs(" alone.</p>\n", out);
+}
+
 static void write_verdict(FILE *out, struct ct_view *v, const struct ct_summary *s) {
     const struct ct_verdicts *l = &s->verdicts;
+    put_range(out, v);
     for (size_t i = 0; i < l->count && i <= ALSO_POSSIBLE; i++)
         if (i)
             put_other(out, v, &l->list[i]);
@@ -144,10 +181,7 @@ static void write_verdict(FILE *out, struct ct_view *v, const struct ct_summary 
 // ---- tables ------------------------------------------------------------------------------------
 
 static void put_share(FILE *out, uint64_t bytes, uint64_t whole) {
-    char text[16] = "-";
-    if (whole)
-        (void)snprintf(text, sizeof text, "%.1f %%", 100.0 * (double)bytes / (double)whole);
-    ct_html_cell(out, "number", text);
+    ct_html_cell(out, "number", whole ? ct_human_percent(bytes, whole).text : "-");
 }
 
 static void write_account(FILE *out, struct ct_view *v, const struct ct_summary *s) {
@@ -204,7 +238,7 @@ static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s
     char *request = ct_verdict_request(v, o, capacity.bytes),
          *cause = ct_verdict_cause(v, o, &s->scan.growths);
     fputs(o == s->crossing ? "<tr class=\"crossing\"><td>" : "<tr><td>", out);
-    put_moment(out, v, o->t_ns, o->device);
+    ct_page_moment_link(out, v, o->t_ns, o->device);
     fputs("</td>", out);
     ct_html_cell(out, NULL, ct_label_device(o->device).text);
     ct_html_cell(out, NULL, request);
@@ -218,7 +252,7 @@ static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s
 
 static void write_failures(FILE *out, struct ct_view *v, const struct ct_summary *s) {
     const size_t n = s->scan.incidents.count;
-    if (!n) {
+    if (!n) { // and the verdict is another one than that
         fputs("<p>No allocation failed", out);
         ct_html_text(out, ct_trace_state_until(v).text);
         fputs(".</p>\n", out);
@@ -232,6 +266,12 @@ static void write_failures(FILE *out, struct ct_view *v, const struct ct_summary
     fputs("</tbody></table>\n", out);
     if (n > FAILURE_ROWS)
         fprintf(out, "<p>%zu more</p>\n", n - FAILURE_ROWS);
+}
+
+static void write_map(FILE *out, struct ct_view *v, const struct ct_summary *s) {
+    (void)v;
+    (void)s;
+    fputs("<noscript><p>A picture alone: it needs JavaScript.</p></noscript>\n", out);
 }
 
 static int print_state(struct ct_view *v) {
@@ -257,34 +297,59 @@ static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *
 
 // ---- a trace -----------------------------------------------------------------------------------
 
+static int has_device(const struct ct_summary *s) {
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->scan.device[d].seen)
+            return 1;
+    return 0;
+}
+
+// That nothing failed is the verdict then.
+static int is_failure_told(const struct ct_summary *s) {
+    return s->scan.incidents.count || !s->verdicts.count ||
+           s->verdicts.list[0].scenario != CT_SCENARIO_NONE;
+}
+
 // What a section has of a trace: HTML of its own, then the text of a command.
 static const struct {
     int is_shown;
+    int (*has_any)(const struct ct_summary *s); // else the section is left out; NULL: it is there
     void (*write)(FILE *out, struct ct_view *v, const struct ct_summary *s);
-    int has_text;
+    int has_text, is_html; // of the command
     enum ct_command command;
 } writers[CT_PAGE_SECTIONS] = {
     [CT_PAGE_VERDICT] = {.is_shown = 1, .write = write_verdict},
-    [CT_PAGE_TIMELINE] = {.is_shown = 1, .write = write_account},
-    [CT_PAGE_LIVE] = {.is_shown = 1, .write = write_live},
+    [CT_PAGE_TIMELINE] = {.is_shown = 1, .has_any = has_device, .write = write_account},
+    [CT_PAGE_LIVE] = {.is_shown = 1, .has_any = has_device, .write = write_live},
     [CT_PAGE_GROWTH] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_leaks},
-    [CT_PAGE_MAP] = {.is_shown = 1}, // a picture alone
+    [CT_PAGE_MAP] = {.is_shown = 1, .has_any = has_device, .write = write_map},
     [CT_PAGE_FRAGMENTATION] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_frag},
-    [CT_PAGE_FAILED] = {.is_shown = 1, .write = write_failures},
-    [CT_PAGE_PHASES] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_phases},
+    [CT_PAGE_FAILED] = {.is_shown = 1, .has_any = is_failure_told, .write = write_failures},
+    [CT_PAGE_PHASES] = {.is_shown = 1, .has_text = 1, .is_html = 1, .command = CT_COMMAND_phases},
     [CT_PAGE_ENVIRONMENT] = {.is_shown = 1, .has_text = 1, .command = CT_COMMAND_info},
     [CT_PAGE_METHOD] = {.is_shown = 1, .write = write_method}};
+
+static int is_left_out(unsigned i, const struct ct_summary *s) {
+    return !writers[i].is_shown || (writers[i].has_any && !writers[i].has_any(s));
+}
+
+// Where there is one trace, the verdict names its process and no other section need.
+static void put_process(FILE *out, const struct ct_page *p, unsigned i, const char *title) {
+    if (i != CT_PAGE_VERDICT && !p->has_processes)
+        return;
+    fputs(i == CT_PAGE_VERDICT ? "<p class=\"process\">" : "<h3 class=\"process\">", out);
+    ct_html_text(out, title);
+    fputs(i == CT_PAGE_VERDICT ? "</p>\n" : "</h3>\n", out);
+}
 
 void ct_page_sections_begin(struct ct_page *p, struct ct_view *v, const struct ct_summary *s,
                             const char *title) {
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
         FILE *out = p->section[i].out;
-        if (!writers[i].is_shown)
+        if (is_left_out(i, s))
             continue;
         fprintf(out, "<div class=\"trace\" data-trace=\"%u\">\n", p->traces);
-        fputs(i == CT_PAGE_VERDICT ? "<p class=\"process\">" : "<h3 class=\"process\">", out);
-        ct_html_text(out, title);
-        fputs(i == CT_PAGE_VERDICT ? "</p>\n" : "</h3>\n", out);
+        put_process(out, p, i, title);
         if (writers[i].write)
             writers[i].write(out, v, s);
     }
@@ -293,9 +358,11 @@ void ct_page_sections_begin(struct ct_page *p, struct ct_view *v, const struct c
 void ct_page_sections_finish(struct ct_page *p, const struct ct_page_reading *r) {
     for (unsigned i = 0; i < CT_PAGE_SECTIONS; i++) {
         FILE *out = p->section[i].out;
-        if (!writers[i].is_shown)
+        if (is_left_out(i, &r->summary))
             continue;
-        if (writers[i].has_text)
+        if (writers[i].is_html)
+            fputs(r->text[writers[i].command], out);
+        else if (writers[i].has_text)
             put_text(out, r->text[writers[i].command]);
         fputs("</div>\n", out);
     }

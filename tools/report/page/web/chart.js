@@ -45,6 +45,7 @@ export function makeChart(host, state, options) {
         legend: {show: false}, cursor: {show: false},
         hooks: {drawAxes: [(u) => clipped(u, options.below)], draw: [(u) => options.above && options.above(u)]},
     }, options.data, host);
+    chart.ctx.canvas.setAttribute("aria-hidden", "true"); // its host has a name
     const area = () => {
         const ratio = uPlot.pxRatio, {left, top, width, height} = chart.bbox;
         return {left: left / ratio, top: top / ratio, width: width / ratio, height: height / ratio};

@@ -131,6 +131,37 @@ export function liveAt(device, moment) {
     return {moment: at[last], held};
 }
 
+// By how much each call site held more (or less) at the end of a range than at its begin; null: that is not known.
+export function grownIn(device, from, to) {
+    const moment = (t) => Math.max(0, lastAtOrBefore(device.t, t));
+    const begin = liveAt(device, moment(from)), end = liveAt(device, moment(to));
+    if (!begin || !end)
+        return null;
+    const held = new Map(end.held.map((each) => [each.site, {...each}]));
+    for (const {site, bytes, count} of begin.held) {
+        const now = held.get(site) || {site, bytes: 0, count: 0};
+        held.set(site, {site, bytes: now.bytes - bytes, count: now.count - count});
+    }
+    return {from: begin.moment, to: end.moment, held: [...held.values()].filter((each) => each.bytes || each.count)};
+}
+
+// The call sites of a row at a moment, the largest first, and the moment where they are known; null: they are not.
+export function sitesOfRow(device, row, moment) {
+    const kinds = {torch: ["block"], driver: ["allocation", "segment"]}[device.rows[row].group];
+    const found = kinds && liveAt(device, moment);
+    if (!found)
+        return null;
+    const held = found.held.filter(({site}) => kinds.includes(site.kind) && site.component === device.rows[row].key);
+    const sum = held.reduce((total, each) => total + each.bytes, 0);
+    return sum === device.bytes[row][found.moment] && sum ? {...found, held: held.sort((a, b) => b.bytes - a.bytes)} : null;
+}
+
+// The row whose band is at a height at a moment; -1: none.
+export function rowAtHeight(device, moment, bytes) {
+    const row = device.edges.findIndex((edge) => bytes < edge[moment]);
+    return bytes >= 0 && row >= 0 && rowAt(device, row, moment) !== null ? row : -1;
+}
+
 // The moment that a page shows first: where memory ran out, else the peak.
 export function firstMoment(device) {
     for (const kind of ["crossing", "oom", "peak"]) {

@@ -42,25 +42,27 @@ export function addFigure(id) {
     return figure;
 }
 
-// Folds what C has written into a section behind a line that opens it, unless its figure shows nothing. It is open on
-// paper.
+// Folds what C has written into a section behind a line that opens it, unless its figure shows nothing.
 export function foldText(id, title) {
     const section = document.getElementById(id), figure = section && section.querySelector(".figure");
-    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure")) : [];
+    const rest = section ? [...section.children].filter((child) => !child.matches("h1, h2, .figure, noscript")) : [];
     const parts = rest.flatMap((child) => (child.matches(".trace") ? [...child.children] : [child]));
-    if (!parts.some((part) => !/^H\d$/.test(part.tagName)))
+    if (!parts.some((part) => !/^(H\d|NOSCRIPT)$/.test(part.tagName)))
         return rest.forEach((child) => (child.hidden = true));
     if (figure && ![...figure.querySelectorAll("canvas")].some((canvas) => !canvas.closest("[hidden]")))
         return undefined;
-    const text = element("details", {class: "text"}, element("summary", {}, title), ...rest);
-    section.append(text);
-    let open = false;
-    window.addEventListener("beforeprint", () => {
-        open = text.open;
-        text.open = true;
-    });
-    window.addEventListener("afterprint", () => (text.open = open));
+    section.append(element("details", {class: "text"}, element("summary", {}, title), ...rest));
     return undefined;
+}
+
+// On paper all is open but the stacks of call sites, which the icicle shows.
+export function openOnPaper() {
+    let opened = [];
+    window.addEventListener("beforeprint", () => {
+        opened = [...document.querySelectorAll("details:not([open])")].filter((each) => !each.closest("table.live"));
+        opened.forEach((each) => (each.open = true));
+    });
+    window.addEventListener("afterprint", () => opened.forEach((each) => (each.open = false)));
 }
 
 // Sizes a canvas in CSS pixels, and returns its context, scaled so that a unit is one of them.

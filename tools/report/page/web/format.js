@@ -1,34 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes, shares and times as the program's own views write them (tools/base/human.c).
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const NAMES = {iec: ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"], si: ["B", "kB", "MB", "GB", "TB", "PB", "EB"]};
+let units = "iec";
+
+// "iec", "si" or "bytes", as --units of the command that wrote the page.
+export function setUnits(wanted) {
+    units = wanted;
+}
+
+export const getUnits = () => units;
+
+const stepOfUnits = () => (units === "si" ? 1000 : 1024);
 
 export function formatBytes(bytes) {
     if (bytes === null || bytes === undefined)
         return "-";
     if (bytes < 0)
         return `-${formatBytes(-bytes)}`;
-    if (bytes < 1024)
-        return `${bytes} B`;
+    const step = stepOfUnits();
+    if (units === "bytes" || bytes < step)
+        return units === "bytes" ? String(bytes) : `${bytes} B`;
     let power = 0, unit = 1;
-    while (power < 6 && bytes / unit >= 1024) {
-        unit *= 1024;
+    while (power < 6 && bytes / unit >= step) {
+        unit *= step;
         power++;
     }
     let hundredths = Math.floor(bytes * 100 / unit + 0.5);
-    if (hundredths >= 102400 && power < 6) {
+    if (hundredths >= step * 100 && power < 6) {
         hundredths = 100;
         power++;
     }
-    return `${Math.floor(hundredths / 100)}.${String(hundredths % 100).padStart(2, "0")} ${UNITS[power]}`;
+    return `${Math.floor(hundredths / 100)}.${String(hundredths % 100).padStart(2, "0")} ${NAMES[units][power]}`;
 }
 
 // Round sizes on an axis, all in the unit of the largest.
 export function formatTicks(places) {
     let power = 0, unit = 1;
-    for (; power < 6 && places[places.length - 1] / unit >= 1024; power++)
-        unit *= 1024;
-    return places.map((bytes) => `${+(bytes / unit).toFixed(3)} ${UNITS[power]}`);
+    if (units === "bytes")
+        return places.map(String);
+    for (; power < 6 && places[places.length - 1] / unit >= stepOfUnits(); power++)
+        unit *= stepOfUnits();
+    return places.map((bytes) => `${+(bytes / unit).toFixed(3)} ${NAMES[units][power]}`);
 }
 
 export function formatShare(part, whole) {
@@ -118,8 +131,8 @@ export function timeTicks(from, to, count, utc) {
 
 export function bytesTicks(top, count) {
     let step = 1;
-    while (top / step > count)
-        step *= 2;
+    for (let k = 0; top / step > count; k++) // 1, 2, 4, 8; of powers of ten 1, 2, 5, 10
+        step *= units !== "iec" && k % 3 === 1 ? 2.5 : 2;
     const places = [];
     for (let at = 0; at <= top; at += step)
         places.push(at);

@@ -21,7 +21,8 @@ export function follow(state, hash, within) {
     if (wanted.t === null && wanted.gpu === null && wanted.from === null)
         return false;
     const trace = state.traces[wanted.trace === null ? state.get().trace : wanted.trace];
-    const device = trace && trace.devices.find((each) => wanted.gpu === null || each.device === wanted.gpu);
+    const device = trace && (wanted.gpu !== null ? trace.devices.find((each) => each.device === wanted.gpu) :
+        trace.devices[trace.index === state.get().trace ? state.get().device : 0]);
     if (!device)
         return false;
     const change = {trace: trace.index, device: device.index, hover: null, from: null, to: null};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was live at the chosen moment: a table of call sites, and the icicle of their stacks. Both can be searched.
-import {liveAt} from "./data.js";
+import {grownIn, liveAt} from "./data.js";
 import {addFigure, choice, element, onceAFrame} from "./dom.js";
 import {formatBytes, formatCount, formatDuration, formatShare} from "./format.js";
 import {boxAt, buildTree, drawIcicle, findMatches, nameOf} from "./icicle.js";
@@ -26,11 +26,14 @@ function groupByLabel(held) {
 const hasText = (site, text) => site.label.toLowerCase().includes(text) ||
     site.frames.some((frame) => frame.toLowerCase().includes(text));
 
-function makeRow(group, total, most, unit) {
+// Of what grew, the sign is written.
+const signed = (text, value, grown) => (grown && value > 0 ? `+${text}` : text);
+
+function makeRow(group, total, most, unit, grown) {
     const swatch = element("canvas", {"aria-hidden": "true"});
     drawSwatch(swatch, group.site.kind === "idle" ? idleHatch : siteColour(group.site));
     const bar = element("span", {class: "bar", "aria-hidden": "true"});
-    bar.style.width = `${most ? 100 * group[unit] / most : 0}%`;
+    bar.style.width = `${most > 0 ? Math.max(0, 100 * group[unit] / most) : 0}%`;
     const stacks = [...group.stacks].sort((a, b) => b.bytes - a.bytes).slice(0, 8)
         .filter((each) => each.site.frames.length);
     const frames = stacks.map((each) => element("div", {class: "stack"},
@@ -39,32 +42,37 @@ function makeRow(group, total, most, unit) {
     const label = frames.length ? element("details", {}, element("summary", {}, group.site.label), ...frames) :
         element("span", {}, group.site.label);
     return element("tr", {}, element("td", {class: "swatch"}, swatch),
-        element("td", {class: "bytes", "data-bytes": String(group.bytes)}, formatBytes(group.bytes)),
-        element("td", {class: "share"}, formatShare(group.bytes, total)),
-        element("td", {class: "count", "data-count": String(group.count)}, formatCount(group.count)),
+        element("td", {class: "bytes", "data-bytes": String(group.bytes)},
+            signed(formatBytes(group.bytes), group.bytes, grown)),
+        element("td", {class: "share"}, grown ? "" : formatShare(group.bytes, total)),
+        element("td", {class: "count", "data-count": String(group.count)},
+            signed(formatCount(group.count), group.count, grown)),
         element("td", {class: "label"}, bar, label));
 }
 
 const add = (list, key) => list.reduce((sum, each) => sum + each[key], 0);
 
-function fillTable(table, held, text, unit, all, showAll) {
-    const total = add(held, "bytes");
+// options: text that is searched, unit, all: every row, grown: differences. showAll: asks for every row.
+function fillTable(table, held, {text, unit, all, grown}, showAll) {
+    const total = add(held, "bytes"), share = (bytes) => (grown ? "" : formatShare(bytes, total));
     const found = held.filter((each) => !text || hasText(each.site, text));
     const groups = groupByLabel(found).sort((a, b) => b[unit] - a[unit] || b.bytes - a.bytes);
     const shown = all ? groups : groups.slice(0, FEW), rest = groups.slice(shown.length);
     const body = table.querySelector("tbody"), foot = table.querySelector("tfoot");
-    body.replaceChildren(...shown.map((group) => makeRow(group, total, groups.length ? groups[0][unit] : 0, unit)));
+    body.replaceChildren(...shown.map((group) => makeRow(group, total, groups.length ? groups[0][unit] : 0, unit, grown)));
     if (rest.length)
         body.append(element("tr", {class: "rest"}, element("td", {}),
-            element("td", {class: "bytes"}, formatBytes(add(rest, "bytes"))),
-            element("td", {class: "share"}, formatShare(add(rest, "bytes"), total)),
+            element("td", {class: "bytes"}, signed(formatBytes(add(rest, "bytes")), add(rest, "bytes"), grown)),
+            element("td", {class: "share"}, share(add(rest, "bytes"))),
             element("td", {class: "count"}, formatCount(add(rest, "count"))),
             element("td", {class: "label"}, element("button", {type: "button", onclick: showAll},
                 `${formatCount(rest.length)} more call sites`))));
     foot.replaceChildren(element("tr", {}, element("td", {}),
-        element("td", {class: "bytes", "data-bytes": String(add(found, "bytes"))}, formatBytes(add(found, "bytes"))),
-        element("td", {class: "share"}, formatShare(add(found, "bytes"), total)),
-        element("td", {class: "count", "data-count": String(add(found, "count"))}, formatCount(add(found, "count"))),
+        element("td", {class: "bytes", "data-bytes": String(add(found, "bytes"))},
+            signed(formatBytes(add(found, "bytes")), add(found, "bytes"), grown)),
+        element("td", {class: "share"}, share(add(found, "bytes"))),
+        element("td", {class: "count", "data-count": String(add(found, "count"))},
+            signed(formatCount(add(found, "count")), add(found, "count"), grown)),
         element("td", {class: "label"}, text ? `in call sites with \u201c${text}\u201d` : "tracked: all call sites")));
 }
 
@@ -134,13 +142,17 @@ function makeControls(state) {
         (value) => state.set({unit: value}));
     const order = choice("Order of the icicle", [[false, "callers first"], [true, "inverted"]],
         (value) => state.set({inverted: value}));
+    const grown = choice("Of a range: what was held, or what grew in it", [[false, "held"], [true, "grown in the range"]],
+        (value) => state.set({grown: value}));
     const show = () => {
         unit.show(state.get().unit);
         order.show(state.get().inverted);
+        grown.show(state.get().grown);
+        grown.hidden = state.get().from === null;
     };
     state.listen(show);
     show();
-    return element("div", {class: "controls"}, search, unit, order);
+    return element("div", {class: "controls"}, search, grown, unit, order);
 }
 
 export function makeLive(state, say) {
@@ -164,14 +176,15 @@ export function makeLive(state, say) {
         if (aloud)
             say(note.textContent);
     };
-    const list = () => fillTable(table, held, state.get().search.trim().toLowerCase(), state.get().unit, all, () => {
+    const list = () => fillTable(table, held, {text: state.get().search.trim().toLowerCase(), unit: state.get().unit, all,
+        grown: isGrown(state)}, () => {
         all = true;
         list();
     });
     const update = () => {
-        const {search, unit, inverted, moment} = state.get(), found = liveAt(state.device(), moment);
+        const {search, unit, inverted} = state.get(), found = findHeld(state);
         held = found ? found.held : [];
-        heading.textContent = headline(state, found);
+        heading.textContent = isGrown(state) ? grownHeadline(state, found) : headline(state, found);
         view.root = view.focus = buildTree(held, unit, inverted);
         view.hover = view.cursor = null;
         view.matches = findMatches(view.root, search.trim().toLowerCase());
@@ -182,11 +195,27 @@ export function makeLive(state, say) {
     connectIcicle(canvas, view, draw, read);
     update();
     state.listen((now, before) => {
-        if (["trace", "device", "moment", "search", "unit", "inverted"].some((key) => now[key] !== before[key]))
+        const wasGrown = before.grown && before.from !== null;
+        if (["trace", "device", "moment", "search", "unit", "inverted"].some((key) => now[key] !== before[key]) ||
+            isGrown(state) !== wasGrown || isGrown(state) && (now.from !== before.from || now.to !== before.to))
             update();
     });
     onTheme(update);
     new ResizeObserver(draw).observe(canvas.parentElement);
+}
+
+const isGrown = (state) => state.get().grown && state.get().from !== null;
+
+function findHeld(state) {
+    const {moment, from, to} = state.get();
+    return isGrown(state) ? grownIn(state.device(), from, to) : liveAt(state.device(), moment);
+}
+
+function grownHeadline(state, found) {
+    const {t} = state.device();
+    return found ? `What each call site held more (or less) at ${momentText(state, t[found.to])} than at ` +
+        `${momentText(state, t[found.from])}; the icicle is of what grew` :
+        "What call sites held at the begin of this range is not known";
 }
 
 // The moment, and how much older what is known of the call sites is.

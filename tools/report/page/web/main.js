@@ -4,7 +4,8 @@
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import {firstMoment, readData} from "./data.js";
-import {foldText} from "./dom.js";
+import {foldText, openOnPaper} from "./dom.js";
+import {setUnits} from "./format.js";
 import {makeFragmentation} from "./fragmentation.js";
 import {makeGrowth} from "./growth.js";
 import {connectKeyboard, makeVoice} from "./keyboard.js";
@@ -26,10 +27,11 @@ function start() {
     const data = readData(document.getElementById("data").textContent), first = firstDevice(data.traces);
     if (!first)
         return;
+    setUnits(data.units === "si" || data.units === "bytes" ? data.units : "iec");
     const {trace, device} = first;
     const state = createState(data.traces, {trace: trace.index, device: device.index, moment: firstMoment(device),
         from: null, to: null, hover: null, clock: "elapsed", height: usualHeight(device), search: "", unit: "bytes",
-        inverted: false});
+        inverted: false, grown: false});
     state.traces = data.traces;
     document.documentElement.classList.add("drawn");
     const say = makeVoice();
@@ -42,6 +44,7 @@ function start() {
     for (const id of ["timeline", "live", "growth", "map", "fragmentation"])
         foldText(id, "the same in words");
     foldText("environment", "all that was recorded");
+    openOnPaper();
     if (plot)
         connectKeyboard(state, plot, say);
     connectAddress(state);

@@ -26,7 +26,15 @@ export function layPhases(trace) {
         const times = phase.stretches > 1 ? ` \u00b7 ${formatCount(phase.stretches)} times` : "";
         placed.push({from, to, lane, often: phase.stretches > 1, text: cleanText(phase.phase.title), times});
     }
+    shortenNames(placed);
     return {lanes: lanes.length, placed};
+}
+
+// Where there is little room, the word that all names begin with is left out.
+function shortenNames(placed) {
+    const first = placed.length ? `${placed[0].text.split(" ")[0]} ` : "";
+    const shared = placed.length > 1 && placed.every((phase) => phase.text.startsWith(first));
+    placed.forEach((phase) => (phase.short = shared ? phase.text.slice(first.length) : phase.text));
 }
 
 export function phasesAt(phases, t) {
@@ -54,7 +62,8 @@ function drawPhase(at, phase, top) {
         ctx.strokeRect(from + ratio / 2, y + ratio / 2, Math.max(ratio, to - from - 2 * ratio), height - ratio);
         ctx.setLineDash([]);
     }
-    const text = fitText(ctx, phase.text + phase.times, to - from - 8 * ratio);
+    const room = to - from - 8 * ratio, fits = ctx.measureText(phase.text + phase.times).width <= room;
+    const text = fitText(ctx, (fits ? phase.text : phase.short) + phase.times, room);
     if (text.length > 3) {
         ctx.fillStyle = theme().ink;
         ctx.fillText(text, from + 4 * ratio, y + height / 2 + 0.5 * ratio);

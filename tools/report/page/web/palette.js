@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours: those of Okabe and Ito, which people with any colour vision tell apart, and tints of them for what is rarer.
+// Colours: those of Okabe and Ito, which people with any colour vision tell apart, and others for what is rarer. Those of
+// bands that lie on one another differ in lightness, too (a test simulates three kinds of colour vision).
 // What a component is has the same colour in every figure and every report; what is kept without a use is hatched, in
 // the pool and in the map.
 
 const COMPONENTS = {
-    weights: "#0072b2", "kv-cache": "#009e73", activations: "#e69f00", logits: "#d55e00", "cuda-graphs": "#cc79a7",
-    library: "#56b4e9", communication: "#e5d735", "input-buffers": "#a9d9f2", lora: "#9166a8", vision: "#79cdb4",
-    speculative: "#e6bdd2", gradients: "#ee9a5f", optimizer: "#6aa5cf", other: "#b9b1a0",
+    weights: "#0072b2", "kv-cache": "#009e73", activations: "#f0a500", logits: "#c04a00", "cuda-graphs": "#cc79a7",
+    library: "#5ba8da", communication: "#e5d735", "input-buffers": "#a9d9f2", lora: "#9166a8", vision: "#79cdb4",
+    speculative: "#e2e3f5", gradients: "#f5ab52", optimizer: "#3a8291", other: "#968c79",
     "pool-segments": "#7fb4d6", "in-flight": "#f3ea9a",
 };
 const GREYS = ["#8e8e8e", "#a3a3a3", "#787878", "#b5b5b5", "#6b6b6b", "#989898"];
@@ -115,7 +116,7 @@ export function rowFill(context, row, rank) {
     if (row.group === "others")
         return othersHatch(context);
     if (row.group === "untracked")
-        return mix(GREYS[rank % GREYS.length], theme().paper, 0.25);
+        return mix(GREYS[rank % GREYS.length], theme().paper, theme() === THEMES.dark ? 0.08 : 0.25);
     return componentColour(row.key);
 }
 
@@ -126,6 +127,6 @@ export function rowFills(context, rows) {
     return rows.map((row) => {
         const fill = rowFill(context, row, row.group === "untracked" ? rank++ : 0);
         return row.group === "driver" && torch.has(row.key) && typeof fill === "string" ?
-            mix(fill, "#000000", 0.25) : fill;
+            mix(fill, "#000000", theme() === THEMES.dark ? 0.35 : 0.25) : fill;
     });
 }

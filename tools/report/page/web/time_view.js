@@ -3,9 +3,10 @@
 // pointer and at the chosen moment; dragging chooses a range, a click a moment, a double click shows the whole time.
 import {element} from "./dom.js";
 import {lastAtOrBefore, wholeRange} from "./data.js";
+import {getUnits} from "./format.js";
 
 export const RIGHT = 14;
-export const leftEdge = () => (window.innerWidth < 600 ? 58 : 70);
+export const leftEdge = () => (getUnits() === "bytes" ? 100 : window.innerWidth < 600 ? 58 : 70);
 
 const SHORTEST = 1000; // nanoseconds of a range
 const CLICK = 4; // pixels that a click may move

@@ -2,15 +2,17 @@
 // Memory over time: the bands of the chosen device up to its capacity, phases and marks above them, the reading beside.
 import {drawBands} from "./bands.js";
 import {makeChart, placesOf} from "./chart.js";
-import {lastAtOrBefore, trackedAt} from "./data.js";
+import {lastAtOrBefore, rowAtHeight, sitesOfRow, trackedAt} from "./data.js";
 import {addFigure, button, choice, element, onceAFrame} from "./dom.js";
-import {formatBytes} from "./format.js";
+import {formatBytes, formatCount, formatElapsed} from "./format.js";
 import {drawMarks, drawPhases, layPhases, marksHeight, phasesAt} from "./marks.js";
 import {onTheme, theme} from "./palette.js";
 import {makeReading, spokenReading} from "./reading.js";
 import {zoom} from "./time_view.js";
 
-const HEADROOM = 1.04;
+const HEADROOM = 1.04, SITES = 3;
+const HINT = "Drag to zoom, double click for the whole time. A click chooses the moment that the figures below describe. " +
+    "Point at a colour to read whose memory it is.";
 
 // The most that is in use of a device at any moment, without what is free.
 function mostUsed(device) {
@@ -109,10 +111,34 @@ function makeParts(figure, state, picker, copyLink) {
     const plot = element("div", {class: "plot", tabindex: "0", role: "slider", "aria-valuemin": "0", "aria-label":
         "Moment in memory over time: arrow keys move it, plus and minus zoom, Escape shows the whole time"});
     const side = element("div", {class: "beside"}), columns = element("div", {class: "columns"}, plot, side);
-    const hint = element("p", {class: "hint"}, "Drag to zoom, double click for the whole time. A click chooses the " +
-        "moment that the figures below describe.");
+    const hint = element("p", {class: "hint note"}, HINT);
     figure.append(...[picker, makeControls(state, copyLink), columns, hint].filter(Boolean));
-    return {plot, side};
+    return {plot, side, hint};
+}
+
+// What the pointer is at: the band's size there, and its largest call sites.
+function describeBand(device, row, moment) {
+    const {title} = device.rows[row], found = sitesOfRow(device, row, moment), bytes = device.bytes[row][moment];
+    const parts = [element("b", {}, title), ` ${formatBytes(bytes)} at ${formatElapsed(device.t[moment])}`];
+    if (!found)
+        return parts;
+    const most = found.held.slice(0, SITES), all = found.held.length;
+    const of = most.length < all ? ` (${most.length} of ${formatCount(all)} call sites)` : "";
+    const when = found.moment === moment ? "" : `, as of ${formatElapsed(device.t[found.moment])}`;
+    return [...parts, `${of}${when}: `, ...most.map(({site, bytes: held}, i) => element("span", {class: "line"},
+        `${formatBytes(held)} ${site.label}${i < most.length - 1 ? ", " : ""}`))];
+}
+
+// Calls back with the row whose band is below the pointer; null: none.
+function connectBands(plot, state, chartOf, point) {
+    plot.addEventListener("pointermove", (event) => {
+        const chart = chartOf(), over = chart && chart.over.getBoundingClientRect();
+        const inside = over && event.clientX >= over.left && event.clientX <= over.right && event.clientY >= over.top;
+        const bytes = inside ? chart.posToVal(event.clientY - over.top, "y") : -1;
+        const row = rowAtHeight(state.device(), readMoment(state), bytes);
+        point(row < 0 ? null : row);
+    });
+    plot.addEventListener("pointerleave", () => point(null));
 }
 
 // As high as the reading beside it, within reason.
@@ -143,7 +169,7 @@ export function makeTimeline(state, picker, copyLink) {
     const figure = addFigure("timeline");
     if (!figure)
         return null;
-    const {plot, side} = makeParts(figure, state, picker, copyLink);
+    const {plot, side, hint} = makeParts(figure, state, picker, copyLink);
     let chart = null, phases = null, bright = null;
     const redraw = onceAFrame(() => chart && chart.redraw(false, true));
     const reading = makeReading(side, (row) => {
@@ -160,8 +186,16 @@ export function makeTimeline(state, picker, copyLink) {
         phases = layPhases(state.trace());
         chart = buildChart(plot, side, state, phases, () => bright);
     };
+    const point = (row) => {
+        hint.replaceChildren(...(row === null ? [HINT] : describeBand(state.device(), row, readMoment(state))));
+        if (row === bright)
+            return;
+        bright = row;
+        redraw();
+    };
     build();
     read();
+    connectBands(plot, state, () => chart, point);
     state.listen((now, before) => {
         if (now.device !== before.device || now.trace !== before.trace)
             build();
