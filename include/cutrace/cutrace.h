@@ -67,8 +67,9 @@ extern CUTRACE_SHARED_ const struct cutrace_annotations *cutrace_listener_;
 CUTRACE_SHARED_ const struct cutrace_annotations *cutrace_find_(void);
 CUTRACE_SHARED_ const struct cutrace_annotations *cutrace_find_(void) {
     const struct cutrace_annotations *found =
-        cutrace_dlsym_ ? (const struct cutrace_annotations *)cutrace_dlsym_(NULL, "cutrace_annotations_1")
-                       : NULL;
+        cutrace_dlsym_
+            ? (const struct cutrace_annotations *)cutrace_dlsym_(NULL, "cutrace_annotations_1")
+            : NULL;
     __atomic_store_n(&cutrace_listener_, found, __ATOMIC_RELEASE);
     return found;
 }
@@ -106,17 +107,21 @@ CUTRACE_SHARED_ void cutrace_first_free_(const char *pool, const void *ptr) {
 
 extern CUTRACE_SHARED_ const struct cutrace_annotations cutrace_first_;
 const struct cutrace_annotations cutrace_first_ = {
-    sizeof(struct cutrace_annotations), cutrace_first_mark_,  cutrace_first_push_,
-    cutrace_first_pop_,                 cutrace_first_alloc_, cutrace_first_free_,
+    sizeof(struct cutrace_annotations),
+    cutrace_first_mark_,
+    cutrace_first_push_,
+    cutrace_first_pop_,
+    cutrace_first_alloc_,
+    cutrace_first_free_,
 };
 const struct cutrace_annotations *cutrace_listener_ = &cutrace_first_;
 
-#define CUTRACE_CALL_(function, arguments)                                                        \
-    do {                                                                                          \
-        const struct cutrace_annotations *const listener_ =                                       \
-            __atomic_load_n(&cutrace_listener_, __ATOMIC_ACQUIRE);                                \
-        if (__builtin_expect(listener_ != NULL, 0))                                               \
-            listener_->function arguments;                                                        \
+#define CUTRACE_CALL_(function, arguments)                         \
+    do {                                                           \
+        const struct cutrace_annotations *const listener_ =        \
+            __atomic_load_n(&cutrace_listener_, __ATOMIC_ACQUIRE); \
+        if (__builtin_expect(listener_ != NULL, 0))                \
+            listener_->function arguments;                         \
     } while (0)
 
 // Marks a moment.
@@ -153,7 +158,7 @@ static inline void cutrace_pool_free(const char *pool, const void *ptr) {
 namespace cutrace {
 // A range as long as the object lives.
 class range {
-public:
+  public:
     explicit range(const char *name) {
         cutrace_range_push(name);
     }

@@ -118,8 +118,8 @@ static void *on_heap(void *handle, const struct ct_nvtx_heap *heap) {
     if (!handle && heap->type == CT_NVTX_VIRTUAL_ADDRESS && range &&
         heap->range_bytes >= sizeof *range)
         handle = (void *)(uintptr_t)range->ptr;
-    return on_name(handle, (struct named){.text = ct_nvtx_names_read(
-                                              (int32_t)heap->message_type, heap->message)});
+    return on_name(handle, (struct named){.text = ct_nvtx_names_read((int32_t)heap->message_type,
+                                                                     heap->message)});
 }
 
 static void on_regions(const char *api, const void *domain, const struct ct_nvtx_regions *regions,
@@ -158,24 +158,24 @@ static void on_region_refs(const char *api, const void *domain,
 // ---- the functions ------------------------------------------------------------------------------
 
 // A tool's function is called with the arguments of the program; its `void` is our `int`.
-#define FUNCTION(name, returns, params, args, effect)                                              \
-    typedef returns fn_##name params;                                                              \
-    static returns on_##name params {                                                              \
-        static const char API[] = #name;                                                           \
-        fn_##name *const next = (fn_##name *)atomic_load_explicit(&next_functions[ID_##name],      \
-                                                                  memory_order_acquire);           \
-        const int has_next = next != NULL;                                                         \
-        returns r = (returns)0;                                                                    \
-        if (next)                                                                                  \
-            r = next args;                                                                         \
-        (void)API;                                                                                 \
-        (void)has_next;                                                                            \
-        effect;                                                                                    \
-        return r;                                                                                  \
+#define FUNCTION(name, returns, params, args, effect)                                            \
+    typedef returns fn_##name params;                                                            \
+    static returns on_##name params {                                                            \
+        static const char API[] = #name;                                                         \
+        fn_##name *const next =                                                                  \
+            (fn_##name *)atomic_load_explicit(&next_functions[ID_##name], memory_order_acquire); \
+        const int has_next = next != NULL;                                                       \
+        returns r = (returns)0;                                                                  \
+        if (next)                                                                                \
+            r = next args;                                                                       \
+        (void)API;                                                                               \
+        (void)has_next;                                                                          \
+        effect;                                                                                  \
+        return r;                                                                                \
     }
-#define CT_NVTX(MODULE, slot, name, returns, params, args, effect)                                 \
+#define CT_NVTX(MODULE, slot, name, returns, params, args, effect) \
     FUNCTION(name, returns, params, args, effect)
-#define CT_NVTX_MEM(slot, name, returns, params, args, effect)                                     \
+#define CT_NVTX_MEM(slot, name, returns, params, args, effect) \
     FUNCTION(name, returns, params, args, effect)
 #include "intercept/nvtx.def"
 
@@ -197,7 +197,7 @@ struct slots {
 };
 
 static struct slots core_slots[] = {
-#define CT_NVTX(MODULE, number, name, returns, params, args, effect)                               \
+#define CT_NVTX(MODULE, number, name, returns, params, args, effect) \
     {ID_##name, CT_NVTX_MODULE_##MODULE, number, (ct_nvtx_function)on_##name, NULL},
 #include "intercept/nvtx.def"
 };
@@ -252,7 +252,7 @@ EXPORTED int InitializeInjectionNvtx2(ct_nvtx_get_export_table *get_export_table
 
 #define MEM_MODULE 1
 static const struct slots mem_slots[] = {
-#define CT_NVTX_MEM(number, name, returns, params, args, effect)                                   \
+#define CT_NVTX_MEM(number, name, returns, params, args, effect) \
     {ID_##name, MEM_MODULE, number, (ct_nvtx_function)on_##name, NULL},
 #include "intercept/nvtx.def"
 };

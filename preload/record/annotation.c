@@ -31,7 +31,8 @@ static int is_heard(void) {
     static _Atomic int has_source;
     if (!ct_tracing_is_on())
         return 0;
-    if (!atomic_load_explicit(&has_source, memory_order_relaxed) && !atomic_exchange(&has_source, 1))
+    if (!atomic_load_explicit(&has_source, memory_order_relaxed) &&
+        !atomic_exchange(&has_source, 1))
         (void)ct_info_add_source(ct_annotation_publish_info);
     atomic_fetch_add_explicit(&heard, 1, memory_order_relaxed);
     return 1;

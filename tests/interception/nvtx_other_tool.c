@@ -19,7 +19,8 @@ static nvtxDomainHandle_t heard_domain(const char *name) {
     return (nvtxDomainHandle_t)(void *)&handles[used++ & 7];
 }
 
-__attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table) {
+__attribute__((visibility("default"))) int InitializeInjectionNvtx2(
+    NvtxGetExportTableFunc_t get_export_table) {
     const NvtxExportTableCallbacks *callbacks = get_export_table(NVTX_ETID_CALLBACKS);
     NvtxFunctionTable core = NULL, core2 = NULL;
     unsigned size = 0;

@@ -61,7 +61,8 @@ static void memory(void) {
     heap.messageType = NVTX_MESSAGE_TYPE_ASCII;
     heap.message.ascii = "my heap";
     nvtxMemHeapHandle_t handle = nvtxMemHeapRegister(domain, &heap);
-    nvtxMemVirtualRangeDesc_t parts[2] = {{256, (void *)(uintptr_t)p}, {512, (void *)(uintptr_t)(p + 256)}};
+    nvtxMemVirtualRangeDesc_t parts[2] = {{256, (void *)(uintptr_t)p},
+                                          {512, (void *)(uintptr_t)(p + 256)}};
     nvtxMemRegionsRegisterBatch_t regions;
     memset(&regions, 0, sizeof regions);
     regions.extCompatID = NVTX_EXT_COMPATID_MEM;

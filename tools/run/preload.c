@@ -130,7 +130,8 @@ static int set_nvtx(const char *library) {
 }
 
 int ct_preload_set_environment(const struct ct_preload *p) {
-    if (set_preload(p->library) || set_nvtx(p->library) || set_output(p->output) || set_announcement())
+    if (set_preload(p->library) || set_nvtx(p->library) || set_output(p->output) ||
+        set_announcement())
         return -1;
     if (p->trace_list && setenv("CUTRACE_TRACE_LIST", p->trace_list, 1))
         return -1;

@@ -51,7 +51,8 @@ enum ct_checkpoint_pass {
 struct ct_checkpoint {
     enum ct_checkpoint_pass pass;
     uint32_t at, end; // slots, or entries of `sums`, or devices, or ranges
-    uint64_t written_from; // ranges of later events, or of the one before, need no record (any more)
+    uint64_t
+        written_from; // ranges of later events, or of the one before, need no record (any more)
     const struct ct_site_sum *sums;
     uint32_t room;
 };

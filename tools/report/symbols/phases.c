@@ -230,7 +230,6 @@ struct ct_phase_title ct_phases_title_of_event(const struct ct_phase_at *at) {
 
 int ct_phases_equal(const struct ct_phase_at *a, const struct ct_phase_at *b) {
     return a->phase == b->phase && a->framework == b->framework &&
-           (a->phase != CT_PHASE_RANGE ||
-            (a->range.length == b->range.length &&
-             memcmp(a->range.at, b->range.at, a->range.length) == 0));
+           (a->phase != CT_PHASE_RANGE || (a->range.length == b->range.length &&
+                                           memcmp(a->range.at, b->range.at, a->range.length) == 0));
 }

@@ -14,9 +14,9 @@
 struct ct_phase_at {
     enum ct_phase phase;
     enum ct_framework framework;
-    uint32_t node; // of the call tree: its frame decided; 0: none did
-    int inferred;  // not by frames of the stack (analyze/phase_follow.h)
-    int by_range;  // the ranges of its thread decided: it is in one, or left one
+    uint32_t node;          // of the call tree: its frame decided; 0: none did
+    int inferred;           // not by frames of the stack (analyze/phase_follow.h)
+    int by_range;           // the ranges of its thread decided: it is in one, or left one
     struct ct_string range; // the outermost range that the event is in; of RANGE its name; or empty
 };
 

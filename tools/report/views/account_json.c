@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "views/account_json.h"
 
-#include "views/document.h"
-
 void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct ct_phase_at *at) {
     const struct ct_phase_title title = ct_phases_title(at);
     if (at->phase == CT_PHASE_UNKNOWN) {
@@ -14,7 +12,10 @@ void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct 
     ct_json_text(j, "framework", ct_framework_name(at->framework));
     ct_json_text(j, "title", title.text);
     ct_json_bool(j, "inferred", at->inferred);
-    ct_document_add_string(j, "range", &at->range);
+    if (at->range.length)
+        ct_json_bytes(j, "range", at->range.at, at->range.length);
+    else
+        ct_json_null(j, "range");
     ct_json_close(j, '}');
 }
 
