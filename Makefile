@@ -216,6 +216,7 @@ install: all
 	install -d $(MAN_DIR)/man1 $(MAN_DIR)/man5 $(BASH_DIR) $(ZSH_DIR)
 	install -m 755 $(BUILD)/cutrace $(BUILD)/cutrace-report $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(BUILD)/libcutrace.so $(DESTDIR)$(PREFIX)/lib/
+	install -D -m 644 include/cutrace/cutrace.h $(DESTDIR)$(PREFIX)/include/cutrace/cutrace.h
 	install -m 644 README.md LICENSE include/cutrace/format/FORMAT.md $(DESTDIR)$(PREFIX)/share/doc/cutrace/
 	install -m 644 $(BUILD)/manual/cutrace.1 $(BUILD)/manual/cutrace-report.1 $(MAN_DIR)/man1/
 	install -m 644 $(BUILD)/manual/cutrace-trace.5 $(MAN_DIR)/man5/
@@ -224,7 +225,7 @@ install: all
 	install -m 644 $(BUILD)/manual/_cutrace $(ZSH_DIR)/
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/cutrace bin/cutrace-report lib/libcutrace.so)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/cutrace bin/cutrace-report lib/libcutrace.so include/cutrace/cutrace.h)
 	rm -f $(MAN_DIR)/man1/cutrace.1 $(MAN_DIR)/man1/cutrace-report.1 $(MAN_DIR)/man5/cutrace-trace.5
 	rm -f $(BASH_DIR)/cutrace $(BASH_DIR)/cutrace-report $(ZSH_DIR)/_cutrace
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/cutrace

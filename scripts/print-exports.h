@@ -3,6 +3,8 @@
 #define CT_HOOK(symbol, ...) CT_EXPORT symbol
 #define CT_RTHOOK(symbol, ...) CT_EXPORT symbol
 #define CT_TORCH(symbol, ...) CT_EXPORT symbol
+#define CT_ANNOTATION(symbol, ...) CT_EXPORT symbol
+#define CT_INJECTION(symbol) CT_EXPORT symbol
 CT_EXPORT dlsym
 CT_EXPORT dlvsym
 #include CT_HOOKS_DEF

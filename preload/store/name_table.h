@@ -4,6 +4,7 @@
 #ifndef CT_STORE_NAME_TABLE_H
 #define CT_STORE_NAME_TABLE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define CT_NAME_MAX_LITERALS 8192u
@@ -20,6 +21,14 @@ uint32_t ct_name_intern(const char *literal);
 // Formats a text (at most 200 bytes of it) and keeps a copy. Returns an id for ct_event.text, 0
 // when the table is full. For rare notes only.
 uint32_t ct_name_intern_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Interns a text of the program's own, such as the name of a range: keeps a copy. Returns an id for
+// ct_event.text, the same one for the same text. At most `most` bytes of it are read and 200 kept,
+// cut between two characters. A program may make a new name for each step: when three quarters of
+// the table are used, each run of digits becomes '#', and when that is not enough, all further names
+// are CT_NAME_TOO_MANY. 0 for NULL.
+uint32_t ct_name_intern_copy(const char *text, size_t most);
+#define CT_NAME_TOO_MANY "(too many different names)"
 
 // The text of an id; NULL for 0 and for unused ids.
 const char *ct_name_get_text(uint32_t id);

@@ -419,6 +419,8 @@ void ct_dictionary_map(struct ct_event *e) {
     MAP(thread, get_thread_id)
     MAP(api, get_name_id)
     MAP(text, get_name_id)
+    MAP(domain, get_name_id)
+    MAP(category, get_name_id)
     MAP(stack, get_stack_id)
 #undef MAP
 }

@@ -58,9 +58,9 @@ static void publish_boot(void) {
 static void publish_options(void) {
     for (int i = 0; i < CT_OPTIONS; i++) {
         char key[64];
-        // The pattern of the trace may contain a path. ANNOUNCE and TRACE_LIST are the launcher's.
+        // The pattern of the trace may contain a path. The launcher's are no settings, and paths.
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW ||
-            i == CT_OPTION_ANNOUNCE || i == CT_OPTION_TRACE_LIST)
+            i == CT_OPTION_ANNOUNCE || i == CT_OPTION_TRACE_LIST || i == CT_OPTION_NVTX_NEXT)
             continue;
         ct_print(key, sizeof key, "option.%s", ct_options_get_name((enum ct_option)i));
         ct_info_set(key, "%s", ct_options[i].text);

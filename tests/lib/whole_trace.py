@@ -56,7 +56,7 @@ class Whole:
                 ident = section.varint()
                 self.tables[kind][ident] = self.define(kind, Cursor(section.text()), version)
         for e in events:
-            for field, kind in (("api", 2), ("text", 2), ("thread", 6)):
+            for field, kind in (("api", 2), ("text", 2), ("domain", 2), ("category", 2), ("thread", 6)):
                 if field in e:
                     e[field] = self.tables[kind].get(e[field])
             if "stack" in e:
@@ -194,7 +194,8 @@ class Writer(mktrace.Trace):
 
     def checkpoint(self):
         super().checkpoint()
-        self.known = {"op": OPS, "api": Known(self.string), "text": Known(self.string), "thread": Known(self.thread),
+        self.known = {"op": OPS, "api": Known(self.string), "text": Known(self.string), "domain": Known(self.string),
+                      "category": Known(self.string), "thread": Known(self.thread),
                       "stack": Known(lambda number: self.stack(self.stacks[number]))}
 
     def numbers(self, record):

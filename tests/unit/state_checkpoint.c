@@ -90,8 +90,15 @@ static void same_objects(const struct side *a, const struct side *b) {
     }
 }
 
+static void same_ranges(const struct ct_open_ranges *a, const struct ct_open_ranges *b) {
+    assert_int_equal(a->used, b->used);
+    for (uint32_t i = 0; i < a->used; i++)
+        assert_memory_equal(&a->range[i], &b->range[i], sizeof a->range[i]);
+}
+
 static void same_state(const struct side *a, const struct side *b) {
     same_objects(a, b);
+    same_ranges(&a->live.open, &b->live.open);
     same_readings(&a->readings, &b->readings);
 }
 

@@ -118,8 +118,20 @@ static int set_announcement(void) {
     return setenv("CUTRACE_ANNOUNCE", file, 1);
 }
 
+// NVTX loads the library that this variable names. That of another tool is kept for libcutrace.so,
+// which loads it first (preload/intercept/nvtx.c).
+static int set_nvtx(const char *library) {
+    static const char name[] = "NVTX_INJECTION64_PATH", next[] = "CUTRACE_NVTX_NEXT";
+    const char *before = getenv(name);
+    if (before && strcmp(before, library) == 0)
+        return 0;
+    const int rc = before && *before ? setenv(next, before, 1) : unsetenv(next);
+    return rc ? rc : setenv(name, library, 1);
+}
+
 int ct_preload_set_environment(const struct ct_preload *p) {
-    if (set_preload(p->library) || set_output(p->output) || set_announcement())
+    if (set_preload(p->library) || set_nvtx(p->library) || set_output(p->output) ||
+        set_announcement())
         return -1;
     if (p->trace_list && setenv("CUTRACE_TRACE_LIST", p->trace_list, 1))
         return -1;

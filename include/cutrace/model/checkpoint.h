@@ -11,6 +11,7 @@
 //   3. MAPPING: a free looks for both of them first
 //   4. HANDLE: all of its mappings are known then
 //   5. readings of the devices: they are relative to what is live, which is complete then
+//   6. ranges of the program that are open
 // A tentatively freed object (tentative.h) follows the frees that are not final; the reader knows
 // whether they failed. An object that ends before its part is unknown to the reader, and so is its
 // end. An object that was created since the first part comes twice, and the second time replaces
@@ -42,13 +43,16 @@ enum ct_checkpoint_pass {
     CT_PASS_POOLS,     // of an inexact checkpoint
     CT_PASS_SITE_SUMS, // of an inexact checkpoint
     CT_PASS_DEVICES,
+    CT_PASS_RANGES,
     CT_PASS_DONE,
 };
 
 // The progress of a checkpoint. Begin with ct_checkpoint_begin or ct_checkpoint_begin_sums.
 struct ct_checkpoint {
     enum ct_checkpoint_pass pass;
-    uint32_t at, end; // slots, or entries of `sums`, or devices
+    uint32_t at, end; // slots, or entries of `sums`, or devices, or ranges
+    uint64_t
+        written_from; // ranges of later events, or of the one before, need no record (any more)
     const struct ct_site_sum *sums;
     uint32_t room;
 };
@@ -248,6 +252,10 @@ static inline void ct_checkpoint_begin_pass(struct ct_checkpoint *c, const struc
         c->end = CT_DEVICES;
     if (pass == CT_PASS_SITE_SUMS)
         c->end = c->room;
+    if (pass == CT_PASS_RANGES) {
+        c->end = l->open.used;
+        c->written_from = c->end ? l->open.range[c->end - 1].event + 2 : 0;
+    }
 }
 
 static inline void ct_checkpoint_begin(struct ct_checkpoint *c, const struct ct_live *l) {
@@ -311,6 +319,21 @@ static inline size_t ct_checkpoint_put_current(const struct ct_checkpoint *c,
     return 1;
 }
 
+// Writes the next range, the newest first: an event between two parts ends the innermost one, which
+// must not be mistaken for an outer one. Others may end meanwhile, so it is found by its number.
+static inline size_t ct_checkpoint_put_range(struct ct_checkpoint *c, const struct ct_live *l,
+                                             struct ct_event *out) {
+    for (uint32_t i = l->open.used; i-- > 0;) {
+        const struct ct_open_range *r = &l->open.range[i];
+        if (r->event + 1 >= c->written_from)
+            continue;
+        ct_open_ranges_put(r, out);
+        c->written_from = r->event + 1;
+        return 1;
+    }
+    return 0;
+}
+
 // Writes the next part of the state as it is now: up to `most` records (at least
 // CT_DEVICE_RECORDS). Returns how many. The checkpoint is complete when c->pass is CT_PASS_DONE. A
 // call looks at a bounded number of slots, so a part may be short or empty.
@@ -326,7 +349,8 @@ static inline size_t ct_checkpoint_next(struct ct_checkpoint *c, const struct ct
         }
         if (most - n < CT_DEVICE_RECORDS || !looks--)
             break;
-        n += ct_checkpoint_put_current(c, l, r, out + n);
+        n += c->pass == CT_PASS_RANGES ? ct_checkpoint_put_range(c, l, out + n)
+                                       : ct_checkpoint_put_current(c, l, r, out + n);
     }
     return n;
 }
@@ -410,6 +434,7 @@ static inline void ct_checkpoint_begin_restore(struct ct_live *l, struct ct_read
         l->device[i].reported = l->device[i].reported_allocated = l->device[i].reported_reserved =
             0;
     memset(r, 0, sizeof *r);
+    l->open.used = 0;
     l->partial = 1;
     l->next_is_freed = 0;
 }
@@ -577,6 +602,10 @@ static inline void ct_checkpoint_apply(struct ct_live *l, struct ct_readings *r,
     case CT_OP_MODULE_LOAD:
     case CT_OP_LIMIT:
         ct_checkpoint_restore_reading(r, e);
+        break;
+    case CT_OP_RANGE_PUSH:
+    case CT_OP_RANGE_START:
+        ct_open_ranges_begin(&l->open, e, CT_HAS(e, event) ? e->event : 0);
         break;
     default:
         break;

@@ -367,6 +367,12 @@ CT_COLD void ct_live_apply_other(struct ct_live *l, const struct ct_event *e, ui
     case CT_OP_IPC_CLOSE:
         ct_live_drop_reference(l, CT_KIND_IPC, ptr);
         break;
+    case CT_OP_RANGE_PUSH:
+    case CT_OP_RANGE_POP:
+    case CT_OP_RANGE_START:
+    case CT_OP_RANGE_END:
+        ct_open_ranges_apply(&l->open, e, number);
+        break;
     case CT_OP_POOL_SAMPLE:
         if (CT_HAS(e, pool))
             ct_live_pool_apply_sample(l, e);

@@ -16,6 +16,7 @@
 #include <cutrace/format/event_match.h>
 #include <cutrace/format/format.h>
 #include <cutrace/format/hot.h>
+#include <cutrace/model/open_ranges.h>
 
 enum ct_kind {
     CT_KIND_NONE = 0,
@@ -189,6 +190,7 @@ struct ct_live {
     // at least the number of threads that free at the same time. 0: every free is final.
     struct ct_tentative *tentative;
     uint32_t tentative_room, tentative_used;
+    struct ct_open_ranges open; // of the program's ranges
 };
 
 static inline void ct_live_init(struct ct_live *l, void *(*resize)(void *, void *, size_t, size_t),

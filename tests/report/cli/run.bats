@@ -120,7 +120,17 @@ END
     printf 'in\n' | "$cutrace" run -- sh -c 'cat; for a; do echo "[$a]"; done' sh -o '' 'a b' --help >out 2>/dev/null
     printf 'in\n[-o]\n[]\n[a b]\n[--help]\n' | cmp - out
     env -i PATH="$PATH" A=1 "$cutrace" run env 2>/dev/null | sed 's/=.*//' | sort | tr '\n' ' ' >out
-    grep -q '^A CUTRACE_ANNOUNCE CUTRACE_OUTPUT CUTRACE_TRACE_LIST LD_PRELOAD PATH ' out
+    grep -q '^A CUTRACE_ANNOUNCE CUTRACE_OUTPUT CUTRACE_TRACE_LIST LD_PRELOAD NVTX_INJECTION64_PATH PATH ' out
+}
+
+@test "NVTX_INJECTION64_PATH is set; the library of another tool is kept for the recorder to call" {
+    show='echo "$NVTX_INJECTION64_PATH;$CUTRACE_NVTX_NEXT"'
+    library=$(LD_PRELOAD= "$cutrace" run sh -c 'echo ${LD_PRELOAD%%:*}' 2>/dev/null)
+    [ -r "$library" ]
+    [ "$(env -u NVTX_INJECTION64_PATH "$cutrace" run sh -c "$show" 2>/dev/null)" = "$library;" ]
+    [ "$(NVTX_INJECTION64_PATH= "$cutrace" run sh -c "$show" 2>/dev/null)" = "$library;" ]
+    [ "$(NVTX_INJECTION64_PATH=/x/tool.so "$cutrace" run sh -c "$show" 2>/dev/null)" = "$library;/x/tool.so" ]
+    [ "$(NVTX_INJECTION64_PATH=/x/tool.so "$cutrace" run "$cutrace" run sh -c "$show" 2>/dev/null)" = "$library;/x/tool.so" ]
 }
 
 @test "help lists the environment variables from the option table" {

@@ -16,23 +16,56 @@ static void note(struct ct_phase_follow *f, uint32_t thread, const struct ct_pha
     f->of_thread[thread] = *at;
 }
 
+static const struct ct_phase_at *get_last(const struct ct_phase_follow *f, uint32_t thread) {
+    return thread < f->thread_count && f->of_thread[thread].phase != CT_PHASE_UNKNOWN
+               ? &f->of_thread[thread]
+               : &f->last;
+}
+
+// An event whose stack names no phase, by the ranges of its thread. A range that ended leaves nothing
+// known behind it.
+static int follow_ranges(struct ct_phase_follow *f, uint32_t thread, const struct ct_string *range,
+                         struct ct_phase_at *at) {
+    const int was_in_range = thread < f->thread_count && f->of_thread[thread].by_range;
+    if (!range && !was_in_range)
+        return 0;
+    *at = (struct ct_phase_at){.phase = range ? CT_PHASE_RANGE : CT_PHASE_UNKNOWN, .by_range = 1};
+    if (range)
+        at->range = *range;
+    note(f, thread, at);
+    if (!range)
+        f->of_thread[thread].by_range = 0;
+    return 1;
+}
+
+// Events that only say which ranges there are begin no phase of known frames.
+static int is_about_ranges(const struct ct_event *e) {
+    return e->op >= CT_OP_MARK && e->op <= CT_OP_RANGE_END;
+}
+
 struct ct_phase_at ct_phase_follow_event(struct ct_phase_follow *f, const struct ct_event *e) {
     const uint32_t thread = CT_HAS(e, thread) ? e->thread : 0;
     struct ct_phase_at at = {.phase = CT_PHASE_UNKNOWN};
     if (!f->phases)
         return at;
+    const struct ct_string *range =
+        f->open ? ct_ranges_find(f->phases->definitions, f->open, e) : NULL;
     if (CT_HAS(e, stack) && e->stack)
         at = ct_phases_find(f->phases, e->stack);
     if (at.phase != CT_PHASE_UNKNOWN) {
         note(f, thread, &at);
+    } else if (is_about_ranges(e) && get_last(f, thread)->phase != CT_PHASE_UNKNOWN &&
+               get_last(f, thread)->phase != CT_PHASE_RANGE) {
+        at = *get_last(f, thread);
+        at.inferred = 1;
+    } else if (follow_ranges(f, thread, range, &at)) {
         return at;
+    } else if (!CT_HAS(e, stack) || !ct_phases_has_python(f->phases, e->stack)) {
+        at = *get_last(f, thread);
+        at.inferred = at.phase != CT_PHASE_UNKNOWN;
     }
-    if (CT_HAS(e, stack) && ct_phases_has_python(f->phases, e->stack))
-        return at;
-    at = f->last;
-    if (thread < f->thread_count && f->of_thread[thread].phase != CT_PHASE_UNKNOWN)
-        at = f->of_thread[thread];
-    at.inferred = at.phase != CT_PHASE_UNKNOWN;
+    if (range)
+        at.range = *range;
     return at;
 }
 

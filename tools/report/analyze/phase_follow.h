@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The phase of an event: that of its stack. Where the stack has no frames of Python, it is by time:
 // the last phase of the event's thread or, for a thread that has never had one, of the thread that
-// had the last one.
+// had the last one. A range of the program is the phase of what lies in it where no frame says more.
 #ifndef CT_PHASE_FOLLOW_H
 #define CT_PHASE_FOLLOW_H
 
 #include <cutrace/format/decode.h>
 
 #include "symbols/phases.h"
+#include "symbols/ranges.h"
 
 struct ct_phase_follow {
     struct ct_phases *phases; // NULL: nothing is followed
+    // Ranges that are open before the event that comes next; NULL: ranges are not looked at.
+    const struct ct_open_ranges *open;
     struct ct_phase_at last, *of_thread;
     size_t thread_count;
 };

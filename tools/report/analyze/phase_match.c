@@ -2,7 +2,7 @@
 #include "analyze/phase_match.h"
 
 static int is_row(const struct ct_phase_row *r, const struct ct_phase_at *at, int is_idle) {
-    return r->is_idle == is_idle && r->at.phase == at->phase && r->at.framework == at->framework;
+    return r->is_idle == is_idle && ct_phases_equal(&r->at, at);
 }
 
 // There are few phases.

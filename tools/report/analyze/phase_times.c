@@ -22,10 +22,6 @@ static void note_tracked(struct ct_phase_tracked *t, const struct ct_replay *r, 
 
 // ---- stretches ----------------------------------------------------------------------------------
 
-static int is_same(const struct ct_phase_at *a, const struct ct_phase_at *b) {
-    return a->phase == b->phase && a->framework == b->framework;
-}
-
 static void end_stretch(struct ct_phase_times *p, uint64_t t_ns) {
     if (!p->current)
         return;
@@ -61,7 +57,7 @@ static void merge(struct ct_phase_time *to, struct ct_phase_time *from) {
 // The position of a phase, + 1; 0: it is new.
 static size_t find(const struct ct_phase_times *p, const struct ct_phase_at *at, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (is_same(&p->list[i].at, at))
+        if (ct_phases_equal(&p->list[i].at, at))
             return i + 1;
     return 0;
 }
@@ -88,8 +84,21 @@ static void note_peak(const struct ct_phase_times *p, struct ct_phase_time *now)
         now->rise_bytes = bytes - now->begin_bytes;
 }
 
-static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *at, uint64_t t_ns) {
-    if (p->current && is_same(&p->list[p->current - 1].at, at))
+// The row of a stretch. Ranges beyond the first CT_PHASE_RANGES different ones share one.
+static struct ct_phase_at row_of(const struct ct_phase_times *p, const struct ct_phase_at *at) {
+    static const struct ct_string others = {"(other ranges)", sizeof "(other ranges)" - 1};
+    struct ct_phase_at row = *at;
+    if (at->phase != CT_PHASE_RANGE)
+        row.range = (struct ct_string){.at = NULL};
+    else if (p->summed && p->count >= CT_PHASE_RANGES && !find(p, at, p->count))
+        row.range = others;
+    return row;
+}
+
+static void begin_stretch(struct ct_phase_times *p, const struct ct_phase_at *event_at,
+                          uint64_t t_ns) {
+    const struct ct_phase_at row = row_of(p, event_at), *const at = &row;
+    if (p->current && ct_phases_equal(&p->list[p->current - 1].at, at))
         return;
     end_stretch(p, t_ns);
     if (p->count == CT_PHASE_STRETCHES)
@@ -191,7 +200,7 @@ static void follow_frames(struct ct_phase_times *p, const struct ct_event *e) {
         CT_HAS(e, stack) && e->stack && ct_phases_has_python(p->request.phases, e->stack);
     if (!is_of_program(e))
         return;
-    if (!at.inferred && (at.phase != CT_PHASE_UNKNOWN || has_python))
+    if (at.by_range || (!at.inferred && (at.phase != CT_PHASE_UNKNOWN || has_python)))
         begin_stretch(p, &at, e->t_ns);
     else if (!p->current)
         begin_stretch(p, &p->follow.last, e->t_ns);
@@ -227,7 +236,7 @@ static void follow(struct ct_phase_times *p, const struct ct_event *e) {
 static int before_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     struct ct_phase_times *p = self;
-    (void)r;
+    p->follow.open = &r->live.open;
     if (e->t_ns > p->request.to_ns)
         return 0;
     p->is_in_range = e->t_ns >= p->request.from_ns;
@@ -326,7 +335,8 @@ static void find_start_up(struct ct_phase_start_up *u, struct ct_trace *t) {
 // ---- interface ----------------------------------------------------------------------------------
 
 int ct_phase_times_need_start_up(const struct ct_phase_times_request *request) {
-    return !ct_phases_has_any(request->phases);
+    return !ct_phases_has_any(request->phases) &&
+           !ct_ranges_are_heard(request->phases->definitions);
 }
 
 void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,

@@ -10,6 +10,8 @@
 
 // More stretches than these are summed by phase.
 enum { CT_PHASE_STRETCHES = 48 };
+// Ranges of the program have any number of names: beyond so many rows they share one.
+enum { CT_PHASE_RANGES = 128 };
 
 // A stretch of a phase, or all of them.
 struct ct_phase_time {

@@ -532,6 +532,7 @@ void ct_scan_run(struct ct_scan *s, struct ct_trace *t, const struct ct_scan_req
     memset(s, 0, sizeof *s);
     s->request = *request;
     s->follow.phases = request->phases;
+    s->follow.open = &s->end.live.open;
     ct_replay_init(&s->end, live_changed, s);
     s->end.tiles = request->points || request->blocks;
     s->end.live.owner_changed = owner_changed;

@@ -205,6 +205,9 @@ static unsigned place_of(const struct ct_event *e) {
         return 2;
     case CT_OP_CREATE:
         return 3;
+    case CT_OP_RANGE_PUSH:
+    case CT_OP_RANGE_START:
+        return 5;
     default:
         return CT_HAS(e, event) || CT_HAS(e, pool) ? 0 : 4;
     }
@@ -215,9 +218,9 @@ static int compare_objects(const void *a, const void *b) {
     const struct ct_event *x = a, *y = b;
     const uint64_t keys[2][4] = {
         {place_of(x), CT_HAS(x, event) ? x->event : 0, CT_HAS(x, ptr) ? x->ptr : 0,
-         CT_HAS(x, pool) ? x->pool : x->unused},
+         CT_HAS(x, pool) ? x->pool : x->unused[0]},
         {place_of(y), CT_HAS(y, event) ? y->event : 0, CT_HAS(y, ptr) ? y->ptr : 0,
-         CT_HAS(y, pool) ? y->pool : y->unused}};
+         CT_HAS(y, pool) ? y->pool : y->unused[0]}};
     for (size_t i = 0; i < 4; i++)
         if (keys[0][i] != keys[1][i])
             return keys[0][i] < keys[1][i] ? -1 : 1;
@@ -235,7 +238,7 @@ static void put_state(struct copy *c) {
         n += ct_checkpoint_next(&k, &c->replay.live, &c->replay.readings, records + n, room - n);
     }
     for (size_t i = 0; i < n; i++)
-        records[i].unused = i;
+        records[i].unused[0] = i;
     if (n)
         qsort(records, n, sizeof *records, compare_objects);
     for (size_t i = 0; i < n; i++)

@@ -273,6 +273,10 @@ static void put_ids(struct ct_trace_writer *w, struct ct_event *e) {
         e->api = put_name(w, CT_NAME_API, e->api, NULL);
     if (CT_HAS(e, text))
         e->text = put_name(w, CT_NAME_NOTE, e->text, NULL);
+    if (CT_HAS(e, domain))
+        e->domain = put_name(w, CT_NAME_NOTE, e->domain, NULL);
+    if (CT_HAS(e, category))
+        e->category = put_name(w, CT_NAME_NOTE, e->category, NULL);
     if (CT_HAS(e, stack) && e->stack && is_made_of_thread(w, e->stack))
         e->present &= ~CT_BIT(stack);
     if (CT_HAS(e, stack))

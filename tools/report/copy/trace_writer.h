@@ -18,7 +18,7 @@ enum ct_name_role {
     CT_NAME_FUNCTION, // of Python; of a native frame as the linker knows it
     CT_NAME_THREAD,
     CT_NAME_API,
-    CT_NAME_NOTE, // text of a NOTE
+    CT_NAME_NOTE, // text of a NOTE, a mark or a range, its domain and category
     CT_NAME_ROLES
 };
 

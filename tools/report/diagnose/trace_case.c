@@ -58,7 +58,7 @@ struct ct_verdict *ct_judged_add(const struct ct_judged *j, enum ct_scenario sce
 void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v) {
     if (j->phase != CT_PHASE_UNKNOWN)
         (void)ct_verdict_add_event(v, j->oom->event, j->oom->t_ns, "during: %s%s",
-                                   ct_phases_title(&j->oom->phase).text,
+                                   ct_phases_title_of_event(&j->oom->phase).text,
                                    j->oom->phase.inferred ? " (by time)" : "");
 }
 

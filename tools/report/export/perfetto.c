@@ -71,6 +71,7 @@ enum { SEQUENCE = 1 };
 
 // Numbers of tracks. Those of counters and threads follow each other.
 enum { OF_PROCESS = 1, OF_PHASES = 2, OF_FAILURES = 3, OF_COUNTERS = 1000, OF_THREADS = 100000 };
+#define OF_RANGES (UINT64_C(1) << 40) // behind all numbers of threads
 enum counter { LIVE, USED, TOTAL, ALLOCATED, RESERVED, COUNTERS };
 
 struct perfetto {
@@ -82,6 +83,7 @@ struct perfetto {
     size_t frames_written;
     struct ct_names names;         // of events: their iids
     struct ct_map stacks, threads; // stacks that are interned; tid -> the end of its last slice
+    struct ct_map ranges;          // tid -> how many of its ranges are open
     uint64_t pid, packets;
     uint64_t counted[CT_DEVICES][COUNTERS]; // last value + 1
     const char *phase;                      // that has begun, or NULL
@@ -198,6 +200,17 @@ static uint64_t *get_thread(struct perfetto *p, uint64_t tid, const char *name) 
     return last;
 }
 
+// How many ranges of the thread are open, in its track of ranges.
+static uint64_t *get_ranges(struct perfetto *p, uint64_t tid) {
+    const size_t before = p->ranges.count;
+    uint64_t *open = ct_map_add(&p->ranges, tid);
+    if (p->ranges.count == before)
+        return open;
+    begin_track(p, OF_RANGES + tid, "ranges", OF_THREADS + tid);
+    end_track(p);
+    return open;
+}
+
 // ---- counters -----------------------------------------------------------------------------------
 
 static void begin_counter(struct perfetto *p, int device, enum counter which) {
@@ -302,6 +315,7 @@ static void put_details(struct perfetto *p, const struct ct_cell *row) {
     const struct ct_cell *stack = CT_CELL(row, events, stack_id);
     annotate(p, "event", CT_CELL(row, events, event), ANNOTATION_UINT);
     annotate(p, "op", CT_CELL(row, events, op), ANNOTATION_STRING);
+    annotate(p, "domain", CT_CELL(row, events, domain), ANNOTATION_STRING);
     annotate(p, "device", CT_CELL(row, events, device), ANNOTATION_INT);
     annotate(p, "bytes", CT_CELL(row, events, bytes), ANNOTATION_UINT);
     annotate(p, "address", CT_CELL(row, events, address), ANNOTATION_POINTER);
@@ -342,7 +356,9 @@ static void write_call(struct perfetto *p, const struct ct_cell *row) {
         begin = *last < end ? *last : end;
     const int is_slice = lasted->known && last && begin < end;
     begin_event(p, is_slice ? SLICE_BEGIN : INSTANT, track);
-    put_name(p, api->known ? api->text : op->known ? op->text : "event");
+    const struct ct_cell *text = CT_CELL(row, events, text);
+    const int is_mark = op->known && text->known && strcmp(op->text, "mark") == 0;
+    put_name(p, is_mark ? text->text : api->known ? api->text : op->known ? op->text : "event");
     put_details(p, row);
     end_event(p, begin);
     if (!is_slice)
@@ -365,6 +381,31 @@ static void write_phase(struct perfetto *p, const char *phase, uint64_t t_ns) {
     begin_event(p, SLICE_BEGIN, OF_PHASES);
     put_name(p, phase);
     end_event(p, t_ns);
+}
+
+// Ranges nest in a track of their own for each thread: another domain's may end in between.
+static void write_range(struct perfetto *p, const struct ct_cell *row) {
+    const struct ct_cell *tid = CT_CELL(row, events, tid), *text = CT_CELL(row, events, text),
+                         *op = CT_CELL(row, events, op);
+    const int begins = strcmp(op->text, "range-push") == 0;
+    const struct ct_cell *name = CT_CELL(row, events, thread_name);
+    (void)get_thread(p, tid->number, name->known ? name->text : NULL);
+    uint64_t *open = get_ranges(p, tid->number);
+    if (!begins && !*open)
+        return;
+    *open += begins ? 1 : UINT64_MAX;
+    begin_event(p, begins ? SLICE_BEGIN : SLICE_END, OF_RANGES + tid->number);
+    if (begins) {
+        put_name(p, text->known ? text->text : "range");
+        annotate(p, "domain", CT_CELL(row, events, domain), ANNOTATION_STRING);
+    }
+    end_event(p, CT_CELL(row, events, t_ns)->number);
+}
+
+static int is_range(const struct ct_cell *row) {
+    const struct ct_cell *op = CT_CELL(row, events, op);
+    return op->known && CT_CELL(row, events, tid)->known &&
+           (strcmp(op->text, "range-push") == 0 || strcmp(op->text, "range-pop") == 0);
 }
 
 // ---- rows ---------------------------------------------------------------------------------------
@@ -396,6 +437,10 @@ static void write_row(void *user, enum ct_export_table table, const struct ct_ce
         const struct ct_cell *op = CT_CELL(row, events, op);
         const struct ct_cell *phase = CT_CELL(row, events, phase);
         write_phase(p, phase->known ? phase->text : NULL, CT_CELL(row, events, t_ns)->number);
+        if (is_range(row)) {
+            write_range(p, row);
+            return;
+        }
         // Blocks are counters only: there are a thousand times more of them.
         if (!op->known ||
             (strcmp(op->text, "block-alloc") != 0 && strcmp(op->text, "block-free") != 0))
@@ -419,6 +464,7 @@ int ct_export_write_perfetto(struct ct_export *x, struct ct_error *error) {
     ct_map_free(&p->stacks);
     ct_names_free(&p->names);
     ct_map_free(&p->threads);
+    ct_map_free(&p->ranges);
     struct ct_message *const messages[] = {&p->packet, &p->interned, &p->event, &p->part,
                                            &p->other};
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)

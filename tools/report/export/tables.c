@@ -37,7 +37,9 @@ struct writer {
     struct ct_cell cells[CT_CELLS];
     char trace[17];
     struct ct_phase_follow follow;
-    char texts[TEXTS][CT_EXPORT_NAME];
+    struct ct_open_ranges open; // before the event that comes next
+    int has_open;
+    char texts[TEXTS][CT_EXPORT_NAME], range[CT_EXPORT_NAME];
     struct last_memory {
         uint64_t live, tracked, used, total, blocks, allocated, reserved, known; // no padding
     } last[CT_DEVICES];
@@ -172,6 +174,22 @@ static void write_allocation(void *user, const struct ct_allocation_row *row) {
     if (CT_HAS(e, member))         \
     put_number(w, CT_COLUMN_events_##column, e->member)
 
+// The state that the writer is given is that behind the event.
+static void put_phase(struct writer *w, const struct ct_replay *r, const struct ct_event *e) {
+    if (!w->has_open)
+        w->open = r->live.open;
+    w->has_open = 1;
+    const struct ct_phase_at at = ct_phase_follow_event(&w->follow, e);
+    w->open.used = r->live.open.used;
+    memcpy(w->open.range, r->live.open.range, w->open.used * sizeof w->open.range[0]);
+    if (at.phase)
+        put_text(w, CT_COLUMN_events_phase, ct_phase_name(at.phase));
+    if (!at.range.length)
+        return;
+    ct_export_text(w->range, at.range.at, at.range.length);
+    put_text(w, CT_COLUMN_events_range, w->range);
+}
+
 static void write_event(struct writer *w, const struct ct_replay *r, const struct ct_event *e,
                         uint64_t number) {
     const struct ct_definitions *n = &w->x->trace->definitions;
@@ -205,9 +223,8 @@ static void write_event(struct writer *w, const struct ct_replay *r, const struc
     PUT_NUMBER(allocated_bytes, allocated_bytes);
     PUT_NUMBER(used_bytes, used_bytes);
     put_string(w, CT_COLUMN_events_text, CT_HAS(e, text) ? e->text : 0, 2);
-    const struct ct_phase_at at = ct_phase_follow_event(&w->follow, e);
-    if (at.phase)
-        put_text(w, CT_COLUMN_events_phase, ct_phase_name(at.phase));
+    put_string(w, CT_COLUMN_events_domain, CT_HAS(e, domain) ? e->domain : 0, 3);
+    put_phase(w, r, e);
     if (CT_HAS(e, stack) && e->stack) {
         put_number(w, CT_COLUMN_events_stack_id, e->stack);
         put_text(w, CT_COLUMN_events_site, ct_export_site(w->x, e->stack));
@@ -469,6 +486,7 @@ void ct_tables_write(struct ct_export *x, unsigned set,
     w->row = row;
     w->user = user;
     w->follow.phases = x->phases;
+    w->follow.open = &w->open;
     (void)snprintf(w->trace, sizeof w->trace, "%016" PRIx64, x->trace->index.trace_id);
     if (set & ~(1U << CT_TABLE_info | 1U << CT_TABLE_devices | 1U << CT_TABLE_stacks))
         ct_export_refine_sites(x);

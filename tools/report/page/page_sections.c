@@ -243,7 +243,7 @@ static void put_failure(FILE *out, struct ct_view *v, const struct ct_summary *s
     ct_html_cell(out, NULL, ct_label_device(o->device).text);
     ct_html_cell(out, NULL, request);
     ct_html_cell(out, NULL, cause);
-    ct_html_cell(out, NULL, ct_phases_title(&o->phase).text);
+    ct_html_cell(out, NULL, ct_phases_title_of_event(&o->phase).text);
     ct_html_cell(out, NULL, o->recovered ? "a request of this size succeeded later" : "-");
     fputs("</tr>\n", out);
     free(request);

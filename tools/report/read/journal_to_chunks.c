@@ -147,6 +147,10 @@ static void decode_record(struct conversion *f, const struct ct_journal_record *
         set_id(e, CT_BIT(api), &e->api, ct_journal_definitions_name(d, e->api));
     if (CT_HAS(e, text))
         set_id(e, CT_BIT(text), &e->text, ct_journal_definitions_name(d, e->text));
+    if (CT_HAS(e, domain))
+        set_id(e, CT_BIT(domain), &e->domain, ct_journal_definitions_name(d, e->domain));
+    if (CT_HAS(e, category))
+        set_id(e, CT_BIT(category), &e->category, ct_journal_definitions_name(d, e->category));
     if (CT_HAS(e, thread))
         set_id(e, CT_BIT(thread), &e->thread, ct_journal_definitions_thread(d, e->thread));
     if (CT_HAS(e, stack))

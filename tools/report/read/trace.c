@@ -390,6 +390,10 @@ static void resolve_ids(const struct ct_trace *t, struct ct_event *e) {
         e->stack = ct_definitions_id(n, CT_SECTION_STACKS, e->stack);
     if (CT_HAS(e, text))
         e->text = ct_definitions_id(n, CT_SECTION_STRINGS, e->text);
+    if (CT_HAS(e, domain))
+        e->domain = ct_definitions_id(n, CT_SECTION_STRINGS, e->domain);
+    if (CT_HAS(e, category))
+        e->category = ct_definitions_id(n, CT_SECTION_STRINGS, e->category);
     if (!CT_HAS(e, op))
         e->op = 0;
 }

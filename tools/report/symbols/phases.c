@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/utf8.h"
 
 // Rows of the user's come before those of the program.
 static const struct ct_phase_rule *get_rule(const struct ct_phases *p, size_t i) {
@@ -204,10 +205,31 @@ int ct_phases_has_any(struct ct_phases *p) {
 
 struct ct_phase_title ct_phases_title(const struct ct_phase_at *at) {
     struct ct_phase_title t;
+    char name[80];
     if (at->phase == CT_PHASE_UNKNOWN)
         (void)snprintf(t.text, sizeof t.text, "-");
-    else
+    else if (at->phase == CT_PHASE_RANGE) {
+        ct_utf8_sanitize(name, sizeof name, at->range.at, at->range.length);
+        (void)snprintf(t.text, sizeof t.text, "range \"%s\"", name);
+    } else
         (void)snprintf(t.text, sizeof t.text, "%s%s%s", ct_framework_title(at->framework),
                        at->framework ? " " : "", ct_phase_title(at->phase));
     return t;
+}
+
+struct ct_phase_title ct_phases_title_of_event(const struct ct_phase_at *at) {
+    struct ct_phase_title t = ct_phases_title(at);
+    char name[80];
+    const size_t n = strlen(t.text);
+    if (at->phase == CT_PHASE_UNKNOWN || at->phase == CT_PHASE_RANGE || !at->range.length)
+        return t;
+    ct_utf8_sanitize(name, sizeof name, at->range.at, at->range.length);
+    (void)snprintf(t.text + n, sizeof t.text - n, ", in range \"%s\"", name);
+    return t;
+}
+
+int ct_phases_equal(const struct ct_phase_at *a, const struct ct_phase_at *b) {
+    return a->phase == b->phase && a->framework == b->framework &&
+           (a->phase != CT_PHASE_RANGE || (a->range.length == b->range.length &&
+                                           memcmp(a->range.at, b->range.at, a->range.length) == 0));
 }

@@ -14,8 +14,10 @@
 struct ct_phase_at {
     enum ct_phase phase;
     enum ct_framework framework;
-    uint32_t node; // of the call tree: its frame decided; 0: none did
-    int inferred;  // not by frames of the stack (analyze/phase_follow.h)
+    uint32_t node;          // of the call tree: its frame decided; 0: none did
+    int inferred;           // not by frames of the stack (analyze/phase_follow.h)
+    int by_range;           // the ranges of its thread decided: it is in one, or left one
+    struct ct_string range; // the outermost range that the event is in; of RANGE its name; or empty
 };
 
 // What the frames up to a node of the call tree, from the outermost one, say.
@@ -55,8 +57,12 @@ int ct_phases_has_any(struct ct_phases *p);
 
 // "vLLM sampler warm-up", "serving", "-" for an unknown one.
 struct ct_phase_title {
-    char text[96];
+    char text[192];
 };
 struct ct_phase_title ct_phases_title(const struct ct_phase_at *at);
+// The same of an event, which is also in a range: `vLLM serving, in range "step"`.
+struct ct_phase_title ct_phases_title_of_event(const struct ct_phase_at *at);
+// Whether both are one phase.
+int ct_phases_equal(const struct ct_phase_at *a, const struct ct_phase_at *b);
 
 #endif

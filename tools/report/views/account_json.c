@@ -12,6 +12,10 @@ void ct_account_json_add_phase(struct ct_json *j, const char *key, const struct 
     ct_json_text(j, "framework", ct_framework_name(at->framework));
     ct_json_text(j, "title", title.text);
     ct_json_bool(j, "inferred", at->inferred);
+    if (at->range.length)
+        ct_json_bytes(j, "range", at->range.at, at->range.length);
+    else
+        ct_json_null(j, "range");
     ct_json_close(j, '}');
 }
 

@@ -75,10 +75,22 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
         ct_document_add_string(j, "text", &n->strings[e->text]);
     else
         ct_json_null(j, "text");
+    ct_document_add_string(j, "domain", &n->strings[CT_HAS(e, domain) ? e->domain : 0]);
+    ct_document_add_string(j, "category", &n->strings[CT_HAS(e, category) ? e->category : 0]);
     ct_document_add_string(j, "thread_name",
                            &n->strings[n->threads[CT_HAS(e, thread) ? e->thread : 0].name]);
     ct_json_close(j, '}');
     ct_json_end_line(j);
+}
+
+// A string, if there is one, between two others.
+static void print_string(struct ct_view *v, uint32_t id, const char *before, const char *behind) {
+    const struct ct_string *s = &v->trace->definitions.strings[id];
+    if (!id)
+        return;
+    fputs(before, v->out);
+    ct_utf8_print_sanitized(v->out, s->at, s->length);
+    fputs(behind, v->out);
 }
 
 static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t number) {
@@ -117,10 +129,9 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
         ct_call_sites_label(v->sites, e->stack, site, sizeof site);
         fprintf(v->out, "  " CT_WRAP_NAME "%s" CT_WRAP_NAME_END, site);
     }
-    if (CT_HAS(e, text) && e->text) {
-        fputs("  ", v->out);
-        ct_utf8_print_sanitized(v->out, n->strings[e->text].at, n->strings[e->text].length);
-    }
+    print_string(v, CT_HAS(e, text) ? e->text : 0, "  ", "");
+    print_string(v, CT_HAS(e, domain) ? e->domain : 0, "  [", "]");
+    print_string(v, CT_HAS(e, category) ? e->category : 0, "  (", ")");
     putc('\n', v->out);
 }
 

@@ -172,7 +172,7 @@ static void print_incident(struct ct_view *v, const struct ct_scan *s, size_t k,
     }
     if (o->phase.phase != CT_PHASE_UNKNOWN) {
         print_name(v, "during");
-        fprintf(v->out, "%s%s\n", ct_phases_title(&o->phase).text,
+        fprintf(v->out, "%s%s\n", ct_phases_title_of_event(&o->phase).text,
                 o->phase.inferred ? " (by time: this stack has no frames of Python)" : "");
     }
     print_name(v, "where");

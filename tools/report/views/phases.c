@@ -67,8 +67,10 @@ static void print_text(struct ct_view *v, const struct ct_phase_times *p) {
         return;
     }
     fprintf(v->out, "%sphases%s %s%s\n", v->terminal->bold, v->terminal->reset,
-            p->by_frames ? "by the frames of Python in the stacks"
-                         : "by what the program does (no stack names a phase)",
+            p->by_frames && ct_ranges_are_heard(&v->trace->definitions)
+                ? "by the frames of Python in the stacks and the ranges of the program"
+            : p->by_frames ? "by the frames of Python in the stacks"
+                           : "by what the program does (no stack names a phase)",
             p->summed ? ", each with all its stretches" : ", in the order of time");
     ct_table_init(&table, columns, sizeof columns / sizeof *columns, INDENT);
     for (size_t i = 0; i < p->count; i++) {

@@ -106,8 +106,9 @@ static void print_event(struct ct_summary *s) {
     if (c->phase.phase == CT_PHASE_UNKNOWN)
         fprintf(v->out, "  %-8s %" PRIu64, "event", c->event);
     else
-        fprintf(v->out, "  %-8s %s%s; event %" PRIu64, "during", ct_phases_title(&c->phase).text,
-                c->phase.inferred ? " (by time)" : "", c->event);
+        fprintf(v->out, "  %-8s %s%s; event %" PRIu64, "during",
+                ct_phases_title_of_event(&c->phase).text, c->phase.inferred ? " (by time)" : "",
+                c->event);
     if (c->flags & CT_FLAG_NVML) { // by the recorder, not by a call of the program
         fputs(", a reading by NVML", v->out);
     } else if (c->thread) {

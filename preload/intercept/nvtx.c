@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Listens to NVTX v3: the library that NVTX_INJECTION64_PATH names.
+//
+// Each module of a program that uses NVTX has a table of slots of its own, and calls
+// InitializeInjectionNvtx2 at its first use. We put our functions into its slots. Another tool that
+// was to be loaded (`cutrace run` keeps it in CUTRACE_NVTX_NEXT) is initialized first: what it has put
+// into a slot is called by ours, and its results, among them handles, are what the program gets.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/real_dlsym.h"
+#include "intercept/nvtx_abi.h"
+#include "intercept/nvtx_names.h"
+#include "record/annotation.h"
+#include "store/name_table.h"
+#include "write/info_table.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum function {
+#define CT_NVTX(MODULE, slot, name, returns, params, args, effect) ID_##name,
+#define CT_NVTX_MEM(slot, name, returns, params, args, effect) ID_##name,
+#include "intercept/nvtx.def"
+    FUNCTIONS
+};
+
+// The other tool's functions; NULL: it does not listen to this one.
+static ct_nvtx_function _Atomic next_functions[FUNCTIONS];
+static _Atomic unsigned modules; // that have been initialized
+static _Atomic uint64_t start_ids = 1;
+
+static void publish_info(void) {
+    ct_info_set("nvtx.modules", "%u", atomic_load(&modules));
+}
+
+// ---- what the functions record ------------------------------------------------------------------
+
+struct named {
+    uint32_t text, category;
+};
+
+static struct named named(const char *text) {
+    return (struct named){.text = ct_nvtx_names_read(CT_NVTX_ASCII, text)};
+}
+
+static struct named named_wide(const wchar_t *text) {
+    return (struct named){.text = ct_nvtx_names_read_wide(text)};
+}
+
+static struct named read_attributes(const void *domain, const struct ct_nvtx_attributes *a) {
+    if (!a || a->size < sizeof *a)
+        return (struct named){0};
+    return (struct named){.text = ct_nvtx_names_read(a->message_type, a->message),
+                          .category = ct_nvtx_names_get_category(domain, a->category)};
+}
+
+static struct ct_annotation annotate(const char *api, const void *domain, struct named n) {
+    return (struct ct_annotation){.api = ct_name_intern(api),
+                                  .text = n.text,
+                                  .domain = ct_nvtx_names_get(domain),
+                                  .category = n.category};
+}
+
+static void on_mark(const char *api, const void *domain, struct named n) {
+    const struct ct_annotation a = annotate(api, domain, n);
+    ct_annotation_mark(&a);
+}
+
+// Both return the level of the range.
+static int on_push(const char *api, const void *domain, struct named n) {
+    const struct ct_annotation a = annotate(api, domain, n);
+    return ct_annotation_push(&a);
+}
+
+static int on_pop(const char *api, const void *domain) {
+    return ct_annotation_pop(ct_name_intern(api), ct_nvtx_names_get(domain));
+}
+
+static int choose(int has_next, int of_next, int ours) {
+    return has_next ? of_next : ours;
+}
+
+static uint64_t on_start(const char *api, const void *domain, struct named n, uint64_t id) {
+    const struct ct_annotation a = annotate(api, domain, n);
+    if (!id)
+        id = atomic_fetch_add(&start_ids, 1);
+    ct_annotation_start(&a, id);
+    return id;
+}
+
+static void on_end(const char *api, uint64_t id) {
+    ct_annotation_end(ct_name_intern(api), id);
+}
+
+static void on_category(const void *domain, uint32_t category, struct named n) {
+    ct_nvtx_names_set_category(domain, category, n.text);
+}
+
+// Names a domain, a string or a heap, and returns its handle.
+static void *on_name(void *handle, struct named n) {
+    if (!handle)
+        handle = ct_nvtx_names_make_handle();
+    ct_nvtx_names_set(handle, n.text);
+    return handle;
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+// The handle of a heap in virtual memory is its address, unless another tool says otherwise.
+static void *on_heap(void *handle, const struct ct_nvtx_heap *heap) {
+    if (!heap || heap->struct_size < sizeof *heap)
+        return handle;
+    const struct ct_nvtx_range *range = heap->range;
+    if (!handle && heap->type == CT_NVTX_VIRTUAL_ADDRESS && range &&
+        heap->range_bytes >= sizeof *range)
+        handle = (void *)(uintptr_t)range->ptr;
+    return on_name(handle, (struct named){.text = ct_nvtx_names_read((int32_t)heap->message_type,
+                                                                     heap->message)});
+}
+
+static void on_regions(const char *api, const void *domain, const struct ct_nvtx_regions *regions,
+                       int has_next) {
+    if (!regions || regions->struct_size < sizeof *regions ||
+        regions->type != CT_NVTX_VIRTUAL_ADDRESS ||
+        regions->element_bytes < sizeof(struct ct_nvtx_range))
+        return;
+    const struct ct_annotation a =
+        annotate(api, domain, (struct named){.text = ct_nvtx_names_get(regions->heap)});
+    for (size_t i = 0; i < regions->count; i++) {
+        const struct ct_nvtx_range *range =
+            (const void *)((const char *)regions->elements + i * regions->element_bytes);
+        ct_annotation_suballoc(&a, (uintptr_t)range->ptr, range->bytes);
+        if (regions->handles && !has_next)
+            regions->handles[i] = range->ptr;
+    }
+}
+
+// Regions that are named by another tool's handles are not known.
+static void on_region_refs(const char *api, const void *domain,
+                           const struct ct_nvtx_region_refs *refs) {
+    if (!refs || refs->struct_size < sizeof *refs || refs->element_bytes < sizeof(void *) ||
+        (refs->type != CT_NVTX_BY_POINTER &&
+         (refs->type != CT_NVTX_BY_HANDLE ||
+          atomic_load(&next_functions[ID_nvtxMemRegionsRegister]))))
+        return;
+    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    for (size_t i = 0; i < refs->count; i++) {
+        const void *ptr;
+        memcpy(&ptr, (const char *)refs->elements + i * refs->element_bytes, sizeof ptr);
+        ct_annotation_subfree(&a, (uintptr_t)ptr);
+    }
+}
+
+// ---- the functions ------------------------------------------------------------------------------
+
+// A tool's function is called with the arguments of the program; its `void` is our `int`.
+#define FUNCTION(name, returns, params, args, effect)                                            \
+    typedef returns fn_##name params;                                                            \
+    static returns on_##name params {                                                            \
+        static const char API[] = #name;                                                         \
+        fn_##name *const next =                                                                  \
+            (fn_##name *)atomic_load_explicit(&next_functions[ID_##name], memory_order_acquire); \
+        const int has_next = next != NULL;                                                       \
+        returns r = (returns)0;                                                                  \
+        if (next)                                                                                \
+            r = next args;                                                                       \
+        (void)API;                                                                               \
+        (void)has_next;                                                                          \
+        effect;                                                                                  \
+        return r;                                                                                \
+    }
+#define CT_NVTX(MODULE, slot, name, returns, params, args, effect) \
+    FUNCTION(name, returns, params, args, effect)
+#define CT_NVTX_MEM(slot, name, returns, params, args, effect) \
+    FUNCTION(name, returns, params, args, effect)
+#include "intercept/nvtx.def"
+
+// ---- initialization -----------------------------------------------------------------------------
+
+// The entry point of the other tool, or NULL.
+static void *find_next(const char *entry_point) {
+    const char *path = getenv("CUTRACE_NVTX_NEXT"); // with CUTRACE=0, too, where no option is read
+    void *handle = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
+    ct_dlsym_fn *const find = handle ? ct_real_dlsym_get_libc() : NULL;
+    return find ? find(handle, entry_point) : NULL;
+}
+
+struct slots {
+    enum function id;
+    int module;
+    unsigned slot;
+    ct_nvtx_function ours, before;
+};
+
+static struct slots core_slots[] = {
+#define CT_NVTX(MODULE, number, name, returns, params, args, effect) \
+    {ID_##name, CT_NVTX_MODULE_##MODULE, number, (ct_nvtx_function)on_##name, NULL},
+#include "intercept/nvtx.def"
+};
+#define CORE_SLOTS (sizeof core_slots / sizeof *core_slots)
+
+// The slot of a function in a module's tables; NULL: the module's NVTX does not have it.
+static ct_nvtx_function *find_slot(const struct ct_nvtx_callbacks *callbacks,
+                                   const struct slots *s) {
+    ct_nvtx_function **table = NULL;
+    unsigned size = 0;
+    if (!callbacks->get_module_function_table(s->module, &table, &size) || !table ||
+        s->slot >= size)
+        return NULL;
+    return table[s->slot];
+}
+
+// A slot that the other tool has changed is its function.
+static void note_next(enum function id, ct_nvtx_function before, ct_nvtx_function now,
+                      ct_nvtx_function ours) {
+    if (now && now != before && now != ours)
+        atomic_store_explicit(&next_functions[id], now, memory_order_release);
+}
+
+EXPORTED int InitializeInjectionNvtx2(ct_nvtx_get_export_table *get_export_table);
+EXPORTED int InitializeInjectionNvtx2(ct_nvtx_get_export_table *get_export_table) {
+    const struct ct_nvtx_callbacks *callbacks =
+        get_export_table ? get_export_table(CT_NVTX_TABLE_CALLBACKS) : NULL;
+    ct_nvtx_function before[CORE_SLOTS];
+    if (!callbacks || callbacks->struct_size < sizeof *callbacks)
+        return 0;
+    const int saved = errno;
+    for (size_t i = 0; i < CORE_SLOTS; i++) {
+        ct_nvtx_function *const slot = find_slot(callbacks, &core_slots[i]);
+        before[i] = slot ? *slot : NULL;
+    }
+    int (*const next)(ct_nvtx_get_export_table *) =
+        (int (*)(ct_nvtx_get_export_table *))find_next("InitializeInjectionNvtx2");
+    const int has_next = next && next(get_export_table);
+    for (size_t i = 0; i < CORE_SLOTS; i++) {
+        ct_nvtx_function *const slot = find_slot(callbacks, &core_slots[i]);
+        if (!slot)
+            continue;
+        if (has_next)
+            note_next(core_slots[i].id, before[i], *slot, core_slots[i].ours);
+        *slot = core_slots[i].ours;
+    }
+    atomic_fetch_add(&modules, 1);
+    (void)ct_info_add_source(publish_info);
+    errno = saved;
+    return 1;
+}
+
+#define MEM_MODULE 1
+static const struct slots mem_slots[] = {
+#define CT_NVTX_MEM(number, name, returns, params, args, effect) \
+    {ID_##name, MEM_MODULE, number, (ct_nvtx_function)on_##name, NULL},
+#include "intercept/nvtx.def"
+};
+#define MEM_SLOTS (sizeof mem_slots / sizeof *mem_slots)
+
+static intptr_t *find_mem_slot(const struct ct_nvtx_module *module, const struct slots *s) {
+    const struct ct_nvtx_segment *segment = module->segments ? module->segment : NULL;
+    return segment && s->slot < segment->slots ? &segment->slot[s->slot] : NULL;
+}
+
+EXPORTED int InitializeInjectionNvtxExtension(const struct ct_nvtx_module *module);
+EXPORTED int InitializeInjectionNvtxExtension(const struct ct_nvtx_module *module) {
+    intptr_t before[MEM_SLOTS];
+    if (!module || module->struct_size < sizeof *module)
+        return 0;
+    const int saved = errno, is_mem = module->module == MEM_MODULE;
+    for (size_t i = 0; is_mem && i < MEM_SLOTS; i++) {
+        const intptr_t *const slot = find_mem_slot(module, &mem_slots[i]);
+        before[i] = slot ? *slot : 0;
+    }
+    int (*const next)(const struct ct_nvtx_module *) =
+        (int (*)(const struct ct_nvtx_module *))find_next("InitializeInjectionNvtxExtension");
+    const int has_next = next && next(module);
+    for (size_t i = 0; is_mem && i < MEM_SLOTS; i++) {
+        intptr_t *const slot = find_mem_slot(module, &mem_slots[i]);
+        if (!slot)
+            continue;
+        if (has_next)
+            note_next(mem_slots[i].id, (ct_nvtx_function)before[i], (ct_nvtx_function)*slot,
+                      mem_slots[i].ours);
+        *slot = (intptr_t)mem_slots[i].ours;
+    }
+    errno = saved;
+    return 1; // else NVTX's payload extension takes all domains for disabled
+}

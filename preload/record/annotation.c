@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records what a program says of itself.
+#include "record/annotation.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "record/annotation_nest.h"
+#include "record/publish.h"
+#include "record/tracing.h"
+#include "stack/capture.h"
+#include "write/info_table.h"
+
+static _Atomic uint64_t heard; // calls while tracing was on
+static _Atomic uint64_t early; // of these: before the first event, and not recorded later
+
+static void fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *a) {
+    ct_event_init(e);
+    CT_SET(e, op, op);
+    CT_SET(e, api, a->api);
+    if (a->text)
+        CT_SET(e, text, a->text);
+    if (a->domain)
+        CT_SET(e, domain, a->domain);
+    if (a->category)
+        CT_SET(e, category, a->category);
+}
+
+// Whether to record: counts the call.
+static int is_heard(void) {
+    static _Atomic int has_source;
+    if (!ct_tracing_is_on())
+        return 0;
+    if (!atomic_load_explicit(&has_source, memory_order_relaxed) &&
+        !atomic_exchange(&has_source, 1))
+        (void)ct_info_add_source(ct_annotation_publish_info);
+    atomic_fetch_add_explicit(&heard, 1, memory_order_relaxed);
+    return 1;
+}
+
+static int is_early(void) {
+    if (ct_tracing_is_open())
+        return 0;
+    atomic_fetch_add_explicit(&early, 1, memory_order_relaxed);
+    return 1;
+}
+
+void ct_annotation_mark(const struct ct_annotation *a) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && !is_early()) {
+        fill(&e, CT_OP_MARK, a);
+        ct_publish(&e);
+    }
+    errno = saved;
+}
+
+int ct_annotation_push(const struct ct_annotation *a) {
+    struct ct_event e;
+    const int saved = errno;
+    const int published = is_heard() && ct_tracing_is_open();
+    fill(&e, CT_OP_RANGE_PUSH, a);
+    if (published)
+        ct_publish(&e); // before it is noted: publishing it publishes what is pending
+    errno = saved;
+    return ct_annotation_push_open(&e, published);
+}
+
+int ct_annotation_pop(uint32_t api, uint32_t domain) {
+    struct ct_event e;
+    const int saved = errno;
+    int was_published;
+    const int level = ct_annotation_pop_open(domain, &was_published);
+    if (is_heard() && was_published && ct_tracing_is_open()) {
+        fill(&e, CT_OP_RANGE_POP, &(struct ct_annotation){.api = api, .domain = domain});
+        ct_publish(&e);
+    }
+    errno = saved;
+    return level;
+}
+
+void ct_annotation_start(const struct ct_annotation *a, uint64_t id) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && !is_early()) {
+        fill(&e, CT_OP_RANGE_START, a);
+        CT_SET(&e, handle, id);
+        ct_publish(&e);
+    }
+    errno = saved;
+}
+
+void ct_annotation_end(uint32_t api, uint64_t id) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && ct_tracing_is_open()) {
+        fill(&e, CT_OP_RANGE_END, &(struct ct_annotation){.api = api});
+        CT_SET(&e, handle, id);
+        ct_publish(&e);
+    }
+    errno = saved;
+}
+
+void ct_annotation_suballoc(const struct ct_annotation *a, uint64_t ptr, uint64_t bytes) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && !is_early()) {
+        fill(&e, CT_OP_SUBALLOC, a);
+        CT_SET(&e, ptr, ptr);
+        CT_SET(&e, bytes, bytes);
+        CT_SET(&e, stack, ct_capture_stack());
+        ct_publish(&e);
+    }
+    errno = saved;
+}
+
+void ct_annotation_subfree(const struct ct_annotation *a, uint64_t ptr) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && ct_tracing_is_open()) {
+        fill(&e, CT_OP_SUBFREE, a);
+        CT_SET(&e, ptr, ptr);
+        ct_publish(&e);
+    }
+    errno = saved;
+}
+
+void ct_annotation_publish_info(void) {
+    const uint64_t calls = atomic_load_explicit(&heard, memory_order_relaxed);
+    if (!calls)
+        return;
+    ct_info_set("annotations.calls", "%lu", calls);
+    ct_info_set("annotations.early", "%lu",
+                (uint64_t)atomic_load_explicit(&early, memory_order_relaxed));
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program says of itself: marks, ranges, sub-allocations of its own pools. The functions of
+// cutrace.h and of NVTX come in here. Any thread at any time; no function blocks, allocates from the
+// host's heap or changes errno.
+#ifndef CT_ANNOTATION_H
+#define CT_ANNOTATION_H
+
+#include <stdint.h>
+
+// Names are ids (store/name_table.h); 0: none.
+struct ct_annotation {
+    uint32_t api;  // the function that the program called
+    uint32_t text; // of a mark or a range; of a sub-allocation: of its pool
+    uint32_t domain, category;
+};
+
+// Records a mark. Before the process's first CUDA call it is only counted, because a process that
+// never uses CUDA leaves no trace.
+void ct_annotation_mark(const struct ct_annotation *a);
+
+// Ranges of the calling thread, which nest, for each domain by itself. Return the level of the
+// range that begins or ends, from 0 on; -1: none is open.
+int ct_annotation_push(const struct ct_annotation *a);
+int ct_annotation_pop(uint32_t api, uint32_t domain);
+
+// A range of the process, which may end in another thread. `id` is unique among those that are
+// open. One that begins before the first CUDA call is only counted.
+void ct_annotation_start(const struct ct_annotation *a, uint64_t id);
+void ct_annotation_end(uint32_t api, uint64_t id);
+
+// Memory that a pool of the program's hands out and takes back: no memory beyond the pool's own.
+void ct_annotation_suballoc(const struct ct_annotation *a, uint64_t ptr, uint64_t bytes);
+void ct_annotation_subfree(const struct ct_annotation *a, uint64_t ptr);
+
+// Publishes what was heard and left out (INFO annotations.*).
+void ct_annotation_publish_info(void);
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Annotates itself by NVIDIA's NVTX headers around driver calls; compiled by test_nvtx.py, which fetches them.
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtMem.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+// (cuda.h would be another thing to find)
+int cuInit(unsigned flags);
+int cuCtxCreate_v2(void **context, unsigned flags, int device);
+int cuMemAlloc_v2(uint64_t *ptr, size_t bytes);
+
+static nvtxRangeId_t started;
+
+static void *end_elsewhere(void *unused) {
+    nvtxRangeEnd(started);
+    return unused;
+}
+
+static uint64_t allocate(size_t bytes) {
+    uint64_t p = 0;
+    printf("alloc %d\n", cuMemAlloc_v2(&p, bytes));
+    return p;
+}
+
+static void domains(void) {
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("my.domain");
+    nvtxStringHandle_t registered = nvtxDomainRegisterStringA(domain, "registered");
+    nvtxEventAttributes_t a;
+    memset(&a, 0, sizeof a);
+    a.version = NVTX_VERSION;
+    a.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    a.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+    a.message.registered = registered;
+    a.category = 7;
+    nvtxDomainNameCategoryA(domain, 7, "seven");
+    printf("level %d\n", nvtxDomainRangePushEx(domain, &a));
+    (void)allocate(1 << 20);
+    a.category = 8;
+    nvtxDomainMarkEx(domain, &a);
+    nvtxRangePushA("of another domain");
+    nvtxDomainRangePop(domain); // the domains' ranges nest for each by itself
+    (void)allocate(2 << 20);
+    nvtxRangePop();
+}
+
+static void memory(void) {
+    const uint64_t p = allocate(4 << 20);
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("pool");
+    nvtxMemVirtualRangeDesc_t range = {4 << 20, (void *)(uintptr_t)p};
+    nvtxMemHeapDesc_t heap;
+    memset(&heap, 0, sizeof heap);
+    heap.extCompatID = NVTX_EXT_COMPATID_MEM;
+    heap.structSize = sizeof heap;
+    heap.usage = NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR;
+    heap.type = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+    heap.typeSpecificDescSize = sizeof range;
+    heap.typeSpecificDesc = &range;
+    heap.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    heap.message.ascii = "my heap";
+    nvtxMemHeapHandle_t handle = nvtxMemHeapRegister(domain, &heap);
+    nvtxMemVirtualRangeDesc_t parts[2] = {{256, (void *)(uintptr_t)p},
+                                          {512, (void *)(uintptr_t)(p + 256)}};
+    nvtxMemRegionsRegisterBatch_t regions;
+    memset(&regions, 0, sizeof regions);
+    regions.extCompatID = NVTX_EXT_COMPATID_MEM;
+    regions.structSize = sizeof regions;
+    regions.regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+    regions.heap = handle;
+    regions.regionCount = 2;
+    regions.regionDescElementSize = sizeof parts[0];
+    regions.regionDescElements = parts;
+    nvtxMemRegionsRegister(domain, &regions);
+    nvtxMemRegionRef_t reference = {.pointer = parts[1].ptr};
+    nvtxMemRegionsUnregisterBatch_t gone;
+    memset(&gone, 0, sizeof gone);
+    gone.extCompatID = NVTX_EXT_COMPATID_MEM;
+    gone.structSize = sizeof gone;
+    gone.refType = NVTX_MEM_REGION_REF_TYPE_POINTER;
+    gone.refCount = 1;
+    gone.refElementSize = sizeof reference;
+    gone.refElements = &reference;
+    nvtxMemRegionsUnregister(domain, &gone);
+}
+
+int main(void) {
+    void *context = NULL;
+    pthread_t thread;
+    nvtxRangePushA("before CUDA");
+    printf("init %d\n", cuInit(0));
+    printf("context %d\n", cuCtxCreate_v2(&context, 0, 0));
+    nvtxMarkA("a mark");
+    nvtxMarkW(L"w\u00e4ide \U0001F600");
+    started = nvtxRangeStartA("process-wide");
+    (void)allocate(3 << 20);
+    (void)pthread_create(&thread, NULL, end_elsewhere, NULL);
+    (void)pthread_join(thread, NULL);
+    domains();
+    memory();
+    printf("level %d\n", nvtxRangePop());
+    return 0;
+}

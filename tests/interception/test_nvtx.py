@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""NVTX: what real users of it say is in the trace. They are NVIDIA's Python package, a program with NVIDIA's C headers, and
+PyTorch's torch.cuda.nvtx. scripts/fetch-nvtx.sh fetches the first two; a case whose user cannot be had is skipped."""
+import glob
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from tap import Skip, case, check, equal, main, report  # noqa: E402
+from ways import *  # noqa: E402,F403
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build/deps")
+INJECTED = {"NVTX_INJECTION64_PATH": LIBRARY}
+M = 1 << 20
+subprocess.run([os.path.join(ROOT, "scripts/fetch-nvtx.sh"), DEPS], check=False)
+
+
+def fetched():
+    path = os.path.join(DEPS, "nvtx")
+    if not os.path.exists(path):
+        try:
+            with open(path + ".skipped", encoding="utf-8") as f:
+                raise Skip(f.read().strip())
+        except FileNotFoundError:
+            raise Skip("scripts/fetch-nvtx.sh cannot run") from None
+    return path
+
+
+def compiled(name, *more):
+    where = folder()
+    (headers,) = glob.glob(os.path.join(fetched(), "nvidia/*/include"))
+    out = os.path.join(where, name)
+    # (the headers are NVIDIA's: no warnings of theirs)
+    subprocess.run(["gcc", "-w", "-O1", "-isystem", headers, os.path.join(HERE, name + ".c"), *more, "-o", out, "-ldl", "-pthread"],
+                   check=True)
+    return out
+
+
+def said(done):
+    """(op, name, domain, category) of what the program said of itself, and its allocations, in order."""
+    (trace,) = done.traces.values()
+    out = []
+    for line in report("dump", trace, "--json")[1].decode().splitlines():
+        e = json.loads(line)
+        if e["op"] in ("mark", "range-push", "range-pop", "range-start", "range-end"):
+            out.append((e["op"], e["text"], e["domain"], e["category"]))
+        elif e["op"] in ("suballoc", "subfree"):
+            out.append((e["op"], e["text"], e["domain"], e["bytes"]))
+        elif e["op"] == "alloc":
+            out.append(e["bytes"])
+    return out
+
+
+def of_the_program(level=("level 1", "level 0")):
+    return [
+        ("range-push", "before CUDA", None, None), ("mark", "a mark", None, None), ("mark", "w\u00e4ide \U0001F600", None, None),
+        ("range-start", "process-wide", None, None), 3 * M, ("range-end", None, None, None),
+        ("range-push", "registered", "my.domain", "seven"), M, ("mark", "registered", "my.domain", "category 8"),
+        ("range-push", "of another domain", None, None), ("range-pop", None, "my.domain", None), 2 * M, ("range-pop", None, None, None),
+        4 * M, ("suballoc", "my heap", "pool", 256), ("suballoc", "my heap", "pool", 512), ("subfree", None, "pool", None),
+        ("range-pop", None, None, None)]
+
+
+@case("a C program with NVIDIA's headers: marks, ranges, domains, registered strings, categories, heaps; wide characters; a range that "
+      "ends in another thread")
+def c_program():
+    path = compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1"))
+    done = run(path, env=INJECTED)
+    equal(said(done), of_the_program())
+    equal([line for line in done.out.splitlines() if line.startswith("level")], ["level 1", "level 0"])
+    check(int(done.info()["info"]["nvtx.modules"]) >= 1)
+    return good(done)
+
+
+@case("without NVTX_INJECTION64_PATH nothing is heard, and the trace says so by the absence of nvtx.modules")
+def not_injected():
+    done = run(compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1")))
+    equal(said(done), [3 * M, M, 2 * M, 4 * M])
+    check("nvtx.modules" not in done.info()["info"])
+    return good(done)
+
+
+@case("another tool is called first: it hears all of what it listens to, and its results and handles are what the program gets")
+def other_tool():
+    path = compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1"))
+    tool = compiled("nvtx_other_tool", "-shared", "-fPIC")
+    alone = run(path, preload=False, env={"NVTX_INJECTION64_PATH": tool})
+    done = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool})
+    check("tool: domain my.domain" in alone.err and "level 42" in alone.out, alone.err)
+    # (the other tool does not listen to ranges of domains: their level is ours)
+    equal((done.out, done.err), (alone.out.replace("level -2", "level 1"), alone.err))
+    equal(said(done), of_the_program())
+    gone = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": "/nowhere/tool.so"})
+    equal(said(gone), of_the_program())
+    switched_off = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool, "CUTRACE": "0"})
+    equal((switched_off.out, switched_off.err, switched_off.traces), (alone.out.replace("level -2", "level 1"), alone.err, {}))
+    return good(done)
+
+
+PYTHON = """
+import ctypes, nvtx
+cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+def allocate(n): assert not cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(n))
+@nvtx.annotate("load", color="green")
+def load():
+    cuda.cuInit(0), cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0)
+    allocate(1 << 20)
+load()
+with nvtx.annotate("step", domain="training", category="phases"):
+    allocate(2 << 20)
+nvtx.mark("done", domain="training")
+r = nvtx.start_range("open")
+nvtx.end_range(r)
+"""
+
+
+@case("NVIDIA's package for Python")
+def python_package():
+    if not glob.glob(os.path.join(fetched(), "nvtx/_lib/lib.*.so")):
+        raise Skip("the package has no module for this Python")
+    done = run(sys.executable, "-c", PYTHON, env={**INJECTED, "PYTHONPATH": fetched()})
+    equal(done.rc, 0, done.err)
+    # The package has a default domain of its own making, whose name is its affair.
+    equal([e if isinstance(e, int) else (e[0], e[1], e[3]) for e in said(done)], [
+        ("range-push", "load", None), M, ("range-pop", None, None), ("range-push", "step", "phases"), 2 * M,
+        ("range-pop", None, None), ("mark", "done", None), ("range-start", "open", None), ("range-end", None, None)])
+    equal({e[2] for e in said(done) if not isinstance(e, int) and e[1] in ("step", "done")}, {"training"})
+    return good(done)
+
+
+TORCH = """
+import ctypes
+cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+cuda.cuInit(0), cuda.cuCtxCreate_v2(ctypes.byref(c), 0, 0)
+from torch.cuda import nvtx
+with nvtx.range("epoch {}", 3):
+    assert not cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20))
+nvtx.mark("checkpoint")
+nvtx.range_end(nvtx.range_start("save"))
+"""
+
+
+@case("torch.cuda.nvtx of a real PyTorch")
+def torch():
+    found = [p for p in sorted(glob.glob(os.path.join(DEPS, "torch/*-whole"))) + sorted(glob.glob(os.path.join(DEPS, "vllm/*")))
+             if os.path.exists(os.path.join(p, "torch/lib/libtorch_cuda.so")) and
+             glob.glob(os.path.join(p, f"torch/_C.cpython-{sys.version_info[0]}{sys.version_info[1]}-*.so"))]
+    if not found:
+        raise Skip("no whole PyTorch is here (scripts/fetch-vllm.py, or scripts/fetch-torch.py --whole)")
+    sys.path.append(os.path.join(HERE, "../torch/allocator"))
+    import absent  # pylint: disable=import-outside-toplevel # (NVIDIA's libraries are not here: stand-ins that fail)
+    missing, lib = folder(), os.path.join(found[-1], "torch/lib")
+    needed = absent.text_of("readelf", "-d", os.path.join(lib, "libc10_cuda.so"))
+    runtime = "libcudart.so.12" if "libcudart.so.12" in needed else "libcudart.so.13"
+    absent.build(absent.libraries_in(lib), os.path.join(SIM, runtime), missing)
+    done = run(sys.executable, "-c", TORCH, env={**INJECTED, "PYTHONPATH": found[-1]}, libraries=[missing])
+    equal(done.rc, 0, done.err)
+    equal(said(done), [("range-push", "epoch 3", None, None), M, ("range-pop", None, None, None), ("mark", "checkpoint", None, None),
+                       ("range-start", "save", None, None), ("range-end", None, None, None)])
+    return good(done)
+
+
+main()
