@@ -23,7 +23,10 @@ WAYS_CUDART := $(firstword $(foreach d,$(CUDA_INC)/../lib64 $(CUDA_INC)/../lib,$
     $(d)/libcudart_static.a),$(d))))
 WAYS_RUNTIME += $(if $(WAYS_CUDART),cudart_shared cudart_static)
 
-WAYS_PROGRAMS := driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
+# A second subscriber at the stand-in for CUPTI.
+WAYS_CUPTI := $(if $(CUPTI_INC),profiler)
+
+WAYS_PROGRAMS := $(WAYS_CUPTI) driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
 ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
 TESTS += $(WAYS_PROGRAMS:%=$(WAYS)/%)
@@ -46,6 +49,10 @@ $(WAYS_LOADED:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/%.o $(WAYS)/load.o
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ldl
 $(WAYS_ALONE:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/%.o
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ldl
+
+$(WAYS)/profiler: tests/interception/profiler.c $(WAYS_LIBCUDA) $(BUILD)/sim/cupti/libcupti.so.13
+	@mkdir -p $(@D)
+	$(CC) $(WAYS_CFLAGS) $(CUPTI_CFLAGS) $(LDFLAGS_ALL) -o $@ $^ -ldl
 
 $(WAYS)/libfunction_pointers.so: tests/interception/libfunction_pointers.c
 	@mkdir -p $(@D)
