@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -116,6 +117,16 @@ def _():
     wrong = {a: (n, calls.get(a)) for a, n in audit(done, "both").items() if n > calls.get(a, 0)}
     asked = {a for a in audit(done, "both") if a.startswith("cuMem")}
     return ([f"{wrong}"] if wrong else []) + ([] if "cuMemAlloc_v2" in asked else [f"{asked}"])
+
+
+@case("info as text has a line for the functions that both saw, and one for each that one side missed")
+def _():
+    done = audited("driver_elf", "device", env={"SIM_CUPTI_IDS": 100})
+    (path,) = done.traces.values()
+    text = subprocess.run([REPORT, "info", path], capture_output=True, text=True).stdout
+    lines = [line for line in text.splitlines() if line.startswith("audit.both")]
+    return ([] if len(lines) == 1 and lines[0].startswith("audit.both.* ") else lines or ["none"]) + (
+        [] if re.search(r"^audit\.only_preload\.cuMemAlloc_v2 +6$", text, re.M) else [text])
 
 
 @case("the audit names what the wrappers missed, and who called it")
