@@ -22,6 +22,7 @@
 #include "intercept/next_functions.h"
 #include "intercept/subscription.h"
 #include "record/publish.h"
+#include "record/tracing.h"
 #include "stack/own_code.h"
 #include "store/name_table.h"
 #include "write/info_table.h"
@@ -176,7 +177,9 @@ static int start(void) {
 static __attribute__((noinline)) void start_slow(void) {
     const int saved = errno;
     int undecided = UNDECIDED;
-    if (!ct_cupti_is_wanted()) {
+    if (!ct_tracing_is_on()) {
+        // another time: it may be switched on
+    } else if (!ct_cupti_is_wanted()) {
         atomic_compare_exchange_strong(&state, &undecided, OFF);
     } else if (ct_next_driver_handle() &&
                atomic_compare_exchange_strong(&state, &undecided, STARTING)) {

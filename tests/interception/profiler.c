@@ -6,6 +6,7 @@
 #include <cupti.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static unsigned enters, exits;
@@ -20,6 +21,43 @@ static void CUPTIAPI call_back(void *userdata, CUpti_CallbackDomain domain, CUpt
         enters++;
     else
         exits++;
+}
+
+static unsigned allocations, releases;
+
+static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most) {
+    *size = 16384;
+    *buffer = malloc(*size);
+    *most = 0;
+}
+
+static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
+                                 size_t valid) {
+    CUpti_Activity *record = NULL;
+    (void)context;
+    (void)stream;
+    (void)size;
+    while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+        const CUpti_ActivityMemory4 *m = (const CUpti_ActivityMemory4 *)record;
+        if (record->kind != CUPTI_ACTIVITY_KIND_MEMORY2)
+            continue;
+        if (m->memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION)
+            allocations++;
+        else
+            releases++;
+    }
+    free(buffer);
+}
+
+static int enable(CUpti_SubscriberHandle subscriber) {
+    return cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ||
+           cuptiActivityRegisterCallbacks(give_buffer, take_buffer) ||
+           cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMORY2);
+}
+
+static int disable(CUpti_SubscriberHandle subscriber) {
+    return cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMORY2) || cuptiActivityFlushAll(1) ||
+           cuptiUnsubscribe(subscriber);
 }
 
 typedef CUptiResult(CUPTIAPI *subscribe_fn)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
@@ -44,11 +82,11 @@ int main(int argc, char **argv) {
     const CUptiResult r = subscribe(&subscriber, call_back, NULL);
     printf("subscribe %d\n", (int)r);
     if (r == CUPTI_SUCCESS)
-        bad |= cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS;
+        bad |= enable(subscriber);
     bad |= allocate(5);
     if (r == CUPTI_SUCCESS)
-        bad |= cuptiUnsubscribe(subscriber) != CUPTI_SUCCESS;
+        bad |= disable(subscriber);
     bad |= allocate(2);
-    printf("profiled %u %u\n", enters, exits);
+    printf("profiled %u %u\nrecords %u %u\n", enters, exits, allocations, releases);
     return bad;
 }

@@ -86,11 +86,11 @@ def _():
 
 # ---- exactly once, and the audit --------------------------------------------------------------
 
-def audited_case(name, *command, env=None):
+def audited_case(name, *command, **kw):
     @case(f"audit of {name}: trace = ledger, output as without, both ways saw every call")
     def _():
-        done = audited(*command, env=env)
-        problems = good(done) + same_as_without(done, *command, env=env)
+        done = audited(*command, **kw)
+        problems = good(done) + same_as_without(done, *command, **kw)
         both = audit(done, "both")
         problems += [] if sum(both.values()) > 0 else ["nothing was compared"]
         return problems + [f"{side}: {audit(done, side)}" for side in ("only_cupti", "only_preload")
@@ -106,6 +106,7 @@ audited_case("look-ups by cuGetProcAddress", "driver", "chain2", *TOGETHER, env=
 audited_case("a driver that answers with the wrappers", "driver", "getproc2", "device", "async", "vmm",
              env={"SIM_BSYMBOLIC": 0})
 audited_case("a driver that calls itself", "driver_elf", "device", env={"SIM_REENTRANT": 1})
+audited_case("an interposer between two wrappers", "driver_elf", "device", after=[program("libforwarder.so")])
 audited_case("the shared runtime", "runtime", "device", "async", "host", "arrays", "threads")
 audited_case("the static runtime", "runtime_static", "device", "async", "host", "arrays", "threads")
 
@@ -121,12 +122,12 @@ def _():
 
 @case("info as text has a line for the functions that both saw, and one for each that one side missed")
 def _():
-    done = audited("driver_elf", "device", env={"SIM_CUPTI_IDS": 100})
+    done = audited("driver_elf", "device", env={"SIM_CUPTI_IDS": 300})
     (path,) = done.traces.values()
     text = subprocess.run([REPORT, "info", path], capture_output=True, text=True).stdout
     lines = [line for line in text.splitlines() if line.startswith("audit.both")]
     return ([] if len(lines) == 1 and lines[0].startswith("audit.both.* ") else lines or ["none"]) + (
-        [] if re.search(r"^audit\.only_preload\.cuMemAlloc_v2 +6$", text, re.M) else [text])
+        [] if re.search(r"^audit\.only_preload\.cuMemAllocManaged +3$", text, re.M) else [text])
 
 
 @case("the audit names what the wrappers missed, and who called it")
@@ -180,7 +181,7 @@ def profiler_case(way):
         plain = run("profiler", way, preload=False, libraries=(CUPTI,))
         problems = good(done) + ([] if done.out == plain.out and done.rc == plain.rc else [
             f"with {done.out!r}, without {plain.out!r}"])
-        if plain.out != "subscribe 0\nprofiled 5 5\n":
+        if plain.out != "subscribe 0\nprofiled 5 5\nrecords 5 5\n":
             problems.append(f"the stand-in profiler does not work: {plain.out!r}")
         lines = open(log).read().splitlines()
         want = ["subscribe cutrace 0", "unsubscribe CUPTI for cutrace", "subscribe - 0", "unsubscribe -"]
