@@ -12,6 +12,7 @@
 
 __thread struct ct_wrapped_call ct_wrapped_call;
 _Atomic uint32_t ct_audit_number;
+_Atomic int ct_wrapped_calls_are_noted = 1;
 static _Atomic uint32_t audits;
 
 enum side { BOTH, ONLY_CUPTI, ONLY_WRAPPERS, SIDES };
@@ -74,19 +75,27 @@ void ct_audit_note_only_cupti(enum ct_hook_id id, const void *caller) {
     count_caller(ONLY_CUPTI, id, caller);
 }
 
+__attribute__((noinline, cold)) struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id,
+                                                                             uintptr_t frame) {
+    const struct ct_wrapped_call outer = ct_wrapped_call;
+    ct_wrapped_call = (struct ct_wrapped_call){frame, id, atomic_load(&ct_audit_number)};
+    return outer;
+}
+
 // A wrapper in front of another one (an interposer's function lies between them) has made the same
 // call.
-void ct_audit_wrapper_left(struct ct_wrapped_call *outer, const void *caller) {
+__attribute__((noinline, cold)) void ct_wrapped_call_leave(struct ct_wrapped_call outer,
+                                                           const void *caller) {
     const struct ct_wrapped_call *const inner = &ct_wrapped_call;
-    if (outer->hook == inner->hook && outer->frame > inner->frame) {
+    if (outer.hook == inner->hook && outer.frame > inner->frame) {
         if (!inner->audit)
-            outer->audit = 0;
-        return;
-    }
-    if (is_compared[inner->hook] && inner->audit && inner->audit == atomic_load(&ct_audit_number)) {
+            outer.audit = 0;
+    } else if (is_compared[inner->hook] && inner->audit &&
+               inner->audit == atomic_load(&ct_audit_number)) {
         count(ONLY_WRAPPERS, (enum ct_hook_id)inner->hook);
         count_caller(ONLY_WRAPPERS, (enum ct_hook_id)inner->hook, caller);
     }
+    ct_wrapped_call = outer;
 }
 
 // ---- INFO -----------------------------------------------------------------------------------

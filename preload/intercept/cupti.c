@@ -21,6 +21,7 @@
 #include "intercept/driver.h"
 #include "intercept/next_functions.h"
 #include "intercept/subscription.h"
+#include "intercept/wrapped_call.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/own_code.h"
@@ -180,6 +181,7 @@ static __attribute__((noinline)) void start_slow(void) {
     if (!ct_tracing_is_on()) {
         // another time: it may be switched on
     } else if (!ct_cupti_is_wanted()) {
+        atomic_store(&ct_wrapped_calls_are_noted, 0);
         atomic_compare_exchange_strong(&state, &undecided, OFF);
     } else if (ct_next_driver_handle() &&
                atomic_compare_exchange_strong(&state, &undecided, STARTING)) {

@@ -21,25 +21,28 @@ extern __thread struct ct_wrapped_call ct_wrapped_call;
 // The number of the audit that is under way (audit.h), 0: none.
 extern _Atomic uint32_t ct_audit_number;
 
-static inline struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id) {
-    const struct ct_wrapped_call outer = ct_wrapped_call;
-    ct_wrapped_call =
-        (struct ct_wrapped_call){(uintptr_t)__builtin_frame_address(0), id,
-                                 atomic_load_explicit(&ct_audit_number, memory_order_relaxed)};
-    return outer;
-}
+// 0 once it is known that CUPTI is not asked for: then a wrapper costs no more than this question.
+extern _Atomic int ct_wrapped_calls_are_noted;
 
-// For the audit: the wrapper returns to `caller`, and CUPTI has not shown its call, or an outer
-// wrapper waits for the same call.
-void ct_audit_wrapper_left(struct ct_wrapped_call *outer, const void *caller);
+// Returns the wrapper that the thread was inside of before.
+struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id, uintptr_t frame);
 
-static inline CUresult ct_wrapped_call_leave(struct ct_wrapped_call outer, CUresult result,
-                                             const void *caller) {
-    if (__builtin_expect((ct_wrapped_call.audit | outer.audit) != 0, 0))
-        ct_audit_wrapper_left(&outer, caller);
-    ct_wrapped_call = outer;
-    return result;
-}
+// For the audit: the wrapper returns to `caller`; CUPTI has shown its call, or has not.
+void ct_wrapped_call_leave(struct ct_wrapped_call outer, const void *caller);
+
+// The value of `call`, a call of a hook's body, noted around it.
+#define CT_WRAPPED_CALL(id, call)                                                             \
+    __extension__({                                                                           \
+        struct ct_wrapped_call outer;                                                         \
+        const int noted = __builtin_expect(                                                   \
+            atomic_load_explicit(&ct_wrapped_calls_are_noted, memory_order_relaxed) != 0, 0); \
+        if (noted)                                                                            \
+            outer = ct_wrapped_call_enter(id, (uintptr_t)__builtin_frame_address(0));         \
+        const CUresult result = (call);                                                       \
+        if (noted)                                                                            \
+            ct_wrapped_call_leave(outer, __builtin_return_address(0));                        \
+        result;                                                                               \
+    })
 
 // Whether the thread is inside a wrapper of this hook; `frame` is an address in the asker's frame.
 static inline int ct_wrapped_call_is(enum ct_hook_id id, uintptr_t frame) {

@@ -23,18 +23,13 @@
     __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {              \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
-        if (!real)                                                                       \
-            return CUDA_ERROR_NOT_FOUND;                                                 \
-        const struct ct_wrapped_call outer = ct_wrapped_call_enter(CT_ID_##symbol);      \
-        return ct_wrapped_call_leave(outer, ct_on_##symbol body_args,                    \
-                                     __builtin_return_address(0));                       \
+        return real ? CT_WRAPPED_CALL(CT_ID_##symbol, ct_on_##symbol body_args)          \
+                    : CUDA_ERROR_NOT_FOUND;                                              \
     }                                                                                    \
     CUresult CUDAAPI ct_resolved_##symbol params {                                       \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
-        const struct ct_wrapped_call outer = ct_wrapped_call_enter(CT_ID_##symbol);      \
-        return ct_wrapped_call_leave(outer, ct_on_##symbol body_args,                    \
-                                     __builtin_return_address(0));                       \
+        return CT_WRAPPED_CALL(CT_ID_##symbol, ct_on_##symbol body_args);                \
     }
 
 // The same entries for rows that are called at every launch of a kernel, where a nanosecond counts.
