@@ -84,6 +84,10 @@ CUDA_FETCH := 13
 endif
 # As system headers (no warnings from them); the system's own folder must not be named again.
 CUDA_CFLAGS := $(if $(filter /usr/include,$(CUDA_INC)),,-isystem $(CUDA_INC))
+# CUPTI's headers lie beside them, or in the toolkit's extras. Without them everything but the CUPTI backend is built.
+CUPTI_INC := $(patsubst %/cupti_driver_cbid.h,%,$(firstword $(wildcard $(CUDA_INC)/cupti_driver_cbid.h \
+    $(CUDA_INC)/../extras/CUPTI/include/cupti_driver_cbid.h)))
+CUPTI_CFLAGS := $(if $(CUPTI_INC),-DCT_WITH_CUPTI $(if $(filter $(CUDA_INC) /usr/include,$(CUPTI_INC)),,-isystem $(CUPTI_INC)))
 
 LIBUNWIND := $(DEPS_DIR)/libunwind-$(TRIPLET)
 UNWIND_CFLAGS := -DUNW_LOCAL_ONLY -isystem $(LIBUNWIND)/include

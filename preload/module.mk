@@ -28,6 +28,9 @@ $(BUILD)/preload/%.o: preload/%.S
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -fPIC -Ipreload $(DEPFLAGS) -c $< -o $@
 
+# The call-backs' parameters are CUPTI's.
+$(BUILD)/preload/intercept/cupti.o $(BUILD)/preload/intercept/cupti_calls.o: PRELOAD_INCLUDES += $(CUPTI_CFLAGS)
+
 # libunwind tries addresses out through a pipe; ours does without descriptors (stack/unwind_access.c).
 PRELOAD_ARCHIVES := $(BUILD)/preload/libunwind.a $(GENERATED)/libzstd.a
 $(BUILD)/preload/libunwind.a: $(GENERATED)/libunwind.a

@@ -48,6 +48,7 @@ if [ "$version" = newest ]; then
     release=${release#nvidia_cuda_runtime-}
     release=$(printf '%s' "${release%%-*}" | cut -d. -f1-2)
     download "nvidia-cuda-crt==$release.*" || exit 3
+    download "nvidia-cuda-cupti==$release.*" || exit 3
 else
     [ -r "$scripts/cuda-headers-$version.txt" ] || {
         echo "fetch-cuda-headers: 12, 13 or newest, not '$version'" >&2

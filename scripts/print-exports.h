@@ -7,4 +7,6 @@
 #define CT_INJECTION(symbol) CT_EXPORT symbol
 CT_EXPORT dlsym
 CT_EXPORT dlvsym
+CT_EXPORT cuptiSubscribe
+CT_EXPORT cuptiSubscribe_v2
 #include CT_HOOKS_DEF

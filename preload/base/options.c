@@ -10,7 +10,7 @@
 #include "base/min.h"
 #include "base/print.h"
 
-enum type { TEXT, SWITCH, NUMBER, SIZE, MS, STACKS_OF, ARGV_OF };
+enum type { TEXT, SWITCH, NUMBER, SIZE, MS, STACKS_OF, ARGV_OF, BACKEND_OF };
 
 static const struct {
     const char *name, *text, *help;
@@ -23,7 +23,7 @@ static const struct {
 };
 
 static const struct {
-    enum type list; // STACKS_OF or ARGV_OF
+    enum type list; // STACKS_OF, ARGV_OF or BACKEND_OF
     unsigned value;
     const char *text;
 } choices[] = {
@@ -97,7 +97,7 @@ static int parse(enum ct_option option, const char *text, uint64_t *number) {
         return 0;
     if (type == SWITCH)
         return parse_switch(text, number);
-    if (type == STACKS_OF || type == ARGV_OF)
+    if (type >= STACKS_OF)
         return parse_choice(type, text, number);
     if (parse_number(text, type == SIZE, number) || *number < rows[option].lowest ||
         *number > rows[option].highest)

@@ -14,6 +14,7 @@ enum ct_option {
 };
 
 enum ct_stacks_of { CT_STACKS_OF_OFF, CT_STACKS_OF_NATIVE, CT_STACKS_OF_PYTHON, CT_STACKS_OF_BOTH };
+enum ct_backend_of { CT_BACKEND_OF_PRELOAD, CT_BACKEND_OF_CUPTI };
 enum ct_argv_of { CT_ARGV_OF_OFF, CT_ARGV_OF_FLAGS, CT_ARGV_OF_FULL };
 
 struct ct_option_value {

@@ -2,7 +2,9 @@
 // Registers with the recorder what it asks the hooks for: their facts for the INFO section, a look
 // for libc10 when objects were loaded, and whether it is told of OOMs.
 #define _GNU_SOURCE
+#include "intercept/audit.h"
 #include "intercept/call_counts.h"
+#include "intercept/cupti.h"
 #include "intercept/libc10.h"
 #include "intercept/resolve.h"
 #include "record/rescan.h"
@@ -13,10 +15,17 @@ static void publish_info(void) {
     ct_call_counts_publish_info();
     ct_resolve_publish_info();
     ct_libc10_publish_info();
+    ct_cupti_publish_info();
+    ct_audit_publish_info();
+}
+
+static void rescan(void) {
+    ct_libc10_rescan();
+    ct_cupti_rescan();
 }
 
 __attribute__((constructor)) static void register_callbacks(void) {
     (void)ct_info_add_source(publish_info);
-    ct_rescan_set(ct_libc10_rescan);
+    ct_rescan_set(rescan);
     ct_oom_caller_set_reporter(ct_libc10_reports_oom);
 }

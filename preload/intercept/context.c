@@ -11,6 +11,7 @@
 #include "intercept/driver.h"
 #include "intercept/hook_scope.h"
 #include "intercept/mem_info.h"
+#include "intercept/passes.h"
 #include "intercept/stream.h"
 #include "store/name_table.h"
 #include "store/ring.h"
@@ -33,8 +34,8 @@ static void set_free_before(struct ct_hook_call *call, int device) {
     uint64_t context;
     int current_device;
     size_t free_bytes, total_bytes;
-    if (ct_context_current(&context, &current_device) && current_device == device &&
-        ct_mem_info_read(&free_bytes, &total_bytes))
+    if (!ct_pass_is_second() && ct_context_current(&context, &current_device) &&
+        current_device == device && ct_mem_info_read(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
 }
 
@@ -80,11 +81,12 @@ CUresult ct_on_cuDevicePrimaryCtxRetain(ct_fn_cuDevicePrimaryCtxRetain *real, CU
     struct ct_hook_call call;
     if (!ct_hook_enter(&call, CT_ID_cuDevicePrimaryCtxRetain, CT_OP_CONTEXT_CREATE))
         return real(pctx, dev);
-    const unsigned changes = count_primary_changes(dev);
-    const int was_active = primary_is_active(dev);
+    const unsigned changes = (unsigned)CT_KEPT(count_primary_changes(dev));
+    const int was_active = (int)CT_KEPT(primary_is_active(dev));
     if (!was_active)
         set_free_before(&call, dev);
-    call.start_ns = ct_ring_now();
+    if (!ct_pass_is_second())
+        call.start_ns = ct_ring_now();
     const CUresult r = real(pctx, dev);
     if (r == CUDA_SUCCESS)
         ct_context_set_primary(dev, (uintptr_t)*pctx);
@@ -117,14 +119,14 @@ static CUresult release_exit(struct ct_hook_call *call, CUresult r, CUdevice dev
     return r;
 }
 
-#define ON_PRIMARY_RELEASE(symbol)                                        \
-    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {         \
-        struct ct_hook_call call;                                         \
-        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY)) \
-            return real(dev);                                             \
-        const unsigned changes = count_primary_changes(dev);              \
-        const int was_active = primary_is_active(dev);                    \
-        return release_exit(&call, real(dev), dev, was_active, changes);  \
+#define ON_PRIMARY_RELEASE(symbol)                                              \
+    CUresult ct_on_##symbol(ct_fn_##symbol *real, CUdevice dev) {               \
+        struct ct_hook_call call;                                               \
+        if (!ct_hook_enter(&call, CT_ID_##symbol, CT_OP_CONTEXT_DESTROY))       \
+            return real(dev);                                                   \
+        const unsigned changes = (unsigned)CT_KEPT(count_primary_changes(dev)); \
+        const int was_active = (int)CT_KEPT(primary_is_active(dev));            \
+        return release_exit(&call, real(dev), dev, was_active, changes);        \
     }
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease)
 ON_PRIMARY_RELEASE(cuDevicePrimaryCtxRelease_v2)
@@ -161,7 +163,8 @@ static int enter_create(struct ct_hook_call *call, enum ct_hook_id id, CUdevice 
     if (!ct_hook_enter(call, id, CT_OP_CONTEXT_CREATE))
         return 0;
     set_free_before(call, device);
-    call->start_ns = ct_ring_now();
+    if (!ct_pass_is_second())
+        call->start_ns = ct_ring_now();
     return 1;
 }
 

@@ -19,9 +19,12 @@
     cmp w9, #'u'
     b.ne 1f
     ldrb w9, [x1, #2]
+    cmp w9, #'p'
+    b.eq 3f
     sub w9, w9, #'A'
     cmp w9, #25
     b.hi 1f
+3:
     stp x29, x30, [sp, #-48]!
     stp x0, x1, [sp, #16]
     str x2, [sp, #32]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exported dlsym and dlvsym for x86-64. A look-up of a name `cu[A-Z]...` may go to the
+// The exported dlsym and dlvsym for x86-64. A look-up of a name `cu[A-Zp]...` may go to the
 // resolver; every other look-up goes on to the next definition by a jump.
 //
 // glibc takes the return address of dlsym as the caller, and resolves RTLD_NEXT and RTLD_DEFAULT
@@ -27,9 +27,12 @@
     cmpb $'u', 1(%rsi)
     jne 1f
     movzbl 2(%rsi), %eax
+    cmpl $'p', %eax
+    je 3f
     subl $'A', %eax
     cmpl $25, %eax
     ja 1f
+3:
     pushq %rdi
     pushq %rsi
     pushq %rdx

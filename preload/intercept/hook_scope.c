@@ -16,7 +16,9 @@
 #include "intercept/cuda_context.h"
 #include "intercept/device_info.h"
 #include "intercept/mem_info.h"
+#include "intercept/passes.h"
 #include "intercept/runtime_scope.h"
+#include "intercept/subscription.h"
 #include "record/publish.h"
 #include "record/tracing.h"
 #include "stack/capture.h"
@@ -58,9 +60,60 @@ static void set_duration(struct ct_hook_call *call) {
 
 // ---- entering and leaving -------------------------------------------------------------------
 
+// `inside` while the call is between its two passes: its frame is the driver's, whose address is not
+// known, and all that is called until the second pass belongs to it. The second pass does not come
+// if the subscription has ended meanwhile.
+#define BETWEEN_PASSES UINTPTR_MAX
+
+static int is_nested(uintptr_t address) {
+    if (!inside || address >= inside)
+        return 0;
+    if (__builtin_expect(inside != BETWEEN_PASSES, 1) ||
+        ct_subscription_current() == ct_passes.subscription)
+        return 1;
+    inside = 0;
+    return 0;
+}
+
+int ct_hook_scope_is_busy(void) {
+    return is_nested((uintptr_t)__builtin_frame_address(0));
+}
+
+CUresult ct_hook_scope_real(void) {
+    if (ct_passes.now == CT_PASS_SECOND)
+        return ct_passes.result;
+    if (ct_passes.scope == CT_PASS_ENTERED) {
+        ct_passes.call = *(const struct ct_hook_call *)inside;
+        inside = BETWEEN_PASSES;
+    }
+    _longjmp(ct_passes.leave, 1);
+}
+
+static int enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
+
+CT_COLD int enter_pass(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
+    if (ct_passes.now == CT_PASS_SECOND && ct_passes.scope == CT_PASS_REFUSED)
+        return 0;
+    if (ct_passes.now == CT_PASS_SECOND && ct_passes.scope == CT_PASS_ENTERED) {
+        *call = ct_passes.call;
+        inside = (uintptr_t)call;
+        return 1;
+    }
+    const int entered = enter(call, id, op);
+    if (ct_passes.now == CT_PASS_FIRST)
+        ct_passes.scope = entered ? CT_PASS_ENTERED : CT_PASS_REFUSED;
+    return entered;
+}
+
 CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
+    if (__builtin_expect(ct_passes.now != CT_PASS_ONLY, 0))
+        return enter_pass(call, id, op);
+    return enter(call, id, op);
+}
+
+static inline int enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
     ct_runtime_scope_count(op);
-    if ((inside && (uintptr_t)call < inside) || !ct_tracing_is_on())
+    if (is_nested((uintptr_t)call) || !ct_tracing_is_on())
         return 0;
     inside = (uintptr_t)call;
     call->errno_at = &errno;
@@ -77,7 +130,7 @@ CT_WHOLE int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum c
 CT_WHOLE int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op) {
     if (!ct_hook_enter(call, id, op))
         return 0;
-    if (!is_timed(id))
+    if (ct_pass_is_second() || !is_timed(id))
         return 1;
     call->start_ns = ct_clock_read_unordered();
     *call->errno_at = call->saved_errno;
@@ -147,6 +200,8 @@ CT_WHOLE void ct_hook_alloc_exit(struct ct_hook_call *call, CUresult result) {
 
 CT_WHOLE void ct_hook_free_enter(struct ct_hook_call *call) {
     struct ct_event *e = &call->event;
+    if (ct_pass_is_second())
+        return;
     if (CT_OPTION_NUMBER(FREE_STACKS))
         CT_SET(e, stack, ct_capture_stack());
     CT_SET(e, result, 0);
@@ -178,6 +233,8 @@ CT_WHOLE void ct_hook_free_exit(struct ct_hook_call *call, CUresult result) {
 
 void ct_hook_measure_enter(struct ct_hook_call *call) {
     size_t free_bytes, total_bytes;
+    if (ct_pass_is_second())
+        return;
     if (ct_mem_info_read(&free_bytes, &total_bytes))
         CT_SET(&call->event, free_before_bytes, free_bytes);
     call->start_ns = ct_ring_now();

@@ -37,6 +37,13 @@ int ct_hook_enter(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
 // The same, and the call is timed, unless calls of this hook are quick (hook_scope.c).
 int ct_hook_enter_timed(struct ct_hook_call *call, enum ct_hook_id id, enum ct_op op);
 
+// Whether the thread is inside a recorded call.
+int ct_hook_scope_is_busy(void);
+
+// What a body gets as the real function if it runs in two passes (passes.h): leaves the first one,
+// returns the call's result in the second.
+CUresult ct_hook_scope_real(void);
+
 // Leaves the scope without an event.
 void ct_hook_leave(struct ct_hook_call *call);
 

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "intercept/hook_scope.h"
+#include "intercept/passes.h"
 
 #define IDLE_CALLS 16
 
@@ -35,7 +36,7 @@ static int took_memory(const struct ct_hook_call *call) {
 }
 
 static int look_up_enter(struct ct_hook_call *call) {
-    const int measured = is_measured(call->hook);
+    const int measured = (int)CT_KEPT(is_measured(call->hook));
     if (measured)
         ct_hook_measure_enter(call);
     return measured;

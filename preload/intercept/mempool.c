@@ -14,6 +14,7 @@
 #include "intercept/cuda_context.h"
 #include "intercept/driver.h"
 #include "intercept/hook_scope.h"
+#include "intercept/passes.h"
 #include "intercept/stream.h"
 #include "record/publish.h"
 
@@ -293,7 +294,8 @@ CUresult ct_on_cuMemPoolDestroy(ct_fn_cuMemPoolDestroy *real, CUmemoryPool pool)
     CT_SET(&call.event, pool, (uintptr_t)pool);
     ct_hook_free_enter(&call);
     // Before the call: a new pool may get this handle as soon as the driver has destroyed the pool.
-    remove_pool((uintptr_t)pool);
+    if (!ct_pass_is_second())
+        remove_pool((uintptr_t)pool);
     const CUresult r = real(pool);
     ct_hook_free_exit(&call, r);
     return r;

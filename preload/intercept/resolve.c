@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "base/real_dlsym.h"
+#include "intercept/cupti.h"
+#include "intercept/cupti_hooks.h"
 #include "intercept/own_image.h"
 #include "intercept/unwrapped.h"
 #include "intercept/wrappers.h"
@@ -132,6 +134,7 @@ static int find_row(const char *base, int version, uint64_t flags, const void *a
 
 // Returns the row's resolved entry, which from now on goes on to `answer`, or else the answer.
 static void *hand_out(enum ct_hook_id id, void *answer) {
+    ct_cupti_start();
     if (!ct_next_set_resolved(id, answer)) {
         ct_unwrapped_count(ct_hook_table[id].symbol, -1);
         return answer;
@@ -155,9 +158,16 @@ void *ct_resolve_substitute(const char *base, int version, uint64_t flags, void 
 
 // ---- dlsym and dlvsym -----------------------------------------------------------------------
 
+// Of other names than the driver's, CUPTI's are looked at, if its backend is on.
+static int is_of_cupti(const char *name) {
+    return !strncmp(name, "cupti", 5);
+}
+
 int ct_resolve_wants_dlsym(void *handle, const char *name) {
     if (handle == RTLD_NEXT || !ct_tracing_is_on())
         return 0;
+    if (is_of_cupti(name))
+        return handle != RTLD_DEFAULT && ct_cupti_is_wanted();
     if (find_row_by_symbol(name) != NO_ROW)
         return 1;
     ct_unwrapped_count(name, 0);
@@ -171,6 +181,8 @@ static int is_function(const void *address) {
 }
 
 static void *substitute_by_symbol(const char *name, void *answer) {
+    if (is_of_cupti(name))
+        return ct_cupti_hooks_substitute(name, answer);
     const int row = find_row_by_symbol(name);
     if (!answer || ct_own_image_has(answer) || row == NO_ROW || !is_function(answer))
         return answer;

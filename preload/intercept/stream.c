@@ -7,6 +7,7 @@
 
 #include "intercept/driver.h"
 #include "intercept/hook_bodies.h"
+#include "intercept/passes.h"
 
 static atomic_int capturing_streams;
 
@@ -83,7 +84,7 @@ ON_BEGIN_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
 // two apart.
 #define ON_END_CAPTURE(symbol, PTSZ)                                                    \
     CUresult ct_on_##symbol(ct_fn_##symbol *real, CUstream hStream, CUgraph *phGraph) { \
-        const int before = ct_stream_is_capturing(hStream, PTSZ);                       \
+        const int before = (int)CT_KEPT(ct_stream_is_capturing(hStream, PTSZ));         \
         const CUresult r = real(hStream, phGraph);                                      \
         if (before && !ask_capturing(hStream, PTSZ))                                    \
             atomic_fetch_sub(&capturing_streams, 1);                                    \

@@ -11,6 +11,7 @@
 #include "intercept/call_counts.h"
 #include "intercept/hook_bodies.h"
 #include "intercept/next_functions.h"
+#include "intercept/wrapped_call.h"
 
 #define CT_HOOK(symbol, base, abi, ptsz, params, args) ct_fn_##symbol ct_resolved_##symbol;
 #include "intercept/hooks.def"
@@ -22,12 +23,13 @@
     __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {              \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
-        return real ? ct_on_##symbol body_args : CUDA_ERROR_NOT_FOUND;                   \
+        return real ? CT_WRAPPED_CALL(CT_ID_##symbol, ct_on_##symbol body_args)          \
+                    : CUDA_ERROR_NOT_FOUND;                                              \
     }                                                                                    \
     CUresult CUDAAPI ct_resolved_##symbol params {                                       \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
-        return ct_on_##symbol body_args;                                                 \
+        return CT_WRAPPED_CALL(CT_ID_##symbol, ct_on_##symbol body_args);                \
     }
 
 // The same entries for rows that are called at every launch of a kernel, where a nanosecond counts.

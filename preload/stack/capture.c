@@ -408,6 +408,14 @@ __attribute__((noinline)) uint32_t ct_capture_python_stack(void) {
     return capture_at(&f, 1);
 }
 
+const void *ct_capture_caller(void) {
+    const struct ct_stack_entry *const e = ct_stack_table_get(ct_capture_stack());
+    for (uint32_t i = 0; e && i < e->frames; i++)
+        if (ct_frame_word_is_native(e->frame[i]))
+            return (const void *)(uintptr_t)e->frame[i];
+    return NULL;
+}
+
 // ---- moments ------------------------------------------------------------------------------------
 
 void ct_capture_init(void) {

@@ -16,6 +16,10 @@ uint32_t ct_capture_stack(void);
 // times as often.
 uint32_t ct_capture_python_stack(void);
 
+// The return address of the innermost frame that is not of this library, NULL if it is not known.
+// Not for hot paths.
+const void *ct_capture_caller(void);
+
 // Called when a thread captures for the first time, and again in a child that was made without the
 // C library. `prepare` returns whether stacks may be captured; then ct_capture_init was called.
 void ct_capture_set_prepare(int (*prepare)(void));

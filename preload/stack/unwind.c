@@ -131,7 +131,8 @@ static void drop_own_frames(struct ct_walk *w, uintptr_t *sp, size_t n, uintptr_
     w->n = 0;
     w->end = lost ? ct_frame_word_end(CT_STACK_LOST) : 0;
     for (size_t i = first < n ? first : 0; i < n; i++) {
-        if (ct_own_code_has(w->frame[i]))
+        if (ct_own_code_has(w->frame[i]) ||
+            (ct_own_code_in_call_back && !w->n && ct_own_code_is_passed(w->frame[i])))
             continue;
         if (sp)
             sp[w->n] = sp[i];

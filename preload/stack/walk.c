@@ -97,10 +97,12 @@ int ct_walk_stack(struct ct_ring *ring, struct ct_walk *w, const struct ct_walk_
     w->end = 0;
     if (__builtin_expect(!rules, 0))
         return -1;
+    const int in_call_back = ct_own_code_in_call_back;
     for (unsigned own = 0; rc > 0 && own < MOST_OWN_FRAMES;) {
         const uint32_t offset = (uint32_t)(f.sp - 8 - f.base);
         w->offset[w->n] = offset;
-        if (__builtin_expect(ct_own_code_has(f.pc) || ct_walk_is_no_code(f.pc) || w->n == most,
+        if (__builtin_expect(ct_own_code_has(f.pc) || ct_walk_is_no_code(f.pc) || w->n == most ||
+                                 (in_call_back && !w->n && ct_own_code_is_passed(f.pc)),
                              0)) {
             if (offset) // the first return address is part of every shape
                 add_input(w, &f, f.sp - 8, f.pc);

@@ -74,6 +74,15 @@ $(BENCH)/libempty.so: tests/bench/module.mk
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -x c /dev/null -o $@
 
+# ---------------------------------------------------------------- the CUPTI backend beside preload
+ifneq ($(CUPTI_INC),)
+BENCHES += tests/bench/cupti.py
+BENCH_PROGRAMS += $(BENCH)/cupti
+$(BENCH)/cupti: tests/bench/cupti.c $(BUILD)/sim/libcuda.so.1 $(BUILD)/sim/cupti/libcupti.so.13
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(CUDA_CFLAGS) $(CUPTI_CFLAGS) $(DEPFLAGS) $(LDFLAGS_ALL) -o $@ $^ -ldl
+endif
+
 # ---------------------------------------------------------------- only what is shipped is measured
 ifeq ($(SAN)$(CROSS),)
 TESTS += $(BENCH_PROGRAMS) # (so that they keep compiling)

@@ -99,7 +99,7 @@ def plant(name, only, spared=(), **env):
         _failed.update(n for n, (word, _) in results.items() if word == "not ok")
 
 
-plant("not-preloaded", ["ways-in", "look-ups", "overhead", "death", "users"],
+plant("not-preloaded", ["ways-in", "look-ups", "cupti", "overhead", "death", "users"],
       spared=["look-ups.addresses", "look-ups.table", "look-ups.memory-functions"])
 plant("lost-event", ["ways-in", "overhead", "death"], spared=["death.killed-at-refusal"])
 plant("wrong-ledger", ["ways-in.driver-dlsym", "ways-in.ctypes", "ways-in.runtime-shared-gcc",
@@ -469,7 +469,7 @@ def usage():
     expect(rc == 2 and "no such check: nothing" in out, out)
     rc, out, _ = run("--list")
     expect(rc == 0 and {line.split(".")[0] for line in out.split()} ==
-           {"ways-in", "look-ups", "physics", "torch", "overhead", "death", "users", "vllm"}, out)
+           {"ways-in", "look-ups", "physics", "torch", "cupti", "overhead", "death", "users", "vllm"}, out)
     rc, out, _ = run("--simulated", "--only", "users", CUTRACE_BUILD=FOLDER)
     expect(rc == 2 and "is missing" in out, out)
 

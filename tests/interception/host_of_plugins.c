@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens plugins: host_of_plugins local|deepbind|newlm PLUGIN...
+// With WAYS_LOOK_UP the program itself looks a driver function up first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void *open_plugin(const char *how, const char *path) {
@@ -13,6 +15,8 @@ static void *open_plugin(const char *how, const char *path) {
 
 int main(int argc, char **argv) {
     int bad = argc < 3;
+    if (getenv("WAYS_LOOK_UP"))
+        bad |= !dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2");
     for (int i = 2; i < argc; i++) {
         void *h = open_plugin(argv[1], argv[i]);
         int (*plugin)(size_t) = h ? (int (*)(size_t))dlsym(h, "plugin_run") : NULL;

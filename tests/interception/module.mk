@@ -12,7 +12,7 @@ WAYS_LIBCUDA := $(BUILD)/sim/libcuda.so.1
 WAYS_LINKED := ipc two_processes errno_and_dlerror signals closes_all_fds out_of_files chdir_after_init counts_threads forks_and_exits random_calls killed_midway periodic_sizes annotates
 WAYS_LOADED := lookups_only
 WAYS_ALONE := runtime_by_dlsym absent_driver fills_function_pointers host_of_plugins get_proc_address_abis
-WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver
+WAYS_LIBRARIES := libresolver_spy liblike_tms liblike_hami liblike_malloc libforwarder libfunction_pointers librtld_next_O0 librtld_next_O2 libearly_allocation libthrower libthrowing_driver
 
 WAYS_RUNTIME := runtime runtime_static libplugin12.so libplugin13.so libplugin_static.so
 WAYS_NVCC := $(firstword $(wildcard $(CUDA_INC)/../bin/nvcc $(CUDA_HOME)/bin/nvcc))
@@ -23,7 +23,10 @@ WAYS_CUDART := $(firstword $(foreach d,$(CUDA_INC)/../lib64 $(CUDA_INC)/../lib,$
     $(d)/libcudart_static.a),$(d))))
 WAYS_RUNTIME += $(if $(WAYS_CUDART),cudart_shared cudart_static)
 
-WAYS_PROGRAMS := driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
+# A second subscriber at the stand-in for CUPTI.
+WAYS_CUPTI := $(if $(CUPTI_INC),profiler)
+
+WAYS_PROGRAMS := $(WAYS_CUPTI) driver_asan memory_saver driver driver_elf driver_entry versioned/libcuda.so.1 $(WAYS_RUNTIME) exceptions $(WAYS_LINKED) $(WAYS_LOADED) $(WAYS_ALONE) $(WAYS_LIBRARIES:%=%.so)
 
 ifeq ($(SAN)$(CROSS),) # a sanitized library cannot be preloaded, a foreign one cannot be run like this
 TESTS += $(WAYS_PROGRAMS:%=$(WAYS)/%)
@@ -49,6 +52,10 @@ $(WAYS_LOADED:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/%.o $(WAYS)/load.o
 $(WAYS_ALONE:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/%.o
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ -ldl
 
+$(WAYS)/profiler: tests/interception/profiler.c $(WAYS_LIBCUDA) $(BUILD)/sim/cupti/libcupti.so.13
+	@mkdir -p $(@D)
+	$(CC) $(WAYS_CFLAGS) $(CUPTI_CFLAGS) $(LDFLAGS_ALL) -o $@ $^ -ldl
+
 $(WAYS)/libfunction_pointers.so: tests/interception/libfunction_pointers.c
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) $(WAYS_SHARED) -o $@ $<
@@ -62,7 +69,7 @@ $(WAYS)/libearly_allocation.so: tests/interception/libearly_allocation.c $(WAYS_
 $(WAYS)/liblike_tms.so: tests/interception/liblike_tms.c $(WAYS_LIBCUDA)
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -Wshadow,$(WAYS_CFLAGS)) -DWAYS_ELF $(WAYS_SHARED) -o $@ $< $(WAYS_LIBCUDA) -ldl
-$(WAYS)/liblike_hami.so $(WAYS)/liblike_malloc.so $(WAYS)/libresolver_spy.so: $(WAYS)/%.so: tests/interception/%.c
+$(WAYS)/liblike_hami.so $(WAYS)/libforwarder.so $(WAYS)/liblike_malloc.so $(WAYS)/libresolver_spy.so: $(WAYS)/%.so: tests/interception/%.c
 	@mkdir -p $(@D)
 	$(CC) $(WAYS_CFLAGS) -fno-builtin -DWAYS_ELF $(WAYS_SHARED) -o $@ $< -ldl
 $(WAYS)/memory_saver: $(WAYS)/memory_saver.o $(BUILD)/sim/libcudart.so.13

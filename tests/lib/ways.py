@@ -109,6 +109,8 @@ def environment(where, preload=True, before=(), after=(), libraries=(), env=None
     chain = [*before, *([LIBRARY] if preload else []), *after]
     if chain:
         e["LD_PRELOAD"] = ":".join(chain)
+    if AUDIT and preload:
+        e["CUTRACE_AUDIT"], e["CUTRACE_CUPTI"] = "1", os.path.join(SIM, "cupti/libcupti.so.13")
     for k, v in (env or {}).items():
         if v is None:
             e.pop(k, None)
@@ -122,7 +124,25 @@ def run(*command, stdin=None, cwd=None, where=None, hang=HANG, **kw):
     command = [program(command[0]) if "/" not in command[0] else command[0], *map(str, command[1:])]
     p = subprocess.run(command, capture_output=True, text=True, timeout=hang, cwd=cwd or where,
                        env=environment(where, **kw), input=stdin, errors="replace")
-    return Done(where, p)
+    done = Done(where, p)
+    if AUDIT:
+        note_audit(command, done, kw)
+    return done
+
+
+AUDIT = os.environ.get("WAYS_AUDIT")  # interception/test_audit.py: all runs are audited, the facts noted in this file
+
+
+def note_audit(command, done, kw):
+    """A line for each trace: what ran, how, and its facts of CUPTI and the audit."""
+    how = [f"{k}={v}" for k, v in sorted((kw.get("env") or {}).items()) if k.startswith("SIM")]
+    how += [f"{place} {os.path.basename(p)}" for place in ("before", "after") for p in kw.get(place, ())]
+    for path in done.traces.values():
+        r = subprocess.run([REPORT, "info", "--json", path], capture_output=True, text=True)
+        facts = json.loads(r.stdout)["info"] if r.returncode in (0, 4) else {}
+        with open(AUDIT, "a", encoding="ascii") as f:
+            f.write(json.dumps({"command": [os.path.basename(command[0]), *command[1:]], "how": how, "facts": {
+                k: v for k, v in facts.items() if k.startswith(("audit.", "cupti."))}}) + "\n")
 
 
 def good(done, rc=0, events=True):

@@ -8,18 +8,38 @@ SIM_DRIVER := param shared call ledger ledger_map fail object space device conte
     capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external \
     graph graph_exec graph_memory conditional user_object module link function occupancy tensor_map \
     launch copy copy2d pages checkpoint pointer old_abi errors resolver
-SIM_DRIVER_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
+# CUPTI sees the calls at the exported functions (trace_points.c), for which the functions that do the work are renamed
+# in all objects but the resolver's, which hands the exported ones out. Without CUPTI's headers there are no such calls.
+SIM_PLAIN_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
+SIM_DRIVER_OBJECTS := $(if $(CUPTI_INC),$(patsubst $(SIM_OUT)/%.o,$(SIM_OUT)/traced/%.o,$(filter-out \
+    %/resolver.o,$(SIM_PLAIN_OBJECTS))) $(SIM_OUT)/resolver.o $(SIM_OUT)/trace_points.o,$(SIM_PLAIN_OBJECTS))
 
 ifeq ($(SAN),) # no sanitized program loads it
 TESTS += sim
 endif
 .PHONY: sim
 sim: $(addprefix $(SIM_OUT)/,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 \
-    libcudart.so libsimcudart.a)
+    libcudart.so libsimcudart.a $(if $(CUPTI_INC),cupti/libcupti.so.12 cupti/libcupti.so.13))
 
 $(SIM_OUT)/%.o: tests/sim/%.c
 	@mkdir -p $(@D)
 	$(CC) $(SIM_CFLAGS) -c $< -o $@
+$(SIM_OUT)/trace_points.o: SIM_CFLAGS += $(CUPTI_CFLAGS)
+
+$(SIM_OUT)/traced/names: $(EXPORTS)
+	@mkdir -p $(@D)
+	sed -n 's/^cu[A-Z].*/& sim_body_&/p' $< >$@
+$(SIM_OUT)/traced/%.o: $(SIM_OUT)/%.o $(SIM_OUT)/traced/names
+	$(OBJCOPY) --redefine-syms=$(SIM_OUT)/traced/names $< $@
+
+# The stand-in for CUPTI (not NVIDIA's), in a folder of its own: PyTorch's stand-ins have another libcupti.
+$(SIM_OUT)/cupti/libcupti.so.12: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=28
+$(SIM_OUT)/cupti/libcupti.so.13: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=130001 -DSIM_CUPTI_NAMES
+$(SIM_OUT)/cupti/libcupti.so.%: tests/sim/cupti.c tests/sim/cupti_activity.c tests/sim/sim_cupti.h \
+    tests/sim/trace_points.h
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(SIM_CFLAGS)) $(CUPTI_CFLAGS) $(SIM_CUPTI_FLAGS) $(LDFLAGS_ALL) -shared -fvisibility=hidden \
+	    -Wl,-soname,$(@F) -Wl,-Bsymbolic $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.c,$^) -ldl
 
 # -Bsymbolic: like the real driver it hands out its own functions, not an interposer's.
 $(SIM_OUT)/libcuda.so.1: $(SIM_DRIVER_OBJECTS) tests/sim/libcuda.map
@@ -57,4 +77,5 @@ $(SIM_OUT)/libsimcudart.a: $(SIM_RUNTIME_OBJECTS)
 	@rm -f $@
 	$(AR) rcs $@ $(SIM_RUNTIME_OBJECTS)
 
--include $(SIM_RUNTIME_OBJECTS:.o=.d) $(SIM_OUT)/nvml.d $(SIM_DRIVER_OBJECTS:.o=.d)
+-include $(SIM_RUNTIME_OBJECTS:.o=.d) $(SIM_OUT)/nvml.d $(SIM_OUT)/trace_points.d \
+    $(SIM_PLAIN_OBJECTS:.o=.d)

@@ -49,9 +49,9 @@ static const struct ct_string *find_fact(const struct ct_string *strings,
     return NULL;
 }
 
-// Prefixes of the counters of symbol look-ups. There are hundreds of these; the text has only their
-// number.
-static const char *const look_ups[] = {"unwrapped.", "way.resolved."};
+// Prefixes of the counters of symbol look-ups and of calls that hooks and CUPTI agree on. There are
+// hundreds of these; the text has only their number.
+static const char *const look_ups[] = {"unwrapped.", "way.resolved.", "audit.both."};
 
 // Returns the prefix that a key begins with, or NULL.
 static const char *find_prefix(const struct ct_string *key) {
