@@ -6,6 +6,7 @@
 # say; everything else is linked in. (dpkg-shlibdeps would ask for the version in which glibc moved libpthread's functions.)
 set -eu
 
+# shellcheck disable=SC2153 # of the environment
 case $ARCH in
 x86_64) arch=amd64 ;;
 aarch64) arch=arm64 ;;
