@@ -111,6 +111,8 @@ CMOCKA_LIBS := -lcmocka
 # that live in libdl and libpthread before glibc 2.34 are looked up when they are called (preload/base/glibc_late.c), since
 # those two in NEEDED would make each start dearer than all else together.
 GLIBC_MAX := 28
+PRELOAD_OWN := dlsym dlvsym dlopen dladdr dladdr1 pthread_create pthread_attr_setstacksize pthread_sigmask
+glibc_file = $(shell $(CC) -print-file-name=$(1))
 GENERATED := $(BUILD)/generated
 PRELOAD_ARCHIVES := $(GENERATED)/libunwind.a $(GENERATED)/libzstd.a
 PRELOAD_CFLAGS = -fPIC -fvisibility=hidden $(if $(SAN)$(COVERAGE),,-include $(GENERATED)/glibc_symvers.h)
@@ -145,8 +147,10 @@ $(BUILD)/dependencies.mk: scripts/build-libunwind.sh scripts/libunwind.sha256 $(
 	@scripts/build-libunwind.sh $(DEPS_DIR) $(CROSS)
 	@$(if $(CROSS),scripts/fetch-cross-libraries.sh $(CROSS) $(DEPS_DIR))
 	@scripts/probe-demangler.sh '$(CC)' '$(LIBIBERTY)' >$(GENERATED)/demangler.h
-	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) redefine >$(GENERATED)/redefine
-	@scripts/glibc-symvers.sh $$($(CC) -print-file-name=libc.so.6) $(GLIBC_MAX) header >$(GENERATED)/symvers.new
+	@scripts/glibc-symvers.sh $(GLIBC_MAX) redefine '$(PRELOAD_OWN)' $(call glibc_file,libc.so.6) >$(GENERATED)/redefine
+	@scripts/glibc-symvers.sh $(GLIBC_MAX) header '$(PRELOAD_OWN)' $(call glibc_file,libc.so.6) >$(GENERATED)/symvers.new
+	@scripts/glibc-symvers.sh $(GLIBC_MAX) redefine '' $(call glibc_file,libc.so.6) $(call glibc_file,libm.so.6) | \
+	    sed 's/^__libc_start_main /__real_&/' >$(GENERATED)/redefine_tools
 	@cmp -s $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h || \
 	    cp $(GENERATED)/symvers.new $(GENERATED)/glibc_symvers.h
 	@echo '# dependencies are ready' >$@ # (older than the archives, which others make from)
@@ -164,7 +168,7 @@ $(BUILD)/preload/base/glibc_compat.o: preload/base/glibc_compat.c
 
 # ---------------------------------------------------------------- the folders' own rules
 # (the simulated driver first: others link its objects)
-include $(wildcard preload/module.mk tools/module.mk tests/sim/module.mk)
+include $(wildcard preload/module.mk tools/module.mk scripts/package/module.mk tests/sim/module.mk)
 include $(filter-out tests/sim/module.mk,$(wildcard tests/*/module.mk tests/*/*/module.mk))
 
 all: $(BUILD)/libcutrace.so $(BUILD)/cutrace $(BUILD)/cutrace-report manual

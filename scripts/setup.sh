@@ -37,6 +37,8 @@ libxxhash-dev         has_header xxhash.h
 libdw-dev             has_header elfutils/libdwfl.h
 libiberty-dev         has_header libiberty/demangle.h && has_archive libiberty.a
 libsqlite3-dev        has_header sqlite3.h && has_archive libsqlite3.a
+liblzma-dev           has_archive liblzma.a
+libbz2-dev            has_archive libbz2.a
 zlib1g-dev            has_header zlib.h && has_archive libz.a
 dwz                   command -v dwz
 libcmocka-dev         has_header_after "stdarg.h stddef.h setjmp.h stdint.h" cmocka.h
@@ -67,6 +69,7 @@ clang-format          command -v clang-format
 clang-tidy            command -v clang-tidy
 shellcheck            command -v shellcheck
 mandoc                command -v mandoc
+lintian               command -v lintian
 zsh                   command -v zsh
 nodejs                command -v node
 npm                   command -v npm
@@ -131,6 +134,8 @@ setup: this is not Debian or Ubuntu; please install by hand what stands above (D
   xxhash (header), cmocka       for the library's tables and for the unit tests
   elfutils (headers of libdw), libiberty (header and libiberty.a; part of binutils)
                                 for source lines and demangled names; without them cutrace-report does without
+  liblzma, bzip2, libdw (liblzma.a, libbz2.a, libdw.a, libelf.a)
+                                for `make wheel`, `make deb` and `make tarball`
   SQLite, zlib (headers, libsqlite3.a, libz.a)
                                 for two formats of `cutrace-report export`; without them it does without
   zstd, bats, python3, g++      for the tests

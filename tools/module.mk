@@ -2,7 +2,7 @@
 # The two programs: cutrace (the launcher) and cutrace-report. They need nothing but the C library.
 
 # All of the report but its main: unit tests and fuzzers link these.
-REPORT_SRCS := $(wildcard tools/base/*.c tools/report/*/*.c)
+REPORT_SRCS := $(filter-out tools/base/glibc_start.c,$(wildcard tools/base/*.c tools/report/*/*.c))
 # The page's style and script are a C source that is made from the committed bundle (page/web/README.md).
 REPORT_OBJS := $(REPORT_SRCS:%.c=$(BUILD)/%.o) $(BUILD)/tools/report/page/page_bundle.o
 
@@ -15,10 +15,27 @@ DEMANGLER := cplus_demangle_v3_callback cplus_demangle_v3_components cplus_deman
 LIBSQLITE := $(filter /%,$(shell $(CC) -print-file-name=libsqlite3.a))
 LIBZ := $(filter /%,$(shell $(CC) -print-file-name=libz.a))
 REPORT_CFLAGS := $(if $(LIBSQLITE),-DCT_HAS_SQLITE) $(if $(LIBZ),-DCT_HAS_ZLIB)
+REPORT_ARCHIVES = $(if $(LIBIBERTY),$(DEMANGLER:%=-Wl$(comma)-u$(comma)%) $(LIBIBERTY)) $(LIBSQLITE) $(LIBZ) $(ZSTD_LIBS)
 # (libdl: for glibc before 2.34)
-REPORT_LIBS = $(if $(LIBIBERTY),$(DEMANGLER:%=-Wl$(comma)-u$(comma)%) $(LIBIBERTY)) $(LIBSQLITE) $(LIBZ) $(ZSTD_LIBS) \
-    $(if $(LIBSQLITE),-lm) -ldl
+REPORT_LIBS = $(REPORT_ARCHIVES) $(if $(LIBSQLITE),-lm) -ldl
 TOOLS_LDFLAGS := -static-libgcc -Wl,--gc-sections -Wl,--as-needed
+
+# The programs run with glibc 2.28, too, whichever they are built with. A program and its archives are first linked to one
+# object, in which functions are then asked for by their old versions. Those that glibc kept in libpthread and libdl before
+# 2.34 come from there: these files are named as needed, and are all but empty since.
+#   $(call link_tool,OBJECTS AND ARCHIVES,LIBRARIES)   links the rule's target
+TOOLS_START := $(BUILD)/tools/base/glibc_start.o $(BUILD)/preload/base/glibc_compat.o
+OLD_LIBRARIES = -Wl,--push-state,--no-as-needed $(call glibc_file,libpthread.so.0) $(call glibc_file,libdl.so.2) -Wl,--pop-state
+define link_old_tool
+	$(CC) -r -nostdlib $(CFLAGS) $(1) $(TOOLS_START) -o $@.o
+	$(OBJCOPY) --redefine-syms=$(GENERATED)/redefine_tools $@.o
+	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) -Wl,--wrap=__libc_start_main $@.o $(OLD_LIBRARIES) $(2) -o $@
+	@rm $@.o
+endef
+define link_new_tool
+	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $(1) $(2) -o $@
+endef
+link_tool = $(if $(SAN)$(COVERAGE),$(link_new_tool),$(link_old_tool))
 
 $(BUILD)/tools/%.o: tools/%.c
 	@mkdir -p $(@D)
@@ -36,12 +53,24 @@ $(BUILD)/tools/report/page/page_bundle.o: $(GENERATED)/page_bundle.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -Itools/report -c $< -o $@
 
-$(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS)
-	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ $(REPORT_LIBS) -o $@
+$(BUILD)/cutrace-report: $(BUILD)/tools/report/main.o $(REPORT_OBJS) $(TOOLS_START)
+	$(call link_tool,$(BUILD)/tools/report/main.o $(REPORT_OBJS) $(REPORT_ARCHIVES),$(if $(LIBSQLITE),-lm) -ldl)
+
+# The report of the packages (scripts/package): libdw is not loaded, but linked in.
+# (The others unpack what libdw's own search of files would find.)
+LIBDW := $(foreach library,dw elf lzma bz2,$(shell $(CC) -print-file-name=lib$(library).a))
+$(BUILD)/tools/report/symbols/libdw_linked.o: tools/report/symbols/libdw.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -D_GNU_SOURCE -DCT_LIBDW_LINKED $(DEPFLAGS) -Itools -Itools/report -c $< -o $@
+PACKAGED_REPORT_OBJS := $(filter-out %/libdw.o,$(REPORT_OBJS)) $(BUILD)/tools/report/symbols/libdw_linked.o
+$(BUILD)/package/cutrace-report: $(BUILD)/tools/report/main.o $(PACKAGED_REPORT_OBJS) $(TOOLS_START)
+	@mkdir -p $(@D)
+	@$(if $(filter-out /%,$(LIBDW)),echo 'not installed: $(filter-out /%,$(LIBDW)); sh scripts/setup.sh installs it' >&2; exit 1)
+	$(call link_tool,$(BUILD)/tools/report/main.o $(PACKAGED_REPORT_OBJS) $(LIBDW) $(REPORT_ARCHIVES),-lm -ldl)
 
 RUN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/run/*.c)) $(patsubst %,$(BUILD)/tools/base/%.o,human nearest parse journal_probe process_alive json json_find utf8)
-$(BUILD)/cutrace: $(RUN_OBJS)
-	$(CC) $(LDFLAGS_ALL) $(TOOLS_LDFLAGS) $^ -ldl -o $@
+$(BUILD)/cutrace: $(RUN_OBJS) $(TOOLS_START)
+	$(call link_tool,$(RUN_OBJS),-ldl)
 
 # Manual pages and completion: made from the tables of commands and options by a program of the tree.
 MANUAL_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/manual/*.c)) $(BUILD)/tools/report/views/argument_table.o $(BUILD)/tools/base/nearest.o

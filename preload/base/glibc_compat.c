@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// C library functions that exist only in a version newer than GLIBC_2.28, for this library and the
-// static archives in it, and hidden from the host. All other functions are linked in an old
-// version: scripts/glibc-symvers.sh.
+// C library functions that exist only in a version newer than GLIBC_2.28, for this library, the
+// programs of tools/ and the static archives in them, and hidden from the host. All other functions
+// are linked in an old version: scripts/glibc-symvers.sh.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,6 +38,24 @@ CT_HIDDEN int fstat(int fd, struct stat *out) {
 
 CT_HIDDEN int fstatat(int dir, const char *restrict path, struct stat *restrict out, int flags) {
     return __fxstatat(CT_STAT_VERSION, dir, path, out, flags);
+}
+
+// The names with 64 are those of the static archives: the same structure, on machines of 64 bits.
+CT_HIDDEN int stat64(const char *restrict path, struct stat64 *restrict out) {
+    return __xstat(CT_STAT_VERSION, path, (struct stat *)out);
+}
+
+CT_HIDDEN int lstat64(const char *restrict path, struct stat64 *restrict out) {
+    return __lxstat(CT_STAT_VERSION, path, (struct stat *)out);
+}
+
+CT_HIDDEN int fstat64(int fd, struct stat64 *out) {
+    return __fxstat(CT_STAT_VERSION, fd, (struct stat *)out);
+}
+
+CT_HIDDEN int fstatat64(int dir, const char *restrict path, struct stat64 *restrict out,
+                        int flags) {
+    return __fxstatat(CT_STAT_VERSION, dir, path, (struct stat *)out, flags);
 }
 
 CT_HIDDEN pid_t gettid(void) {

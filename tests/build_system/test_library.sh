@@ -35,7 +35,7 @@ newer_than() { # FILE MAX
     }'
 }
 
-echo "1..14"
+echo "1..16"
 file_kind=$(readelf -W -h "$library" 2>&1 | sed -n 's/^ *Type: *//p')
 check "libcutrace.so is a shared library" "$([[ $file_kind == DYN* ]] || echo "$library: ${file_kind:-not an ELF file}")"
 [[ $file_kind == DYN* ]] || exit 1
@@ -66,4 +66,9 @@ check "no text relocations, no run path" "$(readelf -W -d "$library" | grep -E '
 check "no writable and executable segment" "$(readelf -W -l "$library" | awk '$1 == "LOAD" && / RWE / { print }')"
 for tool in cutrace cutrace-report; do
     check "$tool needs only the C library's files" "$(needed "$build/$tool" 2>&1 | grep -Ev "$libc_file")"
+    check "$tool needs no symbol newer than GLIBC_2.28, and libpthread and libdl where glibc before 2.34 has its functions" \
+        "$(newer_than "$build/$tool" 28
+            for file in libpthread.so.0 libdl.so.2; do
+                needed "$build/$tool" | grep -qxF "$file" || echo "$file is not named as needed"
+            done)"
 done

@@ -1,8 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads libdw with dlopen.
+// Loads libdw with dlopen, or has it linked in (CT_LIBDW_LINKED: the packages' cutrace-report).
 #include "symbols/libdw.h"
 
-#ifdef CT_HAVE_LIBDW
+#if defined CT_HAVE_LIBDW && defined CT_LIBDW_LINKED
+
+const struct ct_libdw *ct_libdw(void) {
+    static const struct ct_libdw functions = {
+#define X(name) .name = (name),
+        CT_LIBDW_FUNCTIONS(X)
+#undef X
+    };
+    static int is_ready; // libelf asks for its version once
+    if (!is_ready)
+        is_ready = elf_version(EV_CURRENT) == EV_NONE ? -1 : 1;
+    return is_ready > 0 ? &functions : NULL;
+}
+
+const char *ct_libdw_missing(void) {
+    return ct_libdw() ? NULL : "the libdw in this cutrace-report is too old";
+}
+
+#elif defined CT_HAVE_LIBDW
 #include <dlfcn.h>
 #include <string.h>
 

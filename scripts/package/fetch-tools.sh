@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Fetches what checks the packages, as tests/build_system/test_packages.py uses it; nothing is installed outside of the folder.
+#
+# Usage: fetch-tools.sh DEPS    result, each where it can be had (else DEPS/package-tools/NAME.skipped has the reason):
+#   DEPS/package-tools/python      auditwheel and twine, from PyPI (tools.txt)
+#   DEPS/package-tools/old-glibc   the C library of an older release (2.31), with its loader
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "${1:?folder}/package-tools"
+target=$(cd "$1/package-tools" && pwd)
+pins=$(sha256sum "$here/tools.txt" "$here/fetch-tools.sh" | sha256sum)
+
+exec 9>"$target.lock"
+flock 9 # two suites may ask at the same time
+[ "$(cat "$target/pins" 2>/dev/null)" = "$pins" ] || rm -rf "${target:?}"/*
+
+fetch() { # NAME: runs fetch_NAME in a new folder, which gets its name when it is complete
+    [ -e "$target/$1" ] && return
+    rm -rf "${target:?}/$1.new" "$target/$1.skipped"
+    mkdir "$target/$1.new"
+    if (cd "$target/$1.new" && "fetch_$2") >"$target/$1.log" 2>&1 9>&-; then
+        mv "$target/$1.new" "$target/$1"
+    else
+        grep -m 1 -iE 'error|not found' "$target/$1.log" >"$target/$1.skipped" || tail -n 1 "$target/$1.log" >"$target/$1.skipped"
+        rm -rf "${target:?}/$1.new"
+    fi
+}
+
+fetch_python() {
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes --target . \
+        --requirement "$here/tools.txt"
+}
+fetch_old_glibc() { # (checked by apt's signatures)
+    # shellcheck disable=SC1091
+    . /etc/os-release
+    case $ID in
+    debian) suite=bullseye ;;
+    ubuntu) suite=focal ;;
+    *) echo "neither Debian nor Ubuntu: not found" && return 1 ;;
+    esac
+    "$here/../apt-private.sh" "$PWD/apt" --suite "$suite" update &&
+        "$here/../apt-private.sh" "$PWD/apt" --suite "$suite" download "libc6/$suite" &&
+        dpkg-deb -x libc6_*.deb all && mv all/lib/*-linux-gnu/* . && rm -rf apt all libc6_*.deb
+}
+fetch python python
+fetch old-glibc old_glibc
+echo "$pins" >"$target/pins"
