@@ -5,7 +5,8 @@
 # libunwind-VERSION.patch beside this script mends what the distributions' versions lack.
 #
 # Usage: build-libunwind.sh DEPS [CROSS]     result: DEPS/libunwind-TRIPLET/{include,lib/libunwind.a}
-# Elsewhere than on the pinned distributions: LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz
+# Where the archive has no source of the pinned version, libunwind's own release is built, from Debian's archive or from
+# LIBUNWIND_TARBALL=/path/libunwind-1.6.2.tar.gz
 set -eu
 
 deps=$1
@@ -65,20 +66,33 @@ unpack_package() {
             break
         fi
     done
-    for file in $files; do verify "$file" "$file"; done
-    dpkg-source -q --no-check -x "libunwind_$version.dsc" tree
+    for file in $files; do verify "$file" "$file" || return 1; done
+    dpkg-source -q --no-check -x "libunwind_$version.dsc" tree || return 1
     version=${version%%-*}
 }
 
-if [ -n "${LIBUNWIND_TARBALL:-}" ]; then
+use_release() { # TARBALL: libunwind's release archive, which is the one in Debian 12
     distribution=debian-12
     version=1.6.2
-    cp "$LIBUNWIND_TARBALL" libunwind.tar.gz
-    verify libunwind_1.6.2.orig.tar.gz libunwind.tar.gz
+    verify libunwind_1.6.2.orig.tar.gz "$1" || return 1
     mkdir tree
-    tar -xzf libunwind.tar.gz -C tree --strip-components=1
-else
-    unpack_package
+    tar -xzf "$1" -C tree --strip-components=1
+}
+
+# For mirrors that have no sources, or no longer this version's.
+fetch_release() {
+    echo "build-libunwind: taking libunwind 1.6.2's release archive from deb.debian.org instead" >&2
+    python3 -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
+        http://deb.debian.org/debian/pool/main/libu/libunwind/libunwind_1.6.2.orig.tar.gz libunwind.tar.gz 2>fetch.log ||
+        { tail -n 1 fetch.log >&2; return 1; }
+}
+
+if [ -n "${LIBUNWIND_TARBALL:-}" ]; then
+    cp "$LIBUNWIND_TARBALL" libunwind.tar.gz
+    use_release libunwind.tar.gz
+elif ! unpack_package; then
+    rm -rf tree
+    fetch_release && use_release libunwind.tar.gz || exit 1
 fi
 
 if ! patch -d tree -p1 <"$scripts/libunwind-$version.patch" >patch.log 2>&1; then

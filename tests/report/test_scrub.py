@@ -5,6 +5,7 @@
 The traces are real ones whose paths were moved into a person's home (lib/whole_trace.py). What is left is looked for in
 the decompressed bytes by this test itself.
 """
+import hashlib
 import json
 import os
 import re
@@ -143,18 +144,42 @@ def public():
     to, _, _ = scrub(path, "--level=strict")
     bytes_ = raw(to)
     check(b"serve.py" not in bytes_ and b"default_unquantized_gemm" in bytes_ and b"gpu_worker.py" in bytes_, "strict")
-    check(re.search(rb"file-[0-9a-f]{8}\.py", bytes_), "a pseudonym")
+    check(re.search(rb"file-[0-9a-f]{16}\.py", bytes_), "a pseudonym")
 
 
 @case("pseudonyms are stable: the same in all traces with one salt, the same bytes each time, others with another salt")
 def stable():
     a, b = source("profile-run"), source("sleep-1")
-    one, two = (set(re.findall(rb"dir-[0-9a-f]{8}", raw(scrub(p, "--salt=x")[0]))) for p in (a, b))
+    one, two = (set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(p, "--salt=x")[0]))) for p in (a, b))
     check(one and one & two, "shared folders have one name")
-    other = set(re.findall(rb"dir-[0-9a-f]{8}", raw(scrub(a, "--salt=y")[0])))
+    other = set(re.findall(rb"dir-[0-9a-f]{16}", raw(scrub(a, "--salt=y")[0])))
     check(not one & other, "another salt")
     first = raw(scrub(a)[0])
     equal(first, raw(scrub(a)[0]), "the same bytes")
+
+
+def alike(salt):
+    """Two names whose SHA-256 over that of the salt have 32 bits in common: found among so many that there are some."""
+    digest, found = hashlib.sha256(salt.encode()).digest(), {}
+    for i in range(1 << 20):
+        name = f"rocket{i}"
+        first = hashlib.sha256(digest + name.encode()).digest()[:4]
+        if first in found:
+            return found[first], name
+        found[first] = name
+    raise AssertionError("no two of a million names")
+
+
+@case("no two names become one: folders whose digests have 32 bits in common stay two")
+def no_collision():
+    one, two = alike("x")
+    whole = whole_trace.Whole(os.path.join(VLLM, "profile-run", "trace.zst"))
+    whole.stacks = [(("python", "f", f"/home/alice.meier/{(one, two)[i % 2]}/train.py", 1),) for i in range(len(whole.stacks))]
+    path = os.path.join(FOLDER, "alike.zst")
+    with open(path, "wb") as f:
+        f.write(b"".join(whole_trace.write(whole)))
+    found = set(re.findall(rb"~/dir-([0-9a-f]+)/train.py", raw(scrub(path, "--salt=x")[0])))
+    equal((len(found), len({name[:8] for name in found})), (2, 1), (one, two))
 
 
 @case("--dry-run counts and writes nothing; a copy says what it replaced")

@@ -3,6 +3,7 @@
 #include "base/human.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -266,4 +267,13 @@ struct ct_human_text ct_human_count(uint64_t n) {
     }
     s.text[at] = 0;
     return s;
+}
+
+struct ct_human_text ct_human_format(const char *format, ...) {
+    struct ct_human_text t;
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(t.text, sizeof t.text, format, list);
+    va_end(list);
+    return t;
 }

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,19 +35,9 @@ struct target {
     uint32_t pid;               // as this program sees it
 };
 
-__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
-    va_list args;
-    fputs("cutrace: ctl: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return code;
-}
-
 static int fail_with_errno(const char *path) {
     const int code = errno == EACCES || errno == EPERM ? NOT_ALLOWED : NOT_THERE;
-    return fail(code, "%s: %s", path, strerror(errno));
+    return ct_words_fail(code, "ctl: %s: %s", path, strerror(errno));
 }
 
 // ---- finding the journal ---------------------------------------------------------------------------
@@ -104,7 +93,8 @@ static int find_by_pid(struct target *t, unsigned long pid) {
     (void)snprintf(maps, sizeof maps, "/proc/%lu/maps", pid);
     FILE *f = fopen(maps, "re");
     if (!f)
-        return errno == ENOENT ? fail(NOT_THERE, "no process %lu", pid) : fail_with_errno(maps);
+        return errno == ENOENT ? ct_words_fail(NOT_THERE, "ctl: no process %lu", pid)
+                               : fail_with_errno(maps);
     int found = 0;
     while (!found && getline(&line, &size, f) > 0)
         if ((path = parse_maps_line(line, range, sizeof range))) {
@@ -118,13 +108,16 @@ static int find_by_pid(struct target *t, unsigned long pid) {
     if (found)
         return DONE;
     if (unreadable)
-        return fail(NOT_ALLOWED, "%s: cannot be read; is it another user's process?", maps);
+        return ct_words_fail(NOT_ALLOWED, "ctl: %s: cannot be read; is it another user's process?",
+                             maps);
     if (*seen)
-        return fail(NOT_ALLOWED, "process %lu: cannot open its journal %s", pid, seen);
-    return fail(NOT_THERE,
-                "process %lu has no journal: it is not traced, has not used CUDA yet, or no file "
-                "could be created for it",
-                pid);
+        return ct_words_fail(NOT_ALLOWED, "ctl: process %lu: cannot open its journal %s", pid,
+                             seen);
+    return ct_words_fail(
+        NOT_THERE,
+        "ctl: process %lu has no journal: it is not traced, has not used CUDA yet, or no file "
+        "could be created for it",
+        pid);
 }
 
 static int find_journal(struct target *t, const char *what) {
@@ -135,16 +128,16 @@ static int find_journal(struct target *t, const char *what) {
     char beside[sizeof t->path], target[sizeof t->path];
     if (snprintf(beside, sizeof beside, "%s%s", what, is_suffixed ? "" : CT_JOURNAL_SUFFIX) >=
         (int)sizeof beside)
-        return fail(USAGE, "the path is too long");
+        return ct_words_fail(USAGE, "ctl: the path is too long");
     const char *path = ct_journal_probe_path(beside, target, sizeof target);
     if (path != beside && access(path, F_OK))
-        return fail(
+        return ct_words_fail(
             NOT_THERE,
-            "%s links to %s, which does not exist; if the process is in another container, give its "
+            "ctl: %s links to %s, which does not exist; if the process is in another container, give its "
             "pid",
             beside, path);
     if (access(path, F_OK) && access(what, F_OK) == 0)
-        return fail(NOT_THERE, "%s has no journal: its process has ended", what);
+        return ct_words_fail(NOT_THERE, "ctl: %s has no journal: its process has ended", what);
     (void)snprintf(t->path, sizeof t->path, "%s", path);
     return DONE;
 }
@@ -160,20 +153,21 @@ static int map_header(struct target *t, int writable) {
                  0);
     close(fd);
     if (p == MAP_FAILED)
-        return fail(NOT_THERE, "%s: not a journal", t->path);
+        return ct_words_fail(NOT_THERE, "ctl: %s: not a journal", t->path);
     t->journal = p;
     const char *mismatch = ct_journal_probe_mismatch(t->journal);
     if (mismatch)
-        return fail(
+        return ct_words_fail(
             NOT_THERE,
-            "%s: %s (version %u, this program reads version %u); use the cutrace that came with the "
+            "ctl: %s: %s (version %u, this program reads version %u); use the cutrace that came with the "
             "recorder",
             t->path, mismatch, t->journal->version, CT_JOURNAL_VERSION);
     t->pid = t->pid ? t->pid : ct_process_alive_pid(t->journal);
     if (!t->pid)
-        return fail(NOT_THERE,
-                    "%s: process %u has ended; cutrace-report reads its trace, with the journal",
-                    t->path, t->journal->pid);
+        return ct_words_fail(
+            NOT_THERE,
+            "ctl: %s: process %u has ended; cutrace-report reads its trace, with the journal",
+            t->path, t->journal->pid);
     return DONE;
 }
 
@@ -207,9 +201,10 @@ static int flush(struct target *t) {
         if (atomic_load(&j->flushes) != before)
             return DONE;
         if (!ct_process_alive_start_time(t->pid))
-            return fail(NOT_THERE, "process %u has ended", t->pid);
+            return ct_words_fail(NOT_THERE, "ctl: process %u has ended", t->pid);
     }
-    return fail(NO_ANSWER, "process %u has not answered within %u s", t->pid, ANSWER_MS / 1000);
+    return ct_words_fail(NO_ANSWER, "ctl: process %u has not answered within %u s", t->pid,
+                         ANSWER_MS / 1000);
 }
 
 static void print_device(const struct ct_journal_device *d, int ordinal) {
@@ -265,7 +260,7 @@ int ct_ctl_main(int argc, char **argv) {
         return fflush(stdout) ? NOT_ALLOWED : DONE;
     }
     if (argc != 2)
-        return fail(USAGE, "usage: cutrace ctl PID|TRACE on|off|flush|status");
+        return ct_words_fail(USAGE, "ctl: usage: cutrace ctl PID|TRACE on|off|flush|status");
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         if (strcmp(argv[1], requests[i].name) != 0)
             continue;
@@ -278,6 +273,7 @@ int ct_ctl_main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
         ct_nearest_try(&n, requests[i].name);
     if (n.best)
-        return fail(USAGE, "%s: no such request; did you mean `%s`?", argv[1], n.best);
-    return fail(USAGE, "%s: no such request; use on, off, flush or status", argv[1]);
+        return ct_words_fail(USAGE, "ctl: %s: no such request; did you mean `%s`?", argv[1],
+                             n.best);
+    return ct_words_fail(USAGE, "ctl: %s: no such request; use on, off, flush or status", argv[1]);
 }

@@ -2,7 +2,6 @@
 #include "run/run.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +11,6 @@
 #include "run/supervise.h"
 #include "run/trace_list.h"
 #include "run/words.h"
-
-__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
-    va_list args;
-    fputs("cutrace: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return code;
-}
 
 // Returns 0, or the exit code; -1: the help was asked for.
 static int read_words(struct ct_words *w, struct ct_preload *p) {
@@ -39,7 +28,8 @@ static int read_words(struct ct_words *w, struct ct_preload *p) {
         case CT_WORD_HELP:
             return -1;
         case CT_WORD_END:
-            return fail(CT_RUN_OWN_FAILURE, "run: no command given; see cutrace run --help");
+            return ct_words_fail(CT_RUN_OWN_FAILURE,
+                                 "run: no command given; see cutrace run --help");
         default:
             return CT_RUN_OWN_FAILURE;
         }
@@ -53,11 +43,11 @@ static int set_environment(void *cookie) {
 static int fail_start(const struct ct_supervised *s) {
     const char *why = strerror(s->start_errno);
     if (!s->pid || s->pid < 0)
-        return fail(CT_RUN_OWN_FAILURE, "cannot start a process: %s", why);
+        return ct_words_fail(CT_RUN_OWN_FAILURE, "cannot start a process: %s", why);
     if (!s->is_prepared)
-        return fail(CT_RUN_OWN_FAILURE, "cannot set the environment: %s", why);
-    return fail(s->start_errno == ENOENT ? CT_RUN_NOT_FOUND : CT_RUN_NOT_EXECUTABLE, "%s: %s",
-                s->command[0], why);
+        return ct_words_fail(CT_RUN_OWN_FAILURE, "cannot set the environment: %s", why);
+    return ct_words_fail(s->start_errno == ENOENT ? CT_RUN_NOT_FOUND : CT_RUN_NOT_EXECUTABLE,
+                         "%s: %s", s->command[0], why);
 }
 
 // CUTRACE_QUIET as the recorder reads it.
@@ -94,17 +84,18 @@ int ct_run_main(int argc, char **argv) {
     const char *folder = ct_preload_own_folder();
     char *library = ct_preload_find_library();
     if (!folder)
-        return fail(CT_RUN_OWN_FAILURE, "cannot find the folder of this program: %s",
-                    strerror(errno));
+        return ct_words_fail(CT_RUN_OWN_FAILURE, "cannot find the folder of this program: %s",
+                             strerror(errno));
     if (!library)
-        return fail(CT_RUN_OWN_FAILURE,
-                    "libcutrace.so is neither in %s nor in the lib folder beside it; install it "
-                    "there",
-                    folder);
+        return ct_words_fail(
+            CT_RUN_OWN_FAILURE,
+            "libcutrace.so is neither in %s nor in the lib folder beside it; install it "
+            "there",
+            folder);
     if (!ct_preload_can_hold(library))
-        code = fail(CT_RUN_OWN_FAILURE,
-                    "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move the library",
-                    library);
+        code = ct_words_fail(
+            CT_RUN_OWN_FAILURE,
+            "%s: LD_PRELOAD cannot hold a path with a blank or a colon; move the library", library);
     preload.library = library;
     if (!code)
         code = run(argv + words.at, &preload);

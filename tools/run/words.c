@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/words.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/nearest.h"
@@ -188,4 +189,14 @@ void ct_words_print_all_help(FILE *out) {
     print_option(out, 'V', "version", NULL, "the version");
     fputc('\n', out);
     print_environment(out);
+}
+
+int ct_words_fail(int code, const char *format, ...) {
+    va_list args;
+    fputs("cutrace: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return code;
 }

@@ -41,4 +41,7 @@ enum ct_word ct_words_next(struct ct_words *w);
 void ct_words_print_help(FILE *out, enum ct_run_command command);
 void ct_words_print_all_help(FILE *out);
 
+// Says on stderr, behind "cutrace: ", why a command fails, and returns the exit code.
+int ct_words_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

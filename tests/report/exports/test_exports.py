@@ -316,6 +316,47 @@ def perfetto_calls():
                 check(lengths[e["event"]] <= e["duration_ns"], path)
 
 
+def lifetimes_of_perfetto(path):
+    """By the name of the tracks without their numbers: (event, bytes, begin, end, freed) of each slice; and the names."""
+    _, events, tracks = perfetto(path)
+    found, names = collections.defaultdict(list), {}
+    for uuid, track in events.items():
+        title = tracks[uuid].get(2, [b""])[0].decode()
+        kind = re.match(r"(GPU \S+ (?:driver allocations|PyTorch blocks)): ", title)
+        if not kind:
+            continue
+        equal(names.setdefault(kind.group(1), title), title, "the tracks of a list have one name")
+        for (begin, one, name, stack, notes), (end, two, *_) in zip(track[::2], track[1::2], strict=True):
+            equal((one, two), (1, 2))
+            check(name and (not stack or stack), name)
+            found[kind.group(1)].append((notes["event"], notes["bytes"], begin, end, notes["freed"]))
+    return found, names
+
+
+@case("perfetto: the lifetimes of the 500 largest allocations of a device, and of PyTorch's blocks, are those of csv")
+def perfetto_lifetimes():
+    most = 0
+    for path in sources.whole() + sources.broken() + [os.path.join(ROOT, "tests/report/vllm/eager/trace.zst")]:
+        last = int(said("summary", path)["trace"]["t_last_ns"] or 0)
+        want, count = collections.defaultdict(list), collections.Counter()
+        for r in read_csv(path, "allocations"):
+            name = "GPU %s %s" % ("unknown" if r["device"] in (None, "") else r["device"], "PyTorch blocks" if r["kind"] == "block" else "driver allocations")
+            count[name] += 1
+            known = {k: r[k] not in (None, "") for k in ("event", "alloc_ns", "end_ns")}
+            if known["event"] and known["alloc_ns"] and r["end"] != "unknown":
+                begin, end = int(r["alloc_ns"]), int(r["end_ns"]) if known["end_ns"] else last
+                want[name].append((int(r["event"]), int(r["bytes"]), begin, max(begin, end), int(known["end_ns"])))
+        got, names = lifetimes_of_perfetto(path)
+        for name, rows in want.items():
+            rows.sort(key=lambda r: (-r[1], r[0]))
+            equal(sorted(got[name]), sorted(rows[:500]), (path, name))
+            said_of = f"the {len(rows[:500])} largest of {count[name]}" if count[name] > len(rows[:500]) else f"all {len(rows)}"
+            equal(names[name], f"{name}: {said_of}")
+            most = max(most, len(rows))
+        equal(set(got), set(want), path)
+    check(most > 1000, most)
+
+
 @case("sqlite: the tables are those of csv, its integrity holds, and it says what it is")
 def database():
     for path in sources.whole() + sources.broken():

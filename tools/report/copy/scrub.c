@@ -4,6 +4,7 @@
 #include "copy/scrub.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
 #include <unistd.h>
@@ -119,8 +120,8 @@ static void put(struct ct_buffer *to, const char *text) {
 static void put_pseudonym(struct ct_scrub *s, struct ct_buffer *to, enum ct_scrub_class class,
                           struct ct_string name) {
     char text[40];
-    (void)snprintf(text, sizeof text, "%s-%08x", prefixes[class],
-                   (unsigned)(digest(s, name) >> 32));
+    // (in 32 bits, two of the 100,000 names of a large trace are likely to be one)
+    (void)snprintf(text, sizeof text, "%s-%016" PRIx64, prefixes[class], digest(s, name));
     count(s, class, name);
     put(to, text);
 }

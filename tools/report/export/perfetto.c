@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace for Perfetto: TrackEvent packets of one sequence, with interned names and call stacks.
-// Counters of each device, a slice for each call that was timed (else an instant), failed requests,
-// and the phases of the run. The messages are those of perfetto/trace/perfetto_trace.proto.
+// Counters of each device, a slice for each call that was timed (else an instant), the lifetimes of
+// the largest allocations, failed requests, and the phases of the run. The messages are those of perfetto/trace/perfetto_trace.proto.
 #include <inttypes.h>
 
 #include "analyze/phase_follow.h"
 #include "export/frame_table.h"
+#include "export/lifetimes.h"
 #include "export/protobuf.h"
 #include "export/tables.h"
 
@@ -72,6 +73,8 @@ enum { SEQUENCE = 1 };
 // Numbers of tracks. Those of counters and threads follow each other.
 enum { OF_PROCESS = 1, OF_PHASES = 2, OF_FAILURES = 3, OF_COUNTERS = 1000, OF_THREADS = 100000 };
 #define OF_RANGES (UINT64_C(1) << 40) // behind all numbers of threads
+#define OF_LIFETIMES (UINT64_C(1) << 48) // those of a list follow each other
+enum lifetime_kind { OF_DRIVER, OF_PYTORCH, LIFETIME_KINDS };
 enum counter { LIVE, USED, TOTAL, ALLOCATED, RESERVED, COUNTERS };
 
 struct perfetto {
@@ -87,6 +90,7 @@ struct perfetto {
     uint64_t pid, packets;
     uint64_t counted[CT_DEVICES][COUNTERS]; // last value + 1
     const char *phase;                      // that has begun, or NULL
+    struct ct_lifetimes lifetimes[CT_DEVICES][LIFETIME_KINDS];
 };
 
 // ---- packets ------------------------------------------------------------------------------------
@@ -408,6 +412,81 @@ static int is_range(const struct ct_cell *row) {
            (strcmp(op->text, "range-push") == 0 || strcmp(op->text, "range-pop") == 0);
 }
 
+// ---- lifetimes ----------------------------------------------------------------------------------
+
+static void note_lifetime(struct perfetto *p, const struct ct_cell *row) {
+    const struct ct_cell *device = CT_CELL(row, allocations, device),
+                         *event = CT_CELL(row, allocations, event),
+                         *begin = CT_CELL(row, allocations, alloc_ns),
+                         *end = CT_CELL(row, allocations, end_ns),
+                         *bytes = CT_CELL(row, allocations, bytes),
+                         *stack = CT_CELL(row, allocations, stack_id),
+                         *site = CT_CELL(row, allocations, site);
+    const int d = device->known ? (int)device->number : CT_MAX_DEVICES;
+    const int is_block = strcmp(CT_CELL(row, allocations, kind)->text, "block") == 0;
+    struct ct_lifetimes *to = &p->lifetimes[d][is_block ? OF_PYTORCH : OF_DRIVER];
+    // A sum of several has no lifetime, and one that ended in a gap none that is known.
+    if (!event->known || !begin->known || !bytes->known ||
+        strcmp(CT_CELL(row, allocations, end)->text, "unknown") == 0) {
+        to->all++;
+        return;
+    }
+    const uint64_t last_ns =
+        p->x->to_ns < p->x->trace->t_last_ns ? p->x->to_ns : p->x->trace->t_last_ns;
+    const struct ct_lifetime a = {.bytes = bytes->number,
+                                  .event = event->number,
+                                  .from_ns = begin->number,
+                                  .to_ns = end->known                ? end->number
+                                           : begin->number < last_ns ? last_ns
+                                                                     : begin->number,
+                                  .stack = stack->known ? stack->number : 0,
+                                  .is_freed = end->known};
+    ct_lifetimes_add(to, &a, site->known ? site->text : "allocation");
+}
+
+// The tracks of a list have one name, by which viewers put them together.
+static void write_lanes(struct perfetto *p, int device, enum lifetime_kind kind, uint64_t first,
+                        unsigned lanes) {
+    const struct ct_lifetimes *l = &p->lifetimes[device][kind];
+    static const char *const titles[] = {"driver allocations", "PyTorch blocks"};
+    char gpu[40], name[160];
+    ct_export_device_title(device, gpu, sizeof gpu);
+    if (l->all > l->count)
+        (void)snprintf(name, sizeof name, "%s %s: the %zu largest of %" PRIu64, gpu, titles[kind],
+                       l->count, l->all);
+    else
+        (void)snprintf(name, sizeof name, "%s %s: all %zu", gpu, titles[kind], l->count);
+    for (unsigned i = 0; i < lanes; i++) {
+        begin_track(p, first + i, name, OF_PROCESS);
+        end_track(p);
+    }
+}
+
+static void put_number(struct perfetto *p, const char *name, uint64_t number) {
+    const struct ct_cell cell = {.known = 1, .number = number};
+    annotate(p, name, &cell, ANNOTATION_UINT);
+}
+
+static void write_lifetimes(struct perfetto *p, int device, enum lifetime_kind kind) {
+    struct ct_lifetimes *l = &p->lifetimes[device][kind];
+    const uint64_t first = OF_LIFETIMES + ((uint64_t)device * LIFETIME_KINDS + kind) * CT_LIFETIMES;
+    write_lanes(p, device, kind, first, ct_lifetimes_arrange(l));
+    for (size_t i = 0; i < l->count; i++) {
+        const struct ct_lifetime *a = &l->list[i];
+        begin_event(p, SLICE_BEGIN, first + a->lane);
+        put_name(p, a->site);
+        put_number(p, "event", a->event);
+        put_number(p, "bytes", a->bytes);
+        put_number(p, "freed", (uint64_t)a->is_freed);
+        if (a->stack)
+            put_stack(p, (uint32_t)a->stack);
+        end_event(p, a->from_ns);
+        begin_event(p, SLICE_END, first + a->lane);
+        end_event(p, a->to_ns);
+    }
+    ct_lifetimes_free(l);
+}
+
 // ---- rows ---------------------------------------------------------------------------------------
 
 static void write_failed(struct perfetto *p, const struct ct_cell *row) {
@@ -433,6 +512,8 @@ static void write_row(void *user, enum ct_export_table table, const struct ct_ce
         write_memory(p, row);
     } else if (table == CT_TABLE_failed) {
         write_failed(p, row);
+    } else if (table == CT_TABLE_allocations) {
+        note_lifetime(p, row);
     } else {
         const struct ct_cell *op = CT_CELL(row, events, op);
         const struct ct_cell *phase = CT_CELL(row, events, phase);
@@ -457,8 +538,12 @@ int ct_export_write_perfetto(struct ct_export *x, struct ct_error *error) {
     write_clocks(p, x->trace->t_first_ns);
     write_process(p);
     ct_tables_write(x, 1U << CT_TABLE_failed, write_row, p);
-    ct_tables_write(x, 1U << CT_TABLE_events | 1U << CT_TABLE_memory, write_row, p);
+    ct_tables_write(x, 1U << CT_TABLE_events | 1U << CT_TABLE_memory | 1U << CT_TABLE_allocations,
+                    write_row, p);
     write_phase(p, NULL, x->trace->t_last_ns);
+    for (int d = 0; d < CT_DEVICES; d++)
+        for (int kind = 0; kind < LIFETIME_KINDS; kind++)
+            write_lifetimes(p, d, (enum lifetime_kind)kind);
     x->entries = p->packets;
     ct_frame_table_free(&p->table);
     ct_map_free(&p->stacks);

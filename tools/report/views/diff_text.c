@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a diff: what was compared, what else differs, then tables whose rows add up.
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -12,26 +11,15 @@
 
 enum { USUAL_ROWS = 20, MOST_FILES = 3, MOST_FACTS = 20, VALUE = 120, LABEL = 1700 };
 
-static struct ct_human_text format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static struct ct_human_text format(const char *format, ...) {
-    struct ct_human_text t;
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(t.text, sizeof t.text, format, list);
-    va_end(list);
-    return t;
-}
-
 // "+2.00 GiB", "-1 block", "0".
 static struct ct_human_text format_change(const struct ct_view *v, const uint64_t value[CT_SIDES],
                                           int is_count) {
     const int is_less = value[1] < value[0];
     const uint64_t by = is_less ? value[0] - value[1] : value[1] - value[0];
     if (!by)
-        return format("0");
-    return format("%c%.38s", is_less ? '-' : '+',
-                  is_count ? ct_human_count(by).text : ct_label_size(v, by).text);
+        return ct_human_format("0");
+    return ct_human_format("%c%.38s", is_less ? '-' : '+',
+                           is_count ? ct_human_count(by).text : ct_label_size(v, by).text);
 }
 
 // ---- what is compared ---------------------------------------------------------------------------
@@ -233,15 +221,15 @@ static const struct ct_table_column site_columns[] = {
 
 static struct ct_human_text format_rate(const struct ct_view *v, int known, uint64_t rate) {
     if (!known)
-        return format("-");
-    return rate ? format("+%.38s", ct_label_size(v, rate).text) : format("0");
+        return ct_human_format("-");
+    return rate ? ct_human_format("+%.38s", ct_label_size(v, rate).text) : ct_human_format("0");
 }
 
 static struct ct_human_text format_age(const struct ct_diff_device *d, uint64_t oldest, int side) {
     const uint64_t now = d->side[side].moment.t_ns;
     if (!oldest || oldest > now)
-        return format("-");
-    return now > oldest ? ct_human_seconds(now - oldest) : format("0 s");
+        return ct_human_format("-");
+    return now > oldest ? ct_human_seconds(now - oldest) : ct_human_format("0 s");
 }
 
 static const char *label_of(const struct ct_diff_device *d, const struct ct_site_row *r, int side) {

@@ -3,8 +3,6 @@
 // PyTorch's that grows without need; and untracked memory that grows.
 #include "views/leaks.h"
 
-#include <stdarg.h>
-
 #include "views/document.h"
 #include "views/label.h"
 #include "views/resumed.h"
@@ -36,26 +34,15 @@ static const struct ct_table_column columns[] = {
     {"call site", 0, CT_TABLE_LABEL},
 };
 
-static struct ct_human_text format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static struct ct_human_text format(const char *format, ...) {
-    struct ct_human_text t;
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(t.text, sizeof t.text, format, list);
-    va_end(list);
-    return t;
-}
-
 static struct ct_human_text format_age(const struct ct_leaks *l, uint64_t t_ns) {
     if (!t_ns || t_ns > l->to_ns)
-        return format("-");
+        return ct_human_format("-");
     return duration_of(l->to_ns - t_ns);
 }
 
 static struct ct_human_text format_full(const struct ct_leaks *l, const struct ct_leak *k) {
     uint64_t ns;
-    return ct_leaks_full_in(l, &k->shape, &ns) ? duration_of(ns) : format("-");
+    return ct_leaks_full_in(l, &k->shape, &ns) ? duration_of(ns) : ct_human_format("-");
 }
 
 static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_leaks *l,
@@ -66,14 +53,14 @@ static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_leaks
         ct_label_size(v, g->bytes),
         ct_human_count(g->count),
         ct_label_time(v, k->shape.since_ns),
-        format("+%.38s", ct_label_size(v, ct_growth_shape_in(&k->shape, HOUR)).text),
-        format("%.17s of %.17s", ct_human_count(k->never_freed_count).text,
-               ct_human_count(g->growth.taken_count).text),
+        ct_human_format("+%.38s", ct_label_size(v, ct_growth_shape_in(&k->shape, HOUR)).text),
+        ct_human_format("%.17s of %.17s", ct_human_count(k->never_freed_count).text,
+                        ct_human_count(g->growth.taken_count).text),
         format_age(l, g->growth.oldest_ns),
         format_age(l, k->median_ns),
         format_full(l, k),
-        format("%s", ct_growth_kind_name(k->shape.kind)),
-        format("%.2f", k->shape.confidence)};
+        ct_human_format("%s", ct_growth_kind_name(k->shape.kind)),
+        ct_human_format("%.2f", k->shape.confidence)};
     ct_table_begin_row(t);
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
         ct_table_add_cell(t, cells[i].text);
