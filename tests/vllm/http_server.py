@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
+HERE = os.path.dirname(os.path.abspath(__file__))  # /opt/bed, but on a machine of gpu-check
 PORT = 8000
 BASE = f"http://127.0.0.1:{PORT}"
 OPTIONS = {"load-format": "dummy", "enforce-eager": True, "skip-tokenizer-init": True, "max-model-len": 2048,
@@ -29,10 +30,10 @@ def flags(options):
             yield json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-def command(model, arguments):
-    """The words behind `python`: the arguments of a case, those that are False left out."""
+def command(model, arguments, folder="/opt/bed"):
+    """The words behind `python`: the arguments of a case, those that are False left out. folder: this one."""
     dashed = {name.replace("_", "-"): value for name, value in arguments.items()}
-    return ["/opt/bed/bin/vllm", "serve", model, *flags({**OPTIONS, **dashed})]
+    return [os.path.join(folder, "bin/vllm"), "serve", model, *flags({**OPTIONS, **dashed})]
 
 
 def wait_until_ready(server):
@@ -104,7 +105,7 @@ def serve(case):
 
 def main():
     case = json.loads(sys.argv[1])
-    with subprocess.Popen([sys.executable, *command(case["model"], case["arguments"])]) as server:
+    with subprocess.Popen([sys.executable, *command(case["model"], case["arguments"], HERE)]) as server:
         try:
             wait_until_ready(server)
             serve(case)
