@@ -523,6 +523,7 @@ SGLANG = "/x/sglang/srt/model_executor/model_runner.py"
 PROGRAMS = [
     ("startup-weights", [("ModelRunner.load_model", SGLANG, 9)], {"--tensor-parallel-size", "--quantization"}),
     ("startup-kv-pool", [("ModelRunner.init_memory_pool", SGLANG, 9)], {"--mem-fraction-static"}),
+    ("startup-kv-pool", [("ModelRunner.alloc_memory_pool", SGLANG, 9)], {"--mem-fraction-static"}),  # 0.5.23
     ("graph-capture", [("ModelRunner.init_device_graphs", SGLANG, 9)],
      {"--mem-fraction-static", "--cuda-graph-max-bs", "--disable-cuda-graph"}),
     ("burst-prefill", [("Scheduler.run_batch", "/x/sglang/srt/managers/scheduler.py", 9)],
