@@ -440,10 +440,10 @@ def kv_cache():
 def other_memory():
     path = save([{"ptr": G, "bytes": 30 * G, "stack": MINE}, {"ptr": 100 * G, "bytes": 10 * G, "stack": LOAD},
                  refused(40 * G, 39 * G, stack=LOAD)])
-    (other,) = [e for e in verdicts(path)[0]["evidence"] if e["text"].startswith("other: 30.00 GiB")]
+    (other,) = [e for e in verdicts(path)[0]["evidence"] if e["text"].startswith("of no known component: 30.00 GiB")]
     check("one stack holds 30.00 GiB" in other["text"] and other["stack"][0]["name"] == "keep", other)
     shown_ = report("explain", path, columns=80)[1].decode()
-    (line,) = [n for n, text in enumerate(shown_.splitlines()) if "other: 30.00 GiB" in text]
+    (line,) = [n for n, text in enumerate(shown_.splitlines()) if "of no known component: 30.00" in text]
     check(shown_.splitlines()[line + 1].startswith(" " * 12), shown_)
 
 
