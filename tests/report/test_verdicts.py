@@ -469,10 +469,10 @@ def kv_cache():
 def other_memory():
     path = save([{"ptr": G, "bytes": 30 * G, "stack": MINE}, {"ptr": 100 * G, "bytes": 10 * G, "stack": LOAD},
                  refused(40 * G, 39 * G, stack=LOAD)])
-    (other,) = [e for e in verdicts(path)[0]["evidence"] if e["text"].startswith("other: 30.00 GiB")]
+    (other,) = [e for e in verdicts(path)[0]["evidence"] if e["text"].startswith("of no known component: 30.00 GiB")]
     check("one stack holds 30.00 GiB" in other["text"] and other["stack"][0]["name"] == "keep", other)
     shown_ = report("explain", path, columns=80)[1].decode()
-    (line,) = [n for n, text in enumerate(shown_.splitlines()) if "other: 30.00 GiB" in text]
+    (line,) = [n for n, text in enumerate(shown_.splitlines()) if "of no known component: 30.00" in text]
     check(shown_.splitlines()[line + 1].startswith(" " * 12), shown_)
 
 
@@ -552,6 +552,7 @@ SGLANG = "/x/sglang/srt/model_executor/model_runner.py"
 PROGRAMS = [
     ("startup-weights", [("ModelRunner.load_model", SGLANG, 9)], {"--tensor-parallel-size", "--quantization"}),
     ("startup-kv-pool", [("ModelRunner.init_memory_pool", SGLANG, 9)], {"--mem-fraction-static"}),
+    ("startup-kv-pool", [("ModelRunner.alloc_memory_pool", SGLANG, 9)], {"--mem-fraction-static"}),  # 0.5.23
     ("graph-capture", [("ModelRunner.init_device_graphs", SGLANG, 9)],
      {"--mem-fraction-static", "--cuda-graph-max-bs", "--disable-cuda-graph"}),
     ("burst-prefill", [("Scheduler.run_batch", "/x/sglang/srt/managers/scheduler.py", 9)],

@@ -79,8 +79,7 @@ static unsigned find_largest(const struct ct_account *a, const unsigned char *sa
     return largest;
 }
 
-// The stack that holds the most of what no rule names, or NULL.
-static const struct ct_holding *find_largest_other(const struct ct_judged *j) {
+const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j) {
     const struct ct_holding *largest = NULL;
     for (size_t i = 0; i < j->c->live->holding_count; i++) {
         const struct ct_holding *h = &j->c->live->holdings[i];
@@ -95,9 +94,11 @@ static const struct ct_holding *find_largest_other(const struct ct_judged *j) {
 static void add_row(const struct ct_judged *j, struct ct_verdict *v, unsigned row) {
     const struct ct_account *a = j->c->account;
     const struct ct_holding *most =
-        row == (unsigned)CT_COMPONENT_OTHER ? find_largest_other(j) : NULL;
+        row == (unsigned)CT_COMPONENT_OTHER ? ct_judged_largest_other(j) : NULL;
     const struct ct_human_text bytes = size(a->row[row].bytes), capacity = size(a->capacity);
-    const char *title = ct_account_row_title((enum ct_account_row_kind)row);
+    const char *title = row == (unsigned)CT_COMPONENT_OTHER
+                            ? "of no known component"
+                            : ct_account_row_title((enum ct_account_row_kind)row);
     struct ct_evidence *e =
         most ? ct_verdict_add_event(v, j->oom->event, j->oom->t_ns,
                                     "%s: %s of %s, of which one stack holds %s", title, bytes.text,

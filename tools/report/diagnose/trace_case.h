@@ -58,6 +58,8 @@ void ct_judged_add_phase(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_account(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_kv_cache(const struct ct_judged *j, struct ct_verdict *v);
 void ct_judged_add_siblings(const struct ct_judged *j, struct ct_verdict *v);
+// The stack that holds the most of what is of no known component, or NULL.
+const struct ct_holding *ct_judged_largest_other(const struct ct_judged *j);
 void ct_judged_add_bytes(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                          const char *text);
 

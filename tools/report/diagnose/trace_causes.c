@@ -234,22 +234,54 @@ static int judge_budget(const struct ct_judged *j) {
     return 1;
 }
 
+static const struct {
+    enum ct_account_row_kind row;
+    const char *title;
+} untracked_rows[] = {
+    {CT_ACCOUNT_GRAPHS, "graph executables, as measured when they were made"},
+    {CT_ACCOUNT_MODULES, "modules, as measured when they were loaded"},
+    {CT_ACCOUNT_LIMITS, "limits, as measured when they were set"},
+    {CT_ACCOUNT_UNMEASURED, "what no call accounts for"},
+};
+enum { UNTRACKED_ROWS = sizeof untracked_rows / sizeof *untracked_rows };
+
+// Whether what is outside of allocations is enough to be the cause. How much was missing is not
+// known of a call that makes something (a graph, a module): then it has to be most of the device.
+static int is_enough(const struct ct_judged *j, uint64_t bytes) {
+    if (bytes < j->c->capacity / 10 || bytes < 2 * GIB)
+        return 0;
+    return j->cause.missing ? bytes >= j->cause.missing
+                            : !j->oom->bytes_known && bytes > j->c->capacity / 2;
+}
+
+static void advise_untracked(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes) {
+    if (ct_judged_row(j, CT_ACCOUNT_GRAPHS) > bytes / 2)
+        (void)ct_verdict_add_advice(v, "keep fewer graphs: capture fewer shapes, or destroy graphs "
+                                       "that are not replayed any more");
+    else
+        (void)ct_verdict_add_advice(v, "cutrace-report frag shows its measured parts");
+}
+
 // Contexts, modules and graphs outside of any allocation: if they grow, or in a program without a
 // budget, if they are much.
 static int judge_untracked(const struct ct_judged *j) {
+    uint64_t bytes = 0;
     if (ct_untracked_verdict_add(j->c, j, j->verdicts))
         return 1;
-    const uint64_t bytes =
-        ct_judged_row(j, CT_ACCOUNT_GRAPHS) + ct_judged_row(j, CT_ACCOUNT_MODULES) +
-        ct_judged_row(j, CT_ACCOUNT_LIMITS) + ct_judged_row(j, CT_ACCOUNT_UNMEASURED);
-    if (is_server(j) || !j->cause.missing || bytes < j->cause.missing ||
-        bytes < j->c->capacity / 10 || bytes < 2 * GIB)
+    for (int i = 0; i < UNTRACKED_ROWS; i++)
+        bytes += ct_judged_row(j, untracked_rows[i].row);
+    if (is_server(j) || !is_enough(j, bytes))
         return 0;
-    struct ct_verdict *v = ct_judged_add(j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
-                                         "memory outside of any allocation holds more than was "
-                                         "missing");
-    ct_judged_add_bytes(j, v, bytes, "graphs, modules, limits and what no call accounts for");
-    (void)ct_verdict_add_advice(v, "cutrace-report frag shows its measured parts");
+    struct ct_verdict *v = ct_judged_add(
+        j, CT_SCENARIO_UNTRACKED_GROWTH, 0.7,
+        j->cause.missing ? "memory outside of any allocation holds more than was missing"
+                         : "memory outside of any allocation holds most of the device");
+    ct_judged_add_phase(j, v);
+    for (int i = 0; i < UNTRACKED_ROWS; i++)
+        if (ct_judged_row(j, untracked_rows[i].row))
+            ct_judged_add_bytes(j, v, ct_judged_row(j, untracked_rows[i].row),
+                                untracked_rows[i].title);
+    advise_untracked(j, v, bytes);
     return 1;
 }
 
