@@ -65,6 +65,7 @@ check "install puts every file under DESTDIR and PREFIX" \
     "$(cd "$work/root" && diff <(find . -type f | LC_ALL=C sort) - <<'LIST'
 ./opt/cutrace/bin/cutrace
 ./opt/cutrace/bin/cutrace-report
+./opt/cutrace/include/cutrace/cutrace.h
 ./opt/cutrace/lib/libcutrace.so
 ./opt/cutrace/share/bash-completion/completions/cutrace
 ./opt/cutrace/share/doc/cutrace/FORMAT.md
