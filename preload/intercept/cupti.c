@@ -190,6 +190,8 @@ static __attribute__((noinline)) void start_slow(void) {
 #else
         const int rc = fail("this libcutrace.so was built without CUPTI's headers");
 #endif
+        if (rc)
+            atomic_store(&ct_wrapped_calls_are_noted, 0);
         atomic_store(&state, rc ? OFF : ON);
     }
     errno = saved;
@@ -219,6 +221,7 @@ void ct_cupti_give_way(const char *who) {
         return;
     const int saved = errno;
     ct_audit_set_on(0);
+    atomic_store(&ct_wrapped_calls_are_noted, 0);
     atomic_store(&ct_subscription_number, 0);
     cupti.unsubscribe(subscriber);
     snprintf(outcome, sizeof outcome, "given to %s", who);

@@ -17,6 +17,10 @@
 #include "sim_cupti.h"
 #include "trace_points.h"
 
+#ifndef SIM_CUPTI_VERSION // the build says which
+#define SIM_CUPTI_VERSION CUPTI_API_VERSION
+#endif
+
 #define EXPORT __attribute__((visibility("default")))
 
 // ---- parameters and log -------------------------------------------------------------------------
