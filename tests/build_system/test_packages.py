@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# optional: lintian mandoc
+# optional: lintian
 """The wheel, the Debian package and the tarball: made, put into a place of their own as their users do, used, removed.
 
 Each installed form records the demo on the simulated GPU, and its report must say what that of the build folder says.
