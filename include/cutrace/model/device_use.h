@@ -13,9 +13,8 @@
 static inline int ct_event_uses_device(const struct ct_event *e) {
     if (!CT_HAS(e, device))
         return 0;
-    return CT_HAS(e, free_bytes) ||
-           (e->op != CT_OP_IPC_CLOSE && e->op != CT_OP_RELEASE &&
-            !(CT_HAS(e, flags) && e->flags & CT_FLAG_FOREIGN));
+    return CT_HAS(e, free_bytes) || (e->op != CT_OP_IPC_CLOSE && e->op != CT_OP_RELEASE &&
+                                     !(CT_HAS(e, flags) && e->flags & CT_FLAG_FOREIGN));
 }
 
 #endif
