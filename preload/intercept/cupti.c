@@ -152,7 +152,15 @@ static int enable_calls(void) {
     return fail("%s takes none of the call-backs", library);
 }
 
+#ifdef CT_WITH_CUPTI
+enum { HAS_CALL_BACKS = 1 };
+#else
+enum { HAS_CALL_BACKS = 0 };
+#endif
+
 static int start(void) {
+    if (!HAS_CALL_BACKS)
+        return fail("this libcutrace.so was built without CUPTI's headers");
     const char *const profiler = ct_cupti_find_unwatched();
     if (profiler)
         return fail("%s has a CUPTI of its own, whose profiler would fail beside ours", profiler);
@@ -185,11 +193,7 @@ static __attribute__((noinline)) void start_slow(void) {
         atomic_compare_exchange_strong(&state, &undecided, OFF);
     } else if (ct_next_driver_handle() &&
                atomic_compare_exchange_strong(&state, &undecided, STARTING)) {
-#ifdef CT_WITH_CUPTI
         const int rc = start();
-#else
-        const int rc = fail("this libcutrace.so was built without CUPTI's headers");
-#endif
         if (rc)
             atomic_store(&ct_wrapped_calls_are_noted, 0);
         atomic_store(&state, rc ? OFF : ON);

@@ -144,7 +144,8 @@ EXPORT CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle *subscriber,
                       : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-#ifdef SIM_CUPTI_NAMES // from 13.0 on
+// From 13.0 on; what was built with older headers is a library without it.
+#if defined SIM_CUPTI_NAMES && CUPTI_API_VERSION >= 130000
 EXPORT CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
                                               CUpti_CallbackFunc callback, void *userdata,
                                               CUpti_SubscriberParams *pParams) {

@@ -231,6 +231,16 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 }
 #endif
 
+#if CUDA_VERSION >= 13040
+CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                   const CUgraphNode *dependencies,
+                                   const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                                   CUgraphNodeParams *nodeParams) {
+    (void)dependencyData;
+    return add_any(__func__, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+#endif
+
 CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
                                      const CUgraphNode *dependencies, size_t numDependencies) {
     return add_other(__func__, phGraphNode, hGraph, dependencies, numDependencies,

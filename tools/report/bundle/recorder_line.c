@@ -68,7 +68,9 @@ static void format_caller(const struct ct_definitions *n, uint32_t stack, char *
 
 // ---- the line -----------------------------------------------------------------------------------
 
-static size_t print_va(char *buffer, size_t size, const char *format, va_list arguments) {
+static __attribute__((format(printf, 3, 0))) size_t print_va(char *buffer, size_t size,
+                                                             const char *format,
+                                                             va_list arguments) {
     const int n = vsnprintf(buffer, size, format, arguments);
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
