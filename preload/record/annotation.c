@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "base/options.h"
 #include "record/annotation_nest.h"
 #include "record/publish.h"
 #include "record/tracing.h"
@@ -18,6 +19,8 @@ static void fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *
     ct_event_init(e);
     CT_SET(e, op, op);
     CT_SET(e, api, a->api);
+    if (CT_OPTION_NUMBER(PRIVATE)) // names are the program's own words
+        return;
     if (a->text)
         CT_SET(e, text, a->text);
     if (a->domain)

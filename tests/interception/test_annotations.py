@@ -47,6 +47,14 @@ def everything():
     return good(done) + same_as_without(done, "annotates", "everything")
 
 
+@case("CUTRACE_PRIVATE=1: the same events without names")
+def private():
+    done = run("annotates", "everything", CUTRACE_PRIVATE="1")
+    equal([op for op, text in said(trace_of(done)) if op in WORDS and text is None],
+          ["range-push", "suballoc", "range-push", "mark", "range-pop", "subfree", "range-pop", "range-pop"])
+    return good(done)
+
+
 @case("hostile names: NULL, empty, control characters, no UTF-8, 600 bytes, 25000 different ones; 100000 nested ranges")
 def hostile():
     done = run("annotates", "hostile")
