@@ -30,19 +30,19 @@ struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id, uintptr_t frame
 // For the audit: the wrapper returns to `caller`; CUPTI has shown its call, or has not.
 void ct_wrapped_call_leave(struct ct_wrapped_call outer, const void *caller);
 
-// The value of `call`, a call of a hook's body, noted around it.
-#define CT_WRAPPED_CALL(id, call)                                                             \
-    __extension__({                                                                           \
-        struct ct_wrapped_call outer;                                                         \
-        const int noted = __builtin_expect(                                                   \
-            atomic_load_explicit(&ct_wrapped_calls_are_noted, memory_order_relaxed) != 0, 0); \
-        if (noted)                                                                            \
-            outer = ct_wrapped_call_enter(id, (uintptr_t)__builtin_frame_address(0));         \
+// Returns the value of `call`, a call of a hook's body, and notes it around that. A call that is not
+// noted is the wrapper's last one: the compiler makes it a jump.
+#define CT_RETURN_WRAPPED(id, call)                                                           \
+    do {                                                                                      \
+        if (__builtin_expect(                                                                 \
+                !atomic_load_explicit(&ct_wrapped_calls_are_noted, memory_order_relaxed), 1)) \
+            return (call);                                                                    \
+        const struct ct_wrapped_call outer =                                                  \
+            ct_wrapped_call_enter(id, (uintptr_t)__builtin_frame_address(0));                 \
         const CUresult result = (call);                                                       \
-        if (noted)                                                                            \
-            ct_wrapped_call_leave(outer, __builtin_return_address(0));                        \
-        result;                                                                               \
-    })
+        ct_wrapped_call_leave(outer, __builtin_return_address(0));                            \
+        return result;                                                                        \
+    } while (0)
 
 // Whether the thread is inside a wrapper of this hook; `frame` is an address in the asker's frame.
 static inline int ct_wrapped_call_is(enum ct_hook_id id, uintptr_t frame) {

@@ -23,13 +23,14 @@
     __attribute__((visibility("default"))) CUresult CUDAAPI symbol params {              \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_function(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
-        return real ? CT_WRAPPED_CALL(CT_ID_##symbol, ct_on_##symbol body_args)          \
-                    : CUDA_ERROR_NOT_FOUND;                                              \
+        if (!real)                                                                       \
+            return CUDA_ERROR_NOT_FOUND;                                                 \
+        CT_RETURN_WRAPPED(CT_ID_##symbol, ct_on_##symbol body_args);                     \
     }                                                                                    \
     CUresult CUDAAPI ct_resolved_##symbol params {                                       \
         ct_fn_##symbol *const real = (ct_fn_##symbol *)ct_next_resolved(CT_ID_##symbol); \
         ct_call_counts_add(CT_ID_##symbol);                                              \
-        return CT_WRAPPED_CALL(CT_ID_##symbol, ct_on_##symbol body_args);                \
+        CT_RETURN_WRAPPED(CT_ID_##symbol, ct_on_##symbol body_args);                     \
     }
 
 // The same entries for rows that are called at every launch of a kernel, where a nanosecond counts.
