@@ -293,7 +293,7 @@ def environment(*launcher):
     plain = {"LC_ALL": "", "LANG": "C"}  # where Python sets a variable
     signals = run(*launcher, "run", "-q", "--", "grep", "SigIgn", "/proc/self/status", **plain)[0]
     names = run(*launcher, "run", "-q", "--", "cat", "/proc/self/environ", **plain)[0].split("\0")
-    return [signals, *sorted(re.sub(r"^(LD_PRELOAD|CUTRACE_ANNOUNCE|_)=.*", r"\1", name) for name in names)]
+    return [signals, *sorted(re.sub(r"^(LD_PRELOAD|CUTRACE_ANNOUNCE|NVTX_INJECTION64_PATH|_)=.*", r"\1", name) for name in names)]
 
 
 @case("wheel: pip installs it into a new environment; commands and python -m cutrace become the native program")

@@ -221,7 +221,8 @@ def sources(folder):
     for name in sorted(os.listdir(os.path.join(folder, "vllm"))):
         at = os.path.join(folder, "vllm", name)
         log = os.path.join(at, "log.txt")
-        found += [(name, os.path.join(at, t), log) for t in sorted(os.listdir(at)) if t.endswith(".zst")]
+        found += [(truth.HEALTHY_BESIDE.get((name, t), name), os.path.join(at, t), log)
+                  for t in sorted(os.listdir(at)) if t.endswith(".zst")]
     small = os.path.join(folder, "golden/traces")
     found += [(name, os.path.join(small, name + ".zst"), None) for name in (*truth.SMALL, *truth.UNDECIDED)]
     return sorted(found, key=lambda s: -os.path.getsize(s[1]))

@@ -29,6 +29,8 @@ def read_cases():
 # FAILED: a request failed; every other run is healthy for its trace. BY_LOG: no call was refused, and only the log says
 # what happened: the trace alone says that nothing failed.
 FAILED, BY_LOG = read_cases()
+# Traces of a run that failed, of processes that did not: sources of their own.
+HEALTHY_BESIDE = {("weight-update-refused", "trace-1.zst"): "weight-update-refused, trainer"}
 # What the log of a run shows when its trace has no stacks: what failed, where the cause is not in the log.
 LOG_SHOWS = {"ballast": ("burst-prefill",), "ballast-0.11": ("burst-prefill",),
              "multimodal-profile": ("startup-profile",)}
