@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -105,6 +106,16 @@ def logged():
     return found
 
 
+def is_same_line(got, line):
+    """To the letter, unless the recorder wrote it before NVML's answer was there (BUNDLE.md): then what it could not split
+    is split."""
+    if got == line:
+        return True
+    said = re.fullmatch(r"(.*), others ([\d.]+), ([\d.]+) untracked or of others", line)
+    split = re.fullmatch(r"(.*), others ([\d.]+)", got)
+    return bool(said and split) and said[1] == split[1] and abs(float(said[2]) + float(said[3]) - float(split[2])) < 0.051
+
+
 @case("the recorder's line on stderr is in the summary: of real runs, whose logs have it, to the letter")
 def line_of_recorder():
     runs = logged()
@@ -113,7 +124,7 @@ def line_of_recorder():
         some = runs[at_run:at_run + 3]
         path, _, _ = bundle("said.zip", *(trace for _, _, trace in some), "--scrub=no")
         for got, (name, lines, _) in zip(recorder_lines(path), some, strict=True):
-            check(got in lines, f"{name}: {got!r} is not in {lines}")
+            check(any(is_same_line(got, line) for line in lines), f"{name}: {got!r} is not in {lines}")
     return f"{len(runs)} runs"
 
 
@@ -230,7 +241,7 @@ def empty_machine():
 
 @case("where it does not fit it is cut around the failure, says so, and holds the failure")
 def cut():
-    whole, _, _ = bundle("whole.zip", ONE, "--scrub=no")
+    whole, _, _ = bundle("whole.zip", ONE)
     size = os.path.getsize(whole)
     path, out, _ = bundle("cut.zip", ONE, f"--max-size={size - 200}B")
     check("cut to fit" in out and os.path.getsize(path) <= size - 200, out)

@@ -627,6 +627,13 @@ def many():
     check(any("32 of 64" in line for line in lines), "\n".join(lines))
 
 
+def layer_of(model):
+    """Bytes of the embedding of a model, in 16 bits."""
+    with open(os.path.join(ROOT, "tests/vllm/models", model, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    return config["vocab_size"] * config["hidden_size"] * 2
+
+
 @case("real vLLM: the account of each GPU is its capacity, with the weights and the KV cache of the log")
 def real_accounts():
     for name, gpus in (("tensor-parallel", 2), ("weight-update", 1)):
@@ -640,7 +647,9 @@ def real_accounts():
             rows = rows_of(gpu["account"])
             equal((gpu["account"]["capacity_bytes"], gpu["total_bytes"]), (24 * G, 24 * G))
             check(abs(rows["kv-cache"] / G - cache) < 0.01, (name, rows["kv-cache"] / G, cache))
-            check(weights - 0.006 < rows["weights"] / G < weights + 0.006, (name, rows["weights"] / G, weights))
+            # (at the peak of an update vLLM holds a copy of the layer that is replaced: the embedding is the largest one)
+            held = rows["weights"] - (layer_of("llama-tiny") if name == "weight-update" else 0)
+            check(weights - 0.006 < held / G < weights + 0.006, (name, held / G, weights))
         equal(names(document["verdicts"]), ["none"])
 
 

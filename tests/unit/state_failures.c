@@ -49,6 +49,13 @@ static const struct {
     {CT_OP_NOTE, CT_REQUEST_NONE, 0},
     {CT_OP_BLOCK_ALLOC, CT_REQUEST_SIZED, 0},
     {CT_OP_BLOCK_FREE, CT_REQUEST_NONE, 0},
+    {CT_OP_MARK, CT_REQUEST_NONE, 0},
+    {CT_OP_RANGE_PUSH, CT_REQUEST_NONE, 0},
+    {CT_OP_RANGE_POP, CT_REQUEST_NONE, 0},
+    {CT_OP_RANGE_START, CT_REQUEST_NONE, 0},
+    {CT_OP_RANGE_END, CT_REQUEST_NONE, 0},
+    {CT_OP_SUBALLOC, CT_REQUEST_NONE, 0},
+    {CT_OP_SUBFREE, CT_REQUEST_NONE, 0},
 };
 
 static struct ct_event event_of(uint32_t op, int32_t result) {

@@ -40,10 +40,8 @@ static int judge_phase(const struct ct_judged *j, int cause_known) {
 static void judge_unknown(const struct ct_judged *j) {
     const struct ct_holding *most = ct_judged_largest_other(j);
     const int is_one = most && most->bytes > j->c->capacity / 2 && j->c->capacity;
-    const char *summary =
-        is_one ? "more was asked for than was left: one call site holds most of the device, and no "
-                 "rule says what for"
-               : "more was asked for than was left; no rule names the reason";
+    const char *summary = is_one ? "one call site holds most of the device; no rule says what for"
+                                 : "more was asked for than was left; no rule names the reason";
     const enum ct_scenario special = ct_component_scenario(j->component, &summary);
     const int is_known = special != CT_SCENARIO_UNKNOWN;
     struct ct_verdict *v = ct_judged_add(j, special, is_known ? 0.5 : 0.3, summary);
