@@ -83,12 +83,13 @@ def number(x):
 
 
 def read_ledger(path):
-    """The driver's ledger, as text (SIM_LEDGER) or binary (SIM_LEDGER_MAP)."""
+    """The driver's ledger, as text (SIM_LEDGER) or binary (SIM_LEDGER_MAP). A process that was killed may leave the
+    beginning of a line; that call had not returned, so that no trace has it."""
     with open(path, "rb") as f:
         if f.read(8) == b"SIMLEDG1":
             return read_map(path)[0]
         f.seek(0)
-        return [e for e in map(json.loads, f) if e["depth"] == 0]
+        return [e for e in (json.loads(line) for line in f if line.endswith(b"\n")) if e["depth"] == 0]
 
 
 MAP_KEYS = ("device", "context", "ptr", "bytes", "handle", "pool", "stream", "offset")  # bits of enum sim_has
