@@ -49,7 +49,7 @@ def everything():
 
 @case("CUTRACE_PRIVATE=1: the same events without names")
 def private():
-    done = run("annotates", "everything", CUTRACE_PRIVATE="1")
+    done = run("annotates", "everything", env={"CUTRACE_PRIVATE": "1"})
     equal([op for op, text in said(trace_of(done)) if op in WORDS and text is None],
           ["range-push", "suballoc", "range-push", "mark", "range-pop", "subfree", "range-pop", "range-pop"])
     return good(done)
