@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotations of a program for cutrace: marks, ranges, and sub-allocations of the program's own pools.
-// Header-only, for C99 and C++11; nothing to link with, and no cost to speak of where nothing listens:
-// one load and a branch (tests/annotations shows the instructions).
+// Annotations of a program for cutrace: marks, ranges, and sub-allocations of the program's own
+// pools. Header-only, for C99 and C++11; nothing to link with, and no cost to speak of where
+// nothing listens: one load and a branch (tests/interception/test_annotations.py looks at the
+// instructions).
 //
 //   #include <cutrace/cutrace.h>
 //   cutrace_range_push("load weights");
 //   ...
 //   cutrace_range_pop();
 //
-// The program looks for libcutrace.so once in each of its modules, at the module's first call of one
-// of these functions. If libcutrace.so is not loaded by then, the module's annotations are not heard.
+// The program looks for libcutrace.so once in each of its modules, at the module's first call of
+// one of these functions. If libcutrace.so is not loaded by then, the module's annotations are not
+// heard.
 //
 // Threads: every function may be called in any thread at any time. Ranges belong to the calling
 // thread and nest: pop ends the range that was pushed last. No function blocks, allocates memory of
 // the program, changes errno or fails.
 //
-// Names: UTF-8 by intent, any bytes possible; they are copied before the call returns. 200 bytes of a
-// name are kept. Names should be few: after some thousand different ones digits are replaced by '#'.
-// NULL is a name that is not known.
+// Names: UTF-8 by intent, any bytes possible; they are copied before the call returns. 200 bytes of
+// a name are kept. Names should be few: after some thousand different ones digits are replaced by
+// '#'. NULL is a name that is not known.
 //
-// Sizes are bytes. A sub-allocation is memory that a pool of the program's hands out, of memory that
-// the pool has from CUDA: it does not count as memory beyond that.
+// Sizes are bytes. A sub-allocation is memory that a pool of the program's hands out, of memory
+// that the pool has from CUDA: it does not count as memory beyond that.
 //
 // From Python, without this header:
 //
@@ -55,13 +57,14 @@ struct cutrace_annotations {
 
 #ifndef CUTRACE_TYPES_ONLY
 
-// Weak: before glibc 2.34 it is in libdl, with which the program need not be linked. Under a name of
-// its own, so that it fits any declaration of <dlfcn.h>.
+// Weak: before glibc 2.34 it is in libdl, with which the program need not be linked. Under a name
+// of its own, so that it fits any declaration of <dlfcn.h>.
 extern void *cutrace_dlsym_(void *handle, const char *name) __asm__("dlsym") __attribute__((weak));
 
 #define CUTRACE_SHARED_ __attribute__((weak, visibility("hidden")))
 
-// One for each module. At first the functions that look for the library; then the library's, or NULL.
+// One for each module. At first the functions that look for the library; then the library's, or
+// NULL.
 extern CUTRACE_SHARED_ const struct cutrace_annotations *cutrace_listener_;
 
 CUTRACE_SHARED_ const struct cutrace_annotations *cutrace_find_(void);
@@ -141,7 +144,8 @@ static inline void cutrace_range_pop(void) {
 static inline void cutrace_pool_alloc(const char *pool, const void *ptr, size_t bytes) {
     CUTRACE_CALL_(pool_alloc, (pool, ptr, bytes));
 }
-// It takes the memory back: call this before it does, so that no other thread gets the address first.
+// It takes the memory back: call this before it does, so that no other thread gets the address
+// first.
 static inline void cutrace_pool_free(const char *pool, const void *ptr) {
     CUTRACE_CALL_(pool_free, (pool, ptr));
 }

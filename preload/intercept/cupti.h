@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second way in: libcupti's call-backs of driver calls (CUTRACE_BACKEND=cupti, CUTRACE_AUDIT=1).
+// The second way in: libcupti's call-backs of driver calls (CUTRACE_BACKEND=cupti,
+// CUTRACE_AUDIT=1).
 //
 // A call that a wrapper sees is recorded by its wrapper. CUPTI adds those that no wrapper sees: of
 // plugins opened with RTLD_DEEPBIND, of libraries that found the driver in another way. CUPTI has

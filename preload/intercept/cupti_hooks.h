@@ -3,7 +3,7 @@
 #ifndef CT_CUPTI_HOOKS_H
 #define CT_CUPTI_HOOKS_H
 
-// Exported; the types are CUPTI's, of which only the sizes matter here.
+// Exported. The parameters have the sizes of CUPTI's own types; the functions only pass them on.
 int cuptiSubscribe(void **subscriber, void (*call_back)(void), void *userdata);
 int cuptiSubscribe_v2(void **subscriber, void (*call_back)(void), void *userdata, void *params);
 

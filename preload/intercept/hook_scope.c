@@ -60,9 +60,9 @@ static void set_duration(struct ct_hook_call *call) {
 
 // ---- entering and leaving -------------------------------------------------------------------
 
-// `inside` while the call is between its two passes: its frame is the driver's, whose address is not
-// known, and all that is called until the second pass belongs to it. The second pass does not come
-// if the subscription has ended meanwhile.
+// `inside` while the call is between its two passes: its frame is the driver's, whose address is
+// not known, and all that is called until the second pass belongs to it. The second pass does not
+// come if the subscription has ended meanwhile.
 #define BETWEEN_PASSES UINTPTR_MAX
 
 static int is_nested(uintptr_t address) {

@@ -17,8 +17,8 @@ CUresult ct_on_cuIpcGetMemHandle(ct_fn_cuIpcGetMemHandle *real, CUipcMemHandle *
     return r;
 }
 
-// The memory lies on the device of the process that allocated it, not on the thread's. (The question
-// is allowed during a capture: Triton asks it for each pointer of each launch.)
+// The memory lies on the device of the process that allocated it, not on the thread's. (The
+// question is allowed during a capture: Triton asks it for each pointer of each launch.)
 static void set_opened_device(struct ct_event *e, CUdeviceptr ptr) {
     int device;
     if (ct_driver()->pointer_attribute &&

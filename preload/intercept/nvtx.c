@@ -3,8 +3,9 @@
 //
 // Each module of a program that uses NVTX has a table of slots of its own, and calls
 // InitializeInjectionNvtx2 at its first use. We put our functions into its slots. Another tool that
-// was to be loaded (`cutrace run` keeps it in CUTRACE_NVTX_NEXT) is initialized first: what it has put
-// into a slot is called by ours, and its results, among them handles, are what the program gets.
+// was to be loaded (`cutrace run` keeps it in CUTRACE_NVTX_NEXT) is initialized first: what it has
+// put into a slot is called by ours, and its results, among them handles, are what the program
+// gets.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

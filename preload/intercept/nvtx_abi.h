@@ -9,8 +9,9 @@
 #include <stdint.h>
 #include <wchar.h>
 
-// Every module of a program that includes NVTX has a copy of it: each calls InitializeInjectionNvtx2
-// of the library that NVTX_INJECTION64_PATH names, at its first use, with its own tables.
+// Every module of a program that includes NVTX has a copy of it: each calls
+// InitializeInjectionNvtx2 of the library that NVTX_INJECTION64_PATH names, at its first use, with
+// its own tables.
 typedef const void *ct_nvtx_get_export_table(uint32_t id);
 enum { CT_NVTX_TABLE_CALLBACKS = 1 };
 

@@ -12,9 +12,10 @@ int ct_stream_any_capturing(void);
 // Whether this stream is capturing. Asks the driver only if any stream is.
 int ct_stream_is_capturing(CUstream stream, int ptsz);
 
-// Around a question to the driver that a capture may forbid: to ask it would invalidate the capture,
-// unless the asking thread is in the relaxed mode. relax_enter puts it there and returns 1; with 0
-// the question must not be asked. relax_leave restores `mode`, which relax_enter has filled.
+// Around a question to the driver that a capture may forbid: to ask it would invalidate the
+// capture, unless the asking thread is in the relaxed mode. relax_enter puts it there and returns
+// 1; with 0 the question must not be asked. relax_leave restores `mode`, which relax_enter has
+// filled.
 int ct_stream_relax_enter(CUstreamCaptureMode *mode);
 void ct_stream_relax_leave(CUstreamCaptureMode *mode);
 

@@ -30,8 +30,8 @@ struct ct_wrapped_call ct_wrapped_call_enter(enum ct_hook_id id, uintptr_t frame
 // For the audit: the wrapper returns to `caller`; CUPTI has shown its call, or has not.
 void ct_wrapped_call_leave(struct ct_wrapped_call outer, const void *caller);
 
-// Returns the value of `call`, a call of a hook's body, and notes it around that. A call that is not
-// noted is the wrapper's last one: the compiler makes it a jump.
+// Returns the value of `call`, a call of a hook's body, and notes it around that. A call that is
+// not noted is the wrapper's last one: the compiler makes it a jump.
 #define CT_RETURN_WRAPPED(id, call)                                                           \
     do {                                                                                      \
         if (__builtin_expect(                                                                 \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program says of itself: marks, ranges, sub-allocations of its own pools. The functions of
-// cutrace.h and of NVTX come in here. Any thread at any time; no function blocks, allocates from the
-// host's heap or changes errno.
+// cutrace.h and of NVTX come in here. Any thread at any time; no function blocks, allocates from
+// the host's heap or changes errno.
 #ifndef CT_ANNOTATION_H
 #define CT_ANNOTATION_H
 

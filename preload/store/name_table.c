@@ -69,8 +69,8 @@ uint32_t ct_name_intern_format(const char *format, ...) {
 #define COPY_SLOTS 8192u                        // a power of two, more than twice COPIES_MOST
 #define COPY_PROBES 64u
 
-// Open addressing by content: 1 + the index of a text, 0: free. Two threads may add the same text at
-// a time; then one of the copies is never used.
+// Open addressing by content: 1 + the index of a text, 0: free. Two threads may add the same text
+// at a time; then one of the copies is never used.
 static _Atomic uint32_t copy_slots[COPY_SLOTS];
 static _Atomic uint32_t copies_used;
 

@@ -25,8 +25,8 @@ uint32_t ct_name_intern_format(const char *format, ...) __attribute__((format(pr
 // Interns a text of the program's own, such as the name of a range: keeps a copy. Returns an id for
 // ct_event.text, the same one for the same text. At most `most` bytes of it are read and 200 kept,
 // cut between two characters. A program may make a new name for each step: when three quarters of
-// the table are used, each run of digits becomes '#', and when that is not enough, all further names
-// are CT_NAME_TOO_MANY. 0 for NULL.
+// the table are used, each run of digits becomes '#', and when that is not enough, all further
+// names are CT_NAME_TOO_MANY. 0 for NULL.
 uint32_t ct_name_intern_copy(const char *text, size_t most);
 #define CT_NAME_TOO_MANY "(too many different names)"
 

@@ -12,8 +12,8 @@ static int is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build ...": the first
-// word that begins with a digit and has a point.
+// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build ...": the
+// first word that begins with a digit and has a point.
 size_t ct_driver_release_find(const char *text, size_t n, const char **release) {
     const char *end = memchr(text, '\n', n);
     end = end ? end : text + n;

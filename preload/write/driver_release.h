@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The release of NVIDIA's driver (580.159.04), which decides what CUDA does more than the version of
-// CUDA that it supports. INFO has it as nvidia.driver_version.
+// The release of NVIDIA's driver (580.159.04), which decides what CUDA does more than the version
+// of CUDA that it supports. INFO has it as nvidia.driver_version.
 #ifndef CT_WRITE_DRIVER_RELEASE_H
 #define CT_WRITE_DRIVER_RELEASE_H
 

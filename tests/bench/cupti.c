@@ -7,11 +7,12 @@
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "../lib/symbol_table.h"
 
 static void CUPTIAPI call_back(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
                                const void *cbdata) {
@@ -19,24 +20,6 @@ static void CUPTIAPI call_back(void *userdata, CUpti_CallbackDomain domain, CUpt
     (void)domain;
     (void)cbid;
     (void)cbdata;
-}
-
-static void *find_in_table(void *driver, const char *name) {
-    struct link_map *map = NULL;
-    const ElfW(Sym) *symbols = NULL;
-    const char *names = NULL;
-    if (dlinfo(driver, RTLD_DI_LINKMAP, &map))
-        return NULL;
-    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB)
-            symbols = (const void *)d->d_un.d_ptr;
-        if (d->d_tag == DT_STRTAB)
-            names = (const char *)d->d_un.d_ptr;
-    }
-    for (const ElfW(Sym) *s = symbols; (const char *)s < names; s++)
-        if (s->st_value && !strcmp(names + s->st_name, name))
-            return (void *)(map->l_addr + s->st_value);
-    return NULL;
 }
 
 static double now_ns(void) {
@@ -56,8 +39,8 @@ int main(int argc, char **argv) {
     void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
     (void)dlsym(driver, "cuMemAlloc_v2"); // cutrace starts
     if (strcmp(argv[1], "symbol")) {
-        *(void **)&alloc = find_in_table(driver, "cuMemAlloc_v2");
-        *(void **)&release = find_in_table(driver, "cuMemFree_v2");
+        *(void **)&alloc = find_in_symbol_table(driver, "cuMemAlloc_v2");
+        *(void **)&release = find_in_symbol_table(driver, "cuMemFree_v2");
     }
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))
         return 1;

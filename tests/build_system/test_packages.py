@@ -21,7 +21,7 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import BUILD, PLAIN, REPORT, ROOT, SIM, Skip, case, check, equal, main  # noqa: E402
+from tap import BUILD, PLAIN, REPORT, ROOT, SIM, Skip, case, check, equal, fetched, main  # noqa: E402
 
 WORK = tempfile.mkdtemp()
 DEPS = os.environ.get("CUTRACE_DEPS") or os.path.join(ROOT, "build", "deps")
@@ -68,14 +68,7 @@ def files_below(folder):
 
 def tool(name):
     """The folder of what was fetched."""
-    path = os.path.join(TOOLS, name)
-    if not os.path.exists(path):
-        try:
-            with open(path + ".skipped", encoding="utf-8") as f:
-                raise Skip(f.read().strip())
-        except FileNotFoundError:
-            raise Skip("scripts/package/fetch-tools.sh cannot run") from None
-    return path
+    return fetched(os.path.join(TOOLS, name), "scripts/package/fetch-tools.sh")
 
 
 # ---- how each is installed: a folder, and what is where in it

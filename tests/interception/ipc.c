@@ -34,7 +34,8 @@ static int child(char **argv) {
     return bad || import_in_capture(atoi(argv[2]));
 }
 
-// argv[1]: the device that the second process uses, 0 if it is not given. The memory is on device 0.
+// argv[1]: the device that the second process uses, 0 if it is not given. The memory is on device
+// 0.
 int main(int argc, char **argv) {
     if (argc > 3)
         return child(argv);

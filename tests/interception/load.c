@@ -4,7 +4,8 @@
 #include "cu.h"
 
 #include <dlfcn.h>
-#include <link.h>
+
+#include "../lib/symbol_table.h"
 
 struct cu cu;
 
@@ -40,24 +41,8 @@ static void *by_default(const struct row *r) {
     return dlsym(RTLD_DEFAULT, r->symbol);
 }
 
-// No interposer sees it: the driver's own symbol table is read.
 static void *by_symbol_table(const struct row *r) {
-    struct link_map *map = NULL;
-    const ElfW(Sym) *symbols = NULL;
-    const char *names = NULL;
-    if (dlinfo(driver, RTLD_DI_LINKMAP, &map))
-        return NULL;
-    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB)
-            symbols = (const void *)d->d_un.d_ptr;
-        if (d->d_tag == DT_STRTAB)
-            names = (const char *)d->d_un.d_ptr;
-    }
-    // In the file the names follow the symbols.
-    for (const ElfW(Sym) *s = symbols; (const char *)s < names; s++)
-        if (s->st_value && !strcmp(names + s->st_name, r->symbol))
-            return (void *)(map->l_addr + s->st_value);
-    return NULL;
+    return find_in_symbol_table(driver, r->symbol);
 }
 
 // Needs a driver whose symbols have a version; NVIDIA's have none today.

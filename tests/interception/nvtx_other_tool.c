@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another NVTX tool: prints what it hears on stderr, and hands out handles of its own. Compiled by test_nvtx.py.
+// Another NVTX tool: prints what it hears on stderr, and hands out handles of its own. Compiled by
+// test_nvtx.py.
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotates itself by NVIDIA's NVTX headers around driver calls; compiled by test_nvtx.py, which fetches them.
+// Annotates itself by NVIDIA's NVTX headers around driver calls; compiled by test_nvtx.py, which
+// fetches them.
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtMem.h>
 #include <pthread.h>

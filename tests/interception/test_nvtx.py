@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-from tap import Skip, case, check, equal, main, report  # noqa: E402
+from tap import Skip, case, check, equal, fetched, main, report  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -18,20 +18,13 @@ M = 1 << 20
 subprocess.run([os.path.join(ROOT, "scripts/fetch-nvtx.sh"), DEPS], check=False)
 
 
-def fetched():
-    path = os.path.join(DEPS, "nvtx")
-    if not os.path.exists(path):
-        try:
-            with open(path + ".skipped", encoding="utf-8") as f:
-                raise Skip(f.read().strip())
-        except FileNotFoundError:
-            raise Skip("scripts/fetch-nvtx.sh cannot run") from None
-    return path
+def packages():
+    return fetched(os.path.join(DEPS, "nvtx"), "scripts/fetch-nvtx.sh")
 
 
 def compiled(name, *more):
     where = folder()
-    (headers,) = glob.glob(os.path.join(fetched(), "nvidia/*/include"))
+    (headers,) = glob.glob(os.path.join(packages(), "nvidia/*/include"))
     out = os.path.join(where, name)
     # (the headers are NVIDIA's: no warnings of theirs)
     subprocess.run(["gcc", "-w", "-O1", "-isystem", headers, os.path.join(HERE, name + ".c"), *more, "-o", out, "-ldl", "-pthread"],
@@ -119,9 +112,9 @@ nvtx.end_range(r)
 
 @case("NVIDIA's package for Python")
 def python_package():
-    if not glob.glob(os.path.join(fetched(), "nvtx/_lib/lib.*.so")):
+    if not glob.glob(os.path.join(packages(), "nvtx/_lib/lib.*.so")):
         raise Skip("the package has no module for this Python")
-    done = run(sys.executable, "-c", PYTHON, env={**INJECTED, "PYTHONPATH": fetched()})
+    done = run(sys.executable, "-c", PYTHON, env={**INJECTED, "PYTHONPATH": packages()})
     equal(done.rc, 0, done.err)
     # The package has a default domain of its own making, whose name is its affair.
     equal([e if isinstance(e, int) else (e[0], e[1], e[3]) for e in said(done)], [

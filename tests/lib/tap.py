@@ -117,6 +117,17 @@ def report(*args, data=None, env=None, columns=400):
     return done.returncode, check_json(args, done.stdout), done.stderr
 
 
+def fetched(path, script):
+    """The folder that a script of the project fetched, or a skip with the reason why it could not."""
+    if not os.path.exists(path):
+        try:
+            with open(path + ".skipped", encoding="utf-8") as f:
+                raise Skip(f.read().strip())
+        except FileNotFoundError:
+            raise Skip(script + " cannot run") from None
+    return path
+
+
 def read_json(*args):
     """What cutrace-report writes with these arguments and --json, validated, as text; it ends well."""
     code, out, err = report(*args, "--json")

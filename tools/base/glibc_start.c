@@ -2,8 +2,8 @@
 // The start of a program that is built with a new glibc and runs with an old one.
 //
 // Since glibc 2.34 the start file (Scrt1.o) asks for __libc_start_main@GLIBC_2.34, which runs the
-// program's constructors itself. The version before is still exported, and leaves them to a function
-// that it is given. The linker replaces the start file's call by this function
+// program's constructors itself. The version before is still exported, and leaves them to a
+// function that it is given. The linker replaces the start file's call by this function
 // (--wrap=__libc_start_main), and the old version is asked for as that of other functions is:
 // scripts/glibc-symvers.sh.
 #include <stddef.h>

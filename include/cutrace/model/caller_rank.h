@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well a frame names a call site on the recorder's line about a failed allocation: as the report
-// ranks it (noise.h), except that the functions of a module whose symbols are not loaded are not
-// known yet. Pure functions; any thread.
+// How well a frame names a call site on the recorder's line about a failed allocation: as the
+// report ranks it (noise.h), except that the functions of a module whose symbols are not loaded are
+// not known yet. Pure functions; any thread.
 //
 // Header-only, because the recorder and the report must name the same caller on that line.
 #ifndef CUTRACE_CALLER_RANK_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder's line on stderr about a failed allocation: what an event says of the failure, and the
-// sentence that is made of it.
+// The recorder's line on stderr about a failed allocation: what an event says of the failure, and
+// the sentence that is made of it.
 //
 // Header-only, because the report writes the same sentence for an event of a trace (`bundle`), so
 // that a line in a log and the trace of its process can be found by each other. Pure functions; any

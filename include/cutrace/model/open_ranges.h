@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranges of the program (cutrace.h, NVTX) are open after a sequence of events. Of bounded size:
-// when there are more, the oldest one is forgotten. Header-only, without I/O and memory of its own.
+// Which ranges of the program (cutrace.h, NVTX) are open after a sequence of events. Of bounded
+// size: when there are more, the oldest one is forgotten. Header-only, without I/O and memory of
+// its own.
 #ifndef CUTRACE_OPEN_RANGES_H
 #define CUTRACE_OPEN_RANGES_H
 

@@ -23,7 +23,7 @@ sys.path.append(os.path.join(HERE, "../../page"))
 import browser  # noqa: E402
 import sources  # noqa: E402
 from sources import export  # noqa: E402
-from tap import ROOT, Skip, case, check, equal, main, report  # noqa: E402
+from tap import ROOT, Skip, case, check, equal, fetched, main, report  # noqa: E402
 
 TOOLS = os.path.join(browser.DEPS, "export-tools")
 subprocess.run([os.path.join(ROOT, "scripts/fetch-export-tools.sh"), browser.DEPS], check=False)
@@ -31,14 +31,7 @@ subprocess.run([os.path.join(ROOT, "scripts/fetch-export-tools.sh"), browser.DEP
 
 def tool(name):
     """The folder of what was fetched."""
-    path = os.path.join(TOOLS, name)
-    if not os.path.exists(path):
-        try:
-            with open(path + ".skipped", encoding="utf-8") as f:
-                raise Skip(f.read().strip())
-        except FileNotFoundError:
-            raise Skip("scripts/fetch-export-tools.sh cannot run") from None
-    return path
+    return fetched(os.path.join(TOOLS, name), "scripts/fetch-export-tools.sh")
 
 
 def module(name):

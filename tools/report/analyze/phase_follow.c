@@ -22,8 +22,8 @@ static const struct ct_phase_at *get_last(const struct ct_phase_follow *f, uint3
                : &f->last;
 }
 
-// An event whose stack names no phase, by the ranges of its thread. A range that ended leaves nothing
-// known behind it.
+// An event whose stack names no phase, by the ranges of its thread. A range that ended leaves
+// nothing known behind it.
 static int follow_ranges(struct ct_phase_follow *f, uint32_t thread, const struct ct_string *range,
                          struct ct_phase_at *at) {
     const int was_in_range = thread < f->thread_count && f->of_thread[thread].by_range;

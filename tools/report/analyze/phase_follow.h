@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The phase of an event: that of its stack. Where the stack has no frames of Python, it is by time:
 // the last phase of the event's thread or, for a thread that has never had one, of the thread that
-// had the last one. A range of the program is the phase of what lies in it where no frame says more.
+// had the last one. A range of the program is the phase of what lies in it where no frame says
+// more.
 #ifndef CT_PHASE_FOLLOW_H
 #define CT_PHASE_FOLLOW_H
 

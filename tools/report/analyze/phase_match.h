@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The phases of two runs side by side: what each phase has allocated of what is live, since when, and
-// how fast that grows, and what it took, kept and gave back. The rows add up to what is live on each
-// side.
+// The phases of two runs side by side: what each phase has allocated of what is live, since when,
+// and how fast that grows, and what it took, kept and gave back. The rows add up to what is live on
+// each side.
 #ifndef CT_PHASE_MATCH_H
 #define CT_PHASE_MATCH_H
 

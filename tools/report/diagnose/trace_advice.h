@@ -9,8 +9,8 @@
 
 // How many bytes more than were free the phase of the request needs, at least.
 uint64_t ct_trace_advice_need(const struct ct_judged *j);
-// Adds advice to leave so many bytes more outside of the server's KV cache. `purpose` ends a sentence:
-// ", so that ..." or "".
+// Adds advice to leave so many bytes more outside of the server's KV cache. `purpose` ends a
+// sentence: ", so that ..." or "".
 void ct_trace_advice_leave(const struct ct_judged *j, struct ct_verdict *v, uint64_t bytes,
                            const char *purpose);
 void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict *v);

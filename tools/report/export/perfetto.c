@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace for Perfetto: TrackEvent packets of one sequence, with interned names and call stacks.
 // Counters of each device, a slice for each call that was timed (else an instant), the lifetimes of
-// the largest allocations, failed requests, and the phases of the run. The messages are those of perfetto/trace/perfetto_trace.proto.
+// the largest allocations, failed requests, and the phases of the run. The messages are those of
+// perfetto/trace/perfetto_trace.proto.
 #include <inttypes.h>
 
 #include "analyze/phase_follow.h"

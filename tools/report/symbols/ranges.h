@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The range of the program (cutrace.h, NVTX) that an event lies in, of those that say what a run does.
+// The range of the program (cutrace.h, NVTX) that an event lies in, of those that say what a run
+// does.
 #ifndef CT_RANGES_H
 #define CT_RANGES_H
 
@@ -7,9 +8,9 @@
 
 #include "read/definitions.h"
 
-// The name of the outermost range that the event's thread is in, behind the event; without one that of
-// the oldest range of the process (range-start). NULL: it is in none. `open`: before the event. Ranges
-// without a name and those of range_noise.def do not count.
+// The name of the outermost range that the event's thread is in, behind the event; without one that
+// of the oldest range of the process (range-start). NULL: it is in none. `open`: before the event.
+// Ranges without a name and those of range_noise.def do not count.
 const struct ct_string *ct_ranges_find(const struct ct_definitions *n,
                                        const struct ct_open_ranges *open, const struct ct_event *e);
 

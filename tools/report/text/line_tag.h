@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which process wrote a line of a log, by the tags that servers, Ray and torchrun put before it, and
-// where that process ran, by those of containers.
+// Which process wrote a line of a log, by the tags that servers, Ray and torchrun put before it,
+// and where that process ran, by those of containers.
 #ifndef CT_LINE_TAG_H
 #define CT_LINE_TAG_H
 

@@ -260,8 +260,8 @@ static int has_shared(const struct ct_shared *m) {
     return m->exported || m->opened || m->imported;
 }
 
-// Prints what is shared on devices that this process does not use: memory of other processes. A call
-// may also tell no device.
+// Prints what is shared on devices that this process does not use: memory of other processes. A
+// call may also tell no device.
 static void print_shared_elsewhere(struct ct_view *v, const struct ct_frag_shown *f,
                                    const struct samples *h) {
     for (int d = 0; d < CT_DEVICES; d++) {

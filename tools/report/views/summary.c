@@ -209,8 +209,8 @@ static int has_opened(const struct ct_shared *m) {
     return m->opened != 0;
 }
 
-// Prints " on GPU 1, GPU 2": where memory of other processes lies that is on another device than the
-// text's.
+// Prints " on GPU 1, GPU 2": where memory of other processes lies that is on another device than
+// the text's.
 static void print_places(const struct ct_summary *s, int (*has)(const struct ct_shared *m)) {
     const char *before = " on ";
     for (int d = 0; d < CT_MAX_DEVICES; d++)
