@@ -37,13 +37,15 @@ result() { # STATUS NAME [LOG]: one result of its own
         [ -z "${3:-}" ] || tail -n 8 "$3" | sed 's/^/    /' >>"$recap"
     fi
 }
-# The failed results in the output of suites, each with the first lines of what it says of itself.
+# The failed results in the output of suites, each with the end of what it says of itself: a traceback names its cause last.
 remember() {
     awk '
-        /^not ok/ { print; said = 0; next }
-        /^  [|] not ok/ { print "    " substr($0, 5); said = 1; next }
-        /^  [|] #/ { if (said && said++ < 8) print "    " substr($0, 5); next }
-        { said = 0 }' "$log" >>"$recap"
+        function tell(  i) { for (i = said > 8 ? said - 7 : 1; i <= said; i++) print "    " line[i % 8]; said = 0 }
+        /^  [|] #/ { if (failed) line[++said % 8] = substr($0, 5); next }
+        { tell(); failed = 0 }
+        /^not ok/ { print; next }
+        /^  [|] not ok/ { print "    " substr($0, 5); failed = 1 }
+        END { tell() }' "$log" >>"$recap"
 }
 # Runs suites. Their last line counts; make adds one of its own where a suite failed.
 suites() { # COMMAND...

@@ -46,7 +46,7 @@ BENCH_PROGRAMS += $(BLOCKS_REPORT)
 
 $(BLOCKS_REPORT): tests/bench/blocks_report.c $(BUILD)/tests/torch/blocks/first/libc10.so
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -shared -o $@ $^ $(filter-out -fno-lto,$(LDFLAGS_ALL)) '-Wl,-rpath,$$ORIGIN/../torch/blocks/first'
+	$(CC) $(CFLAGS_ALL) $(DEPFLAGS) -fPIC -shared -o $@ $(filter-out %.h,$^) $(filter-out -fno-lto,$(LDFLAGS_ALL)) '-Wl,-rpath,$$ORIGIN/../torch/blocks/first'
 
 # ---------------------------------------------------------------- against heaptrack, on the same work
 BENCH := $(BUILD)/tests/bench
@@ -80,7 +80,7 @@ BENCHES += tests/bench/cupti.py
 BENCH_PROGRAMS += $(BENCH)/cupti
 $(BENCH)/cupti: tests/bench/cupti.c $(BUILD)/sim/libcuda.so.1 $(BUILD)/sim/cupti/libcupti.so.13
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(CUDA_CFLAGS) $(CUPTI_CFLAGS) $(DEPFLAGS) $(LDFLAGS_ALL) -o $@ $^ -ldl
+	$(CC) $(CFLAGS_ALL) $(CUDA_CFLAGS) $(CUPTI_CFLAGS) $(DEPFLAGS) $(LDFLAGS_ALL) -o $@ $(filter-out %.h,$^) -ldl
 endif
 
 # ---------------------------------------------------------------- only what is shipped is measured

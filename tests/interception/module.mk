@@ -54,7 +54,7 @@ $(WAYS_ALONE:%=$(WAYS)/%): $(WAYS)/%: $(WAYS)/%.o
 
 $(WAYS)/profiler: tests/interception/profiler.c $(WAYS_LIBCUDA) $(BUILD)/sim/cupti/libcupti.so.13
 	@mkdir -p $(@D)
-	$(CC) $(WAYS_CFLAGS) $(CUPTI_CFLAGS) $(LDFLAGS_ALL) -o $@ $^ -ldl
+	$(CC) $(WAYS_CFLAGS) $(CUPTI_CFLAGS) $(LDFLAGS_ALL) -o $@ $(filter-out %.h,$^) -ldl
 
 $(WAYS)/libfunction_pointers.so: tests/interception/libfunction_pointers.c
 	@mkdir -p $(@D)
