@@ -91,8 +91,8 @@ def times_are_rounded_to_ticks():
             times = [e["t_ns"] for e in got]
             assert all(a < b for a, b in zip(times, times[1:])), "times of a thread do not increase"
         ordered(trace)
-        # (How many events share 100 ns is a matter of the machine.)
-        assert rounded > 1000 or what == ("late-amend",) or tick > 10, rounded
+        # (How many events share 100 ns is a matter of the machine, and so is what a slow disk loses.)
+        assert rounded > 1000 or what == ("late-amend",) or tick > 10 or gone, rounded
 
 
 @case("an amendment after the chunk is a record")
