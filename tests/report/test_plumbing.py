@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Call sites of real vLLM: none with more than 1 % of the memory is a frame of a framework's plumbing.
+"""Call sites of real vLLM and PyTorch: none with more than 1 % of the memory is a frame of a framework's plumbing.
 
 What plumbing is, is said here once more, by folders and namespaces, and not by the report's table. CUTRACE_TRACES names
-a folder with other traces of vLLM."""
+a folder with other traces."""
 import glob
 import json
 import os
@@ -13,8 +13,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 from tap import ROOT, case, main, read_json, skip_all  # noqa: E402
 
-FOLDER = os.environ.get("CUTRACE_TRACES") or os.path.join(ROOT, "tests/report/vllm")
-TRACES = sorted(glob.glob(os.path.join(FOLDER, "**/*.zst"), recursive=True))
+FOLDERS = [os.environ["CUTRACE_TRACES"]] if os.environ.get("CUTRACE_TRACES") else [
+    os.path.join(ROOT, "tests", folder) for folder in ("report/vllm", "report/pytorch", "gpu/results")]
+TRACES = sorted(path for folder in FOLDERS for path in glob.glob(os.path.join(folder, "**/*.zst"), recursive=True))
 
 # Of PyTorch's Python files, those that say what memory is for. Everything else of it is plumbing.
 TORCH_MEANS = re.compile(r"/torch/(optim/(?!optimizer\.py)|nn/modules/(?!module\.py|container\.py)|nn/(parallel|utils)/|ao/|utils/data/"
@@ -22,7 +23,9 @@ TORCH_MEANS = re.compile(r"/torch/(optim/(?!optimizer\.py)|nn/modules/(?!module\
 OTHER_FILES = re.compile(r"/vllm/(device_allocator|tracing|ir)/|/vllm/compilation/(?!passes/)|/vllm/(_custom_ops|forward_context)\.py$"
                          r"|/vllm/model_executor/(parameter|custom_op|utils)\.py$|/(contextlib|functools|threading)\.py$|/asyncio/|^<frozen "
                          r"|^<eval_with_key>|/triton/(runtime|compiler|backends)/|/torchinductor_|/inductor_cache/|/torch_compile_cache/")
-NAMESPACES = re.compile(r"[*&]*(torch|at|c10|caffe2|pybind11)::(?!autograd::generated::)")
+# What a backward pass does beside the functions that are generated for it.
+BACKWARD = r"autograd::(generated::|accumulate$|InputMetadata::reduce_grad$)"
+NAMESPACES = re.compile(r"[*&]*(torch|at|c10|caffe2|pybind11)::(?!" + BACKWARD + ")")
 LIBRARIES = re.compile(r"^(libtorch|libc10|cumem_allocator|libcuda|libcudart)|^python3?")
 
 
@@ -40,7 +43,7 @@ def is_plumbing(frame):
         return bool(in_torch or OTHER_FILES.search(path) or (path == "<string>" and frame["name"] == "execution_fn"))
     name = function_of(frame["name"] or "")
     return bool(NAMESPACES.match(name) or name.startswith(("torch_call_dispatcher", "aoti_torch", "THP"))
-                or (LIBRARIES.search(os.path.basename(frame["module"] or "")) and "autograd::generated" not in name))
+                or (LIBRARIES.search(os.path.basename(frame["module"] or "")) and not re.search(BACKWARD, name)))
 
 
 def label(frame):
@@ -59,7 +62,7 @@ def of_devices(path, *more):
 
 
 def declare(path):
-    name = os.path.relpath(path, FOLDER)
+    name = os.path.relpath(path, os.path.commonpath(FOLDERS))
 
     @case(f"{name}: no call site with more than 1 % is plumbing")
     def check():
@@ -76,7 +79,7 @@ def declare(path):
 
 
 if not TRACES:
-    skip_all("there are no traces of vLLM")
+    skip_all("there are no traces of vLLM or PyTorch")
 for each in TRACES:
     declare(each)
 main()
