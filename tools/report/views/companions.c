@@ -227,8 +227,7 @@ void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents
                 ct_human_plural(c->log.lines));
         if (c->left_out_lines)
             fprintf(v->out, "; %s of other processes %s left out by their tags",
-                    ct_human_count(c->left_out_lines).text,
-                    c->left_out_lines == 1 ? "is" : "are");
+                    ct_human_count(c->left_out_lines).text, c->left_out_lines == 1 ? "is" : "are");
         fputs(":\n", v->out);
         if (!ct_log_print(v, &c->log))
             fputs("  nothing that is known\n", v->out);
