@@ -375,7 +375,9 @@ def not_full():
     for event, scenario in (({"api": "cuMemHostAlloc", "bytes": G, "result": 2, "space": "host"}, "host-pinned"),
                             ({"op": "reserve", "api": "cuMemAddressReserve", "bytes": G, "result": 2}, "unknown"),
                             ({"op": "block-oom", "bytes": G, "reserved_bytes": 0, "allocated_bytes": 0}, "mis-budget")):
-        equal(names(verdicts(save([{"ptr": G, "bytes": M}, event]))), [scenario])
+        (found,) = verdicts(save([{"ptr": G, "bytes": M}, event]))
+        equal(found["scenario"], scenario)
+        check(scenario != "unknown" or "addresses were refused" in found["summary"], found)
 
 
 @case("PyTorch's pool in pieces: fragmentation where the pieces are a tenth of the pool, else only possible")
@@ -645,6 +647,10 @@ def joined_without_failure():
     said = log("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
                "initializing the engine.\n")
     equal(names(verdicts(quiet, *said))[0], "kv-exhaustion")
+    for name in ("driver_mismatch", "host_memory"):  # of real programs
+        (first, *_) = verdicts(quiet, "--log", os.path.join(ROOT, "tests/report/pytorch", name, "log.txt"))
+        equal(first["scenario"], name.replace("_", "-"))
+        check(first["confidence"] > 0.8, first)
     # A device that refused a request is not seen in this trace: another process, or another run.
     said = log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
                "79.11 GiB of which 1.00 GiB is free.\n")
