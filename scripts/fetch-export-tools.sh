@@ -12,26 +12,8 @@ set -u
 scripts=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:?folder}/export-tools"
 target=$(cd "$1/export-tools" && pwd)
-pins=$(sha256sum "$scripts/export-tools.txt" "$scripts/fetch-export-tools.sh" | sha256sum)
-
-exec 9>"$target.lock"
-flock 9 # two suites may ask at the same time
-[ "$(cat "$target/pins" 2>/dev/null)" = "$pins" ] || rm -rf "${target:?}"/*
-
-give_up() { # NAME LOG
-    grep -m 1 -iE 'error|not found' "$2" >"$target/$1.skipped" || tail -n 1 "$2" >"$target/$1.skipped"
-    rm -rf "${target:?}/$1.new"
-}
-fetch() { # NAME: runs fetch_NAME in a new folder, which gets its name when it is complete
-    [ -e "$target/$1" ] && return
-    rm -rf "${target:?}/$1.new" "$target/$1.skipped"
-    mkdir "$target/$1.new"
-    if (cd "$target/$1.new" && "fetch_$1") >"$target/$1.log" 2>&1 9>&-; then
-        mv "$target/$1.new" "$target/$1"
-    else
-        give_up "$1" "$target/$1.log"
-    fi
-}
+# shellcheck source=scripts/fetch-parts.sh
+. "$scripts/fetch-parts.sh"
 
 fetch_python() {
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes --target . \
@@ -61,5 +43,5 @@ fetch_debian() { # (checked by apt's signatures)
         find all -path '*/google/pprof/proto/profile.proto' -exec mv {} . \; &&
         rm -rf all debs && [ -e profile.proto ]
 }
-for name in python speedscope flamegraph debian; do fetch $name; done
-echo "$pins" >"$target/pins"
+fetch_parts "$target" "$(cat "$scripts/export-tools.txt" "$scripts/fetch-export-tools.sh" | sha256sum)" \
+    python speedscope flamegraph debian

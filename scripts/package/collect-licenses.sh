@@ -40,6 +40,11 @@ LIST
         echo "$name: $source; in $files"
         cp "/usr/share/doc/$package/copyright" "$to/$name"
     done
+    # (With the compiler's, whose version is not that of a package named above.)
+    gcc=$(dpkg-query -S "$(${CC:-cc} -print-libgcc-file-name)" 2>/dev/null | sed 's/[:, ].*//') || gcc=
+    # shellcheck disable=SC2016 # dpkg-query's variables
+    echo "libgcc: $(dpkg-query -W -f '${source:Package} ${source:Version}' "$gcc"); in libcutrace.so, cutrace-report, cutrace, under the GCC Runtime Library Exception"
+    cp "/usr/share/doc/$gcc/copyright" "$to/libgcc"
     # (What build-libunwind.sh built: the tree's pins name the version.)
     echo "libunwind: libunwind $(sed -n 's/^Version: *//p' "$unwind/lib/pkgconfig/libunwind.pc"); in libcutrace.so, with the patch of the same version in cutrace's scripts/"
     cp "$unwind/COPYING" "$to/libunwind"

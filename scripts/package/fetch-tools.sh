@@ -9,23 +9,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:?folder}/package-tools"
 target=$(cd "$1/package-tools" && pwd)
-pins=$(sha256sum "$here/tools.txt" "$here/fetch-tools.sh" | sha256sum)
-
-exec 9>"$target.lock"
-flock 9 # two suites may ask at the same time
-[ "$(cat "$target/pins" 2>/dev/null)" = "$pins" ] || rm -rf "${target:?}"/*
-
-fetch() { # NAME: runs fetch_NAME in a new folder, which gets its name when it is complete
-    [ -e "$target/$1" ] && return
-    rm -rf "${target:?}/$1.new" "$target/$1.skipped"
-    mkdir "$target/$1.new"
-    if (cd "$target/$1.new" && "fetch_$2") >"$target/$1.log" 2>&1 9>&-; then
-        mv "$target/$1.new" "$target/$1"
-    else
-        grep -m 1 -iE 'error|not found' "$target/$1.log" >"$target/$1.skipped" || tail -n 1 "$target/$1.log" >"$target/$1.skipped"
-        rm -rf "${target:?}/$1.new"
-    fi
-}
+# shellcheck source=scripts/fetch-parts.sh
+. "$here/../fetch-parts.sh"
 
 fetch_python() {
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes --target . \
@@ -43,6 +28,4 @@ fetch_old_glibc() { # (checked by apt's signatures)
         "$here/../apt-private.sh" "$PWD/apt" --suite "$suite" download "libc6/$suite" &&
         dpkg-deb -x libc6_*.deb all && mv all/lib/*-linux-gnu/* . && rm -rf apt all libc6_*.deb
 }
-fetch python python
-fetch old-glibc old_glibc
-echo "$pins" >"$target/pins"
+fetch_parts "$target" "$(cat "$here/tools.txt" "$here/fetch-tools.sh" | sha256sum)" python old-glibc

@@ -31,7 +31,7 @@ PROGRAMS = ("cutrace", "cutrace-report", "libcutrace.so")
 GLIBC_FILE = r"libc\.so\.6|lib(m|dl|pthread)\.so\.\d|ld-linux-[a-z0-9_-]*\.so\.\d"
 LICENSE_OF = {  # a function that only this library defines, and the name of its licence
     "ZSTD_decompressStream": "zstd", "sqlite3_step": "SQLite", "deflate": "zlib", "dwarf_getsrc_die": "elfutils",
-    "lzma_code": "liblzma", "BZ2_bzDecompress": "bzip2", "cplus_demangle_v3_callback": "libiberty", "_Ux86_64_step": "libunwind",
+    "__udivti3": "libgcc", "lzma_code": "liblzma", "BZ2_bzDecompress": "bzip2", "cplus_demangle_v3_callback": "libiberty", "_Ux86_64_step": "libunwind",
     "_Uaarch64_step": "libunwind"}
 
 

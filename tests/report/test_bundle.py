@@ -146,6 +146,9 @@ def lines_of_recorder():
     secret = "default_unquantized_gemm"
     (open_line,) = recorder_lines(bundle("open.zip", ONE, "--scrub=no")[0])
     (strict,) = recorder_lines(bundle("strict.zip", ONE, "--scrub=strict", "--words=" + secret)[0])
+    for name, line in ("open.zip", open_line), ("strict.zip", strict), ("none.zip", None), ("quiet.zip", None):
+        with zipfile.ZipFile(at(name)) as z:
+            equal(json.loads(z.read("summary.json"))["recorder_line"], line, name)
     check(secret in open_line and secret not in strict and open_line.split(" (")[0] == strict.split(" (")[0], strict)
 
 

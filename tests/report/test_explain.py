@@ -460,5 +460,14 @@ def stopped():
           ["none", "incomplete"])
 
 
+@case("the kernel's killer is about the host: the figures of the GPU's message beside it are none of its evidence")
+def host_beside_gpu():
+    gpu = (b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
+           b"1.00 GiB is free.\n")
+    host = b"Out of memory: Killed process 4711 (python3) total-vm:900kB, anon-rss:800kB, file-rss:0kB, shmem-rss:0kB\n"
+    (found,) = (v for v in explain(gpu + host)["verdicts"] if v["scenario"] == "host-memory")
+    check(not any("2.00 GiB" in e["text"] or e["bytes"] == 2 << 30 for e in found["evidence"]), found)
+
+
 note("a third of the shapes (by the hash of the name) was kept aside while the rules were written")
 main()

@@ -13,6 +13,7 @@ from tap import ROOT, case, check, equal, main, read_json, report  # noqa: E402
 FOLDER = os.path.join(ROOT, "tests/report/pytorch")
 VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "check", "explain")
 NAMING = ("summary", "oom", "top", "frag")  # views that name places in code, here without looking for debug files
+SERVER = re.compile(r"vllm|sglang|tgi|sleep mode|wake_up|--[a-z]", re.IGNORECASE)  # what a plain program does not have
 UNSURE = {"unknown", "incomplete", "none"}
 
 
@@ -21,8 +22,15 @@ def read(name):
         return json.load(f)
 
 
+def check_advice(verdicts):
+    """No advice to a plain program speaks of a server."""
+    for advice in (a for v in verdicts for a in v["advice"]):
+        check(not SERVER.search(f"{advice['flag']} {advice['text']}"), advice)
+
+
 def judge_trace(run, trace):
     verdicts = json.loads(read_json("summary", "--sysroot=/nowhere", trace))["verdicts"]
+    check_advice(verdicts)
     first = verdicts[0]
     equal(first["scenario"], run["scenario"], [(v["scenario"], v["confidence"]) for v in verdicts])
     check(all(v["confidence"] < 0.5 for v in verdicts[1:] if first["scenario"] in ("none", "recovered")), verdicts)
@@ -36,6 +44,7 @@ def judge_trace(run, trace):
 
 def judge_log(run, log):
     verdicts = json.loads(read_json("explain", log))["verdicts"]
+    check_advice(verdicts)
     if run["log_scenario"]:
         equal(verdicts[0]["scenario"], run["log_scenario"], [(v["scenario"], v["confidence"]) for v in verdicts])
     elif run["scenario"] != "recovered":  # the message does not tell it: then no other scenario is claimed

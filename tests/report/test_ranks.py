@@ -508,6 +508,55 @@ def lines_by_rank():
     check(any("9.51 GiB" in t for t in said(logits)), said(logits))
 
 
+def alone(path, *arguments):
+    """The document of one trace alone, and the scenarios that the log has a part in."""
+    document = json.loads(read_json("summary", path, *arguments))
+    return document, {v["scenario"] for v in document["verdicts"] for e in v["evidence"]
+                      if re.match(r"(the log: )?line \d", e["text"])}
+
+
+@case("one trace alone: lines of another rank or worker are left out, and counted; an engine's and those without a tag are not")
+def lines_of_one():
+    paths = two("alone")
+    own, other = ["[rank0]: " + x for x in IN_LOAD], ["[rank1]: " + x for x in IN_SERVE]
+    for lines in (interleave(own, other), other + own):
+        document, found = alone(paths[0], log_of(lines))
+        equal((found, document["companions"]["left_out_lines"]), ({"startup-weights"}, len(other)), lines)
+        check("; %d of other processes are left out" % len(other) in flat(text_of(paths[0], log_of(lines))), lines)
+    equal(alone(paths[1], log_of(other + own))[1], {"logits"})
+    own, other = (tagged("(Worker_TP%d pid=%d) " % (i, 1000 + i), part) for i, part in enumerate((IN_LOAD, IN_SERVE)))
+    document, found = alone(paths[0], log_of(interleave(own, other)))
+    equal((found, document["companions"]["left_out_lines"], document["companions"]["log"]["lines"]),
+          ({"startup-weights"}, len(other), len(own)))
+    equal(alone(paths[1], log_of(interleave(own, other)))[1], {"logits"})
+    for lines in (IN_SERVE, tagged("(EngineCore_DP0 pid=77) ", IN_SERVE), tagged("(Worker pid=1) ", IN_SERVE) * 2):
+        mine = ["INFO loading"] if "Worker pid=1)" in lines[0] else own[:1]
+        document, found = alone(paths[0], log_of(mine + lines))
+        equal((found, document["companions"]["left_out_lines"]), ({"logits"}, 0), lines[0])
+
+
+@case("one trace alone: a rank that counts the processes of one machine says nothing of another line's rank")
+def lines_of_local_rank():
+    (path,) = two("local", **{"process.env.LOCAL_RANK": "0"}, ranked=False)[:1]
+    document, found = alone(path, log_of(["[rank8]: " + x for x in IN_SERVE]))
+    equal((found, document["companions"]["left_out_lines"]), ({"logits"}, 0))
+
+
+@case("real vLLM: the document of one worker has its own lines and the engine's, without those of the other worker")
+def lines_of_one_of_vllm():
+    folder = os.path.join(VLLM, "tensor-parallel")
+    with open(os.path.join(folder, "log.txt"), encoding="utf-8") as f:
+        lines = f.read().split("\n")[:-1]
+    for name in ("trace.zst", "trace-1.zst"):
+        path = os.path.join(folder, name)
+        pid = json.loads(read_json("info", path))["info"]["process.pid"]
+        others = [x for x in lines if re.match(r"\(Worker", x) and "pid=%s)" % pid not in x]
+        document = alone(path, "--log=" + os.path.join(folder, "log.txt"))[0]
+        check(others)
+        equal(document["companions"]["left_out_lines"], len(others), name)
+        equal(document["companions"]["log"]["lines"], len(lines) - len(others), name)
+
+
 @case("real vLLM: the lines of each worker are those with its pid, and the engine's are of all")
 def lines_of_vllm():
     for name in ("tensor-parallel", "http-server-tensor-parallel"):

@@ -314,6 +314,35 @@ def despite_free():
         first = verdicts(save(events))[0]
         equal(first["scenario"], want, free)
         check(bool(first["advice"]) == (want != "unknown"), first)
+    events = [{"ptr": G, "bytes": 30 * G, "stack": LOAD}, reading(45 * G, 31 * G),
+              {"op": "module-load", "api": "cuModuleGetFunction", "result": 2, "stack": SERVE}]
+    equal(names(verdicts(save(events))), ["burst-prefill"])  # what was free at the call is not known
+
+
+def outside(total, own, asked=None, stack=None):
+    """Verdicts of a device where a process has allocated 1 GiB and has `own` by NVML; the rest is of others but 256 MiB.
+    asked: bytes of the refused request; None: a module, whose size no call says."""
+    free = 256 * M
+    failed = {"total_bytes": total, "free_bytes": free, "free_before_bytes": free, "result": 2, "stack": stack or MINE}
+    call = {"bytes": asked} if asked else {"op": "module-load", "api": "cuModuleLoadData"}
+    events = [{"ptr": G, "bytes": G, "stack": MINE}, {**reading(free, own), "total_bytes": total}, {**failed, **call}]
+    return verdicts(save(events, {"device.0.total_bytes": str(total)}))
+
+
+@case("memory outside of any allocation is the cause where it holds what was missing, or most of the device if that is not known")
+def untracked_is_enough():
+    def is_cause(*arguments, **more):
+        return "untracked-growth" in names(outside(*arguments, **more))
+    found = outside(TOTAL, 70 * G)
+    equal(names(found)[0], "untracked-growth")
+    check("most of the device" in found[0]["summary"] and 69 * G in [e["bytes"] for e in found[0]["evidence"]], found[0])
+    equal([is_cause(TOTAL, G + n) for n in (40 * G, 40 * G + M)], [False, True])  # half of the device
+    found = outside(TOTAL, 31 * G, asked=20 * G)
+    check("holds more than was missing" in next(v for v in found if v["scenario"] == "untracked-growth")["summary"], found)
+    equal([is_cause(TOTAL, G + n, asked=20 * G) for n in (19 * G, 20 * G)], [False, True])  # less than was missing, and more
+    equal([is_cause(TOTAL, G + n, asked=G) for n in (8 * G - M, 8 * G)], [False, True])  # a tenth of the device
+    equal([is_cause(16 * G, G + n, asked=G) for n in (2 * G - M, 2 * G)], [False, True])  # 2 GiB of a small one
+    equal(is_cause(TOTAL, 31 * G, asked=20 * G, stack=SERVE), False)  # a server's budget leaves room for it
 
 
 @case("another process that sends new weights by CUDA IPC is no surprise on the device: it comes behind what the update needed")
@@ -346,7 +375,9 @@ def not_full():
     for event, scenario in (({"api": "cuMemHostAlloc", "bytes": G, "result": 2, "space": "host"}, "host-pinned"),
                             ({"op": "reserve", "api": "cuMemAddressReserve", "bytes": G, "result": 2}, "unknown"),
                             ({"op": "block-oom", "bytes": G, "reserved_bytes": 0, "allocated_bytes": 0}, "mis-budget")):
-        equal(names(verdicts(save([{"ptr": G, "bytes": M}, event]))), [scenario])
+        (found,) = verdicts(save([{"ptr": G, "bytes": M}, event]))
+        equal(found["scenario"], scenario)
+        check(scenario != "unknown" or "addresses were refused" in found["summary"], found)
 
 
 @case("PyTorch's pool in pieces: fragmentation where the pieces are a tenth of the pool, else only possible")
@@ -392,6 +423,8 @@ def recovered():
     found = verdicts(save([{"ptr": G, "bytes": 40 * G}, refused(50 * G, 40 * G), {"op": "free", "ptr": G, "result": 0},
                            {"ptr": G, "bytes": 50 * G}]))
     equal((names(found), found[0]["advice"]), (["recovered"], []))
+    check("one of the same size succeeded later" in found[0]["summary"], found[0])
+    equal([e["event"] for e in found[0]["evidence"] if "was served" in e["text"]], [3])
 
 
 @case("a tensor of the program's own is a wrong budget where it holds what was missing")
@@ -614,6 +647,10 @@ def joined_without_failure():
     said = log("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
                "initializing the engine.\n")
     equal(names(verdicts(quiet, *said))[0], "kv-exhaustion")
+    for name in ("driver_mismatch", "host_memory"):  # of real programs
+        (first, *_) = verdicts(quiet, "--log", os.path.join(ROOT, "tests/report/pytorch", name, "log.txt"))
+        equal(first["scenario"], name.replace("_", "-"))
+        check(first["confidence"] > 0.8, first)
     # A device that refused a request is not seen in this trace: another process, or another run.
     said = log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
                "79.11 GiB of which 1.00 GiB is free.\n")

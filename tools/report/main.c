@@ -129,6 +129,7 @@ static int show_with_companions(struct ct_view *v, int in_list) {
     struct ct_error error;
     if (ct_companions_read(v->options, &companions, &error))
         return report_error(&error, in_list);
+    ct_companions_choose_lines(&companions, v->trace);
     v->companions = &companions;
     const int status = show(v, in_list);
     v->companions = NULL;

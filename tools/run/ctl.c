@@ -40,7 +40,7 @@ static int fail_with_errno(const char *path) {
     return ct_words_fail(code, "ctl: %s: %s", path, strerror(errno));
 }
 
-// ---- finding the journal ---------------------------------------------------------------------------
+// ---- finding the journal ------------------------------------------------------------------------
 
 // Parses a line of /proc/PID/maps. Returns the path if it may be a journal's, else NULL; `range`
 // gets the addresses.
@@ -133,8 +133,8 @@ static int find_journal(struct target *t, const char *what) {
     if (path != beside && access(path, F_OK))
         return ct_words_fail(
             NOT_THERE,
-            "ctl: %s links to %s, which does not exist; if the process is in another container, give its "
-            "pid",
+            "ctl: %s links to %s, which does not exist; if the process is in another container, "
+            "give its pid",
             beside, path);
     if (access(path, F_OK) && access(what, F_OK) == 0)
         return ct_words_fail(NOT_THERE, "ctl: %s has no journal: its process has ended", what);
@@ -159,8 +159,8 @@ static int map_header(struct target *t, int writable) {
     if (mismatch)
         return ct_words_fail(
             NOT_THERE,
-            "ctl: %s: %s (version %u, this program reads version %u); use the cutrace that came with the "
-            "recorder",
+            "ctl: %s: %s (version %u, this program reads version %u); use the cutrace that came "
+            "with the recorder",
             t->path, mismatch, t->journal->version, CT_JOURNAL_VERSION);
     t->pid = t->pid ? t->pid : ct_process_alive_pid(t->journal);
     if (!t->pid)
@@ -171,7 +171,7 @@ static int map_header(struct target *t, int writable) {
     return DONE;
 }
 
-// ---- requests -------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 static void wake_writer(struct ct_journal *j) {
     atomic_fetch_or(&j->wanted, CT_WAKE_NOW);

@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import os
+import pickle
 import re
 import resource
 import sqlite3
@@ -482,7 +483,7 @@ def openmetrics():
             check(re.fullmatch(r'\w+|\w+\{(device|op|outcome)="[\w-]+"\}|cutrace_device_info\{device="\d+",name="[^\n]*"\}', name), name)
 
 
-@case("the release of the driver is in the tables and on the metric of the device; where it is unknown it is in neither")
+@case("the release of the driver is in summary, in the tables, on the metric of the device and in profiles; unknown, it is nowhere")
 def driver_release():
     whole = whole_trace.Whole(sources.whole()[0])
     for release in (None, "580.159.04"):
@@ -495,6 +496,18 @@ def driver_release():
         (metric,) = (name for name in samples_of(export(path, "openmetrics").decode()) if name.startswith("cutrace_device_info"))
         equal(re.findall('driver="([^"]*)"', metric), [release] if release else [])
         equal([r["value"] for r in read_csv(path, "info") if r["key"] == "nvidia.driver_version"], [release] if release else [])
+        equal(said("summary", path)["driver_version"], release)
+        equal(driver_of_profiles(path), [f"NVIDIA driver {release}"] * 2 + [release] if release else [])
+
+
+def driver_of_profiles(path):
+    """What pprof's comments, the labels of Perfetto's process and PyTorch's settings say of a driver."""
+    profile = protobuf.fields(gzip.decompress(export(path, "pprof")))
+    comments = [profile[6][c].decode() for c in profile[13]]
+    processes = [protobuf.fields(track[3][0]) for track in perfetto(path)[2].values() if 3 in track]
+    settings = pickle.loads(export(path, "torch"))["allocator_settings"]["cutrace"]
+    return [c for c in comments if "driver" in c] + [label.decode() for p in processes for label in p.get(8, [])] + \
+        [settings[key] for key in ("nvidia_driver",) if key in settings]
 
 
 @case("failed requests, devices and memory agree with summary and oom")

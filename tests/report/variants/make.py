@@ -218,11 +218,12 @@ def variants(name, path, log=None):
 def sources(folder):
     """(name, trace, log) of all sources below tests/report, largest first."""
     found = []
-    for name in sorted(os.listdir(os.path.join(folder, "vllm"))):
-        at = os.path.join(folder, "vllm", name)
-        log = os.path.join(at, "log.txt")
-        found += [(truth.HEALTHY_BESIDE.get((name, t), name), os.path.join(at, t), log)
-                  for t in sorted(os.listdir(at)) if t.endswith(".zst")]
+    for of, before in truth.REAL.items():
+        for name in sorted(os.listdir(os.path.join(folder, of))):
+            at = os.path.join(folder, of, name)
+            log = None if before + name in truth.RECOVERED else os.path.join(at, "log.txt")
+            found += [(truth.HEALTHY_BESIDE.get((name, t), before + name), os.path.join(at, t), log)
+                      for t in sorted(os.listdir(at)) if t.endswith(".zst")]
     small = os.path.join(folder, "golden/traces")
     found += [(name, os.path.join(small, name + ".zst"), None) for name in (*truth.SMALL, *truth.UNDECIDED)]
     return sorted(found, key=lambda s: -os.path.getsize(s[1]))

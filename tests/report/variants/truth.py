@@ -13,16 +13,21 @@ with open(os.path.join(HERE, "../../../tools/report/diagnose/scenarios.def"), en
     SCENARIOS = tuple(re.findall(r'^CT_SCENARIO\(\w+, "([\w-]+)"', f.read(), re.M))
 
 
+# Folders of real runs, and what stands before the names of their sources.
+REAL = {"vllm": "", "pytorch": "pytorch-"}
+
+
 def read_cases():
-    """What the runs of real vLLM were made to be (tests/vllm/cases.py): (by their trace, by their log)."""
-    folder, by_trace, by_log = os.path.join(HERE, "../vllm"), {}, {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name, "case.json"), encoding="utf-8") as case:
-            run = json.load(case)
-        if run["scenario"] != "none":
-            by_trace[name] = (run["scenario"],)
-        elif run["log_scenario"]:
-            by_log[name] = (run["log_scenario"],)
+    """What the runs of real programs were made to be (tests/vllm/cases.py, tests/torch): (by their trace, by their log)."""
+    by_trace, by_log = {}, {}
+    for folder, before in REAL.items():
+        for name in sorted(os.listdir(os.path.join(HERE, "..", folder))):
+            with open(os.path.join(HERE, "..", folder, name, "case.json"), encoding="utf-8") as case:
+                run = json.load(case)
+            if run["scenario"] not in ("none", "recovered", ""):
+                by_trace[before + name] = (run["scenario"],)
+            elif run["log_scenario"] and run["scenario"] == "none":
+                by_log[before + name] = (run["log_scenario"],)
     return by_trace, by_log
 
 
@@ -33,7 +38,9 @@ FAILED, BY_LOG = read_cases()
 HEALTHY_BESIDE = {("weight-update-refused", "trace-1.zst"): "weight-update-refused, trainer"}
 # What the log of a run shows when its trace has no stacks: what failed, where the cause is not in the log.
 LOG_SHOWS = {"ballast": ("burst-prefill",), "ballast-0.11": ("burst-prefill",),
-             "multimodal-profile": ("startup-profile",)}
+             "multimodal-profile": ("startup-profile",), "pytorch-leak": ("unknown",)}
+# A retry served the request. Where a file ends between the two, the failure is one: only changes of records are made.
+RECOVERED = ("pytorch-recovered",)
 # Traces that a program of the tests wrote (golden/traces, lib/traces.py).
 SMALL = {
     "hostile-3": ("impossible-request",),  # 90 GiB of 80
@@ -90,5 +97,5 @@ def accepted(name, taken):
     """First verdicts that are right for a failure that is in the trace, when this evidence is gone."""
     if name in UNDECIDED:
         return A_FAILURE
-    right = FAILED.get(name) or SMALL.get(name) or ("none",)
+    right = FAILED.get(name) or SMALL.get(name) or ("recovered" if name in RECOVERED else "none",)
     return right + TAKEN[taken] + REST.get((name, taken), ())

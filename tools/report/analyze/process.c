@@ -52,6 +52,7 @@ static void read_origin(struct ct_process *p, const struct ct_trace *t) {
 }
 
 static void read_facts(struct ct_process *p, const struct ct_trace *t) {
+    enum { LOCAL_RANK = 1 };
     static const char *const ranks[] = {
         "process.env.RANK",      "process.env.LOCAL_RANK", "process.env.OMPI_COMM_WORLD_RANK",
         "process.env.PMIX_RANK", "process.env.PMI_RANK",   "process.env.SLURM_PROCID"};
@@ -68,8 +69,10 @@ static void read_facts(struct ct_process *p, const struct ct_trace *t) {
     p->boot = copy_fact(t, "host.boot_hash");
     p->exe = copy_fact(t, "process.exe");
     p->thread = copy_main_thread(p, n);
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !p->rank; i++)
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks && !p->rank; i++) {
         p->rank = copy_fact(t, ranks[i]);
+        p->rank_is_local = p->rank && i == LOCAL_RANK;
+    }
     p->events = t->events;
     p->t_first_ns = t->t_first_ns;
     p->t_last_ns = t->t_last_ns;
@@ -189,6 +192,11 @@ static void read_failures(struct ct_process *p, const struct ct_incidents *n) {
         if (p->crossing.recovered)
             p->crossing = *head;
     }
+}
+
+void ct_process_identify(struct ct_process *p, const struct ct_trace *t) {
+    read_facts(p, t);
+    p->is_usable = 1;
 }
 
 void ct_process_scan(struct ct_process *p, struct ct_trace *t,

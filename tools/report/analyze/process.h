@@ -63,6 +63,7 @@ struct ct_process {
     // NULL: unknown. thread: name of the main thread; flags_from: which process the server's flags
     // were given to.
     char *host_name, *boot, *exe, *thread, *rank, *world, *flags_from;
+    int rank_is_local;                            // it counts the processes of one machine
     size_t host, job;                             // as analyze/hosts.h and analyze/jobs.h have them
     int64_t shift_ns;                             // from its clock to that of the moment
     uint64_t events, t_first_ns, t_last_ns, lost; // lost: events that the recorder could not keep
@@ -81,6 +82,8 @@ struct ct_process {
 // Collects the facts about a process, its OOMs and its curves. `p` is zeroed.
 void ct_process_scan(struct ct_process *p, struct ct_trace *t,
                      const struct ct_scan_request *request);
+// Reads who it is, and nothing of its events. `p` is zeroed.
+void ct_process_identify(struct ct_process *p, const struct ct_trace *t);
 // Reads the state behind the last event up to a time, which becomes its moment, and not behind
 // event number `last`.
 void ct_process_read_state(struct ct_process *p, struct ct_trace *t, struct ct_phases *phases,

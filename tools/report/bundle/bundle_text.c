@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 #include "base/version.h"
-#include "bundle/recorder_line.h"
+#include "views/recorder_line.h"
 #include "page/page.h"
 #include "page/page_bundle.h"
 #include "views/companions.h"

@@ -148,3 +148,58 @@ void ct_log_owners_read(const struct ct_log_owners *o, const struct ct_text_fact
     sort_facts(to, own);
     add_settings(to, whole);
 }
+
+// ---- one process alone --------------------------------------------------------------------------
+
+// The part of the lines whose tag has the process id; 0: none, or it is not the only one.
+static size_t find_own(const struct ct_process_lines *l, const struct ct_process *p) {
+    for (size_t i = 1; i < l->count; i++)
+        if (l->list[i]->tag.has_pid && is_named(p, &l->list[i]->tag))
+            return has_namesake(l, i) ? 0 : i;
+    return 0;
+}
+
+// Of "Worker_TP0" and "EngineCore_DP1" what stands before the number's name.
+static size_t kind_length(const char *name) {
+    return strcspn(name, "_0123456789");
+}
+
+static int is_same_kind(const char *a, const char *b) {
+    const size_t n = kind_length(a);
+    return n && n == kind_length(b) && memcmp(a, b, n) == 0;
+}
+
+static int has_number(const char *rank) {
+    return *rank && rank[strspn(rank, "0123456789")] == 0;
+}
+
+// Whether the lines are those of a peer. `own`: the part that is the process's by its id, or 0. A
+// process of another kind may speak for this one, as vLLM's engine does for its workers.
+static int is_peer(const struct ct_process_lines *l, size_t part, const struct ct_process *p,
+                   size_t own) {
+    const struct ct_line_tag *tag = &l->list[part]->tag;
+    if (tag->has_pid)
+        return own && part != own && is_same_kind(tag->name, l->list[own]->tag.name);
+    return tag->has_rank && p->rank && !p->rank_is_local && has_number(p->rank) &&
+           !is_rank(p, tag->rank);
+}
+
+uint64_t ct_log_owners_read_one(const struct ct_process_lines *lines, const struct ct_process *p,
+                                const struct ct_text_facts *whole, struct ct_text_facts *to) {
+    const size_t own = find_own(lines, p);
+    uint64_t left_out = 0;
+    for (size_t i = 1; i < lines->count; i++)
+        left_out += is_peer(lines, i, p, own) ? lines->list[i]->facts.lines : 0;
+    if (!left_out)
+        return 0;
+    ct_text_facts_init(to);
+    for (size_t i = 0; i < lines->count; i++)
+        if (i != own && (!i || !is_peer(lines, i, p, own)))
+            add_own(to, &lines->list[i]->facts);
+    if (own) // (last: its load and its step count)
+        add_own(to, &lines->list[own]->facts);
+    sort_facts(to, 0);
+    add_settings(to, whole);
+    to->bytes = whole->bytes;
+    return left_out;
+}

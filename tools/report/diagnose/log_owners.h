@@ -37,5 +37,10 @@ int ct_log_owners_has(const struct ct_log_owners *o, size_t process);
 // whole log says. Freed with ct_text_facts_free.
 void ct_log_owners_read(const struct ct_log_owners *o, const struct ct_text_facts *whole,
                         size_t process, struct ct_text_facts *to);
+// The same of one trace alone: makes what the log says without the lines of its peers, which are
+// other processes of the same kind ("Worker_TP1" beside "Worker_TP0", another rank). Returns how
+// many lines are left out; 0: `to` is not made, because the whole log may be about the process.
+uint64_t ct_log_owners_read_one(const struct ct_process_lines *lines, const struct ct_process *p,
+                                const struct ct_text_facts *whole, struct ct_text_facts *to);
 
 #endif

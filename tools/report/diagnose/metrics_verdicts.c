@@ -57,10 +57,11 @@ static void advise_fewer(const struct demand *d, const struct ct_facts *facts,
     struct ct_advice *a;
     if (fit > 0) {
         (void)snprintf(to, sizeof to, "%" PRId64, fit);
-        a = ct_verdict_add_advice(v,
-                                  "let fewer requests run at once: each had up to %.1f %% of the "
-                                  "full cache, so that %" PRId64 " of them fit",
-                                  percent(d->share), fit);
+        a = ct_verdict_add_advice(
+            v,
+            "let fewer requests run at once, because each had up to %.1f %% of the "
+            "full cache, so that %" PRId64 " of them fit",
+            percent(d->share), fit);
     } else
         a = ct_verdict_add_advice(v, "let fewer requests run at once; how many fit is not known, "
                                      "because no scrape has a full cache");
@@ -83,9 +84,10 @@ static void advise_larger(const struct demand *d, const struct ct_facts *facts,
                       "--gpu-memory-utilization", util.text, NULL, "vLLM 0.1 and later");
         return;
     }
-    struct ct_advice *a = ct_verdict_add_advice(
-        v, "or give the KV cache more memory: %" PRId64 " requests wanted %.1f times as much",
-        d->most, (double)wanted / MILLION);
+    struct ct_advice *a = ct_verdict_add_advice(v,
+                                                "or give the KV cache more memory, because %" PRId64
+                                                " requests wanted %.1f times as much",
+                                                d->most, (double)wanted / MILLION);
     if (now > 0 && now <= INT64_C(1) << 50) {
         const __int128 bytes = (__int128)now * wanted / MILLION + mib;
         (void)snprintf(to, sizeof to, "%" PRId64, (int64_t)(bytes / mib * mib));

@@ -31,8 +31,10 @@ int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_
     return 1;
 }
 
-void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *variable,
-                                const char *from) {
+void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int is_on,
+                                const char *variable, const char *from) {
+    const char *refused =
+        server == CT_SERVER_VLLM ? "; vLLM's sleep mode refuses it before 0.20" : "";
     if (is_on) {
         (void)ct_verdict_add_advice(v, "expandable_segments are on already: allocate what stays "
                                        "before what is freed again");
@@ -40,7 +42,8 @@ void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *var
     }
     ct_advice_set(ct_verdict_add_advice(v,
                                         "lets PyTorch enlarge a segment where no free block is "
-                                        "large enough; vLLM's sleep mode refuses it before 0.20"),
+                                        "large enough%s",
+                                        refused),
                   variable, from, "expandable_segments:True",
                   "torch 2.1 and later; PYTORCH_ALLOC_CONF from 2.10 on");
 }
@@ -66,7 +69,8 @@ void ct_plain_advice_weights(struct ct_verdict *v, enum ct_server server, const 
 
 void ct_plain_advice_repack(struct ct_verdict *v, enum ct_server server, const char *from,
                             int64_t ranks) {
-    ct_plain_advice_ranks(v, server, from, ranks,
-                          "spread the weights over more GPUs: the conversion holds a layer twice, "
-                          "which no smaller budget or KV cache changes");
+    ct_plain_advice_ranks(
+        v, server, from, ranks,
+        "spread the weights over more GPUs, because the conversion holds a layer twice, "
+        "which no smaller budget or KV cache changes");
 }

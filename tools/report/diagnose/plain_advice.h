@@ -14,8 +14,8 @@ int ct_plain_advice_option(struct ct_verdict *v, enum ct_server server, enum ct_
                            const char *from, const char *to, const char *why);
 // Segments that grow, by the variable of the environment: `is_on` if they do already, `from` what the
 // variable is (NULL: not known, or not set).
-void ct_plain_advice_expandable(struct ct_verdict *v, int is_on, const char *variable,
-                                const char *from);
+void ct_plain_advice_expandable(struct ct_verdict *v, enum ct_server server, int is_on,
+                                const char *variable, const char *from);
 // Twice as many GPUs; `from` is the setting of today, `ranks` its number; NULL and 0: not known.
 void ct_plain_advice_ranks(struct ct_verdict *v, enum ct_server server, const char *from,
                            int64_t ranks, const char *why);

@@ -94,19 +94,19 @@ static const struct {
     {CT_SCENARIO_STARTUP_WEIGHTS, "--tensor-parallel-size", "vLLM 0.1 and later",
      "raise it, to spread the weights over more GPUs, or load quantized weights"},
     {CT_SCENARIO_STARTUP_PROFILE, "--max-num-batched-tokens", "vLLM 0.1 and later",
-     "lower it: the profile run takes memory in proportion to it"},
+     "lower it, because the profile run takes memory in proportion to it"},
     {CT_SCENARIO_MULTIMODAL, "--limit-mm-per-prompt", "vLLM 0.5 and later",
-     "lower it: the profile run takes as many items as are allowed, of the largest size"},
+     "lower it, because the profile run takes as many items as are allowed, of the largest size"},
     {CT_SCENARIO_STARTUP_KV_POOL, "--gpu-memory-utilization", "vLLM 0.1 and later",
-     "lower it: a smaller budget makes a smaller KV cache"},
+     "lower it, because a smaller budget makes a smaller KV cache"},
     {CT_SCENARIO_GRAPH_CAPTURE, "--gpu-memory-utilization", "vLLM 0.1 and later",
-     "lower it: a smaller budget leaves more outside of the KV cache"},
+     "lower it, because a smaller budget leaves more outside of the KV cache"},
     {CT_SCENARIO_WARMUP, "--max-num-seqs", "vLLM 0.1 and later",
-     "lower it: the sampler's buffers have a row for each request"},
+     "lower it, because the sampler's buffers have a row for each request"},
     {CT_SCENARIO_BURST_PREFILL, "--max-num-batched-tokens", "vLLM 0.1 and later",
-     "lower it: a step takes memory in proportion to it"},
+     "lower it, because a step takes memory in proportion to it"},
     {CT_SCENARIO_LOGITS, "--max-num-batched-tokens", "vLLM 0.1 and later",
-     "lower it: logits have a row for each token whose log-probability is asked for"},
+     "lower it, because logits have a row for each token whose log-probability is asked for"},
 };
 
 static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) {
@@ -129,7 +129,8 @@ static void advise_vllm(const struct ct_snapshot_case *c, struct ct_verdict *v) 
 }
 
 static void advise_fragmentation(const struct ct_snapshot_case *c, struct ct_verdict *v) {
-    ct_plain_advice_expandable(v, ct_snapshot_case_is_expandable(c) > 0, "PYTORCH_CUDA_ALLOC_CONF",
+    ct_plain_advice_expandable(v, ct_server_of_request(c->phase.framework, NULL, NULL),
+                               ct_snapshot_case_is_expandable(c) > 0, "PYTORCH_CUDA_ALLOC_CONF",
                                NULL);
 }
 

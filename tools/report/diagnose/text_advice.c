@@ -76,12 +76,13 @@ static struct ct_advice *add_without_value(struct ct_verdict *v, int64_t missing
                                      or, how, why);
     if (capacity)
         return ct_verdict_add_advice(
-            v, "%s%s it by %.2f, to %s: %s of %s is missing; the text does not say what it is now",
+            v,
+            "%s%s it by %.2f, to %s; %s of %s is missing, and the text does not say what it is now",
             or, how, (double)hundredths(bytes, capacity) / 100, why, size(bytes).text,
             size(capacity).text);
     return ct_verdict_add_advice(
         v,
-        "%s%s it, to %s: %s is missing (%.2f of a device of 24 GiB, %.2f of 80 GiB; the text does "
+        "%s%s it, to %s; %s is missing (%.2f of a device of 24 GiB, %.2f of 80 GiB; the text does "
         "not say how large the device is)",
         or, how, why, size(bytes).text, (double)hundredths(bytes, 24 * GIB) / 100,
         (double)hundredths(bytes, 80 * GIB) / 100);
@@ -126,7 +127,7 @@ void ct_text_advice_budget(const struct ct_text_facts *f, struct ct_verdict *v, 
     }
     (void)snprintf(to, sizeof to, "%.2f", (double)moved / MILLION);
     struct ct_advice *a =
-        ct_verdict_add_advice(v, "%s%s: %s is missing, at most %.2f of %s", or_before(v), why,
+        ct_verdict_add_advice(v, "%s%s; %s is missing, at most %.2f of %s", or_before(v), why,
                               size(bytes).text, (double)cents / 100, size(total).text);
     ct_advice_set(a, o->name, from, to, o->versions);
 }
@@ -143,8 +144,8 @@ void ct_text_advice_least_budget(const struct ct_text_facts *f, struct ct_verdic
     if (share && total && missing <= total)
         a = ct_verdict_add_advice(
             v,
-            "raise it to at least %.2f: %s is missing before the first block of the KV cache fits; "
-            "what one request of max_model_len needs beyond that is not known",
+            "raise it to at least %.2f, because %s is missing before the first block of the KV cache "
+            "fits; what one request of max_model_len needs beyond that is not known",
             (double)(share + hundredths(missing, total) * CENT) / MILLION, size(missing).text);
     else
         a = add_without_value(v, -missing,
@@ -201,7 +202,7 @@ static void advise_tokens(const struct ct_text_facts *f, struct ct_verdict *v,
     int64_t now;
     const char *from = find_option(f, CT_OPTION_STEP_TOKENS, &now);
     const int64_t fits = scale_down(now, STEP, oom);
-    char to[24], why[200] = "lower it: the failed buffer grows with it";
+    char to[24], why[200] = "lower it, because the failed buffer grows with it";
     if (fits)
         (void)snprintf(why, sizeof why,
                        "the failed buffer grows with it, and %s of its %s was free; the "
@@ -230,8 +231,9 @@ static void advise_smaller_cache(const struct ct_text_facts *f, struct ct_verdic
         ct_text_advice_budget(f, v, missing_of(oom), why);
         return;
     }
-    ct_advice_set(ct_verdict_add_advice(v, "remove it: vLLM then measures how much is left for the "
-                                           "KV cache; with it, vLLM takes this size unmeasured"),
+    ct_advice_set(ct_verdict_add_advice(v,
+                                        "remove it, so that vLLM measures how much is left for the "
+                                        "KV cache; with it, vLLM takes this size unmeasured"),
                   "--kv-cache-memory-bytes", bytes, NULL, "vLLM 0.10.2 and later");
 }
 
@@ -270,7 +272,7 @@ static void advise_sampler(const struct ct_text_facts *f, struct ct_verdict *v,
             (void)snprintf(to, sizeof to, "%" PRId64, fits);
     }
     (void)ct_plain_advice_option(v, CT_SERVER_VLLM, CT_OPTION_REQUESTS, *seqs ? seqs : from, to,
-                                 *to ? ROWS : "lower it: " ROWS);
+                                 *to ? ROWS : "lower it, because " ROWS);
 }
 
 static void advise_warmup(const struct ct_text_facts *f, struct ct_verdict *v,
@@ -316,7 +318,7 @@ void ct_text_advice_add(const struct ct_text_facts *f, struct ct_verdict *v,
         advise_serving(f, v, oom);
         break;
     case CT_SCENARIO_FRAGMENTATION:
-        ct_plain_advice_expandable(v, 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
+        ct_plain_advice_expandable(v, ct_server_of_text(f), 0, "PYTORCH_CUDA_ALLOC_CONF", NULL);
         break;
     default:
         ct_plain_advice_add(v, ct_server_of_text(f));

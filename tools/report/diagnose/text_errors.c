@@ -110,7 +110,7 @@ static void advise_profile(const struct ct_text_facts *f, const struct ct_text_s
     }
     if (*to)
         a = ct_verdict_add_advice(v,
-                                  "or lower it, so that the profile run takes less: %" PRId64
+                                  "or lower it, so that the profile run takes less; %" PRId64
                                   " tokens took %s (line %" PRIu64 "), and %s less is in "
                                   "proportion %s tokens",
                                   tokens, size(took).text, s->activation.line, size(missing).text,
@@ -262,7 +262,7 @@ static const struct {
     const char *flag, *from, *versions, *text;
 } advice_of[] = {
     {CT_TEXT_KIND_WORKSPACE_SMALL, "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", NULL,
-     "vLLM 0.11 and later", "raise it: the workspace does not grow by itself"},
+     "vLLM 0.11 and later", "raise it, because the workspace does not grow by itself"},
     {CT_TEXT_KIND_POOL_EXPANDABLE, "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True",
      "torch 2.1 and later", "remove expandable_segments from it"},
 };

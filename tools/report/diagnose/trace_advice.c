@@ -189,11 +189,12 @@ static int64_t scale(const struct ct_judged *j, int64_t now, int64_t step) {
     return (int64_t)((__int128)now * (__int128)free / (__int128)asked) / step * step;
 }
 
-// How advice on such a setting begins: the values say what to do, if the new one is known.
+// How advice on such a setting begins: the values say what to do, if the new one is known. (No
+// colon, because one stands behind the setting.)
 static const char *begin_lower(const struct ct_verdict *v, const char *to) {
     if (*to)
-        return v->advice_count ? "or: " : "";
-    return v->advice_count ? "or lower it: " : "lower it: ";
+        return v->advice_count ? "or this, because " : "";
+    return v->advice_count ? "or lower it, because " : "lower it, because ";
 }
 
 static void lower_rows(const struct ct_judged *j, struct ct_verdict *v, enum ct_option_role role,
@@ -238,7 +239,7 @@ static void advise_tokens(const struct ct_judged *j, struct ct_verdict *v, const
     const char *begin = begin_lower(v, to);
     struct ct_advice *a =
         is_known
-            ? ct_verdict_add_advice(v, "%s%s: the largest takes about %s, and %s is left for it",
+            ? ct_verdict_add_advice(v, "%s%s; the largest takes about %s, and %s is left for it",
                                     begin, why, size(step).text, size(room).text)
             : ct_verdict_add_advice(v, "%s%s%s", begin, why,
                                     *to ? "; the value is an estimate, because the step "
@@ -313,7 +314,8 @@ void ct_trace_advice_fragmentation(const struct ct_judged *j, struct ct_verdict 
     }
     if (value)
         ct_utf8_sanitize(from, sizeof from, value, strlen(value));
-    ct_plain_advice_expandable(v, strstr(from, "expandable_segments:True") != NULL, name, from);
+    ct_plain_advice_expandable(v, find_server(j), strstr(from, "expandable_segments:True") != NULL,
+                               name, from);
     (void)ct_verdict_add_advice(v,
                                 "cutrace-report frag shows which blocks keep segments from being "
                                 "given back");
@@ -327,8 +329,8 @@ void ct_trace_advice_add(const struct ct_judged *j, struct ct_verdict *v) {
         break;
     case CT_SCENARIO_STARTUP_PROFILE:
         advise_tokens(j, v,
-                      "the profile run takes memory in proportion to it, before there is a KV "
-                      "cache that a lower budget could make smaller");
+                      "the profile run takes memory in proportion to it; a lower budget does not "
+                      "help before there is a KV cache");
         break;
     case CT_SCENARIO_STARTUP_KV_POOL:
         ct_trace_advice_leave(j, v, ct_trace_advice_need(j), "");

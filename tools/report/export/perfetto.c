@@ -36,6 +36,7 @@ enum {
     TRACK_COUNTER = 8,
     PROCESS_PID = 1,
     PROCESS_NAME = 6,
+    PROCESS_LABEL = 8,
     THREAD_PID = 1,
     THREAD_TID = 2,
     THREAD_NAME = 5,
@@ -172,13 +173,19 @@ static void end_track(struct perfetto *p) {
 static void write_process(struct perfetto *p) {
     const struct ct_definitions *n = &p->x->trace->definitions;
     const struct ct_string *exe = ct_definitions_info(n, "process.exe");
-    char name[CT_EXPORT_NAME];
+    const struct ct_string *driver = ct_definitions_info(n, "nvidia.driver_version");
+    char name[CT_EXPORT_NAME], release[CT_EXPORT_NAME + 20];
     ct_export_text(name, exe ? exe->at : "", exe ? exe->length : 0);
     if (!ct_definitions_info_number(n, "process.pid", &p->pid) || p->pid > INT32_MAX)
         p->pid = 1;
     ct_message_clear(&p->other);
     ct_message_number(&p->other, PROCESS_PID, p->pid);
     ct_message_text(&p->other, PROCESS_NAME, *name ? name : "process");
+    if (driver) {
+        const int length = snprintf(release, sizeof release, "NVIDIA driver ");
+        (void)ct_export_text(release + length, driver->at, driver->length);
+        ct_message_text(&p->other, PROCESS_LABEL, release);
+    }
     begin_track(p, OF_PROCESS, NULL, 0);
     ct_message_put(&p->part, TRACK_PROCESS, &p->other);
     end_track(p);

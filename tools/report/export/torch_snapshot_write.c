@@ -7,6 +7,7 @@
 
 #include "analyze/site_groups.h"
 #include "base/human.h"
+#include "export/export.h"
 
 // ---- words --------------------------------------------------------------------------------------
 // Each is written once, and then recalled by its number.
@@ -504,6 +505,16 @@ static void put_devices(struct ct_torch_snapshot *s) {
     }
 }
 
+static void put_driver(struct ct_torch_snapshot *s, const struct ct_trace *t) {
+    const struct ct_string *driver = ct_definitions_info(&t->definitions, "nvidia.driver_version");
+    char release[CT_EXPORT_NAME];
+    if (!driver)
+        return;
+    (void)ct_export_text(release, driver->at, driver->length);
+    ct_pickle_text(s->out, "nvidia_driver");
+    ct_pickle_text(s->out, release);
+}
+
 static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) {
     put_word(s, W_allocator_settings);
     ct_pickle_op(s->out, CT_PICKLE_EMPTY_DICT);
@@ -514,6 +525,7 @@ static void put_settings(struct ct_torch_snapshot *s, const struct ct_trace *t) 
     ct_pickle_op(s->out, CT_PICKLE_MARK);
     ct_pickle_text(s->out, "trace");
     ct_pickle_text(s->out, t->source.name);
+    put_driver(s, t);
     if (s->window.first != UINT64_MAX) {
         put_named_number(s, "from_event", s->window.first);
         put_named_number(s, "to_event", s->window.last);

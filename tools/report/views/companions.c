@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "diagnose/find_error.h"
+#include "diagnose/log_owners.h"
 #include "diagnose/metrics_verdicts.h"
 #include "diagnose/text_verdicts.h"
 #include "text/read_text.h"
@@ -35,17 +36,13 @@ static int close_file(FILE *in, const char *path, int failed, struct ct_error *e
     return failed ? ct_error_set(error, CT_EXIT_BAD_TRACE, "%.400s: %s", path, strerror(code)) : 0;
 }
 
-// `several`: whose lines are whose is asked, too.
-static int read_log(struct ct_companions *c, const char *path, int several,
-                    struct ct_error *error) {
+static int read_log(struct ct_companions *c, const char *path, struct ct_error *error) {
     FILE *in = open_file(path, error);
     if (!in)
         return -1;
     ct_text_facts_init(&c->log);
     c->has_log = 1;
-    const int failed =
-        several ? ct_read_text_by_process(in, &c->log, &c->log_lines) : ct_read_text(in, &c->log);
-    return close_file(in, path, failed, error);
+    return close_file(in, path, ct_read_text_by_process(in, &c->log, &c->log_lines), error);
 }
 
 static int read_metrics(struct ct_companions *c, const char *path, struct ct_error *error) {
@@ -59,7 +56,7 @@ static int read_metrics(struct ct_companions *c, const char *path, struct ct_err
 int ct_companions_read(const struct ct_arguments *o, struct ct_companions *c,
                        struct ct_error *error) {
     *c = (struct ct_companions){0};
-    if ((o->log && read_log(c, o->log, o->path_count > 1, error)) ||
+    if ((o->log && read_log(c, o->log, error)) ||
         (o->metrics && read_metrics(c, o->metrics, error))) {
         ct_companions_free(c);
         return -1;
@@ -70,6 +67,20 @@ int ct_companions_read(const struct ct_arguments *o, struct ct_companions *c,
         ct_read_text_bytes(o->error_text, strlen(o->error_text), &c->error);
     }
     return 0;
+}
+
+void ct_companions_choose_lines(struct ct_companions *c, const struct ct_trace *t) {
+    struct ct_process process = {0};
+    struct ct_text_facts chosen;
+    if (!c->has_log)
+        return;
+    ct_process_identify(&process, t);
+    c->left_out_lines = ct_log_owners_read_one(&c->log_lines, &process, &c->log, &chosen);
+    ct_process_free(&process);
+    if (!c->left_out_lines)
+        return;
+    ct_text_facts_free(&c->log);
+    c->log = chosen;
 }
 
 void ct_companions_free(struct ct_companions *c) {
@@ -212,8 +223,12 @@ void ct_companions_print(struct ct_view *v, const struct ct_incidents *incidents
     if (c && c->has_error && incidents)
         print_error(v, incidents);
     if (c && c->has_log) {
-        fprintf(v->out, "the log says, in %s line%s:\n", ct_human_count(c->log.lines).text,
+        fprintf(v->out, "the log says, in %s line%s", ct_human_count(c->log.lines).text,
                 ct_human_plural(c->log.lines));
+        if (c->left_out_lines)
+            fprintf(v->out, "; %s of other processes %s left out by their tags",
+                    ct_human_count(c->left_out_lines).text, c->left_out_lines == 1 ? "is" : "are");
+        fputs(":\n", v->out);
         if (!ct_log_print(v, &c->log))
             fputs("  nothing that is known\n", v->out);
     }
@@ -230,6 +245,7 @@ void ct_companions_add_json(struct ct_json *j, const struct ct_view *v,
     }
     ct_json_open(j, "companions", '{');
     ct_log_add_json(j, "log", c->has_log ? &c->log : NULL, v->options);
+    ct_json_number_or_null(j, "left_out_lines", c->has_log, c->left_out_lines);
     add_error(j, v, incidents);
     add_metrics(j, v, incidents);
     ct_json_close(j, '}');

@@ -76,12 +76,17 @@ void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const str
     ct_json_close(j, '}');
 }
 
+void ct_document_add_driver(struct ct_json *j, const struct ct_view *v) {
+    ct_document_add_string(j, "driver_version",
+                           ct_definitions_info(&v->trace->definitions, "nvidia.driver_version"));
+}
+
 int ct_document_print_unknown(const struct ct_view *v) {
-    static const char *const keys[CT_COMMANDS][14] = {
+    static const char *const keys[CT_COMMANDS][16] = {
         [CT_COMMAND_summary] = {"without_blocks", "devices", "host_bytes", "host_bytes_at_moment",
                                 "host_registered_bytes_at_moment", "shared_at_moment", "ooms",
                                 "incidents", "incident_counts", "crossing", "live_at_crossing",
-                                "live_at_peak", "verdicts", "companions"},
+                                "live_at_peak", "verdicts", "recorder_line", "companions"},
         [CT_COMMAND_oom] = {"ooms", "incidents", "incident_counts", "crossing", "companions"},
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_leaks] = {"moment", "devices"},
@@ -101,6 +106,8 @@ int ct_document_print_unknown(const struct ct_view *v) {
     ct_document_add_trace(j, v, &nothing);
     if (v->options->command == CT_COMMAND_summary || v->options->command == CT_COMMAND_timeline)
         ct_json_number_or_null(j, "budget_bytes", v->options->capacity != 0, v->options->capacity);
+    if (v->options->command == CT_COMMAND_summary)
+        ct_document_add_driver(j, v);
     for (; *key; key++)
         ct_json_null(j, *key);
     ct_document_end(j);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "views/summary_json.h"
 
+#include <string.h>
+
 #include "analyze/coarse_history.h"
 #include "replay/torch_settings.h"
 #include "views/account_json.h"
 #include "views/companions.h"
 #include "views/document.h"
 #include "views/pool_json.h"
+#include "views/recorder_line.h"
 #include "views/resumed.h"
 #include "views/untracked.h"
 #include "views/verdicts_json.h"
@@ -93,6 +96,16 @@ static void add_holdings(struct ct_json *j, struct ct_summary *s, const char *ke
     ct_json_close(j, ']');
 }
 
+// A failure that only --capacity makes had no line.
+static void add_recorder_line(struct ct_json *j, const struct ct_summary *s) {
+    char line[2048];
+    if (s->crossing && !s->v->options->capacity &&
+        ct_recorder_line_format(s->v, &s->scan.incidents, s->crossing, line, sizeof line))
+        ct_json_bytes(j, "recorder_line", line, strlen(line));
+    else
+        ct_json_null(j, "recorder_line");
+}
+
 void ct_summary_print_json(struct ct_summary *s) {
     struct ct_json json = {.out = s->v->out}, *j = &json;
     const struct ct_shared shared = ct_summary_sum_shared(s);
@@ -100,6 +113,7 @@ void ct_summary_print_json(struct ct_summary *s) {
     ct_document_begin(j, s->v);
     ct_document_add_trace(j, s->v, &s->scan);
     ct_json_number_or_null(j, "budget_bytes", budget, s->v->options->capacity);
+    ct_document_add_driver(j, s->v);
     ct_pool_json_add_without_blocks(j, s->v->trace);
     ct_json_open(j, "devices", '[');
     for (int d = 0; d < CT_DEVICES; d++)
@@ -114,6 +128,7 @@ void ct_summary_print_json(struct ct_summary *s) {
     add_holdings(j, s, "live_at_crossing", s->crossing != NULL);
     add_holdings(j, s, "live_at_peak", s->crossing == NULL);
     ct_verdicts_add_json(j, "verdicts", &s->verdicts, s->v->sites);
+    add_recorder_line(j, s);
     ct_companions_add_json(j, s->v, &s->scan.incidents);
     ct_document_end(j);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bundle/recorder_line.h"
+#include "views/recorder_line.h"
 
 #include <string.h>
 
