@@ -7,7 +7,8 @@ SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Wer
 SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
     capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external \
     graph graph_exec graph_memory conditional user_object module link function occupancy tensor_map \
-    launch copy copy2d pages checkpoint pointer old_abi errors resolver
+    launch copy copy2d pages checkpoint pointer old_abi errors resolver \
+    injection
 # CUPTI sees the calls at the exported functions (trace_points.c), for which the functions that do the work are renamed
 # in all objects but the resolver's, which hands the exported ones out. Without CUPTI's headers there are no such calls.
 SIM_PLAIN_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
