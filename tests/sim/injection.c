@@ -8,7 +8,9 @@
 #include "sim.h"
 
 static void inject(void) {
-    const char *const path = getenv("CUDA_INJECTION64_PATH");
+    const char *const path = getenv("CUDA_INJECTION64_PATH"), *const on = getenv("SIM_INJECTION");
+    if (on && *on == '0')
+        return;
     void *const tool = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     int (*initialize)(void) = NULL;
     if (tool)
