@@ -100,7 +100,7 @@ def plant(name, only, spared=(), **env):
 
 
 plant("not-preloaded", ["ways-in", "look-ups", "cupti", "deepbind", "dlmopen", "nvtx", "overhead", "death", "users"],
-      spared=["deepbind.driver-calls-the-tool", "look-ups.addresses", "look-ups.table", "look-ups.memory-functions"])
+      spared=["look-ups.addresses", "look-ups.table", "look-ups.memory-functions"])
 plant("lost-event", ["ways-in", "overhead", "death"], spared=["death.killed-at-refusal"])
 plant("wrong-ledger", ["ways-in.driver-dlsym", "ways-in.ctypes", "ways-in.runtime-shared-gcc",
                        "ways-in.runtime-static-gcc", "death.process-killed"])

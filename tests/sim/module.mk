@@ -37,10 +37,11 @@ $(SIM_OUT)/traced/%.o: $(SIM_OUT)/%.o $(SIM_OUT)/traced/names
 $(SIM_OUT)/cupti/libcupti.so.12: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=28
 $(SIM_OUT)/cupti/libcupti.so.13: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=130001 -DSIM_CUPTI_NAMES
 $(SIM_OUT)/cupti/libcupti.so.%: tests/sim/cupti.c tests/sim/cupti_activity.c tests/sim/sim_cupti.h \
-    tests/sim/trace_points.h
+    tests/sim/trace_points.h tests/sim/module.mk
 	@mkdir -p $(@D)
+	printf '$(@F) {\nglobal:\n    cupti*;\nlocal:\n    *;\n};\n' >$@.map
 	$(CC) $(filter-out -MMD -MP,$(SIM_CFLAGS)) $(CUPTI_CFLAGS) $(SIM_CUPTI_FLAGS) $(LDFLAGS_ALL) -shared -fvisibility=hidden \
-	    -Wl,-soname,$(@F) -Wl,-Bsymbolic $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.c,$^) -ldl
+	    -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--version-script=$@.map $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.c,$^) -ldl
 
 # -Bsymbolic: like the real driver it hands out its own functions, not an interposer's.
 $(SIM_OUT)/libcuda.so.1: $(SIM_DRIVER_OBJECTS) tests/sim/libcuda.map
