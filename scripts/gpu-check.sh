@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Everything that only a GPU can decide, in at most eleven minutes, from the tree or from the pack of gpu-pack.sh; where vLLM
+# Everything that only a GPU can decide, in at most twelve minutes, from the tree or from the pack of gpu-pack.sh; where vLLM
 # can be imported, its cases in ten minutes more.
 #
 # Usage: sh scripts/gpu-check.sh [--out DIR] [--quick] [--only SECTION|SECTION.CHECK]... [--simulated] [--list]

@@ -99,7 +99,7 @@ for file in libcuda.so.1 libnvidia-ml.so.1 libcudart.so.13 libsimcudart.a; do
 done
 cp scripts/gpu-check.sh "$pack/scripts/"
 cp preload/intercept/*.def "$pack/preload/intercept/"
-cp tests/interception/cu.h tests/interception/load.c "$pack/tests/interception/"
+cp tests/interception/cu.h tests/interception/load.c tests/interception/libinjected_tool.c "$pack/tests/interception/"
 cp tests/lib/check_ledger.py tests/lib/symbol_table.h "$pack/tests/lib/"
 cp tests/lib/vllm_*.py "$pack/tests/lib/"
 mkdir -p "$pack/tests/torch/allocator"

@@ -6,6 +6,7 @@
 #include "intercept/call_counts.h"
 #include "intercept/cupti.h"
 #include "intercept/libc10.h"
+#include "intercept/load_way.h"
 #include "intercept/resolve.h"
 #include "record/rescan.h"
 #include "write/info_table.h"
@@ -15,6 +16,7 @@ static void publish_info(void) {
     ct_call_counts_publish_info();
     ct_resolve_publish_info();
     ct_libc10_publish_info();
+    ct_load_way_publish_info();
     ct_cupti_publish_info();
     ct_audit_publish_info();
 }

@@ -19,6 +19,7 @@
 #include "intercept/cupti_calls.h"
 #include "intercept/cupti_find.h"
 #include "intercept/driver.h"
+#include "intercept/load_way.h"
 #include "intercept/next_functions.h"
 #include "intercept/subscription.h"
 #include "intercept/wrapped_call.h"
@@ -70,8 +71,17 @@ static char library[512];
 static uint32_t version;
 static unsigned unknown_ids;
 
-int ct_cupti_is_wanted(void) {
+static int is_asked_for(void) {
     return CT_OPTION_NUMBER(BACKEND) == CT_BACKEND_OF_CUPTI || CT_OPTION_NUMBER(AUDIT);
+}
+
+int ct_cupti_is_wanted(void) {
+    return is_asked_for() || ct_load_way_is_injected();
+}
+
+// A tool that InitializeInjection calls first comes before our subscription.
+static int must_wait(void) {
+    return !is_asked_for() && ct_load_way_awaits_injection();
 }
 
 // ---- start ----------------------------------------------------------------------------------
@@ -79,12 +89,13 @@ int ct_cupti_is_wanted(void) {
 // Why there is no subscription, in one line.
 __attribute__((format(printf, 1, 2))) static int fail(const char *format, ...) {
     char line[480];
+    const char *const remains = ct_load_way_has_hooks() ? "calls are recorded by preload only"
+                                                        : "no call is recorded without LD_PRELOAD";
     va_list args;
     va_start(args, format);
     vsnprintf(outcome, sizeof outcome, format, args);
     va_end(args);
-    snprintf(line, sizeof line, "cutrace: no CUPTI: %s; calls are recorded by preload only\n",
-             outcome);
+    snprintf(line, sizeof line, "cutrace: no CUPTI: %s; %s\n", outcome, remains);
     if (!CT_OPTION_NUMBER(QUIET))
         ct_print_stderr(line);
     return -1;
@@ -161,9 +172,12 @@ enum { HAS_CALL_BACKS = 0 };
 static int start(void) {
     if (!HAS_CALL_BACKS)
         return fail("this libcutrace.so was built without CUPTI's headers");
-    const char *const profiler = ct_cupti_find_unwatched();
-    if (profiler)
+    const char *const profiler = ct_cupti_find_unwatched(ct_load_way_has_hooks());
+    if (profiler && ct_load_way_has_hooks())
         return fail("%s has a CUPTI of its own, whose profiler would fail beside ours", profiler);
+    if (profiler)
+        return fail("%s uses it, and would fail beside us, who cannot see when it begins",
+                    profiler);
     if (load())
         return -1;
     const uint32_t number = subscriptions + 1;
@@ -191,7 +205,7 @@ static __attribute__((noinline)) void start_slow(void) {
     } else if (!ct_cupti_is_wanted()) {
         atomic_store(&ct_wrapped_calls_are_noted, 0);
         atomic_compare_exchange_strong(&state, &undecided, OFF);
-    } else if (ct_next_driver_handle() &&
+    } else if (!must_wait() && ct_next_driver_handle() &&
                atomic_compare_exchange_strong(&state, &undecided, STARTING)) {
         const int rc = start();
         if (rc)
@@ -237,7 +251,7 @@ void ct_cupti_rescan(void) {
     ct_cupti_start();
     if (atomic_load(&state) != ON)
         return;
-    const char *const profiler = ct_cupti_find_unwatched();
+    const char *const profiler = ct_cupti_find_unwatched(ct_load_way_has_hooks());
     if (profiler)
         ct_cupti_give_way(profiler);
 }
@@ -246,6 +260,8 @@ void ct_cupti_rescan(void) {
 
 void ct_cupti_publish_info(void) {
     const int now = atomic_load(&state);
+    if (now == UNDECIDED && must_wait())
+        ct_info_set("cupti.state", "the driver has not called InitializeInjection");
     if (now == UNDECIDED || now == STARTING || !*outcome)
         return;
     ct_info_set("cupti.state", "%s", outcome);

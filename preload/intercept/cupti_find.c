@@ -119,8 +119,10 @@ void *ct_cupti_find_library(char *path, size_t bytes) {
 // ---- kineto ---------------------------------------------------------------------------------
 
 struct profilers {
+    int is_watched;        // a call of cuptiSubscribe comes to our wrapper
     int has_cuda;          // PyTorch with CUDA
-    const char *unwatched; // its libtorch_cpu.so, where kineto is, without a libcupti that it needs
+    const char *kineto;    // its libtorch_cpu.so, if a subscription of it is not seen
+    const char *of_libcupti; // else any library that needs libcupti
 };
 
 static int needs_cupti(const struct dl_phdr_info *object) {
@@ -145,13 +147,15 @@ static int look_at(struct dl_phdr_info *object, size_t bytes, void *data) {
     (void)bytes;
     if (!strcmp(name, "libtorch_cuda.so"))
         p->has_cuda = 1;
-    if (!strcmp(name, "libtorch_cpu.so") && !needs_cupti(object))
-        p->unwatched = "libtorch_cpu.so";
+    if (!strcmp(name, "libtorch_cpu.so") && (!p->is_watched || !needs_cupti(object)))
+        p->kineto = "libtorch_cpu.so";
+    else if (!p->is_watched && needs_cupti(object))
+        p->of_libcupti = *name ? name : "the program";
     return 0;
 }
 
-const char *ct_cupti_find_unwatched(void) {
-    struct profilers p = {0, NULL};
+const char *ct_cupti_find_unwatched(int is_watched) {
+    struct profilers p = {.is_watched = is_watched};
     dl_iterate_phdr(look_at, &p);
-    return p.has_cuda ? p.unwatched : NULL;
+    return p.has_cuda && p.kineto ? p.kineto : p.of_libcupti;
 }

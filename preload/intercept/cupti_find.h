@@ -11,8 +11,9 @@
 // libcudart, else the newest that is not newer than the driver, else any.
 void *ct_cupti_find_library(char *path, size_t bytes);
 
-// The base name of a loaded library with a profiler whose subscription at CUPTI would go unnoticed,
-// because CUPTI is a part of it; NULL: there is none. Takes the loader's lock.
-const char *ct_cupti_find_unwatched(void);
+// The base name of a loaded library with a profiler whose subscription at CUPTI would go unnoticed:
+// CUPTI is a part of it, or `is_watched` is 0, for want of hooks on cuptiSubscribe. NULL: there is
+// none. Takes the loader's lock.
+const char *ct_cupti_find_unwatched(int is_watched);
 
 #endif

@@ -60,7 +60,8 @@ static void publish_options(void) {
         char key[64];
         // The pattern of the trace may contain a path. The launcher's are no settings, and paths.
         if (!ct_options[i].given || i == CT_OPTION_OUTPUT || i == CT_OPTION_ENV_ALLOW ||
-            i == CT_OPTION_ANNOUNCE || i == CT_OPTION_TRACE_LIST || i == CT_OPTION_NVTX_NEXT)
+            i == CT_OPTION_ANNOUNCE || i == CT_OPTION_TRACE_LIST || i == CT_OPTION_NVTX_NEXT ||
+            i == CT_OPTION_INJECTION_NEXT)
             continue;
         ct_print(key, sizeof key, "option.%s", ct_options_get_name((enum ct_option)i));
         ct_info_set(key, "%s", ct_options[i].text);

@@ -193,9 +193,10 @@ def traced_environment(where, traced=True, **env):
         extra.update(LD_PRELOAD=LIBRARY, CUTRACE_OUTPUT=os.path.join(where, "trace.%p.zst"))
         if "untraced" in PLANTS:
             extra["CUTRACE"] = "0"
-        if "not-preloaded" in PLANTS:
-            del extra["LD_PRELOAD"]
     extra.update(env)
+    if "not-preloaded" in PLANTS:
+        for name in ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"):
+            extra.pop(name, None)
     return environment(**extra)
 
 

@@ -99,7 +99,7 @@ def plant(name, only, spared=(), **env):
         _failed.update(n for n, (word, _) in results.items() if word == "not ok")
 
 
-plant("not-preloaded", ["ways-in", "look-ups", "cupti", "overhead", "death", "users"],
+plant("not-preloaded", ["ways-in", "look-ups", "cupti", "deepbind", "dlmopen", "nvtx", "overhead", "death", "users"],
       spared=["look-ups.addresses", "look-ups.table", "look-ups.memory-functions"])
 plant("lost-event", ["ways-in", "overhead", "death"], spared=["death.killed-at-refusal"])
 plant("wrong-ledger", ["ways-in.driver-dlsym", "ways-in.ctypes", "ways-in.runtime-shared-gcc",
@@ -110,6 +110,10 @@ plant("wrong-look-up", ["look-ups.addresses-are-exports", "look-ups.table-agains
                         "look-ups.every-way-is-wrapped", "look-ups.memory-functions-known"])
 plant("lost-refusal", ["death.killed-at-refusal"])
 plant("a driver whose look-ups return no exports", ["look-ups.addresses-are-exports"], SIM_GETPROC_ALIAS="1")
+
+
+plant("a driver that loads no tool", ["deepbind.driver-calls-the-tool", "deepbind.shared-injected", "dlmopen"],
+      SIM_INJECTION="0")
 
 
 @case("a tracer that is switched off is noticed")

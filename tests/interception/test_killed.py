@@ -13,6 +13,13 @@ from tap import case, main  # noqa: E402
 from ways import *  # noqa: E402,F403
 
 
+# How the library comes into the process: by LD_PRELOAD, or by the driver, and CUPTI shows it the calls.
+CUPTI = os.path.join(SIM, "cupti")
+WAYS = {"": {}}
+if os.path.exists(os.path.join(CUPTI, "libcupti.so.13")):
+    WAYS[", injected alone"] = {"preload": False, "libraries": (CUPTI,), "env": {"CUDA_INJECTION64_PATH": LIBRARY}}
+
+
 def valid(done):
     """zstd and the report accept the trace, whatever its end."""
     (trace,) = done.traces.values()
@@ -43,20 +50,20 @@ def prefix(done, at_least):
     return problems
 
 
-@case("a refused allocation and SIGKILL at once: the refusal is in the trace, with all before it")
-def _():
-    done = run("killed_midway", "refused")
-    problems = valid(done) + prefix(done, len(done.ledger()))
-    last = done.calls()[-1]
-    if last["result"] != 2 or last["bytes"] != 1 << 50 or not last["stack"]:
-        problems.append(f"the last event is {last}")
-    return problems + ([] if done.rc == -9 else [f"exit status {done.rc}"])
+def killed_case(name, kind, check_last=False):
+    for text, how in WAYS.items():
+        @case(f"{name}{text}")
+        def _(how=how):
+            done = run("killed_midway", kind, **how)
+            problems = valid(done) + prefix(done, len(done.ledger()))
+            last = done.calls()[-1]
+            if check_last and (last["result"] != 2 or last["bytes"] != 1 << 50 or not last["stack"]):
+                problems.append(f"the last event is {last}")
+            return problems + ([] if done.rc == -9 else [f"exit status {done.rc}"])
 
 
-@case("SIGKILL after the flush interval: everything is in the trace")
-def _():
-    done = run("killed_midway", "flushed")
-    return valid(done) + prefix(done, len(done.ledger())) + ([] if done.rc == -9 else [f"exit status {done.rc}"])
+killed_case("a refused allocation and SIGKILL at once: the refusal is in the trace, with all before it", "refused", True)
+killed_case("SIGKILL after the flush interval: everything is in the trace", "flushed")
 
 
 @case("the summary says that there was no clean end, and without the journal that the end is missing")
@@ -71,13 +78,12 @@ def _():
         ([] if not without["complete"] else [f"without: {without}"])
 
 
-@case("SIGKILL at any moment: valid, and the beginning of the ledger")
-def _():
+def any_moment(how, rounds):
     problems = []
     rng = random.Random(7)
-    for i in range(12 if FULL else 3):  # (tests/recorder/test_kill.py has the many)
+    for i in range(rounds):
         where = folder()
-        process = subprocess.Popen([program("random_calls"), "3", "100000", "20", "3"], env=environment(where),
+        process = subprocess.Popen([program("random_calls"), "3", "100000", "20", "3"], env=environment(where, **how),
                                    stdout=subprocess.DEVNULL, cwd=where)
         # Once something is written, any moment will do.
         end = time.monotonic() + HANG
@@ -91,6 +97,11 @@ def _():
         done = Done(where, process)
         problems += [f"round {i}: {p}" for p in valid(done) + prefix(done, 0)]
     return problems
+
+
+for _text, _how in WAYS.items():  # (tests/recorder/test_kill.py has the many)
+    case(f"SIGKILL at any moment{_text}: valid, and the beginning of the ledger")(
+        lambda how=_how: any_moment(how, 12 if FULL else 3))
 
 
 main()

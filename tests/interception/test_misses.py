@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the library does not see, as tests (README.md lists the rest). A failure means that one is seen after
-all."""
+"""Calls that the library does not see under LD_PRELOAD alone, as tests (README.md lists the rest). A failure means that
+one is seen after all. test_injection.py has the same plugins with CUDA_INJECTION64_PATH, where they are seen."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ def missed(how, plugin, sees_anything=False):
 
 for how, what in (("deepbind", "RTLD_DEEPBIND"), ("newlm", "dlmopen into a new namespace")):
     for plugin, kind in (("libplugin13.so", "needs the runtime"), ("libplugin_static.so", "has a static runtime")):
-        case(f"not seen: a plugin that {kind}, opened with {what}; it works as without")(
+        case(f"not seen by LD_PRELOAD alone: a plugin that {kind}, opened with {what}; it works as without")(
             lambda how=how, plugin=plugin: missed(how, plugin))
 
 

@@ -184,6 +184,9 @@ def surroundings():
     equal([c for c, _ in failures(PLAIN, CUTRACE="0")], ["switch"])
     found = doctor(PLAIN, LD_PRELOAD="/nonexistent.so libm.so.6")[1]
     equal([c for level, c, _ in found if level == "warn"], ["preload", "preload"])
+    for tool, expected in ((None, []), (LIBRARY, ["ok"]), ("/nonexistent.so", ["warn"]), (PLAIN, ["warn"])):
+        code, found = doctor(PLAIN, CUDA_INJECTION64_PATH=tool)
+        equal((code, [level for level, c, _ in found if c == "injection"]), (0, expected), tool)
 
 
 def has_driver():

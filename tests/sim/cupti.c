@@ -174,8 +174,12 @@ EXPORT CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) 
 EXPORT CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                                 CUpti_CallbackDomain domain,
                                                 CUpti_CallbackId cbid) {
-    if (!is_subscriber(subscriber) || domain != CUPTI_CB_DOMAIN_DRIVER_API || !cbid ||
-        cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE || cbid >= sim_cupti_ids())
+    if (!is_subscriber(subscriber) || domain <= CUPTI_CB_DOMAIN_INVALID ||
+        domain >= CUPTI_CB_DOMAIN_SIZE || !cbid)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
+        return CUPTI_SUCCESS; // never called back
+    if (cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE || cbid >= sim_cupti_ids())
         return CUPTI_ERROR_INVALID_PARAMETER;
     atomic_store(&slot.enabled[cbid], enable != 0);
     return CUPTI_SUCCESS;
@@ -213,6 +217,16 @@ EXPORT CUptiResult CUPTIAPI cuptiGetVersion(uint32_t *version) {
 uint32_t sim_cupti_ids(void) {
     const char *const given = param("SIM_CUPTI_IDS");
     return given ? (uint32_t)strtoul(given, NULL, 10) : CUPTI_DRIVER_TRACE_CBID_SIZE;
+}
+
+EXPORT CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
+                                                 const char **name) {
+    (void)domain;
+    (void)cbid;
+    if (!name)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    *name = "a function";
+    return CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result, const char **text) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The activities of the stand-in libcupti: MEMORY2 for cuMemAlloc, cuMemFree and for the static
-// data of a module, MEMORY_POOL for pools. A record lies in a buffer of the client's until the
+// data of a module, MEMORY_POOL for pools, CONCURRENT_KERNEL for launches. A record lies in a buffer of the client's until the
 // buffer is full or is asked for.
 #include "sim_cupti.h"
 
 #include <cupti.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,12 @@ static void put(const void *record, size_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
+static CUpti_TimestampCallbackFunc client_clock;
+
 static uint64_t now_ns(void) {
     struct timespec t;
+    if (client_clock)
+        return client_clock();
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -101,6 +106,28 @@ static void put_static(uint64_t address) {
                    "table");
 }
 
+// A kernel that took no time, on the first device.
+static void put_kernel(void) {
+    static atomic_uint launches;
+    const uint64_t now = now_ns();
+    CUpti_ActivityKernel9 k = {
+        .kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+        .start = now,
+        .end = now,
+        .completed = now,
+        .gridX = 1,
+        .gridY = 1,
+        .gridZ = 1,
+        .blockX = 1,
+        .blockY = 1,
+        .blockZ = 1,
+        .correlationId = atomic_fetch_add(&launches, 1) + 1,
+        .name = "kernel",
+    };
+    if (enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL])
+        put(&k, sizeof k);
+}
+
 void sim_activity_of_call(const struct sim_point *point) {
     if (!request || *point->result != CUDA_SUCCESS)
         return;
@@ -132,6 +159,12 @@ void sim_activity_of_call(const struct sim_point *point) {
         put_pool(CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_DESTROYED, p->pool);
         break;
     }
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
+        put_kernel();
+        break;
     default:
         break;
     }
@@ -141,6 +174,7 @@ void sim_activity_end(void) {
     memset(enabled, 0, sizeof enabled);
     request = NULL;
     complete = NULL;
+    client_clock = NULL;
 }
 
 // ---- the interface --------------------------------------------------------------------------
@@ -178,6 +212,8 @@ EXPORT CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag) {
 }
 
 static size_t size_of(const CUpti_Activity *record) {
+    if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+        return sizeof(CUpti_ActivityKernel9);
     return record->kind == CUPTI_ACTIVITY_KIND_MEMORY2 ? sizeof(CUpti_ActivityMemory4)
                                                        : sizeof(CUpti_ActivityMemoryPool2);
 }
@@ -207,5 +243,61 @@ EXPORT CUptiResult CUPTIAPI cuptiActivityGetAttribute(CUpti_ActivityAttribute at
     else
         return CUPTI_ERROR_INVALID_PARAMETER;
     memcpy(value, &number, sizeof number);
+    return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult CUPTIAPI
+cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc funcTimestamp) {
+    client_clock = funcTimestamp;
+    return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t streamId,
+                                                              size_t *dropped) {
+    (void)context;
+    (void)streamId;
+    if (!dropped)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    *dropped = 0;
+    return CUPTI_SUCCESS;
+}
+
+// ---- what kineto asks for and no record depends on ------------------------------------------
+
+EXPORT CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute attr,
+                                                      size_t *valueSize, void *value) {
+    (void)attr;
+    return valueSize && value ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+EXPORT CUptiResult CUPTIAPI
+cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id) {
+    (void)kind;
+    (void)id;
+    return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult CUPTIAPI
+cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t *lastId) {
+    (void)kind;
+    if (lastId)
+        *lastId = 0;
+    return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult CUPTIAPI cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t enable) {
+    (void)cbid;
+    (void)enable;
+    return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t enable) {
+    (void)cbid;
+    (void)enable;
+    return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult CUPTIAPI cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) {
+    (void)enable;
     return CUPTI_SUCCESS;
 }

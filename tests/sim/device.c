@@ -18,7 +18,10 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
         c.result = CUDA_ERROR_NO_DEVICE;
     if (!c.result)
         c.result = sim_cu_init();
-    return sim_end(&c);
+    const CUresult result = sim_end(&c);
+    if (!result)
+        sim_inject();
+    return result;
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int *driverVersion) {

@@ -7,7 +7,8 @@ SIM_CFLAGS = $(filter-out -Werror,$(CFLAGS_ALL)) $(if $(filter 1,$(WERROR)),-Wer
 SIM_DRIVER := param shared call ledger ledger_map fail object space device context memory managed stream \
     capture pool pool_share vmm vmm_share multicast array host ipc ipc_event external \
     graph graph_exec graph_memory conditional user_object module link function occupancy tensor_map \
-    launch copy copy2d pages checkpoint pointer old_abi errors resolver
+    launch copy copy2d pages checkpoint pointer old_abi errors resolver \
+    injection
 # CUPTI sees the calls at the exported functions (trace_points.c), for which the functions that do the work are renamed
 # in all objects but the resolver's, which hands the exported ones out. Without CUPTI's headers there are no such calls.
 SIM_PLAIN_OBJECTS := $(SIM_DRIVER:%=$(SIM_OUT)/%.o)
@@ -36,10 +37,11 @@ $(SIM_OUT)/traced/%.o: $(SIM_OUT)/%.o $(SIM_OUT)/traced/names
 $(SIM_OUT)/cupti/libcupti.so.12: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=28
 $(SIM_OUT)/cupti/libcupti.so.13: SIM_CUPTI_FLAGS := -DSIM_CUPTI_VERSION=130001 -DSIM_CUPTI_NAMES
 $(SIM_OUT)/cupti/libcupti.so.%: tests/sim/cupti.c tests/sim/cupti_activity.c tests/sim/sim_cupti.h \
-    tests/sim/trace_points.h
+    tests/sim/trace_points.h tests/sim/module.mk
 	@mkdir -p $(@D)
+	printf '$(@F) {\nglobal:\n    cupti*;\nlocal:\n    *;\n};\n' >$@.map
 	$(CC) $(filter-out -MMD -MP,$(SIM_CFLAGS)) $(CUPTI_CFLAGS) $(SIM_CUPTI_FLAGS) $(LDFLAGS_ALL) -shared -fvisibility=hidden \
-	    -Wl,-soname,$(@F) -Wl,-Bsymbolic $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.c,$^) -ldl
+	    -Wl,-soname,$(@F) -Wl,-Bsymbolic -Wl,--version-script=$@.map $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.c,$^) -ldl
 
 # -Bsymbolic: like the real driver it hands out its own functions, not an interposer's.
 $(SIM_OUT)/libcuda.so.1: $(SIM_DRIVER_OBJECTS) tests/sim/libcuda.map

@@ -30,6 +30,23 @@ void ct_inspect_library(struct ct_findings *f) {
     free(library);
 }
 
+// What the driver loads in cuInit.
+static void inspect_injection(struct ct_findings *f) {
+    const char *tool = getenv("CUDA_INJECTION64_PATH");
+    if (!tool || !*tool)
+        return;
+    if (access(tool, R_OK))
+        ct_findings_add(f, CT_FINDING_WARN, "injection", "unset it, or name a library",
+                        "CUDA_INJECTION64_PATH has %s: %s", tool, strerror(errno));
+    else if (strstr(tool, "libcutrace.so"))
+        ct_findings_add(f, CT_FINDING_OK, "injection", NULL,
+                        "the driver loads the library, too: CUDA_INJECTION64_PATH");
+    else
+        ct_findings_add(f, CT_FINDING_WARN, "injection",
+                        "with --inject it is called first; if it uses CUPTI, the library cannot",
+                        "the driver loads another tool, too: CUDA_INJECTION64_PATH has %s", tool);
+}
+
 void ct_inspect_environment(struct ct_findings *f) {
     const char *off = getenv("CUTRACE"), *preload = getenv("LD_PRELOAD");
     if (off && (strcmp(off, "0") == 0 || strcmp(off, "off") == 0))
@@ -47,6 +64,7 @@ void ct_inspect_environment(struct ct_findings *f) {
                             "LD_PRELOAD has %s already; the library comes before it", one);
     }
     free(copy);
+    inspect_injection(f);
 }
 
 // ---- the folder of the traces ---------------------------------------------------------------------

@@ -118,10 +118,9 @@ static int set_announcement(void) {
     return setenv("CUTRACE_ANNOUNCE", file, 1);
 }
 
-// NVTX loads the library that this variable names. That of another tool is kept for libcutrace.so,
-// which loads it first (preload/intercept/nvtx.c).
-static int set_nvtx(const char *library) {
-    static const char name[] = "NVTX_INJECTION64_PATH", next[] = "CUTRACE_NVTX_NEXT";
+// NVTX, and the driver, load the library that a variable names. That of another tool is kept for
+// libcutrace.so, which calls it first (preload/intercept/nvtx.c, injection.c).
+static int set_injection(const char *library, const char *name, const char *next) {
     const char *before = getenv(name);
     if (before && strcmp(before, library) == 0)
         return 0;
@@ -130,8 +129,12 @@ static int set_nvtx(const char *library) {
 }
 
 int ct_preload_set_environment(const struct ct_preload *p) {
-    if (set_preload(p->library) || set_nvtx(p->library) || set_output(p->output) ||
-        set_announcement())
+    if (set_preload(p->library) ||
+        set_injection(p->library, "NVTX_INJECTION64_PATH", "CUTRACE_NVTX_NEXT") ||
+        set_output(p->output) || set_announcement())
+        return -1;
+    if (p->inject &&
+        set_injection(p->library, "CUDA_INJECTION64_PATH", "CUTRACE_INJECTION_NEXT"))
         return -1;
     if (p->trace_list && setenv("CUTRACE_TRACE_LIST", p->trace_list, 1))
         return -1;

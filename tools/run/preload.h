@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a traced program finds in its environment: LD_PRELOAD and CUTRACE_*.
+// What a traced program finds in its environment: LD_PRELOAD, the injection of NVTX and of the driver,
+// CUTRACE_*.
 #ifndef CT_PRELOAD_H
 #define CT_PRELOAD_H
 
@@ -15,7 +16,7 @@ struct ct_preload {
     const char *library;
     const char *output;     // of --output, or NULL
     const char *trace_list; // the file that traces are listed in, or NULL
-    int quiet;
+    int quiet, inject;
 };
 // Sets the variables in this process. Returns 0, or -1: errno says why not.
 int ct_preload_set_environment(const struct ct_preload *p);

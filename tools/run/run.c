@@ -22,6 +22,9 @@ static int read_words(struct ct_words *w, struct ct_preload *p) {
         case CT_WORD_run_QUIET:
             p->quiet = 1;
             break;
+        case CT_WORD_run_INJECT:
+            p->inject = 1;
+            break;
         case CT_WORD_PLAIN: // the command, and all behind it is its own
             w->at--;
             return 0;

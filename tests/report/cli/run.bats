@@ -133,6 +133,17 @@ END
     [ "$(NVTX_INJECTION64_PATH=/x/tool.so "$cutrace" run "$cutrace" run sh -c "$show" 2>/dev/null)" = "$library;/x/tool.so" ]
 }
 
+@test "--inject sets CUDA_INJECTION64_PATH, which is untouched without; another tool's library is kept for the recorder to call" {
+    show='echo "$CUDA_INJECTION64_PATH;$CUTRACE_INJECTION_NEXT;${LD_PRELOAD%%:*}"'
+    library=$(LD_PRELOAD= "$cutrace" run sh -c 'echo ${LD_PRELOAD%%:*}' 2>/dev/null)
+    [ "$(env -u CUDA_INJECTION64_PATH "$cutrace" run sh -c "$show" 2>/dev/null)" = ";;$library" ]
+    [ "$(CUDA_INJECTION64_PATH=/x/tool.so "$cutrace" run sh -c "$show" 2>/dev/null)" = "/x/tool.so;;$library" ]
+    [ "$(env -u CUDA_INJECTION64_PATH "$cutrace" run --inject sh -c "$show" 2>/dev/null)" = "$library;;$library" ]
+    [ "$(CUDA_INJECTION64_PATH=/x/tool.so "$cutrace" run --inject sh -c "$show" 2>/dev/null)" = "$library;/x/tool.so;$library" ]
+    [ "$(CUDA_INJECTION64_PATH=/x/tool.so "$cutrace" run --inject "$cutrace" run --inject sh -c "$show" 2>/dev/null)" = \
+        "$library;/x/tool.so;$library" ]
+}
+
 @test "help lists the environment variables from the option table" {
     "$cutrace" --help >out
     sed -n 's/^CT_OPTION(\([A-Z_]*\),.*/CUTRACE_\1/p' "$ROOT/include/cutrace/format/options.def" >names

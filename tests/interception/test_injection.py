@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""libcutrace.so as CUDA_INJECTION64_PATH: the (simulated) driver loads it in cuInit, and the stand-in libcupti shows it
+the calls. Alone, it records what no preloaded library could see; with LD_PRELOAD there is one start and one trace."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from tap import case, main, skip_all  # noqa: E402
+from ways import *  # noqa: E402,F403
+
+CUPTI = os.path.join(SIM, "cupti")
+if not os.path.exists(os.path.join(CUPTI, "libcupti.so.13")):
+    skip_all("built without CUPTI's headers")
+
+INJECTED = {"CUDA_INJECTION64_PATH": LIBRARY}
+SCENARIOS = ("device invalid no_context fill async pools vmm retained expandable multicast arrays sparse host share "
+             "graphics graph instantiate capture limits modules code streams").split()
+
+
+def injected(*command, env=None, preload=False, libraries=(CUPTI,), **kw):
+    return run(*command, preload=preload, libraries=libraries, env={**INJECTED, **(env or {})}, **kw)
+
+
+def fact(done, key):
+    return done.info()["info"].get(key)
+
+
+def loaded_by(done, *ways):
+    found = fact(done, "load.ways")
+    return [] if found == ", ".join(ways) else [f"load.ways: {found}"]
+
+
+ALONE, BOTH = ("CUDA_INJECTION64_PATH",), ("LD_PRELOAD", "CUDA_INJECTION64_PATH")
+
+
+# ---- alone --------------------------------------------------------------------------------------
+
+def alone_case(*command, **kw):
+    @case(f"{' '.join(command[:2])}, injected alone: trace = ledger, output as without")
+    def _():
+        done = injected(*command, **kw)
+        return good(done) + same_as_without(done, *command, **kw) + loaded_by(done, *ALONE)
+
+
+alone_case("driver_elf", *SCENARIOS, env={"SIM_DEVICES": 2})
+for _s in ("contexts", "reset", "green"):
+    alone_case("driver_elf", _s, env={"SIM_DEVICES": 2})
+alone_case("driver", "hidden", *SCENARIOS, env={"SIM_DEVICES": 2})
+for _p in ("runtime", "runtime_static"):
+    alone_case(_p, "device", "async", "host", "arrays", "threads")
+alone_case("driver_elf", "threads")
+alone_case("random_calls", "11", "20", "60", "8")
+
+
+# ---- plugins that the linker hides --------------------------------------------------------------
+
+def plugin_case(how, what, plugin, kind, preload):
+    @case(f"seen: a plugin that {kind}, opened with {what}, injected {'with LD_PRELOAD' if preload else 'alone'}")
+    def _():
+        command = ("host_of_plugins", how, program(plugin))
+        done = injected(*command, preload=preload)
+        takes = [e for e in done.calls() if e["op"] == "alloc"]
+        problems = good(done) + same_as_without(done, *command)
+        if len(done.traces) != 1 or len(takes) != 2:
+            problems.append(f"{len(done.traces)} traces, {len(takes)} allocations")
+        inner = [f["name"] for e in takes for f in (e["stack"] or [])[:6]]
+        return problems + ([] if inner.count("plugin_run") == 2 else [f"stacks: {inner}"])
+
+
+for _how, _what in (("deepbind", "RTLD_DEEPBIND"), ("newlm", "dlmopen into a new namespace")):
+    for _plugin, _kind in (("libplugin13.so", "needs the runtime"), ("libplugin_static.so", "has a static runtime")):
+        for _preload in (False, True):
+            plugin_case(_how, _what, _plugin, _kind, _preload)
+
+
+def of_two_name_spaces(**env):
+    """The traces' and the ledger's allocations and frees."""
+    command = ("host_of_plugins", "newlm", program("libplugin13.so"), program("libplugin_static.so"))
+    done = injected(*command, env=env)
+    traces = [os.path.join(done.folder, n) for n in os.listdir(done.folder)
+              if n.startswith("trace.") and not n.endswith(".journal")]
+    calls = [e for t in traces for e in check_ledger.read_trace(REPORT, t) if check_ledger.is_call(e)]
+    seen = sorted((e["op"], check_ledger.number(e["ptr"])) for e in calls if e["op"] in ("alloc", "free"))
+    true = sorted((e["op"], check_ledger.number(e["ptr"])) for e in done.ledger() if e["op"] in ("alloc", "free"))
+    return len(traces), seen, true
+
+
+@case("plugins in two name spaces: each has a trace of its own, and together they are the ledger")
+def _():
+    # (the loader keeps 1,664 bytes for the thread-local variables of what is opened later)
+    n, seen, true = of_two_name_spaces(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=4096")
+    return ([] if n == 2 else [f"{n} traces"]) + ([] if seen == true and len(true) == 6 else [f"{seen}\n{true}"])
+
+
+@case("not seen: a second name space, for which the loader has no thread-local memory left; it works as without")
+def _():
+    n, seen, true = of_two_name_spaces()
+    return [] if n == 1 and len(seen) == 3 and len(true) == 6 else [f"{n} traces: {seen}\n{true}: say so in README.md"]
+
+
+@case("a process that lost LD_PRELOAD and kept CUDA_INJECTION64_PATH: trace = ledger")
+def _():
+    done = injected("/usr/bin/env", "LD_PRELOAD=", program("driver_elf"), "device", "async", preload=True)
+    return good(done) + loaded_by(done, *ALONE)
+
+
+# ---- with LD_PRELOAD ----------------------------------------------------------------------------
+
+@case("with LD_PRELOAD: one subscription, one trace, each call once, the hooks' names")
+def _():
+    where = folder()
+    log = os.path.join(where, "cupti.log")
+    done = injected("runtime", "device", "async", preload=True, where=where, env={"SIM_CUPTI_LOG": log})
+    apis = {e["api"] for e in done.calls() if e["op"] == "alloc"}
+    lines = open(log).read().splitlines()
+    return good(done) + loaded_by(done, *BOTH) + (
+        [] if lines == ["subscribe cutrace 0"] else [f"{lines}"]) + (
+        [] if all(a.startswith("cudaMalloc") for a in apis) else [f"{apis}"]) + (
+        [] if len(done.traces) == 1 else [f"{done.traces}"])
+
+
+@case("with LD_PRELOAD and CUTRACE_BACKEND=cupti: still one subscription")
+def _():
+    where = folder()
+    log = os.path.join(where, "cupti.log")
+    done = injected("driver", "dlsym", "device", preload=True, where=where,
+                    env={"SIM_CUPTI_LOG": log, "CUTRACE_BACKEND": "cupti"})
+    lines = open(log).read().splitlines()
+    return good(done) + ([] if lines == ["subscribe cutrace 0"] else [f"{lines}"])
+
+
+@case("a driver that loads no tool, with LD_PRELOAD: the trace says so")
+def _():
+    done = injected("driver_elf", "device", preload=True, env={"SIM_INJECTION": 0})
+    state = fact(done, "cupti.state")
+    return good(done) + (
+        [] if state == "the driver has not called InitializeInjection" else [f"{state}"]) + (
+        [] if fact(done, "load.ways") is None else [f"{fact(done, 'load.ways')}"])
+
+
+@case("CUTRACE=0: the program as without")
+def _():
+    done = injected("driver_elf", "device", env={"CUTRACE": 0})
+    return same_as_without(done, "driver_elf", "device") + ([f"{done.traces}"] if done.traces else [])
+
+
+@case("cutrace run --inject: a plugin opened with RTLD_DEEPBIND is seen")
+def _():
+    command = ("host_of_plugins", "deepbind", program("libplugin13.so"))
+    done = run(os.path.join(BUILD, "cutrace"), "run", "--quiet", "--inject", program(command[0]), *command[1:],
+               preload=False, libraries=(CUPTI,))
+    return good(done) + loaded_by(done, *BOTH)
+
+
+# ---- another tool -------------------------------------------------------------------------------
+
+TOOL = {"CUTRACE_INJECTION_NEXT": os.path.join(PROGRAMS, "libinjected_tool.so")}
+
+for _preload in (False, True):
+    @case(f"another tool is called first, once ({'with LD_PRELOAD' if _preload else 'injected alone'})")
+    def _(preload=_preload):
+        done = injected("driver_elf", "device", preload=preload, env=TOOL)
+        return good(done) + ([] if done.err == "tool: called\n" else [done.err])
+
+    @case(f"another tool that subscribes gets CUPTI ({'with LD_PRELOAD' if _preload else 'injected alone'})")
+    def _(preload=_preload):
+        done = injected("driver_elf", "device", preload=preload,
+                        env={**TOOL, "WAYS_SUBSCRIBE": 1, "CUTRACE_QUIET": int(preload)})
+        problems = [] if "tool: called\ntool: subscribe 0\n" in done.err else [done.err]
+        return problems + (good(done) if preload else nothing_recorded(done, "uses it, and it serves one at a time"))
+
+
+@case("with CUTRACE=0 the other tool is called all the same; one that is gone changes nothing")
+def _():
+    off = injected("driver_elf", "device", env={**TOOL, "CUTRACE": 0})
+    gone = injected("driver_elf", "device", env={"CUTRACE_INJECTION_NEXT": "/nowhere/tool.so"})
+    return good(gone) + ([] if off.err == "tool: called\n" and not off.traces else [off.err, f"{off.traces}"])
+
+
+# ---- where CUPTI cannot be had ------------------------------------------------------------------
+
+def nothing_recorded(done, text):
+    lines = [line for line in done.err.splitlines() if "CUPTI" in line]
+    problems = [] if len(lines) == 1 and text in lines[0] and lines[0].endswith(
+        "; no call is recorded without LD_PRELOAD") else [f"said: {done.err}"]
+    return problems + ([f"there is a trace: {done.traces}"] if done.traces else [])
+
+
+def unusable_case(what, text, env, libraries=(CUPTI,)):
+    @case(f"injected alone, libcupti {what}: one line, the program as without")
+    def _():
+        done = injected("driver_elf", "device", env={"CUTRACE_QUIET": 0, **env},
+                        libraries=libraries() if callable(libraries) else libraries)
+        plain = run("driver_elf", "device", preload=False)
+        return nothing_recorded(done, text) + (
+            [] if (done.rc, done.out) == (plain.rc, plain.out) else [f"{done.rc} {done.out}"])
+
+
+def without_cupti():
+    where = folder()
+    for n in ("libcupti.so.12", "libcupti.so.13"):
+        open(os.path.join(where, n), "w").close()
+    return (where,)
+
+
+unusable_case("missing", "found no libcupti.so.13 or .12", {}, without_cupti)
+unusable_case("busy", "Nsight Systems uses it", {"SIM_CUPTI": "busy Nsight Systems"})
+unusable_case("too old", "is too old (interface 17;", {"SIM_CUPTI_VERSION": 17})
+
+
+@case("injected alone beside a program that needs libcupti: its profiler is unharmed, ours does not start")
+def _():
+    where = folder()
+    log = os.path.join(where, "cupti.log")
+    done = injected("profiler", "symbol", where=where, env={"SIM_CUPTI_LOG": log, "CUTRACE_QUIET": 0})
+    lines = open(log).read().splitlines()
+    return nothing_recorded(done, "the program uses it, and would fail beside us") + (
+        [] if done.out == "subscribe 0\nprofiled 5 5\nrecords 5 5\n" else [done.out]) + (
+        [] if lines == ["subscribe - 0", "unsubscribe -"] else [f"{lines}"])
+
+
+# ---- processes ----------------------------------------------------------------------------------
+
+for _kind in ("fork", "exec", "vfork", "daemon", "fork-use", "thread-exit"):
+    @case(f"forks_and_exits {_kind}, injected alone: a trace for each process, as its ledger")
+    def _(kind=_kind):
+        done = injected("forks_and_exits", kind)
+        return good(done) + same_as_without(done, "forks_and_exits", kind)
+
+for _kind in ("vfork", "spawn", "system", "fork-in-crowd"):
+    @case(f"fork_kinds {_kind}, injected alone: a trace for each process, as its ledger")
+    def _(kind=_kind):
+        forks = os.path.join(BUILD, "tests/recorder/fork_kinds")
+        return good(injected(forks, kind))
+
+
+main()
