@@ -210,10 +210,15 @@ with nvtx.range("epoch {}", 3):
     assert not cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20))
 nvtx.mark("checkpoint")
 nvtx.range_end(nvtx.range_start("save"))
+import torch
+torch.cuda.synchronize = lambda *_: None  # (NVIDIA's libraries are stand-ins)
+with torch.autograd.profiler.emit_nvtx():
+    with torch.profiler.record_function("decode step"):
+        assert not cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(2 << 20))
 """
 
 
-@case("torch.cuda.nvtx of a real PyTorch")
+@case("torch.cuda.nvtx of a real PyTorch, and torch.profiler.record_function under emit_nvtx")
 def torch():
     found = [p for p in sorted(glob.glob(os.path.join(DEPS, "torch/*-whole"))) + sorted(glob.glob(os.path.join(DEPS, "vllm/*")))
              if os.path.exists(os.path.join(p, "torch/lib/libtorch_cuda.so")) and
@@ -229,7 +234,8 @@ def torch():
     done = run(sys.executable, "-c", TORCH, env={**INJECTED, "PYTHONPATH": found[-1]}, libraries=[missing])
     equal(done.rc, 0, done.err)
     equal(said(done), [("range-push", "epoch 3", None, None), M, ("range-pop", None, None, None), ("mark", "checkpoint", None, None),
-                       ("range-start", "save", None, None), ("range-end", None, None, None)])
+                       ("range-start", "save", None, None), ("range-end", None, None, None),
+                       ("range-push", "decode step, op_id = 1", None, None), 2 * M, ("range-pop", None, None, None)])
     return good(done)
 
 
