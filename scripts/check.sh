@@ -67,6 +67,7 @@ prefetch() {
     scripts/fetch-pythons.sh build/deps
     scripts/fetch-pythons.sh build/deps packages
     scripts/fetch-page-tools.sh build/deps
+    scripts/fetch-nvtx.sh build/deps
     python3 scripts/fetch-torch.py build/deps
     local newest
     newest=$(python3 scripts/fetch-torch.py --list | sort -V | tail -n 1)
@@ -119,8 +120,9 @@ plan_newcomer() {
         return
     fi
     mkdir -p "$work/home" "$work/deps/pythons"
-    find "$PWD/build/deps" -mindepth 1 -maxdepth 1 ! -name pythons -exec ln -s -t "$work/deps" {} +
+    find "$PWD/build/deps" -mindepth 1 -maxdepth 1 ! -name pythons ! -name 'nvtx*' -exec ln -s -t "$work/deps" {} +
     for suite in bullseye trixie sid packages; do echo hidden >"$work/deps/pythons/$suite.skipped"; done
+    echo hidden >"$work/deps/nvtx.skipped"
     # shellcheck disable=SC2046 # a list
     built=gcc PATH=$work/bin HOME=$work/home PYENV_ROOT=/nonexistent CUTRACE_DEPS=$work/deps \
         CUTRACE_WITHOUT="libjemalloc libtcmalloc libdebuginfod" \

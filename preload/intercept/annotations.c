@@ -35,7 +35,7 @@ void ct_export_cutrace_range_pop(void) {
 
 void ct_export_cutrace_pool_alloc(const char *pool, const void *ptr, size_t bytes) {
     const struct ct_annotation a = annotate("cutrace_pool_alloc", pool);
-    ct_annotation_suballoc(&a, (uintptr_t)ptr, bytes);
+    ct_annotation_suballoc(&a, (struct ct_annotation_pool){0}, (uintptr_t)ptr, bytes);
 }
 
 void ct_export_cutrace_pool_free(const char *pool, const void *ptr) {

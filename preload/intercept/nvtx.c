@@ -111,48 +111,122 @@ static void *on_name(void *handle, struct named n) {
 
 // ---- memory -------------------------------------------------------------------------------------
 
+// More regions of one call are counted: the program waits for it.
+enum { MOST_REGIONS = 65536 };
+
+static size_t bound_count(size_t count) {
+    if (count > MOST_REGIONS)
+        ct_annotation_skip(count - MOST_REGIONS);
+    return count < MOST_REGIONS ? count : MOST_REGIONS;
+}
+
+static struct ct_annotation_pool pool_of(const void *heap) {
+    return (struct ct_annotation_pool){.is_known = 1, .handle = (uintptr_t)heap};
+}
+
 // The handle of a heap in virtual memory is its address, unless another tool says otherwise.
-static void *on_heap(void *handle, const struct ct_nvtx_heap *heap) {
+static void *on_heap(const char *api, const void *domain, void *handle,
+                     const struct ct_nvtx_heap *heap) {
     if (!heap || heap->struct_size < sizeof *heap)
         return handle;
     const struct ct_nvtx_range *range = heap->range;
-    if (!handle && heap->type == CT_NVTX_VIRTUAL_ADDRESS && range &&
-        heap->range_bytes >= sizeof *range)
+    const int has_range = heap->type == CT_NVTX_VIRTUAL_ADDRESS && range &&
+                          heap->range_bytes >= sizeof *range;
+    if (!handle && has_range)
         handle = (void *)(uintptr_t)range->ptr;
-    return on_name(handle, (struct named){.text = ct_nvtx_names_read((int32_t)heap->message_type,
-                                                                     heap->message)});
+    const struct named n = {.text =
+                                ct_nvtx_names_read((int32_t)heap->message_type, heap->message)};
+    handle = on_name(handle, n);
+    const struct ct_annotation a = annotate(api, domain, n);
+    ct_annotation_subpool(&a, pool_of(handle), has_range ? (uintptr_t)range->ptr : 0,
+                          has_range ? range->bytes : 0);
+    return handle;
+}
+
+static void on_heap_end(const char *api, const void *domain, const void *heap) {
+    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    ct_annotation_subpool_end(&a, pool_of(heap));
+}
+
+static void on_heap_reset(const char *api, const void *domain, const void *heap) {
+    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    ct_annotation_subfree_all(&a, pool_of(heap));
 }
 
 static void on_regions(const char *api, const void *domain, const struct ct_nvtx_regions *regions,
                        int has_next) {
-    if (!regions || regions->struct_size < sizeof *regions ||
+    if (!regions || regions->struct_size < sizeof *regions || !regions->elements ||
         regions->type != CT_NVTX_VIRTUAL_ADDRESS ||
         regions->element_bytes < sizeof(struct ct_nvtx_range))
         return;
     const struct ct_annotation a =
         annotate(api, domain, (struct named){.text = ct_nvtx_names_get(regions->heap)});
+    const size_t most = bound_count(regions->count);
     for (size_t i = 0; i < regions->count; i++) {
         const struct ct_nvtx_range *range =
             (const void *)((const char *)regions->elements + i * regions->element_bytes);
-        ct_annotation_suballoc(&a, (uintptr_t)range->ptr, range->bytes);
+        if (i < most)
+            ct_annotation_suballoc(&a, pool_of(regions->heap), (uintptr_t)range->ptr, range->bytes);
         if (regions->handles && !has_next)
             regions->handles[i] = range->ptr;
+        else if (i >= most)
+            break;
     }
 }
 
-// Regions that are named by another tool's handles are not known.
+// A resized region stays in its heap, which the program need not name again.
+static void on_resizes(const char *api, const void *domain, const struct ct_nvtx_resizes *regions) {
+    if (!regions || regions->struct_size < sizeof *regions || !regions->elements ||
+        regions->type != CT_NVTX_VIRTUAL_ADDRESS ||
+        regions->element_bytes < sizeof(struct ct_nvtx_range))
+        return;
+    const struct ct_annotation a = annotate(api, domain, (struct named){0});
+    const size_t most = bound_count(regions->count);
+    for (size_t i = 0; i < most; i++) {
+        const struct ct_nvtx_range *range =
+            (const void *)((const char *)regions->elements + i * regions->element_bytes);
+        ct_annotation_suballoc(&a, (struct ct_annotation_pool){0}, (uintptr_t)range->ptr,
+                               range->bytes);
+    }
+}
+
+// Whether the references of a call are addresses. Regions that are named by another tool's handles
+// are not known.
+static int are_addresses(uint32_t type) {
+    return type == CT_NVTX_BY_POINTER || (type == CT_NVTX_BY_HANDLE &&
+                                          !atomic_load(&next_functions[ID_nvtxMemRegionsRegister]));
+}
+
 static void on_region_refs(const char *api, const void *domain,
                            const struct ct_nvtx_region_refs *refs) {
     if (!refs || refs->struct_size < sizeof *refs || refs->element_bytes < sizeof(void *) ||
-        (refs->type != CT_NVTX_BY_POINTER &&
-         (refs->type != CT_NVTX_BY_HANDLE ||
-          atomic_load(&next_functions[ID_nvtxMemRegionsRegister]))))
+        !refs->elements || !are_addresses(refs->type))
         return;
     const struct ct_annotation a = annotate(api, domain, (struct named){0});
-    for (size_t i = 0; i < refs->count; i++) {
+    const size_t most = bound_count(refs->count);
+    for (size_t i = 0; i < most; i++) {
         const void *ptr;
         memcpy(&ptr, (const char *)refs->elements + i * refs->element_bytes, sizeof ptr);
         ct_annotation_subfree(&a, (uintptr_t)ptr);
+    }
+}
+
+static void on_region_names(const char *api, const void *domain,
+                            const struct ct_nvtx_region_names *names) {
+    if (!names || names->struct_size < sizeof *names || !names->elements ||
+        names->element_bytes < sizeof(struct ct_nvtx_region_name))
+        return;
+    const size_t most = bound_count(names->count);
+    for (size_t i = 0; i < most; i++) {
+        const struct ct_nvtx_region_name *name =
+            (const void *)((const char *)names->elements + i * names->element_bytes);
+        if (!are_addresses(name->type))
+            continue;
+        const struct ct_annotation a = annotate(
+            api, domain,
+            (struct named){.text = ct_nvtx_names_read(name->name_type, name->name),
+                           .category = ct_nvtx_names_get_category(domain, name->category)});
+        ct_annotation_subname(&a, (uintptr_t)name->region);
     }
 }
 
@@ -251,6 +325,13 @@ EXPORTED int InitializeInjectionNvtx2(ct_nvtx_get_export_table *get_export_table
     return 1;
 }
 
+// NVTX that was built with NVTX_SUPPORT_ALREADY_INJECTED_LIBRARY asks for these names where no
+// variable names a tool. No other NVTX looks for a symbol of the process.
+EXPORTED int InitializeInjectionNvtx2Preinject(ct_nvtx_get_export_table *get_export_table);
+EXPORTED int InitializeInjectionNvtx2Preinject(ct_nvtx_get_export_table *get_export_table) {
+    return InitializeInjectionNvtx2(get_export_table);
+}
+
 #define MEM_MODULE 1
 static const struct slots mem_slots[] = {
 #define CT_NVTX_MEM(number, name, returns, params, args, effect) \
@@ -288,4 +369,9 @@ EXPORTED int InitializeInjectionNvtxExtension(const struct ct_nvtx_module *modul
     }
     errno = saved;
     return 1; // else NVTX's payload extension takes all domains for disabled
+}
+
+EXPORTED int InitializeInjectionNvtxExtensionPreinject(const struct ct_nvtx_module *module);
+EXPORTED int InitializeInjectionNvtxExtensionPreinject(const struct ct_nvtx_module *module) {
+    return InitializeInjectionNvtxExtension(module);
 }

@@ -76,12 +76,33 @@ struct ct_nvtx_regions {
     const void **handles; // may be NULL
 };
 
+struct ct_nvtx_resizes {
+    uint16_t compat, struct_size;
+    uint32_t type; // CT_NVTX_VIRTUAL_ADDRESS: the elements are ranges
+    size_t count, element_bytes;
+    const void *elements;
+};
+
 enum { CT_NVTX_BY_POINTER = 1, CT_NVTX_BY_HANDLE = 2 };
 struct ct_nvtx_region_refs {
     uint16_t compat, struct_size;
     uint32_t type; // CT_NVTX_BY_*
     size_t count, element_bytes;
     const void *elements;
+};
+
+struct ct_nvtx_region_name {
+    uint32_t type; // CT_NVTX_BY_*
+    int32_t name_type;
+    const void *region, *name;
+    uint32_t category, reserved;
+};
+struct ct_nvtx_region_names {
+    uint16_t compat, struct_size;
+    uint32_t reserved;
+    size_t count, element_bytes;
+    const void *elements;
+    size_t reserved1;
 };
 
 #endif

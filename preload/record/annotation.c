@@ -14,6 +14,7 @@
 
 static _Atomic uint64_t heard; // calls while tracing was on
 static _Atomic uint64_t early; // of these: before the first event, and not recorded later
+static _Atomic uint64_t skipped; // sub-allocations of calls with very many
 
 static void fill(struct ct_event *e, enum ct_op op, const struct ct_annotation *a) {
     ct_event_init(e);
@@ -104,15 +105,25 @@ void ct_annotation_end(uint32_t api, uint64_t id) {
     errno = saved;
 }
 
-void ct_annotation_suballoc(const struct ct_annotation *a, uint64_t ptr, uint64_t bytes) {
+// Publishes an event of a pool: without `at` it is of the pool as a whole.
+static void publish_of_pool(struct ct_event *e, const struct ct_annotation_pool *pool,
+                            const uint64_t *at) {
+    if (pool && pool->is_known)
+        CT_SET(e, handle, pool->handle);
+    if (at)
+        CT_SET(e, ptr, *at);
+    ct_publish(e);
+}
+
+void ct_annotation_suballoc(const struct ct_annotation *a, struct ct_annotation_pool pool,
+                            uint64_t ptr, uint64_t bytes) {
     struct ct_event e;
     const int saved = errno;
     if (is_heard() && !is_early()) {
         fill(&e, CT_OP_SUBALLOC, a);
-        CT_SET(&e, ptr, ptr);
         CT_SET(&e, bytes, bytes);
         CT_SET(&e, stack, ct_capture_stack());
-        ct_publish(&e);
+        publish_of_pool(&e, &pool, &ptr);
     }
     errno = saved;
 }
@@ -122,10 +133,55 @@ void ct_annotation_subfree(const struct ct_annotation *a, uint64_t ptr) {
     const int saved = errno;
     if (is_heard() && ct_tracing_is_open()) {
         fill(&e, CT_OP_SUBFREE, a);
-        CT_SET(&e, ptr, ptr);
-        ct_publish(&e);
+        publish_of_pool(&e, NULL, &ptr);
     }
     errno = saved;
+}
+
+void ct_annotation_subfree_all(const struct ct_annotation *a, struct ct_annotation_pool pool) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && ct_tracing_is_open()) {
+        fill(&e, CT_OP_SUBFREE, a);
+        publish_of_pool(&e, &pool, NULL);
+    }
+    errno = saved;
+}
+
+void ct_annotation_subname(const struct ct_annotation *a, uint64_t ptr) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && ct_tracing_is_open()) {
+        fill(&e, CT_OP_SUBNAME, a);
+        publish_of_pool(&e, NULL, &ptr);
+    }
+    errno = saved;
+}
+
+void ct_annotation_subpool(const struct ct_annotation *a, struct ct_annotation_pool pool,
+                           uint64_t ptr, uint64_t bytes) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && !is_early()) {
+        fill(&e, CT_OP_SUBPOOL, a);
+        CT_SET(&e, bytes, bytes);
+        publish_of_pool(&e, &pool, &ptr);
+    }
+    errno = saved;
+}
+
+void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotation_pool pool) {
+    struct ct_event e;
+    const int saved = errno;
+    if (is_heard() && ct_tracing_is_open()) {
+        fill(&e, CT_OP_SUBPOOL, a);
+        publish_of_pool(&e, &pool, NULL);
+    }
+    errno = saved;
+}
+
+void ct_annotation_skip(uint64_t count) {
+    atomic_fetch_add_explicit(&skipped, count, memory_order_relaxed);
 }
 
 void ct_annotation_publish_info(void) {
@@ -135,4 +191,7 @@ void ct_annotation_publish_info(void) {
     ct_info_set("annotations.calls", "%lu", calls);
     ct_info_set("annotations.early", "%lu",
                 (uint64_t)atomic_load_explicit(&early, memory_order_relaxed));
+    const uint64_t left_out = atomic_load_explicit(&skipped, memory_order_relaxed);
+    if (left_out)
+        ct_info_set("annotations.skipped", "%lu", left_out);
 }

@@ -28,9 +28,27 @@ int ct_annotation_pop(uint32_t api, uint32_t domain);
 void ct_annotation_start(const struct ct_annotation *a, uint64_t id);
 void ct_annotation_end(uint32_t api, uint64_t id);
 
-// Memory that a pool of the program's hands out and takes back: no memory beyond the pool's own.
-void ct_annotation_suballoc(const struct ct_annotation *a, uint64_t ptr, uint64_t bytes);
+// A pool that has a handle: an NVTX heap (0: that of the whole process).
+struct ct_annotation_pool {
+    int is_known;
+    uint64_t handle;
+};
+
+// Memory that a pool of the program's hands out and takes back: no memory beyond the pool's own. A
+// suballoc of memory that is handed out already changes its size; `subfree_all` takes back all that
+// the pool has handed out.
+void ct_annotation_suballoc(const struct ct_annotation *a, struct ct_annotation_pool pool,
+                            uint64_t ptr, uint64_t bytes);
 void ct_annotation_subfree(const struct ct_annotation *a, uint64_t ptr);
+void ct_annotation_subfree_all(const struct ct_annotation *a, struct ct_annotation_pool pool);
+// The name of memory that is handed out.
+void ct_annotation_subname(const struct ct_annotation *a, uint64_t ptr);
+// A pool begins: it hands out memory of this range (0 bytes: that is not known). And it ends.
+void ct_annotation_subpool(const struct ct_annotation *a, struct ct_annotation_pool pool,
+                           uint64_t ptr, uint64_t bytes);
+void ct_annotation_subpool_end(const struct ct_annotation *a, struct ct_annotation_pool pool);
+// Counts sub-allocations that are not recorded.
+void ct_annotation_skip(uint64_t count);
 
 // Publishes what was heard and left out (INFO annotations.*).
 void ct_annotation_publish_info(void);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // (cuda.h would be another thing to find)
@@ -47,6 +48,53 @@ static void domains(void) {
     nvtxRangePop();
 }
 
+static void name_region(nvtxDomainHandle_t domain, const void *at) {
+    nvtxMemRegionNameDesc_t name;
+    memset(&name, 0, sizeof name);
+    name.regionRefType = NVTX_MEM_REGION_REF_TYPE_POINTER;
+    name.nameType = NVTX_MESSAGE_TYPE_ASCII;
+    name.region.pointer = at;
+    name.name.ascii = "my region";
+    nvtxMemRegionsNameBatch_t names;
+    memset(&names, 0, sizeof names);
+    names.extCompatID = NVTX_EXT_COMPATID_MEM;
+    names.structSize = sizeof names;
+    names.regionCount = 1;
+    names.regionElementSize = sizeof name;
+    names.regionElements = &name;
+    nvtxMemRegionsName(domain, &names);
+}
+
+static void resize_region(nvtxDomainHandle_t domain, const void *at) {
+    nvtxMemVirtualRangeDesc_t range = {200, at};
+    nvtxMemRegionsResizeBatch_t batch;
+    memset(&batch, 0, sizeof batch);
+    batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+    batch.structSize = sizeof batch;
+    batch.regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+    batch.regionDescCount = 1;
+    batch.regionDescElementSize = sizeof range;
+    batch.regionDescElements = &range;
+    nvtxMemRegionsResize(domain, &batch);
+}
+
+// A region of no heap, and very many in one call.
+static void process_wide(nvtxDomainHandle_t domain, uint64_t p) {
+    static nvtxMemVirtualRangeDesc_t many[100000];
+    nvtxMemRegionsRegisterBatch_t regions;
+    for (size_t i = 0; i < 100000; i++)
+        many[i] = (nvtxMemVirtualRangeDesc_t){1, (void *)(uintptr_t)(p + i)};
+    memset(&regions, 0, sizeof regions);
+    regions.extCompatID = NVTX_EXT_COMPATID_MEM;
+    regions.structSize = sizeof regions;
+    regions.regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
+    regions.heap = NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE;
+    regions.regionCount = getenv("MANY_REGIONS") ? 100000 : 1;
+    regions.regionDescElementSize = sizeof many[0];
+    regions.regionDescElements = many;
+    nvtxMemRegionsRegister(domain, &regions);
+}
+
 static void memory(void) {
     const uint64_t p = allocate(4 << 20);
     nvtxDomainHandle_t domain = nvtxDomainCreateA("pool");
@@ -74,6 +122,8 @@ static void memory(void) {
     regions.regionDescElementSize = sizeof parts[0];
     regions.regionDescElements = parts;
     nvtxMemRegionsRegister(domain, &regions);
+    name_region(domain, parts[0].ptr);
+    resize_region(domain, parts[0].ptr);
     nvtxMemRegionRef_t reference = {.pointer = parts[1].ptr};
     nvtxMemRegionsUnregisterBatch_t gone;
     memset(&gone, 0, sizeof gone);
@@ -84,6 +134,12 @@ static void memory(void) {
     gone.refElementSize = sizeof reference;
     gone.refElements = &reference;
     nvtxMemRegionsUnregister(domain, &gone);
+    nvtxMemRegionsUnregister(domain, &gone); // a wrong program: it is gone already
+    nvtxMemHeapReset(domain, handle);
+    parts[1].size = 1 << 10;
+    nvtxMemRegionsRegister(domain, &regions);
+    nvtxMemHeapUnregister(domain, handle);
+    process_wide(domain, p);
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# optional: nvtx
 """NVTX: what real users of it say is in the trace. They are NVIDIA's Python package, a program with NVIDIA's C headers, and
 PyTorch's torch.cuda.nvtx. scripts/fetch-nvtx.sh fetches the first two; a case whose user cannot be had is skipped."""
 import glob
@@ -22,29 +23,38 @@ def packages():
     return fetched(os.path.join(DEPS, "nvtx"), "scripts/fetch-nvtx.sh")
 
 
-def compiled(name, *more):
+def compiled(name, *more, source=None):
     where = folder()
     (headers,) = glob.glob(os.path.join(packages(), "nvidia/*/include"))
     out = os.path.join(where, name)
     # (the headers are NVIDIA's: no warnings of theirs)
-    subprocess.run(["gcc", "-w", "-O1", "-isystem", headers, os.path.join(HERE, name + ".c"), *more, "-o", out, "-ldl", "-pthread"],
-                   check=True)
+    if source:
+        with open(out + ".c", "w", encoding="ascii") as f:
+            f.write(source)
+    subprocess.run(["gcc", "-w", "-O1", "-isystem", headers, out + ".c" if source else os.path.join(HERE, name + ".c"), *more, "-o", out,
+                    "-ldl", "-pthread"], check=True)
     return out
 
 
 def said(done):
     """(op, name, domain, category) of what the program said of itself, and its allocations, in order."""
     (trace,) = done.traces.values()
-    out = []
+    out, base = [], None
     for line in report("dump", trace, "--json")[1].decode().splitlines():
         e = json.loads(line)
         if e["op"] in ("mark", "range-push", "range-pop", "range-start", "range-end"):
             out.append((e["op"], e["text"], e["domain"], e["category"]))
-        elif e["op"] in ("suballoc", "subfree"):
-            out.append((e["op"], e["text"], e["domain"], e["bytes"]))
+        elif e["op"].startswith("sub"):
+            out.append((e["op"], e["text"], e["domain"], e["bytes"], at(e, base), e["handle"] is not None))
         elif e["op"] == "alloc":
             out.append(e["bytes"])
+            base = e["ptr"]
     return out
+
+
+def at(e, base):
+    """Where a sub-allocation lies in the memory that was allocated last."""
+    return None if e["ptr"] is None else int(e["ptr"], 16) - int(base, 16)
 
 
 def of_the_program(level=("level 1", "level 0")):
@@ -53,8 +63,12 @@ def of_the_program(level=("level 1", "level 0")):
         ("range-start", "process-wide", None, None), 3 * M, ("range-end", None, None, None),
         ("range-push", "registered", "my.domain", "seven"), M, ("mark", "registered", "my.domain", "category 8"),
         ("range-push", "of another domain", None, None), ("range-pop", None, "my.domain", None), 2 * M, ("range-pop", None, None, None),
-        4 * M, ("suballoc", "my heap", "pool", 256), ("suballoc", "my heap", "pool", 512), ("subfree", None, "pool", None),
-        ("range-pop", None, None, None)]
+        4 * M, ("subpool", "my heap", "pool", 4 * M, 0, True), ("suballoc", "my heap", "pool", 256, 0, True),
+        ("suballoc", "my heap", "pool", 512, 256, True), ("subname", "my region", "pool", None, 0, False),
+        ("suballoc", None, "pool", 200, 0, False), ("subfree", None, "pool", None, 256, False), ("subfree", None, "pool", None, 256, False),
+        ("subfree", None, "pool", None, None, True), ("suballoc", "my heap", "pool", 256, 0, True),
+        ("suballoc", "my heap", "pool", 1024, 256, True), ("subpool", None, "pool", None, None, True),
+        ("suballoc", None, "pool", 1, 0, True), ("range-pop", None, None, None)]
 
 
 @case("a C program with NVIDIA's headers: marks, ranges, domains, registered strings, categories, heaps; wide characters; a range that "
@@ -91,6 +105,69 @@ def other_tool():
     switched_off = run(path, env={**INJECTED, "CUTRACE_NVTX_NEXT": tool, "CUTRACE": "0"})
     equal((switched_off.out, switched_off.err, switched_off.traces), (alone.out.replace("level -2", "level 1"), alone.err, {}))
     return good(done)
+
+
+@case("a call with very many regions: 65536 are recorded, the rest is counted")
+def many_regions():
+    done = run(compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1")), env={**INJECTED, "MANY_REGIONS": "1"})
+    regions = [e for e in said(done) if not isinstance(e, int) and e[0] == "suballoc" and e[3] == 1]
+    equal([e[4] for e in regions], list(range(65536)))
+    equal(done.info()["info"]["annotations.skipped"], str(100000 - 65536))
+    return good(done)
+
+
+@case("CUTRACE_PRIVATE=1: no name of NVTX is in the file, and heaps are told apart by their handles")
+def private():
+    done = run(compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1")), env={**INJECTED, "CUTRACE_PRIVATE": "1"})
+    (trace,) = done.traces.values()
+    raw = subprocess.run(["zstd", "-dcq", trace], capture_output=True, check=False).stdout
+    left = [n for n in ("before CUDA", "a mark", "ide \U0001F600", "process-wide", "registered", "my.domain", "seven", "category", "my heap",
+                        "my region", "of another domain") if n.encode() in raw]
+    equal(left, [])
+    equal([e if isinstance(e, int) else (e[0], *e[3:]) if e[0].startswith("sub") else e[0] for e in said(done)],
+          [e if isinstance(e, int) else (e[0], *e[3:]) if e[0].startswith("sub") else e[0] for e in of_the_program()])
+    return good(done)
+
+
+STATIC_TOOL = """
+#include <stdio.h>
+static int start(void *table) { (void)table; fputs("started\\n", stderr); return 0; }
+int (*InitializeInjectionNvtx2_fnptr)(void *) = start;
+int (*InitializeInjectionNvtxExtension_fnptr)(void *) = start;
+"""
+
+
+@case("no preloaded library can provide the symbol by which NVTX finds an injection that is linked in: NVIDIA's headers hide it, and so do "
+      "PyTorch's libraries")
+def hidden_symbol():
+    path = compiled("nvtx_program", os.path.join(SIM, "libcuda.so.1"))
+    tool = compiled("static_tool", "-shared", "-fPIC", source=STATIC_TOOL)
+    done = run(path, preload=False, env={"LD_PRELOAD": tool})
+    equal((done.rc, "started" in done.err), (0, False))
+    linked = compiled("nvtx_program", tool + ".c", os.path.join(SIM, "libcuda.so.1"))
+    check("started" in run(linked, preload=False).err, "linked in, the same tool is called: the test can tell")
+    symbols = subprocess.run(["readelf", "-Ws", path], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in symbols.splitlines() if "InitializeInjection" in line and "_fnptr" in line]
+    equal({row[5] for row in rows}, {"HIDDEN"})
+    problems = []
+    for library in glob.glob(os.path.join(DEPS, "torch/*-whole*/torch/lib/libtorch_*.so")):
+        exported = subprocess.run(["readelf", "-W", "--dyn-syms", library], capture_output=True, text=True, check=True).stdout
+        if "InitializeInjectionNvtx" in exported:
+            problems.append(f"{library}: the symbol can be provided")
+    return problems
+
+
+@case("a program whose NVTX looks for a preloaded library (NVTX_SUPPORT_ALREADY_INJECTED_LIBRARY) is heard without a variable")
+def preinjected():
+    path = compiled("nvtx_program", "-DNVTX_SUPPORT_ALREADY_INJECTED_LIBRARY=1", os.path.join(SIM, "libcuda.so.1"))
+    done = run(path)
+    equal(said(done), of_the_program())
+    tool = compiled("nvtx_other_tool", "-shared", "-fPIC")
+    alone = run(path, preload=False, env={"NVTX_INJECTION64_PATH": tool})
+    beside = run(path, env={"NVTX_INJECTION64_PATH": tool})
+    equal((beside.out, beside.err), (alone.out, alone.err), "a tool that the user names has NVTX to itself")
+    equal(said(beside), [3 * M, M, 2 * M, 4 * M])
+    return good(done) + good(beside)
 
 
 PYTHON = """
@@ -133,10 +210,15 @@ with nvtx.range("epoch {}", 3):
     assert not cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1 << 20))
 nvtx.mark("checkpoint")
 nvtx.range_end(nvtx.range_start("save"))
+import torch
+torch.cuda.synchronize = lambda *_: None  # (NVIDIA's libraries are stand-ins)
+with torch.autograd.profiler.emit_nvtx():
+    with torch.profiler.record_function("decode step"):
+        assert not cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(2 << 20))
 """
 
 
-@case("torch.cuda.nvtx of a real PyTorch")
+@case("torch.cuda.nvtx of a real PyTorch, and torch.profiler.record_function under emit_nvtx")
 def torch():
     found = [p for p in sorted(glob.glob(os.path.join(DEPS, "torch/*-whole"))) + sorted(glob.glob(os.path.join(DEPS, "vllm/*")))
              if os.path.exists(os.path.join(p, "torch/lib/libtorch_cuda.so")) and
@@ -152,7 +234,8 @@ def torch():
     done = run(sys.executable, "-c", TORCH, env={**INJECTED, "PYTHONPATH": found[-1]}, libraries=[missing])
     equal(done.rc, 0, done.err)
     equal(said(done), [("range-push", "epoch 3", None, None), M, ("range-pop", None, None, None), ("mark", "checkpoint", None, None),
-                       ("range-start", "save", None, None), ("range-end", None, None, None)])
+                       ("range-start", "save", None, None), ("range-end", None, None, None),
+                       ("range-push", "decode step, op_id = 1", None, None), 2 * M, ("range-pop", None, None, None)])
     return good(done)
 
 

@@ -14,7 +14,7 @@ OPS = {name: i + 1 for i, name in enumerate(
     "amend alloc free reserve unreserve create release map unmap register unregister retain export access "
     "graph-alloc graph-free pool-create pool-destroy pool-trim pool-sample ipc-open ipc-close import "
     "context-create context-destroy module-load module-unload limit memory-sample lost note block-alloc block-free block-oom "
-    "mark range-push range-pop range-start range-end suballoc subfree".split())}
+    "mark range-push range-pop range-start range-end suballoc subfree subpool subname".split())}
 # field -> (number, coding): 0 varint, 1 zigzag of the difference to the value before it
 FIELDS = {
     "t_ns": (1, 1), "thread": (2, 0), "op": (3, 0), "api": (4, 0), "result": (5, 1), "device": (6, 1),

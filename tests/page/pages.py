@@ -111,8 +111,22 @@ def hostile():
                 result=0, space="device", stack=stack)
         t.event("block-alloc", (60 + i) * S + 9, ptr=0x1000000 + i * M, bytes=32 * K, device=0, stack=stack,
                 allocated_bytes=M, reserved_bytes=M)
+        t.event("mark", (60 + i) * S + 99, api="nvtxMarkA", text=name, domain=t.string(MARKUP[1]))
     t.event("alloc", 90 * S, api=MARKUP[0], bytes=90 * G, device=0, result=2, space="device",
             stack=[(MARKUP[1], "/m/<b>.py", 7)], free_bytes=G, total_bytes=80 * G)
+    t.flush(last=True)
+    return t.bytes()
+
+
+def marked():
+    """A run with marks of the program, one of which has a name that would be markup."""
+    t = Trace()
+    begin(t)
+    for i in range(40):
+        t.event("alloc", (60 + i) * S, api="cuMemAlloc_v2", bytes=64 * M, ptr=0x1000000 + i * G, device=0, result=0, space="device",
+                stack=[("main", "/srv/serve.py", 9)])
+        if i % 10 == 5:
+            t.event("mark", (60 + i) * S + S // 2, api="nvtxMarkA", text=MARKUP[1] if i == 35 else f"epoch {i // 10}")
     t.flush(last=True)
     return t.bytes()
 

@@ -81,6 +81,7 @@ PAGES = {
     "fragmented": Page("fragmented", write("fragmented.zst", pages.fragmented())),
     "hostile": Page("hostile", write("hostile.zst", pages.hostile())),
     "wrapped": Page("wrapped", write("wrapped.zst", traces.ringed())),
+    "marked": Page("marked", write("marked.zst", pages.marked())),
     "empty": Page("empty", write("empty.zst", pages.empty())),
 }
 DRAWN = ("vllm", "h100", "fragmented", "hostile", "wrapped")
@@ -666,6 +667,39 @@ def keys_move():
     BROWSER.key(key="Escape")
     BROWSER.settle()
     check("from" not in address(), "Escape")
+
+
+@case("marks of the program: arrow keys reach each, which is said and stands beside the time; the pointer reads it; on paper all are there")
+def marks_are_reached():
+    page = opened("marked")
+    times, names = sums(page.device()["t_ns"]), ["epoch 0", "epoch 1", "epoch 2", pages.MARKUP[1]]
+    # (allocations are a second apart from 60 s on, marks half a second behind the sixth of each ten)
+    places = [times[m["at"]] for m in page.device()["marks"] if m["kind"] == "mark"]
+    equal([b - a for a, b in zip(places, places[1:])], [10**10] * 3)
+    BROWSER.focus(selector="#timeline .plot")
+    BROWSER.key(key="Home")
+    for name, place in zip(names, places):
+        BROWSER.key(key="ArrowUp")
+        BROWSER.settle()
+        equal(address()["t"], place, name)
+        said = BROWSER.do("document.querySelector('#said').textContent")
+        check(f", {name}: " in said, said)
+        check(name in BROWSER.do("document.querySelector('#timeline caption .phase').textContent"), f"{name}: beside the time")
+        check(name in BROWSER.do("document.querySelector('#timeline .plot').getAttribute('aria-valuetext')"), f"{name}: of the slider")
+    area, span = plot(), (times[-1] - times[0]) * 1.01
+    for name, place in zip(names, places):
+        for off in (0, 3, 40):
+            BROWSER.move(x=area["x"] + area["width"] * (place - times[0]) / span + off, y=area["y"] + area["height"] / 2)
+            BROWSER.settle()
+            hint = BROWSER.do("document.querySelector('#timeline .hint').textContent")
+            equal(hint.startswith(name + " at +"), off < 40, f"{name}, {off} pixels away: {hint}")
+    BROWSER.move(x=5, y=5)
+    BROWSER.media(media="print", scheme="light")
+    BROWSER.settle()
+    paper = BROWSER.do("[...document.querySelectorAll('table.program-marks td.mark')].filter((e) => e.checkVisibility()).map((e) => e.textContent)")
+    equal(paper, names)
+    equal(BROWSER.do("document.querySelectorAll('main img').length"), 0)
+    return BROWSER.problems()
 
 
 # ---- the address

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of a program as phases (PHASES.md): traces that are written here say which range each allocation is in."""
+import contextlib
 import csv
 import json
 import os
+import sqlite3
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "exports"))
+import protobuf  # noqa: E402
 import traces as made_traces  # noqa: E402
 from mktrace import Trace  # noqa: E402
 from tap import case, check, equal, main, report  # noqa: E402
@@ -148,6 +152,68 @@ def many():
     check(("(other ranges)", 1000 - sum(mebi for name, mebi in rows if name != "(other ranges)")) in rows, rows[-3:])
 
 
+EVIL = "evil\x1b[31m<script>\"name"
+
+
+def marked():
+    m = Made()
+    m.alloc(1)
+    m.say("mark", "first", tid=100)
+    m.say("mark", "ncclAllReduce", domain="NCCL")
+    m.say("mark", EVIL, domain="training", tid=200)
+    m.say("mark")
+    m.alloc(2)
+    return m
+
+
+@case("marks: in the timeline's text and JSON, in phases, on the page without its script; those of libraries are left out")
+def marks():
+    path = marked().write()
+    found = json.loads(report("timeline", path, "--json")[1])
+    equal([(e["text"], e["domain"], e["tid"], e["count"]) for e in found["marks"]],
+          [("first", None, 100, 1), (EVIL, "training", 200, 1), (None, None, 100, 1)])
+    equal(found["mark_count"], 3)
+    times = {e["event"]: e["t_ns"] for e in map(json.loads, report("dump", path, "--json")[1].decode().splitlines()) if e["op"] == "mark"}
+    equal({e["event"]: e["t_ns"] for e in found["marks"]}, {n: t for n, t in times.items() if n in {e["event"] for e in found["marks"]}})
+    for view in ("timeline", "phases"):
+        out = report(view, path)[1]
+        at = [out.index(b"marks of the program"), out.index(b"  first\n"), out.index(b"<script>\"name"), out.index(b"(no name)")]
+        check(at == sorted(at) and b"\x1b[31m" not in out and b"ncclAllReduce" not in out, out)
+    (row,) = [line for line in report("timeline", path)[1].decode().splitlines() if line.lstrip().startswith("marks |")]
+    equal(row.count("M"), 3)
+    equal(report("html", path, "-o", path + ".html")[0], 0)
+    with open(path + ".html", encoding="utf-8") as f:
+        page = f.read()
+    check('<td class="mark">first</td>' in page and "&lt;script&gt;&quot;name</td>" in page.replace("&#34;", "&quot;"), "the page's table")
+    check("<script>\"name" not in page and "\x1b" not in page, "the page escapes names")
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    device = data["traces"][0]["devices"][0]
+    events, last = [], 0
+    for delta in device["event"]:
+        last += delta
+        events.append(last)
+    equal([events[mark["at"]] for mark in device["marks"] if mark["kind"] == "mark"], [e["event"] for e in found["marks"]])
+
+
+@case("5000 marks are a bounded list that counts them all, and --from and --to choose")
+def many_marks():
+    m = Made()
+    m.alloc(1)
+    for i in range(5000):
+        m.at += SECOND // 100
+        m.trace.event("mark", m.at, tid=100, api="nvtxMarkA", text=f"step {i}")
+    m.alloc(1)
+    path = m.write()
+    found = json.loads(report("timeline", path, "--json")[1])
+    equal((found["mark_count"], len(found["marks"]) <= 100, sum(e["count"] for e in found["marks"])), (5000, True, 5000))
+    equal(found["marks"][0]["text"], "step 0")
+    out = report("timeline", path)[1].decode()
+    check("  step 0" in out and ", and 5" in out and "more\n" in out, out)
+    late = json.loads(report("timeline", path, "--json", "--from=40", "--to=41")[1])
+    check(0 < late["mark_count"] <= 101, late["mark_count"])
+    check(late["marks"][0]["text"] != "step 0", late["marks"][0])
+
+
 @case("exports: the columns text, domain and range of events; marks and ranges for Perfetto")
 def exports():
     m = Made()
@@ -167,6 +233,99 @@ def exports():
     with open(out + ".pftrace", "rb") as f:
         written = f.read()
     check(all(word in written for word in (b"ranges", b"load", b"half")), written)
+
+
+def perfetto_slices(path, title):
+    """(track, begin, end or None, name) of the slices in the tracks of a title, by perfetto_trace.proto; begin and end: positions among
+    all events."""
+    out = path + ".pftrace"
+    equal(report("export", "--format=perfetto", path, "-o", out)[0], 0)
+    with open(out, "rb") as f:
+        packets = [protobuf.fields(p) for p in protobuf.fields(f.read())[1]]
+    names, tracks, open_, slices = {}, {}, {}, []
+    for i, packet in enumerate(packets):
+        for track in map(protobuf.fields, packet.get(60, [])):
+            tracks[track[1][0]] = track.get(2, [b""])[0].decode()
+        for interned in map(protobuf.fields, packet.get(12, [])):
+            names.update((e[1][0], e[2][0].decode()) for e in map(protobuf.fields, interned.get(2, [])))
+        for event in map(protobuf.fields, packet.get(11, [])):
+            track, kind = event[11][0], event[9][0]
+            if tracks[track] != title:
+                continue
+            if kind == 1:
+                open_.setdefault(track, []).append(len(slices))
+                slices.append([track, i, None, names[event[10][0]]])
+            elif kind == 2:
+                slices[open_[track].pop()][2] = i
+    return slices
+
+
+@case("Perfetto: ranges of the process are slices from start to end, which may overlap; an end that belongs to none is no end")
+def started():
+    m = Made()
+    m.alloc(1)
+    m.say("range-start", "one", handle=1, tid=100)
+    m.say("range-start", "two", handle=2, tid=100)
+    m.say("range-end", handle=9, tid=100)
+    m.say("range-end", handle=1, tid=200)
+    m.say("range-start", "three", handle=3, tid=100)
+    m.say("range-end", handle=2, tid=100)
+    m.say("range-start", "two", handle=2, tid=100)
+    got = perfetto_slices(m.write(), "ranges of the process")
+    equal([(name, end is not None) for _, _, end, name in got], [("one", True), ("two", True), ("three", False), ("two", False)])
+    one, two, three, again = got
+    check(one[1] < two[1] < one[2] < three[1] < two[2] < again[1], got)
+    check(one[0] != two[0] and three[0] == one[0] and again[0] == two[0], "one track for those that are open at a time")
+
+
+@case("Perfetto: a thousand ranges of the process that never end take 64 tracks")
+def started_without_end():
+    m = Made()
+    for i in range(1000):
+        m.say("range-start", f"r{i}", handle=i)
+    got = perfetto_slices(m.write(), "ranges of the process")
+    equal((len(got), len({track for track, *_ in got})), (64, 64))
+
+
+@case("ndjson, SQLite and CSV have marks, ranges, pools and their regions with names, domains and handles")
+def other_exports():
+    m = marked()
+    m.say("range-start", "save", handle=5)
+    m.say("subpool", "heap", domain="d", handle=0x7F0000000000, ptr=0x7F0000000000, bytes=MEBI)
+    m.say("suballoc", "heap", domain="d", handle=0x7F0000000000, ptr=0x7F0000000000, bytes=100)
+    m.say("subname", "region", domain="d", ptr=0x7F0000000000)
+    m.say("subfree", domain="d", ptr=0x7F0000000000)
+    path = m.write()
+    want = [("mark", "first", None, None, None), ("mark", "ncclAllReduce", "NCCL", None, None), ("mark", EVIL, "training", None, None),
+            ("mark", None, None, None, None), ("range-start", "save", None, None, "0x5"),
+            ("subpool", "heap", "d", MEBI, "0x7f0000000000"), ("suballoc", "heap", "d", 100, "0x7f0000000000"),
+            ("subname", "region", "d", None, None), ("subfree", None, "d", None, None)]
+    keys = ("op", "text", "domain", "bytes", "handle")
+    out = path + ".out"
+
+    def plain(row):
+        # (control characters of a name are not written to other programs)
+        return tuple(v or None for v in row)
+
+    def cleaned(rows):
+        return [tuple(EVIL if isinstance(v, str) and "<script>" in v and "\x1b" not in v else v for v in row) for row in rows]
+
+    def said(rows):
+        return cleaned(plain(r) for r in rows if r[0] == "mark" or r[0].startswith(("range", "sub")))
+    equal(report("export", "--format=ndjson", "--table=events", path, "-o", out)[0], 0)
+    with open(out, encoding="utf-8") as f:
+        equal(said(tuple(r.get(k) for k in keys) for r in map(json.loads, f)), want, "ndjson")
+    out = path + ".csv"
+    equal(report("export", "--format=csv", "--table=events", path, "-o", out)[0], 0)
+    with open(out, encoding="utf-8", newline="") as f:
+        equal(said(tuple(int(r[k]) if k == "bytes" and r[k] else r[k] for k in keys) for r in csv.DictReader(f)), want, "csv")
+    out = path + ".sqlite"
+    code, _, err = report("export", "--format=sqlite", path, "-o", out)
+    if b"SQLite" in err and code:
+        return
+    equal(code, 0, err)
+    with contextlib.closing(sqlite3.connect(out)) as db:
+        equal(said(db.execute("SELECT op, text, domain, bytes, handle FROM events ORDER BY event")), want, "sqlite")
 
 
 main()

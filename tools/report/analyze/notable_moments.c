@@ -165,6 +165,12 @@ static void add_parts(struct ct_notable_pass *p) {
     }
 }
 
+static void add_marks(struct ct_notable_pass *p) {
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++)
+        if (p->found->marks.part[i].count)
+            add(p, p->found->marks.part[i].event);
+}
+
 // ---- addresses ---------------------------------------------------------------------------------
 
 static void live_changed(void *user, const struct ct_object *o, int sign) {
@@ -208,6 +214,7 @@ static void behind_event(void *self, const struct ct_replay *r, const struct ct_
     struct ct_notable_pass *p = self;
     (void)r;
     note_mapping(p, e);
+    ct_program_marks_note(&p->found->marks, e, number);
     if (e->t_ns >= p->from_ns)
         note(p, e, number);
 }
@@ -229,6 +236,7 @@ static void end_pass(void *self, const struct ct_replay *r) {
         note_state(p, &p->pending);
     m->slots = ct_live_slot_count(&r->live);
     add_parts(p);
+    add_marks(p);
     sort(m);
     ct_address_axis_finish(&m->axis);
     free(p->parts);
@@ -247,6 +255,7 @@ void ct_notable_moments_join(struct ct_joint_pass *pass, struct ct_notable_momen
     *p = (struct ct_notable_pass){.scan = s, .device = device, .found = m, .replay = &pass->replay};
     p->from_ns = s->request.from_ns > t->t_first_ns ? s->request.from_ns : t->t_first_ns;
     p->to_ns = s->request.to_ns < t->t_last_ns ? s->request.to_ns : t->t_last_ns;
+    ct_program_marks_init(&m->marks, &t->definitions, p->from_ns, p->to_ns);
     p->parts = ct_heap_alloc_zeroed(CT_NOTABLE_PARTS, sizeof *p->parts);
     add_failures(p);
     if (s->device[device].peak_known)

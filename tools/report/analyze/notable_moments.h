@@ -8,6 +8,7 @@
 
 #include "analyze/address_axis.h"
 #include "analyze/joint_pass.h"
+#include "analyze/program_marks.h"
 #include "analyze/scan.h"
 
 enum { CT_NOTABLE_PARTS = 600, CT_NOTABLE_FAILURES = 100 };
@@ -21,6 +22,7 @@ struct ct_notable_moments {
     size_t count;
     uint64_t
         last[CT_NOTABLE_PARTS];  // of them, the last one of each part of the time, or UINT64_MAX
+    struct ct_program_marks marks; // whose events are among them, too
     struct ct_address_axis axis; // of all device memory that was live in the time
 };
 

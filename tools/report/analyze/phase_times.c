@@ -253,9 +253,9 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
 static void behind_event(void *self, const struct ct_replay *r, const struct ct_event *e,
                          uint64_t number) {
     struct ct_phase_times *p = self;
-    (void)number;
     if (!p->is_in_range)
         return;
+    ct_program_marks_note(&p->marks, e, number);
     note_tracked(&p->tracked, r, p->request.device);
     if (p->current)
         note_peak(p, &p->list[p->current - 1]);
@@ -353,6 +353,8 @@ void ct_phase_times_join(struct ct_phase_times *p, struct ct_joint_pass *pass,
     *p = (struct ct_phase_times){.request = *request, .follow = {.phases = request->phases}};
     p->by_frames = !ct_phase_times_need_start_up(request);
     p->replay = &pass->replay;
+    ct_program_marks_init(&p->marks, request->phases->definitions, request->marks_from_ns,
+                          request->marks_to_ns);
     if (!p->by_frames)
         use_start_up(p, u);
     ct_joint_pass_add(pass, &a);

@@ -7,6 +7,7 @@
 #include "analyze/joint_pass.h"
 #include "analyze/live_at.h"
 #include "analyze/phase_follow.h"
+#include "analyze/program_marks.h"
 
 // More stretches than these are summed by phase.
 enum { CT_PHASE_STRETCHES = 48 };
@@ -33,7 +34,8 @@ struct ct_phase_time {
 struct ct_phase_times_request {
     struct ct_phases *phases;
     uint64_t from_ns, to_ns;
-    int device; // an index; -1: all
+    uint64_t marks_from_ns, marks_to_ns; // no longer than the trace; both 0: marks are not wanted
+    int device;                          // an index; -1: all
 };
 
 // Tracked memory, by device, and of the wanted ones.
@@ -64,6 +66,7 @@ struct ct_phase_times {
     int by_frames; // of the stacks; else by what the program does
     int summed;    // by phase
     uint64_t lost; // events, as LOST events of the range count them
+    struct ct_program_marks marks;
     // Working state.
     const struct ct_replay *replay;
     struct ct_phase_follow follow;

@@ -75,8 +75,10 @@ enum { SEQUENCE = 1 };
 // Numbers of tracks. Those of counters and threads follow each other.
 enum { OF_PROCESS = 1, OF_PHASES = 2, OF_FAILURES = 3, OF_COUNTERS = 1000, OF_THREADS = 100000 };
 #define OF_RANGES (UINT64_C(1) << 40)    // behind all numbers of threads
+#define OF_STARTED (UINT64_C(1) << 44)   // ranges of the process
 #define OF_LIFETIMES (UINT64_C(1) << 48) // those of a list follow each other
 enum lifetime_kind { OF_DRIVER, OF_PYTORCH, LIFETIME_KINDS };
+enum { STARTED = 64 }; // ranges of the process that are open at a time; of further ones, instants
 enum counter { LIVE, USED, TOTAL, ALLOCATED, RESERVED, COUNTERS };
 
 struct perfetto {
@@ -89,6 +91,10 @@ struct perfetto {
     struct ct_names names;         // of events: their iids
     struct ct_map stacks, threads; // stacks that are interned; tid -> the end of its last slice
     struct ct_map ranges;          // tid -> how many of its ranges are open
+    struct {
+        int is_open, has_track;
+        uint64_t handle;
+    } started[STARTED]; // each in a track of its own, because they need not nest
     uint64_t pid, packets;
     uint64_t counted[CT_DEVICES][COUNTERS]; // last value + 1
     const char *phase;                      // that has begun, or NULL
@@ -420,6 +426,48 @@ static int is_range(const struct ct_cell *row) {
            (strcmp(op->text, "range-push") == 0 || strcmp(op->text, "range-pop") == 0);
 }
 
+static int find_started(const struct perfetto *p, uint64_t handle) {
+    for (int lane = 0; lane < STARTED; lane++)
+        if (p->started[lane].is_open && p->started[lane].handle == handle)
+            return lane;
+    return -1;
+}
+
+static int find_free_lane(const struct perfetto *p) {
+    for (int lane = 0; lane < STARTED; lane++)
+        if (!p->started[lane].is_open)
+            return lane;
+    return -1;
+}
+
+// Returns 0 where there is no track for it.
+static int write_started(struct perfetto *p, const struct ct_cell *row) {
+    const struct ct_cell *op = CT_CELL(row, events, op), *handle = CT_CELL(row, events, handle),
+                         *text = CT_CELL(row, events, text);
+    const int begins = op->known && strcmp(op->text, "range-start") == 0;
+    const int ends = op->known && strcmp(op->text, "range-end") == 0;
+    if (!handle->known || (!begins && !ends))
+        return 0;
+    const int open = find_started(p, handle->number);
+    const int lane = open < 0 && begins ? find_free_lane(p) : open;
+    if (lane < 0 || (begins && open >= 0))
+        return 0;
+    if (!p->started[lane].has_track) {
+        begin_track(p, OF_STARTED + (uint64_t)lane, "ranges of the process", OF_PROCESS);
+        end_track(p);
+        p->started[lane].has_track = 1;
+    }
+    p->started[lane].is_open = begins;
+    p->started[lane].handle = handle->number;
+    begin_event(p, begins ? SLICE_BEGIN : SLICE_END, OF_STARTED + (uint64_t)lane);
+    if (begins) {
+        put_name(p, text->known ? text->text : "range");
+        annotate(p, "domain", CT_CELL(row, events, domain), ANNOTATION_STRING);
+    }
+    end_event(p, CT_CELL(row, events, t_ns)->number);
+    return 1;
+}
+
 // ---- lifetimes ----------------------------------------------------------------------------------
 
 static void note_lifetime(struct perfetto *p, const struct ct_cell *row) {
@@ -530,6 +578,8 @@ static void write_row(void *user, enum ct_export_table table, const struct ct_ce
             write_range(p, row);
             return;
         }
+        if (write_started(p, row))
+            return;
         // Blocks are counters only: there are a thousand times more of them.
         if (!op->known ||
             (strcmp(op->text, "block-alloc") != 0 && strcmp(op->text, "block-free") != 0))

@@ -158,7 +158,7 @@ static unsigned count_columns(const struct ct_notable_moments *n) {
     return columns < CT_SERIES_COLUMNS ? columns : CT_SERIES_COLUMNS;
 }
 
-// Marks the moments that views name: failed allocations, the peak, the end.
+// Marks the moments that views name: failed allocations, the peak, marks of the program, the end.
 static void mark_all(struct ct_series_pass *p, const struct ct_scan *s) {
     const struct ct_device_series *d = p->series;
     p->marked = ct_heap_alloc_zeroed(d->notable.count + 1, 1);
@@ -166,6 +166,9 @@ static void mark_all(struct ct_series_pass *p, const struct ct_scan *s) {
         mark(p, ct_incidents_head(&s->incidents, d->notable.failures[i])->event, NAMED);
     if (s->device[d->device].peak_known)
         mark(p, s->device[d->device].peak_event, NAMED);
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++)
+        if (d->notable.marks.part[i].count)
+            mark(p, d->notable.marks.part[i].event, NAMED);
     if (d->notable.count)
         p->marked[d->notable.count - 1] |= NAMED;
     mark_evenly(p, CT_SERIES_LIVE / 2, EVEN_LIVE);

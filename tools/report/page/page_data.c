@@ -124,6 +124,18 @@ static void write_mark(struct ct_json *j, const struct ct_device_series *d, uint
     }
 }
 
+// Marks of the program: names of the trace, as the views write them.
+static void write_program_marks(struct ct_json *j, const struct ct_device_series *d) {
+    const struct ct_program_marks *m = &d->notable.marks;
+    char label[160];
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++) {
+        if (!m->part[i].count)
+            continue;
+        ct_program_marks_label(m, &m->part[i], label, sizeof label);
+        write_mark(j, d, m->part[i].event, "mark", label);
+    }
+}
+
 static void write_marks(struct ct_json *j, struct ct_view *v, const struct ct_summary *s,
                         const struct ct_device_series *d) {
     const struct ct_incidents *n = &s->scan.incidents;
@@ -137,6 +149,7 @@ static void write_marks(struct ct_json *j, struct ct_view *v, const struct ct_su
     }
     if (s->scan.device[d->device].peak_known)
         write_mark(j, d, s->scan.device[d->device].peak_event, "peak", "most tracked memory");
+    write_program_marks(j, d);
     if (d->count)
         write_mark(j, d, d->moments[d->count - 1].event, "end",
                    v->to_ns == UINT64_MAX ? "end of the trace" : "end of the range");

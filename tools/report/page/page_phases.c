@@ -46,6 +46,24 @@ static void put_phase(FILE *out, struct ct_view *v, const struct ct_phase_time *
     fputs("</td></tr>\n", out);
 }
 
+static void put_marks(FILE *out, struct ct_view *v, const struct ct_program_marks *m) {
+    char label[160];
+    if (!m->count)
+        return;
+    fputs("<h3>Marks of the program</h3><table class=\"program-marks\"><tbody>\n", out);
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++) {
+        if (!m->part[i].count)
+            continue;
+        fputs("<tr><td class=\"number\">", out);
+        ct_page_moment_link(out, v, m->part[i].t_ns, v->options->device);
+        fputs("</td>", out);
+        ct_program_marks_label(m, &m->part[i], label, sizeof label);
+        ct_html_cell(out, "mark", label);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table>\n", out);
+}
+
 void ct_page_phases_write(FILE *out, struct ct_view *v, const struct ct_phase_times *p) {
     if (!p->count) {
         fputs("<p>No event of a program", out);
@@ -67,4 +85,5 @@ void ct_page_phases_write(FILE *out, struct ct_view *v, const struct ct_phase_ti
     fputs("</tbody></table>\n<p class=\"hint\">Taken: allocations and PyTorch\xe2\x80\x99s blocks; "
           "kept: of these, live at its end; peak: of what was tracked.</p>\n",
           out);
+    put_marks(out, v, &p->marks);
 }

@@ -25,6 +25,10 @@ static int is_noise(const struct ct_string *name, const struct ct_string *domain
     return 0;
 }
 
+int ct_ranges_is_noise(const struct ct_definitions *n, uint32_t text, uint32_t domain) {
+    return is_noise(&n->strings[text], &n->strings[domain]);
+}
+
 // The name of a range, or NULL if it does not count.
 static const struct ct_string *get_name(const struct ct_definitions *n, uint32_t text,
                                         uint32_t domain) {

@@ -91,11 +91,11 @@ int ct_document_print_unknown(const struct ct_view *v) {
         [CT_COMMAND_top] = {"devices"},
         [CT_COMMAND_leaks] = {"moment", "devices"},
         [CT_COMMAND_stats] = {"devices", "calls"},
-        [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices"},
+        [CT_COMMAND_timeline] = {"from_ns", "to_ns", "devices", "mark_count", "marks"},
         [CT_COMMAND_phases] = {"by_frames", "summed", "phases"},
         [CT_COMMAND_explain] = {"verdicts", "companions"},
         [CT_COMMAND_frag] = {"moment", "without_blocks", "devices", "shared", "shared_elsewhere",
-                             "host"},
+                             "host", "program_pools"},
     };
     const char *const *key = keys[v->options->command];
     const struct ct_scan nothing = {.events = 0};

@@ -10,6 +10,7 @@
 #include "replay/torch_settings.h"
 #include "views/document.h"
 #include "views/frag_pool.h"
+#include "views/frag_program.h"
 #include "views/label.h"
 #include "views/pool_json.h"
 #include "views/table.h"
@@ -46,6 +47,8 @@ struct ct_frag_shown {
     struct ct_sharing sharing_at_moment;
     const struct ct_replay *state;       // at the moment: that, or the end of the pass
     struct ct_shared shared[CT_DEVICES]; // likewise
+    int has_program_pools;               // an event says so
+    struct ct_program_pools program_pools; // likewise at the moment
 };
 
 static void take_samples(struct samples *h, const struct ct_replay *r, unsigned at, uint64_t t_ns) {
@@ -114,6 +117,7 @@ static int before_event(void *self, const struct ct_replay *r, const struct ct_e
     struct ct_frag_shown *f = self;
     if (e->t_ns > f->view->to_ns)
         return 0;
+    f->has_program_pools |= ct_program_pools_has(e);
     look_at(&f->text, r, e, number);
     look_at(&f->json, r, e, number);
     return 1;
@@ -140,7 +144,7 @@ struct ct_frag_shown *ct_frag_join(struct ct_joint_pass *pass, const struct ct_v
     return f;
 }
 
-void ct_frag_go_to_moment(struct ct_frag_shown *f) {
+static void find_moment(struct ct_frag_shown *f) {
     const struct ct_view *v = f->view;
     const struct ct_arguments *o = v->options;
     const enum ct_moment_kind wanted = ct_view_scan_wanted_moment(o, CT_MOMENT_OOM);
@@ -159,6 +163,12 @@ void ct_frag_go_to_moment(struct ct_frag_shown *f) {
     ct_sharing_sum(&f->sharing_at_moment, &f->at_moment.live, f->shared);
 }
 
+void ct_frag_go_to_moment(struct ct_frag_shown *f) {
+    find_moment(f);
+    if (f->has_program_pools)
+        ct_program_pools_read(&f->program_pools, f->view->trace, &f->moment, &f->state->live);
+}
+
 static void free_samples(struct samples *h) {
     for (int d = 0; d < CT_DEVICES; d++)
         free(h->requests[d].list);
@@ -170,6 +180,7 @@ void ct_frag_free(struct ct_frag_shown *f) {
     free_samples(&f->json);
     ct_replay_free(&f->at_moment);
     ct_sharing_free(&f->sharing_at_moment);
+    ct_program_pools_free(&f->program_pools);
     free(f);
 }
 
@@ -294,6 +305,15 @@ static void print_host(struct ct_view *v, const struct ct_frag_shown *f) {
                 ct_human_plural(list[i].ranges), list[i].module ? name : "-");
     }
     free(list);
+}
+
+static void print_program_pools(struct ct_view *v, const struct ct_frag_shown *f) {
+    if (!f->program_pools.count)
+        return;
+    fprintf(v->out, "%spools of the program", v->terminal->bold);
+    print_moment(v, &f->moment, -1);
+    fprintf(v->out, "%s\n", v->terminal->reset);
+    ct_frag_program_print(v, &f->program_pools);
 }
 
 static void print_ooms(struct ct_view *v, const struct ct_scan *s, int device) {
@@ -490,6 +510,7 @@ static void print_text(struct ct_view *v, const struct ct_scan *s, const struct 
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     print_shared_elsewhere(v, h->shown, h);
     print_host(v, h->shown);
+    print_program_pools(v, h->shown);
     if (without_blocks)
         fprintf(v->out, "PyTorch has no blocks: %s\n", without_blocks);
 }
@@ -518,6 +539,7 @@ static void print_json(struct ct_view *v, const struct ct_scan *s, const struct 
     ct_document_add_shared(j, "shared", &h->shown->shared[CT_MAX_DEVICES]);
     add_shared_elsewhere(j, h->shown, h);
     add_host(v, j, h->shown);
+    ct_frag_program_add_json(v, j, &h->shown->program_pools);
     ct_document_end(j);
 }
 

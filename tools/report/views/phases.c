@@ -7,6 +7,7 @@
 #include "views/document.h"
 #include "views/label.h"
 #include "views/print.h"
+#include "views/program_marks_text.h"
 #include "views/table.h"
 #include "views/trace_state.h"
 
@@ -83,6 +84,7 @@ static void print_text(struct ct_view *v, const struct ct_phase_times *p) {
             "%staken: allocations and PyTorch's blocks, below each phase by call site; kept: of "
             "these, live at its end; peak: of what was tracked%s\n",
             v->terminal->dim, v->terminal->reset);
+    ct_program_marks_print(v, &p->marks);
     ct_trace_state_print_line_with(v, p->lost);
 }
 
@@ -140,10 +142,14 @@ static void print_json(struct ct_view *v, const struct ct_phase_times *p) {
 }
 
 struct ct_phase_times_request ct_phases_request(const struct ct_view *v) {
-    return (struct ct_phase_times_request){.phases = v->phases,
-                                           .from_ns = v->from_ns,
-                                           .to_ns = v->to_ns,
-                                           .device = v->options->device};
+    const struct ct_trace *t = v->trace;
+    return (struct ct_phase_times_request){
+        .phases = v->phases,
+        .from_ns = v->from_ns,
+        .to_ns = v->to_ns,
+        .marks_from_ns = v->from_ns > t->t_first_ns ? v->from_ns : t->t_first_ns,
+        .marks_to_ns = v->to_ns < t->t_last_ns ? v->to_ns : t->t_last_ns,
+        .device = v->options->device};
 }
 
 void ct_phases_print(const struct ct_phase_times *p, struct ct_view *v) {

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "analyze/coarse_history.h"
+#include "analyze/program_marks.h"
 #include "views/document.h"
 #include "views/label.h"
+#include "views/program_marks_text.h"
 #include "views/trace_state.h"
 
 enum { ROWS = 12 };
@@ -15,6 +17,11 @@ enum { ROWS = 12 };
 static int left_of(const struct ct_view *v) {
     return v->options->units == CT_UNITS_BYTES ? 20 : 13;
 }
+
+struct ct_marks_of_scan {
+    const struct ct_scan *scan;
+    struct ct_program_marks marks;
+};
 
 struct glyphs {
     const char *full, *range, *untracked, *line;
@@ -101,6 +108,22 @@ static void print_asleep(struct ct_view *v, const struct ct_plot_column *c, unsi
             v->terminal->reset, left_of(v) - 2, "", ct_label_size(v, most).text);
 }
 
+// Marks the columns in which marks of the program lie: all of them, whatever their device.
+static void print_marks(struct ct_view *v, const struct ct_program_marks *m, unsigned n) {
+    const unsigned __int128 span = m->to_ns - m->from_ns + 1;
+    char *row = ct_heap_alloc_zeroed(n + 1, 1);
+    if (!m->count) {
+        free(row);
+        return;
+    }
+    memset(row, ' ', n);
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++)
+        if (m->part[i].count)
+            row[(size_t)((m->part[i].t_ns - m->from_ns) * (unsigned __int128)n / span)] = 'M';
+    fprintf(v->out, "%*s |%s\n", left_of(v) - 2, "marks", row);
+    free(row);
+}
+
 // Returns the value of the plot's upper edge. The whole device is the scale, unless that would
 // leave most of the plot empty.
 static uint64_t find_top(const struct ct_plot_column *c, unsigned n, uint64_t limit) {
@@ -114,7 +137,8 @@ static uint64_t find_top(const struct ct_plot_column *c, unsigned n, uint64_t li
     return limit / 4 <= top ? limit : top / 4 * 5;
 }
 
-static void print_plot(struct ct_view *v, const struct ct_scan *s, int device) {
+static void print_plot(struct ct_view *v, const struct ct_scan *s, const struct ct_program_marks *m,
+                       int device) {
     const struct ct_plot_column *c = s->plot[device];
     const struct ct_scan_request *q = &s->request;
     const struct ct_capacity capacity = ct_capacity_find(v->trace, &s->end, device);
@@ -136,6 +160,7 @@ static void print_plot(struct ct_view *v, const struct ct_scan *s, int device) {
         fputs(g->line, v->out);
     putc('\n', v->out);
     print_ooms(v, c, q->columns);
+    print_marks(v, m, q->columns);
     print_coarse(v, c, q->columns);
     print_asleep(v, c, q->columns);
     const struct ct_human_text start = ct_label_time(v, q->columns_from),
@@ -186,14 +211,16 @@ static struct ct_scan_request request_of(const struct ct_view *v) {
     return request;
 }
 
-static void print_text(struct ct_view *v, const struct ct_scan *s) {
+static void print_text(struct ct_view *v, const struct ct_scan *s,
+                       const struct ct_program_marks *m) {
     int any = 0;
     for (int d = 0; d < CT_DEVICES; d++) {
         if (!s->device[d].seen || !s->plot[d])
             continue;
         any = 1;
-        print_plot(v, s, d);
+        print_plot(v, s, m, d);
     }
+    ct_program_marks_print(v, m);
     if (!any) {
         fprintf(v->out, "No GPU memory was allocated%s\n", ct_trace_state_until(v).text);
     } else if (v->trace->overwritten_events) {
@@ -203,7 +230,28 @@ static void print_text(struct ct_view *v, const struct ct_scan *s) {
     }
 }
 
-static void print_json(struct ct_view *v, const struct ct_scan *s) {
+static void add_marks(struct ct_view *v, struct ct_json *j, const struct ct_program_marks *m) {
+    const struct ct_definitions *n = &v->trace->definitions;
+    ct_json_number(j, "mark_count", m->count);
+    ct_json_open(j, "marks", '[');
+    for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++) {
+        const struct ct_program_mark *mark = &m->part[i];
+        if (!mark->count)
+            continue;
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "t_ns", mark->t_ns);
+        ct_json_number(j, "event", mark->event);
+        ct_json_number_or_null(j, "tid", mark->thread != 0, n->threads[mark->thread].tid);
+        ct_document_add_string(j, "text", &n->strings[mark->text]);
+        ct_document_add_string(j, "domain", &n->strings[mark->domain]);
+        ct_json_number(j, "count", mark->count);
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+static void print_json(struct ct_view *v, const struct ct_scan *s,
+                       const struct ct_program_marks *m) {
     struct ct_json json = {.out = v->out}, *j = &json;
     ct_document_begin(j, v);
     ct_document_add_trace(j, v, s);
@@ -215,20 +263,32 @@ static void print_json(struct ct_view *v, const struct ct_scan *s) {
         if (s->device[d].seen && s->plot[d])
             add_plot(v, j, s, d);
     ct_json_close(j, ']');
+    add_marks(v, j, m);
     ct_document_end(j);
+}
+
+static void note_mark(void *user, const struct ct_replay *r, const struct ct_event *e) {
+    struct ct_marks_of_scan *m = user;
+    (void)r;
+    ct_program_marks_note(&m->marks, e, m->scan->event);
 }
 
 int ct_view_timeline(struct ct_view *v) {
     struct ct_scan s;
-    const struct ct_scan_request request = request_of(v);
+    struct ct_marks_of_scan m = {.scan = &s};
+    struct ct_scan_request request = request_of(v);
+    ct_program_marks_init(&m.marks, &v->trace->definitions, request.columns_from,
+                          request.columns_to);
+    request.applied = note_mark;
+    request.applied_user = &m;
     ct_view_scan_run(v, &s, &request);
     for (int d = 0; d < CT_DEVICES; d++)
         if (v->options->device < 0 || v->options->device == d)
             ct_coarse_history_plot(&s, v->trace, d);
     if (v->options->json)
-        print_json(v, &s);
+        print_json(v, &s, &m.marks);
     else
-        print_text(v, &s);
+        print_text(v, &s, &m.marks);
     ct_scan_free(&s);
     return CT_EXIT_OK;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands above the bands: the phases as a ribbon, and the marks (failed allocations, the peak, the end) with their
-// texts, as far as there is room.
+// What stands above the bands: the phases as a ribbon, and the marks (failed allocations, the peak, those of the program,
+// the end) with their texts, as far as there is room.
 import {placesOf} from "./chart.js";
 import {fitText} from "./dom.js";
 import {cleanText} from "./data.js";
@@ -8,7 +8,7 @@ import {formatCount} from "./format.js";
 import {mix, theme} from "./palette.js";
 
 const LANE = 17, MOST_LANES = 3, FLAG = 17;
-const IMPORTANCE = {crossing: 0, oom: 1, peak: 2, end: 3};
+const IMPORTANCE = {crossing: 0, oom: 1, peak: 2, mark: 3, end: 4};
 
 // The phases of a trace, each in the first lane that is free then.
 export function layPhases(trace) {
@@ -39,6 +39,28 @@ function shortenNames(placed) {
 
 export function phasesAt(phases, t) {
     return phases.placed.filter((phase) => t >= phase.from && t <= phase.to);
+}
+
+// The texts of the marks of a moment, the most important first.
+export function markTextsAt(device, moment) {
+    return sortMarks(device.marks.filter((mark) => mark.at === moment)).map((mark) => mark.text);
+}
+
+// The place of the mark whose line is nearest to a time, at most `most` nanoseconds from it; null: there is none.
+export function markNear(device, t, most) {
+    let found = null, least = most;
+    for (const mark of device.marks) {
+        const far = Math.abs(device.t[mark.at] - t);
+        if (far <= least) {
+            least = far;
+            found = mark.at;
+        }
+    }
+    return found;
+}
+
+function sortMarks(marks) {
+    return [...marks].sort((a, b) => IMPORTANCE[a.kind] - IMPORTANCE[b.kind]);
 }
 
 // The height above the plot that marks and phases need.
@@ -92,8 +114,7 @@ export function drawMarks(chart, device) {
     ctx.font = `${11.5 * ratio}px system-ui, sans-serif`;
     ctx.textBaseline = "alphabetic";
     ctx.textAlign = "left";
-    const marks = [...device.marks].sort((a, b) => IMPORTANCE[a.kind] - IMPORTANCE[b.kind]);
-    for (const mark of marks) {
+    for (const mark of sortMarks(device.marks)) {
         const x = at.x(device.t[mark.at]);
         if (x < box.left - ratio || x > right + ratio)
             continue;
@@ -111,7 +132,7 @@ function drawMarkLine(at, mark, x) {
     ctx.setLineDash(strong ? [] : [2 * ratio, 3 * ratio]);
     ctx.beginPath();
     ctx.moveTo(x, box.top - (mark.kind === "end" ? 0 : 4 * ratio));
-    ctx.lineTo(x, box.top + (mark.kind === "oom" ? 12 * ratio : box.height));
+    ctx.lineTo(x, box.top + (mark.kind === "oom" || mark.kind === "mark" ? 12 * ratio : box.height));
     ctx.stroke();
     ctx.setLineDash([]);
     if (mark.kind === "crossing" || mark.kind === "oom") {

@@ -3,6 +3,7 @@
 // the lowest, as they stand in the picture. With what is free it adds up to the capacity.
 import {NEEDS_READING, rowAt} from "./data.js";
 import {element, sizeCanvas} from "./dom.js";
+import {markTextsAt} from "./marks.js";
 import {formatBytes, formatElapsed, formatShare, formatUtc} from "./format.js";
 import {rowFills, theme} from "./palette.js";
 
@@ -68,7 +69,8 @@ export function makeReading(host, onRow) {
         const t = device.t[moment];
         head.textContent = momentText(state, t);
         head.dataset.t = String(t);
-        head.append(element("span", {class: "phase"}, phases.map((phase) => phase.text).join(" \u00b7 ") || "\u00a0"));
+        const said = [...phases.map((phase) => phase.text), ...markTextsAt(device, moment)];
+        head.append(element("span", {class: "phase"}, said.join(" \u00b7 ") || "\u00a0"));
         rows.forEach((row, r) => {
             const value = rowAt(device, r, moment);
             row.bytes.textContent = formatBytes(value);
@@ -98,5 +100,5 @@ export function spokenReading(state, moment) {
         if (value !== null && (value > 0 || NEEDS_READING[row.group]))
             parts.unshift(`${row.title} ${formatBytes(value)}`);
     });
-    return `${momentText(state, device.t[moment])}: ${parts.join(", ")}`;
+    return `${[momentText(state, device.t[moment]), ...markTextsAt(device, moment)].join(", ")}: ${parts.join(", ")}`;
 }

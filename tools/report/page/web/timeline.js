@@ -5,12 +5,13 @@ import {makeChart, placesOf} from "./chart.js";
 import {lastAtOrBefore, rowAtHeight, sitesOfRow, trackedAt} from "./data.js";
 import {addFigure, button, choice, element, onceAFrame} from "./dom.js";
 import {formatBytes, formatCount, formatElapsed} from "./format.js";
-import {drawMarks, drawPhases, layPhases, marksHeight, phasesAt} from "./marks.js";
+import {drawMarks, drawPhases, layPhases, markNear, marksHeight, markTextsAt, phasesAt} from "./marks.js";
 import {onTheme, theme} from "./palette.js";
 import {makeReading, spokenReading} from "./reading.js";
 import {zoom} from "./time_view.js";
 
 const HEADROOM = 1.04, SITES = 3;
+const NEAR = 5; // pixels from a mark's line
 const HINT = "Drag to zoom, double click for the whole time. A click chooses the moment that the figures below describe. " +
     "Point at a colour to read whose memory it is.";
 
@@ -129,16 +130,28 @@ function describeBand(device, row, moment) {
         `${formatBytes(held)} ${site.label}${i < most.length - 1 ? ", " : ""}`))];
 }
 
-// Calls back with the row whose band is below the pointer; null: none.
+// The place of the mark whose line the pointer is at; null: none.
+function markAtPointer(chart, over, device, x) {
+    const t = chart.posToVal(x - over.left, "x");
+    return markNear(device, t, Math.abs(chart.posToVal(x - over.left + NEAR, "x") - t));
+}
+
+// What the pointer is at: the marks of a moment.
+function describeMarks(device, moment) {
+    const texts = markTextsAt(device, moment);
+    return [element("b", {}, texts.join(" \u00b7 ")), ` at ${formatElapsed(device.t[moment])}`];
+}
+
+// Calls back with the row whose band is below the pointer, and with the place of the mark that it is at; null: none.
 function connectBands(plot, state, chartOf, point) {
     plot.addEventListener("pointermove", (event) => {
         const chart = chartOf(), over = chart && chart.over.getBoundingClientRect();
         const inside = over && event.clientX >= over.left && event.clientX <= over.right && event.clientY >= over.top;
         const bytes = inside ? chart.posToVal(event.clientY - over.top, "y") : -1;
         const row = rowAtHeight(state.device(), readMoment(state), bytes);
-        point(row < 0 ? null : row);
+        point(row < 0 ? null : row, over ? markAtPointer(chart, over, state.device(), event.clientX) : null);
     });
-    plot.addEventListener("pointerleave", () => point(null));
+    plot.addEventListener("pointerleave", () => point(null, null));
 }
 
 // As high as the reading beside it, within reason.
@@ -186,8 +199,10 @@ export function makeTimeline(state, picker, copyLink) {
         phases = layPhases(state.trace());
         chart = buildChart(plot, side, state, phases, () => bright);
     };
-    const point = (row) => {
-        hint.replaceChildren(...(row === null ? [HINT] : describeBand(state.device(), row, readMoment(state))));
+    const point = (row, mark) => {
+        const device = state.device();
+        hint.replaceChildren(...(mark !== null ? describeMarks(device, mark) :
+            row === null ? [HINT] : describeBand(device, row, readMoment(state))));
         if (row === bright)
             return;
         bright = row;
