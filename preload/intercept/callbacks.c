@@ -3,12 +3,14 @@
 // for libc10 when objects were loaded, and whether it is told of OOMs.
 #define _GNU_SOURCE
 #include "intercept/audit.h"
+#include "intercept/bindings.h"
 #include "intercept/call_counts.h"
 #include "intercept/cupti.h"
 #include "intercept/libc10.h"
 #include "intercept/load_way.h"
 #include "intercept/resolve.h"
 #include "record/rescan.h"
+#include "record/survey.h"
 #include "write/info_table.h"
 #include "write/oom_caller.h"
 
@@ -19,6 +21,7 @@ static void publish_info(void) {
     ct_load_way_publish_info();
     ct_cupti_publish_info();
     ct_audit_publish_info();
+    ct_survey_publish_info();
 }
 
 static void rescan(void) {
@@ -29,5 +32,6 @@ static void rescan(void) {
 __attribute__((constructor)) static void register_callbacks(void) {
     (void)ct_info_add_source(publish_info);
     ct_rescan_set(rescan);
+    ct_survey_set(ct_bindings_look);
     ct_oom_caller_set_reporter(ct_libc10_reports_oom);
 }

@@ -142,9 +142,10 @@ static void free_exit(struct runtime_call *call, cudaError_t r, uintptr_t pointe
 #define ENTER_CT_RT_FREE(pointer) free_enter(&call, (uintptr_t)(pointer))
 #define EXIT_CT_RT_FREE(pointer) free_exit(&call, r, (uintptr_t)(pointer))
 #define ENTER_CT_RT_RESOLVES(symbol, pointer, version, flags)
-#define EXIT_CT_RT_RESOLVES(symbol, pointer, version, flags) \
-    if (r == cudaSuccess && (pointer))                       \
-    *(pointer) = ct_resolve_substitute((symbol), (int)(version), (flags), *(pointer))
+#define EXIT_CT_RT_RESOLVES(symbol, pointer, version, flags)                                      \
+    if (r == cudaSuccess && (pointer))                                                            \
+    *(pointer) = ct_resolve_substitute(CT_LOOK_UP_ENTRY_POINT, (symbol), (int)(version), (flags), \
+                                       *(pointer))
 
 static uint32_t name_of(enum runtime_hook_id id, const char *symbol) {
     static _Atomic uint32_t names[RUNTIME_HOOKS];

@@ -28,6 +28,7 @@
     stp x29, x30, [sp, #-48]!
     stp x0, x1, [sp, #16]
     str x2, [sp, #32]
+    mov x2, x30 // the return address
     bl \wants
     mov w9, w0
     ldr x2, [sp, #32]

@@ -11,7 +11,8 @@
 
     .text
 
-// name: the exported function; wants: int (handle, name), whether the look-up goes to hook; hook:
+// name: the exported function; wants: int (handle, name, return
+// address), whether the look-up goes to hook; hook:
 // the C function with the same parameters; real: a pointer to the next definition; find: returns
 // the next definition while the pointer is empty.
 .macro INTERPOSE name, wants, hook, real, find
@@ -36,6 +37,7 @@
     pushq %rdi
     pushq %rsi
     pushq %rdx
+    movq 24(%rsp), %rdx // the return address
     call \wants
     popq %rdx
     popq %rsi

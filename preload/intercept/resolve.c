@@ -133,27 +133,34 @@ static int find_row(const char *base, int version, uint64_t flags, const void *a
 // ---- substitution ---------------------------------------------------------------------------
 
 // Returns the row's resolved entry, which from now on goes on to `answer`, or else the answer.
-static void *hand_out(enum ct_hook_id id, void *answer) {
+static void *hand_out(enum ct_look_up_way way, enum ct_hook_id id, void *answer) {
     ct_cupti_start();
     if (!ct_next_set_resolved(id, answer)) {
         ct_unwrapped_count(ct_hook_table[id].symbol, -1);
         return answer;
     }
     atomic_fetch_add_explicit(&resolved_count[id], 1, memory_order_relaxed);
+    ct_look_ups_count_wrapped(way);
     return entries[id].resolved;
 }
 
-void *ct_resolve_substitute(const char *base, int version, uint64_t flags, void *answer) {
-    // A driver that was linked without -Bsymbolic answers with this library's own wrapper.
-    if (!answer || !base || !*base || ct_own_image_has(answer) || !ct_tracing_is_on())
+void *ct_resolve_substitute(enum ct_look_up_way way, const char *base, int version, uint64_t flags,
+                            void *answer) {
+    if (!answer || !base || !*base || !ct_tracing_is_on())
         return answer;
+    ct_look_ups_count(way);
+    // A driver that was linked without -Bsymbolic answers with this library's own wrapper.
+    if (ct_own_image_has(answer)) {
+        ct_look_ups_count_wrapped(way);
+        return answer;
+    }
     learn_exports(answer);
     const int row = find_row(base, version, flags, answer);
     if (row == NO_ROW) {
         ct_unwrapped_count(base, version);
         return answer;
     }
-    return hand_out((enum ct_hook_id)row, answer);
+    return hand_out(way, (enum ct_hook_id)row, answer);
 }
 
 // ---- dlsym and dlvsym -----------------------------------------------------------------------
@@ -163,11 +170,19 @@ static int is_of_cupti(const char *name) {
     return !strncmp(name, "cupti", 5);
 }
 
-int ct_resolve_wants_dlsym(void *handle, const char *name) {
+// Each copy of the runtime asks for one of them, and no other part of it asks dlsym.
+static int is_resolver(const char *name) {
+    return !strncmp(name, "cuGetProcAddress", sizeof "cuGetProcAddress" - 1);
+}
+
+int ct_resolve_wants_dlsym(void *handle, const char *name, const void *caller) {
     if (handle == RTLD_NEXT || !ct_tracing_is_on())
         return 0;
     if (is_of_cupti(name))
         return handle != RTLD_DEFAULT && ct_cupti_is_wanted();
+    ct_look_ups_count(CT_LOOK_UP_DLSYM);
+    if (is_resolver(name))
+        ct_look_ups_note_resolver(caller);
     if (find_row_by_symbol(name) != NO_ROW)
         return 1;
     ct_unwrapped_count(name, 0);
@@ -184,9 +199,11 @@ static void *substitute_by_symbol(const char *name, void *answer) {
     if (is_of_cupti(name))
         return ct_cupti_hooks_substitute(name, answer);
     const int row = find_row_by_symbol(name);
+    if (answer && ct_own_image_has(answer))
+        ct_look_ups_count_wrapped(CT_LOOK_UP_DLSYM);
     if (!answer || ct_own_image_has(answer) || row == NO_ROW || !is_function(answer))
         return answer;
-    return hand_out((enum ct_hook_id)row, answer);
+    return hand_out(CT_LOOK_UP_DLSYM, (enum ct_hook_id)row, answer);
 }
 
 // In the global scope this library's wrapper comes first. It is handed out only if there is a
@@ -195,6 +212,7 @@ static void *resolve_default(const char *name) {
     const int row = find_row_by_symbol(name);
     if (row == NO_ROW || !ct_next_function((enum ct_hook_id)row))
         return NULL;
+    ct_look_ups_count_wrapped(CT_LOOK_UP_DLSYM);
     return entries[row].exported;
 }
 
@@ -215,7 +233,7 @@ void *ct_resolve_dlvsym(void *handle, const char *name, const char *version) {
 static CUresult substitute_result(CUresult result, const char *symbol, void **pfn, int version,
                                   cuuint64_t flags) {
     if (result == CUDA_SUCCESS && pfn)
-        *pfn = ct_resolve_substitute(symbol, version, flags, *pfn);
+        *pfn = ct_resolve_substitute(CT_LOOK_UP_PROC_ADDRESS, symbol, version, flags, *pfn);
     return result;
 }
 
@@ -248,4 +266,5 @@ void ct_resolve_publish_info(void) {
         ct_info_set(key, "%u", n);
     }
     ct_unwrapped_publish_info();
+    ct_look_ups_publish_info();
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "intercept/hook_table.h"
 #include "write/info_table.h"
 
 #define NAME_BYTES 56
@@ -21,6 +22,7 @@ static struct unwrapped {
     atomic_uint count;
     char name[NAME_BYTES];
 } unwrapped[NAMES];
+static atomic_uint dropped; // look-ups of names for which no entry was left
 
 static unsigned hash(const char *name, size_t length, int version) {
     unsigned h = (unsigned)version;
@@ -49,6 +51,15 @@ void ct_unwrapped_count(const char *name, int version) {
             return;
         }
     }
+    atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
+}
+
+// Whether the name is that of a function with hooks, of which this look-up got none.
+static int is_hooked(const char *name) {
+    for (int i = 0; i < CT_HOOKS; i++)
+        if (!strcmp(ct_hook_table[i].base, name) || !strcmp(ct_hook_table[i].symbol, name))
+            return 1;
+    return 0;
 }
 
 void ct_unwrapped_publish_info(void) {
@@ -57,7 +68,13 @@ void ct_unwrapped_publish_info(void) {
         struct unwrapped *const u = &unwrapped[i];
         if (atomic_load_explicit(&u->state, memory_order_acquire) != VALID)
             continue;
+        const unsigned count = atomic_load_explicit(&u->count, memory_order_relaxed);
         snprintf(key, sizeof key, "unwrapped.%s.%d", u->name, u->version);
-        ct_info_set(key, "%u", atomic_load_explicit(&u->count, memory_order_relaxed));
+        ct_info_set(key, "%u", count);
+        snprintf(key, sizeof key, "look_ups.hooked_passed.%s.%d", u->name, u->version);
+        if (is_hooked(u->name))
+            ct_info_set(key, "%u", count);
     }
+    if (atomic_load(&dropped))
+        ct_info_set("look_ups.names_dropped", "%u", atomic_load(&dropped));
 }

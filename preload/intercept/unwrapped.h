@@ -7,7 +7,7 @@
 // belongs to a second interposer. Lock-free and without allocation: it runs inside dlsym.
 void ct_unwrapped_count(const char *name, int version);
 
-// Publishes the counts (INFO unwrapped.NAME.VERSION).
+// Publishes the counts (INFO unwrapped.NAME.VERSION, look_ups.hooked_passed.NAME.VERSION).
 void ct_unwrapped_publish_info(void);
 
 #endif

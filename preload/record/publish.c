@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "record/annotation_nest.h"
 #include "record/failed_call.h"
+#include "record/survey.h"
 #include "record/tracing.h"
 #include "record/wakeup.h"
 #include "record/writer_thread.h"
@@ -169,6 +170,7 @@ static __attribute__((destructor)) void finish_at_exit(void) {
     // The writer thread ends with the versions of the packages that this finds.
     (void)drain_here(CT_DRAIN_EVENTS);
     (void)ct_name_pending_resolve(2000);
+    ct_survey_ask_last();
     ct_wakeup_stop();
     ct_writer_thread_finish_notes();
     (void)drain_here(CT_DRAIN_EVENTS);

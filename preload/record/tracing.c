@@ -19,6 +19,7 @@
 #include "base/wait.h"
 #include "record/annotation_nest.h"
 #include "record/rescan.h"
+#include "record/survey.h"
 #include "record/wakeup.h"
 #include "record/writer_thread.h"
 #include "stack/capture.h"
@@ -92,6 +93,7 @@ static void reinit_child(void) {
     ct_drain_reinit_child();
     ct_wakeup_after_fork();
     ct_writer_thread_after_fork();
+    ct_survey_reinit_child();
     ct_unwind_release();
     ct_stack_table_reinit_child();
     atomic_store(&opened, NOT_OPEN);

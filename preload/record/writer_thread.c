@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/wait.h"
 #include "record/rescan.h"
+#include "record/survey.h"
 #include "record/wakeup.h"
 #include "stack/python_find.h"
 #include "store/journal.h"
@@ -26,6 +27,7 @@
 #include "write/drain.h"
 #include "write/drain_lock.h"
 #include "write/driver_release.h"
+#include "write/info_table.h"
 #include "write/live_state.h"
 #include "write/name_pending.h"
 #include "write/nvml.h"
@@ -82,13 +84,15 @@ static int something_is_published(void) {
 
 // What another process asked for through the journal.
 static enum ct_drain_how read_control(void) {
-    static uint32_t before;
+    static uint32_t before, times_off;
     struct ct_journal *j = ct_journal_get();
     const uint32_t control = j ? atomic_load(&j->control) : 0;
     if ((control ^ before) & CT_CONTROL_OFF)
         record_note(ct_name_intern(control & CT_CONTROL_OFF
                                        ? "recording was switched off by cutrace ctl"
                                        : "recording was switched on by cutrace ctl"));
+    if (control & ~before & CT_CONTROL_OFF)
+        ct_info_set("recorder.switched_off", "%u", ++times_off);
     before = control;
     return control & CT_CONTROL_FLUSH ? CT_DRAIN_FLUSH : CT_DRAIN_EVENTS;
 }
@@ -174,7 +178,8 @@ static void read_versions(void) {
 void ct_writer_thread_finish_reading(void) {
     const struct timespec pause = {0, 1000000};
     for (unsigned ms = 0; ms < EXIT_MS && atomic_load(&runs); ms++) {
-        if (atomic_load(&knows_ancestors) && !ct_package_versions_has_unread())
+        if (atomic_load(&knows_ancestors) && !ct_package_versions_has_unread() &&
+            ct_survey_is_finished())
             return;
         nanosleep(&pause, NULL);
     }
@@ -257,6 +262,7 @@ static void *run(void *unused) {
             say_failures();
         drain_and_name();
         read_versions();
+        ct_survey_look_if_due();
         sample_nvml();
         // While busy, the thread polls and needs no wakeup. When it finds nothing, it asks for one
         // first and looks again: a producer that published before the request is seen here.
@@ -273,6 +279,7 @@ static void *run(void *unused) {
         ct_wakeup_forget();
     }
     read_versions();
+    ct_survey_look_if_due();
     atomic_store(&runs, 0);
     return NULL;
 }

@@ -13,7 +13,7 @@ int ct_writer_thread_start(void);
 void ct_writer_thread_finish_notes(void);
 
 // At the exit: waits, for at most a second, until the writer thread has read the command lines of
-// the process's ancestors and the versions of its packages.
+// the process's ancestors and the versions of its packages, and has made its last survey.
 void ct_writer_thread_finish_reading(void);
 
 // A forked child, whose main thread is the calling one.

@@ -14,13 +14,13 @@
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cutrace/format/assert.h>
 
 #include "base/options.h"
 #include "base/print.h"
+#include "base/read_folder.h"
 #include "write/drain_lock.h"
 #include "write/info_table.h"
 
@@ -169,25 +169,17 @@ static void add_name(const char *name) {
     }
 }
 
-// As getdents64(2) returns it. readdir(3) allocates from the host's heap.
-struct name_entry {
-    uint64_t inode, offset;
-    uint16_t bytes;
-    uint8_t type;
-    char name[];
-};
+static int add_counted_name(void *names, const char *name) {
+    if (++*(uint32_t *)names > MAX_ENTRIES)
+        return 1;
+    add_name(name);
+    return 0;
+}
 
 static void read_names(int fd) {
-    static _Alignas(struct name_entry) char buffer[32 << 10];
     uint32_t names = 0;
-    long n;
     memset(found, 0, sizeof found);
-    while ((n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < n; at += ((const struct name_entry *)(buffer + at))->bytes) {
-            if (names++ == MAX_ENTRIES)
-                return;
-            add_name(((const struct name_entry *)(buffer + at))->name);
-        }
+    ct_read_folder(fd, add_counted_name, &names);
 }
 
 void ct_package_versions_publish(const char *key, const char *version) {

@@ -182,6 +182,35 @@ def elsewhere():
     return t.bytes()
 
 
+def bypassed():
+    """Whose recorder looked at its modules: calls and look-ups of some go past it, one child lost it."""
+    t = Trace()
+    begin(t, exe="serve", total=8 * G)
+    t.info.update({
+        "hook.cuMemAlloc_v2.calls": "2", "hook.cuMemFree_v2.calls": "1", "nvtx.modules": "2", "torch.version": "2.9.0",
+        "cupti.state": "given to libtorch_cuda.so", "recorder.lost_events": "0", "recorder.switched_off": "1",
+        "look_ups.dlsym": "9", "look_ups.dlsym.wrapped": "5", "look_ups.cuGetProcAddress": "544",
+        "look_ups.cuGetProcAddress.wrapped": "214", "look_ups.cudaGetDriverEntryPoint": "1",
+        "look_ups.cudaGetDriverEntryPoint.wrapped": "1", "look_ups.names_dropped": "3",
+        "unwrapped.cuInit.2000": "1", "unwrapped.cuMemAlloc.0": "2", "look_ups.hooked_passed.cuMemAlloc.0": "2",
+        "unwrapped.cuMemCreate.-1": "1", "look_ups.hooked_passed.cuMemCreate.-1": "1",
+        "look_ups.resolver.0": "libcudart.so.13", "look_ups.resolver.1": "libnccl.so.2",
+        "coverage.looks": "4", "coverage.modules": "212", "coverage.modules_unreadable": "1", "coverage.drivers": "2",
+        "coverage.bound_elsewhere.0": "libplugin.so", "coverage.bound_elsewhere.0.to": "libcudart.so.13 2",
+        "coverage.bound_elsewhere.1": "serve", "coverage.bound_elsewhere.1.to": "libvgpu.so 7, libcuda.so.1 1",
+        "coverage.looks_up_elsewhere.0": "libengine.so", "coverage.looks_up_elsewhere.0.to": "libc.so.6",
+        "coverage.children": "3", "coverage.children_without_library": "2",
+        "coverage.children_without_library_names": "worker, python3.12", "coverage.children_unreadable": "1"})
+    d = {"device": 0, "context": 1, "result": 0, "space": "device"}
+    for i in range(3):
+        at = (60 + i) * S
+        t.event("alloc", at, api="cuMemAlloc_v2", ptr=0x10000000 + i * G, bytes=256 * M, stack=PLAIN, **d)
+        t.event("memory-sample", at + S // 2, tid=101, device=0, flags=["nvml"], free_bytes=7 * G - i * G,
+                total_bytes=8 * G, **({"process_bytes": (1 + i) * G} if i else {}))
+    t.flush(last=True)
+    return t.bytes()
+
+
 def ringed():
     """A file that went round: the surroundings of a refusal were kept, the end is exact from a checkpoint on."""
     t = Trace()
@@ -392,6 +421,6 @@ def growing(needed=False):
     return t.bytes()
 
 
-ALL = [refused, recovered, mixed, hostile, killed, elsewhere, ringed, python, pools, blocks]
+ALL = [refused, recovered, mixed, hostile, killed, elsewhere, bypassed, ringed, python, pools, blocks]
 
 __all__ = ["ALL", "growing", "raw_zstd_frame"]

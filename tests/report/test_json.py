@@ -17,7 +17,7 @@ from mktrace import OPS, Trace  # noqa: E402
 from tap import ROOT, Skip, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
-VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "check")
+VIEWS = ("summary", "oom", "top", "leaks", "stats", "timeline", "phases", "frag", "info", "coverage", "check")
 FILES = []
 for build in traces.ALL:
     FILES.append(os.path.join(FOLDER, build.__name__ + ".zst"))

@@ -93,7 +93,8 @@ static void print_restrictions(struct ct_view *v) {
 
 static int shows_frames(enum ct_command command) {
     return command != CT_COMMAND_timeline && command != CT_COMMAND_stats &&
-           command != CT_COMMAND_info && command != CT_COMMAND_check && is_about_trace(command);
+           command != CT_COMMAND_info && command != CT_COMMAND_coverage &&
+           command != CT_COMMAND_check && is_about_trace(command);
 }
 
 // Whether late durations and stacks of frees matter: to lists of events, and to copies.

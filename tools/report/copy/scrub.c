@@ -285,14 +285,20 @@ static void put_path(struct ct_scrub *s, struct ct_buffer *to, struct ct_string 
     put_file(s, to, piece(file, end));
 }
 
+static int is_public_module(struct ct_string name) {
+    for (size_t i = 0; i < COUNT(public_modules); i++)
+        if (begins_with(name, public_modules[i]))
+            return 1;
+    return 0;
+}
+
 static int is_public_path(struct ct_string path) {
     int site;
     const char *end = path.at + path.length;
     const char *slash = memrchr(path.at, '/', path.length);
     const struct ct_string file = piece(slash ? slash + 1 : path.at, end);
-    for (size_t i = 0; i < COUNT(public_modules); i++)
-        if (begins_with(file, public_modules[i]))
-            return 1;
+    if (is_public_module(file))
+        return 1;
     return begins_with(path, "<") || is_public_folder(path) || find_public(path.at, end, &site);
 }
 
@@ -453,13 +459,23 @@ static int is_setting(struct ct_string key) {
            begins_with(key, "option.");
 }
 
+// Names of modules and of programs that a look of the recorder's has found.
+static int is_found_name(struct ct_string key) {
+    return begins_with(key, "coverage.bound_elsewhere.") ||
+           begins_with(key, "coverage.looks_up_elsewhere.") ||
+           begins_with(key, "look_ups.resolver.") ||
+           is_equal(key, "coverage.children_without_library_names");
+}
+
 struct ct_string ct_scrub_rename_info(void *user, const struct ct_string *key,
                                       const struct ct_string *value) {
     struct ct_scrub *s = user;
     const int strict = s->level == CT_SCRUB_STRICT;
     char text[24];
     s->text.n = 0;
-    if (is_hash(*key)) {
+    if (strict && is_found_name(*key) && !is_public_module(*value)) {
+        put_pseudonym(s, &s->text, CT_SCRUB_VALUE, *value);
+    } else if (is_hash(*key)) {
         (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)digest(s, *value));
         count(s, CT_SCRUB_HASH, *value);
         put(&s->text, text);

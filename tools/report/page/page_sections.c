@@ -9,6 +9,8 @@
 #include "base/utf8.h"
 #include "page/html.h"
 #include "page/page_moment.h"
+#include "views/coverage.h"
+#include "views/coverage_limits.h"
 #include "views/label.h"
 #include "views/processes_text.h"
 #include "views/trace_state.h"
@@ -275,22 +277,30 @@ static void write_map(FILE *out, struct ct_view *v, const struct ct_summary *s) 
 }
 
 static int print_state(struct ct_view *v) {
+    struct ct_coverage c;
+    ct_coverage_read(&c, v->trace);
     ct_trace_state_print_incomplete(v);
     ct_trace_state_print_estimate(v);
     ct_trace_state_print_line_with(v, 0);
+    ct_coverage_view_print_facts(v, &c);
+    ct_coverage_free(&c);
     return 0;
 }
 
 static void write_method(FILE *out, struct ct_view *v, const struct ct_summary *s) {
-    char *state = ct_page_reading_print(v, CT_COMMAND_summary, print_state);
-    (void)s;
+    char *state = ct_page_reading_print(v, CT_COMMAND_coverage, print_state);
+    char limits[CT_COVERAGE_LIMITS];
+    ct_coverage_limits_write(v, ct_view_scan_lost_events(v, s->scan.lost), limits);
     fputs(
         "<p>libcutrace.so was loaded into the process and recorded each call of CUDA's driver and "
         "runtime and of PyTorch's allocator that takes or gives back memory. Tracked memory is "
         "exact, to the byte. Untracked memory is what the device reported as used and none of "
         "these calls took: it is known at readings, and between two of them inferred. Where "
-        "physical memory lies is the driver's secret: the map shows virtual addresses.</p>\n",
+        "physical memory lies is the driver's secret: the map shows virtual addresses.</p>\n"
+        "<p class=\"limits\">Limits: ",
         out);
+    ct_html_text(out, limits);
+    fputs(".</p>\n", out);
     put_text(out, state);
     free(state);
 }

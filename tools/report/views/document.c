@@ -7,6 +7,7 @@
 #include "read/event_names.h"
 #include "replay/torch_settings.h"
 #include "views/account_json.h"
+#include "views/coverage_limits.h"
 #include "views/pool_json.h"
 #include "views/time_range.h"
 #include "views/trace_state.h"
@@ -60,10 +61,13 @@ void ct_document_end(struct ct_json *j) {
 void ct_document_add_trace(struct ct_json *j, const struct ct_view *v, const struct ct_scan *s) {
     const struct ct_trace *t = v->trace;
     const uint64_t lost = ct_view_scan_lost_events(v, s->lost);
+    char limits[CT_COVERAGE_LIMITS];
+    ct_coverage_limits_write(v, lost, limits);
     ct_json_open(j, "trace", '{');
     ct_json_bool(j, "complete", ct_trace_state_is_complete(t, lost));
     ct_json_bool(j, "truncated", !t->ended && !t->sealed);
     ct_json_number(j, "lost_events", lost);
+    ct_json_text(j, "limits", limits);
     ct_document_add_recording(j, t);
     ct_json_number(j, "events", t->events);
     ct_json_number(j, "chunks", t->index.count);

@@ -6,6 +6,7 @@
 
 #include "analyze/capacity.h"
 #include "views/companions.h"
+#include "views/coverage_limits.h"
 #include "views/document.h"
 #include "views/pool_text.h"
 #include "views/print.h"
@@ -234,6 +235,7 @@ int ct_view_oom(struct ct_view *v) {
         print_json(v, &s);
     } else {
         print_text(v, &s);
+        ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s.lost));
         ct_companions_print(v, &s.incidents);
     }
     ct_scan_free(&s);

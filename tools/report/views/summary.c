@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/utf8.h"
 #include "views/companions.h"
+#include "views/coverage_limits.h"
 #include "views/memory_table.h"
 #include "views/pool_text.h"
 #include "views/print.h"
@@ -387,6 +388,7 @@ static void print_bottom(struct ct_summary *s) {
         print_other_devices(s);
     }
     ct_trace_state_print_line(v, &s->scan);
+    ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s->scan.lost));
     print_next(s);
 }
 

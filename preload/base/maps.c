@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 4096 + 128 };
+
+struct number {
+    uint64_t value;
+    const char *behind;
+};
+
+static struct number parse(const char *at, unsigned base) {
+    struct number n = {0, at};
+    for (;; n.behind++) {
+        const char c = *n.behind;
+        const unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                               : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                                                      : base;
+        if (digit >= base)
+            return n;
+        n.value = n.value * base + digit;
+    }
+}
+
+// "START-END rwxp OFFSET MAJOR:MINOR INODE   PATH". Returns whether it is a mapping of a file.
+static int parse_line(const char *line, struct ct_mapping *m) {
+    struct number n = parse(line, 16);
+    m->start = n.value;
+    if (*n.behind != '-')
+        return 0;
+    n = parse(n.behind + 1, 16);
+    m->end = n.value;
+    if (strnlen(n.behind, 7) < 7)
+        return 0;
+    m->is_executable = n.behind[3] == 'x';
+    n = parse(n.behind + 6, 16);
+    m->offset = n.value;
+    if (*n.behind != ' ')
+        return 0;
+    n = parse(n.behind + 1, 16);
+    m->device = n.value << 32;
+    if (*n.behind != ':')
+        return 0;
+    n = parse(n.behind + 1, 16);
+    m->device |= n.value;
+    if (*n.behind != ' ')
+        return 0;
+    n = parse(n.behind + 1, 10);
+    m->inode = n.value;
+    m->path = n.behind + strspn(n.behind, " ");
+    return *m->path == '/';
+}
+
+int ct_maps_read(const char *file, int (*visit)(void *user, const struct ct_mapping *m),
+                 void *user) {
+    char line[LINE_BYTES], block[4096];
+    size_t used = 0;
+    ssize_t got = 0;
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    int end = 0;
+    if (fd < 0)
+        return -errno;
+    while (!end && (got = read(fd, block, sizeof block)) > 0)
+        for (ssize_t i = 0; i < got && !end; i++) {
+            struct ct_mapping m;
+            if (block[i] != '\n') {
+                if (used < sizeof line - 1)
+                    line[used++] = block[i];
+                continue;
+            }
+            line[used] = 0;
+            used = 0;
+            end = parse_line(line, &m) && visit(user, &m);
+        }
+    const int rc = got < 0 ? -errno : 0;
+    close(fd);
+    return rc;
+}
+
+const char *ct_maps_base_name(const char *path) {
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}

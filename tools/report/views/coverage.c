@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// coverage: may the trace be trusted? What was heard, what went past the recorder, and how much of
+// the devices' memory nothing explains.
+#include "views/coverage.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "analyze/untracked_share.h"
+#include "base/heap.h"
+#include "base/utf8.h"
+#include "views/companions.h"
+#include "views/coverage_json.h"
+#include "views/coverage_limits.h"
+#include "views/label.h"
+#include "views/table.h"
+#include "views/trace_state.h"
+
+enum { MOST_NAMES = 12, MOST_MODULES = 20 };
+
+// ---- the facts ------------------------------------------------------------------------------
+
+static void print_name(struct ct_view *v, const char *name) {
+    fprintf(v->out, "  %-24s " CT_WRAP_HANG, name);
+}
+
+static void print_text(struct ct_view *v, struct ct_string s) {
+    char text[200]; // of a name or a list of names
+    ct_utf8_sanitize(text, sizeof text, s.at, s.length);
+    fputs(text, v->out);
+}
+
+static void print_cupti(struct ct_view *v, const struct ct_coverage *c) {
+    print_name(v, "CUPTI");
+    if (!c->cupti)
+        fputs("not asked for", v->out);
+    else
+        print_text(v, *c->cupti);
+    if (c->audit_only_cupti)
+        fprintf(v->out, "; %s call%s that no hook saw", ct_human_count(c->audit_only_cupti).text,
+                ct_human_plural(c->audit_only_cupti));
+    if (c->is_audited)
+        fprintf(v->out, "; audit: both saw %s, hooks alone %s", ct_human_count(c->audit_both).text,
+                ct_human_count(c->audit_only_preload).text);
+    putc('\n', v->out);
+}
+
+static void print_ways(struct ct_view *v, const struct ct_coverage *c) {
+    fprintf(v->out, "%sheard%s\n", v->terminal->bold, v->terminal->reset);
+    print_name(v, "hooks");
+    if (c->functions)
+        fprintf(v->out, "%s call%s of %s driver function%s\n", ct_human_count(c->calls).text,
+                ct_human_plural(c->calls), ct_human_count(c->functions).text,
+                ct_human_plural(c->functions));
+    else
+        fputs("no call was counted\n", v->out);
+    if (c->switched_off) {
+        print_name(v, "recording");
+        fprintf(v->out, "switched off %s time%s by cutrace ctl\n",
+                ct_human_count(c->switched_off).text, ct_human_plural(c->switched_off));
+    }
+    print_cupti(v, c);
+    print_name(v, "NVTX");
+    if (c->nvtx_modules)
+        fprintf(v->out, "%s module%s\n", ct_human_count(c->nvtx_modules).text,
+                ct_human_plural(c->nvtx_modules));
+    else
+        fputs("not heard\n", v->out);
+    print_name(v, "PyTorch's allocator");
+    if (c->torch) {
+        fputs("version ", v->out);
+        print_text(v, *c->torch);
+    } else {
+        fputs("not heard", v->out);
+    }
+    putc('\n', v->out);
+}
+
+static void print_passed(struct ct_view *v, const struct ct_coverage *c) {
+    size_t hooked = 0;
+    while (hooked < c->passed_count && c->passed[hooked].is_hooked)
+        hooked++;
+    print_name(v, "passed by name");
+    fprintf(v->out, "%zu name%s without a hook\n", c->passed_count - hooked,
+            ct_human_plural(c->passed_count - hooked));
+    if (hooked) {
+        print_name(v, "passed, hooked otherwise");
+        for (size_t i = 0; i < hooked && i < MOST_NAMES; i++) {
+            fputs(i ? ", " : "", v->out);
+            print_text(v, c->passed[i].name);
+            if (c->passed[i].version > 0)
+                fprintf(v->out, " (%" PRId64 ")", c->passed[i].version);
+        }
+        if (hooked > MOST_NAMES)
+            fprintf(v->out, ", %zu more (--json lists them)", hooked - MOST_NAMES);
+        putc('\n', v->out);
+    }
+    if (c->names_dropped) {
+        print_name(v, "names not kept");
+        fprintf(v->out, "%s look-up%s\n", ct_human_count(c->names_dropped).text,
+                ct_human_plural(c->names_dropped));
+    }
+}
+
+static void print_look_ups(struct ct_view *v, const struct ct_coverage *c) {
+    fprintf(v->out, "%slook-ups of driver functions%s\n", v->terminal->bold, v->terminal->reset);
+    for (int way = 0; c->is_recorded && way < CT_COVERAGE_WAYS; way++) {
+        print_name(v, ct_coverage_way_name((enum ct_coverage_way)way));
+        fprintf(v->out, "%s seen, %s got a wrapper\n", ct_human_count(c->look_ups[way].seen).text,
+                ct_human_count(c->look_ups[way].wrapped).text);
+    }
+    if (!c->is_recorded) {
+        print_name(v, "by way");
+        fputs("not recorded by this version\n", v->out);
+    }
+    print_passed(v, c);
+}
+
+static void print_module(struct ct_view *v, const struct ct_coverage *c,
+                         const struct ct_coverage_module *m) {
+    char name[64];
+    ct_utf8_sanitize(name, sizeof name, m->name.at, m->name.length);
+    print_name(v, name);
+    if (m->kind == CT_COVERAGE_RUNTIME) {
+        fputs(strncmp(name, "libcudart.so", 12) ? "looks functions up as a CUDA runtime does"
+                                                : "CUDA runtime",
+              v->out);
+        fputs("; its look-ups got wrappers\n", v->out);
+        return;
+    }
+    fputs(m->kind == CT_COVERAGE_LOOK_UPS ? "has a CUDA runtime, whose look-ups go to "
+                                          : "calls hooked functions of ",
+          v->out);
+    print_text(v, m->to);
+    fputs(c->cupti_hears                 ? "; CUPTI hears these calls\n"
+          : ct_coverage_is_past_hooks(m) ? "; not seen\n"
+                                         : "; seen only if that calls on\n",
+          v->out);
+}
+
+static void print_modules(struct ct_view *v, const struct ct_coverage *c) {
+    fprintf(v->out, "%smodules%s ", v->terminal->bold, v->terminal->reset);
+    if (!c->is_recorded || !c->looks) {
+        fputs(c->is_recorded ? "not looked at: the process ended before\n"
+                             : "not recorded by this version\n",
+              v->out);
+        return;
+    }
+    fprintf(v->out, "%s at the last of %s look%s", ct_human_count(c->modules).text,
+            ct_human_count(c->looks).text, ct_human_plural(c->looks));
+    if (c->modules_unreadable)
+        fprintf(v->out, ", %s not readable", ct_human_count(c->modules_unreadable).text);
+    if (c->drivers > 1)
+        fprintf(v->out, ", the driver in %s namespaces", ct_human_count(c->drivers).text);
+    putc('\n', v->out);
+    for (size_t i = 0; i < c->count && i < MOST_MODULES; i++)
+        print_module(v, c, &c->list[i]);
+    if (c->count > MOST_MODULES)
+        fprintf(v->out, "  %zu more (--json lists them)\n", c->count - MOST_MODULES);
+    if (c->count == ct_coverage_count(c, CT_COVERAGE_RUNTIME))
+        fputs("  none was found that calls past the hooks\n", v->out);
+}
+
+static void print_children(struct ct_view *v, const struct ct_coverage *c) {
+    fprintf(v->out, "%schild processes%s ", v->terminal->bold, v->terminal->reset);
+    if (!c->children_known) {
+        fputs(c->is_recorded ? "not known\n" : "not recorded by this version\n", v->out);
+        return;
+    }
+    fprintf(v->out, "%s seen at a look", ct_human_count(c->children).text);
+    if (c->children)
+        fprintf(v->out, ", %s used CUDA without cutrace",
+                c->children_untraced ? ct_human_count(c->children_untraced).text : "none");
+    if (c->children_names.length) {
+        fputs(": ", v->out);
+        print_text(v, c->children_names);
+    }
+    if (c->children_unreadable)
+        fprintf(v->out, "; %s not readable", ct_human_count(c->children_unreadable).text);
+    putc('\n', v->out);
+}
+
+void ct_coverage_view_print_facts(struct ct_view *v, const struct ct_coverage *c) {
+    print_ways(v, c);
+    print_look_ups(v, c);
+    print_modules(v, c);
+    print_children(v, c);
+}
+
+// ---- untracked memory -----------------------------------------------------------------------
+
+static const struct ct_table_column columns[] = {
+    {"read at", 0, CT_TABLE_RIGHT},       {"used", 1, CT_TABLE_RIGHT},
+    {"tracked", 2, CT_TABLE_RIGHT},       {"untracked", 0, CT_TABLE_RIGHT},
+    {"share of used", 0, CT_TABLE_RIGHT}, {"of other processes", 3, CT_TABLE_RIGHT},
+};
+
+static void add_row(struct ct_view *v, struct ct_table *t, const struct ct_breakdown *b) {
+    const uint64_t untracked = b->split_known ? b->untracked : b->unexplained;
+    ct_table_begin_row(t);
+    ct_table_add_cell(t, ct_label_time(v, b->reading_t_ns).text);
+    ct_table_add_cell(t, ct_label_size(v, b->used).text);
+    ct_table_add_cell(t, ct_label_size(v, b->tracked).text);
+    ct_table_add_cell(t, ct_label_size(v, untracked).text);
+    ct_table_add_cell(t, b->used ? ct_human_percent(untracked, b->used).text : "-");
+    ct_table_add_cell(t, b->split_known ? ct_label_size(v, b->others).text : "-");
+}
+
+static int has_reading(const struct ct_untracked_share_device *d) {
+    for (unsigned i = 0; i < CT_UNTRACKED_SHARE_PARTS; i++)
+        if (d->part[i].known)
+            return 1;
+    return 0;
+}
+
+static void print_share(struct ct_view *v, const struct ct_untracked_share_device *d, int device) {
+    struct ct_table table;
+    int is_divided = 1;
+    fprintf(v->out, "%suntracked memory of %s%s\n", v->terminal->bold, ct_label_device(device).text,
+            v->terminal->reset);
+    if (!has_reading(d)) {
+        fputs("  not known: the device's memory was not read\n", v->out);
+        return;
+    }
+    ct_table_init(&table, columns, sizeof columns / sizeof *columns, 2);
+    for (unsigned i = 0; i < CT_UNTRACKED_SHARE_PARTS; i++)
+        if (d->part[i].known) {
+            add_row(v, &table, &d->part[i].at);
+            is_divided &= d->part[i].at.split_known;
+        }
+    ct_table_print(v, &table);
+    ct_table_free(&table);
+    if (!is_divided)
+        fputs("  where other processes have -, what they hold is part of untracked\n", v->out);
+}
+
+// ---- the view -------------------------------------------------------------------------------
+
+static void applied(void *share, const struct ct_replay *r, const struct ct_event *e) {
+    ct_untracked_share_note(share, r, e);
+}
+
+static void print(struct ct_view *v, const struct ct_scan *s, const struct ct_coverage *c,
+                  const struct ct_untracked_share *share) {
+    fputs(v->terminal->bold, v->out);
+    ct_coverage_limits_print(v, ct_view_scan_lost_events(v, s->lost));
+    fputs(v->terminal->reset, v->out);
+    ct_trace_state_print_line(v, s);
+    ct_coverage_view_print_facts(v, c);
+    for (int d = 0; d < CT_DEVICES; d++)
+        if (s->device[d].seen && (v->options->device < 0 || v->options->device == d))
+            print_share(v, &share->device[d], d);
+}
+
+int ct_view_coverage(struct ct_view *v) {
+    struct ct_scan s;
+    struct ct_coverage c;
+    struct ct_untracked_share share = {
+        .from_ns = v->from_ns > v->trace->t_first_ns ? v->from_ns : v->trace->t_first_ns,
+        .to_ns = v->to_ns < v->trace->t_last_ns ? v->to_ns : v->trace->t_last_ns};
+    struct ct_scan_request request = ct_view_scan_request(v);
+    request.applied = applied;
+    request.applied_user = &share;
+    ct_view_scan_run(v, &s, &request);
+    ct_coverage_read(&c, v->trace);
+    if (v->options->json)
+        ct_coverage_print_json(v, &s, &c, &share);
+    else
+        print(v, &s, &c, &share);
+    ct_coverage_free(&c);
+    ct_scan_free(&s);
+    return CT_EXIT_OK;
+}

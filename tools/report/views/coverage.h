@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the page has of the command coverage.
+#ifndef CT_VIEW_COVERAGE_H
+#define CT_VIEW_COVERAGE_H
+
+#include "analyze/coverage.h"
+#include "views/views.h"
+
+// Prints what the recorder heard and what went past it.
+void ct_coverage_view_print_facts(struct ct_view *v, const struct ct_coverage *c);
+
+#endif

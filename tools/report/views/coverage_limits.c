@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "views/coverage_limits.h"
+
+void ct_coverage_limits_write(const struct ct_view *v, uint64_t lost, char *to) {
+    struct ct_coverage c;
+    ct_coverage_read(&c, v->trace);
+    ct_coverage_limits(&c, lost, to);
+    ct_coverage_free(&c);
+}
+
+void ct_coverage_limits_print(struct ct_view *v, uint64_t lost) {
+    char text[CT_COVERAGE_LIMITS];
+    ct_coverage_limits_write(v, lost, text);
+    fprintf(v->out, "limits: %s\n", text);
+}
