@@ -24,7 +24,8 @@ except ModuleNotFoundError as e:  # (a GPU's machine has neither the schemas nor
 # Lines of a dump that are no call of the program.
 # (Blocks are PyTorch's: the driver hears nothing of them.)
 NOT_CALLS = {"memory-sample", "pool-sample", "note", "lost", "block-alloc", "block-free", "block-oom",
-             "mark", "range-push", "range-pop", "range-start", "range-end", "suballoc", "subfree"}
+             "mark", "range-push", "range-pop", "range-start", "range-end", "suballoc", "subfree",
+             "process", "process-gone", "host-sample"}
 # Look-ups of code, recorded where they loaded it or ran out of memory: the ledger has no line for them, SIM_LOG has.
 LOOK_UPS = re.compile(r"cu(Module|Library|Kernel)Get|cuFuncLoad")
 # What gives back carries the time of the call's start, everything else that of its return.
