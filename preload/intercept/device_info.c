@@ -13,6 +13,7 @@
 #include "intercept/driver.h"
 #include "intercept/mem_info.h"
 #include "intercept/stream.h"
+#include "write/host_memory.h"
 #include "write/info_table.h"
 #include "write/nvml.h"
 
@@ -50,7 +51,28 @@ static void publish_compute_capability(int device) {
     publish_text(device, "compute_capability", text);
 }
 
-// Of a MIG slice, the second version of the function has the slice's own UUID, the first the GPU's.
+// Whether the device shares the host's memory (a Jetson, a GB10), and whether it reads memory of
+// malloc: then host programs and allocations of the device compete, and "free" is the host's.
+static void publish_host_access(int device) {
+    static const struct {
+        CUdevice_attribute attribute;
+        const char *name;
+    } list[] = {
+        {CU_DEVICE_ATTRIBUTE_INTEGRATED, "integrated"},
+        {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, "pageable_memory_access"},
+        {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, "host_page_tables"},
+    };
+    const struct ct_driver *driver = ct_driver();
+    int value;
+    for (size_t i = 0; driver->device_attribute && i < sizeof list / sizeof *list; i++)
+        if (driver->device_attribute(&value, list[i].attribute, device) == CUDA_SUCCESS) {
+            publish_number(device, list[i].name, (unsigned long long)value);
+            if (list[i].attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED && value)
+                ct_host_memory_watch(device);
+        }
+}
+
+// Of a MIG instance, the second version of the function has the slice's own UUID, the first the GPU's.
 static int read_uuid(int device, CUuuid *uuid) {
     const struct ct_driver *driver = ct_driver();
     return (driver->device_uuid && driver->device_uuid(uuid, device) == CUDA_SUCCESS) ||
@@ -71,6 +93,7 @@ CT_COLD void publish(int device) {
     if (ct_mem_info_read(&free_bytes, &total_bytes))
         publish_number(device, "meminfo_total_bytes", total_bytes);
     publish_compute_capability(device);
+    publish_host_access(device);
     if (driver->driver_version && driver->driver_version(&version) == CUDA_SUCCESS)
         ct_info_set("cuda.driver_version", "%d", version);
     ct_info_set("cuda.headers_version", "%d", CUDA_VERSION);

@@ -27,6 +27,7 @@
 #include "write/drain.h"
 #include "write/drain_lock.h"
 #include "write/driver_release.h"
+#include "write/host_memory.h"
 #include "write/info_table.h"
 #include "write/live_state.h"
 #include "write/name_pending.h"
@@ -110,6 +111,7 @@ static void sample_nvml(void) {
         return;
     (void)ct_oom_notice_take_devices();
     has_nvml = ct_nvml_sample(record) == 0;
+    ct_host_memory_sample(record);
     sample_ns = ct_clock_read() + SAMPLE_NS;
 }
 

@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/pages.h"
 #include "store/journal.h"
+#include "write/host_memory.h"
 #include "write/nvml.h"
 
 #define RESAMPLE_BYTES ((uint64_t)16 << 20) // after such a change, NVML is sampled at once
@@ -205,6 +206,7 @@ void ct_live_state_apply(struct ct_event *e, uint64_t number, uint64_t hash) {
     if (CT_HAS(e, free_bytes) && device != CT_MAX_DEVICES) {
         const uint64_t total = ct_nvml_get_total_bytes(device);
         s.readings.device[device].cuda_total = total == UINT64_MAX ? 0 : total;
+        s.readings.device[device].with_host = ct_host_memory_is_shared(device);
         flush_to_history(device);
     }
     ct_readings_apply(&s.readings, &s.live, e);

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "write/nvml.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,39 +10,17 @@
 
 #include <cutrace/format/format.h>
 
-#include "base/loader_gate.h"
+#include "base/clock.h"
 #include "base/print.h"
-#include "base/real_dlsym.h"
-#include "store/ring.h"
+#include "write/gpu_processes.h"
 #include "write/info_table.h"
+#include "write/nvml_processes.h"
 
-#define DEVICES 64
+#define DEVICES CT_GPU_PROCESSES_DEVICES
 #define UNKNOWN UINT64_MAX
-#define PROCESSES 256
 #define REPEAT_NS UINT64_C(30000000000) // a sample that does not change is recorded this often
 
-// NVML's types and functions, as the NVML API reference has them (docs.nvidia.com/deploy/nvml-api:
-// nvmlMemory_t, nvmlProcessInfo_t of version 2, nvmlReturn_t). Declared here, because nvml.h comes
-// with the CUDA toolkit, which must not be needed to build this library.
-typedef void *nvml_device;
-struct nvml_memory {
-    unsigned long long total, free, used;
-};
-struct nvml_process {
-    unsigned pid;
-    unsigned long long used; // ~0: not available
-    unsigned gpu_instance, compute_instance;
-};
-enum { NVML_SUCCESS = 0 };
-
-static struct {
-    int (*init)(void);
-    int (*handle_by_uuid)(const char *, nvml_device *);
-    int (*memory)(nvml_device, struct nvml_memory *);
-    int (*processes)(nvml_device, unsigned *, struct nvml_process *);
-    int (*index)(nvml_device, unsigned *);
-    int (*release)(char *, unsigned);
-} nvml;
+static struct ct_nvml nvml;
 enum { NVML_NOT_LOADED, NVML_LOADED, NVML_ABSENT };
 static _Atomic int nvml_state;
 
@@ -54,8 +31,9 @@ static struct device {
     unsigned char uuid[16];
     _Atomic uint64_t total;
     // The writer thread's:
-    nvml_device handle;
+    ct_nvml_device handle;
     int has_searched;
+    unsigned refused_lists; // a bit for each enum ct_nvml_list that NVML does not have
     uint64_t last_free, last_process, sampled_ns;
 } devices[DEVICES];
 static _Atomic int devices_n; // one more than the highest ordinal
@@ -94,27 +72,6 @@ uint64_t ct_nvml_get_total_bytes(int ordinal) {
 
 // ---- NVML -----------------------------------------------------------------------------------
 
-static int load_nvml(void) {
-    // A fork during dlopen would leave the child with locks of the loader held.
-    if (ct_loader_gate_enter())
-        return -EAGAIN;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library) {
-        *(void **)&nvml.init = ct_real_dlsym_get_libc()(library, "nvmlInit_v2");
-        *(void **)&nvml.handle_by_uuid =
-            ct_real_dlsym_get_libc()(library, "nvmlDeviceGetHandleByUUID");
-        *(void **)&nvml.memory = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetMemoryInfo");
-        *(void **)&nvml.processes =
-            ct_real_dlsym_get_libc()(library, "nvmlDeviceGetComputeRunningProcesses_v3");
-        *(void **)&nvml.index = ct_real_dlsym_get_libc()(library, "nvmlDeviceGetIndex");
-        *(void **)&nvml.release = ct_real_dlsym_get_libc()(library, "nvmlSystemGetDriverVersion");
-    }
-    ct_loader_gate_leave();
-    if (!nvml.init || !nvml.handle_by_uuid || !nvml.memory || nvml.init() != NVML_SUCCESS)
-        return -ENODEV;
-    return 0;
-}
-
 static void format_uuid(const char *kind, const unsigned char uuid[16], char *out) {
     static const char hex[] = "0123456789abcdef";
     memcpy(out, kind, 4);
@@ -128,24 +85,64 @@ static void format_uuid(const char *kind, const unsigned char uuid[16], char *ou
     *out = 0;
 }
 
+static void set_number(int ordinal, const char *name, unsigned value) {
+    char key[64];
+    ct_print(key, sizeof key, "device.%d.%s", ordinal, name);
+    ct_info_set(key, "%u", value);
+}
+
+static void publish_instance(int ordinal, ct_nvml_device instance) {
+    ct_nvml_device card;
+    unsigned number;
+    set_number(ordinal, "mig", 1);
+    if (nvml.gpu_instance && nvml.gpu_instance(instance, &number) == CT_NVML_SUCCESS)
+        set_number(ordinal, "mig_gpu_instance", number);
+    if (nvml.compute_instance && nvml.compute_instance(instance, &number) == CT_NVML_SUCCESS)
+        set_number(ordinal, "mig_compute_instance", number);
+    if (nvml.card_of_mig && nvml.card_of_mig(instance, &card) == CT_NVML_SUCCESS && nvml.index &&
+        nvml.index(card, &number) == CT_NVML_SUCCESS)
+        set_number(ordinal, "mig_card", number);
+}
+
+// A program that runs on a card in MIG mode runs on one of its instances. Where CUDA gave the UUID
+// of the card, it is not known on which: what NVML says of the card is of all of them.
+static int is_card_of_instances(ct_nvml_device handle) {
+    unsigned is_mig = 0, mode = 0, pending;
+    if (nvml.is_mig && nvml.is_mig(handle, &is_mig) == CT_NVML_SUCCESS && is_mig)
+        return 0;
+    return nvml.mig_mode && nvml.mig_mode(handle, &mode, &pending) == CT_NVML_SUCCESS && mode == 1;
+}
+
+static void publish_device(int ordinal, ct_nvml_device handle) {
+    unsigned number, is_mig = 0;
+    if (nvml.is_mig && nvml.is_mig(handle, &is_mig) == CT_NVML_SUCCESS && is_mig)
+        publish_instance(ordinal, handle);
+    else if (nvml.index && nvml.index(handle, &number) == CT_NVML_SUCCESS)
+        set_number(ordinal, "nvml_index", number);
+    // Where the kernel has the GPU's memory as a NUMA node, host programs can use it, too.
+    if (nvml.numa_node && nvml.numa_node(handle, &number) == CT_NVML_SUCCESS)
+        set_number(ordinal, "numa_node", number);
+}
+
 // By UUID, because NVML numbers all devices of the machine and CUDA only the visible ones. A MIG
-// slice of a device has its own UUID.
+// instance has its own UUID.
 static int find_handle(int ordinal, struct device *d) {
-    char text[64], key[64];
-    unsigned index;
-    if (!d->has_searched) {
-        d->has_searched = 1;
-        format_uuid("GPU-", d->uuid, text);
-        if (nvml.handle_by_uuid(text, &d->handle) != NVML_SUCCESS) {
-            format_uuid("MIG-", d->uuid, text);
-            if (nvml.handle_by_uuid(text, &d->handle) != NVML_SUCCESS)
-                d->handle = NULL;
-        }
-        if (d->handle && nvml.index && nvml.index(d->handle, &index) == NVML_SUCCESS) {
-            ct_print(key, sizeof key, "device.%d.nvml_index", ordinal);
-            ct_info_set(key, "%u", index);
-        }
+    char text[64];
+    if (d->has_searched)
+        return d->handle ? 0 : -ENODEV;
+    d->has_searched = 1;
+    format_uuid("GPU-", d->uuid, text);
+    if (nvml.handle_by_uuid(text, &d->handle) != CT_NVML_SUCCESS) {
+        format_uuid("MIG-", d->uuid, text);
+        if (nvml.handle_by_uuid(text, &d->handle) != CT_NVML_SUCCESS)
+            d->handle = NULL;
     }
+    if (d->handle && is_card_of_instances(d->handle)) {
+        set_number(ordinal, "mig", 1);
+        d->handle = NULL;
+    }
+    if (d->handle)
+        publish_device(ordinal, d->handle);
     return d->handle ? 0 : -ENODEV;
 }
 
@@ -157,48 +154,89 @@ static int is_in_initial_pid_namespace(void) {
     return n > 0 && !strncmp(link, "pid:[4026531836]", 16); // PROC_PID_INIT_INO of the kernel
 }
 
-static uint64_t read_own_bytes(nvml_device handle) {
-    static struct nvml_process processes[PROCESSES];
+static int has_host_numbers(void) {
     static int trusted = -1;
-    unsigned n = PROCESSES;
-    if (trusted < 0)
+    if (trusted < 0) {
         trusted = is_in_initial_pid_namespace();
-    if (!trusted || !nvml.processes || nvml.processes(handle, &n, processes) != NVML_SUCCESS)
-        return UNKNOWN;
-    for (unsigned i = 0; i < n && i < PROCESSES; i++)
-        if (processes[i].pid == (unsigned)getpid())
-            return processes[i].used;
-    return UNKNOWN;
+        ct_info_set("process.nvml_pids", "%s", trusted ? "own" : "other");
+    }
+    return trusted;
 }
 
-static void sample(int ordinal, struct device *d, int always, void (*record)(struct ct_event *)) {
-    struct nvml_memory memory;
+// What NVML answers first, if it is no success, is its answer later, too.
+static void publish_refusal(int ordinal, const char *name, int rc) {
     char key[64];
-    if (find_handle(ordinal, d) || nvml.memory(d->handle, &memory) != NVML_SUCCESS)
-        return;
-    const uint64_t own = read_own_bytes(d->handle), now = ct_clock_read();
-    if (!always && d->sampled_ns && memory.free == d->last_free && own == d->last_process &&
-        now - d->sampled_ns < REPEAT_NS)
-        return;
-    d->last_free = memory.free;
-    d->last_process = own;
-    d->sampled_ns = now;
+    ct_print(key, sizeof key, "device.%d.%s", ordinal, name);
+    ct_info_set(key, "%d", rc);
+}
+
+// Returns 1 if it is known now what the list has.
+static int read_processes(int ordinal, struct device *d, enum ct_nvml_list list) {
+    static struct ct_nvml_process processes[CT_NVML_MOST_PROCESSES];
+    unsigned n;
+    if (d->refused_lists >> list & 1)
+        return 0;
+    const int rc = ct_nvml_processes_read(&nvml, list, d->handle, processes, &n);
+    if (rc == CT_NVML_SUCCESS)
+        ct_gpu_processes_set(ordinal, list, processes, n);
+    else if (rc != CT_NVML_INSUFFICIENT_SIZE) // (there may be fewer later)
+        d->refused_lists |= 1u << list;
+    if (rc && list == CT_NVML_COMPUTE)
+        publish_refusal(ordinal, "nvml_processes_error", rc);
+    return rc == CT_NVML_SUCCESS;
+}
+
+static uint64_t get_own_bytes(int ordinal) {
+    if (!has_host_numbers())
+        return UNKNOWN;
+    return ct_gpu_processes_get_bytes(ordinal, (uint32_t)getpid());
+}
+
+static void record_sample(int ordinal, const struct ct_nvml_memory *memory, uint64_t own,
+                          void (*record)(struct ct_event *)) {
+    char key[64];
     ct_print(key, sizeof key, "device.%d.nvml_total_bytes", ordinal);
-    ct_info_set(key, "%llu", memory.total);
+    ct_info_set(key, "%llu", memory->total);
     struct ct_event e = {.present = 0};
     CT_SET(&e, op, CT_OP_MEMORY_SAMPLE);
     CT_SET(&e, device, ordinal);
     CT_SET(&e, flags, CT_FLAG_NVML);
-    CT_SET(&e, free_bytes, memory.free);
-    CT_SET(&e, total_bytes, memory.total);
+    CT_SET(&e, free_bytes, memory->free);
+    CT_SET(&e, total_bytes, memory->total);
     if (own != UNKNOWN)
         CT_SET(&e, process_bytes, own);
     record(&e);
 }
 
+// A failed allocation waits for this: `always`, and of the lists only the one that has this process.
+static void sample(int ordinal, struct device *d, int always, void (*record)(struct ct_event *)) {
+    struct ct_nvml_memory memory;
+    if (find_handle(ordinal, d))
+        return;
+    const int rc = nvml.memory(d->handle, &memory);
+    const int is_listed = read_processes(ordinal, d, CT_NVML_COMPUTE);
+    const uint64_t own = is_listed ? get_own_bytes(ordinal) : UNKNOWN, now = ct_clock_read();
+    if (rc) {
+        publish_refusal(ordinal, "nvml_memory_error", rc);
+    } else if (always || !d->sampled_ns || memory.free != d->last_free || own != d->last_process ||
+               now - d->sampled_ns >= REPEAT_NS) {
+        d->last_free = memory.free;
+        d->last_process = own;
+        d->sampled_ns = now;
+        record_sample(ordinal, &memory, own, record);
+    }
+    if (!is_listed)
+        return;
+    if (!always) {
+        (void)read_processes(ordinal, d, CT_NVML_GRAPHICS);
+        (void)read_processes(ordinal, d, CT_NVML_MPS);
+    }
+    ct_gpu_processes_publish(ordinal, has_host_numbers(), record);
+}
+
 static int sample_devices(uint64_t which, int always, void (*record)(struct ct_event *)) {
     if (nvml_state == NVML_NOT_LOADED) {
-        const int rc = load_nvml();
+        const int rc = ct_nvml_library_open(&nvml);
         if (rc == -EAGAIN)
             return 0;
         nvml_state = rc ? NVML_ABSENT : NVML_LOADED;
@@ -219,7 +257,7 @@ static void publish_release(void) {
         return;
     done = 1;
     memset(text, 0, sizeof text);
-    if (nvml.release(text, sizeof text - 1) == NVML_SUCCESS && *text)
+    if (nvml.release(text, sizeof text - 1) == CT_NVML_SUCCESS && *text)
         ct_info_set("nvidia.driver_version", "%s", text);
 }
 
@@ -241,5 +279,6 @@ void ct_nvml_reinit_child(void) {
     // The child's own first calls add its devices again; a loaded NVML is valid in the parent only.
     memset(devices, 0, sizeof devices);
     atomic_store(&devices_n, 0);
+    ct_gpu_processes_reinit_child();
     nvml_state = NVML_NOT_LOADED;
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,6 +56,18 @@ static void publish_boot(void) {
         ct_info_set("host.boot_hash", "%016lx", ct_xxh64(boot, sizeof boot));
 }
 
+// Containers of one host number their processes independently, also where they share its name. The
+// kernel numbers namespaces anew at each boot.
+static void publish_pid_namespace(void) {
+    uint64_t now, start, id[3] = {0};
+    struct stat namespace;
+    ct_process_id_read(&now, &start, id);
+    if (!id[0] || stat("/proc/self/ns/pid", &namespace))
+        return;
+    id[2] = namespace.st_ino;
+    ct_info_set("process.pid_namespace_hash", "%016lx", ct_xxh64(id, sizeof id));
+}
+
 static void publish_options(void) {
     for (int i = 0; i < CT_OPTIONS; i++) {
         char key[64];
@@ -87,6 +100,7 @@ void ct_process_info_publish(void) {
         ct_info_set("host.kernel", "%s", host.release);
     }
     publish_boot();
+    publish_pid_namespace();
     ct_info_set("host.page_bytes", "%ld", sysconf(_SC_PAGESIZE));
     const uint64_t before = read_clock(CLOCK_MONOTONIC), wall = read_clock(CLOCK_REALTIME),
                    after = read_clock(CLOCK_MONOTONIC);

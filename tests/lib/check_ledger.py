@@ -25,7 +25,7 @@ except ModuleNotFoundError as e:  # (a GPU's machine has neither the schemas nor
 # (Blocks are PyTorch's: the driver hears nothing of them.)
 NOT_CALLS = {"memory-sample", "pool-sample", "note", "lost", "block-alloc", "block-free", "block-oom",
              "mark", "range-push", "range-pop", "range-start", "range-end", "suballoc", "subfree",
-             "subpool", "subname"}
+             "subpool", "subname", "process", "process-gone", "host-sample"}
 # Look-ups of code, recorded where they loaded it or ran out of memory: the ledger has no line for them, SIM_LOG has.
 LOOK_UPS = re.compile(r"cu(Module|Library|Kernel)Get|cuFuncLoad")
 # What gives back carries the time of the call's start, everything else that of its return.

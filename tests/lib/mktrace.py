@@ -14,7 +14,7 @@ OPS = {name: i + 1 for i, name in enumerate(
     "amend alloc free reserve unreserve create release map unmap register unregister retain export access "
     "graph-alloc graph-free pool-create pool-destroy pool-trim pool-sample ipc-open ipc-close import "
     "context-create context-destroy module-load module-unload limit memory-sample lost note block-alloc block-free block-oom "
-    "mark range-push range-pop range-start range-end suballoc subfree subpool subname".split())}
+    "mark range-push range-pop range-start range-end suballoc subfree subpool subname process process-gone host-sample".split())}
 # field -> (number, coding): 0 varint, 1 zigzag of the difference to the value before it
 FIELDS = {
     "t_ns": (1, 1), "thread": (2, 0), "op": (3, 0), "api": (4, 0), "result": (5, 1), "device": (6, 1),
@@ -23,7 +23,7 @@ FIELDS = {
     "free_bytes": (17, 1), "total_bytes": (18, 1), "free_before_bytes": (19, 1), "process_bytes": (20, 1),
     "reserved_bytes": (21, 1), "used_bytes": (22, 1), "offset": (23, 0), "text": (24, 0), "count": (25, 0),
     "amends_ns": (26, 1), "event": (27, 1), "refs": (28, 0), "allocated_bytes": (29, 1),
-    "domain": (30, 0), "category": (31, 0)}
+    "domain": (30, 0), "category": (31, 0), "pid": (32, 1)}
 FLAGS = {name: 1 << i for i, name in enumerate(
     "runtime captured async array deferred multicast foreign primary green reset nvml graph derived segment".split())}
 SPACES = {"device": 1, "managed": 2, "host": 3}

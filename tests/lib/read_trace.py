@@ -15,10 +15,10 @@ import sys
 OPS = ("- amend alloc free reserve unreserve create release map unmap register unregister retain export access graph-alloc "
        "graph-free pool-create pool-destroy pool-trim pool-sample ipc-open ipc-close import context-create context-destroy "
        "module-load module-unload limit memory-sample lost note block-alloc block-free block-oom "
-       "mark range-push range-pop range-start range-end suballoc subfree subpool subname").split()
+        "mark range-push range-pop range-start range-end suballoc subfree subpool subname process process-gone host-sample").split()
 FIELDS = ("- t_ns thread op api result device context ptr bytes stack duration_ns handle stream pool space flags free_bytes "
           "total_bytes free_before_bytes process_bytes reserved_bytes used_bytes offset text count amends_ns event "
-          "refs allocated_bytes domain category").split()
+          "refs allocated_bytes domain category pid").split()
 SIGNED = {"result", "device"}
 M64 = (1 << 64) - 1
 

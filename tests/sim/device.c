@@ -66,7 +66,8 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev) {
     struct sim_call c;
     ask(&c, __func__, name, dev);
     if (!c.result && len > 0)
-        snprintf(name, (size_t)len, "Simulated GPU %d", dev);
+        snprintf(name, (size_t)len, "Simulated GPU %d%s", dev,
+                 sim_param.mig_card ? " MIG 1g.simulated" : "");
     return sim_end(&c);
 }
 
@@ -90,20 +91,23 @@ CUresult CUDAAPI cuDeviceTotalMem(unsigned int *bytes, CUdevice dev) {
     return sim_end(&c);
 }
 
-static CUresult uuid(const char *api, CUuuid *out, CUdevice dev) {
+// Of a MIG instance, the first version has the UUID of its card.
+static CUresult uuid(const char *api, CUuuid *out, CUdevice dev, int of_card) {
     struct sim_call c;
     ask(&c, api, out, dev);
-    if (!c.result)
+    if (!c.result && of_card && sim_param.mig_card)
+        sim_card_uuid((unsigned char *)out->bytes);
+    else if (!c.result)
         sim_uuid(dev, (unsigned char *)out->bytes);
     return sim_end(&c);
 }
 
 CUresult CUDAAPI cuDeviceGetUuid(CUuuid *out, CUdevice dev) {
-    return uuid(__func__, out, dev);
+    return uuid(__func__, out, dev, 1);
 }
 
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *out, CUdevice dev) {
-    return uuid(__func__, out, dev);
+    return uuid(__func__, out, dev, 0);
 }
 
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
@@ -213,6 +217,10 @@ int sim_device_attribute(CUdevice_attribute attribute, int device) {
         return device + 1;
     if (attribute == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)
         return sim_param.nvlink;
+    if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED ||
+        attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS ||
+        attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
+        return sim_param.integrated;
     return (size_t)attribute < sizeof attributes / sizeof *attributes ? attributes[attribute] : 0;
 }
 

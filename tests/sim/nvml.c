@@ -54,6 +54,7 @@ enum { P2P_READ = 0, P2P_WRITE = 1, P2P_NVLINK = 2, P2P_INDICES = 5 };
 enum { LINKS = 18, LINK_TO_SWITCH = 2 };
 
 static struct device devices[SIM_MAX_DEVICES];
+static struct device card = {-1}; // with SIM_MIG_CARD_MB: that of which the devices are instances
 static int initialised;
 
 #define API __attribute__((visibility("default")))
@@ -85,6 +86,20 @@ API int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link
 API int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, void *pci);
 API int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
                                              struct process_info_v1 *infos);
+API int nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is_mig);
+API int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance,
+                                                     struct device **device);
+API int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id);
+API int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id);
+API int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *count);
+API int nvmlDeviceGetMigDeviceHandleByIndex(struct device *device, unsigned index,
+                                            struct device **instance);
+API int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *count,
+                                                struct process_info *infos);
+API int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *count,
+                                                 struct process_info *infos);
+API int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                                   struct process_info *infos);
 API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
                                                 struct process_info *infos);
 
@@ -175,7 +190,15 @@ static int check(const struct device *device, const void *out) {
     if (result)
         return result;
     int known = device >= devices && device < devices + sim_param.devices;
+    if (sim_param.mig_card && device == &card)
+        known = 1;
     return known && out ? SUCCESS : INVALID_ARGUMENT;
+}
+
+// With MIG the devices are instances, which only their UUIDs and ids name.
+static int check_card(const struct device *device, const void *out) {
+    int result = check(device, out);
+    return !result && sim_param.mig_card && device != &card ? INVALID_ARGUMENT : result;
 }
 
 // ---- devices ------------------------------------------------------------------------------------------
@@ -201,24 +224,28 @@ int nvmlDeviceGetCount_v2(unsigned *count) {
     if (!result && !count)
         return INVALID_ARGUMENT;
     if (!result)
-        *count = (unsigned)sim_param.devices;
+        *count = sim_param.mig_card ? 1 : (unsigned)sim_param.devices;
     return result;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **device) {
     int result = ready();
-    if (!result && (!device || index >= (unsigned)sim_param.devices))
+    if (!result && (!device || index >= (sim_param.mig_card ? 1 : (unsigned)sim_param.devices)))
         return INVALID_ARGUMENT;
     if (!result)
-        *device = &devices[index];
+        *device = sim_param.mig_card ? &card : &devices[index];
     return result;
 }
 
+// -1: the card of the instances.
 static void uuid_text(int device, char *text, size_t size) {
     unsigned char b[16];
-    sim_uuid(device, b);
-    snprintf(text, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-             b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+    if (device < 0)
+        sim_card_uuid(b);
+    else
+        sim_uuid(device, b);
+    snprintf(text, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             sim_param.mig_card && device >= 0 ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
              b[14], b[15]);
 }
 
@@ -228,11 +255,11 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
         return result;
     if (!uuid || !device)
         return INVALID_ARGUMENT;
-    for (int i = 0; i < sim_param.devices; i++) {
+    for (int i = sim_param.mig_card ? -1 : 0; i < sim_param.devices; i++) {
         char text[64];
         uuid_text(i, text, sizeof text);
         if (strcmp(text, uuid) == 0) {
-            *device = &devices[i];
+            *device = i < 0 ? &card : &devices[i];
             return SUCCESS;
         }
     }
@@ -253,9 +280,9 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **device) {
 }
 
 int nvmlDeviceGetIndex(struct device *device, unsigned *index) {
-    int result = check(device, index);
+    int result = check_card(device, index);
     if (!result)
-        *index = (unsigned)device->index;
+        *index = device == &card ? 0 : (unsigned)device->index;
     return result;
 }
 
@@ -279,9 +306,64 @@ int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length) {
 }
 
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
-    (void)pending;
-    int result = check(device, current);
-    return result ? result : NOT_SUPPORTED;
+    int result = check_card(device, current);
+    if (!result && !sim_param.mig_card)
+        result = NOT_SUPPORTED;
+    if (!result)
+        *current = *pending = 1;
+    return result;
+}
+
+// ---- instances of a card: each device is one, with ids from 1 and 0 on ---------------------------------
+
+int nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is_mig) {
+    int result = check(device, is_mig);
+    if (!result)
+        *is_mig = sim_param.mig_card && device != &card;
+    return result;
+}
+
+static int check_instance(const struct device *device, const void *out) {
+    int result = check(device, out);
+    return !result && (!sim_param.mig_card || device == &card) ? INVALID_ARGUMENT : result;
+}
+
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct device **device) {
+    int result = check_instance(instance, device);
+    if (!result)
+        *device = &card;
+    return result;
+}
+
+int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id) {
+    int result = check_instance(device, id);
+    if (!result)
+        *id = (unsigned)device->index + 1;
+    return result;
+}
+
+int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id) {
+    int result = check_instance(device, id);
+    if (!result)
+        *id = 0;
+    return result;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *count) {
+    int result = check_card(device, count);
+    if (!result)
+        *count = sim_param.mig_card ? (unsigned)sim_param.devices : 0;
+    return result;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(struct device *device, unsigned index,
+                                        struct device **instance) {
+    int result = check_card(device, instance);
+    if (!result && (!sim_param.mig_card || index >= (unsigned)sim_param.devices))
+        result = NOT_FOUND;
+    if (!result)
+        *instance = &devices[index];
+    return result;
 }
 
 int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
@@ -307,7 +389,11 @@ int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci_info *pci) {
 // The machine has no such things; that a library asks must not stop it.
 int nvmlDeviceGetNumaNodeId(struct device *device, unsigned *node) {
     int result = check(device, node);
-    return result ? result : NOT_SUPPORTED;
+    if (!result && sim_param.numa_node < 0)
+        result = NOT_SUPPORTED;
+    if (!result)
+        *node = (unsigned)sim_param.numa_node;
+    return result;
 }
 
 int nvmlDeviceGetCpuAffinity(struct device *device, unsigned size, unsigned long *set) {
@@ -369,9 +455,18 @@ static int memory_of(const struct device *device, const void *out, struct memory
     int result = check(device, out);
     if (!result && refuses("lost"))
         result = GPU_IS_LOST;
+    if (!result && refuses("nomemory"))
+        result = NOT_SUPPORTED;
     if (result)
         return result;
     find_state();
+    if (device == &card) { // of all instances
+        *m = (struct memory){.total = sim_param.mig_card};
+        for (int i = 0; i < sim_param.devices; i++)
+            m->used += sim_used(i);
+        m->free = m->total - m->used;
+        return SUCCESS;
+    }
     m->total = sim_param.nvml_total ? sim_param.nvml_total : sim_param.memory[device->index];
     m->used = sim_used(device->index);
     // As on an H100 (tests/gpu/results): what is free is what CUDA says; what CUDA never had counts as used.
@@ -398,25 +493,59 @@ int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory) 
     if (memory->version != (sizeof *memory | 2u << 24))
         return 25; // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
     memory->total = m.total;
-    const uint64_t memory_bytes = sim_param.memory[device->index];
+    const uint64_t memory_bytes = device == &card ? m.total : sim_param.memory[device->index];
     memory->reserved = m.total > memory_bytes ? m.total - memory_bytes : 0;
     memory->free = m.free;
     memory->used = m.used - memory->reserved;
     return SUCCESS;
 }
 
-// Our processes, and the neighbour of SIM_NEIGHBOUR_MB under a pid that no process has.
-static unsigned list(int device, struct process_info *out, unsigned capacity) {
+// Numbers of processes are those of the host, where each container has a range of its own, or with
+// SIM_NVML_PIDS=zero all are 0; with SIM_NVML_PIDS=none nothing is listed.
+static unsigned number_of(const struct sim_process *p) {
+    if (sim_param.nvml_pids && strcmp(sim_param.nvml_pids, "zero") == 0)
+        return 0;
+    return (unsigned)p->pid + (unsigned)p->container * 1000000;
+}
+
+static int is_on(const struct sim_process *p, int device) {
+    int contexts = 0;
+    for (int i = 0; i < sim_param.devices; i++)
+        contexts += device < 0 || device == i ? (int)p->contexts[i] : 0;
+    return contexts != 0;
+}
+
+static uint64_t used_on(const struct sim_process *p, int device) {
+    uint64_t used = 0;
+    for (int i = 0; i < sim_param.devices; i++)
+        used += device < 0 || device == i ? p->used[i] : 0;
+    return used;
+}
+
+enum kind { COMPUTE, GRAPHICS, MPS };
+
+// The neighbour of SIM_NEIGHBOUR_MB, under a pid that no process has, is in one list (SIM_NEIGHBOUR_KIND).
+static int has_neighbour(enum kind kind) {
+    const char *is = sim_param.neighbour_kind ? sim_param.neighbour_kind : "compute";
+    const char *names[] = {"compute", "graphics", "mps"};
+    return sim_param.neighbour && strcmp(is, names[kind]) == 0;
+}
+
+// Our processes compute.
+static unsigned list(int device, enum kind kind, struct process_info *out, unsigned capacity) {
     struct sim_process all[SIM_MAX_PROCESSES];
-    unsigned n = sim_processes(all, SIM_MAX_PROCESSES), count = 0;
+    unsigned n = kind == COMPUTE ? sim_processes(all, SIM_MAX_PROCESSES) : 0, count = 0;
+    if (sim_param.nvml_pids && strcmp(sim_param.nvml_pids, "none") == 0)
+        return 0;
     for (unsigned i = 0; i < n; i++) {
-        if (!all[i].contexts[device])
+        if (!is_on(&all[i], device))
             continue;
         if (count < capacity)
-            out[count] = (struct process_info){(unsigned)all[i].pid, all[i].used[device], ~0u, ~0u};
+            out[count] =
+                (struct process_info){number_of(&all[i]), used_on(&all[i], device), ~0u, ~0u};
         count++;
     }
-    if (sim_param.neighbour) {
+    if (has_neighbour(kind)) {
         if (count < capacity)
             out[count] = (struct process_info){4194304, sim_param.neighbour, ~0u, ~0u};
         count++;
@@ -424,8 +553,8 @@ static unsigned list(int device, struct process_info *out, unsigned capacity) {
     return count;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                            struct process_info *infos) {
+static int list_of(struct device *device, enum kind kind, unsigned *count,
+                   struct process_info *infos) {
     int result = check(device, count);
     if (!result && refuses("noprocesses"))
         result = NOT_SUPPORTED;
@@ -433,7 +562,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *cou
         return result;
     find_state();
     unsigned capacity = infos ? *count : 0;
-    *count = list(device->index, infos, capacity);
+    *count = list(device->index, kind, infos, capacity);
     return *count > capacity ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
@@ -442,11 +571,31 @@ int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
                                          struct process_info_v1 *infos) {
     struct process_info all[SIM_MAX_PROCESSES + 1];
     unsigned capacity = count && infos ? *count : 0, found = SIM_MAX_PROCESSES + 1;
-    int result = nvmlDeviceGetComputeRunningProcesses_v3(device, count ? &found : NULL, all);
+    int result = list_of(device, COMPUTE, count ? &found : NULL, all);
     if (result)
         return result;
     for (unsigned i = 0; i < found && i < capacity; i++)
         infos[i] = (struct process_info_v1){all[i].pid, all[i].used};
     *count = found;
     return found > capacity ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *count,
+                                            struct process_info *infos) {
+    return list_of(device, COMPUTE, count, infos);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                            struct process_info *infos) {
+    return list_of(device, COMPUTE, count, infos);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *count,
+                                             struct process_info *infos) {
+    return list_of(device, GRAPHICS, count, infos);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *count,
+                                               struct process_info *infos) {
+    return list_of(device, MPS, count, infos);
 }

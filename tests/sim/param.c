@@ -102,6 +102,13 @@ static void read_all(void) {
     p->event = number("SIM_EVENT_KB", 0) << 10;
     p->array_pad = number("SIM_ARRAY_PAD", 512);
     p->neighbour = number("SIM_NEIGHBOUR_MB", 0) << 20;
+    p->neighbour_kind = kept_text("SIM_NEIGHBOUR_KIND");
+    p->host_used = number("SIM_HOST_USED_MB", 0) << 20;
+    p->integrated = number("SIM_INTEGRATED", 0) != 0;
+    p->mig_card = number("SIM_MIG_CARD_MB", 0) << 20;
+    p->container = (int)number("SIM_CONTAINER", 0);
+    p->numa_node = text("SIM_NUMA_NODE") ? (int)number("SIM_NUMA_NODE", 0) : -1;
+    p->nvml_pids = kept_text("SIM_NVML_PIDS");
     p->lazy_modules = modules_are_lazy();
     p->kernels_load = number("SIM_KERNELS_LOAD", 0) != 0;
     p->limit_charges = number("SIM_LIMIT", 1) != 0;

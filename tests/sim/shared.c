@@ -105,7 +105,9 @@ static uint64_t start_time(pid_t pid) {
 static void reap(struct sim_shared *s) {
     for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
         struct sim_process *p = &s->processes[i];
-        if (!p->pid || p->pid == getpid() || start_time(p->pid) == p->started)
+        if (!p->pid || p->container != sim_param.container) // its numbers mean others here
+            continue;
+        if (p->pid == getpid() || start_time(p->pid) == p->started)
             continue;
         for (int e = 0; e < SIM_MAX_EXPORTS; e++)
             if (s->exports[e].pid == p->pid)
@@ -122,9 +124,10 @@ static struct sim_process *me(struct sim_shared *s) {
     struct sim_process *slot = NULL;
     for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
         struct sim_process *p = &s->processes[i];
-        if (p->pid == my_pid && p->started == started)
+        const bool is_mine = p->pid == my_pid && p->container == sim_param.container;
+        if (is_mine && p->started == started)
             return mine = p;
-        if (!slot && (!p->pid || p->pid == my_pid))
+        if (!slot && (!p->pid || is_mine))
             slot = p;
     }
     if (!slot) {
@@ -134,6 +137,7 @@ static struct sim_process *me(struct sim_shared *s) {
     memset(slot, 0, sizeof *slot);
     slot->started = started;
     slot->pid = my_pid;
+    slot->container = sim_param.container;
     return mine = slot;
 }
 
@@ -143,7 +147,7 @@ void sim_shared_forget_pid(void) {
 }
 
 static uint64_t sum(struct sim_shared *s, int device) {
-    uint64_t used = sim_param.neighbour;
+    uint64_t used = sim_param.neighbour + sim_param.host_used;
     for (int i = 0; i < SIM_MAX_PROCESSES; i++)
         if (s->processes[i].pid)
             used += s->processes[i].used[device];
@@ -248,6 +252,11 @@ void sim_uuid(int device, unsigned char bytes[16]) {
     for (int i = 0; i < 16; i++)
         bytes[i] = (unsigned char)"simulated-gpu-00"[i];
     bytes[15] = (unsigned char)('0' + device);
+}
+
+void sim_card_uuid(unsigned char bytes[16]) {
+    sim_uuid(0, bytes);
+    bytes[15] = 'c';
 }
 
 unsigned sim_processes(struct sim_process *out, unsigned capacity) {

@@ -15,7 +15,8 @@
 #define SIM_MAX_EXPORTS 512
 
 struct sim_process {
-    int32_t pid; // 0: free slot
+    int32_t pid;       // 0: free slot; in its container
+    int32_t container; // SIM_CONTAINER
     uint32_t contexts[SIM_MAX_DEVICES];
     uint64_t started; // from /proc, so that a recycled pid is not taken for the same process
     uint64_t used[SIM_MAX_DEVICES];
@@ -41,7 +42,7 @@ struct sim_shared {
 // All of these lock for themselves.
 bool sim_charge(int device, uint64_t bytes); // false: the device has not that much left
 void sim_discharge(int device, uint64_t bytes);
-uint64_t sim_used(int device); // by all processes and the neighbour
+uint64_t sim_used(int device); // by all processes, the neighbour, and the host's programs
 uint64_t sim_used_by_me(int device);
 void sim_count_context(int device, int by);
 void sim_shared_forget_pid(void); // after fork: this is another process
@@ -52,6 +53,7 @@ bool sim_export_find(uint64_t key, struct sim_export *found);
 void sim_export_delete(uint64_t key);
 
 void sim_uuid(int device, unsigned char bytes[16]); // the same for the driver and NVML
+void sim_card_uuid(unsigned char bytes[16]);        // of the card of SIM_MIG_CARD_MB
 
 // A copy of the table without the dead, for NVML.
 unsigned sim_processes(struct sim_process *out, unsigned capacity);

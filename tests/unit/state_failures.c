@@ -56,6 +56,9 @@ static const struct {
     {CT_OP_RANGE_END, CT_REQUEST_NONE, 0},
     {CT_OP_SUBALLOC, CT_REQUEST_NONE, 0},
     {CT_OP_SUBFREE, CT_REQUEST_NONE, 0},
+    {CT_OP_PROCESS, CT_REQUEST_NONE, 0},
+    {CT_OP_PROCESS_GONE, CT_REQUEST_NONE, 0},
+    {CT_OP_HOST_SAMPLE, CT_REQUEST_NONE, 0},
 };
 
 static struct ct_event event_of(uint32_t op, int32_t result) {

@@ -100,7 +100,7 @@ enum ct_coding { CT_VARINT = 0, CT_DELTA = 1, CT_PACKED = 2 };
 enum ct_field {
 #define CT_FIELD(number, member, ctype, coding, json) CT_FIELD_##member = (number),
 #include <cutrace/format/events.def>
-    CT_FIELDS_END = CT_FIELD_category + 1 // highest number
+    CT_FIELDS_END = CT_FIELD_pid + 1 // highest number
 };
 #define CT_FIELD(number, member, ctype, coding, json) \
     _Static_assert((number) < CT_FIELDS_END, "CT_FIELDS_END is above the highest number");
@@ -112,7 +112,7 @@ struct ct_event {
     uint64_t present;
 #define CT_FIELD(number, member, ctype, coding, json) ctype member;
 #include <cutrace/format/events.def>
-    uint64_t unused[2]; // pads to a multiple of 16 bytes: events are copied in such steps
+    uint64_t unused[1]; // pads to a multiple of 16 bytes: events are copied in such steps
 };
 _Static_assert(sizeof(struct ct_event) % 16 == 0, "events are copied in steps of 16 bytes");
 

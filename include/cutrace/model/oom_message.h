@@ -21,6 +21,7 @@
 // `unattributed` is untracked or of others; `earlier` failures are not described.
 struct ct_oom {
     int device, by_pytorch;
+    int with_host; // the device has the host's memory: `unattributed` may be of its programs, too
     uint64_t bytes, free, total, tracked, in_flight, untracked, others, unattributed, earlier;
     const char *api, *caller, *path;
     const char *memory; // what was asked for; NULL: memory of the device
@@ -84,6 +85,7 @@ static inline struct ct_oom ct_oom_describe(const struct ct_event *e, const stru
     oom.total = s->total;
     oom.in_flight = s->in_flight;
     oom.unattributed = s->unattributed;
+    oom.with_host = s->with_host;
     if (s->split_known) {
         oom.untracked = s->untracked;
         oom.others = s->others;
@@ -191,7 +193,9 @@ static inline void ct_oom_add_others(struct ct_oom_line *l, const struct ct_oom 
     if (oom->others != UINT64_MAX)
         ct_oom_add(l, ", others %.1f", (double)oom->others / unit.bytes);
     if (ct_oom_is_shown(oom->unattributed, unit))
-        ct_oom_add(l, ", %.1f untracked or of others", (double)oom->unattributed / unit.bytes);
+        ct_oom_add(l, ", %.1f %s", (double)oom->unattributed / unit.bytes,
+                   oom->with_host ? "of the host, untracked or of others"
+                                  : "untracked or of others");
 }
 
 static inline void ct_oom_add_device(struct ct_oom_line *l, const struct ct_oom *oom) {

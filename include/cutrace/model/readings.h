@@ -40,6 +40,9 @@ struct ct_device_usage {
     struct ct_reading last; // by CUDA or NVML
     uint64_t total;         // by cuMemGetInfo; 0: unknown
     uint64_t cuda_total;    // by another source of CUDA's, set by the caller; 0: unknown
+    // Set by the caller: the device has no memory of its own, so that what is used is used by the
+    // host's programs, too; its memory is a NUMA node of the host, whose programs may use it.
+    int with_host, is_host_node;
     uint64_t tracked;       // after the last event of the device
     int free_known;
     uint64_t free_min, free_min_t_ns;
@@ -314,8 +317,8 @@ static inline int ct_readings_is_alone(const struct ct_readings *r, int index,
 CT_HOT void ct_readings_note_measured(struct ct_readings *r, int index, const struct ct_event *e) {
     struct ct_measured *m = &r->device[index].measured;
     const enum ct_measured_part part = ct_measured_part_of(e);
-    if (part == CT_MEASURED_PARTS && e->op == CT_OP_MEMORY_SAMPLE)
-        return; // a reading changes nothing
+    if (part == CT_MEASURED_PARTS && (e->op == CT_OP_MEMORY_SAMPLE || e->op >= CT_OP_MARK))
+        return; // a reading, a mark and a list of processes change nothing
     if (__builtin_expect(m->count && ct_event_was_under_way(e, m->newest_ns), 0))
         ct_measured_take_back(m, e->t_ns - e->duration_ns);
     if (__builtin_expect(part != CT_MEASURED_PARTS, 0))
@@ -386,6 +389,7 @@ struct ct_breakdown {
     uint64_t measured[CT_MEASURED_PARTS];               // what calls were measured to take
     uint64_t instantiations, unmeasured_instantiations; // of graphs
     int used_known, split_known;
+    int with_host, is_host_node; // see ct_device_usage
     int moved_on; // tracked memory changed since the reading: `used` is inferred
     uint64_t reading_t_ns;
 };
@@ -440,6 +444,8 @@ static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readi
                                                            uint64_t tracked) {
     const struct ct_device_usage *d = &r->device[device];
     struct ct_breakdown s = {.tracked = tracked};
+    s.with_host = d->with_host;
+    s.is_host_node = d->is_host_node;
     if (!d->last.known)
         return s;
     const struct ct_reading *last = &d->last;
@@ -465,7 +471,8 @@ static inline struct ct_breakdown ct_readings_breakdown_of(const struct ct_readi
     memcpy(s.measured, d->measured.bytes, sizeof s.measured);
     s.instantiations = d->measured.instantiations;
     s.unmeasured_instantiations = d->measured.unmeasured_instantiations;
-    if (!d->process_known)
+    // Beyond what this process holds, the host's programs are no other processes on the device.
+    if (!d->process_known || d->with_host)
         return s;
     const uint64_t own =
         d->process_untracked < d->split_unexplained ? d->process_untracked : d->split_unexplained;

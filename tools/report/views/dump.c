@@ -71,6 +71,7 @@ static void print_json(struct ct_view *v, struct ct_json *j, const struct ct_eve
     ADD(number, allocated_bytes, "allocated_bytes");
     ADD(number, used_bytes, "used_bytes");
     ADD(number, count, "count");
+    ADD(number, pid, "pid");
     if (CT_HAS(e, text))
         ct_document_add_string(j, "text", &n->strings[e->text]);
     else
@@ -123,6 +124,14 @@ static void print_text(struct ct_view *v, const struct ct_event *e, uint64_t num
         fprintf(v->out, " reserved %s", ct_human_bytes(e->reserved_bytes, units).text);
     if (CT_HAS(e, allocated_bytes))
         fprintf(v->out, " allocated %s", ct_human_bytes(e->allocated_bytes, units).text);
+    if (CT_HAS(e, pid))
+        fprintf(v->out, " pid %" PRIu32, e->pid);
+    if (CT_HAS(e, process_bytes) && CT_HAS(e, pid))
+        fprintf(v->out, " holds %s", ct_human_bytes(e->process_bytes, units).text);
+    if (e->op == CT_OP_HOST_SAMPLE && CT_HAS(e, used_bytes) && CT_HAS(e, total_bytes))
+        fprintf(v->out, " host memory: %s of %s not available",
+                ct_human_bytes(e->used_bytes, units).text,
+                ct_human_bytes(e->total_bytes, units).text);
     if (CT_HAS(e, count))
         fprintf(v->out, " count %" PRIu64, e->count);
     if (CT_HAS(e, stack) && e->stack) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "write/nvml_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/loader_gate.h"
+#include "base/real_dlsym.h"
+
+// The newest version of each function first.
+static const struct {
+    size_t to;
+    const char *names[3];
+} functions[] = {
+#define TO(member) offsetof(struct ct_nvml, member)
+    {TO(init), {"nvmlInit_v2"}},
+    {TO(handle_by_uuid), {"nvmlDeviceGetHandleByUUID"}},
+    {TO(memory), {"nvmlDeviceGetMemoryInfo"}},
+    {TO(processes[CT_NVML_COMPUTE]),
+     {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+      "nvmlDeviceGetComputeRunningProcesses"}},
+    {TO(processes[CT_NVML_GRAPHICS]),
+     {"nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2",
+      "nvmlDeviceGetGraphicsRunningProcesses"}},
+    {TO(processes[CT_NVML_MPS]),
+     {"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+      "nvmlDeviceGetMPSComputeRunningProcesses"}},
+    {TO(index), {"nvmlDeviceGetIndex"}},
+    {TO(release), {"nvmlSystemGetDriverVersion"}},
+    {TO(numa_node), {"nvmlDeviceGetNumaNodeId"}},
+    {TO(mig_mode), {"nvmlDeviceGetMigMode"}},
+    {TO(is_mig), {"nvmlDeviceIsMigDeviceHandle"}},
+    {TO(card_of_mig), {"nvmlDeviceGetDeviceHandleFromMigDeviceHandle"}},
+    {TO(gpu_instance), {"nvmlDeviceGetGpuInstanceId"}},
+    {TO(compute_instance), {"nvmlDeviceGetComputeInstanceId"}},
+#undef TO
+};
+
+static void *find(void *library, const char *const names[3]) {
+    void *found = NULL;
+    for (size_t i = 0; i < 3 && names[i] && !found; i++)
+        found = ct_real_dlsym_get_libc()(library, names[i]);
+    return found;
+}
+
+int ct_nvml_library_open(struct ct_nvml *to) {
+    memset(to, 0, sizeof *to);
+    // A fork during dlopen would leave the child with locks of the loader held.
+    if (ct_loader_gate_enter())
+        return -EAGAIN;
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    for (size_t i = 0; library && i < sizeof functions / sizeof *functions; i++) {
+        void *const found = find(library, functions[i].names);
+        memcpy((char *)to + functions[i].to, &found, sizeof found);
+    }
+    ct_loader_gate_leave();
+    if (!to->init || !to->handle_by_uuid || !to->memory || to->init() != CT_NVML_SUCCESS)
+        return -ENODEV;
+    return 0;
+}
