@@ -32,7 +32,7 @@ def layout():
         at = -(-at // size) * size
         fields[member] = (int(number), at, size, ctype[0] == "i")
         at += size
-    return fields, -(-at // 8) * 8, -(-(at + 16) // 16) * 16  # format.h: two words are left, up to a multiple of 16 bytes
+    return fields, -(-at // 8) * 8, -(-(at + 8) // 16) * 16  # format.h: a word is left, up to a multiple of 16 bytes
 
 
 EVENT, EVENT_FIELDS_BYTES, EVENT_BYTES = layout()
