@@ -731,6 +731,123 @@ def map_by_keys():
     equal(len(set(addresses[5:])), 1)
 
 
+def shown_addresses(device):
+    """The lowest and highest address that the map's line names for a pointer along its whole height."""
+    box, found = BROWSER.box(selector=".plot.map > canvas"), []
+    for y in range(11, int(box["height"]) - 28, 6):
+        BROWSER.move(x=box["x"] + box["width"] * 0.7, y=box["y"] + y)
+        BROWSER.settle()
+        line = re.search(r"(0x[0-9a-f]+); seen", BROWSER.do("document.querySelector('#map .note').textContent"))
+        found += [int(line.group(1), 16)] if line else []
+    check(found and all(any(0 <= a - int(r["start"], 16) < r["bytes"] for r in device["map"]["ranges"]) for a in found), found)
+    return min(found), max(found)
+
+
+def zoomed_bytes():
+    """How many bytes of addresses the page says that it shows."""
+    said = re.search(r"([\d.]+) (KiB|MiB|GiB)", BROWSER.do("document.querySelector('.addresses .shown').textContent"))
+    return float(said.group(1)) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[said.group(2)]
+
+
+@case("a part of the addresses is shown by dragging up, by keys and by buttons, around what was read; Escape shows all")
+def map_zooms():
+    device, problems = opened("vllm").device(), []
+    picture = f"document.querySelector({json.dumps(FIGURES['map'])}).toDataURL()"
+    whole, bounds, before = zoomed_bytes(), shown_addresses(device), BROWSER.do(picture)
+    check(abs(whole - sum(r["bytes"] for r in device["map"]["ranges"])) < 0.01 * whole, whole)
+    box = BROWSER.box(selector=".plot.map > canvas")
+    x, height = box["x"] + box["width"] * 0.7, box["height"] - 38
+    low, high = (box["y"] + 10 + height * part for part in (0.75, 0.25))
+    ends = []
+    for y in (low, high):
+        BROWSER.move(x=x, y=y)
+        BROWSER.settle()
+        ends.append(int(re.search(r"(0x[0-9a-f]+); seen", BROWSER.do("document.querySelector('#map .note').textContent")).group(1), 16))
+    times = BROWSER.do("location.hash")
+    BROWSER.drag(x=x, y=low, to=x + 3, toY=high)
+    BROWSER.settle()
+    equal(BROWSER.do("location.hash"), times, "the range of time stays")
+    check(BROWSER.do(picture) != before, "the picture is another one")
+    part = max(r["bytes"] / r["rows"] for r in device["map"]["ranges"])
+    got = shown_addresses(device)
+    problems += [f"dragged from {ends}, shown {got}"] if any(abs(a - b) > 3 * part for a, b in zip(got, ends)) else []
+    problems += [f"{zoomed_bytes()} of {whole} in half of the height"] if not 0.45 < zoomed_bytes() / whole < 0.55 else []
+    BROWSER.press(selector=".addresses button[aria-label='Show fewer addresses']")
+    BROWSER.settle()
+    half = zoomed_bytes()
+    check(0.2 < half / whole < 0.28, (half, whole))
+    BROWSER.focus(selector=".plot.map > canvas")
+    BROWSER.key(key="Escape")
+    BROWSER.settle()
+    equal((zoomed_bytes(), shown_addresses(device)), (whole, bounds))
+    for key in ["ArrowUp"] * 3 + ["+"] * 3:
+        BROWSER.key(key=key)
+        BROWSER.settle()
+    check(0.11 < zoomed_bytes() / whole < 0.14, zoomed_bytes())
+    check("of addresses from 0x" in BROWSER.do("document.querySelector('#said').textContent"), "said aloud")
+    for _ in range(30):  # a few parts at the least, and arrow keys stay in them
+        BROWSER.key(key="+")
+    BROWSER.key(key="ArrowUp")
+    BROWSER.settle()
+    check(zoomed_bytes() <= 5 * part, zoomed_bytes())
+    BROWSER.press(selector=".addresses button:has-text('all addresses')")
+    BROWSER.settle()
+    equal(zoomed_bytes(), whole)
+    return problems + BROWSER.problems()
+
+
+@case("Enter shows the memory around a part of the map, which ends where nothing is allocated")
+def map_of_a_segment():
+    device = opened("fragmented").device()
+    whole = zoomed_bytes()
+    BROWSER.focus(selector=".plot.map > canvas")
+    for key in ["ArrowRight", "ArrowUp", "Enter"]:
+        BROWSER.key(key=key)
+        BROWSER.settle()
+    said = re.search(r"from (0x[0-9a-f]+)", BROWSER.do("document.querySelector('.addresses .shown').textContent"))
+    check(zoomed_bytes() <= whole)
+    if said:
+        check(int(said.group(1), 16) in [int(r["start"], 16) for r in device["map"]["ranges"]] or zoomed_bytes() < whole, said.group(0))
+    return BROWSER.problems()
+
+
+# Of each small picture: the first and the last column that is not paper, and the height of its highest coloured pixel.
+SMALL = """[...document.querySelectorAll('button.device canvas')].map((canvas) => {
+    const {data, width, height} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const pixels = new Uint32Array(data.buffer), paper = pixels[0], columns = [];
+    let top = height;
+    pixels.forEach((pixel, i) => { if (pixel !== paper) { columns.push(i % width); top = Math.min(top, Math.floor(i / width)); } });
+    return {first: columns.reduce((a, b) => Math.min(a, b)), last: columns.reduce((a, b) => Math.max(a, b)), width, height, top};
+})"""
+
+
+@case("ranks of one job stand below one another on one axis of time and at one scale, as their clocks say")
+def ranks_on_one_axis():
+    folder = os.path.join(ROOT, "tests/report/vllm/tensor-parallel")
+    to = os.path.join(FOLDER, "ranks.html")
+    code, _, err = report("html", *(os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")), "-o", to)
+    equal(code, 0, err)
+    BROWSER.open(url="file://" + to)
+    BROWSER.settle()
+    with open(to, encoding="utf-8") as file:
+        data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))
+    spans = []
+    for trace in data["traces"]:
+        times = sums(trace["devices"][0]["t_ns"])
+        spans.append([trace["summary"]["start_ns"] + times[at] for at in (0, -1)])
+    first, last = min(s[0] for s in spans), max(s[1] for s in spans)
+    check(spans[0] != spans[1])
+    problems = []
+    for small, span in zip(BROWSER.do(SMALL), spans, strict=True):
+        want = [(t - first) / (last - first) * small["width"] for t in span]
+        if abs(small["first"] - want[0]) > 12 or abs(small["last"] + 1 - want[1]) > 12:
+            problems.append(f"{small}, not from {want[0]} to {want[1]}")
+    left = BROWSER.do("[...document.querySelectorAll('button.device')].map((e) => e.getBoundingClientRect()).map((r) => [r.left, r.top])")
+    check(left[0][0] == left[1][0] and left[0][1] < left[1][1], left)
+    check("one axis of time" in BROWSER.text(selector=".picker"), BROWSER.text(selector=".picker"))
+    return problems + BROWSER.problems()
+
+
 @case("of several processes each has its small picture; its button, its links and its address show it")
 def several_processes():
     folder = os.path.join(FOLDER, "several")
