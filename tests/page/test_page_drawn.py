@@ -6,6 +6,7 @@
 What it says is compared with the DATA of the file, read here once more by PAGE.md, and with `top --at` of the trace.
 """
 import base64
+import bisect
 import hashlib
 import itertools
 import json
@@ -811,6 +812,74 @@ def map_of_a_segment():
     return BROWSER.problems()
 
 
+def used_at(path, last):
+    """(start, bytes, time) of blocks and of allocations that are no segments behind an event, read from `dump`."""
+    blocks, others = {}, {}
+    for line in report("dump", "--json", "--sysroot=/nowhere", path)[1].splitlines():
+        e = json.loads(line)
+        if e["event"] > last:
+            break
+        if e["op"] == "block-alloc":
+            blocks[e["ptr"]] = e["bytes"], e["t_ns"]
+        elif e["op"] == "block-free":
+            blocks.pop(e["ptr"], None)
+        elif e["op"] == "alloc" and not e["result"] and e["space"] == "device":
+            others[e["ptr"]] = e["bytes"], e["t_ns"]
+        elif e["op"] == "free" and not e["result"]:
+            others.pop(e["ptr"], None)
+    starts = sorted(int(p, 16) if isinstance(p, str) else p for p in blocks)
+
+    def has_block(start, size):
+        at = bisect.bisect_left(starts, start)
+        return at < len(starts) and starts[at] < start + size
+    found = {(int(p, 16) if isinstance(p, str) else p, *rest) for p, rest in blocks.items()}
+    for p, (size, t) in others.items():
+        start = int(p, 16) if isinstance(p, str) else p
+        if not has_block(start, size):
+            found.add((start, size, t))
+    return found
+
+
+@case("single blocks are those of the trace, with size and time; the arrow keys and the pointer read size, call site and age")
+def single_blocks():
+    page = opened("vllm")
+    device, start = page.device(), page.data["traces"][0]["summary"]["start_ns"]
+    events, times, problems = sums(device["event"]), sums(device["t_ns"]), []
+    for found in device["map"]["blocks"]:
+        address, got = int(found["start"], 16), []
+        for gap, size, site, t in zip(*[iter(found["list"])] * 4):
+            address += gap
+            got.append((address, size, start + t))
+            check(site < len(device["sites"]))
+        want = used_at(VLLM[0], events[found["at"]])
+        problems += [f"at {found['at']}: {sorted(set(got) ^ want)[:6]}"] if not set(got) <= want or len(got) != found["all"] else []
+        check(len(got) > 100, len(got))
+    crossing = next(m["at"] for m in device["marks"] if m["kind"] == "crossing")
+    at = next(b for b in device["map"]["blocks"] if b["at"] == crossing)
+    BROWSER.focus(selector=".plot.blocks > canvas")
+    BROWSER.key(key="End")
+    BROWSER.settle()
+    size, site, t = at["list"][-3:]
+    address = int(at["start"], 16) + sum(at["list"][::4])
+    said = BROWSER.do("document.querySelector('#said').textContent")
+    check(device["sites"][site]["label"] in said and f"0x{address:x}" in said and f"+{t / 1e9:.3f} s" in said, said)
+    check(f"{(times[crossing] - t) / 1e9:.3f} s before +{times[crossing] / 1e9:.3f} s" in said, said)
+    check(re.search(r"[\d.]+ (B|KiB|MiB|GiB) at", said), said)
+    BROWSER.key(key="ArrowLeft")
+    BROWSER.settle()
+    check(f"0x{address - at['list'][-4]:x}" in BROWSER.do("document.querySelector('#said').textContent"), "one to the left")
+    box = BROWSER.box(selector=".plot.blocks > canvas")
+    BROWSER.move(x=box["x"] + box["width"] * 0.5, y=box["y"] + 28)
+    BROWSER.settle()
+    check(" before +" in BROWSER.do("document.querySelector('#map .single .note').textContent"), "the pointer reads")
+    count = BROWSER.do("document.querySelector('#map .single .hint').textContent")
+    check(count.startswith(f"{at['all']} blocks"), count)
+    BROWSER.press(selector=".addresses button[aria-label='Show fewer addresses']")
+    BROWSER.settle()
+    check(int(BROWSER.do("document.querySelector('#map .single .hint').textContent").split()[0]) < at["all"], "fewer in a part")
+    return problems + BROWSER.problems()
+
+
 # Of each small picture: the first and the last column that is not paper, and the height of its highest coloured pixel.
 SMALL = """[...document.querySelectorAll('button.device canvas')].map((canvas) => {
     const {data, width, height} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -821,31 +890,33 @@ SMALL = """[...document.querySelectorAll('button.device canvas')].map((canvas) =
 })"""
 
 
-@case("ranks of one job stand below one another on one axis of time and at one scale, as their clocks say")
-def ranks_on_one_axis():
-    folder = os.path.join(ROOT, "tests/report/vllm/tensor-parallel")
-    to = os.path.join(FOLDER, "ranks.html")
-    code, _, err = report("html", *(os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")), "-o", to)
-    equal(code, 0, err)
-    BROWSER.open(url="file://" + to)
-    BROWSER.settle()
-    with open(to, encoding="utf-8") as file:
-        data = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1))
-    spans = []
-    for trace in data["traces"]:
-        times = sums(trace["devices"][0]["t_ns"])
-        spans.append([trace["summary"]["start_ns"] + times[at] for at in (0, -1)])
-    first, last = min(s[0] for s in spans), max(s[1] for s in spans)
-    check(spans[0] != spans[1])
+def spans_of(data):
+    """From when to when each trace has events of its device, on the machine's clock."""
+    times = [(trace["summary"]["start_ns"], sums(trace["devices"][0]["t_ns"])) for trace in data["traces"]]
+    return [(start + t[0], start + t[-1]) for start, t in times]
+
+
+@case("processes stand below one another on one axis of time and at one scale, as their clocks say: ranks, a trainer and its engine")
+def on_one_axis():
     problems = []
-    for small, span in zip(BROWSER.do(SMALL), spans, strict=True):
-        want = [(t - first) / (last - first) * small["width"] for t in span]
-        if abs(small["first"] - want[0]) > 12 or abs(small["last"] + 1 - want[1]) > 12:
-            problems.append(f"{small}, not from {want[0]} to {want[1]}")
-    left = BROWSER.do("[...document.querySelectorAll('button.device')].map((e) => e.getBoundingClientRect()).map((r) => [r.left, r.top])")
-    check(left[0][0] == left[1][0] and left[0][1] < left[1][1], left)
-    check("one axis of time" in BROWSER.text(selector=".picker"), BROWSER.text(selector=".picker"))
-    return problems + BROWSER.problems()
+    for name in ("tensor-parallel", "weight-update"):
+        folder, to = os.path.join(ROOT, "tests/report/vllm", name), os.path.join(FOLDER, name + ".html")
+        code, _, err = report("html", *(os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")), "-o", to)
+        equal(code, 0, err)
+        BROWSER.open(url="file://" + to)
+        BROWSER.settle()
+        with open(to, encoding="utf-8") as file:
+            spans = spans_of(json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1)))
+        first, last = min(s[0] for s in spans), max(s[1] for s in spans)
+        for small, span in zip(BROWSER.do(SMALL), spans, strict=True):
+            want = [(t - first) / (last - first) * small["width"] for t in span]
+            if abs(small["first"] - want[0]) > 12 or abs(small["last"] + 1 - want[1]) > 12:
+                problems.append(f"{name}: {small}, not from {want[0]} to {want[1]}")
+        left = BROWSER.do("[...document.querySelectorAll('button.device')].map((e) => e.getBoundingClientRect()).map((r) => [r.left, r.top])")
+        check(left[0][0] == left[1][0] and left[0][1] < left[1][1], left)
+        check("one axis of time" in BROWSER.text(selector=".picker"), BROWSER.text(selector=".picker"))
+        problems += BROWSER.problems()
+    return problems
 
 
 @case("of several processes each has its small picture; its button, its links and its address show it")

@@ -6,6 +6,7 @@ import {formatBytes, formatElapsed} from "./format.js";
 import {TOP, drawMap, ownerColours} from "./map_draw.js";
 import {FIRST_SITE, IDLE, NOTHING, SEVERAL, addressOf, decodeMap, ownerName, reachOf} from "./map_data.js";
 import {idleHatch, mix, onTheme, theme} from "./palette.js";
+import {makeBlocks} from "./map_blocks.js";
 import {makeZoomLine, rowAtHeight, clampRows, describeRows, wholeOf, zoomByKey} from "./map_zoom.js";
 import {drawSwatch, momentText} from "./reading.js";
 import {attachTime} from "./time_view.js";
@@ -123,11 +124,12 @@ export function makeMap(state, say) {
         if (view.cursor)
             view.cursor.row = Math.min(shown.high - 1, Math.max(shown.low, view.cursor.row));
         line.show();
+        blocks.show(view.map, shown, view.colours);
         if (aloud)
             say(describeRows(view.map, shown));
         draw();
     };
-    const line = makeZoomLine(view, change);
+    const line = makeZoomLine(view, change), blocks = makeBlocks(figure, state, say);
     columns.before(line);
     const choose = (y0, y1) => change(clampRows(view.map, rowAtHeight(view, y1), rowAtHeight(view, y0) + 1));
     const time = attachTime(host, area, state, choose);
@@ -155,10 +157,11 @@ export function makeMap(state, say) {
         columns.hidden = line.hidden = !view.map;
         none.hidden = Boolean(view.map);
         if (!view.map)
-            return;
+            return blocks.show(null);
         view.colours = ownerColours(view.map);
         view.shown = wholeOf(view.map);
         line.show();
+        blocks.show(view.map, view.shown, view.colours);
         legend.replaceChildren(...makeLegend(view.map, view, brighten));
         read(null);
         draw();
