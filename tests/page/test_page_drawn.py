@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import pages  # noqa: E402
 import traces  # noqa: E402
 from browser import Browser, require  # noqa: E402
+from mktrace import Trace  # noqa: E402
 from tap import ROOT, after_case, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -840,6 +841,28 @@ def used_at(path, last):
     return found
 
 
+@case("of more than 2000 blocks the largest are listed, and the page says so")
+def largest_blocks():
+    trace, path, to = Trace(), os.path.join(FOLDER, "many.zst"), os.path.join(FOLDER, "many.html")
+    for i in range(2100):
+        trace.event("alloc", 10**9 + i * 1000, api="cuMemAlloc_v2", device=0, ptr=(1 << 30) + (i << 21), result=0, space="device",
+                    bytes=(i * 37 % 2100 + 1) * 256)
+    trace.flush(last=True)
+    with open(path, "wb") as f:
+        f.write(trace.bytes())
+    code, _, err = report("html", path, "-o", to)
+    equal(code, 0, err)
+    with open(to, encoding="utf-8") as f:
+        (device,) = json.loads(re.search(r'id="data">(.*?)</script>', f.read(), re.S).group(1))["traces"][0]["devices"]
+    found = device["map"]["blocks"][-1]
+    equal((found["all"], sorted(found["list"][1::4])), (2100, [n * 256 for n in range(101, 2101)]))
+    BROWSER.open(url="file://" + to)
+    BROWSER.settle()
+    count = BROWSER.do("document.querySelector('#map .single .hint').textContent")
+    check(count.startswith("2,000 blocks") and "of the 2,000 largest of 2,100" in count, count)
+    return BROWSER.problems()
+
+
 @case("single blocks are those of the trace, with size and time; the arrow keys and the pointer read size, call site and age")
 def single_blocks():
     page = opened("vllm")
@@ -854,6 +877,8 @@ def single_blocks():
         want = used_at(VLLM[0], events[found["at"]])
         problems += [f"at {found['at']}: {sorted(set(got) ^ want)[:6]}"] if not set(got) <= want or len(got) != found["all"] else []
         check(len(got) > 100, len(got))
+    lists = [b for each in PAGES.values() for t in each.data["traces"] for d in t["devices"] if d["map"] for b in d["map"]["blocks"]]
+    problems += [f"{len(b['list']) / 4} of {b['all']}" for b in lists if len(b["list"]) != 4 * min(b["all"], 2000)]
     crossing = next(m["at"] for m in device["marks"] if m["kind"] == "crossing")
     at = next(b for b in device["map"]["blocks"] if b["at"] == crossing)
     BROWSER.focus(selector=".plot.blocks > canvas")
