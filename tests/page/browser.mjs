@@ -46,11 +46,11 @@ const commands = {
     move: ({x, y}) => page.mouse.move(x, y),
     click: ({x, y}) => page.mouse.click(x, y),
     doubleClick: ({x, y}) => page.mouse.dblclick(x, y),
-    async drag({x, y, to}) {
+    async drag({x, y, to = x, toY = y}) {
         await page.mouse.move(x, y);
         await page.mouse.down();
-        await page.mouse.move((x + to) / 2, y);
-        await page.mouse.move(to, y);
+        await page.mouse.move((x + to) / 2, (y + toY) / 2);
+        await page.mouse.move(to, toY);
         await page.mouse.up();
     },
     press: ({selector}) => page.locator(selector).first().click(),

@@ -6,6 +6,7 @@
 What it says is compared with the DATA of the file, read here once more by PAGE.md, and with `top --at` of the trace.
 """
 import base64
+import bisect
 import hashlib
 import itertools
 import json
@@ -19,6 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import pages  # noqa: E402
 import traces  # noqa: E402
 from browser import Browser, require  # noqa: E402
+from mktrace import Trace  # noqa: E402
 from tap import ROOT, after_case, case, check, equal, main, read_json, report  # noqa: E402
 
 FOLDER = tempfile.mkdtemp()
@@ -763,6 +765,217 @@ def map_by_keys():
     addresses = [int(re.search(r"(0x[0-9a-f]+); seen", said).group(1), 16) for said in seen]
     equal(addresses[:6], sorted(addresses[:6]))
     equal(len(set(addresses[5:])), 1)
+
+
+def shown_addresses(device):
+    """The lowest and highest address that the map's line names for a pointer along its whole height."""
+    box, found = BROWSER.box(selector=".plot.map > canvas"), []
+    for y in range(11, int(box["height"]) - 28, 6):
+        BROWSER.move(x=box["x"] + box["width"] * 0.7, y=box["y"] + y)
+        BROWSER.settle()
+        line = re.search(r"(0x[0-9a-f]+); seen", BROWSER.do("document.querySelector('#map .note').textContent"))
+        found += [int(line.group(1), 16)] if line else []
+    check(found and all(any(0 <= a - int(r["start"], 16) < r["bytes"] for r in device["map"]["ranges"]) for a in found), found)
+    return min(found), max(found)
+
+
+def zoomed_bytes():
+    """How many bytes of addresses the page says that it shows."""
+    said = re.search(r"([\d.]+) (KiB|MiB|GiB)", BROWSER.do("document.querySelector('.addresses .shown').textContent"))
+    return float(said.group(1)) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[said.group(2)]
+
+
+@case("a part of the addresses is shown by dragging up, by keys and by buttons, around what was read; Escape shows all")
+def map_zooms():
+    device, problems = opened("vllm").device(), []
+    picture = f"document.querySelector({json.dumps(FIGURES['map'])}).toDataURL()"
+    whole, bounds, before = zoomed_bytes(), shown_addresses(device), BROWSER.do(picture)
+    check(abs(whole - sum(r["bytes"] for r in device["map"]["ranges"])) < 0.01 * whole, whole)
+    box = BROWSER.box(selector=".plot.map > canvas")
+    x, height = box["x"] + box["width"] * 0.7, box["height"] - 38
+    low, high = (box["y"] + 10 + height * part for part in (0.75, 0.25))
+    ends = []
+    for y in (low, high):
+        BROWSER.move(x=x, y=y)
+        BROWSER.settle()
+        ends.append(int(re.search(r"(0x[0-9a-f]+); seen", BROWSER.do("document.querySelector('#map .note').textContent")).group(1), 16))
+    times = BROWSER.do("location.hash")
+    BROWSER.drag(x=x, y=low, to=x + 3, toY=high)
+    BROWSER.settle()
+    equal(BROWSER.do("location.hash"), times, "the range of time stays")
+    check(BROWSER.do(picture) != before, "the picture is another one")
+    part = max(r["bytes"] / r["rows"] for r in device["map"]["ranges"])
+    got = shown_addresses(device)
+    problems += [f"dragged from {ends}, shown {got}"] if any(abs(a - b) > 3 * part for a, b in zip(got, ends)) else []
+    problems += [f"{zoomed_bytes()} of {whole} in half of the height"] if not 0.45 < zoomed_bytes() / whole < 0.55 else []
+    BROWSER.press(selector=".addresses button[aria-label='Show fewer addresses']")
+    BROWSER.settle()
+    half = zoomed_bytes()
+    check(0.2 < half / whole < 0.28, (half, whole))
+    BROWSER.focus(selector=".plot.map > canvas")
+    BROWSER.key(key="Escape")
+    BROWSER.settle()
+    equal((zoomed_bytes(), shown_addresses(device)), (whole, bounds))
+    for key in ["ArrowUp"] * 3 + ["+"] * 3:
+        BROWSER.key(key=key)
+        BROWSER.settle()
+    check(0.11 < zoomed_bytes() / whole < 0.14, zoomed_bytes())
+    check("of addresses from 0x" in BROWSER.do("document.querySelector('#said').textContent"), "said aloud")
+    for _ in range(30):  # a few parts at the least, and arrow keys stay in them
+        BROWSER.key(key="+")
+    BROWSER.key(key="ArrowUp")
+    BROWSER.settle()
+    check(zoomed_bytes() <= 5 * part, zoomed_bytes())
+    BROWSER.press(selector=".addresses button:has-text('all addresses')")
+    BROWSER.settle()
+    equal(zoomed_bytes(), whole)
+    return problems + BROWSER.problems()
+
+
+@case("Enter shows the memory around a part of the map, which ends where nothing is allocated")
+def map_of_a_segment():
+    device = opened("fragmented").device()
+    whole = zoomed_bytes()
+    BROWSER.focus(selector=".plot.map > canvas")
+    for key in ["ArrowRight", "ArrowUp", "Enter"]:
+        BROWSER.key(key=key)
+        BROWSER.settle()
+    said = re.search(r"from (0x[0-9a-f]+)", BROWSER.do("document.querySelector('.addresses .shown').textContent"))
+    check(zoomed_bytes() <= whole)
+    if said:
+        check(int(said.group(1), 16) in [int(r["start"], 16) for r in device["map"]["ranges"]] or zoomed_bytes() < whole, said.group(0))
+    return BROWSER.problems()
+
+
+def used_at(path, last):
+    """(start, bytes, time) of blocks and of allocations that are no segments behind an event, read from `dump`."""
+    blocks, others = {}, {}
+    for line in report("dump", "--json", "--sysroot=/nowhere", path)[1].splitlines():
+        e = json.loads(line)
+        if e["event"] > last:
+            break
+        if e["op"] == "block-alloc":
+            blocks[e["ptr"]] = e["bytes"], e["t_ns"]
+        elif e["op"] == "block-free":
+            blocks.pop(e["ptr"], None)
+        elif e["op"] == "alloc" and not e["result"] and e["space"] == "device":
+            others[e["ptr"]] = e["bytes"], e["t_ns"]
+        elif e["op"] == "free" and not e["result"]:
+            others.pop(e["ptr"], None)
+    starts = sorted(int(p, 16) if isinstance(p, str) else p for p in blocks)
+
+    def has_block(start, size):
+        at = bisect.bisect_left(starts, start)
+        return at < len(starts) and starts[at] < start + size
+    found = {(int(p, 16) if isinstance(p, str) else p, *rest) for p, rest in blocks.items()}
+    for p, (size, t) in others.items():
+        start = int(p, 16) if isinstance(p, str) else p
+        if not has_block(start, size):
+            found.add((start, size, t))
+    return found
+
+
+@case("of more than 2000 blocks the largest are listed, and the page says so")
+def largest_blocks():
+    trace, path, to = Trace(), os.path.join(FOLDER, "many.zst"), os.path.join(FOLDER, "many.html")
+    for i in range(2100):
+        trace.event("alloc", 10**9 + i * 1000, api="cuMemAlloc_v2", device=0, ptr=(1 << 30) + (i << 21), result=0, space="device",
+                    bytes=(i * 37 % 2100 + 1) * 256)
+    trace.flush(last=True)
+    with open(path, "wb") as f:
+        f.write(trace.bytes())
+    code, _, err = report("html", path, "-o", to)
+    equal(code, 0, err)
+    with open(to, encoding="utf-8") as f:
+        (device,) = json.loads(re.search(r'id="data">(.*?)</script>', f.read(), re.S).group(1))["traces"][0]["devices"]
+    found = device["map"]["blocks"][-1]
+    equal((found["all"], sorted(found["list"][1::4])), (2100, [n * 256 for n in range(101, 2101)]))
+    BROWSER.open(url="file://" + to)
+    BROWSER.settle()
+    count = BROWSER.do("document.querySelector('#map .single .hint').textContent")
+    check(count.startswith("2,000 blocks") and "of the 2,000 largest of 2,100" in count, count)
+    return BROWSER.problems()
+
+
+@case("single blocks are those of the trace, with size and time; the arrow keys and the pointer read size, call site and age")
+def single_blocks():
+    page = opened("vllm")
+    device, start = page.device(), page.data["traces"][0]["summary"]["start_ns"]
+    events, times, problems = sums(device["event"]), sums(device["t_ns"]), []
+    for found in device["map"]["blocks"]:
+        address, got = int(found["start"], 16), []
+        for gap, size, site, t in zip(*[iter(found["list"])] * 4):
+            address += gap
+            got.append((address, size, start + t))
+            check(site < len(device["sites"]))
+        want = used_at(VLLM[0], events[found["at"]])
+        problems += [f"at {found['at']}: {sorted(set(got) ^ want)[:6]}"] if not set(got) <= want or len(got) != found["all"] else []
+        check(len(got) > 100, len(got))
+    lists = [b for each in PAGES.values() for t in each.data["traces"] for d in t["devices"] if d["map"] for b in d["map"]["blocks"]]
+    problems += [f"{len(b['list']) / 4} of {b['all']}" for b in lists if len(b["list"]) != 4 * min(b["all"], 2000)]
+    crossing = next(m["at"] for m in device["marks"] if m["kind"] == "crossing")
+    at = next(b for b in device["map"]["blocks"] if b["at"] == crossing)
+    BROWSER.focus(selector=".plot.blocks > canvas")
+    BROWSER.key(key="End")
+    BROWSER.settle()
+    size, site, t = at["list"][-3:]
+    address = int(at["start"], 16) + sum(at["list"][::4])
+    said = BROWSER.do("document.querySelector('#said').textContent")
+    check(device["sites"][site]["label"] in said and f"0x{address:x}" in said and f"+{t / 1e9:.3f} s" in said, said)
+    check(f"{(times[crossing] - t) / 1e9:.3f} s before +{times[crossing] / 1e9:.3f} s" in said, said)
+    check(re.search(r"[\d.]+ (B|KiB|MiB|GiB) at", said), said)
+    BROWSER.key(key="ArrowLeft")
+    BROWSER.settle()
+    check(f"0x{address - at['list'][-4]:x}" in BROWSER.do("document.querySelector('#said').textContent"), "one to the left")
+    box = BROWSER.box(selector=".plot.blocks > canvas")
+    BROWSER.move(x=box["x"] + box["width"] * 0.5, y=box["y"] + 28)
+    BROWSER.settle()
+    check(" before +" in BROWSER.do("document.querySelector('#map .single .note').textContent"), "the pointer reads")
+    count = BROWSER.do("document.querySelector('#map .single .hint').textContent")
+    check(count.startswith(f"{at['all']} blocks"), count)
+    BROWSER.press(selector=".addresses button[aria-label='Show fewer addresses']")
+    BROWSER.settle()
+    check(int(BROWSER.do("document.querySelector('#map .single .hint').textContent").split()[0]) < at["all"], "fewer in a part")
+    return problems + BROWSER.problems()
+
+
+# Of each small picture: the first and the last column that is not paper, and the height of its highest coloured pixel.
+SMALL = """[...document.querySelectorAll('button.device canvas')].map((canvas) => {
+    const {data, width, height} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const pixels = new Uint32Array(data.buffer), paper = pixels[0], columns = [];
+    let top = height;
+    pixels.forEach((pixel, i) => { if (pixel !== paper) { columns.push(i % width); top = Math.min(top, Math.floor(i / width)); } });
+    return {first: columns.reduce((a, b) => Math.min(a, b)), last: columns.reduce((a, b) => Math.max(a, b)), width, height, top};
+})"""
+
+
+def spans_of(data):
+    """From when to when each trace has events of its device, on the machine's clock."""
+    times = [(trace["summary"]["start_ns"], sums(trace["devices"][0]["t_ns"])) for trace in data["traces"]]
+    return [(start + t[0], start + t[-1]) for start, t in times]
+
+
+@case("processes stand below one another on one axis of time and at one scale, as their clocks say: ranks, a trainer and its engine")
+def on_one_axis():
+    problems = []
+    for name in ("tensor-parallel", "weight-update"):
+        folder, to = os.path.join(ROOT, "tests/report/vllm", name), os.path.join(FOLDER, name + ".html")
+        code, _, err = report("html", *(os.path.join(folder, t) for t in ("trace.zst", "trace-1.zst")), "-o", to)
+        equal(code, 0, err)
+        BROWSER.open(url="file://" + to)
+        BROWSER.settle()
+        with open(to, encoding="utf-8") as file:
+            spans = spans_of(json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S).group(1)))
+        first, last = min(s[0] for s in spans), max(s[1] for s in spans)
+        for small, span in zip(BROWSER.do(SMALL), spans, strict=True):
+            want = [(t - first) / (last - first) * small["width"] for t in span]
+            if abs(small["first"] - want[0]) > 12 or abs(small["last"] + 1 - want[1]) > 12:
+                problems.append(f"{name}: {small}, not from {want[0]} to {want[1]}")
+        left = BROWSER.do("[...document.querySelectorAll('button.device')].map((e) => e.getBoundingClientRect()).map((r) => [r.left, r.top])")
+        check(left[0][0] == left[1][0] and left[0][1] < left[1][1], left)
+        check("one axis of time" in BROWSER.text(selector=".picker"), BROWSER.text(selector=".picker"))
+        problems += BROWSER.problems()
+    return problems
 
 
 @case("of several processes each has its small picture; its button, its links and its address show it")

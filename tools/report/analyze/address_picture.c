@@ -114,6 +114,42 @@ void ct_address_picture_read(struct ct_address_picture *p, struct ct_held_now *h
         owners[row] = owner_of(&p->cells[row]);
 }
 
+static int compare_sizes(const void *a, const void *b) {
+    const struct ct_address_block *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static int compare_starts(const void *a, const void *b) {
+    const struct ct_address_block *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+size_t ct_address_picture_list(struct ct_held_now *h, size_t most, struct ct_address_block **list,
+                               size_t *all) {
+    const struct ct_live *l = &h->replay->live;
+    size_t count = 0, room = 0;
+    struct span s;
+    *list = NULL;
+    for (uint32_t i = 0; i < ct_live_slot_count(l); i++) {
+        const struct ct_object *o = ct_live_object_at(l, i);
+        if (!o || !make_span(h, o, &s) || !s.is_used || !s.bytes)
+            continue;
+        CT_HEAP_GROW(*list, count, room);
+        (*list)[count++] = (struct ct_address_block){s.start, s.bytes, o->t_ns, s.site};
+    }
+    *all = count;
+    if (count > most) {
+        qsort(*list, count, sizeof **list, compare_sizes);
+        count = most;
+        *list = ct_heap_resize(*list, count, sizeof **list);
+    }
+    if (count)
+        qsort(*list, count, sizeof **list, compare_starts);
+    return count;
+}
+
 void ct_address_picture_free(struct ct_address_picture *p) {
     free(p->cells);
     p->cells = NULL;

@@ -21,6 +21,15 @@ void ct_address_picture_init(struct ct_address_picture *p, const struct ct_addre
 // Reads the present state; `owners` gets one of each row of the axis. Visits all that is live,
 // twice.
 void ct_address_picture_read(struct ct_address_picture *p, struct ct_held_now *h, uint32_t *owners);
+// A block, or an allocation that is no segment.
+struct ct_address_block {
+    uint64_t start, bytes, t_ns; // t_ns: when it was allocated
+    uint32_t site;               // position of the call site
+};
+// Lists those that are in use at the present state, at most `most`, of which the largest, by
+// address. Sets `all` to how many there are. `*list` is the caller's.
+size_t ct_address_picture_list(struct ct_held_now *h, size_t most, struct ct_address_block **list,
+                               size_t *all);
 void ct_address_picture_free(struct ct_address_picture *p);
 
 #endif

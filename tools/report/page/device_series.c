@@ -118,9 +118,17 @@ static void read_column(struct ct_series_pass *p, size_t moment) {
     d->columns[d->column_count++] = (struct ct_series_column){moment, owners};
 }
 
+static void read_blocks(struct ct_series_pass *p, size_t moment) {
+    struct ct_device_series *d = p->series;
+    struct ct_series_blocks b = {.moment = moment};
+    b.count = ct_address_picture_list(&d->held, CT_SERIES_BLOCKS, &b.list, &b.all);
+    CT_HEAP_GROW(d->blocks, d->block_count, d->block_room);
+    d->blocks[d->block_count++] = b;
+}
+
 // ---- the pass ----------------------------------------------------------------------------------
 
-enum { NAMED = 1, EVEN_LIVE = 2, EVEN_COLUMN = 4 };
+enum { NAMED = 1, EVEN_LIVE = 2, EVEN_COLUMN = 4, WITH_BLOCKS = 8 };
 
 static void mark(struct ct_series_pass *p, uint64_t event, uint8_t flag) {
     const struct ct_notable_moments *n = &p->series->notable;
@@ -161,16 +169,19 @@ static unsigned count_columns(const struct ct_notable_moments *n) {
 // Marks the moments that views name: failed allocations, the peak, marks of the program, the end.
 static void mark_all(struct ct_series_pass *p, const struct ct_scan *s) {
     const struct ct_device_series *d = p->series;
+    const struct ct_oom_event *crossing = ct_scan_find_crossing(s);
     p->marked = ct_heap_alloc_zeroed(d->notable.count + 1, 1);
     for (size_t i = 0; i < d->notable.failure_count; i++)
         mark(p, ct_incidents_head(&s->incidents, d->notable.failures[i])->event, NAMED);
+    if (crossing && crossing->device == d->device)
+        mark(p, ct_incidents_head(&s->incidents, crossing->incident)->event, WITH_BLOCKS);
     if (s->device[d->device].peak_known)
-        mark(p, s->device[d->device].peak_event, NAMED);
+        mark(p, s->device[d->device].peak_event, NAMED | WITH_BLOCKS);
     for (unsigned i = 0; i < CT_PROGRAM_MARKS; i++)
         if (d->notable.marks.part[i].count)
             mark(p, d->notable.marks.part[i].event, NAMED);
     if (d->notable.count)
-        p->marked[d->notable.count - 1] |= NAMED;
+        p->marked[d->notable.count - 1] |= NAMED | WITH_BLOCKS;
     mark_evenly(p, CT_SERIES_LIVE / 2, EVEN_LIVE);
     mark_evenly(p, p->columns, EVEN_COLUMN);
 }
@@ -194,6 +205,8 @@ static void read_moment(struct ct_series_pass *p, size_t i, const struct ct_even
     if (d->notable.axis.rows &&
         (p->marked[i] & (NAMED | EVEN_COLUMN) || is_one_of(i, all, p->columns / 5)))
         read_column(p, at);
+    if (d->notable.axis.rows && p->marked[i] & WITH_BLOCKS)
+        read_blocks(p, at);
 }
 
 void ct_device_series_join_first(struct ct_joint_pass *pass, struct ct_device_series *d,
@@ -250,6 +263,9 @@ void ct_device_series_free(struct ct_device_series *d) {
     for (size_t i = 0; i < d->column_count; i++)
         free(d->columns[i].owners);
     free(d->columns);
+    for (size_t i = 0; i < d->block_count; i++)
+        free(d->blocks[i].list);
+    free(d->blocks);
     free(d->changes);
     free(d->live);
     free(d->moments);

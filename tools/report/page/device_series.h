@@ -9,6 +9,8 @@
 #include "analyze/notable_moments.h"
 #include "views/views.h"
 
+// Blocks that are listed at a moment.
+enum { CT_SERIES_BLOCKS = 2000 };
 // Moments with what call sites held, and with addresses; those that are marked come on top.
 enum { CT_SERIES_LIVE = 400, CT_SERIES_COLUMNS = 80 };
 
@@ -42,6 +44,13 @@ struct ct_series_column {
     uint32_t *owners; // by row of the axis
 };
 
+// The largest blocks and allocations, by address, of `all`.
+struct ct_series_blocks {
+    size_t moment;
+    struct ct_address_block *list;
+    size_t count, all;
+};
+
 struct ct_device_series {
     int device;
     struct ct_notable_moments notable;
@@ -54,6 +63,8 @@ struct ct_device_series {
     size_t change_count, change_room;
     struct ct_series_column *columns;
     size_t column_count, column_room;
+    struct ct_series_blocks *blocks; // at the crossing, at the peak and at the end
+    size_t block_count, block_room;
 };
 
 // In two passes that others share, over the range of the scan for a device (an index): joins the

@@ -320,7 +320,32 @@ static void write_column(struct ct_json *j, const struct ct_device_series *d, co
     ct_json_close(j, ']');
 }
 
-static void write_map(struct ct_json *j, const struct ct_device_series *d, const struct sites *s) {
+static void write_blocks(struct ct_json *j, const struct ct_view *v,
+                         const struct ct_device_series *d, const struct sites *s) {
+    ct_json_open(j, "blocks", '[');
+    for (size_t i = 0; i < d->block_count; i++) {
+        const struct ct_series_blocks *b = &d->blocks[i];
+        uint64_t before = b->count ? b->list[0].start : 0;
+        ct_json_open(j, NULL, '{');
+        ct_json_number(j, "at", b->moment);
+        ct_json_number(j, "all", b->all);
+        ct_json_hex(j, "start", before);
+        ct_json_open(j, "list", '[');
+        for (const struct ct_address_block *one = b->list; one < b->list + b->count; one++) {
+            ct_json_number(j, NULL, one->start - before);
+            ct_json_number(j, NULL, one->bytes);
+            ct_json_number(j, NULL, one->site < s->groups ? s->number[one->site] : s->count);
+            ct_json_number(j, NULL, since_start(v, one->t_ns));
+            before = one->start;
+        }
+        ct_json_close(j, ']');
+        ct_json_close(j, '}');
+    }
+    ct_json_close(j, ']');
+}
+
+static void write_map(struct ct_json *j, const struct ct_view *v, const struct ct_device_series *d,
+                      const struct sites *s) {
     const struct ct_address_axis *axis = &d->notable.axis;
     if (!axis->rows) {
         ct_json_null(j, "map");
@@ -346,6 +371,7 @@ static void write_map(struct ct_json *j, const struct ct_device_series *d, const
     for (size_t i = 0; i < d->column_count; i++)
         write_column(j, d, s, d->columns[i].owners);
     ct_json_close(j, ']');
+    write_blocks(j, v, d, s);
     ct_json_close(j, '}');
 }
 
@@ -365,7 +391,7 @@ static void write_device(struct ct_json *j, struct ct_view *v, const struct ct_s
     write_marks(j, v, s, d);
     write_sites(j, v, d, &sites, strings);
     write_live(j, d, &sites);
-    write_map(j, d, &sites);
+    write_map(j, v, d, &sites);
     ct_json_close(j, '}');
     free_sites(&sites);
 }

@@ -36,7 +36,8 @@ function start() {
     document.documentElement.classList.add("drawn");
     const say = makeVoice();
     follow(state, location.hash);
-    const plot = makeTimeline(state, makePicker(state), (event) => copyAddress(state, event.target.parentElement, say));
+    const plot = makeTimeline(state, makePicker(state, data.processes),
+        (event) => copyAddress(state, event.target.parentElement, say));
     makeLive(state, say);
     makeGrowth(state);
     makeMap(state, say);

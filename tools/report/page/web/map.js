@@ -6,6 +6,8 @@ import {formatBytes, formatElapsed} from "./format.js";
 import {TOP, drawMap, ownerColours} from "./map_draw.js";
 import {FIRST_SITE, IDLE, NOTHING, SEVERAL, addressOf, decodeMap, ownerName, reachOf} from "./map_data.js";
 import {idleHatch, mix, onTheme, theme} from "./palette.js";
+import {makeBlocks} from "./map_blocks.js";
+import {makeZoomLine, rowAtHeight, clampRows, describeRows, wholeOf, zoomByKey} from "./map_zoom.js";
 import {drawSwatch, momentText} from "./reading.js";
 import {attachTime} from "./time_view.js";
 
@@ -54,18 +56,20 @@ function makeLegend(map, view, onOwner) {
 }
 
 const HELP = "Each column is a moment, each line a part of the address space, the lowest addresses below. Point at a " +
-    "colour to read who owns it.";
+    "colour to read who owns it. Drag up or down for a part of the addresses, to the side for a part of the time; with " +
+    "the keyboard + and \u2212 around what the arrow keys have reached, Enter for the memory around it, Escape for all.";
 
 // Left and right go to the next moment, up and down to the next owner.
 function stepPart(map, view, key) {
-    const last = map.columns.length - 1, cursor = view.cursor || {column: Math.floor(last / 2), row: 0};
+    const last = map.columns.length - 1, {low, high} = view.shown;
+    const cursor = view.cursor || {column: Math.floor(last / 2), row: low};
     const owners = map.columns[cursor.column], up = key === "ArrowUp" ? 1 : -1;
     if (key === "ArrowLeft" || key === "ArrowRight")
         return {...cursor, column: Math.min(last, Math.max(0, cursor.column + (key === "ArrowLeft" ? -1 : 1)))};
     if (key !== "ArrowUp" && key !== "ArrowDown")
         return null;
     let row = cursor.row;
-    while (row + up >= 0 && row + up < map.rows && owners[row] === owners[cursor.row])
+    while (row + up >= low && row + up < high && owners[row] === owners[cursor.row])
         row += up;
     return {...cursor, row};
 }
@@ -84,7 +88,7 @@ function makeParts(figure) {
 }
 
 // The pointer and the arrow keys read a part.
-function connectParts(canvas, view, read) {
+function connectParts(canvas, view, read, change) {
     canvas.addEventListener("pointermove", (event) => {
         const bounds = canvas.getBoundingClientRect();
         read(view.map && partAt(view, view.map, event.clientX - bounds.left, event.clientY - bounds.top));
@@ -95,10 +99,14 @@ function connectParts(canvas, view, read) {
         read(null);
     });
     canvas.addEventListener("keydown", (event) => {
-        const next = view.map && stepPart(view.map, view, event.key);
-        if (!next)
+        if (!view.map || event.ctrlKey || event.altKey || event.metaKey)
+            return;
+        const shown = zoomByKey(view, event.key), next = shown ? null : stepPart(view.map, view, event.key);
+        if (!shown && !next)
             return;
         event.preventDefault();
+        if (shown)
+            return change(shown, true);
         view.cursor = next;
         read(next, true);
     });
@@ -109,9 +117,22 @@ export function makeMap(state, say) {
     if (!figure)
         return;
     const {canvas, host, note, legend, none, columns} = makeParts(figure);
-    const view = {map: null, bright: null, cursor: null, colours: new Map()};
+    const view = {map: null, shown: null, bright: null, cursor: null, colours: new Map()};
     const area = () => ({left: view.left || 0, top: TOP, width: view.width || 1, height: (view.bottom || TOP) - TOP});
-    const time = attachTime(host, area, state);
+    const change = (shown, aloud) => {
+        view.shown = shown;
+        if (view.cursor)
+            view.cursor.row = Math.min(shown.high - 1, Math.max(shown.low, view.cursor.row));
+        line.show();
+        blocks.show(view.map, shown, view.colours);
+        if (aloud)
+            say(describeRows(view.map, shown));
+        draw();
+    };
+    const line = makeZoomLine(view, change), blocks = makeBlocks(figure, state, say);
+    columns.before(line);
+    const choose = (y0, y1) => change(clampRows(view.map, rowAtHeight(view, y1), rowAtHeight(view, y0) + 1));
+    const time = attachTime(host, area, state, choose);
     const draw = onceAFrame(() => {
         if (!view.map)
             return;
@@ -133,16 +154,19 @@ export function makeMap(state, say) {
     const build = () => {
         view.map = state.device().map ? decodeMap(state.device()) : null;
         view.cursor = null;
-        columns.hidden = !view.map;
+        columns.hidden = line.hidden = !view.map;
         none.hidden = Boolean(view.map);
         if (!view.map)
-            return;
+            return blocks.show(null);
         view.colours = ownerColours(view.map);
+        view.shown = wholeOf(view.map);
+        line.show();
+        blocks.show(view.map, view.shown, view.colours);
         legend.replaceChildren(...makeLegend(view.map, view, brighten));
         read(null);
         draw();
     };
-    connectParts(canvas, view, read);
+    connectParts(canvas, view, read, change);
     build();
     state.listen((now, before) => {
         if (now.device !== before.device || now.trace !== before.trace)

@@ -26,18 +26,20 @@ export function ownerColours(map) {
     return colours;
 }
 
-// Where each row begins on the canvas, from the bottom up, with gaps between ranges.
-function layRows(map, height) {
-    const gap = map.ranges.length > 40 ? 1 : 7, room = Math.max(20, height - gap * (map.ranges.length - 1));
-    const tops = new Float64Array(map.rows), heights = new Float64Array(map.rows), places = [];
+// Where each shown row begins on the canvas, from the bottom up, with gaps between ranges. Those of others are NaN.
+function layRows(map, height, {low, high}) {
+    const parts = map.ranges.map((range) => ({range, first: Math.max(low, range.first_row),
+        behind: Math.min(high, range.first_row + range.rows)})).filter(({first, behind}) => first < behind);
+    const gap = parts.length > 40 ? 1 : 7, room = Math.max(20, height - gap * (parts.length - 1));
+    const tops = new Float64Array(map.rows).fill(NaN), heights = new Float64Array(map.rows), places = [];
     let y = height;
-    for (const range of map.ranges) {
-        const size = room * range.rows / map.rows;
-        for (let k = 0; k < range.rows; k++) {
-            heights[range.first_row + k] = size / range.rows;
-            tops[range.first_row + k] = y - size * (k + 1) / range.rows;
+    for (const {range, first, behind} of parts) {
+        const size = room * (behind - first) / (high - low);
+        for (let row = first; row < behind; row++) {
+            heights[row] = size / (behind - first);
+            tops[row] = y - heights[row] * (row - first + 1);
         }
-        places.push({top: y - size, size, range});
+        places.push({top: y - size, size, bytes: range.bytes * (behind - first) / range.rows});
         y -= size + gap;
     }
     return {tops, heights, places, gap};
@@ -69,10 +71,10 @@ function drawCells(context, map, view) {
     const hatch = idleHatch(context), {tops, heights} = view.rows;
     for (const {c, x0, x1} of view.columns) {
         const owners = map.columns[c];
-        for (let row = 0; row < map.rows;) {
+        for (let row = view.shown.low; row < view.shown.high;) {
             const owner = owners[row];
             let end = row + 1;
-            while (end < map.rows && owners[end] === owner && Math.abs(tops[end] + heights[end] - tops[end - 1]) < 0.01)
+            while (end < view.shown.high && owners[end] === owner && Math.abs(tops[end] + heights[end] - tops[end - 1]) < 0.01)
                 end++;
             if (owner !== NOTHING) {
                 const y0 = snap(tops[end - 1]), y1 = snap(tops[row] + heights[row]);
@@ -92,14 +94,14 @@ function drawRanges(context, view) {
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.lineWidth = 1;
-    for (const {top, size, range} of view.rows.places) {
+    for (const {top, size, bytes} of view.rows.places) {
         context.strokeStyle = theme().line;
         context.strokeRect(view.left - 0.5, snap(top) - 0.5, view.width + 1, snap(size) + 1);
         if (size < 13)
             continue;
         context.fillStyle = theme().muted;
-        const bytes = formatBytes(range.bytes).replace(/\.\d+/, (digits) => digits.slice(0, 2));
-        context.fillText(bytes, view.left - 9, top + size / 2);
+        const text = formatBytes(Math.round(bytes)).replace(/\.\d+/, (digits) => digits.slice(0, 2));
+        context.fillText(text, view.left - 9, top + size / 2);
         context.beginPath();
         context.moveTo(view.left - 3.5, top + 2);
         context.lineTo(view.left - 6.5, top + 2);
@@ -161,10 +163,11 @@ function drawNames(context, map, view) {
 function placeOfName(map, view, owner) {
     let best = null;
     view.columns.forEach(({c}, k) => {
-        for (let row = 0; row < map.rows; row++) {
+        for (let row = view.shown.low; row < view.shown.high; row++) {
             if (map.columns[c][row] !== owner)
                 continue;
-            const {low, high} = reachOf(map, c, row), middle = (low + high) >> 1;
+            const reach = reachOf(map, c, row), low = Math.max(reach.low, view.shown.low);
+            const high = Math.min(reach.high, view.shown.high - 1), middle = (low + high) >> 1;
             const height = view.rows.tops[low] + view.rows.heights[low] - view.rows.tops[high];
             if (height >= 15) {
                 let end = k;
@@ -188,7 +191,7 @@ export function drawMap(canvas, map, view, state) {
     Object.assign(view, {left: leftEdge(), width: width - leftEdge() - RIGHT, bottom: height - BOTTOM});
     view.whole = to - from;
     view.x = (t) => view.left + (t - from) / (to - from) * view.width;
-    view.rows = layRows(map, view.bottom - TOP);
+    view.rows = layRows(map, view.bottom - TOP, view.shown);
     view.rows.tops = view.rows.tops.map((top) => top + TOP);
     view.rows.places.forEach((place) => (place.top += TOP));
     view.columns = layColumns(map, view);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all figures over time share: the same left and right edge, so that they stand above one another; a line at the
-// pointer and at the chosen moment; dragging chooses a range, a click a moment, a double click shows the whole time.
+// pointer and at the chosen moment; dragging chooses a range, a click a moment, a double click shows the whole time. A
+// figure may have a use for dragging up or down.
 import {element} from "./dom.js";
 import {lastAtOrBefore, wholeRange} from "./data.js";
 import {getUnits} from "./format.js";
@@ -41,7 +42,8 @@ export function showMoment(state, moment) {
 }
 
 // The element `host` holds a figure, of which `area` is { left, top, width, height } of the part that is time.
-export function attachTime(host, area, state) {
+// `choose(y0, y1)`: what dragging down from one height to another does; not given: nothing.
+export function attachTime(host, area, state, choose) {
     const pointer = element("div", {class: "pointer-line", "aria-hidden": "true"});
     const chosen = element("div", {class: "moment-line", "aria-hidden": "true"});
     const selection = element("div", {class: "selection", "aria-hidden": "true"});
@@ -68,17 +70,20 @@ export function attachTime(host, area, state) {
         place(crossing, mark ? state.device().t[mark.at] : null);
     };
     state.listen(update);
-    followPointer(host, area, state, timeAt, selection);
+    followPointer(host, area, state, timeAt, {selection, choose});
     selection.hidden = true;
     return {update, timeAt};
 }
 
-function followPointer(host, area, state, timeAt, selection) {
-    let start = null, moved = false;
-    const within = (event) => event.clientX - host.getBoundingClientRect().left;
+function followPointer(host, area, state, timeAt, {selection, choose}) {
+    let start = null, moved = false, upright = false;
+    const within = (event) => {
+        const {left, top} = host.getBoundingClientRect();
+        return {x: event.clientX - left, y: event.clientY - top};
+    };
     const end = () => {
         start = null;
-        moved = false;
+        moved = upright = false;
         selection.hidden = true;
     };
     host.addEventListener("pointerdown", (event) => {
@@ -88,33 +93,43 @@ function followPointer(host, area, state, timeAt, selection) {
         }
     });
     host.addEventListener("pointermove", (event) => {
-        const x = within(event);
-        state.set({hover: timeAt(x)});
-        moved = moved || start !== null && Math.abs(x - start) > CLICK;
+        const now = within(event);
+        state.set({hover: timeAt(now.x)});
+        if (start === null)
+            return;
+        const wide = Math.abs(now.x - start.x), high = Math.abs(now.y - start.y);
+        upright = Boolean(choose) && high > wide;
+        moved = moved || wide > CLICK || upright && high > CLICK;
         if (moved)
-            drawSelection(selection, area(), start, x);
+            drawSelection(selection, area(), start, now, upright);
     });
     host.addEventListener("pointerup", (event) => {
-        const x = within(event), from = start, far = moved;
+        const now = within(event), from = start, far = moved, across = upright;
         end();
         if (from === null)
             return;
-        if (far)
-            showRange(state, timeAt(Math.min(from, x)), timeAt(Math.max(from, x)));
+        if (far && across)
+            choose(Math.min(from.y, now.y), Math.max(from.y, now.y));
+        else if (far)
+            showRange(state, timeAt(Math.min(from.x, now.x)), timeAt(Math.max(from.x, now.x)));
         else
-            state.set({moment: Math.max(0, lastAtOrBefore(state.device().t, timeAt(x)))});
+            state.set({moment: Math.max(0, lastAtOrBefore(state.device().t, timeAt(now.x)))});
     });
     host.addEventListener("pointercancel", end);
     host.addEventListener("pointerleave", () => state.set({hover: null}));
     host.addEventListener("dblclick", () => state.set({from: null, to: null}));
 }
 
-function drawSelection(selection, area, start, x) {
-    const bound = (at) => Math.min(area.left + area.width, Math.max(area.left, at));
-    const from = bound(Math.min(start, x)), to = bound(Math.max(start, x));
+// A range of the time, from top to bottom, or of heights, from left to right.
+function drawSelection(selection, area, start, now, upright) {
+    const bound = (at, low, size) => Math.min(low + size, Math.max(low, at));
+    const x = upright ? [area.left, area.left + area.width] :
+        [start.x, now.x].map((at) => bound(at, area.left, area.width)).sort((a, b) => a - b);
+    const y = !upright ? [area.top, area.top + area.height] :
+        [start.y, now.y].map((at) => bound(at, area.top, area.height)).sort((a, b) => a - b);
     selection.hidden = false;
-    selection.style.left = `${from}px`;
-    selection.style.width = `${to - from}px`;
-    selection.style.top = `${area.top}px`;
-    selection.style.height = `${area.height}px`;
+    selection.style.left = `${x[0]}px`;
+    selection.style.width = `${x[1] - x[0]}px`;
+    selection.style.top = `${y[0]}px`;
+    selection.style.height = `${y[1] - y[0]}px`;
 }
